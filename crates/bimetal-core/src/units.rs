@@ -1,0 +1,357 @@
+//! Units of time, size and address. A bare number never crosses an interface of Bimetal: its unit is in its type.
+//!
+//! [`Nanoseconds`] is both an instant (since the start of a run) and a duration; [`Sectors`] is both an address
+//! and a length, always of 512 bytes; [`Bytes`] is a size. Each reads and prints the way the command line writes it
+//! (`900s`, `15min`, `64KiB`, `32GiB`).
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::str::FromStr;
+
+/// Bytes in a sector: the unit in which drives are addressed and below which no drive tears a write.
+pub const SECTOR_BYTES: u64 = 512;
+
+macro_rules! unit {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        pub struct $name(pub u64);
+
+        impl $name {
+            /// Nothing of it.
+            pub const ZERO: Self = Self(0);
+            /// The largest value: "never", "unlimited".
+            pub const MAX: Self = Self(u64::MAX);
+
+            /// The bare number, for arithmetic that mixes units on purpose.
+            #[inline]
+            pub const fn get(self) -> u64 {
+                self.0
+            }
+
+            /// The difference, or zero where `other` is larger.
+            #[inline]
+            pub const fn saturating_sub(self, other: Self) -> Self {
+                Self(self.0.saturating_sub(other.0))
+            }
+
+            /// The sum, or [`Self::MAX`] where it would overflow.
+            #[inline]
+            pub const fn saturating_add(self, other: Self) -> Self {
+                Self(self.0.saturating_add(other.0))
+            }
+        }
+
+        impl Add for $name {
+            type Output = Self;
+            #[inline]
+            fn add(self, other: Self) -> Self {
+                Self(self.0 + other.0)
+            }
+        }
+
+        impl Sub for $name {
+            type Output = Self;
+            #[inline]
+            fn sub(self, other: Self) -> Self {
+                Self(self.0 - other.0)
+            }
+        }
+
+        impl AddAssign for $name {
+            #[inline]
+            fn add_assign(&mut self, other: Self) {
+                self.0 += other.0;
+            }
+        }
+
+        impl SubAssign for $name {
+            #[inline]
+            fn sub_assign(&mut self, other: Self) {
+                self.0 -= other.0;
+            }
+        }
+
+        impl Sum for $name {
+            fn sum<I: Iterator<Item = Self>>(values: I) -> Self {
+                Self(values.map(|value| value.0).sum())
+            }
+        }
+    };
+}
+
+unit! {
+    /// An instant since the start of a run, or a duration.
+    Nanoseconds
+}
+unit! {
+    /// An address or a length in sectors of 512 bytes ([`SECTOR_BYTES`]).
+    Sectors
+}
+unit! {
+    /// A size in bytes.
+    Bytes
+}
+
+impl Nanoseconds {
+    /// `micros` microseconds.
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros * 1_000)
+    }
+
+    /// `millis` milliseconds.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis * 1_000_000)
+    }
+
+    /// `seconds` seconds.
+    pub const fn from_seconds(seconds: u64) -> Self {
+        Self(seconds * 1_000_000_000)
+    }
+
+    /// The nearest whole nanosecond to `seconds`; negative and not-a-number give zero.
+    pub fn from_seconds_f64(seconds: f64) -> Self {
+        Self((seconds * 1e9).round() as u64)
+    }
+
+    /// The nearest whole nanosecond to `millis` milliseconds; negative and not-a-number give zero.
+    pub fn from_millis_f64(millis: f64) -> Self {
+        Self((millis * 1e6).round() as u64)
+    }
+
+    /// As seconds.
+    pub fn as_seconds_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// As milliseconds.
+    pub fn as_millis_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
+impl Sectors {
+    /// The sectors that `bytes` fill, a last part counted whole.
+    pub const fn covering(bytes: Bytes) -> Self {
+        Self(bytes.0.div_ceil(SECTOR_BYTES))
+    }
+
+    /// Their size.
+    #[inline]
+    pub const fn bytes(self) -> Bytes {
+        Bytes(self.0 * SECTOR_BYTES)
+    }
+}
+
+impl Bytes {
+    /// `kib` KiB (1024 bytes each).
+    pub const fn from_kib(kib: u64) -> Self {
+        Self(kib << 10)
+    }
+
+    /// `mib` MiB.
+    pub const fn from_mib(mib: u64) -> Self {
+        Self(mib << 20)
+    }
+
+    /// `gib` GiB.
+    pub const fn from_gib(gib: u64) -> Self {
+        Self(gib << 30)
+    }
+
+    /// The whole sectors in it; a last part is dropped.
+    pub const fn sectors(self) -> Sectors {
+        Sectors(self.0 / SECTOR_BYTES)
+    }
+}
+
+/// A text that is no duration or size: what it was and what was expected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{value}' is not a {kind}: expected {expected}")]
+pub struct ParseUnitError {
+    value: String,
+    kind: &'static str,
+    expected: &'static str,
+}
+
+/// Splits `text` into its number and the unit behind it, and scales by the factor of that unit.
+fn parse_scaled(text: &str, units: &[(&str, f64)]) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = units.iter().find(|(name, _)| *name == unit.trim())?.1;
+    if let Ok(whole) = number.parse::<u64>() {
+        // Whole numbers stay exact beyond the 53 bits of a float.
+        return whole.checked_mul(factor as u64).filter(|_| factor >= 1.0);
+    }
+    let scaled = number.parse::<f64>().ok()? * factor;
+    (scaled >= 0.0 && scaled < u64::MAX as f64).then_some(scaled.round() as u64)
+}
+
+impl FromStr for Nanoseconds {
+    type Err = ParseUnitError;
+
+    fn from_str(text: &str) -> Result<Self, ParseUnitError> {
+        const UNITS: [(&str, f64); 8] = [
+            ("ns", 1.0),
+            ("us", 1e3),
+            ("ms", 1e6),
+            ("s", 1e9),
+            ("min", 60e9),
+            ("h", 3600e9),
+            ("d", 86_400e9),
+            ("y", 365.25 * 86_400e9),
+        ];
+        parse_scaled(text, &UNITS).map(Nanoseconds).ok_or_else(|| ParseUnitError {
+            value: text.to_owned(),
+            kind: "duration",
+            expected: "a number and ns, us, ms, s, min, h, d or y, like 900s",
+        })
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = ParseUnitError;
+
+    fn from_str(text: &str) -> Result<Self, ParseUnitError> {
+        const UNITS: [(&str, f64); 15] = [
+            ("", 1.0),
+            ("B", 1.0),
+            ("KiB", 1024.0),
+            ("MiB", 1_048_576.0),
+            ("GiB", 1_073_741_824.0),
+            ("TiB", 1_099_511_627_776.0),
+            ("KB", 1e3),
+            ("kB", 1e3),
+            ("MB", 1e6),
+            ("GB", 1e9),
+            ("TB", 1e12),
+            ("K", 1024.0),
+            ("M", 1_048_576.0),
+            ("G", 1_073_741_824.0),
+            ("T", 1_099_511_627_776.0),
+        ];
+        parse_scaled(text, &UNITS).map(Bytes).ok_or_else(|| ParseUnitError {
+            value: text.to_owned(),
+            kind: "size",
+            expected: "a number and KiB, MiB, GiB, TiB, KB, MB, GB or TB, like 32GiB (a bare number is bytes)",
+        })
+    }
+}
+
+/// Writes the largest unit that divides `value` exactly, so that what is printed reads back to the same value.
+fn write_exact(f: &mut fmt::Formatter<'_>, value: u64, units: &[(u64, &str)]) -> fmt::Result {
+    let (factor, name) =
+        units.iter().find(|(factor, _)| value.is_multiple_of(*factor) && value > 0).unwrap_or(&units[units.len() - 1]);
+    write!(f, "{}{name}", value / factor)
+}
+
+impl fmt::Display for Nanoseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_exact(f, self.0, &[(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")])
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_exact(f, self.0, &[(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")])
+    }
+}
+
+impl fmt::Display for Sectors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} sectors", self.0)
+    }
+}
+
+macro_rules! debug_with_unit {
+    ($name:ident, $unit:literal) => {
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!("{}", $unit), self.0)
+            }
+        }
+    };
+}
+debug_with_unit!(Nanoseconds, "ns");
+debug_with_unit!(Sectors, "sec");
+debug_with_unit!(Bytes, "B");
+
+/// A run of sectors: `len` sectors from `start` on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct SectorRange {
+    /// Its first sector.
+    pub start: Sectors,
+    /// How many.
+    pub len: Sectors,
+}
+
+impl SectorRange {
+    /// `len` sectors from `start` on.
+    #[inline]
+    pub const fn new(start: u64, len: u64) -> Self {
+        Self { start: Sectors(start), len: Sectors(len) }
+    }
+
+    /// The first sector behind it.
+    #[inline]
+    pub const fn end(self) -> Sectors {
+        Sectors(self.start.0 + self.len.0)
+    }
+
+    /// The first sector behind it, or `None` where that number does not exist: to check what comes from outside.
+    pub const fn checked_end(self) -> Option<Sectors> {
+        match self.start.0.checked_add(self.len.0) {
+            Some(end) => Some(Sectors(end)),
+            None => None,
+        }
+    }
+
+    /// Whether it has no sector.
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.len.0 == 0
+    }
+
+    /// Whether the two share a sector.
+    #[inline]
+    pub const fn overlaps(self, other: Self) -> bool {
+        self.start.0 < other.end().0 && other.start.0 < self.end().0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_sizes_read_as_the_command_line_writes_them() {
+        assert_eq!("900s".parse(), Ok(Nanoseconds::from_seconds(900)));
+        assert_eq!("15min".parse(), Ok(Nanoseconds::from_seconds(900)));
+        assert_eq!("0.5ms".parse(), Ok(Nanoseconds::from_micros(500)));
+        assert_eq!("32GiB".parse(), Ok(Bytes::from_gib(32)));
+        assert_eq!("1.5KiB".parse(), Ok(Bytes(1536)));
+        assert_eq!("4096".parse(), Ok(Bytes(4096)));
+        assert_eq!("18TB".parse(), Ok(Bytes(18_000_000_000_000)));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_what_was_expected() {
+        for text in ["", "s", "-3s", "5 parsecs", "1e99s", "99999999999999999999s"] {
+            assert!(text.parse::<Nanoseconds>().is_err(), "{text}");
+        }
+        for text in ["GiB", "-1", "3XB", "99999999999TiB"] {
+            let error = text.parse::<Bytes>().unwrap_err().to_string();
+            assert!(error.contains("like 32GiB"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_printed_reads_back() {
+        for value in [0, 1, 1000, 1_000_000, 900_000_000_000, 1_234_567] {
+            assert_eq!(Nanoseconds(value).to_string().parse(), Ok(Nanoseconds(value)));
+            assert_eq!(Bytes(value).to_string().parse(), Ok(Bytes(value)));
+        }
+    }
+}

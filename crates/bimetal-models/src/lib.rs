@@ -1,0 +1,38 @@
+//! Models of drives: how long an operation takes on an HDD or on flash, and what it does to the drive.
+//!
+//! A model takes operations with the time at which they arrive and says when each finishes; it keeps its own queue,
+//! scheduler and state. It knows nothing of schemes and carries no data.
+
+use bimetal_core::operation::{Command, Status, Token};
+use bimetal_core::units::{Nanoseconds, Sectors};
+
+/// An operation that a model has finished.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Finished {
+    /// Which operation.
+    pub token: Token,
+    /// When it finished.
+    pub at: Nanoseconds,
+    /// How it ended.
+    pub status: Status,
+}
+
+/// A drive in virtual time.
+///
+/// The caller hands over operations in order of time ([`submit`](Self::submit)), asks when something will happen next
+/// ([`next_event`](Self::next_event)) and lets the model get there ([`advance`](Self::advance)).
+pub trait DeviceModel {
+    /// How many sectors it has.
+    fn capacity(&self) -> Sectors;
+
+    /// Takes `command` at time `now`, which is never earlier than in the call before. The range lies within the
+    /// capacity.
+    fn submit(&mut self, now: Nanoseconds, token: Token, command: Command);
+
+    /// When the next operation finishes, or a timer inside the drive (idle collection, spin-down) is due; `None`
+    /// when nothing will happen without a new operation. Never earlier than the last `now`.
+    fn next_event(&self) -> Option<Nanoseconds>;
+
+    /// Lets time pass up to and including `now`, and appends what finished to `finished`, in order of time.
+    fn advance(&mut self, now: Nanoseconds, finished: &mut Vec<Finished>);
+}
