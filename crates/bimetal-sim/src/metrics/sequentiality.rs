@@ -1,0 +1,96 @@
+//! How sequential the writes to a drive are, page by page (Griffin 6.2).
+
+use bimetal_core::units::SectorRange;
+
+/// Sectors of a page of 4 KiB.
+const PAGE_SECTORS: u64 = 8;
+
+/// Counts the pages written to one drive, and those that follow the adjacent page: "we count a page write as sequential
+/// if the preceding write occurs to an adjacent page".
+///
+/// A page of 4 KiB that a write touches is a page write. A write that goes on at the very sector at which the one before
+/// it ended is sequential in its first page too where the two share that page.
+#[derive(Debug, Clone, Default)]
+pub struct WriteSequentiality {
+    pages: u64,
+    sequential: u64,
+    /// The end of the write before.
+    previous_end: Option<u64>,
+}
+
+impl WriteSequentiality {
+    /// A write to the drive, in the order in which they are written.
+    #[inline]
+    pub fn record(&mut self, range: SectorRange) {
+        if range.is_empty() {
+            return;
+        }
+        let (start, end) = (range.start.0, range.end().0);
+        let pages = (end - 1) / PAGE_SECTORS - start / PAGE_SECTORS + 1;
+        let follows = self
+            .previous_end
+            .is_some_and(|previous| start == previous || start / PAGE_SECTORS == (previous - 1) / PAGE_SECTORS + 1);
+        self.pages += pages;
+        self.sequential += pages - 1 + u64::from(follows);
+        self.previous_end = Some(end);
+    }
+
+    /// Takes in what another drive counted.
+    pub fn absorb(&mut self, other: &Self) {
+        self.pages += other.pages;
+        self.sequential += other.sequential;
+    }
+
+    /// Pages that follow the adjacent page / pages written; `None` when nothing was written.
+    pub fn fraction(&self) -> Option<f64> {
+        (self.pages > 0).then(|| self.sequential as f64 / self.pages as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fraction(writes: &[(u64, u64)]) -> Option<f64> {
+        let mut writes_seen = WriteSequentiality::default();
+        for (start, len) in writes {
+            writes_seen.record(SectorRange::new(*start, *len));
+        }
+        writes_seen.fraction()
+    }
+
+    #[test]
+    fn pages_inside_a_write_follow_each_other() {
+        // Four pages, of which three follow the one before.
+        assert_eq!(fraction(&[(0, 32)]), Some(0.75));
+    }
+
+    #[test]
+    fn the_first_page_counts_if_the_write_before_ended_beside_it() {
+        assert_eq!(fraction(&[(0, 8), (8, 8), (16, 8), (0, 8)]), Some(0.5));
+        // Descending order is no sequence, and a page again does not follow itself.
+        assert_eq!(fraction(&[(16, 8), (8, 8), (8, 8)]), Some(0.0));
+    }
+
+    #[test]
+    fn a_stream_that_is_not_aligned_to_pages_is_sequential_all_the_same() {
+        // Sectors 63 to 70, 71 to 78: two pages touched each; of the four, all but the first follow.
+        assert_eq!(fraction(&[(63, 8), (71, 8)]), Some(0.75));
+    }
+
+    #[test]
+    fn nothing_written_no_fraction() {
+        assert_eq!(fraction(&[]), None);
+        assert_eq!(fraction(&[(5, 0)]), None);
+    }
+
+    #[test]
+    fn drives_add_up_without_following_each_other() {
+        let mut one = WriteSequentiality::default();
+        one.record(SectorRange::new(0, 16));
+        let mut other = WriteSequentiality::default();
+        other.record(SectorRange::new(16, 16));
+        one.absorb(&other);
+        assert_eq!(one.fraction(), Some(0.5));
+    }
+}
