@@ -2,9 +2,15 @@
 //!
 //! A model takes operations with the time at which they arrive and says when each finishes; it keeps its own queue,
 //! scheduler and state. It knows nothing of schemes and carries no data.
+//!
+//! Read first: [`DeviceModel`] below.
+
+pub mod statistics;
 
 use bimetal_core::operation::{Command, Status, Token};
 use bimetal_core::units::{Nanoseconds, Sectors};
+
+pub use statistics::DeviceStatistics;
 
 /// An operation that a model has finished.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,8 +26,9 @@ pub struct Finished {
 /// A drive in virtual time.
 ///
 /// The caller hands over operations in order of time ([`submit`](Self::submit)), asks when something will happen next
-/// ([`next_event`](Self::next_event)) and lets the model get there ([`advance`](Self::advance)).
-pub trait DeviceModel {
+/// ([`next_event`](Self::next_event)) and lets the model get there ([`advance`](Self::advance)). Time never runs
+/// backwards between calls, and before the caller submits at a time it has advanced the model to that time.
+pub trait DeviceModel: Send {
     /// How many sectors it has.
     fn capacity(&self) -> Sectors;
 
@@ -35,4 +42,8 @@ pub trait DeviceModel {
 
     /// Lets time pass up to and including `now`, and appends what finished to `finished`, in order of time.
     fn advance(&mut self, now: Nanoseconds, finished: &mut Vec<Finished>);
+
+    /// What the drive has done from time zero up to `now`, which is not earlier than the last call. Meant for the end
+    /// of a run or a progress line, not for every operation.
+    fn statistics(&self, now: Nanoseconds) -> DeviceStatistics;
 }
