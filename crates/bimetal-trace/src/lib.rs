@@ -2,6 +2,8 @@
 //!
 //! Everything here speaks in [`Request`]s, in order of time.
 
+pub mod analysis;
+
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 

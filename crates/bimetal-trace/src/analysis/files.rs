@@ -1,0 +1,277 @@
+//! Which file a range of the device belongs to, and which files are overwritten most (Griffin table 2, section 4.4).
+
+use std::io::BufRead;
+
+use bimetal_core::units::{Bytes, Nanoseconds};
+use serde::Serialize;
+
+use super::figures::{QUOTED_SECONDS, Within};
+
+/// The most overwritten files that are listed.
+const LISTED_FILES: usize = 20;
+
+/// A map of files that cannot be used: which file and line, what stands there, what was expected.
+#[derive(Debug, thiserror::Error)]
+pub enum FileMapError {
+    /// The file cannot be read.
+    #[error("{name}: {source}")]
+    Read {
+        /// The map's file name.
+        name: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A line is not a range and a path.
+    #[error(
+        "{name}:{line}: '{text}': expected offset,length,path with the first two in bytes, like 1048576,4096,/etc/fstab"
+    )]
+    Line {
+        /// The map's file name.
+        name: String,
+        /// The line, counted from 1.
+        line: usize,
+        /// What stands there.
+        text: String,
+    },
+    /// Two lines claim the same bytes.
+    #[error(
+        "{name}:{line}: the range of '{path}' overlaps that of '{other}' in line {other_line}: expected ranges that belong to one file each"
+    )]
+    Overlap {
+        /// The map's file name.
+        name: String,
+        /// The line, counted from 1.
+        line: usize,
+        /// Its path.
+        path: String,
+        /// The line it collides with.
+        other_line: usize,
+        /// That line's path.
+        other: String,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Extent {
+    start: u64,
+    end: u64,
+    file: usize,
+    line: usize,
+}
+
+/// Ranges of one device and the files they belong to.
+#[derive(Clone, Debug)]
+pub struct FileMap {
+    /// By start, without overlaps.
+    extents: Vec<Extent>,
+    paths: Vec<String>,
+}
+
+impl FileMap {
+    /// Reads lines `offset,length,path`, offset and length in bytes; a first line that says just that is a header. A
+    /// path may hold commas, or stand in double quotes. A file may have several lines, a byte belongs to one file only.
+    /// `name` is what errors call the map.
+    ///
+    /// # Errors
+    /// If it cannot be read, a line is malformed, or two lines overlap.
+    pub fn read(name: &str, lines: impl BufRead) -> Result<Self, FileMapError> {
+        let mut map = Self { extents: Vec::new(), paths: Vec::new() };
+        let mut index_of_path = std::collections::BTreeMap::new();
+        for (index, text) in lines.lines().enumerate() {
+            let text = text.map_err(|source| FileMapError::Read { name: name.to_owned(), source })?;
+            let text = text.trim_end();
+            if text.is_empty() || (index == 0 && text == "offset,length,path") {
+                continue;
+            }
+            let line = index + 1;
+            let (start, end, path) = parse_line(text).ok_or_else(|| FileMapError::Line {
+                name: name.to_owned(),
+                line,
+                text: text.to_owned(),
+            })?;
+            let file = *index_of_path.entry(path).or_insert_with_key(|path| {
+                map.paths.push(path.clone());
+                map.paths.len() - 1
+            });
+            if start < end {
+                map.extents.push(Extent { start, end, file, line });
+            }
+        }
+        map.extents.sort_unstable_by_key(|extent| (extent.start, extent.line));
+        map.refuse_overlaps(name)?;
+        Ok(map)
+    }
+
+    fn refuse_overlaps(&self, name: &str) -> Result<(), FileMapError> {
+        for pair in self.extents.windows(2) {
+            let (first, second) = (&pair[0], &pair[1]);
+            if second.start < first.end {
+                return Err(FileMapError::Overlap {
+                    name: name.to_owned(),
+                    line: second.line,
+                    path: self.paths[second.file].clone(),
+                    other_line: first.line,
+                    other: self.paths[first.file].clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The file of a block: the first that has a byte in it.
+    fn file_of(&self, block: u64, block_bytes: Bytes) -> Option<usize> {
+        let start = block.saturating_mul(block_bytes.get());
+        let end = start.saturating_add(block_bytes.get());
+        let extent = self.extents.get(self.extents.partition_point(|extent| extent.end <= start))?;
+        (extent.start < end).then_some(extent.file)
+    }
+}
+
+fn parse_line(text: &str) -> Option<(u64, u64, String)> {
+    let mut fields = text.splitn(3, ',');
+    let start: u64 = fields.next()?.trim().parse().ok()?;
+    let length: u64 = fields.next()?.trim().parse().ok()?;
+    let path = fields.next()?.trim();
+    let quoted = path.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let path = quoted.map_or_else(|| path.to_owned(), |inner| inner.replace("\"\"", "\""));
+    (!path.is_empty()).then_some((start, start.checked_add(length)?, path))
+}
+
+/// One of the most overwritten files.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct FileFigures {
+    /// Its path in the map.
+    pub path: String,
+    /// Writes to blocks of it that had been written before.
+    pub overwrites: u64,
+    /// Block writes to it.
+    pub block_writes: u64,
+    /// Block reads of it.
+    pub block_reads: u64,
+    /// As [`Analysis::waw`](super::Analysis::waw), of its blocks alone.
+    pub waw: Option<Within>,
+    /// As [`Analysis::raw`](super::Analysis::raw), of its blocks alone.
+    pub raw: Option<Within>,
+}
+
+/// Intervals counted by the quoted bounds only: a map may name a million files.
+#[derive(Clone, Copy, Default)]
+struct QuotedIntervals {
+    within: [u64; QUOTED_SECONDS.len()],
+    total: u64,
+}
+
+impl QuotedIntervals {
+    fn add(&mut self, interval: Nanoseconds) {
+        self.total += 1;
+        for (count, seconds) in self.within.iter_mut().zip(QUOTED_SECONDS) {
+            *count += u64::from(interval <= Nanoseconds::from_seconds(seconds));
+        }
+    }
+
+    fn shares(&self) -> Option<Within> {
+        (self.total > 0).then(|| Within::new(self.within.map(|count| count as f64 / self.total as f64)))
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct FileCounts {
+    overwrites: u64,
+    writes: u64,
+    reads: u64,
+    waw: QuotedIntervals,
+    raw: QuotedIntervals,
+}
+
+/// Counts accesses by file.
+pub(super) struct FileCounter {
+    map: FileMap,
+    block_bytes: Bytes,
+    counts: Vec<FileCounts>,
+}
+
+impl FileCounter {
+    pub(super) fn new(map: FileMap, block_bytes: Bytes) -> Self {
+        let counts = vec![FileCounts::default(); map.paths.len()];
+        Self { map, block_bytes, counts }
+    }
+
+    pub(super) fn write(&mut self, block: u64, effect: super::blocks::WriteEffect) {
+        if let Some(file) = self.map.file_of(block, self.block_bytes) {
+            let counts = &mut self.counts[file];
+            counts.writes += 1;
+            counts.overwrites += u64::from(effect.overwrite);
+            effect.after_write.into_iter().for_each(|interval| counts.waw.add(interval));
+        }
+    }
+
+    pub(super) fn read(&mut self, block: u64, after_write: Option<Nanoseconds>) {
+        if let Some(file) = self.map.file_of(block, self.block_bytes) {
+            let counts = &mut self.counts[file];
+            counts.reads += 1;
+            after_write.into_iter().for_each(|interval| counts.raw.add(interval));
+        }
+    }
+
+    /// The most overwritten files, most overwritten first, equal ones by path. Without times there are no intervals.
+    pub(super) fn finish(self, has_times: bool) -> Vec<FileFigures> {
+        let mut files: Vec<FileFigures> = (self.map.paths.into_iter().zip(self.counts))
+            .filter(|(_, counts)| counts.overwrites > 0)
+            .map(|(path, counts)| FileFigures {
+                path,
+                overwrites: counts.overwrites,
+                block_writes: counts.writes,
+                block_reads: counts.reads,
+                waw: counts.waw.shares().filter(|_| has_times),
+                raw: counts.raw.shares().filter(|_| has_times),
+            })
+            .collect();
+        files.sort_by(|a, b| b.overwrites.cmp(&a.overwrites).then_with(|| a.path.cmp(&b.path)));
+        files.truncate(LISTED_FILES);
+        files
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK: Bytes = Bytes(4096);
+
+    fn read(text: &str) -> Result<FileMap, FileMapError> {
+        FileMap::read("map.csv", text.as_bytes())
+    }
+
+    fn path_of(map: &FileMap, block: u64) -> Option<&str> {
+        map.file_of(block, BLOCK).map(|file| map.paths[file].as_str())
+    }
+
+    #[test]
+    fn blocks_belong_to_the_file_whose_bytes_they_hold() {
+        let map = read("offset,length,path\n8192,4096,/a\n0,4096,/b\n16384,100,\"/c, \"\"old\"\"\"\n40960,8192,/a\n")
+            .unwrap();
+        let paths: Vec<_> = (0..13).map(|block| path_of(&map, block)).collect();
+        let (a, b, c) = (Some("/a"), Some("/b"), Some("/c, \"old\""));
+        assert_eq!(paths, [b, None, a, None, c, None, None, None, None, None, a, a, None]);
+    }
+
+    #[test]
+    fn a_block_of_several_files_belongs_to_the_first() {
+        let map = read("100,100,/first\n200,9000,/second\n").unwrap();
+        assert_eq!((path_of(&map, 0), path_of(&map, 1)), (Some("/first"), Some("/second")));
+    }
+
+    #[test]
+    fn malformed_lines_are_named() {
+        for text in ["1,2", "x,1,/a", "1,-1,/a", "1,1,", "18446744073709551615,1,/a"] {
+            let error = read(&format!("offset,length,path\n{text}\n")).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("map.csv:2: '{text}': expected offset,length,path")), "{error}");
+        }
+    }
+
+    #[test]
+    fn two_files_cannot_own_the_same_bytes() {
+        let error = read("0,4096,/a\n4096,4096,/b\n8191,2,/c\n").unwrap_err().to_string();
+        assert!(error.contains("map.csv:3: the range of '/c' overlaps that of '/b' in line 2"), "{error}");
+    }
+}

@@ -1,0 +1,259 @@
+//! Analysis of a workload: what its requests are like, before any drive or scheme is in sight.
+//!
+//! Lives here: the figures of Griffin section 4, Konanki tables 5.1 to 5.4 and MixedStore table 2, each defined at its
+//! field of [`Analysis`]. Does not: anything that depends on a drive, a cache or a scheme. Memory follows the blocks a
+//! trace touches, not its length: 16 bytes a block and its share of a directory, and histograms of fixed size.
+//!
+//! Read first: [`Analysis`] (`figures.rs`), then `blocks.rs` (what is remembered of a block), `intervals.rs` and
+//! `popularity.rs`. `files.rs` attributes accesses to files, `table.rs` writes the figures for a terminal.
+
+mod blocks;
+mod figures;
+mod files;
+mod intervals;
+mod popularity;
+mod table;
+
+use bimetal_core::operation::OpKind;
+use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
+
+use crate::Request;
+use blocks::BlockTable;
+use figures::QUOTED_SECONDS;
+use files::FileCounter;
+use intervals::IntervalHistogram;
+use popularity::Popularity;
+
+pub use figures::{Analysis, Within};
+pub use files::{FileFigures, FileMap, FileMapError};
+pub use popularity::TopBlocks;
+
+/// A size of block that a workload cannot be analysed in.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("block size {0}: expected a power of two of at least {SECTOR_BYTES} bytes, like 4KiB")]
+pub struct BlockSizeError(Bytes);
+
+/// Requests of one direction.
+#[derive(Clone, Copy, Default)]
+struct Direction {
+    requests: u64,
+    sectors: u64,
+    sequential: u64,
+    block_ios: u64,
+}
+
+/// Where the last request of each direction ended on a device.
+#[derive(Clone, Copy, Default)]
+struct LastEnds {
+    read: Option<Sectors>,
+    write: Option<Sectors>,
+}
+
+/// Takes the requests of a trace in order of time and gives its [`Analysis`].
+pub struct Analyzer {
+    /// Sectors of a block, as a shift.
+    block_shift: u32,
+    blocks: BlockTable,
+    last_ends: Vec<LastEnds>,
+    reads: Direction,
+    writes: Direction,
+    flushes: u64,
+    discards: u64,
+    aligned: u64,
+    sizes: [u64; 64],
+    address_end: Sectors,
+    arrivals: Option<(Nanoseconds, Nanoseconds)>,
+    write_runs: u64,
+    waw: IntervalHistogram,
+    raw: IntervalHistogram,
+    files: Option<FileCounter>,
+}
+
+impl Analyzer {
+    /// An analysis in blocks of `block` (4 KiB where figures are to compare with others').
+    ///
+    /// # Errors
+    /// If `block` is no power of two of at least a sector.
+    pub fn new(block: Bytes) -> Result<Self, BlockSizeError> {
+        if !block.get().is_power_of_two() || block.get() < SECTOR_BYTES {
+            return Err(BlockSizeError(block));
+        }
+        Ok(Self {
+            block_shift: block.sectors().get().trailing_zeros(),
+            blocks: BlockTable::new(),
+            last_ends: Vec::new(),
+            reads: Direction::default(),
+            writes: Direction::default(),
+            flushes: 0,
+            discards: 0,
+            aligned: 0,
+            sizes: [0; 64],
+            address_end: Sectors::ZERO,
+            arrivals: None,
+            write_runs: 0,
+            waw: IntervalHistogram::new(),
+            raw: IntervalHistogram::new(),
+            files: None,
+        })
+    }
+
+    /// Also finds the most overwritten files of `map`, which describes the trace's only device.
+    pub fn with_files(mut self, map: FileMap) -> Self {
+        self.files = Some(FileCounter::new(map, self.block()));
+        self
+    }
+
+    fn block(&self) -> Bytes {
+        Bytes(SECTOR_BYTES << self.block_shift)
+    }
+
+    /// Takes the next request. Requests come in order of time; a step back counts as no time passed.
+    pub fn request(&mut self, request: &Request) {
+        let device = self.blocks.device_index(request.device);
+        if device == self.last_ends.len() {
+            self.last_ends.push(LastEnds::default());
+        }
+        match request.kind {
+            OpKind::Read | OpKind::Write => self.transfer(device, request),
+            OpKind::Flush => self.flushes += 1,
+            OpKind::Discard | OpKind::WriteZeroes => self.discards += 1,
+            // Asks a drive for nothing to be kept or returned, and no trace format has it.
+            OpKind::Hint => return,
+        }
+        let first_arrival = self.arrivals.map_or(request.arrival, |(first, _)| first);
+        self.arrivals = Some((first_arrival, request.arrival));
+        self.address_end = self.address_end.max(end_of(request.range));
+    }
+
+    fn transfer(&mut self, device: usize, request: &Request) {
+        let range = request.range;
+        let last_ends = &mut self.last_ends[device];
+        let (direction, last_end) = match request.kind {
+            OpKind::Read => (&mut self.reads, &mut last_ends.read),
+            _ => (&mut self.writes, &mut last_ends.write),
+        };
+        let end = end_of(range);
+        direction.requests += 1;
+        direction.sectors = direction.sectors.saturating_add(range.len.get());
+        direction.sequential += u64::from(*last_end == Some(range.start));
+        *last_end = Some(end);
+        if range.is_empty() {
+            return;
+        }
+        self.sizes[size_bin(range.len)] += 1;
+        let within_block = (1 << self.block_shift) - 1;
+        self.aligned += u64::from((range.start.get() | end.get()) & within_block == 0);
+        let first = range.start.get() >> self.block_shift;
+        let last = (end.get() - 1) >> self.block_shift;
+        direction.block_ios += last - first + 1;
+        match request.kind {
+            OpKind::Read => self.read_blocks(device, first, last, request.arrival),
+            _ => self.write_blocks(device, first, last, request.arrival),
+        }
+    }
+
+    fn read_blocks(&mut self, device: usize, first: u64, last: u64, now: Nanoseconds) {
+        self.blocks.visit(device, first, last, |block, state| {
+            let after_write = state.read(now);
+            if let Some(interval) = after_write {
+                self.raw.add(interval);
+            }
+            if let Some(files) = &mut self.files {
+                files.read(block, after_write);
+            }
+        });
+    }
+
+    fn write_blocks(&mut self, device: usize, first: u64, last: u64, now: Nanoseconds) {
+        self.blocks.visit(device, first, last, |block, state| {
+            let effect = state.write(now);
+            match effect.after_write {
+                Some(interval) => self.waw.add(interval),
+                None => self.write_runs += 1,
+            }
+            if let Some(files) = &mut self.files {
+                files.write(block, effect);
+            }
+        });
+    }
+
+    /// The figures of all requests taken.
+    pub fn finish(self) -> Analysis {
+        let popularity = Popularity::of(&self.blocks);
+        let (reads, writes) = (self.reads, self.writes);
+        let transfers = reads.requests + writes.requests;
+        let requests = transfers + self.flushes + self.discards;
+        // A format without times gives every request the same one.
+        let duration = self.arrivals.map(|(first, last)| last.saturating_sub(first)).filter(|span| span.get() > 0);
+        let has_times = duration.is_some();
+        let bytes = |direction: Direction| direction.sectors.saturating_mul(SECTOR_BYTES);
+        Analysis {
+            requests,
+            reads: reads.requests,
+            writes: writes.requests,
+            flushes: self.flushes,
+            discards: self.discards,
+            read_bytes: bytes(reads),
+            write_bytes: bytes(writes),
+            devices: self.blocks.device_count() as u64,
+            block_bytes: self.block().get(),
+            block_ios: reads.block_ios + writes.block_ios,
+            read_fraction: share(reads.block_ios, reads.block_ios + writes.block_ios),
+            request_read_fraction: share(reads.requests, transfers),
+            mean_request_bytes: share(bytes(reads).saturating_add(bytes(writes)), transfers),
+            mean_interarrival_ms: duration.map(|span| span.as_millis_f64() / (requests - 1) as f64),
+            duration_s: duration.map(Nanoseconds::as_seconds_f64),
+            footprint_bytes: self.blocks.in_order().count() as u64 * self.block().get(),
+            address_end_bytes: self.address_end.get().saturating_mul(SECTOR_BYTES),
+            sequential_fraction: share(reads.sequential + writes.sequential, transfers),
+            random_write_fraction: share(writes.requests - writes.sequential, writes.requests),
+            request_size_sectors: size_histogram(&self.sizes),
+            aligned_fraction: share(self.aligned, transfers),
+            max_write_savings: share(writes.block_ios - self.write_runs, writes.block_ios),
+            overwrites_in_top_1pct: popularity.overwrites_in_top,
+            reads_in_top_1pct: popularity.reads_of_top.and_then(|top| share(top, reads.block_ios)),
+            waw: quoted_shares(&self.waw).filter(|_| has_times),
+            raw: quoted_shares(&self.raw).filter(|_| has_times),
+            overwrite_cdf: popularity.overwrite_cdf,
+            top1pct_histogram: popularity.top_histogram,
+            waw_cdf: self.waw.cdf().filter(|_| has_times),
+            raw_cdf: self.raw.cdf().filter(|_| has_times),
+            files: self.files.filter(|_| self.blocks.device_count() == 1).map(|files| files.finish(has_times)),
+        }
+    }
+}
+
+/// The first sector behind `range`, or the last there is where that number does not exist.
+fn end_of(range: SectorRange) -> Sectors {
+    range.checked_end().unwrap_or(Sectors::MAX)
+}
+
+/// The exponent of the least power of two that is no smaller than `len`, which is not 0.
+fn size_bin(len: Sectors) -> usize {
+    ((u64::BITS - (len.get() - 1).leading_zeros()) as usize).min(63)
+}
+
+/// From the smallest size that occurs to the largest, empty bins between them included.
+fn size_histogram(sizes: &[u64; 64]) -> std::collections::BTreeMap<u64, u64> {
+    let Some(first) = sizes.iter().position(|count| *count > 0) else {
+        return std::collections::BTreeMap::new();
+    };
+    let last = sizes.iter().rposition(|count| *count > 0).unwrap_or(first);
+    (first..=last).map(|bin| (1 << bin, sizes[bin])).collect()
+}
+
+/// `part` of `whole`; `None` of nothing.
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+fn quoted_shares(intervals: &IntervalHistogram) -> Option<Within> {
+    let mut shares = [0.0; QUOTED_SECONDS.len()];
+    for (share, seconds) in shares.iter_mut().zip(QUOTED_SECONDS) {
+        *share = intervals.share_within(Nanoseconds::from_seconds(seconds))?;
+    }
+    Some(Within::new(shares))
+}
+
+#[cfg(test)]
+mod tests;
