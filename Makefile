@@ -1,0 +1,28 @@
+# The commands of everyday work. Each does its own set-up; `make demo` installs nothing.
+
+CARGO ?= cargo
+
+.PHONY: demo test lint bench fuzz
+
+# Builds, compares every scheme on the embedded sample trace, prints the table and writes report.html.
+demo:
+	$(CARGO) run --release --locked --quiet --package bimetal -- compare --report report.html
+
+# Runs every test; installs the packages that they need, or says what to type. BIMETAL_REQUIRE_ALL=1: no skips.
+test:
+	CARGO="$(CARGO)" scripts/test
+
+# What a change must pass besides the tests: format, clippy, documentation.
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+# Measures requests per second and memory.
+bench:
+	$(CARGO) bench --workspace --locked
+
+# Fuzzes every parser for FUZZ_SECONDS each.
+FUZZ_SECONDS ?= 60
+fuzz:
+	CARGO="$(CARGO)" scripts/fuzz $(FUZZ_SECONDS)

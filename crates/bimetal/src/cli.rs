@@ -1,0 +1,122 @@
+//! The frame of the command line: the table of commands, how arguments and errors are read and shown, exit statuses.
+//!
+//! Exit status: 0 done; 1 the input or configuration is wrong (one message); 2 an unknown command or flag.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::config::Config;
+use crate::error::Error;
+
+/// Exit status when the input or the configuration is wrong.
+const WRONG_INPUT: u8 = 1;
+/// Exit status when the command line itself is wrong.
+const WRONG_USAGE: u8 = 2;
+
+/// What will an SSD and an HDD, combined into one device, do for this workload?
+#[derive(Debug, Parser)]
+#[command(name = "bimetal", version, max_term_width = 100, args_override_self = true)]
+#[command(after_help = "Example:\n  bimetal analyze TRACE      what is in a recorded workload\n\n\
+    Every command has --help with an example.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Makes the commands out of the table below: one line a command, in the order of `--help`. A command is a module in
+/// `commands/` with `Arguments` (whose doc is its help) and `run`.
+macro_rules! commands {
+    ($($name:ident => $module:ident),* $(,)?) => {
+        #[derive(Debug, Subcommand)]
+        enum Command {
+            $($name(crate::commands::$module::Arguments)),*
+        }
+
+        impl Command {
+            fn run(self) -> Result<(), Error> {
+                match self {
+                    $(Self::$name(arguments) => crate::commands::$module::run(arguments)),*
+                }
+            }
+        }
+    };
+}
+
+commands! {}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    match run(std::env::args_os().collect()) {
+        Ok(()) | Err(Stop::Failed(Error::OutputClosed)) => ExitCode::SUCCESS,
+        Err(Stop::Failed(error)) => {
+            eprintln!("error: {error}");
+            ExitCode::from(WRONG_INPUT)
+        }
+        Err(Stop::Arguments(error, hint)) => {
+            // Help and version go to standard output, anything else to standard error; closed streams need no word.
+            let _ = error.print();
+            if let Some(hint) = hint {
+                eprintln!("\n  {hint}");
+            }
+            ExitCode::from(exit_status(&error))
+        }
+    }
+}
+
+/// Why there is nothing more to do.
+#[derive(Debug)]
+enum Stop {
+    /// The arguments say so: wrong, or a request for help; with a hint where a wrong value comes from.
+    Arguments(Box<clap::Error>, Option<String>),
+    /// The command failed.
+    Failed(Error),
+}
+
+fn run(mut arguments: Vec<OsString>) -> Result<(), Stop> {
+    let config = Config::named_in(&arguments, &Cli::command()).map_err(Stop::Failed)?;
+    if let Some(config) = &config {
+        config.insert_into(&mut arguments);
+    }
+    let parsed = Cli::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = parsed.map_err(|error| {
+        let hint = config.as_ref().and_then(|config| config.explain(&error));
+        Stop::Arguments(Box::new(error), hint)
+    })?;
+    cli.command.run().map_err(Stop::Failed)
+}
+
+/// A value that is wrong is wrong input; everything else that clap refuses is wrong usage.
+fn exit_status(error: &clap::Error) -> u8 {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => 0,
+        ErrorKind::ValueValidation => WRONG_INPUT,
+        // A flag without the value that it needs is of this kind too, with an empty value.
+        ErrorKind::InvalidValue => match error.get(ContextKind::InvalidValue) {
+            Some(ContextValue::String(value)) if !value.is_empty() => WRONG_INPUT,
+            _ => WRONG_USAGE,
+        },
+        _ => WRONG_USAGE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_of_the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_help_with_an_example() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example"), "{} has no example", command.get_name());
+            assert!(command.get_about().is_some(), "{} says not what it does", command.get_name());
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! One file a command: its arguments, and how its result is shown. What it computes lives in the crates below.
+//!
+//! To add one, write a file with `Arguments` (a clap `Args` whose doc comment is the help, with an example behind it) and
+//! `run`, name it here, and add a line to the table in `cli.rs`.

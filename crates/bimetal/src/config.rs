@@ -1,0 +1,230 @@
+//! `--config FILE.toml`: every flag of a command, in a file.
+//!
+//! A key is the name of a flag (`ssd-size = "32GiB"`; an underscore will do for a dash). `true` sets a flag that takes
+//! no value; a list gives a flag that may be repeated several values, and any other its values with commas between; a
+//! table gives `--set` its keys (`[set]`, `griffin.timeout = "30s"`). What stands on the command line wins.
+//!
+//! It works by putting the flags of the file in front of those that were typed: there is one way in which a value is
+//! read and checked, and a flag that comes later wins.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use clap::error::{ContextKind, ContextValue};
+use clap::{ArgAction, Command};
+use toml::{Table, Value};
+
+use crate::error::Error;
+
+/// Keys of a file that are not flags, by command: the lists of tables that a command reads itself.
+const TABLE_KEYS: [(&str, &str); 1] = [("generate", "phase")];
+
+/// The flags that a file gives.
+#[derive(Debug)]
+pub struct Config {
+    path: PathBuf,
+    /// Key as the file has it, and the flags it stands for.
+    flags: Vec<(String, Vec<OsString>)>,
+}
+
+impl Config {
+    /// Reads the file that `--config` names in `arguments` (the whole command line), if it is there and the command of
+    /// `cli` knows it.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not TOML, or has a key that is no flag of the command.
+    pub fn named_in(arguments: &[OsString], cli: &Command) -> Result<Option<Self>, Error> {
+        let Some(command) = arguments.get(1).and_then(|name| cli.find_subcommand(name)) else { return Ok(None) };
+        if !command.get_arguments().any(|argument| argument.get_long() == Some("config")) {
+            return Ok(None);
+        }
+        let Some(path) = value_of_config(&arguments[2..]) else { return Ok(None) };
+        let path = PathBuf::from(path);
+        let table = read(&path)?;
+        let mut flags = Vec::new();
+        for (key, value) in &table {
+            if TABLE_KEYS.contains(&(command.get_name(), key.as_str())) {
+                continue;
+            }
+            let values = flags_of(key, value, command)
+                .map_err(|message| Error::new(format!("{}: key '{key}': {message}", path.display())))?;
+            flags.push((key.clone(), values));
+        }
+        Ok(Some(Self { path, flags }))
+    }
+
+    /// Puts the flags behind the name of the command, in front of what was typed.
+    pub fn insert_into(&self, arguments: &mut Vec<OsString>) {
+        let flags = self.flags.iter().flat_map(|(_, flags)| flags.iter().cloned());
+        arguments.splice(2..2, flags);
+    }
+
+    /// If the value that `error` complains of stands in the file: where.
+    pub fn explain(&self, error: &clap::Error) -> Option<String> {
+        let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
+        let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) else { return None };
+        let long = argument.split_whitespace().next()?;
+        let flag = OsString::from(format!("{long}={value}"));
+        let (key, _) = self.flags.iter().find(|(_, flags)| flags.contains(&flag))?;
+        Some(format!("The value comes from {}, key '{key}'.", self.path.display()))
+    }
+}
+
+/// Reads a TOML file.
+///
+/// # Errors
+/// It cannot be read or is not TOML; the message names file and line.
+pub fn read(path: &Path) -> Result<Table, Error> {
+    let text = std::fs::read_to_string(path).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+    text.parse::<Table>().map_err(|error| {
+        let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+        Error::new(format!("{}:{line}: {}", path.display(), error.message()))
+    })
+}
+
+/// The file behind `--config`, unless everything behind `--` is meant for somebody else.
+fn value_of_config(arguments: &[OsString]) -> Option<&OsStr> {
+    let mut found = None;
+    let mut rest = arguments.iter().take_while(|argument| *argument != "--");
+    while let Some(argument) = rest.next() {
+        if argument == "--config" {
+            found = rest.next().map(OsString::as_os_str);
+        } else if let Some(value) = argument.to_str().and_then(|text| text.strip_prefix("--config=")) {
+            found = Some(OsStr::new(value));
+        }
+    }
+    found
+}
+
+/// The flags that `key = value` stands for in `command`; or what is wrong with it.
+fn flags_of(key: &str, value: &Value, command: &Command) -> Result<Vec<OsString>, String> {
+    let name = key.replace('_', "-");
+    let known = || command.get_arguments().filter_map(|argument| argument.get_long());
+    let argument = command.get_arguments().find(|argument| argument.get_long() == Some(&name));
+    let Some(argument) = argument.filter(|_| name != "config") else {
+        let known: Vec<&str> = known().filter(|name| !["config", "help"].contains(name)).collect();
+        return Err(Error::unknown("key", key, known).to_string());
+    };
+    let repeatable = matches!(argument.get_action(), ArgAction::Append);
+    let takes_value = argument.get_action().takes_values();
+    let flag = |text: String| OsString::from(format!("--{name}={text}"));
+    match value {
+        Value::Boolean(on) if !takes_value => Ok(if *on { vec![format!("--{name}").into()] } else { vec![] }),
+        _ if !takes_value => Err(format!("expected true or false, found {value}")),
+        Value::Array(values) => {
+            let values = values.iter().map(scalar).collect::<Result<Vec<_>, _>>()?;
+            Ok(if repeatable { values.into_iter().map(flag).collect() } else { vec![flag(values.join(","))] })
+        }
+        Value::Table(table) if repeatable => {
+            let mut pairs = Vec::new();
+            flatten("", table, &mut pairs)?;
+            Ok(pairs.into_iter().map(flag).collect())
+        }
+        _ => Ok(vec![flag(scalar(value)?)]),
+    }
+}
+
+/// `[set]` with nested tables as the `key=value` pairs that `--set` takes.
+fn flatten(prefix: &str, table: &Table, pairs: &mut Vec<String>) -> Result<(), String> {
+    for (key, value) in table {
+        match value {
+            Value::Table(inner) => flatten(&format!("{prefix}{key}."), inner, pairs)?,
+            _ => pairs.push(format!("{prefix}{key}={}", scalar(value)?)),
+        }
+    }
+    Ok(())
+}
+
+fn scalar(value: &Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Integer(number) => Ok(number.to_string()),
+        Value::Float(number) => Ok(number.to_string()),
+        Value::Boolean(on) => Ok(if *on { "on" } else { "off" }.to_owned()),
+        Value::Datetime(_) | Value::Array(_) | Value::Table(_) => {
+            Err(format!("expected a text, a number or true or false, found {value}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Arg;
+
+    fn cli() -> Command {
+        Command::new("bimetal").args_override_self(true).subcommand(
+            Command::new("run")
+                .arg(Arg::new("config").long("config"))
+                .arg(Arg::new("ssd-size").long("ssd-size"))
+                .arg(Arg::new("schemes").long("schemes"))
+                .arg(Arg::new("limit").long("limit").value_parser(clap::value_parser!(u64)))
+                .arg(Arg::new("json").long("json").action(ArgAction::SetTrue))
+                .arg(Arg::new("set").long("set").action(ArgAction::Append)),
+        )
+    }
+
+    fn config(name: &str, text: &str, typed: &[&str]) -> Result<Vec<String>, String> {
+        let path = std::env::temp_dir().join(format!("bimetal-config-{name}-{}.toml", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let mut arguments: Vec<OsString> = ["bimetal", "run", "--config"].map(OsString::from).to_vec();
+        arguments.push(path.clone().into());
+        arguments.extend(typed.iter().map(OsString::from));
+        let config = Config::named_in(&arguments, &cli());
+        std::fs::remove_file(&path).unwrap();
+        let config = config.map_err(|error| error.to_string().replace(&path.display().to_string(), "FILE"))?.unwrap();
+        config.insert_into(&mut arguments);
+        cli()
+            .try_get_matches_from(&arguments)
+            .map(|matches| {
+                let run = matches.subcommand_matches("run").unwrap();
+                let mut seen = vec![];
+                for id in ["ssd-size", "schemes"] {
+                    seen.extend(run.get_one::<String>(id).map(|value| format!("{id}={value}")));
+                }
+                seen.extend(run.get_one::<u64>("limit").map(|value| format!("limit={value}")));
+                seen.extend(run.get_flag("json").then(|| "json".to_owned()));
+                seen.extend(run.get_many::<String>("set").into_iter().flatten().map(|value| format!("set {value}")));
+                seen
+            })
+            .map_err(|error| config.explain(&error).unwrap_or_default().replace(&path.display().to_string(), "FILE"))
+    }
+
+    #[test]
+    fn keys_are_flags_and_flags_that_are_typed_win() {
+        let text = "ssd_size = \"32GiB\"\nschemes = [\"griffin\", \"combo\"]\nlimit = 7\njson = true\n\
+            [set]\ngriffin.timeout = \"30s\"\n";
+        let seen = config("win", text, &["--limit", "9", "--set", "griffin.timeout=60s"]).unwrap();
+        let expected = [
+            "ssd-size=32GiB",
+            "schemes=griffin,combo",
+            "limit=9",
+            "json",
+            "set griffin.timeout=30s",
+            "set griffin.timeout=60s",
+        ];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn a_misspelt_key_is_named_with_the_nearest() {
+        let message = config("key", "ssd_sise = 3\n", &[]).unwrap_err();
+        assert!(
+            message.starts_with("FILE: key 'ssd_sise': unknown key 'ssd_sise': did you mean 'ssd-size'?"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_wrong_value_says_that_it_comes_from_the_file() {
+        assert_eq!(config("value", "limit = -3\n", &[]).unwrap_err(), "The value comes from FILE, key 'limit'.");
+        let message = config("type", "json = 3\n", &[]).unwrap_err();
+        assert_eq!(message, "FILE: key 'json': expected true or false, found 3");
+    }
+
+    #[test]
+    fn what_is_not_toml_is_named_with_its_line() {
+        let message = config("toml", "limit = 3\nschemes = [\n", &[]).unwrap_err();
+        assert!(message.starts_with("FILE:2: ") || message.starts_with("FILE:3: "), "{message}");
+    }
+}

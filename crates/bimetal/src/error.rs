@@ -1,0 +1,81 @@
+//! The one message that a command ends with when its input or configuration is wrong.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// Why a command could not do what it was asked for.
+#[derive(Debug)]
+pub enum Error {
+    /// One message for the user: what is wrong where, and what was expected.
+    Message(String),
+    /// Who read our standard output has enough. Not worth a word.
+    OutputClosed,
+}
+
+impl Error {
+    /// The error with `message`.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self::Message(message.into())
+    }
+
+    /// `name` is none of `known`: says so, and suggests the nearest.
+    pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        let known: Vec<&str> = known.into_iter().collect();
+        Self::new(match nearest(name, &known) {
+            Some(near) => format!("unknown {what} '{name}': did you mean '{near}'? Known are {}", known.join(" ")),
+            None => format!("unknown {what} '{name}': expected one of {}", known.join(" ")),
+        })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Message(message) => f.write_str(message),
+            Self::OutputClosed => f.write_str("standard output was closed"),
+        }
+    }
+}
+
+/// Every error of the crates below becomes the one message, causes included.
+impl<E: StdError> From<E> for Error {
+    fn from(error: E) -> Self {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            if !message.contains(&text) {
+                message.push_str(": ");
+                message.push_str(&text);
+            }
+            cause = error.source();
+        }
+        Self::Message(message)
+    }
+}
+
+/// Of `known`, what a user who typed `name` most likely meant; `None` if nothing is near.
+pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    known
+        .iter()
+        .map(|candidate| (strsim::jaro_winkler(&name, &candidate.to_lowercase()), *candidate))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_name_gets_the_nearest_and_nonsense_gets_none() {
+        let known = ["msr", "spc", "disksim", "griffin"];
+        assert_eq!(nearest("grifin", &known), Some("griffin"));
+        assert_eq!(nearest("DiskSim", &known), Some("disksim"));
+        assert_eq!(nearest("zzz", &known), None);
+        let message = Error::unknown("scheme", "grifin", known).to_string();
+        assert!(message.starts_with("unknown scheme 'grifin': did you mean 'griffin'?"), "{message}");
+    }
+}

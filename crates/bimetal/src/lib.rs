@@ -1,0 +1,15 @@
+//! The command line of Bimetal.
+//!
+//! Here live the frame ([`cli`]), one file a command (`commands/`) and what several of them share: options
+//! ([`options`]), files to set options ([`config`]), output ([`output`]), progress bars ([`progress`]). What a command
+//! computes lives in the crates below; here it is only asked for and shown.
+//!
+//! Read first: [`cli`], then one of `commands/`.
+
+pub mod cli;
+mod commands;
+pub mod config;
+pub mod error;
+pub mod options;
+pub mod output;
+pub mod progress;

@@ -1,0 +1,146 @@
+//! What a command leaves behind: standard output, and files that are whole or not there.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::error::Error;
+
+/// Prints `text` to standard output as it is.
+///
+/// # Errors
+/// [`Error::OutputClosed`] when nobody reads it any more.
+pub fn print(text: &str) -> Result<(), Error> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Error::OutputClosed,
+        _ => Error::new(format!("standard output: {error}")),
+    })
+}
+
+/// Prints `value` as the one JSON document of a command.
+///
+/// # Errors
+/// [`Error::OutputClosed`] when nobody reads it any more.
+pub fn print_json(value: &impl Serialize) -> Result<(), Error> {
+    let mut text = serde_json::to_string_pretty(value)?;
+    text.push('\n');
+    print(&text)
+}
+
+/// Tells the user something beside the result, on standard error.
+pub fn note(message: impl std::fmt::Display) {
+    // Nobody is left to be told when standard error is closed.
+    let _ = writeln!(io::stderr().lock(), "note: {message}");
+}
+
+/// A file that appears under its name only when it is complete: until [`finish`](Self::finish) it is `NAME.partial`,
+/// and without it, it is removed.
+#[derive(Debug)]
+pub struct OutputFile {
+    path: PathBuf,
+    /// Where it is written meanwhile; `None` where the path is no regular file (a pipe, `/dev/stdout`) and is written
+    /// directly.
+    partial: Option<PathBuf>,
+    writer: BufWriter<File>,
+}
+
+impl OutputFile {
+    /// Opens `path` for writing.
+    ///
+    /// # Errors
+    /// The directory is not there or not writable, or `path` is a directory.
+    pub fn create(path: &Path) -> Result<Self, Error> {
+        let regular = fs::metadata(path).map_or(true, |metadata| metadata.is_file() || metadata.is_dir());
+        if path.is_dir() {
+            return Err(Error::new(format!("{}: is a directory, expected a file to write", path.display())));
+        }
+        let partial = regular.then(|| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(".partial");
+            PathBuf::from(name)
+        });
+        let file = File::create(partial.as_deref().unwrap_or(path)).map_err(|error| unwritable(path, &error))?;
+        Ok(Self { path: path.to_owned(), partial, writer: BufWriter::with_capacity(1 << 16, file) })
+    }
+
+    /// Writes out what is buffered and gives the file its name.
+    ///
+    /// # Errors
+    /// The disk is full, or the name cannot be given; the file is removed then.
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.writer.flush().map_err(|error| unwritable(&self.path, &error))?;
+        if let Some(partial) = &self.partial {
+            fs::rename(partial, &self.path).map_err(|error| unwritable(&self.path, &error))?;
+            self.partial = None;
+        }
+        Ok(())
+    }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Error {
+    Error::new(format!("{}: cannot be written: {error}", path.display()))
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.writer.write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if let Some(partial) = self.partial.take() {
+            let _ = fs::remove_file(partial);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(name: &str) -> PathBuf {
+        let directory = std::env::temp_dir().join(format!("bimetal-output-{name}-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        directory
+    }
+
+    #[test]
+    fn a_file_appears_only_when_it_is_finished() {
+        let directory = directory("finish");
+        let path = directory.join("a.csv");
+        fs::write(&path, "old").unwrap();
+        let mut file = OutputFile::create(&path).unwrap();
+        file.write_all(b"new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        file.finish().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_file_that_was_not_finished() {
+        let directory = directory("drop");
+        let mut file = OutputFile::create(&directory.join("a.csv")).unwrap();
+        file.write_all(b"half").unwrap();
+        drop(file);
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn an_unwritable_path_is_named() {
+        let message = OutputFile::create(Path::new("/nowhere/a.csv")).unwrap_err().to_string();
+        assert!(message.starts_with("/nowhere/a.csv: cannot be written: "), "{message}");
+        let message = OutputFile::create(Path::new("/")).unwrap_err().to_string();
+        assert!(message.contains("is a directory"), "{message}");
+    }
+}
