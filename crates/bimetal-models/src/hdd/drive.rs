@@ -1,0 +1,417 @@
+//! The drive as a whole: commands in, completions out.
+//!
+//! Two things work at the same time: the electronics answer what needs no medium (hits, cached writes, discards), one
+//! command after another; the arm serves one transfer at a time, chosen by the queue, and writes the cache out when
+//! nothing else waits, when a flush asks for it, or when a write finds no room.
+
+use std::collections::VecDeque;
+
+use bimetal_core::operation::{Command, OpKind, Status, Token};
+use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, Sectors};
+
+use super::layout::Layout;
+use super::mechanics::Mechanics;
+use super::pending::Pending;
+use super::power::Power;
+use super::profile::{HddProfile, Switch};
+use super::read_buffer::{Lookup, ReadBuffer};
+use super::scheduler::Queue;
+use super::write_cache::WriteCache;
+use crate::profile::BadFigure;
+use crate::statistics::{DeviceStatistics, HddStatistics};
+use crate::{DeviceModel, Finished};
+
+/// What the arm is busy with.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    /// A command of the host.
+    Host(Pending),
+    /// Dirty sectors of the write cache.
+    Destage,
+}
+
+/// The command electronics and the interface to the host.
+#[derive(Clone, Copy, Debug)]
+struct Electronics {
+    overhead_ns: u64,
+    bus_sector_ps: u64,
+    /// Until when they are busy with what is already answered.
+    free_at_ns: u64,
+}
+
+impl Electronics {
+    fn bus_ns(&self, sectors: u64) -> u64 {
+        sectors.saturating_mul(self.bus_sector_ps) / 1000
+    }
+}
+
+/// A hard disk.
+#[derive(Clone, Debug)]
+pub struct Hdd {
+    capacity: Sectors,
+    queue_depth: usize,
+    electronics: Electronics,
+    mechanics: Mechanics,
+    power: Power,
+    read_buffer: ReadBuffer,
+    /// `None`: writes go to the medium before they finish.
+    write_cache: Option<WriteCache>,
+    /// Commands that the drive has not taken yet, in order of arrival.
+    waiting: VecDeque<Pending>,
+    /// Commands that wait for the arm.
+    queue: Queue,
+    /// Writes that wait for room in the write cache.
+    no_room: VecDeque<Pending>,
+    /// The flush that is under way: it waits until the cache is clean, and later commands wait for it.
+    flush: Option<Pending>,
+    /// What the arm does, and until when.
+    active: Option<(u64, Work)>,
+    /// The last transfer was the host's.
+    host_was_last: bool,
+    /// The sector behind the last transfer.
+    head_lbn: u64,
+    /// Answered commands and when they finish, in order of time.
+    answered: VecDeque<(u64, Pending)>,
+    /// Commands of the host that have not finished.
+    outstanding: usize,
+    /// Since when the drive is busy, or idle.
+    state_since_ns: u64,
+    counters: DeviceStatistics,
+    hdd: HddStatistics,
+}
+
+impl Hdd {
+    /// The drive that `profile` describes with `own` sectors, made for `capacity`: with more cylinders in each zone, by
+    /// the same factor and with the same seek times, if that is more; only its outer part, if it is less.
+    ///
+    /// # Errors
+    /// The figure that no drive can have.
+    pub fn new(profile: &HddProfile, own: Sectors, capacity: Sectors) -> Result<Self, BadFigure> {
+        let layout = Layout::new(profile, own, capacity)?;
+        debug_assert!(layout.sectors() >= capacity);
+        let (segment, for_writes) = profile.buffer_shares();
+        let write_cache = (profile.write_cache == Switch::On).then(|| WriteCache::new(for_writes.0));
+        Ok(Self {
+            capacity,
+            queue_depth: profile.queue_depth as usize,
+            electronics: Electronics {
+                overhead_ns: (profile.command_overhead_ms * 1e6) as u64,
+                bus_sector_ps: (SECTOR_BYTES as f64 / profile.bus_mb_per_s * 1e6) as u64,
+                free_at_ns: 0,
+            },
+            mechanics: Mechanics::new(profile, layout)?,
+            power: Power::new(profile),
+            read_buffer: ReadBuffer::new(profile.read_segments, segment.0, capacity.0),
+            write_cache,
+            waiting: VecDeque::new(),
+            queue: Queue::new(profile.scheduler),
+            no_room: VecDeque::new(),
+            flush: None,
+            active: None,
+            host_was_last: false,
+            head_lbn: 0,
+            answered: VecDeque::new(),
+            outstanding: 0,
+            state_since_ns: 0,
+            counters: DeviceStatistics::default(),
+            hdd: HddStatistics::default(),
+        })
+    }
+
+    fn is_idle(&self) -> bool {
+        self.outstanding == 0 && self.active.is_none()
+    }
+
+    /// Takes waiting commands into the drive, as many as its queue has places.
+    fn take_waiting(&mut self, now_ns: u64) {
+        while let Some(&next) = self.waiting.front()
+            && self.flush.is_none()
+        {
+            let host_active = matches!(self.active, Some((_, Work::Host(_))));
+            let taken = self.queue.count() + self.no_room.len() + usize::from(host_active);
+            if next.kind == OpKind::Flush && self.write_cache.is_some() {
+                // As with ATA's FLUSH CACHE, which cannot be queued: the commands before it finish first.
+                if taken > 0 {
+                    return;
+                }
+                self.flush = Some(next);
+            } else if taken >= self.queue_depth {
+                return;
+            } else {
+                self.take(next, now_ns);
+            }
+            self.waiting.pop_front();
+        }
+    }
+
+    /// Answers a command from the electronics or puts it in line for the arm.
+    fn take(&mut self, mut pending: Pending, now_ns: u64) {
+        pending.ready_ns = now_ns + self.electronics.overhead_ns;
+        let needs_medium = match pending.kind {
+            _ if pending.sectors == 0 => false,
+            OpKind::Flush | OpKind::Discard | OpKind::Hint => false,
+            OpKind::Read => !self.is_read_hit(&pending, now_ns),
+            OpKind::Write | OpKind::WriteZeroes => match &self.write_cache {
+                Some(cache) if !pending.fua && cache.could_hold(pending.sectors) => {
+                    self.no_room.push_back(pending);
+                    return self.take_into_cache(now_ns);
+                }
+                _ => true,
+            },
+        };
+        if needs_medium {
+            self.queue.push(pending, &self.mechanics);
+        } else {
+            self.answer(pending, now_ns);
+        }
+    }
+
+    fn is_read_hit(&mut self, read: &Pending, now_ns: u64) -> bool {
+        let (start, end) = (read.start, read.end());
+        if self.write_cache.as_ref().is_some_and(|cache| cache.covers(start, end)) {
+            self.hdd.cache_read_hits += 1;
+            return true;
+        }
+        if self.read_buffer.look_up(start, end, now_ns, &mut self.mechanics) != Lookup::Hit {
+            return false;
+        }
+        self.hdd.cache_read_hits += 1;
+        if self.active.is_none() {
+            self.read_buffer.extend(end, now_ns, &mut self.mechanics);
+        }
+        true
+    }
+
+    /// Takes writes into the cache, in order of arrival, while there is room.
+    fn take_into_cache(&mut self, now_ns: u64) {
+        while let Some(&write) = self.no_room.front()
+            && let Some(cache) = &mut self.write_cache
+            && cache.has_room(write.sectors)
+        {
+            cache.insert(write.start, write.end());
+            self.read_buffer.invalidate(write.start, write.end(), now_ns, &mut self.mechanics);
+            self.hdd.cached_writes += 1;
+            self.no_room.pop_front();
+            self.answer(write, now_ns);
+        }
+    }
+
+    /// The electronics finish a command, behind what they are already busy with.
+    fn answer(&mut self, pending: Pending, now_ns: u64) {
+        let has_data = matches!(pending.kind, OpKind::Read | OpKind::Write);
+        let bus_ns = if has_data { self.electronics.bus_ns(pending.sectors) } else { 0 };
+        let at_ns = now_ns.max(self.electronics.free_at_ns) + self.electronics.overhead_ns + bus_ns;
+        self.electronics.free_at_ns = at_ns;
+        self.answered.push_back((at_ns, pending));
+    }
+
+    /// Gives the arm its next work, if it has none. A destage that starts because a write has just come in waits until
+    /// `destage_from_ns` for its data.
+    fn start_next(&mut self, now_ns: u64, destage_from_ns: u64) {
+        if self.active.is_some() {
+            return;
+        }
+        if let Some(flush) = self.flush
+            && self.write_cache.as_ref().is_none_or(WriteCache::is_clean)
+        {
+            self.flush = None;
+            self.answer(flush, now_ns);
+            self.take_waiting(now_ns);
+        }
+        // A write without room and a queue that is never empty take turns.
+        let destage_first = self.flush.is_some() || (!self.no_room.is_empty() && self.host_was_last);
+        if destage_first && self.start_destage(destage_from_ns) {
+            return;
+        }
+        match self.queue.pop(now_ns, self.head_lbn, &self.mechanics) {
+            Some(pending) => self.start_transfer(pending, now_ns),
+            None => {
+                self.start_destage(destage_from_ns);
+            }
+        }
+    }
+
+    /// The arm serves a command of the host.
+    fn start_transfer(&mut self, pending: Pending, now_ns: u64) {
+        let start_ns = self.power.ready_at_ns(now_ns.max(pending.ready_ns));
+        let end_ns = match pending.kind {
+            OpKind::Read => self.read(&pending, start_ns),
+            _ => self.write(&pending, start_ns),
+        };
+        self.power.add_service_ns(end_ns - start_ns);
+        self.head_lbn = pending.end();
+        self.host_was_last = true;
+        self.active = Some((end_ns, Work::Host(pending)));
+    }
+
+    /// Reads from the medium; gives the time at which the host has the data.
+    fn read(&mut self, read: &Pending, start_ns: u64) -> u64 {
+        let (start, end) = (read.start, read.end());
+        let passed_ns = match self.read_buffer.look_up(start, end, start_ns, &mut self.mechanics) {
+            Lookup::Hit => {
+                self.hdd.cache_read_hits += 1;
+                start_ns
+            }
+            Lookup::Coming => {
+                self.hdd.cache_read_hits += 1;
+                self.read_buffer.follow(end, start_ns, &mut self.mechanics)
+            }
+            Lookup::Miss => {
+                self.read_buffer.stop(start_ns, &mut self.mechanics);
+                let mut sweep = self.mechanics.position(start_ns, start, false);
+                self.mechanics.run_to(&mut sweep, end);
+                self.read_buffer.begin(start, sweep);
+                sweep.at_ns
+            }
+        };
+        // The bus runs behind the heads: the last sector crosses it when it has passed.
+        let last_ns = self.electronics.bus_ns(1);
+        (passed_ns + last_ns).max(start_ns + self.electronics.bus_ns(read.sectors))
+    }
+
+    /// Writes to the medium; gives the time at which it is there.
+    fn write(&mut self, write: &Pending, start_ns: u64) -> u64 {
+        let (start, end) = (write.start, write.end());
+        self.read_buffer.stop(start_ns, &mut self.mechanics);
+        self.read_buffer.invalidate(start, end, start_ns, &mut self.mechanics);
+        if let Some(cache) = &mut self.write_cache {
+            cache.remove(start, end);
+        }
+        let bus_sectors = if write.kind == OpKind::Write { write.sectors } else { 0 };
+        let first_ns = self.electronics.bus_ns(bus_sectors.min(1));
+        let mut sweep = self.mechanics.position(start_ns + first_ns, start, true);
+        self.mechanics.run_to(&mut sweep, end);
+        sweep.at_ns.max(start_ns + self.electronics.bus_ns(bus_sectors))
+    }
+
+    /// The arm writes the next dirty run, at most to the end of its track, so that a command of the host never waits
+    /// for more. False if everything is clean.
+    fn start_destage(&mut self, now_ns: u64) -> bool {
+        let Some(cache) = &mut self.write_cache else { return false };
+        let Some((start, run_end)) = cache.next_run(self.head_lbn) else { return false };
+        let place = self.mechanics.layout().place(start);
+        let track_rest = self.mechanics.layout().sectors_per_track(&place) - place.sector;
+        let end = run_end.min(start + u64::from(track_rest));
+        cache.begin_leaving(start, end);
+        let start_ns = self.power.ready_at_ns(now_ns);
+        self.read_buffer.stop(start_ns, &mut self.mechanics);
+        let mut sweep = self.mechanics.position(start_ns, start, true);
+        self.mechanics.run_to(&mut sweep, end);
+        self.power.add_service_ns(sweep.at_ns - start_ns);
+        self.head_lbn = end;
+        self.host_was_last = false;
+        self.hdd.destages += 1;
+        self.active = Some((sweep.at_ns, Work::Destage));
+        true
+    }
+
+    /// The arm has done its work at `now_ns`.
+    fn end_work(&mut self, now_ns: u64, work: Work, finished: &mut Vec<Finished>) {
+        self.active = None;
+        match work {
+            Work::Host(pending) => self.finish(&pending, now_ns, finished),
+            Work::Destage => {
+                if let Some(cache) = &mut self.write_cache {
+                    cache.finish_leaving();
+                }
+                self.take_into_cache(now_ns);
+            }
+        }
+        self.take_waiting(now_ns);
+        self.start_next(now_ns, now_ns);
+    }
+
+    /// Counts a command and hands it back.
+    fn finish(&mut self, pending: &Pending, now_ns: u64, finished: &mut Vec<Finished>) {
+        let bytes = Bytes(pending.sectors * SECTOR_BYTES);
+        let mut status = Status::Done;
+        match pending.kind {
+            OpKind::Read => {
+                self.counters.reads += 1;
+                self.counters.read_bytes += bytes;
+            }
+            OpKind::Write | OpKind::WriteZeroes => {
+                self.counters.writes += 1;
+                self.counters.write_bytes += bytes;
+            }
+            OpKind::Flush => self.counters.flushes += 1,
+            OpKind::Discard => self.counters.discards += 1,
+            OpKind::Hint => status = Status::Unsupported,
+        }
+        self.outstanding -= 1;
+        finished.push(Finished { token: pending.token, at: Nanoseconds(now_ns), status });
+    }
+
+    /// When the spindle stops, if nothing comes before.
+    fn spin_down_at_ns(&self) -> Option<u64> {
+        if self.is_idle() { self.power.spin_down_at_ns(self.state_since_ns) } else { None }
+    }
+
+    /// The time of the next event: a command that is answered, the arm's work done, or the spindle's timer.
+    fn next_event_ns(&self) -> Option<u64> {
+        let answered = self.answered.front().map(|(at_ns, _)| *at_ns);
+        let active = self.active.as_ref().map(|(end_ns, _)| *end_ns);
+        match (answered, active) {
+            (Some(answered), Some(active)) => Some(answered.min(active)),
+            (None, None) => self.spin_down_at_ns(),
+            (answered, active) => answered.or(active),
+        }
+    }
+}
+
+impl DeviceModel for Hdd {
+    fn capacity(&self) -> Sectors {
+        self.capacity
+    }
+
+    fn submit(&mut self, now: Nanoseconds, token: Token, command: Command) {
+        assert!(command.range.end() <= self.capacity, "{command:?} is not on a drive of {}", self.capacity);
+        debug_assert!(self.next_event_ns().is_none_or(|event| event >= now.0), "the drive was not advanced to {now}");
+        if self.is_idle() {
+            self.state_since_ns = now.0;
+        }
+        self.outstanding += 1;
+        let Command { kind, range, fua } = command;
+        self.waiting.push_back(Pending { token, kind, fua, start: range.start.0, sectors: range.len.0, ready_ns: 0 });
+        self.take_waiting(now.0);
+        self.start_next(now.0, now.0 + self.electronics.overhead_ns);
+    }
+
+    fn next_event(&self) -> Option<Nanoseconds> {
+        self.next_event_ns().map(Nanoseconds)
+    }
+
+    fn advance(&mut self, now: Nanoseconds, finished: &mut Vec<Finished>) {
+        while let Some(event_ns) = self.next_event_ns()
+            && event_ns <= now.0
+        {
+            match (self.answered.front(), self.active) {
+                (Some((at_ns, pending)), _) if *at_ns == event_ns => {
+                    let pending = *pending;
+                    self.answered.pop_front();
+                    self.finish(&pending, event_ns, finished);
+                }
+                (_, Some((_, work))) => self.end_work(event_ns, work, finished),
+                _ => {
+                    self.power.spin_down(event_ns);
+                    continue;
+                }
+            }
+            if self.is_idle() {
+                self.counters.busy += Nanoseconds(event_ns - self.state_since_ns);
+                self.state_since_ns = event_ns;
+            }
+        }
+    }
+
+    fn statistics(&self, now: Nanoseconds) -> DeviceStatistics {
+        let (spin_downs, spin_ups) = self.power.spin_downs_and_ups();
+        let mut statistics = self.counters.clone();
+        if !self.is_idle() {
+            statistics.busy += now.saturating_sub(Nanoseconds(self.state_since_ns));
+        }
+        statistics.energy_joules = self.power.energy_joules(now.0, self.mechanics.seek_ns());
+        statistics.hdd = Some(HddStatistics { seeks: self.mechanics.seeks(), spin_downs, spin_ups, ..self.hdd });
+        statistics
+    }
+}

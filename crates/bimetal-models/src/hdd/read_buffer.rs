@@ -1,0 +1,153 @@
+//! The part of the buffer that keeps what was read, and what the drive reads on behind it.
+
+use super::mechanics::{Mechanics, Sweep};
+
+/// Sectors of one stream of reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Segment {
+    start: u64,
+    end: u64,
+    last_used: u64,
+}
+
+/// Read-ahead under way: the heads run on over the sectors behind a read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct ReadAhead {
+    segment: usize,
+    sweep: Sweep,
+    /// Where it stops.
+    limit: u64,
+}
+
+/// What the buffer can do for a read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lookup {
+    /// All of it is there.
+    Hit,
+    /// It starts there, and the read-ahead that is under way comes to the rest.
+    Coming,
+    /// Nothing.
+    Miss,
+}
+
+/// The read segments and the read-ahead.
+#[derive(Clone, Debug)]
+pub struct ReadBuffer {
+    segments: Vec<Segment>,
+    /// Sectors that a segment holds.
+    segment_sectors: u64,
+    /// The first sector behind the drive, where read-ahead ends at the latest.
+    drive_end: u64,
+    ahead: Option<ReadAhead>,
+    uses: u64,
+}
+
+impl ReadBuffer {
+    /// `segments` empty segments of so many sectors, on a drive of `drive_end` sectors.
+    pub fn new(segments: u32, segment_sectors: u64, drive_end: u64) -> Self {
+        let segments = if segment_sectors == 0 { 0 } else { segments as usize };
+        Self { segments: vec![Segment::default(); segments], segment_sectors, drive_end, ahead: None, uses: 0 }
+    }
+
+    /// What is there at `now_ns` of the sectors from `start` to before `end`.
+    pub fn look_up(&mut self, start: u64, end: u64, now_ns: u64, mechanics: &mut Mechanics) -> Lookup {
+        if let Some(ahead) = self.ahead
+            && (self.segments[ahead.segment].start..ahead.limit).contains(&start)
+        {
+            self.progress(now_ns, mechanics);
+            let coming = !self.holds(ahead.segment, start, end);
+            self.touch(ahead.segment);
+            return if coming { Lookup::Coming } else { Lookup::Hit };
+        }
+        match (0..self.segments.len()).find(|&segment| self.holds(segment, start, end)) {
+            Some(segment) => {
+                self.touch(segment);
+                Lookup::Hit
+            }
+            None => Lookup::Miss,
+        }
+    }
+
+    fn holds(&self, segment: usize, start: u64, end: u64) -> bool {
+        self.segments[segment].start <= start && end <= self.segments[segment].end
+    }
+
+    fn touch(&mut self, segment: usize) {
+        self.uses += 1;
+        self.segments[segment].last_used = self.uses;
+    }
+
+    /// Lets the read-ahead go on to where it is at `now_ns`.
+    fn progress(&mut self, now_ns: u64, mechanics: &mut Mechanics) {
+        let Some(ahead) = &mut self.ahead else { return };
+        mechanics.run(&mut ahead.sweep, ahead.limit, now_ns);
+        // A sweep that serves a read is ahead of time until that read has finished.
+        if ahead.sweep.at_ns <= now_ns {
+            let segment = &mut self.segments[ahead.segment];
+            segment.end = segment.end.max(ahead.sweep.lbn);
+            segment.start = segment.start.max(segment.end.saturating_sub(self.segment_sectors));
+        }
+    }
+
+    /// Lets the read-ahead run on behind a hit that ended at `end`. One that had stopped, its segment full, starts
+    /// again where it stopped, as soon as that comes round.
+    pub fn extend(&mut self, end: u64, now_ns: u64, mechanics: &mut Mechanics) {
+        let Some(ahead) = &mut self.ahead else { return };
+        let limit = (end + self.segment_sectors).min(self.drive_end);
+        if !(self.segments[ahead.segment].start..=ahead.limit).contains(&end) || limit <= ahead.limit {
+            return;
+        }
+        if ahead.sweep.lbn == ahead.limit && ahead.sweep.at_ns < now_ns {
+            ahead.sweep = mechanics.position(now_ns, ahead.limit, false);
+        }
+        ahead.limit = limit;
+    }
+
+    /// The read-ahead serves a read up to `end` on its way, the arm free for it from `now_ns` on. Gives the time at which
+    /// the last sector has passed.
+    pub fn follow(&mut self, end: u64, now_ns: u64, mechanics: &mut Mechanics) -> u64 {
+        let ahead = self.ahead.as_mut().expect("only a read whose sectors are coming follows the read-ahead");
+        if ahead.sweep.lbn == ahead.limit && ahead.sweep.at_ns < now_ns && ahead.limit < end {
+            ahead.sweep = mechanics.position(now_ns, ahead.limit, false);
+        }
+        mechanics.run_to(&mut ahead.sweep, end);
+        ahead.limit = (end + self.segment_sectors).min(self.drive_end).max(ahead.limit);
+        ahead.sweep.at_ns
+    }
+
+    /// The arm is needed elsewhere from `now_ns` on.
+    pub fn stop(&mut self, now_ns: u64, mechanics: &mut Mechanics) {
+        if self.ahead.is_some() {
+            self.progress(now_ns, mechanics);
+            self.ahead = None;
+        }
+    }
+
+    /// A read from `start` on has brought the heads to `sweep`, at its end: they run on from there.
+    pub fn begin(&mut self, start: u64, sweep: Sweep) {
+        let Some(segment) = (0..self.segments.len()).min_by_key(|&index| self.segments[index].last_used) else {
+            return;
+        };
+        let start = start.max(sweep.lbn.saturating_sub(self.segment_sectors));
+        self.segments[segment] = Segment { start, end: start, last_used: 0 };
+        self.touch(segment);
+        let limit = (sweep.lbn + self.segment_sectors).min(self.drive_end);
+        self.ahead = Some(ReadAhead { segment, sweep, limit });
+    }
+
+    /// Forgets the sectors from `start` to before `end`, which are written: of each segment, what lies before them
+    /// stays.
+    pub fn invalidate(&mut self, start: u64, end: u64, now_ns: u64, mechanics: &mut Mechanics) {
+        if let Some(ahead) = self.ahead
+            && start < ahead.limit
+            && end > self.segments[ahead.segment].start
+        {
+            self.stop(now_ns, mechanics);
+        }
+        for segment in &mut self.segments {
+            if start < segment.end && end > segment.start {
+                segment.end = start.max(segment.start);
+            }
+        }
+    }
+}

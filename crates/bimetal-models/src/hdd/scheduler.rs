@@ -1,0 +1,118 @@
+//! Which of the commands in the drive is served next.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::Deserialize;
+
+use super::layout::Place;
+use super::mechanics::Mechanics;
+use super::pending::Pending;
+use bimetal_core::operation::OpKind;
+
+/// The rule by which the next command is chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Policy {
+    /// First come, first served.
+    Fcfs,
+    /// Shortest seek time first: the command on the nearest cylinder.
+    Sstf,
+    /// C-LOOK: the next higher address, and from the highest back to the lowest.
+    Clook,
+    /// Shortest positioning time first: seek and rotation together.
+    Sptf,
+}
+
+/// The commands that wait for the arm.
+#[derive(Clone, Debug)]
+pub enum Queue {
+    /// In order of arrival.
+    Arrival(VecDeque<Pending>),
+    /// By address, then by arrival; `nearest` for SSTF, else C-LOOK.
+    Address {
+        /// The commands, by first sector and serial number.
+        commands: BTreeMap<(u64, u64), Pending>,
+        /// How many ever came in: what tells commands to the same sector apart.
+        serial: u64,
+        /// SSTF instead of C-LOOK.
+        nearest: bool,
+    },
+    /// With their places, in no order; ties go to the one that came first.
+    Positioning {
+        /// The commands, with serial number and place.
+        commands: Vec<(Pending, u64, Place)>,
+        /// How many ever came in.
+        serial: u64,
+    },
+}
+
+impl Queue {
+    /// An empty queue under `policy`.
+    pub fn new(policy: Policy) -> Self {
+        match policy {
+            Policy::Fcfs => Queue::Arrival(VecDeque::new()),
+            Policy::Sstf | Policy::Clook => {
+                Queue::Address { commands: BTreeMap::new(), serial: 0, nearest: policy == Policy::Sstf }
+            }
+            Policy::Sptf => Queue::Positioning { commands: Vec::new(), serial: 0 },
+        }
+    }
+
+    /// How many commands wait.
+    #[inline]
+    pub fn count(&self) -> usize {
+        match self {
+            Queue::Arrival(commands) => commands.len(),
+            Queue::Address { commands, .. } => commands.len(),
+            Queue::Positioning { commands, .. } => commands.len(),
+        }
+    }
+
+    /// Adds a command.
+    pub fn push(&mut self, pending: Pending, mechanics: &Mechanics) {
+        match self {
+            Queue::Arrival(commands) => commands.push_back(pending),
+            Queue::Address { commands, serial, .. } => {
+                commands.insert((pending.start, *serial), pending);
+                *serial += 1;
+            }
+            Queue::Positioning { commands, serial } => {
+                commands.push((pending, *serial, mechanics.layout().place(pending.start)));
+                *serial += 1;
+            }
+        }
+    }
+
+    /// Takes out the command to serve from time `now_ns` on, when the last transfer ended before sector `head_lbn`.
+    pub fn pop(&mut self, now_ns: u64, head_lbn: u64, mechanics: &Mechanics) -> Option<Pending> {
+        match self {
+            Queue::Arrival(commands) => commands.pop_front(),
+            Queue::Address { commands, nearest, .. } => {
+                let next = commands.range((head_lbn, 0)..).next().map(|(key, _)| *key);
+                let key = if *nearest {
+                    let before = commands.range(..(head_lbn, 0)).next_back().map(|(key, _)| *key);
+                    nearer(before, next, mechanics)?
+                } else {
+                    next.or_else(|| commands.keys().next().copied())?
+                };
+                commands.remove(&key)
+            }
+            Queue::Positioning { commands, .. } => {
+                let cost = |(pending, serial, place): &(Pending, u64, Place)| {
+                    let write = pending.kind != OpKind::Read;
+                    (mechanics.positioning_ns(now_ns.max(pending.ready_ns), place, write), *serial)
+                };
+                let (index, _) = commands.iter().enumerate().min_by_key(|(_, command)| cost(command))?;
+                Some(commands.swap_remove(index).0)
+            }
+        }
+    }
+}
+
+/// The one of two neighbours in address whose cylinder is nearer to the arm. Addresses rise with the cylinder, so no
+/// other command is nearer than both.
+fn nearer(before: Option<(u64, u64)>, next: Option<(u64, u64)>, mechanics: &Mechanics) -> Option<(u64, u64)> {
+    let (Some(before), Some(next)) = (before, next) else { return before.or(next) };
+    let distance = |lbn: u64| mechanics.layout().place(lbn).cylinder.abs_diff(mechanics.cylinder());
+    Some(if distance(before.0) < distance(next.0) { before } else { next })
+}

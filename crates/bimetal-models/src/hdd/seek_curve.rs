@@ -1,0 +1,126 @@
+//! How long the arm takes over a number of cylinders.
+
+use super::profile::SeekFigures;
+use crate::profile::BadFigure;
+
+/// A seek over `d` cylinders takes c + a·√(d − 1) + b·(d − 1), the curve of Lee and Katz, "An Analytic Performance Model
+/// of Disk Arrays" (SIGMETRICS 1993), section 4: the root is the arm that speeds up and brakes, the linear term the arm
+/// at full speed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SeekCurve {
+    /// Nanoseconds to the next cylinder.
+    shortest_ns: f64,
+    root_ns: f64,
+    linear_ns: f64,
+}
+
+impl SeekCurve {
+    /// The curve through a data sheet's three figures on an arm with so many cylinders: the shortest and the longest
+    /// seek are met, and so is the average over all pairs of different cylinders, exactly (a data sheet's average is
+    /// that weighted mean; Lee and Katz take its integral). `keys` are the names of the three figures.
+    ///
+    /// # Errors
+    /// Figures through which no curve goes that rises with the distance.
+    pub fn fit(figures: SeekFigures, cylinders: u32, keys: [&'static str; 3]) -> Result<Self, BadFigure> {
+        let SeekFigures { track_to_track_ms: shortest, average_ms: average, full_stroke_ms: longest } = figures;
+        if longest < shortest {
+            return Err(BadFigure::new(keys[2], longest, format!("at least {} = {shortest}", keys[0])));
+        }
+        if cylinders < 3 {
+            // One distance at most: nothing to fit.
+            return Ok(Self { shortest_ns: shortest * 1e6, root_ns: 0.0, linear_ns: 0.0 });
+        }
+        // Two equations for a and b, their mean and their end taken off the shortest seek:
+        // a·mean_root + b·mean_linear = average − c, and a·√end + b·end = longest − c.
+        let end = f64::from(cylinders - 2);
+        let (mean_root, mean_linear) = mean_root_and_distance(cylinders);
+        let determinant = mean_root * end - mean_linear * end.sqrt();
+        let (rise, mean_rise) = (longest - shortest, average - shortest);
+        let root = (mean_rise * end - mean_linear * rise) / determinant;
+        let linear = (mean_root * rise - mean_rise * end.sqrt()) / determinant;
+        // The curve rises everywhere if it bends downwards and still rises at its end, or if it is straight.
+        let lowest = shortest + rise * mean_linear / end;
+        let highest = shortest + rise * (2.0 * mean_root / end.sqrt() - mean_linear / end);
+        let slack = 1e-9 * longest;
+        if !(lowest - slack..=highest + slack).contains(&average) {
+            let expected = format!(
+                "{lowest:.3} to {highest:.3}, for a seek that rises from {} = {shortest} to {} = {longest}",
+                keys[0], keys[2]
+            );
+            return Err(BadFigure::new(keys[1], average, expected));
+        }
+        Ok(Self { shortest_ns: shortest * 1e6, root_ns: root * 1e6, linear_ns: linear * 1e6 })
+    }
+
+    /// Nanoseconds over `distance` cylinders.
+    #[inline]
+    pub fn time_ns(&self, distance: u32) -> u64 {
+        if distance == 0 {
+            return 0;
+        }
+        let further = f64::from(distance - 1);
+        (self.shortest_ns + self.root_ns * further.sqrt() + self.linear_ns * further) as u64
+    }
+}
+
+/// The means of √(d − 1) and of d − 1 over all pairs of different cylinders. Of n cylinders, n − d pairs are d apart.
+fn mean_root_and_distance(cylinders: u32) -> (f64, f64) {
+    let n = f64::from(cylinders);
+    // The mean distance is (n + 1) / 3.
+    let mean_linear = (n + 1.0) / 3.0 - 1.0;
+    if cylinders > 1_000_000 {
+        // The sum is its integral to seven digits, and would take long.
+        return (8.0 / 15.0 * n.sqrt(), mean_linear);
+    }
+    let pairs = n * (n - 1.0) / 2.0;
+    let roots: f64 = (2..cylinders).map(|d| f64::from(cylinders - d) * f64::from(d - 1).sqrt()).sum();
+    (roots / pairs, mean_linear)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEYS: [&str; 3] = ["shortest", "average", "longest"];
+
+    fn figures(shortest: f64, average: f64, longest: f64) -> SeekFigures {
+        SeekFigures { track_to_track_ms: shortest, average_ms: average, full_stroke_ms: longest }
+    }
+
+    #[test]
+    fn the_curve_meets_all_three_figures() {
+        for (cylinders, shortest, average, longest) in
+            [(50_000, 0.8, 8.5, 18.0), (300_000, 0.2, 3.5, 7.4), (1000, 1.0, 12.0, 20.0), (10, 1.0, 4.0, 8.0)]
+        {
+            let curve = SeekCurve::fit(figures(shortest, average, longest), cylinders, KEYS).unwrap();
+            let pairs = f64::from(cylinders) * f64::from(cylinders - 1) / 2.0;
+            let sum: f64 = (1..cylinders).map(|d| f64::from(cylinders - d) * curve.time_ns(d) as f64).sum();
+            assert!((sum / pairs / 1e6 - average).abs() < 1e-3, "{cylinders}: {}", sum / pairs / 1e6);
+            assert!((curve.time_ns(1) as f64 / 1e6 - shortest).abs() < 1e-3);
+            assert!((curve.time_ns(cylinders - 1) as f64 / 1e6 - longest).abs() < 1e-3);
+        }
+    }
+
+    #[test]
+    fn a_longer_seek_never_takes_less() {
+        // At both ends of what an average may be, where the curve is straight or flat at its end.
+        for average in [7.0, 9.0, 11.9] {
+            let curve = SeekCurve::fit(figures(1.0, average, 18.0), 20_000, KEYS).unwrap();
+            assert!((1..19_998).all(|d| curve.time_ns(d) <= curve.time_ns(d + 1)), "{average}");
+            assert_eq!(curve.time_ns(0), 0);
+        }
+    }
+
+    #[test]
+    fn figures_without_a_rising_curve_are_refused_with_the_range() {
+        for (bad, key) in [
+            (figures(9.0, 8.5, 18.0), "average"),
+            (figures(1.0, 17.0, 18.0), "average"),
+            (figures(2.0, 1.5, 1.0), "longest"),
+        ] {
+            let error = SeekCurve::fit(bad, 50_000, KEYS).unwrap_err();
+            assert_eq!(error.key, key, "{error:?}");
+            assert!(error.expected.contains("shortest = "), "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The part of the buffer in which writes wait for the medium.
+
+use std::collections::BTreeMap;
+
+/// Dirty sectors: written by the host, not yet on the medium.
+#[derive(Clone, Debug)]
+pub struct WriteCache {
+    /// First sector of each dirty run, and the first behind it. Runs neither overlap nor touch.
+    runs: BTreeMap<u64, u64>,
+    /// Sectors in all runs.
+    dirty: u64,
+    /// Sectors that are being written to the medium, and still take up room.
+    leaving: u64,
+    /// Sectors that fit.
+    room: u64,
+}
+
+impl WriteCache {
+    /// An empty cache of so many sectors.
+    pub fn new(room: u64) -> Self {
+        Self { runs: BTreeMap::new(), dirty: 0, leaving: 0, room }
+    }
+
+    /// Whether so many sectors could ever wait here.
+    pub fn could_hold(&self, sectors: u64) -> bool {
+        sectors <= self.room
+    }
+
+    /// Whether there is room for so many sectors now.
+    pub fn has_room(&self, sectors: u64) -> bool {
+        self.dirty + self.leaving + sectors <= self.room
+    }
+
+    /// Whether everything is on the medium.
+    pub fn is_clean(&self) -> bool {
+        self.dirty + self.leaving == 0
+    }
+
+    /// Whether there is something to write to the medium.
+    pub fn has_dirty(&self) -> bool {
+        self.dirty > 0
+    }
+
+    /// Whether all sectors from `start` to before `end` wait here.
+    pub fn covers(&self, start: u64, end: u64) -> bool {
+        self.runs.range(..=start).next_back().is_some_and(|(_, &run_end)| run_end >= end)
+    }
+
+    /// Takes the sectors from `start` to before `end`; what waited there before is overwritten.
+    pub fn insert(&mut self, start: u64, end: u64) {
+        let (mut first, mut last) = (start, end);
+        while let Some((&run_start, &run_end)) = self.runs.range(..=last).next_back() {
+            if run_end < first {
+                break;
+            }
+            self.runs.remove(&run_start);
+            self.dirty -= run_end - run_start;
+            (first, last) = (first.min(run_start), last.max(run_end));
+        }
+        self.runs.insert(first, last);
+        self.dirty += last - first;
+    }
+
+    /// Forgets the sectors from `start` to before `end`: newer ones are on the medium.
+    pub fn remove(&mut self, start: u64, end: u64) {
+        while let Some((&run_start, &run_end)) = self.runs.range(..end).next_back() {
+            if run_end <= start {
+                break;
+            }
+            self.runs.remove(&run_start);
+            self.dirty -= run_end - run_start;
+            for (rest_start, rest_end) in [(run_start, start.min(run_end)), (end.max(run_start), run_end)] {
+                if rest_start < rest_end {
+                    self.runs.insert(rest_start, rest_end);
+                    self.dirty += rest_end - rest_start;
+                }
+            }
+        }
+    }
+
+    /// The start of the run to write next, in C-LOOK order from `head_lbn` on.
+    pub fn next_run(&self, head_lbn: u64) -> Option<(u64, u64)> {
+        let run = self.runs.range(head_lbn..).next().or_else(|| self.runs.iter().next());
+        run.map(|(&start, &end)| (start, end))
+    }
+
+    /// The sectors from `start` to before `end` are on their way to the medium.
+    pub fn begin_leaving(&mut self, start: u64, end: u64) {
+        self.remove(start, end);
+        self.leaving += end - start;
+    }
+
+    /// What was on its way has arrived.
+    pub fn finish_leaving(&mut self) {
+        self.leaving = 0;
+    }
+
+    /// How many sectors are not on the medium.
+    pub fn sectors(&self) -> u64 {
+        self.dirty + self.leaving
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn it_holds_exactly_the_sectors_that_a_plain_set_holds(
+            steps in proptest::collection::vec((0u8..3, 0u64..100, 1u64..20), 1..80)
+        ) {
+            let mut cache = WriteCache::new(1000);
+            let mut plain = std::collections::BTreeSet::new();
+            for (step, start, length) in steps {
+                let end = start + length;
+                match step {
+                    0 | 1 => {
+                        cache.insert(start, end);
+                        plain.extend(start..end);
+                    }
+                    _ => {
+                        cache.remove(start, end);
+                        plain.retain(|sector| !(start..end).contains(sector));
+                    }
+                }
+                prop_assert_eq!(cache.sectors(), plain.len() as u64);
+                for sector in 0..120 {
+                    prop_assert_eq!(cache.covers(sector, sector + 1), plain.contains(&sector));
+                }
+                let whole = (start..end).all(|sector| plain.contains(&sector));
+                prop_assert_eq!(cache.covers(start, end), whole);
+                prop_assert_eq!(cache.next_run(start).is_some(), !plain.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn what_leaves_takes_up_room_until_it_has_arrived() {
+        let mut cache = WriteCache::new(10);
+        cache.insert(0, 8);
+        cache.begin_leaving(0, 8);
+        assert!(!cache.has_room(3) && !cache.is_clean() && !cache.has_dirty());
+        cache.finish_leaving();
+        assert!(cache.has_room(10) && cache.is_clean());
+    }
+}

@@ -1,0 +1,513 @@
+//! Profiles: a named drive as a TOML file, from which a model of it is made.
+//!
+//! A profile has a few keys that every drive has (`name`, `kind`, `summary`, `capacity`, `price_usd`, `price_date`,
+//! `price_source`), the figures of its kind ([`HddProfile`] for `kind = "hdd"`) as plain keys beside them, and a table
+//! `[sources]` that says, under the same key, where each figure is from. A key that its kind does not know is an error.
+//!
+//! To add a drive, write its file into `profiles/` and its line into [`BUILTIN`].
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bimetal_core::units::{Bytes, Sectors};
+use serde::Deserialize;
+use serde::de::{self, DeserializeOwned};
+use toml::{Table, Value};
+
+use crate::DeviceModel;
+use crate::hdd::{Hdd, HddProfile};
+
+/// The profiles inside the program, in the order in which they are listed: name and text.
+const BUILTIN: &[(&str, &str)] =
+    &[("seagate-barracuda-7200.12-1tb", include_str!("../../../profiles/seagate-barracuda-7200.12-1tb.toml"))];
+
+/// The HDD that is used where none is named: a 7200 rpm desktop drive.
+pub const DEFAULT_HDD: &str = "seagate-barracuda-7200.12-1tb";
+
+/// A drive that can be built.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// Its name: what `--hdd` and `--ssd` take.
+    pub name: String,
+    /// What drive it is, in one line.
+    pub summary: String,
+    /// What the drive offers, before any figure was changed by the user.
+    pub capacity: Sectors,
+    /// What it costs; `None` where no price is known.
+    pub price: Option<Price>,
+    /// Where each figure is from: its key, then the text. Sorted by key.
+    pub sources: BTreeMap<String, String>,
+    /// The figures of its kind.
+    pub body: Body,
+    /// What messages call it: its file, or its name.
+    origin: String,
+    /// Its text as a table, from which it is made again when a figure is changed.
+    table: Table,
+}
+
+/// What a drive costs, and who says so.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Price {
+    /// US dollars, for the whole drive.
+    pub usd: f64,
+    /// When it cost that, as the source gives it.
+    pub date: String,
+    /// Who says so.
+    pub source: String,
+}
+
+/// The figures of a drive, by its kind.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// A hard disk.
+    Hdd(Box<HddProfile>),
+}
+
+/// Why a profile, or a change to it, was refused. Each names the profile's file or name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileError {
+    /// Neither a built-in profile nor a file.
+    #[error("no profile or file '{name}'{}; built in: {known}", suggestion(nearest.as_deref()))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The built-in name that is most like it.
+        nearest: Option<String>,
+        /// The names of all built-in profiles.
+        known: String,
+    },
+    /// The file could not be read.
+    #[error("{file}: {reason}")]
+    Unreadable {
+        /// Which file.
+        file: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// The file is no TOML.
+    #[error("{file}: {reason}")]
+    Syntax {
+        /// Which file.
+        file: String,
+        /// Line, column and what was expected there.
+        reason: String,
+    },
+    /// A key that this kind of drive does not have.
+    #[error("{file}: unknown key '{key}'{}", suggestion(nearest.as_deref()))]
+    UnknownKey {
+        /// Which file.
+        file: String,
+        /// The key.
+        key: String,
+        /// The known key that is most like it.
+        nearest: Option<String>,
+    },
+    /// A figure that every drive of this kind needs.
+    #[error("{file}: key '{key}' is missing: expected {expected}")]
+    Missing {
+        /// Which file.
+        file: String,
+        /// The key.
+        key: String,
+        /// What it should hold.
+        expected: String,
+    },
+    /// A figure of the wrong type, or outside its range.
+    #[error("{file}: {key} = {value}: expected {expected}")]
+    Figure {
+        /// Which file.
+        file: String,
+        /// The key.
+        key: String,
+        /// What it holds.
+        value: String,
+        /// What it should hold.
+        expected: String,
+    },
+}
+
+/// A figure that a kind of drive refuses, before it is known which file it stands in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadFigure {
+    /// Its key.
+    pub key: &'static str,
+    /// What it holds.
+    pub value: String,
+    /// What it should hold.
+    pub expected: String,
+}
+
+impl BadFigure {
+    /// `key` holds `value`, and should hold `expected`.
+    pub fn new(key: &'static str, value: impl ToString, expected: impl Into<String>) -> Self {
+        Self { key, value: value.to_string(), expected: expected.into() }
+    }
+
+    fn in_file(self, file: &str) -> ProfileError {
+        ProfileError::Figure {
+            file: file.to_owned(),
+            key: self.key.to_owned(),
+            value: self.value,
+            expected: self.expected,
+        }
+    }
+}
+
+fn suggestion(nearest: Option<&str>) -> String {
+    nearest.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default()
+}
+
+/// The one of `known` that is most like `word`, if any is at all.
+fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    known
+        .map(|name| (strsim::jaro_winkler(word, name), name))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .filter(|(likeness, _)| *likeness > 0.7)
+        .map(|(_, name)| name.to_owned())
+}
+
+/// The keys that every drive has.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Common {
+    name: String,
+    kind: String,
+    summary: String,
+    capacity: Size,
+    price_usd: Option<f64>,
+    price_date: Option<String>,
+    price_source: Option<String>,
+    #[serde(default)]
+    sources: BTreeMap<String, String>,
+}
+
+/// A size as profiles write it: `"64MiB"`, or a bare number of bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Size(pub Bytes);
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct SizeVisitor;
+        impl de::Visitor<'_> for SizeVisitor {
+            type Value = Size;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a size like \"64MiB\", or a number of bytes")
+            }
+
+            fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<Size, E> {
+                u64::try_from(bytes).map(|bytes| Size(Bytes(bytes))).map_err(E::custom)
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
+                text.parse().map(Size).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(SizeVisitor)
+    }
+}
+
+/// The keys that `T` knows, as its derived `Deserialize` lists them.
+fn keys_of<T: DeserializeOwned>() -> &'static [&'static str] {
+    struct Fields<'a>(&'a mut &'static [&'static str]);
+    impl<'de> de::Deserializer<'de> for Fields<'_> {
+        type Error = de::value::Error;
+
+        fn deserialize_any<V: de::Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+            Err(de::Error::custom("only asks for the fields"))
+        }
+
+        fn deserialize_struct<V: de::Visitor<'de>>(
+            self,
+            _: &'static str,
+            fields: &'static [&'static str],
+            visitor: V,
+        ) -> Result<V::Value, Self::Error> {
+            *self.0 = fields;
+            self.deserialize_any(visitor)
+        }
+
+        serde::forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct
+            newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+    let mut fields: &'static [&'static str] = &[];
+    let _ = T::deserialize(Fields(&mut fields));
+    fields
+}
+
+/// Reads `table` as a `T`, and names the key that is wrong.
+fn read_table<T: DeserializeOwned>(table: &Table, file: &str) -> Result<T, ProfileError> {
+    T::deserialize(table.clone()).map_err(|error| {
+        let text = error.to_string();
+        if let Some(key) = text.strip_prefix("missing field `").and_then(|rest| rest.split('`').next()) {
+            let expected = "a figure: every drive of this kind has it".to_owned();
+            return ProfileError::Missing { file: file.to_owned(), key: key.to_owned(), expected };
+        }
+        // The library puts the path on a last line of its own: "in `seek.average`".
+        let (reason, path) = text.trim_end().rsplit_once("\nin `").unwrap_or((text.trim_end(), ""));
+        let path = path.trim_end_matches('`');
+        let value = path.split('.').next().and_then(|key| table.get(key));
+        let expected = reason.rsplit_once("expected ").map_or(reason, |(_, expected)| expected);
+        ProfileError::Figure {
+            file: file.to_owned(),
+            key: path.to_owned(),
+            value: value.map_or_else(String::new, Value::to_string),
+            expected: expected.to_owned(),
+        }
+    })
+}
+
+impl Profile {
+    /// The built-in profile of that name, or else the one in the TOML file at that path.
+    ///
+    /// # Errors
+    /// No such profile or file (the nearest name is suggested), a file that cannot be read or is no TOML, and every
+    /// key that is unknown, missing, of the wrong type or outside its range.
+    pub fn load(name_or_path: &str) -> Result<Self, ProfileError> {
+        if let Some((name, text)) = BUILTIN.iter().find(|(name, _)| *name == name_or_path) {
+            return Self::parse(text, name);
+        }
+        if !Path::new(name_or_path).exists() {
+            return Err(ProfileError::Unknown {
+                name: name_or_path.to_owned(),
+                nearest: nearest(name_or_path, BUILTIN.iter().map(|(name, _)| *name)),
+                known: BUILTIN.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
+            });
+        }
+        let text = std::fs::read_to_string(name_or_path)
+            .map_err(|error| ProfileError::Unreadable { file: name_or_path.to_owned(), reason: error.to_string() })?;
+        Self::parse(&text, name_or_path)
+    }
+
+    /// Reads the text of a profile; messages call it `origin`.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn parse(text: &str, origin: &str) -> Result<Self, ProfileError> {
+        let table = text.parse::<Table>().map_err(|error| ProfileError::Syntax {
+            file: origin.to_owned(),
+            reason: error.to_string().trim_end().to_owned(),
+        })?;
+        Self::from_table(table, origin)
+    }
+
+    /// All built-in profiles, in the order in which they are listed.
+    pub fn builtin() -> impl Iterator<Item = Profile> {
+        BUILTIN.iter().map(|(name, text)| {
+            Self::parse(text, name).unwrap_or_else(|error| panic!("a built-in profile is tested: {error}"))
+        })
+    }
+
+    fn from_table(table: Table, origin: &str) -> Result<Self, ProfileError> {
+        let common_keys = keys_of::<Common>();
+        let (common, figures): (Table, Table) =
+            table.clone().into_iter().partition(|(key, _)| common_keys.contains(&key.as_str()));
+        let common: Common = read_table(&common, origin)?;
+        let body = match common.kind.as_str() {
+            "hdd" => Body::Hdd(Box::new(Self::read_figures(&figures, origin)?)),
+            other => {
+                return Err(BadFigure::new("kind", format!("\"{other}\""), "\"hdd\" or \"flash\"").in_file(origin));
+            }
+        };
+        let price = match (common.price_usd, common.price_date, common.price_source) {
+            (None, None, None) => None,
+            (Some(usd), Some(date), Some(source)) if usd.is_finite() && usd >= 0.0 => Some(Price { usd, date, source }),
+            (usd, ..) => {
+                let value = usd.map_or_else(|| "nothing".to_owned(), |usd| usd.to_string());
+                let expected = "0 or more dollars, with price_date and price_source beside it";
+                return Err(BadFigure::new("price_usd", value, expected).in_file(origin));
+            }
+        };
+        let profile = Self {
+            name: common.name,
+            summary: common.summary,
+            capacity: common.capacity.0.sectors(),
+            price,
+            sources: common.sources,
+            body,
+            origin: origin.to_owned(),
+            table,
+        };
+        profile.check().map_err(|bad| bad.in_file(origin))?;
+        Ok(profile)
+    }
+
+    /// Reads the figures of one kind of drive from what is left of the table.
+    fn read_figures<T: DeserializeOwned>(figures: &Table, origin: &str) -> Result<T, ProfileError> {
+        let known = keys_of::<T>();
+        if let Some(key) = figures.keys().find(|key| !known.contains(&key.as_str())) {
+            let nearest = nearest(key, known.iter().chain(keys_of::<Common>()).copied());
+            return Err(ProfileError::UnknownKey { file: origin.to_owned(), key: key.clone(), nearest });
+        }
+        read_table(figures, origin)
+    }
+
+    fn check(&self) -> Result<(), BadFigure> {
+        if self.capacity == Sectors::ZERO {
+            return Err(BadFigure::new("capacity", self.capacity.bytes(), "at least one sector of 512 bytes"));
+        }
+        match &self.body {
+            Body::Hdd(hdd) => hdd.check(self.capacity),
+        }
+    }
+
+    /// `"hdd"` or `"flash"`.
+    pub fn kind(&self) -> &'static str {
+        match self.body {
+            Body::Hdd(_) => "hdd",
+        }
+    }
+
+    /// The figures of this profile, in the order of its file: key, value as TOML writes it, source. Prices and texts are no figures.
+    pub fn figures(&self) -> impl Iterator<Item = (&str, String, Option<&str>)> {
+        const NO_FIGURE: [&str; 7] = ["name", "kind", "summary", "price_usd", "price_date", "price_source", "sources"];
+        self.table
+            .iter()
+            .filter(|(key, _)| !NO_FIGURE.contains(&key.as_str()))
+            .map(|(key, value)| (key.as_str(), value.to_string(), self.sources.get(key).map(String::as_str)))
+    }
+
+    /// Every key that [`set`](Self::set) takes for this kind of drive.
+    pub fn keys(&self) -> impl Iterator<Item = &'static str> {
+        let of_kind = match self.body {
+            Body::Hdd(_) => keys_of::<HddProfile>(),
+        };
+        ["capacity", "price_usd"].into_iter().chain(of_kind.iter().copied())
+    }
+
+    /// Changes one figure, as `--set hdd.KEY=VALUE` does. The profile stays as it was when that is refused.
+    ///
+    /// # Errors
+    /// A key that this kind of drive does not have, and a value outside its range.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), ProfileError> {
+        if !self.keys().any(|known| known == key) {
+            let nearest = nearest(key, self.keys());
+            return Err(ProfileError::UnknownKey { file: self.origin.clone(), key: key.to_owned(), nearest });
+        }
+        let value = match (value.parse::<i64>(), value.parse::<f64>()) {
+            (Ok(whole), _) => Value::Integer(whole),
+            (_, Ok(number)) if number.is_finite() => Value::Float(number),
+            _ => Value::String(value.to_owned()),
+        };
+        let mut table = self.table.clone();
+        table.insert(key.to_owned(), value);
+        if let Some(sources) = table.get_mut("sources").and_then(Value::as_table_mut) {
+            sources.insert(key.to_owned(), Value::String("set by the user".to_owned()));
+        }
+        *self = Self::from_table(table, &self.origin)?;
+        Ok(())
+    }
+
+    /// A model of this drive with `capacity` sectors (its own capacity if `None`); `seed` starts whatever is random in
+    /// it.
+    ///
+    /// An HDD of more than its profile's capacity gets more cylinders, in each zone by the same factor, and keeps its
+    /// seek times; of less, it uses its outer part only.
+    ///
+    /// # Errors
+    /// A capacity that the drive's geometry cannot have.
+    pub fn build(&self, capacity: Option<Sectors>, seed: u64) -> Result<Box<dyn DeviceModel>, ProfileError> {
+        let capacity = capacity.unwrap_or(self.capacity);
+        match &self.body {
+            Body::Hdd(hdd) => {
+                // Nothing in an HDD is random.
+                let _ = seed;
+                let hdd = Hdd::new(hdd, self.capacity, capacity).map_err(|bad| bad.in_file(&self.origin))?;
+                Ok(Box::new(hdd))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_of_every_built_in_profile_says_where_it_is_from() {
+        for ((file, _), profile) in BUILTIN.iter().zip(Profile::builtin()) {
+            assert_eq!(profile.name, *file, "a built-in profile is named as its file");
+            for (key, value, source) in profile.figures() {
+                assert!(source.is_some_and(|text| text.len() > 3), "{file}: {key} = {value} has no source");
+            }
+            for key in profile.sources.keys() {
+                assert!(profile.table.contains_key(key), "{file}: a source for '{key}', which is not there");
+            }
+            assert!(profile.price.is_some(), "{file} has no price");
+            profile.build(None, 0).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_misspelt_name_is_refused_with_the_nearest() {
+        let error = Profile::load("seagate-baracuda-7200.12-1tb").unwrap_err().to_string();
+        assert!(error.contains("did you mean 'seagate-barracuda-7200.12-1tb'?"), "{error}");
+        assert!(Profile::load("no/such/drive.toml").unwrap_err().to_string().contains("no/such/drive.toml"));
+    }
+
+    #[test]
+    fn a_figure_can_be_set_and_a_bad_one_leaves_the_profile_as_it_was() {
+        let mut profile = Profile::load(DEFAULT_HDD).unwrap();
+        profile.set("scheduler", "sptf").unwrap();
+        profile.set("queue_depth", "4").unwrap();
+        profile.set("cache", "64MiB").unwrap();
+        profile.set("spin_down", "600s").unwrap();
+        let Body::Hdd(hdd) = &profile.body;
+        assert_eq!((hdd.queue_depth, hdd.cache.0), (4, Bytes::from_mib(64)));
+        let source = profile.figures().find(|(key, ..)| *key == "scheduler").unwrap().2;
+        assert_eq!(source, Some("set by the user"));
+
+        for (key, value, expected) in [
+            ("schedular", "sptf", "did you mean 'scheduler'?"),
+            ("scheduler", "lifo", "`fcfs`, `sstf`, `clook`, `sptf`"),
+            ("write_cache", "maybe", "`on` or `off`"),
+            ("rpm", "0", "a number from 100 to 100000"),
+            ("spin_down", "soon", "like \"600s\""),
+            ("cache", "12parsecs", "like 32GiB"),
+            ("queue_depth", "-1", "u32"),
+        ] {
+            let error = profile.set(key, value).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.contains(key), "{key}={value}: {error}");
+            assert!(error.starts_with(DEFAULT_HDD), "{error}");
+        }
+        let Body::Hdd(hdd) = &profile.body;
+        assert_eq!((hdd.queue_depth, hdd.rpm), (4, 7200.0));
+    }
+
+    #[test]
+    fn a_bad_profile_names_file_key_value_and_range() {
+        let text = BUILTIN[0].1;
+        for (from, to, expected) in [
+            ("rpm = 7200", "rpm = 0", "x.toml: rpm = 0: expected a number from 100 to 100000"),
+            ("rpm = 7200", "rpm = \"fast\"", "x.toml: rpm = \"fast\": expected f64"),
+            ("rpm = 7200", "", "x.toml: key 'rpm' is missing"),
+            ("rpm = 7200", "rpm = 7200\nspeed = 3", "x.toml: unknown key 'speed'"),
+            ("rpm = 7200", "rpm = ", "line 9"),
+            ("kind = \"hdd\"", "kind = \"tape\"", "x.toml: kind = \"tape\": expected \"hdd\" or \"flash\""),
+            ("capacity = 1_000_204_886_016", "capacity = 0", "capacity = 0B: expected at least one sector"),
+            ("price_date = \"2010\"", "", "price_date and price_source beside it"),
+            ("\nseek_average_ms = 8.5", "\nseek_average_ms = 0.5", "seek_average_ms = 0.5: expected 6."),
+            (
+                "\nseek_full_stroke_ms = 18",
+                "\nseek_full_stroke_ms = 0.9",
+                "expected at least seek_track_to_track_ms = 1",
+            ),
+            ("inner_mb_per_s = 60", "inner_mb_per_s = 260", "at most outer_mb_per_s = 125"),
+            ("zone_count = 20", "", "zone_count = nothing: expected a figure, because no zones are given"),
+            ("cache = \"32MiB\"", "cache = \"8MiB\"", "more than read_segments × read_ahead = 8388608 bytes"),
+            ("spin_up_s = 10", "", "at least"),
+        ] {
+            let bad = text.replacen(from, to, 1).replace("spin_down = \"off\"", "spin_down = \"60s\"");
+            assert_ne!(bad, text);
+            let error = Profile::parse(&bad, "x.toml").err().map(|error| error.to_string());
+            if from.starts_with("spin_up_s") {
+                assert!(error.unwrap().contains("spin_up_s = nothing: expected a time"));
+                continue;
+            }
+            let error = error.unwrap();
+            assert!(error.contains(expected) && error.starts_with("x.toml"), "{to}: {error}");
+        }
+    }
+}
