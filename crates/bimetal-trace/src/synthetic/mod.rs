@@ -1,0 +1,143 @@
+//! Synthetic workloads: requests drawn from a seed to a specification, in phases one after another.
+//!
+//! Lives here: [`WorkloadSpec`] with the mini-languages of its parts, and [`Generator`], which draws the requests.
+//! Does not: anything read from a trace. The same specification and seed give the same requests, always: the random
+//! numbers are PCG-64's, and a test pins the stream. Memory does not grow with the footprint or the number of requests.
+//!
+//! Read first: `spec.rs`, then one file for each part: `sizes.rs`, `interarrival.rs`, `skew.rs`.
+
+mod interarrival;
+mod random;
+mod sizes;
+mod skew;
+mod spec;
+
+use bimetal_core::operation::OpKind;
+use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
+use rand_core::SeedableRng;
+use rand_pcg::Pcg64;
+
+use crate::Request;
+use interarrival::GapSource;
+use random::unit;
+use sizes::SizeSource;
+use skew::PlaceSource;
+
+pub use interarrival::Interarrival;
+pub use sizes::SizeMix;
+pub use skew::Skew;
+pub use spec::{SpecError, WorkloadSpec};
+
+/// Draws the requests of a workload, in order of time: an iterator.
+///
+/// The first request arrives at 0; the first of each further phase arrives one of that phase's times after the last of
+/// the phase before. Of each request are drawn: the time since the one before, read or write, its size, and whether it
+/// is sequential, that is starts where the previous request of its direction in the phase ended. One that is not, or
+/// that would run past the footprint, starts at a place drawn by the skew, on a multiple of 4 KiB. All requests are to
+/// device 0.
+pub struct Generator {
+    /// Phases still to come, the next one last.
+    waiting: Vec<Phase>,
+    phase: Phase,
+    clock: Option<Nanoseconds>,
+}
+
+impl Generator {
+    /// The workload of `phases`, one after another, from `seed`.
+    ///
+    /// # Errors
+    /// If there is no phase, or one cannot be met: a fraction outside 0 to 1, a footprint smaller than a request.
+    pub fn new(phases: &[WorkloadSpec], seed: u64) -> Result<Self, SpecError> {
+        let mut waiting = Vec::with_capacity(phases.len());
+        for (index, spec) in phases.iter().enumerate() {
+            let number = (phases.len() > 1).then_some(index + 1);
+            spec.check().map_err(|error| SpecError { phase: number, ..error })?;
+            waiting.push(Phase::new(spec, seed, index as u64));
+        }
+        waiting.reverse();
+        match waiting.pop() {
+            Some(phase) => Ok(Self { waiting, phase, clock: None }),
+            None => Err(SpecError::new("phase", "none", "at least one [[phase]]")),
+        }
+    }
+
+    fn remaining(&self) -> u64 {
+        self.waiting.iter().fold(self.phase.remaining, |sum, phase| sum.saturating_add(phase.remaining))
+    }
+}
+
+impl Iterator for Generator {
+    type Item = Request;
+
+    fn next(&mut self) -> Option<Request> {
+        while self.phase.remaining == 0 {
+            self.phase = self.waiting.pop()?;
+        }
+        // The gap before the very first request is drawn too, so that bursts are counted alike in every phase.
+        let gap = self.phase.gaps.draw(&mut self.phase.random);
+        let arrival = self.clock.map_or(Nanoseconds::ZERO, |last| last.saturating_add(gap));
+        self.clock = Some(arrival);
+        Some(self.phase.request(arrival))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let remaining = usize::try_from(self.remaining());
+        (remaining.unwrap_or(usize::MAX), remaining.ok())
+    }
+}
+
+/// A phase under way.
+struct Phase {
+    remaining: u64,
+    random: Pcg64,
+    gaps: GapSource,
+    sizes: SizeSource,
+    places: PlaceSource,
+    footprint: Sectors,
+    read_fraction: f64,
+    sequential: f64,
+    /// Where the last read ended, and the last write; none fits at the start.
+    read_end: Sectors,
+    write_end: Sectors,
+}
+
+impl Phase {
+    /// Of a checked specification, the `index`th of its workload.
+    fn new(spec: &WorkloadSpec, seed: u64, index: u64) -> Self {
+        // The golden ratio keeps the streams of neighbouring seeds and of neighbouring phases apart.
+        let seed = spec.seed.unwrap_or_else(|| seed.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+        let footprint = spec.footprint.sectors();
+        Self {
+            remaining: spec.requests,
+            random: Pcg64::seed_from_u64(seed),
+            gaps: GapSource::new(spec.interarrival),
+            sizes: SizeSource::new(&spec.size),
+            places: PlaceSource::new(spec.skew, footprint, spec.size.largest().sectors()),
+            footprint,
+            read_fraction: spec.read_fraction,
+            sequential: spec.sequential,
+            read_end: footprint,
+            write_end: footprint,
+        }
+    }
+
+    fn request(&mut self, arrival: Nanoseconds) -> Request {
+        self.remaining -= 1;
+        let is_read = unit(&mut self.random) < self.read_fraction;
+        let len = self.sizes.draw(&mut self.random);
+        let is_sequential = unit(&mut self.random) < self.sequential;
+        let last_end = if is_read { self.read_end } else { self.write_end };
+        let start = if is_sequential && last_end + len <= self.footprint {
+            last_end
+        } else {
+            self.places.draw(len, &mut self.random)
+        };
+        let range = SectorRange { start, len };
+        *(if is_read { &mut self.read_end } else { &mut self.write_end }) = range.end();
+        let kind = if is_read { OpKind::Read } else { OpKind::Write };
+        Request { arrival, device: 0, kind, fua: false, range, response: None }
+    }
+}
+
+#[cfg(test)]
+mod tests;
