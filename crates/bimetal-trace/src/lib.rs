@@ -3,6 +3,7 @@
 //! Everything here speaks in [`Request`]s, in order of time.
 
 pub mod analysis;
+pub mod record;
 pub mod synthetic;
 
 use bimetal_core::operation::OpKind;
