@@ -1,8 +1,9 @@
 //! The command line of Bimetal.
 //!
 //! Here live the frame ([`cli`]), one file a command (`commands/`) and what several of them share: options
-//! ([`options`]), files to set options ([`config`]), output ([`output`]), progress bars ([`progress`]). What a command
-//! computes lives in the crates below; here it is only asked for and shown.
+//! ([`options`]), files to set options ([`config`]), output ([`output`]), progress bars ([`progress`]), the table of a
+//! comparison ([`table`]) and its report as a page ([`report`]). What a command computes lives in the crates below; here
+//! it is only asked for and shown.
 //!
 //! Read first: [`cli`], then one of `commands/`.
 
@@ -13,3 +14,5 @@ pub mod error;
 pub mod options;
 pub mod output;
 pub mod progress;
+pub mod report;
+pub mod table;

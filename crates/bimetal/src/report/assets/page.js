@@ -1,0 +1,276 @@
+// What each chart of the report shows. All figures come from the document that the page carries; nothing is loaded.
+"use strict";
+
+(() => {
+  const { html, trim } = charts;
+  const read = id => JSON.parse(document.getElementById(id).textContent);
+  const runs = read("data").runs;
+  const inks = read("inks");
+  const shown = new Set(runs.keys());
+  const plots = document.getElementById("plots");
+  const drawings = [];
+
+  // ---- Words for quantities. ----
+
+  function milliseconds(value) {
+    if (value === 0) return "0";
+    if (value < 0.001) return `${trim(value * 1e6, 3)} ns`;
+    if (value < 1) return `${trim(value * 1e3, 3)} µs`;
+    if (value < 1000) return `${trim(value, 3)} ms`;
+    return value < 1e7 ? `${trim(value / 1e3, 3)} s` : `${trim(value / 3.6e6, 3)} h`;
+  }
+
+  function bytes(value) {
+    const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let unit = 0;
+    while (value >= 1023.5 && unit < units.length - 1) { value /= 1024; unit++; }
+    return `${trim(value, 3)} ${units[unit]}`;
+  }
+
+  function since(seconds) {
+    const days = Math.floor(seconds / 86400);
+    const clock = new Date(Math.round(seconds % 86400 * 1000)).toISOString().slice(11, seconds < 120 ? 23 : 19);
+    return days ? `day ${days + 1}, ${clock}` : clock;
+  }
+
+  const percent = share => `${trim(100 * share, 3)} %`;
+  const dollars = value => `$${value >= 100 ? value.toFixed(0) : value.toFixed(2)}`;
+
+  // ---- Charts. ----
+
+  // A figure with a title, a sentence, and switches; `draw(place, choices)` draws it, or returns why there is nothing to draw.
+  function figure(name, title, about, switches, draw, wide) {
+    const box = html("figure", wide ? "wide" : "", plots);
+    box.id = name;
+    const caption = html("figcaption", "", box);
+    html("h3", "", caption, title);
+    const sentence = html("p", "", caption);
+    const controls = html("div", "switches", box);
+    const place = html("div", "plot", box);
+    place.setAttribute("aria-label", title);
+    const choices = {};
+    const redraw = () => {
+      sentence.textContent = typeof about === "function" ? about(choices) : about;
+      const nothing = draw(place, choices);
+      box.classList.toggle("empty", Boolean(nothing));
+      if (nothing) {
+        place.replaceChildren();
+        place.removeAttribute("tabindex");
+        html("p", "none", place, nothing);
+      }
+    };
+    for (const [key, label, options] of switches) {
+      choices[key] = options[0][0];
+      const group = html("fieldset", "", controls);
+      html("legend", "visually-hidden", group, label);
+      for (const [value, text] of options) {
+        const choice = html("label", "", group);
+        const input = html("input", "", choice);
+        input.type = "radio";
+        input.name = `${name}-${key}`;
+        input.value = value;
+        input.checked = value === choices[key];
+        input.onchange = () => { choices[key] = value; redraw(); };
+        html("span", "", choice, text);
+      }
+    }
+    drawings.push(redraw);
+  }
+
+  // The runs that are shown, each with what `points` makes of it; those of which it makes nothing are left out.
+  function series(make) {
+    return [...shown].sort((a, b) => a - b).map(index => ({ ...inks[index], ...make(runs[index]) })).filter(one => one.points?.length || one.point || one.text);
+  }
+
+  function range(values) {
+    let low = Infinity, high = -Infinity;
+    for (const value of values) {
+      if (value === null || !Number.isFinite(value)) continue;
+      if (value < low) low = value;
+      if (value > high) high = value;
+    }
+    return [low, high];
+  }
+
+  const values = all => all.flatMap(one => one.points.map(point => point[1]));
+
+  figure("cdf", "How long requests take", choices => choices.scale === "tail"
+    ? "The slowest requests, each step up ten times as rare: at 99.9 % one request in a thousand takes longer."
+    : "Share of requests that took no longer than the time below. Further left is faster.",
+  [["kind", "Requests", [["all", "all"], ["read", "reads"], ["write", "writes"]]], ["scale", "Scale", [["share", "share"], ["tail", "tail"]]]],
+  (place, { kind, scale }) => {
+    const isTail = scale === "tail";
+    let most = 1;
+    const all = series(run => {
+      const { ms, requests } = run.series.response_time_cdf[kind];
+      const total = requests.at(-1);
+      most = Math.max(most, total ?? 1);
+      const points = ms.map((at, index) => [Math.max(at, 1e-6), isTail && index === ms.length - 1 ? 1 - 0.5 / total : requests[index] / total]);
+      if (points.length) points.unshift([points[0][0], 0]);
+      return { points };
+    });
+    if (!all.length) return `No ${kind === "all" ? "reads or writes" : `${kind}s`} in this trace.`;
+    const [low, high] = range(all.flatMap(one => one.points.map(point => point[0])));
+    const x = { ...charts.log(low, high, milliseconds), title: "response time" };
+    const nines = Math.min(6, Math.max(2, Math.log10(most)));
+    const y = isTail ? charts.tail(nines) : charts.linear(0, 1, percent);
+    const digits = isTail ? 6 : 3;
+    charts.lines(place, { title: "Distribution of response times", series: all, x, y, step: true, at: value => `within ${milliseconds(value)}`, say: share => `${trim(100 * share, digits)} %` });
+  }, true);
+
+  const OVER_TIME = {
+    mean: { title: "mean response time", log: true, say: milliseconds, points: run => course(run.series.latency, run.series.latency.mean_ms) },
+    p99: { title: "99th percentile of response times", log: true, say: milliseconds, points: run => course(run.series.latency, run.series.latency.p99_ms) },
+    queue: { title: "requests waiting or in service", log: true, say: value => trim(value, 3), points: run => course(run.series.queue_depth) },
+    written: { title: "bytes written to the SSD so far", say: bytes, points: run => course(run.series.ssd_written, total(run.series.ssd_written?.values)) },
+    dirty: { title: "bytes that wait to be written home", say: bytes, points: run => course(run.series.dirty) },
+  };
+
+  function course(buckets, column) {
+    if (!buckets) return [];
+    return (column ?? buckets.values).map((value, index) => [buckets.start_s + (index + 0.5) * buckets.bucket_s, value]);
+  }
+
+  function total(values) {
+    let sum = 0;
+    return values?.map(value => (sum += value));
+  }
+
+  figure("time", "Over the time of the trace", choices => `Each line is the ${OVER_TIME[choices.what].title}, by time since the first request.`,
+    [["what", "Figure", [["mean", "mean latency"], ["p99", "p99 latency"], ["queue", "queue"], ["written", "SSD writes"], ["dirty", "dirty bytes"]]]],
+    (place, { what }) => {
+      const kind = OVER_TIME[what];
+      const all = series(run => ({ points: kind.points(run) }));
+      if (!all.length) return "No scheme that is shown has this figure.";
+      const [start, end] = range(all.flatMap(one => one.points.map(point => point[0])));
+      let [low, high] = range(values(all));
+      const x = { ...charts.time(start, end), title: "time" };
+      // A logarithmic axis has no zero: what is a millionth of the highest counts as that.
+      const floor = Math.max(range(values(all).filter(value => value > 0))[0], high / 1e6);
+      const isLog = kind.log && high > 0 && high / floor > 20;
+      const binary = 2 ** (10 * Math.floor(Math.log2(Math.max(high, 1)) / 10));
+      const y = isLog ? charts.log(floor, high * 1.1, kind.say) : charts.linear(0, high * 1.05 || 1, kind.say);
+      if (!isLog && kind.say === bytes) {
+        const scaled = charts.linear(0, high * 1.05 / binary || 1);
+        y.ticks = count => scaled.ticks(count).map(tick => tick * binary);
+      }
+      charts.lines(place, { title: kind.title, series: all, x, y, at: since, say: kind.say });
+    }, true);
+
+  figure("savings", "Write savings against read penalty", "Writes that the SSD was spared, and reads that had to come from the slower drive in return (Griffin, section 3.2). Up and to the left is better.", [], place => {
+    const all = series(run => run.write_savings === null || run.read_penalty === null ? {} : {
+      point: [run.read_penalty, run.write_savings],
+      note: `${percent(run.write_savings)} of block writes saved; ${percent(run.read_penalty)} of block reads from the log`,
+    });
+    if (!all.length) return "None of the schemes that are shown logs the writes of its SSD elsewhere.";
+    const top = Math.min(1, Math.max(0.1, ...all.map(one => one.point[1])) * 1.15);
+    const right = Math.min(1, Math.max(0.1, ...all.map(one => one.point[0])) * 1.25);
+    const bottom = Math.min(0, ...all.map(one => one.point[1]));
+    charts.points(place, { title: "Write savings against read penalty", series: all, x: { ...charts.linear(0, right, percent), title: "read penalty" }, y: charts.linear(bottom, top, percent) });
+  });
+
+  figure("cost", "Cost against latency", "What the drives cost, and the mean response time they give. Down and to the left is better; the line joins the schemes than which none is both cheaper and faster.", [], place => {
+    const all = series(run => run.cost.total_usd === null || run.response_time_ms.all.mean === null ? {} : {
+      point: [run.cost.total_usd, run.response_time_ms.all.mean],
+      note: `${dollars(run.cost.total_usd)}; ${milliseconds(run.response_time_ms.all.mean)} on average`,
+    });
+    if (!all.length) return "The price of a drive is not known.";
+    const byCost = all.map(one => one.point).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+    const frontier = byCost.filter((point, index) => byCost.slice(0, index).every(other => other[1] > point[1]));
+    const right = Math.max(...all.map(one => one.point[0])) * 1.12;
+    const [low, high] = range(all.map(one => one.point[1]));
+    const isLog = high / low > 8;
+    const y = isLog ? charts.log(low / 1.8, high * 1.8, milliseconds) : charts.linear(0, high * 1.2, milliseconds);
+    charts.points(place, { title: "Cost against mean response time", series: all, frontier, x: { ...charts.linear(0, right, dollars), title: "price of the drives" }, y });
+  });
+
+  figure("writes", "Written to the SSD", "Solid: what the scheme wrote to the SSD. Pale: what the SSD programmed into its flash besides, for garbage collection.", [], place => {
+    const all = series(run => {
+      const { write_bytes: written, flash } = run.devices.ssd;
+      if (written === null) return { value: null, text: "no SSD" };
+      const programmed = flash.write_amplification === null ? written : written * flash.write_amplification;
+      const amplification = flash.write_amplification === null ? "" : ` × ${trim(flash.write_amplification, 3)}`;
+      return { value: Math.max(programmed, written), part: written, text: `${bytes(written)}${amplification}` };
+    });
+    if (!all.some(one => one.value !== null)) return "None of the schemes that are shown has an SSD.";
+    charts.bars(place, { title: "Bytes written to the SSD", series: all });
+  });
+
+  figure("life", "How long the flash lasts", "Years until the rated cycles are used up, if this load went on for ever.", [], place => {
+    const all = series(run => {
+      const { flash, write_bytes: written } = run.devices.ssd;
+      if (flash.lifetime_unlimited) return { value: null, text: "unlimited: nothing was erased" };
+      if (flash.lifetime_years === null) return { value: null, text: written === null ? "no SSD" : "not known" };
+      return { value: flash.lifetime_years, text: flash.lifetime_years > 1000 ? "more than 1000 years" : `${trim(flash.lifetime_years, 3)} years` };
+    });
+    if (all.every(one => one.value === null)) return "No SSD erased a block in this trace, so that no lifetime can be told.";
+    charts.bars(place, { title: "Lifetime of the flash", series: all });
+  });
+
+  function drawAll() {
+    for (const draw of drawings) draw();
+    document.documentElement.dataset.charts = plots.querySelectorAll(".plot").length;
+  }
+
+  // ---- Which schemes are shown: one choice for all charts. ----
+
+  const legend = document.getElementById("legend");
+  if (runs.length > 1) {
+    runs.forEach((run, index) => {
+      const button = html("button", `scheme c${inks[index].colour}${inks[index].dashed ? " hollow" : ""}`, legend, inks[index].label);
+      button.type = "button";
+      button.setAttribute("aria-pressed", "true");
+      button.onclick = () => {
+        // The last one stays: an empty chart answers nothing.
+        if (shown.has(index) && shown.size > 1) shown.delete(index); else shown.add(index);
+        button.setAttribute("aria-pressed", String(shown.has(index)));
+        drawAll();
+      };
+    });
+  }
+
+  // ---- The table. ----
+
+  const table = document.getElementById("comparison");
+  table.querySelectorAll("button.sort").forEach((button, column) => {
+    const heading = button.closest("th");
+    button.onclick = () => {
+      const rises = heading.ariaSort ? heading.ariaSort === "descending" : button.dataset.better === "lower";
+      table.querySelectorAll("th[aria-sort]").forEach(other => other.removeAttribute("aria-sort"));
+      heading.setAttribute("aria-sort", rises ? "ascending" : "descending");
+      const number = row => {
+        const value = row.cells[column].dataset.value;
+        return value === undefined ? null : value === "inf" ? Infinity : Number(value);
+      };
+      const rows = [...table.tBodies[0].rows].sort((a, b) => {
+        if (column === 0) return (rises ? 1 : -1) * a.cells[0].textContent.localeCompare(b.cells[0].textContent);
+        const [x, y] = [number(a), number(b)];
+        // What does not apply comes last either way.
+        if (x === null || y === null) return (x === null) - (y === null);
+        return x === y ? 0 : (rises ? 1 : -1) * (x < y ? -1 : 1);
+      });
+      table.tBodies[0].append(...rows);
+    };
+  });
+
+  // ---- The command. ----
+
+  const copy = document.getElementById("copy");
+  if (copy && navigator.clipboard) {
+    copy.hidden = false;
+    copy.onclick = () => navigator.clipboard.writeText(document.getElementById("command-text").textContent).then(
+      () => { copy.textContent = "Copied"; },
+      () => { copy.textContent = "Could not copy"; },
+    );
+  }
+
+  // Drawn again when the width of the page changes, not when its height does (a phone's address bar).
+  let width = 0;
+  new ResizeObserver(() => {
+    if (plots.clientWidth === width) return;
+    width = plots.clientWidth;
+    requestAnimationFrame(drawAll);
+  }).observe(plots);
+  width = plots.clientWidth;
+  drawAll();
+})();

@@ -1,0 +1,343 @@
+//! The answer before the figures: which scheme is fastest, which wears the SSD least, which costs least; honest about
+//! ties and about what the trace cannot tell.
+
+use bimetal_sim::results::{Document, Run};
+
+use super::columns::{GIB, dollars, lifetime_years, significant, years};
+use super::sections::scheme;
+use super::text::milliseconds;
+
+/// Figures within this share of each other tie.
+const TIE: f64 = 0.01;
+
+/// More than this many requests waiting on average: the arrivals outrun the drives.
+const OVERLOADED_QUEUE: f64 = 100.0;
+
+/// An answer to one question, as HTML.
+pub(crate) struct Answer {
+    /// What is asked, in a word or two.
+    pub(crate) question: &'static str,
+    /// Who wins.
+    pub(crate) winner: String,
+    /// Why, in sentences.
+    pub(crate) reason: String,
+}
+
+/// Runs with the same best value, and who comes next.
+struct Ranking {
+    /// The best and all that tie with it.
+    best: Vec<usize>,
+    /// Their value.
+    value: f64,
+    /// The best of the others.
+    next: Option<(usize, f64)>,
+}
+
+/// Ranks the runs that have the figure, lowest first.
+fn rank(runs: &[Run], figure: impl Fn(&Run) -> Option<f64>) -> Option<Ranking> {
+    let mut order: Vec<_> = runs.iter().enumerate().filter_map(|(index, run)| Some((index, figure(run)?))).collect();
+    order.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let value = order.first()?.1;
+    let ties = |other: f64| other == value || (other - value).abs() <= TIE * value.abs();
+    let best = order.iter().filter(|(_, other)| ties(*other)).map(|(index, _)| *index).collect();
+    let next = order.iter().copied().find(|(_, other)| !ties(*other));
+    Some(Ranking { best, value, next })
+}
+
+/// The whole answer in one sentence, as HTML; empty when there is nothing to compare.
+pub(crate) fn summary(document: &Document) -> String {
+    let runs = &document.runs;
+    if runs.len() < 2 {
+        return String::new();
+    }
+    let mut parts = Vec::new();
+    if let Some(latency) = rank(runs, mean_latency) {
+        parts.push((latency.best.clone(), format!("fastest ({} on average)", milliseconds(latency.value))));
+    }
+    if let Some((best, why)) = least_wear(runs) {
+        parts.push((best, format!("easiest on the SSD ({why})")));
+    }
+    if let Some(cost) = rank(runs, |run| run.cost.total_usd) {
+        parts.push((cost.best.clone(), format!("cheapest (${})", dollars(cost.value))));
+    }
+    // One who wins twice is named once.
+    let mut grouped: Vec<(Vec<usize>, Vec<String>)> = Vec::new();
+    for (best, what) in parts {
+        match grouped.iter_mut().find(|(schemes, _)| *schemes == best) {
+            Some((_, whats)) => whats.push(what),
+            None => grouped.push((best, vec![what])),
+        }
+    }
+    let clauses = grouped.iter().map(|(best, whats)| {
+        let verb = if best.len() == 1 { "is" } else { "tie as" };
+        format!("{} {verb} {}", names(document, best), list(whats, "and"))
+    });
+    let text = clauses.collect::<Vec<_>>().join("; ");
+    if text.is_empty() { text } else { format!("For this workload, {text}.") }
+}
+
+/// The answers one by one.
+pub(crate) fn answers(document: &Document) -> Vec<Answer> {
+    [latency(document), wear(document), cost(document)].into_iter().flatten().collect()
+}
+
+/// What a reader must know before trusting the figures, as HTML.
+pub(crate) fn cautions(document: &Document) -> Vec<String> {
+    let mut cautions = Vec::new();
+    let overloaded: Vec<_> = (0..document.runs.len())
+        .filter(|index| document.runs[*index].queue_depth_mean.is_some_and(|depth| depth > OVERLOADED_QUEUE))
+        .collect();
+    if !overloaded.is_empty() {
+        let (verb, its) = if overloaded.len() == 1 { ("does", "its") } else { ("do", "their") };
+        cautions.push(format!(
+            "{} {verb} not keep up with this trace: more than {OVERLOADED_QUEUE:.0} requests wait on average, so {its} \
+             response times measure the queue and grow with the length of the trace.",
+            names(document, &overloaded)
+        ));
+    }
+    if document.trace.skipped_lines > 0 {
+        cautions
+            .push(format!("{} lines of the trace could not be read and were left out.", document.trace.skipped_lines));
+    }
+    let with_flash: Vec<_> = document.runs.iter().filter_map(|run| run.devices.ssd.flash.erases).collect();
+    if !with_flash.is_empty() && with_flash.iter().all(|erases| *erases == 0) {
+        cautions.push(
+            "The trace is too short or too light to make any SSD erase a block, so it says nothing about lifetime; compare \
+             the bytes written instead."
+                .to_owned(),
+        );
+    }
+    cautions
+}
+
+fn mean_latency(run: &Run) -> Option<f64> {
+    run.response_time_ms.all.mean
+}
+
+fn latency(document: &Document) -> Option<Answer> {
+    let ranking = rank(&document.runs, mean_latency)?;
+    let mut reason = format!("{} from arrival to completion on average", milliseconds(ranking.value));
+    let p99 = document.runs[ranking.best[0]].response_time_ms.all.p99;
+    if let Some(p99) = p99 {
+        reason += &format!(", 99 % within {}", milliseconds(p99));
+    }
+    reason += ".";
+    if let Some((next, value)) = ranking.next {
+        reason += &format!(
+            " Next is {} with {}, {}.",
+            name(document, next),
+            milliseconds(value),
+            times(value / ranking.value, "as long")
+        );
+    }
+    if let Some(tail) = rank(&document.runs, |run| run.response_time_ms.all.p99)
+        && !tail.best.iter().any(|index| ranking.best.contains(index))
+    {
+        reason += &format!(
+            " The shortest tail is {}’s: 99 % within {}.",
+            names(document, &tail.best),
+            milliseconds(tail.value)
+        );
+    }
+    Some(Answer { question: "Latency", winner: winners(document, &ranking.best), reason })
+}
+
+/// Who wears the SSD least among the schemes that have one, and by which figure: years of life where the trace erased
+/// anything, bytes written otherwise.
+fn least_wear(runs: &[Run]) -> Option<(Vec<usize>, String)> {
+    let erased = runs.iter().any(|run| run.devices.ssd.flash.lifetime_years.is_some());
+    let longest = rank(runs, |run| lifetime_years(run).map(|years| 1.0 / years))?;
+    if erased && longest.value > 0.0 {
+        let life = 1.0 / longest.value;
+        return Some((longest.best, format!("{} years at this load", years(life))));
+    }
+    // Of those that erased nothing, who wrote least.
+    let written = rank(runs, |run| {
+        lifetime_years(run).filter(|years| years.is_infinite())?;
+        written_gib(run)
+    })?;
+    Some((written.best, format!("{} GiB written, nothing erased", significant(written.value))))
+}
+
+fn written_gib(run: &Run) -> Option<f64> {
+    run.devices.ssd.write_bytes.map(|bytes| bytes as f64 / GIB)
+}
+
+fn wear(document: &Document) -> Option<Answer> {
+    let runs = &document.runs;
+    let (best, why) = least_wear(runs)?;
+    let mut reason = format!("{}{}.", why[..1].to_uppercase(), &why[1..]);
+    let yardstick = runs.iter().find(|run| run.scheme == "ssd-only");
+    let first = &runs[best[0]];
+    if let (Some(yardstick), Some(own)) = (yardstick.and_then(written_gib), written_gib(first))
+        && first.scheme != "ssd-only"
+        && yardstick > 0.0
+    {
+        let share = own / yardstick;
+        reason += &if share < 1.0 {
+            format!(
+                " It writes {:.0} % less to its SSD than {}.",
+                (1.0 - share) * 100.0,
+                scheme_of(document, "ssd-only")
+            )
+        } else {
+            format!(" It writes {} to its SSD as {}.", times(share, "as much"), scheme_of(document, "ssd-only"))
+        };
+    }
+    if let Some(least) = rank(runs, written_gib)
+        && !least.best.iter().any(|index| best.contains(index))
+    {
+        reason +=
+            &format!(" {} writes least to its SSD ({} GiB).", names(document, &least.best), significant(least.value));
+    }
+    let without: Vec<_> = (0..runs.len()).filter(|index| runs[*index].ssd.is_none()).collect();
+    if !without.is_empty() {
+        let verb = if without.len() == 1 { "has" } else { "have" };
+        reason += &format!(" {} {verb} no SSD to wear out.", names(document, &without));
+    }
+    Some(Answer { question: "SSD wear", winner: winners(document, &best), reason })
+}
+
+fn cost(document: &Document) -> Option<Answer> {
+    let runs = &document.runs;
+    let ranking = rank(runs, |run| run.cost.total_usd)?;
+    let mut reason = format!("${} for the drives.", dollars(ranking.value));
+    let with_ssd = rank(runs, |run| run.cost.total_usd.filter(|_| run.ssd.is_some()));
+    if let Some(with_ssd) = with_ssd
+        && !with_ssd.best.iter().any(|index| ranking.best.contains(index))
+    {
+        reason += &format!(" With an SSD: {} at ${}.", names(document, &with_ssd.best), dollars(with_ssd.value));
+    }
+    let efficient = efficient(runs);
+    if efficient.len() < runs.len() && efficient.len() > 1 {
+        reason += &format!(" Nothing is both cheaper and faster than {}.", names(document, &efficient));
+    }
+    Some(Answer { question: "Cost", winner: winners(document, &ranking.best), reason })
+}
+
+/// The runs than which no other is at least as cheap and as fast, and better in one of the two.
+fn efficient(runs: &[Run]) -> Vec<usize> {
+    let point = |run: &Run| Some((run.cost.total_usd?, mean_latency(run)?));
+    let beats = |a: (f64, f64), b: (f64, f64)| a.0 <= b.0 && a.1 <= b.1 && a != b;
+    (0..runs.len())
+        .filter(|index| {
+            point(&runs[*index]).is_some_and(|own| !runs.iter().filter_map(point).any(|other| beats(other, own)))
+        })
+        .collect()
+}
+
+/// `ratio` in words: "2.30 times as long".
+fn times(ratio: f64, what: &str) -> String {
+    if ratio.is_finite() { format!("{} times {what}", significant(ratio)) } else { "far more".to_owned() }
+}
+
+fn name(document: &Document, index: usize) -> String {
+    scheme(&document.runs, index)
+}
+
+/// The scheme of this name among the runs.
+fn scheme_of(document: &Document, wanted: &str) -> String {
+    let index = document.runs.iter().position(|run| run.scheme == wanted);
+    index.map_or_else(|| wanted.to_owned(), |index| name(document, index))
+}
+
+fn names(document: &Document, indices: &[usize]) -> String {
+    let names: Vec<_> = indices.iter().map(|index| name(document, *index)).collect();
+    list(&names, "and")
+}
+
+fn winners(document: &Document, best: &[usize]) -> String {
+    let tie = if best.len() > 1 { " <small>tie within 1 %</small>" } else { "" };
+    format!("{}{tie}", names(document, best))
+}
+
+fn list(items: &[String], word: &str) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} {word} {last}", most.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bimetal_sim::results::TraceSummary;
+
+    fn run(scheme: &str, mean_ms: f64, cost: f64, written_gib: Option<f64>, life: Option<f64>) -> Run {
+        let mut run = Run { scheme: scheme.into(), ..Run::default() };
+        run.response_time_ms.all.mean = Some(mean_ms);
+        run.response_time_ms.all.p99 = Some(mean_ms * 5.0);
+        run.cost.total_usd = Some(cost);
+        if let Some(gib) = written_gib {
+            run.ssd = Some("p".into());
+            run.devices.ssd.write_bytes = Some((gib * GIB) as u64);
+            run.devices.ssd.flash.lifetime_years = life;
+            run.devices.ssd.flash.lifetime_unlimited = Some(life.is_none());
+            run.devices.ssd.flash.erases = Some(if life.is_some() { 9 } else { 0 });
+        }
+        run
+    }
+
+    fn document(runs: Vec<Run>) -> Document {
+        Document { bimetal: "0".into(), command: None, trace: TraceSummary::default(), runs }
+    }
+
+    /// `html` without its tags.
+    fn text(html: &str) -> String {
+        html.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect()
+    }
+
+    #[test]
+    fn each_question_is_answered_from_the_figures() {
+        let document = document(vec![
+            run("ssd-only", 0.1, 200.0, Some(10.0), Some(4.0)),
+            run("griffin", 0.4, 230.0, Some(4.0), Some(10.0)),
+            run("hdd-only", 9.0, 50.0, None, None),
+        ]);
+        assert_eq!(
+            text(&summary(&document)),
+            "For this workload, ssd-only is fastest (0.100 ms on average); griffin is easiest on the SSD (10.0 years at \
+             this load); hdd-only is cheapest ($50.00)."
+        );
+        let answers = answers(&document);
+        assert!(text(&answers[0].reason).contains("Next is griffin with 0.400 ms, 4.00 times as long."));
+        assert!(text(&answers[1].reason).contains("60 % less to its SSD than ssd-only"));
+        assert!(text(&answers[1].reason).contains("hdd-only has no SSD"));
+        assert!(text(&answers[2].reason).contains("Nothing is both cheaper and faster than ssd-only and hdd-only."));
+    }
+
+    #[test]
+    fn a_tie_is_called_a_tie() {
+        let document =
+            document(vec![run("a", 1.0, 10.0, Some(1.0), Some(2.0)), run("b", 1.005, 10.0, Some(1.0), Some(2.0))]);
+        assert_eq!(
+            text(&summary(&document)),
+            "For this workload, a and b tie as fastest (1.00 ms on average), easiest on the SSD (2.00 years at this \
+             load) and cheapest ($10.00)."
+        );
+        assert!(answers(&document).iter().all(|answer| answer.winner.contains("tie")));
+    }
+
+    #[test]
+    fn where_nothing_was_erased_bytes_decide_and_the_reader_is_told() {
+        let document = document(vec![run("a", 1.0, 1.0, Some(3.0), None), run("b", 2.0, 2.0, Some(2.0), None)]);
+        assert!(text(&summary(&document)).contains("b is easiest on the SSD (2.00 GiB written, nothing erased)"));
+        assert!(cautions(&document)[0].contains("says nothing about lifetime"));
+    }
+
+    #[test]
+    fn a_scheme_that_cannot_keep_up_is_named() {
+        let mut slow = run("hdd-only", 5000.0, 1.0, None, None);
+        slow.queue_depth_mean = Some(4000.0);
+        let document = document(vec![slow, run("b", 1.0, 2.0, Some(1.0), Some(1.0))]);
+        assert!(text(&cautions(&document)[0]).starts_with("hdd-only does not keep up"));
+    }
+
+    #[test]
+    fn without_figures_nothing_is_claimed() {
+        let document = document(vec![Run::default(), Run::default()]);
+        assert_eq!(summary(&document), "");
+        assert!(answers(&document).is_empty());
+    }
+}

@@ -1,0 +1,222 @@
+//! The report: one HTML file that opens offline and asks nothing of any network.
+//!
+//! What needs no script (the answer, the tables, the configuration) is written here as HTML, so that it can be read and
+//! printed without one. The charts are drawn in the page by `assets/charts.js`, which knows nothing of storage, from the
+//! document itself, which the page carries as JSON; `assets/page.js` says what each chart shows. Nothing is simulated
+//! here. Every text that comes from a file passes through `escape.rs`.
+//!
+//! Charts are our own SVG: a charting library weighs from fifty kilobytes (and draws on a canvas, which can neither be
+//! read by a screen reader nor follow the reader's dark mode) to four megabytes.
+//!
+//! Read first: [`html`], then `headline.rs`.
+
+pub(crate) mod columns;
+pub(crate) mod escape;
+#[cfg(test)]
+pub(crate) mod fixture;
+mod headline;
+mod palette;
+pub(crate) mod sections;
+mod text;
+
+use bimetal_sim::results::Document;
+
+use escape::{html as escaped, json_in_script};
+use sections::label;
+
+const STYLE: &str = include_str!("assets/report.css");
+const CHARTS: &str = include_str!("assets/charts.js");
+const PAGE: &str = include_str!("assets/page.js");
+
+/// Catches what goes wrong in the scripts behind it, tells the reader, and leaves it where a test finds it.
+const ERRORS: &str = r#"addEventListener("error", event => {
+  const page = document.documentElement;
+  page.dataset.errors = (page.dataset.errors ? page.dataset.errors + "\n" : "") + (event.message || "a part of the page could not be loaded");
+});"#;
+
+/// The report on `document` as a self-contained page.
+pub fn html(document: &Document) -> String {
+    let runs = &document.runs;
+    let title = format!("{} – Bimetal", document.trace.name);
+    let configurations: String = (0..runs.len()).map(|index| sections::configuration(document, index)).collect();
+    let several = runs.len() > 1;
+    format!(
+        "<!doctype html>\n\
+         <html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src \
+         'nonce-bimetal'; img-src data:; base-uri 'none'; form-action 'none'\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n<script nonce=\"bimetal\">{ERRORS}</script>\n</head>\n<body>\n\
+         <header>\n<p class=\"kicker\">Bimetal {version} · {kind}</p>\n<h1>{heading}</h1>\n<p class=\"workload\">{workload}</p>\n\
+         </header>\n<main>\n{answer}\
+         <section aria-labelledby=\"figures\"><h2 id=\"figures\">{figures}</h2>\n{comparison}\n</section>\n\
+         <section aria-labelledby=\"charts\" id=\"chart-section\"><h2 id=\"charts\">Charts</h2>\n\
+         <noscript><p>The charts need JavaScript; everything else on this page does not.</p></noscript>\n\
+         <div id=\"legend\" role=\"group\" aria-label=\"Schemes shown in the charts\"></div>\n<div id=\"plots\"></div>\n</section>\n\
+         <section aria-labelledby=\"trace\"><h2 id=\"trace\">What was read</h2>\n\
+         <p>Look here first if a figure surprises you: a wrong unit of time, size or address shows.</p>\n{trace}\n</section>\n\
+         <section aria-labelledby=\"runs\"><h2 id=\"runs\">How each was run</h2>\n{configurations}</section>\n\
+         {command}\
+         </main>\n<footer><p>Made by Bimetal {version}. Prices and drive figures are those of the profiles named \
+         above.</p></footer>\n\
+         <script type=\"application/json\" id=\"data\">{data}</script>\n\
+         <script type=\"application/json\" id=\"inks\">{inks}</script>\n\
+         <script nonce=\"bimetal\">\n{CHARTS}</script>\n<script nonce=\"bimetal\">\n{PAGE}</script>\n</body>\n</html>\n",
+        title = escaped(&title),
+        version = escaped(&document.bimetal),
+        kind = if several { "comparison of schemes" } else { "simulation of a scheme" },
+        heading = heading(document),
+        workload = workload(document),
+        answer = answer(document),
+        figures = if several { "Side by side" } else { "Figures" },
+        comparison = sections::comparison(runs),
+        trace = sections::trace(document),
+        command = command(document),
+        data = json_in_script(&document.to_compact_json()),
+        inks = json_in_script(&inks_json(document)),
+    )
+}
+
+fn heading(document: &Document) -> String {
+    let trace = format!("<span class=\"file\">{}</span>", escaped(&document.trace.name));
+    match document.runs.as_slice() {
+        [run] => format!("{} on {trace}", escaped(&run.scheme)),
+        runs => format!("{} schemes on {trace}", runs.len()),
+    }
+}
+
+fn workload(document: &Document) -> String {
+    let trace = &document.trace;
+    format!(
+        "{} requests in {}: {} read, {} written, {} of distinct blocks.",
+        text::count(trace.requests),
+        text::span(trace.duration_s),
+        text::bytes(trace.read_bytes),
+        text::bytes(trace.write_bytes),
+        text::bytes(trace.footprint_bytes)
+    )
+}
+
+/// The answer, why, and what to beware of.
+fn answer(document: &Document) -> String {
+    let summary = headline::summary(document);
+    let cautions: String =
+        headline::cautions(document).iter().map(|caution| format!("<p class=\"caution\">{caution}</p>\n")).collect();
+    let cards: String = headline::answers(document)
+        .iter()
+        .filter(|_| document.runs.len() > 1)
+        .map(|answer| {
+            format!(
+                "<article><h3>{}</h3><p class=\"winner\">{}</p><p>{}</p></article>\n",
+                answer.question, answer.winner, answer.reason
+            )
+        })
+        .collect();
+    if summary.is_empty() && cautions.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<section aria-label=\"Answer\"><p class=\"summary\">{summary}</p>\n{cautions}<div class=\"answers\">{cards}</div></section>\n"
+    )
+}
+
+fn command(document: &Document) -> String {
+    document.command.as_deref().map_or_else(String::new, |command| {
+        format!(
+            "<section aria-labelledby=\"command\"><h2 id=\"command\">The command that made this</h2>\n\
+             <div class=\"command\"><pre id=\"command-text\" tabindex=\"0\">{}</pre><button type=\"button\" id=\"copy\" hidden>Copy\
+             </button></div></section>\n",
+            escaped(command)
+        )
+    })
+}
+
+/// What the scripts must know to draw each run: what it is called, its colour, whether it is dashed.
+fn inks_json(document: &Document) -> String {
+    let inks = palette::inks(&document.runs);
+    let entries: Vec<_> = inks
+        .iter()
+        .enumerate()
+        .map(|(index, ink)| {
+            serde_json::json!({"label": label(&document.runs, index), "colour": ink.colour, "dashed": ink.dashed})
+        })
+        .collect();
+    serde_json::Value::from(entries).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_comes_from_a_file_becomes_markup() {
+        let evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&";
+        let mut document = fixture::document();
+        document.trace.name = evil.into();
+        document.trace.format = evil.into();
+        document.command = Some(evil.into());
+        let run = &mut document.runs[0];
+        run.scheme = evil.into();
+        run.settings.insert(evil.into(), evil.into());
+        run.assumed.insert(evil.into(), evil.into());
+        run.bypass.insert(evil.into(), 1);
+        let member = &mut run.members[0];
+        (member.id, member.role, member.profile) = (evil.into(), evil.into(), evil.into());
+        member.provenance.description = Some(evil.into());
+        member.provenance.source = Some(evil.into());
+        member.provenance.price_source = Some(evil.into());
+        let page = html(&document);
+        let scripts = page.matches("<script").count();
+        assert_eq!(scripts, html(&fixture::document()).matches("<script").count());
+        assert_eq!(page.matches("</script").count(), scripts);
+        assert!(!page.contains("<img"));
+    }
+
+    #[test]
+    fn the_data_in_the_page_are_the_document() {
+        let mut document = fixture::document();
+        document.trace.name = "a</script>b".into();
+        let page = html(&document);
+        let data = page.split("id=\"data\">").nth(1).and_then(|rest| rest.split("</script>").next()).expect("the data");
+        let read: serde_json::Value = serde_json::from_str(data).expect("valid JSON");
+        assert_eq!(read, serde_json::from_str::<serde_json::Value>(&document.to_json()).unwrap());
+    }
+
+    #[test]
+    fn the_page_loads_nothing() {
+        let page = html(&fixture::document());
+        // The namespace of SVG is a name, not an address that is opened, and an address of `#` is in the page itself.
+        let page = page.replace("http://www.w3.org/2000/svg", "").replace("url(#", "");
+        for load in ["http:", "https:", " src=", "@import", "url(", "fetch(", "XMLHttpRequest", "import(", "WebSocket"]
+        {
+            assert!(!page.contains(load), "the page has {load}");
+        }
+    }
+
+    #[test]
+    fn the_same_document_gives_the_same_page() {
+        assert_eq!(html(&fixture::document()), html(&fixture::document()));
+    }
+
+    #[test]
+    fn one_run_is_shown_without_a_contest() {
+        let mut document = fixture::document();
+        document.runs.truncate(1);
+        let page = html(&document);
+        assert!(page.contains("ssd-only on <span class=\"file\">"));
+        assert!(!page.contains("For this workload"));
+        assert!(!page.contains("class=\"best\""));
+    }
+
+    #[test]
+    fn the_configuration_of_each_run_is_there() {
+        let page = html(&fixture::document());
+        assert!(page.contains("<code>--set timeout=900s</code>"));
+        assert!(page.contains("<code>precondition=sequential</code>"));
+        assert!(page.contains("no data sheet") && page.contains("2026-01-01"));
+        assert!(page.contains("278 GiB, of 280 GiB exported"));
+        assert!(page.contains("bimetal compare traces/mail-server.csv.zst --schemes all"));
+    }
+}

@@ -1,0 +1,248 @@
+//! The parts of the page that need no script: tables and lists, as HTML.
+
+use std::collections::BTreeMap;
+
+use bimetal_sim::results::{Document, Member, MemberFigures, Run};
+
+use super::columns::{Better, COLUMNS, dollars, percent, significant};
+use super::escape::html;
+use super::palette::inks;
+use super::text::{bytes, count, milliseconds, span};
+
+/// The name of a run's scheme with its colour beside it.
+pub(crate) fn scheme(runs: &[Run], index: usize) -> String {
+    let ink = inks(runs)[index];
+    let hollow = if ink.dashed { " hollow" } else { "" };
+    format!("<b class=\"scheme c{}{hollow}\">{}</b>", ink.colour, html(&label(runs, index)))
+}
+
+/// What a run is called: its scheme, numbered where one is there twice.
+pub(crate) fn label(runs: &[Run], index: usize) -> String {
+    let name = &runs[index].scheme;
+    if runs.iter().filter(|run| run.scheme == *name).count() < 2 {
+        return name.clone();
+    }
+    let number = runs[..index].iter().filter(|run| run.scheme == *name).count() + 1;
+    format!("{name} {number}")
+}
+
+/// Every figure of every run, sortable by any column, the best marked.
+pub(crate) fn comparison(runs: &[Run]) -> String {
+    // A column in which nothing applies has nothing to tell.
+    let columns: Vec<_> =
+        COLUMNS.iter().filter(|column| runs.iter().any(|run| (column.value)(run).is_some())).collect();
+    let groups: String = columns
+        .chunk_by(|a, b| a.group == b.group)
+        .map(|group| format!("<th scope=\"colgroup\" colspan=\"{}\">{}</th>", group.len(), group[0].group))
+        .collect();
+    let headings: String = columns
+        .iter()
+        .map(|column| {
+            let unit = if column.unit.is_empty() { "&nbsp;" } else { column.unit };
+            let better = if column.better == Better::Lower { "lower" } else { "higher" };
+            format!(
+                "<th scope=\"col\"><button type=\"button\" class=\"sort\" data-better=\"{better}\" title=\"{}\">{}\
+                 </button><small>{unit}</small></th>",
+                html(column.meaning),
+                column.title
+            )
+        })
+        .collect();
+    let best: Vec<_> = columns.iter().map(|column| column.best(runs)).collect();
+    let rows: String = runs
+        .iter()
+        .enumerate()
+        .map(|(row, run)| {
+            let cells = columns.iter().zip(&best).map(|(column, best)| {
+                let value = (column.value)(run).map_or_else(String::new, |value| format!(" data-value=\"{value}\""));
+                let text = html(&column.shown(run));
+                if best[row] {
+                    format!("<td class=\"best\"{value}>{text}<span class=\"visually-hidden\"> (best)</span></td>")
+                } else {
+                    format!("<td{value}>{text}</td>")
+                }
+            });
+            let cells: String = cells.collect();
+            format!("<tr data-run=\"{row}\"><th scope=\"row\">{}</th>{cells}</tr>\n", scheme(runs, row))
+        })
+        .collect();
+    format!(
+        "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Comparison table\"><table id=\"comparison\">\n\
+         <thead><tr><td></td>{groups}</tr><tr><th scope=\"col\"><button type=\"button\" class=\"sort\" \
+         data-better=\"lower\">scheme</button></th>{headings}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n\
+         <details><summary>What the columns mean</summary><dl class=\"meanings\">{}</dl></details>",
+        columns
+            .iter()
+            .map(|column| format!(
+                "<dt>{} {}</dt><dd>{} <i>{} is better.</i></dd>",
+                column.group,
+                column.title,
+                html(column.meaning),
+                if column.better == Better::Lower { "Lower" } else { "Higher" }
+            ))
+            .collect::<String>()
+    )
+}
+
+/// What was read of the trace, so that a wrong unit of time, size or address is seen.
+pub(crate) fn trace(document: &Document) -> String {
+    let trace = &document.trace;
+    let mut rows = vec![
+        ("Trace", html(&trace.name)),
+        ("Format", html(&trace.format)),
+        (
+            "Requests",
+            format!(
+                "{}: {} reads, {} writes, {} flushes, {} discards",
+                count(trace.requests),
+                count(trace.reads),
+                count(trace.writes),
+                count(trace.flushes),
+                count(trace.discards)
+            ),
+        ),
+        ("Read", bytes(trace.read_bytes)),
+        ("Written", bytes(trace.write_bytes)),
+        ("Touched", format!("{} of distinct blocks", bytes(trace.footprint_bytes))),
+        ("Time", format!("{} from first to last arrival", span(trace.duration_s))),
+    ];
+    if let Some(end) = trace.address_end_bytes {
+        let exported = document.runs.iter().map(|run| run.exported_bytes).min().filter(|exported| *exported > 0);
+        let of = exported.map_or_else(String::new, |exported| format!(", of {} exported", bytes(exported)));
+        rows.push(("Highest address", format!("{}{of}", bytes(end))));
+    }
+    rows.push(("Lines left out", count(trace.skipped_lines)));
+    definitions(&rows)
+}
+
+/// One run in full: what it was given, what was assumed, its drives, and the figures that the table has no room for.
+pub(crate) fn configuration(document: &Document, index: usize) -> String {
+    let run = &document.runs[index];
+    let mut parts = format!("<details class=\"run\"><summary>{}</summary>\n", scheme(&document.runs, index));
+    parts += &strings("Settings", "--set", &run.settings);
+    parts += &strings("Assumed, because not given", "", &run.assumed);
+    parts += &members(&run.members);
+    parts += &format!("<h4>More figures</h4>{}", definitions(&figures(run)));
+    parts + "</details>\n"
+}
+
+fn strings(heading: &str, option: &str, map: &BTreeMap<String, String>) -> String {
+    if map.is_empty() {
+        return format!("<h4>{heading}</h4><p class=\"none\">None.</p>");
+    }
+    let rows: String = map
+        .iter()
+        .map(|(key, value)| {
+            let prefix = if option.is_empty() { String::new() } else { format!("{option} ") };
+            format!("<li><code>{prefix}{}={}</code></li>", html(key), html(value))
+        })
+        .collect();
+    format!("<h4>{heading}</h4><ul class=\"settings\">{rows}</ul>")
+}
+
+fn members(members: &[Member]) -> String {
+    if members.is_empty() {
+        return String::new();
+    }
+    let rows: String = members
+        .iter()
+        .map(|member| {
+            let provenance = &member.provenance;
+            let (busy, written) = match &member.figures {
+                MemberFigures::Ssd(figures) => (figures.busy_fraction, figures.write_bytes),
+                MemberFigures::Hdd(figures) => (figures.busy_fraction, figures.write_bytes),
+            };
+            let price = [
+                provenance.price_usd.map(|price| format!("${}", dollars(price))),
+                provenance.price_date.as_deref().map(html),
+                provenance.price_source.as_deref().map(source),
+            ];
+            let price: Vec<_> = price.into_iter().flatten().collect();
+            let about: Vec<_> = [provenance.description.as_deref().map(html), provenance.source.as_deref().map(source)]
+                .into_iter()
+                .flatten()
+                .collect();
+            format!(
+                "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+                 <td class=\"words\">{}</td><td class=\"words\">{}</td></tr>",
+                html(&member.id),
+                html(&member.role),
+                html(&member.profile),
+                bytes(member.bytes),
+                bytes(member.metadata_bytes),
+                written.map_or_else(dash, bytes),
+                busy.map_or_else(dash, |busy| format!("{} %", percent(busy))),
+                if about.is_empty() { dash() } else { about.join("<br>") },
+                if price.is_empty() { dash() } else { price.join("<br>") },
+            )
+        })
+        .collect();
+    format!(
+        "<h4>Drives</h4><div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Drives\"><table class=\"drives\">\
+         <thead><tr><th scope=\"col\">id</th><th scope=\"col\">role</th><th scope=\"col\">profile</th><th scope=\"col\">size\
+         </th><th scope=\"col\">metadata</th><th scope=\"col\">written</th><th scope=\"col\">busy</th><th scope=\"col\">drive \
+         and source of its figures</th><th scope=\"col\">price, date, source</th></tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+}
+
+/// A source as the profile states it. An address is shown, not linked: the page leads nowhere by itself.
+fn source(text: &str) -> String {
+    format!("<span class=\"source\">{}</span>", html(text))
+}
+
+fn dash() -> String {
+    "–".to_owned()
+}
+
+/// The figures of a run that are worth a line and not a column.
+fn figures(run: &Run) -> Vec<(&'static str, String)> {
+    let mut rows = vec![("Exported", bytes(run.exported_bytes))];
+    let mut add = |name, value: Option<String>| rows.extend(value.map(|value| (name, value)));
+    let all = &run.response_time_ms.all;
+    add("Response time, p99.9", all.p999.map(milliseconds));
+    add("Response time, p99.99", all.p9999.map(milliseconds));
+    add("Response time, longest", all.max.map(milliseconds));
+    add("Throughput", run.throughput.iops.map(|iops| format!("{} requests/s", significant(iops))));
+    add("Throughput, bytes", run.throughput.mb_per_s.map(|rate| format!("{} MB/s", significant(rate))));
+    add("Queue depth, mean", run.queue_depth_mean.map(significant));
+    add("Migrations", run.migration.count.map(count));
+    add("Migrated", run.migration.bytes.map(bytes));
+    add("Between migrations, mean", run.migration.mean_interval_s.map(span));
+    add("Size of a migration, mean", run.migration.mean_bytes.map(|mean| bytes(mean as u64)));
+    add(
+        "Writes to the SSD in sequence (Griffin 6.2)",
+        run.ssd_write_sequentiality.map(|share| format!("{} % of pages", percent(share))),
+    );
+    let flash = &run.devices.ssd.flash;
+    add("Flash pages programmed for the host", flash.pages_programmed_host.map(count));
+    add("Flash pages programmed by garbage collection", flash.pages_programmed_gc.map(count));
+    add("Flash blocks erased", flash.erases.map(count));
+    let erases = &flash.erase_count;
+    if let (Some(min), Some(mean), Some(max), Some(deviation)) = (erases.min, erases.mean, erases.max, erases.stddev) {
+        let text = format!("{min} to {max}, mean {}, standard deviation {}", significant(mean), significant(deviation));
+        add("Erases of a block", Some(text));
+    }
+    add(
+        "Lifetime of the most worn block",
+        flash.lifetime_worst_block_years.map(|life| format!("{} years", significant(life))),
+    );
+    add("SSD busy", run.devices.ssd.busy_fraction.map(|busy| format!("{} %", percent(busy))));
+    add("SSD energy", run.devices.ssd.energy_j.map(|joules| format!("{} J", significant(joules))));
+    add("HDD seeks", run.devices.hdd.seeks.map(count));
+    add("HDD energy", run.devices.hdd.energy_j.map(|joules| format!("{} J", significant(joules))));
+    add("Price of the SSD", run.cost.ssd_usd.map(|price| format!("${}", dollars(price))));
+    add("Price of the HDD", run.cost.hdd_usd.map(|price| format!("${}", dollars(price))));
+    add("Price of an exported GB", run.cost.usd_per_gb.map(|price| format!("${}", significant(price))));
+    add("Score (MB/s, closed replay)", run.cost.score.map(significant));
+    add("Score per dollar", run.cost.score_per_usd.map(significant));
+    let bypass: Vec<_> =
+        run.bypass.iter().map(|(reason, blocks)| format!("{} {}", count(*blocks), html(reason))).collect();
+    add("Blocks that bypassed the cache", (!bypass.is_empty()).then(|| bypass.join(", ")));
+    rows
+}
+
+/// Pairs of a plain name and HTML.
+fn definitions(rows: &[(&str, String)]) -> String {
+    let rows: String = rows.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>")).collect();
+    format!("<dl class=\"facts\">{rows}</dl>")
+}

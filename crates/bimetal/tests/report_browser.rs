@@ -1,0 +1,181 @@
+//! The report in a real browser: it opens without an error, draws its charts, answers to the reader, fits a phone, and
+//! asks nothing of any network.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+#[path = "../src/report/fixture.rs"]
+mod fixture;
+
+/// An address that only a page that loads something would ask for. The name cannot be resolved.
+const OUTSIDE: &str = "http://report.invalid/outside.png";
+
+/// A browser that may be used, or `None` after saying that there is none.
+fn browser() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path)
+        .flat_map(|folder| ["chromium", "chromium-browser", "google-chrome"].map(|name| folder.join(name)))
+        .find(|file| file.is_file());
+    if found.is_none() {
+        eprintln!("skipped: no chromium");
+    }
+    found
+}
+
+/// An empty folder of this test's own.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    // Left over from a run before, if at all.
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("the folder for tests can be written");
+    folder
+}
+
+/// Opens `page` of `folder` and gives the document as it is after its scripts have run, and what the network log says.
+fn open(browser: &Path, folder: &Path, page: &str) -> (String, Value) {
+    let log = folder.join(format!("{page}.net-log.json"));
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"])
+        .args(["--virtual-time-budget=10000", "--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", folder.join(format!("{page}.profile")).display()))
+        .arg(format!("--log-net-log={}", log.display()))
+        .arg(format!("file://{}", folder.join(page).display()))
+        .stdin(Stdio::null())
+        .output()
+        .expect("the browser starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let log = fs::read_to_string(log).expect("the browser wrote its network log");
+    (
+        String::from_utf8(output.stdout).expect("a page is UTF-8"),
+        serde_json::from_str(&log).expect("the network log is whole"),
+    )
+}
+
+/// Addresses on a network that the browser was asked for by a page (what it asks for itself has no initiator).
+fn requests_of_pages(log: &Value) -> Vec<&str> {
+    let start = &log["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"];
+    assert!(start.is_number(), "the network log has no such event any more");
+    log["events"]
+        .as_array()
+        .expect("the network log has events")
+        .iter()
+        .filter(|event| event["type"] == *start && event["params"]["initiator"] != "not an origin")
+        .filter_map(|event| event["params"]["url"].as_str())
+        .filter(|url| !["file:", "data:", "blob:", "about:", "chrome:"].iter().any(|own| url.starts_with(own)))
+        .collect()
+}
+
+/// A page that holds the report in frames as wide as a phone and as a desktop, uses it as a reader would, and writes down
+/// what it finds.
+fn harness(report: &str) -> String {
+    let source = report.replace('&', "&amp;").replace('"', "&quot;");
+    let frame = |width| format!("<iframe width=\"{width}\" height=\"900\" srcdoc=\"{source}\"></iframe>");
+    format!(
+        "<!doctype html><meta charset=\"utf-8\"><body>{}{}<pre id=\"found\"></pre><script>{}</script>",
+        frame(360),
+        frame(1440),
+        include_str!("report_reader.js")
+    )
+}
+
+/// What the reader of `report_reader.js` found, a value a frame.
+fn read_as_a_reader(browser: &Path, folder: &Path, report: &str) -> Vec<Value> {
+    fs::write(folder.join("harness.html"), harness(report)).expect("the folder for tests can be written");
+    let (page, _) = open(browser, folder, "harness.html");
+    let found =
+        page.rsplit("<pre id=\"found\">").next().and_then(|rest| rest.split("</pre>").next()).expect("findings");
+    let found = found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    serde_json::from_str(&found).unwrap_or_else(|error| panic!("{error}: {found:?}"))
+}
+
+#[test]
+fn the_report_opens_without_an_error_and_without_a_request() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_opens");
+    fs::write(folder.join("report.html"), bimetal::report::html(&fixture::document())).expect("written");
+    let (page, log) = open(&browser, &folder, "report.html");
+    let root = page.split("<head>").next().expect("a head");
+    assert!(!root.contains("data-errors"), "{root}");
+    assert!(root.contains("data-charts=\"6\""), "{root}");
+    assert_eq!(requests_of_pages(&log), [""; 0]);
+}
+
+#[test]
+fn a_page_that_asks_a_network_would_be_found_out() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_asks");
+    fs::write(folder.join("asks.html"), format!("<!doctype html><img src=\"{OUTSIDE}\">")).expect("written");
+    let (_, log) = open(&browser, &folder, "asks.html");
+    assert_eq!(requests_of_pages(&log), [OUTSIDE]);
+    // The report's own policy would not let it out even if markup got in.
+    let report =
+        bimetal::report::html(&fixture::document()).replace("<body>", &format!("<body><img src=\"{OUTSIDE}\">"));
+    fs::write(folder.join("report.html"), report).expect("written");
+    let (_, log) = open(&browser, &folder, "report.html");
+    assert_eq!(requests_of_pages(&log), [""; 0]);
+}
+
+#[test]
+fn every_chart_draws_marks_whatever_is_chosen_on_phone_and_desktop() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_reader");
+    for found in read_as_a_reader(&browser, &folder, &bimetal::report::html(&fixture::document())) {
+        assert_eq!(found["errors"], Value::Null, "{found}");
+        let charts = found["charts"].as_array().expect("charts");
+        assert!(charts.len() >= 6 + 2 + 1 + 4, "{found}");
+        for chart in charts {
+            let marks = chart["marks"].as_u64().expect("a count");
+            let expected = if chart["chart"] == "savings" || chart["chart"] == "time dirty" { 2 } else { 5 };
+            assert!(marks >= expected, "{chart} at {}", found["width"]);
+            assert_eq!(chart["bad"], 0, "a mark has no finite place: {chart} at {}", found["width"]);
+        }
+        assert!(found["page_width"].as_u64() <= found["width"].as_u64(), "the page scrolls sideways: {found}");
+    }
+}
+
+#[test]
+fn the_report_answers_to_its_reader() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_answers");
+    for found in read_as_a_reader(&browser, &folder, &bimetal::report::html(&fixture::document())) {
+        let readout = found["readout"].as_str().expect("a text");
+        assert!(readout.contains("within ") && readout.contains("griffin"), "{readout}");
+        assert_eq!(found["lines_without_griffin"], 5);
+        assert_eq!(found["cheapest_first"], "hdd-only");
+        assert_eq!(found["dearest_first"], "griffin");
+        // combo has no write savings: what does not apply comes last.
+        assert_eq!(found["most_saved_first"], "griffin");
+    }
+}
+
+#[test]
+fn a_document_without_figures_makes_a_page_without_errors() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_empty");
+    let mut document = fixture::document();
+    let bare = bimetal_sim::results::Run { scheme: "ssd-only".into(), ..Default::default() };
+    document.runs = vec![bare.clone(), bare];
+    for found in read_as_a_reader(&browser, &folder, &bimetal::report::html(&document)) {
+        assert_eq!(found["errors"], Value::Null, "{found}");
+        assert!(found["charts"].as_array().expect("charts").iter().all(|chart| chart["says"] != ""), "{found}");
+    }
+}
+
+#[test]
+fn markup_in_a_name_stays_text() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_markup");
+    let mut document = fixture::document();
+    let evil = "</script><img src=x onerror=\"document.documentElement.dataset.errors='ran'\"><b id=evil>".to_owned();
+    document.trace.name.clone_from(&evil);
+    document.runs[0].scheme.clone_from(&evil);
+    document.runs[0].settings.insert(evil.clone(), evil);
+    for found in read_as_a_reader(&browser, &folder, &bimetal::report::html(&document)) {
+        assert_eq!(found["errors"], Value::Null, "{found}");
+        assert_eq!(found["intruders"], 0, "{found}");
+    }
+}
