@@ -201,7 +201,9 @@ fn wear(document: &Document) -> Option<Answer> {
 fn cost(document: &Document) -> Option<Answer> {
     let runs = &document.runs;
     let ranking = rank(runs, |run| run.cost.total_usd)?;
-    let mut reason = format!("${} for the drives.", dollars(ranking.value));
+    let controller = runs[ranking.best[0]].cost.controller_usd.is_some_and(|price| price > 0.0);
+    let what = if controller { "the drives and the controller" } else { "the drives" };
+    let mut reason = format!("${} for {what}.", dollars(ranking.value));
     let with_ssd = rank(runs, |run| run.cost.total_usd.filter(|_| run.ssd.is_some()));
     if let Some(with_ssd) = with_ssd
         && !with_ssd.best.iter().any(|index| ranking.best.contains(index))

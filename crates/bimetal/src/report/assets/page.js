@@ -169,7 +169,7 @@
     charts.points(place, { title: "Write savings against read penalty", series: all, x: { ...charts.linear(0, right, percent), title: "read penalty" }, y: charts.linear(bottom, top, percent) });
   });
 
-  figure("cost", "Cost against latency", "What the drives cost, and the mean response time they give. Down and to the left is better; the line joins the schemes than which none is both cheaper and faster.", [], place => {
+  figure("cost", "Cost against latency", "What it costs, and the mean response time it gives. Down and to the left is better; the dotted line joins the schemes than which none is both cheaper and faster.", [], place => {
     const all = series(run => run.cost.total_usd === null || run.response_time_ms.all.mean === null ? {} : {
       point: [run.cost.total_usd, run.response_time_ms.all.mean],
       note: `${dollars(run.cost.total_usd)}; ${milliseconds(run.response_time_ms.all.mean)} on average`,
@@ -181,7 +181,7 @@
     const [low, high] = range(all.map(one => one.point[1]));
     const isLog = high / low > 8;
     const y = isLog ? charts.log(low / 1.8, high * 1.8, milliseconds) : charts.linear(0, high * 1.2, milliseconds);
-    charts.points(place, { title: "Cost against mean response time", series: all, frontier, x: { ...charts.linear(0, right, dollars), title: "price of the drives" }, y });
+    charts.points(place, { title: "Cost against mean response time", series: all, frontier, x: { ...charts.linear(0, right, value => `$${trim(value)}`), title: "price" }, y });
   });
 
   figure("writes", "Written to the SSD", "Solid: what the scheme wrote to the SSD. Pale: what the SSD programmed into its flash besides, for garbage collection.", [], place => {
