@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use bimetal_core::units::Nanoseconds;
+use bimetal_sim::metrics::{AmountOverTime, Gauge, LatencyOverTime, ResponseTimeRecorder};
 use serde_json::Value;
 
 #[path = "../src/report/fixture.rs"]
@@ -162,6 +164,39 @@ fn a_document_without_figures_makes_a_page_without_errors() {
     for found in read_as_a_reader(&browser, &folder, &bimetal::report::html(&document)) {
         assert_eq!(found["errors"], Value::Null, "{found}");
         assert!(found["charts"].as_array().expect("charts").iter().all(|chart| chart["says"] != ""), "{found}");
+    }
+}
+
+#[test]
+fn a_trace_of_a_single_request_is_drawn_too() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_single");
+    let mut times = ResponseTimeRecorder::new();
+    times.record_read(Nanoseconds::from_micros(90));
+    let mut latency = LatencyOverTime::new(Nanoseconds::ZERO);
+    latency.record(Nanoseconds::ZERO, Nanoseconds::from_micros(90));
+    let mut written = AmountOverTime::new(Nanoseconds::ZERO);
+    written.record(Nanoseconds::ZERO, 4096);
+    let mut depth = Gauge::new(Nanoseconds::ZERO, 1);
+    depth.record(Nanoseconds::from_micros(90), 0);
+    let mut document = fixture::document();
+    document.runs.truncate(2);
+    for run in &mut document.runs {
+        run.response_time_ms = times.response_times();
+        run.series.response_time_cdf = times.cdf();
+        run.series.latency = latency.series();
+        run.series.queue_depth = Some(depth.series());
+        run.series.ssd_written = Some(written.series());
+        run.series.dirty = None;
+    }
+    for found in read_as_a_reader(&browser, &folder, &bimetal::report::html(&document)) {
+        assert_eq!(found["errors"], Value::Null, "{found}");
+        for chart in found["charts"].as_array().expect("charts") {
+            assert_eq!(chart["bad"], 0, "{chart}");
+            // There is no write, and nothing dirty; all else has marks.
+            let absent = chart["says"] == "No writes in this trace." || chart["chart"] == "time dirty";
+            assert_eq!(chart["marks"] == 0, absent, "{chart}");
+        }
     }
 }
 
