@@ -18,8 +18,12 @@ use crate::DeviceModel;
 use crate::hdd::{Hdd, HddProfile};
 
 /// The profiles inside the program, in the order in which they are listed: name and text.
-const BUILTIN: &[(&str, &str)] =
-    &[("seagate-barracuda-7200.12-1tb", include_str!("../../../profiles/seagate-barracuda-7200.12-1tb.toml"))];
+const BUILTIN: &[(&str, &str)] = &[
+    ("seagate-barracuda-7200.12-1tb", include_str!("../../../profiles/seagate-barracuda-7200.12-1tb.toml")),
+    ("seagate-cheetah-15k.5-73gb", include_str!("../../../profiles/seagate-cheetah-15k.5-73gb.toml")),
+    ("seagate-exos-x18-18tb", include_str!("../../../profiles/seagate-exos-x18-18tb.toml")),
+    ("hitachi-travelstar-5k500-500gb", include_str!("../../../profiles/hitachi-travelstar-5k500-500gb.toml")),
+];
 
 /// The HDD that is used where none is named: a 7200 rpm desktop drive.
 pub const DEFAULT_HDD: &str = "seagate-barracuda-7200.12-1tb";
@@ -360,7 +364,15 @@ impl Profile {
         }
     }
 
-    /// The figures of this profile, in the order of its file: key, value as TOML writes it, source. Prices and texts are no figures.
+    /// The figures of an HDD; `None` for another kind of drive.
+    pub fn hdd(&self) -> Option<&HddProfile> {
+        match &self.body {
+            Body::Hdd(hdd) => Some(hdd),
+        }
+    }
+
+    /// The figures of this profile, sorted by key: key, value as TOML writes it, source. Prices
+    /// and texts are no figures.
     pub fn figures(&self) -> impl Iterator<Item = (&str, String, Option<&str>)> {
         const NO_FIGURE: [&str; 7] = ["name", "kind", "summary", "price_usd", "price_date", "price_source", "sources"];
         self.table
@@ -382,19 +394,29 @@ impl Profile {
     /// # Errors
     /// A key that this kind of drive does not have, and a value outside its range.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), ProfileError> {
-        if !self.keys().any(|known| known == key) {
-            let nearest = nearest(key, self.keys());
-            return Err(ProfileError::UnknownKey { file: self.origin.clone(), key: key.to_owned(), nearest });
-        }
-        let value = match (value.parse::<i64>(), value.parse::<f64>()) {
-            (Ok(whole), _) => Value::Integer(whole),
-            (_, Ok(number)) if number.is_finite() => Value::Float(number),
-            _ => Value::String(value.to_owned()),
-        };
+        self.set_all([(key, value)])
+    }
+
+    /// Changes several figures at once: only what they are together must be right.
+    ///
+    /// # Errors
+    /// As [`set`](Self::set).
+    pub fn set_all<'a>(&mut self, changes: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<(), ProfileError> {
         let mut table = self.table.clone();
-        table.insert(key.to_owned(), value);
-        if let Some(sources) = table.get_mut("sources").and_then(Value::as_table_mut) {
-            sources.insert(key.to_owned(), Value::String("set by the user".to_owned()));
+        for (key, value) in changes {
+            if !self.keys().any(|known| known == key) {
+                let nearest = nearest(key, self.keys());
+                return Err(ProfileError::UnknownKey { file: self.origin.clone(), key: key.to_owned(), nearest });
+            }
+            let value = match (value.parse::<i64>(), value.parse::<f64>()) {
+                (Ok(whole), _) => Value::Integer(whole),
+                (_, Ok(number)) if number.is_finite() => Value::Float(number),
+                _ => Value::String(value.to_owned()),
+            };
+            table.insert(key.to_owned(), value);
+            if let Some(sources) = table.get_mut("sources").and_then(Value::as_table_mut) {
+                sources.insert(key.to_owned(), Value::String("set by the user".to_owned()));
+            }
         }
         *self = Self::from_table(table, &self.origin)?;
         Ok(())
@@ -454,7 +476,7 @@ mod tests {
         profile.set("queue_depth", "4").unwrap();
         profile.set("cache", "64MiB").unwrap();
         profile.set("spin_down", "600s").unwrap();
-        let Body::Hdd(hdd) = &profile.body;
+        let hdd = profile.hdd().unwrap();
         assert_eq!((hdd.queue_depth, hdd.cache.0), (4, Bytes::from_mib(64)));
         let source = profile.figures().find(|(key, ..)| *key == "scheduler").unwrap().2;
         assert_eq!(source, Some("set by the user"));
@@ -472,7 +494,7 @@ mod tests {
             assert!(error.contains(expected) && error.contains(key), "{key}={value}: {error}");
             assert!(error.starts_with(DEFAULT_HDD), "{error}");
         }
-        let Body::Hdd(hdd) = &profile.body;
+        let hdd = profile.hdd().unwrap();
         assert_eq!((hdd.queue_depth, hdd.rpm), (4, 7200.0));
     }
 

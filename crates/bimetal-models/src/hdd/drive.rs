@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use bimetal_core::operation::{Command, OpKind, Status, Token};
-use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, Sectors};
+use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
 
 use super::layout::Layout;
 use super::mechanics::Mechanics;
@@ -118,6 +118,11 @@ impl Hdd {
         })
     }
 
+    /// Whether everything that was written to `range`, as far as it has been answered, is on the medium.
+    pub fn is_stable(&self, range: SectorRange) -> bool {
+        self.write_cache.as_ref().is_none_or(|cache| cache.is_clean_in(range.start.0, range.end().0))
+    }
+
     fn is_idle(&self) -> bool {
         self.outstanding == 0 && self.active.is_none()
     }
@@ -211,7 +216,7 @@ impl Hdd {
         if self.active.is_some() {
             return;
         }
-        if let Some(flush) = self.flush
+        while let Some(flush) = self.flush
             && self.write_cache.as_ref().is_none_or(WriteCache::is_clean)
         {
             self.flush = None;
@@ -314,9 +319,10 @@ impl Hdd {
                 if let Some(cache) = &mut self.write_cache {
                     cache.finish_leaving();
                 }
-                self.take_into_cache(now_ns);
             }
         }
+        // A destage makes room, and so does a write that replaced dirty sectors on the medium.
+        self.take_into_cache(now_ns);
         self.take_waiting(now_ns);
         self.start_next(now_ns, now_ns);
     }

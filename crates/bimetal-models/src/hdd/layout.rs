@@ -94,7 +94,7 @@ impl Layout {
         let cylinders = (f64::from(zone.last_cylinder - zone.first_cylinder + 1) * factor).ceil();
         if (f64::from(self.cylinders) + cylinders) * f64::from(self.heads) > f64::from(u32::MAX / 2) {
             let expected = format!("a size that {} heads can hold in 2^31 tracks", self.heads);
-            return Err(BadFigure::new("capacity", needed.bytes(), expected));
+            return Err(BadFigure::new("capacity", needed, expected));
         }
         let (cylinders, sectors) = (cylinders as u32, zone.sectors_per_track);
         let sector_ns = self.revolution_ns as f64 / f64::from(sectors);
@@ -312,4 +312,85 @@ fn zones_from_rates(profile: &HddProfile, own: Sectors) -> Result<Vec<ZoneFigure
             cylinder_skew: None,
         })
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn profile(zones: &[(u32, u32)], heads: u32, mapping: &str) -> HddProfile {
+        let mut first = 0;
+        let mut text = String::new();
+        for (cylinders, sectors) in zones {
+            let last = first + cylinders - 1;
+            text += &format!(
+                "[[zones]]\nfirst_cylinder = {first}\nlast_cylinder = {last}\nsectors_per_track = {sectors}\n"
+            );
+            first += cylinders;
+        }
+        let text = format!(
+            "rpm = 7200\nheads = {heads}\nmapping = '{mapping}'\n\
+             seek_track_to_track_ms = 1\nseek_average_ms = 3\nseek_full_stroke_ms = 6\nhead_switch_ms = 1\n\
+             command_overhead_ms = 0.1\nbus_mb_per_s = 300\ncache = 0\nread_segments = 0\nread_ahead = 0\n\
+             write_cache = 'off'\nscheduler = 'fcfs'\nqueue_depth = 1\n{text}"
+        );
+        toml::from_str(&text).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn every_sector_has_one_place_and_back(
+            zones in proptest::collection::vec((1u32..20, 1u32..50), 1..6),
+            heads in 1u32..7,
+            serpentine: bool,
+            factor in 1u64..4,
+        ) {
+            let figures = profile(&zones, heads, if serpentine { "serpentine" } else { "cylinder" });
+            let own: u64 = zones.iter().map(|(cylinders, sectors)| u64::from(cylinders * heads * sectors)).sum();
+            let layout = Layout::new(&figures, Sectors(own), Sectors(own * factor)).unwrap();
+            prop_assert_eq!(layout.sectors(), Sectors(own * factor));
+            let mut last: Option<Place> = None;
+            for lbn in 0..own * factor {
+                let place = layout.place(lbn);
+                prop_assert_eq!(layout.lbn(place.cylinder, place.head, place.sector), Some(lbn));
+                prop_assert!(layout.angle_ns(&place) < layout.revolution_ns());
+                if let Some(last) = last {
+                    prop_assert!(place.cylinder >= last.cylinder, "addresses rise with the cylinder");
+                    let new_track = last.sector + 1 == layout.sectors_per_track(&last);
+                    let expected = if new_track { layout.next_track(&last) } else { Some(Place { sector: last.sector + 1, ..last }) };
+                    prop_assert_eq!(Some(place), expected);
+                    if serpentine && place.cylinder != last.cylinder {
+                        prop_assert_eq!(place.head, last.head, "a change of cylinder needs no change of head");
+                    }
+                }
+                last = Some(place);
+            }
+            prop_assert_eq!(layout.next_track(&last.unwrap()), None);
+            prop_assert_eq!(layout.lbn(layout.cylinders(), 0, 0), None);
+        }
+    }
+
+    #[test]
+    fn zones_with_a_gap_or_an_overlap_are_refused() {
+        for (first, fault) in [(11, "leave a gap"), (9, "overlap")] {
+            let mut figures = profile(&[(10, 5), (10, 4)], 2, "cylinder");
+            figures.zones.as_mut().unwrap()[1].first_cylinder = first;
+            let error = Layout::new(&figures, Sectors(100), Sectors(100)).unwrap_err();
+            assert!(error.key == "zones" && error.expected.contains(fault), "{error:?}");
+        }
+        let mut figures = profile(&[(10, 5)], 2, "cylinder");
+        let error = Layout::new(&figures, Sectors(101), Sectors(101)).unwrap_err();
+        assert!(error.expected.contains("at most the 51200 bytes"), "{error:?}");
+        figures.zones.as_mut().unwrap()[0].sectors_per_track = 0;
+        assert!(Layout::new(&figures, Sectors(100), Sectors(100)).is_err());
+    }
+
+    #[test]
+    fn a_size_that_needs_too_many_tracks_is_refused() {
+        let figures = profile(&[(10, 5)], 2, "cylinder");
+        let error = Layout::new(&figures, Sectors(100), Sectors(1 << 50)).unwrap_err();
+        assert_eq!(error.key, "capacity");
+    }
 }

@@ -178,3 +178,79 @@ impl Mechanics {
         if passed > 0 && passes_at(passed) > until_ns { passed - 1 } else { passed }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rand_core::Rng;
+    use rand_pcg::Pcg64Mcg;
+
+    use super::*;
+    use crate::profile::{DEFAULT_HDD, Profile};
+
+    fn default_drive() -> Mechanics {
+        let profile = Profile::load(DEFAULT_HDD).unwrap();
+        let hdd = profile.hdd().unwrap();
+        Mechanics::new(hdd, Layout::new(hdd, profile.capacity, profile.capacity).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn random_seeks_take_the_data_sheet_average_and_rotation_half_a_turn() {
+        let mut mechanics = default_drive();
+        let mut random = Pcg64Mcg::new(7);
+        let revolution = mechanics.layout().revolution_ns() as f64;
+        let (mut now_ns, mut rotation_ns) = (0, 0);
+        let rounds = 200_000;
+        for _ in 0..rounds {
+            // Uniform over cylinders, as a data sheet's average is.
+            let cylinder = random.next_u32() % mechanics.layout().cylinders();
+            let lbn = mechanics.layout().lbn(cylinder, random.next_u32() % 4, random.next_u32() % 100).unwrap();
+            let seek_before_ns = mechanics.seek_ns();
+            let sweep = mechanics.position(now_ns, lbn, false);
+            rotation_ns += sweep.at_ns - now_ns - (mechanics.seek_ns() - seek_before_ns);
+            now_ns = sweep.at_ns;
+        }
+        let seek_ms = mechanics.seek_ns() as f64 / 1e6 / f64::from(rounds);
+        let turns = rotation_ns as f64 / revolution / f64::from(rounds);
+        assert!((seek_ms / 8.5 - 1.0).abs() < 0.01, "mean seek {seek_ms} ms");
+        assert!((turns / 0.5 - 1.0).abs() < 0.01, "mean rotation {turns} of a turn");
+    }
+
+    #[test]
+    fn consecutive_sectors_pass_without_waiting_for_a_turn() {
+        for write in [false, true] {
+            let mut mechanics = default_drive();
+            let sectors = u64::from(mechanics.layout().sectors_per_track(&mechanics.layout().place(0))) * 4 * 50;
+            // In one run, and in pieces of 8 sectors with nothing between them: the same time, to the nanosecond.
+            let mut whole = mechanics.position(123_456, 0, write);
+            mechanics.run_to(&mut whole, sectors);
+            let mut pieces = mechanics.position(0, 0, write);
+            for end in (8..=sectors).step_by(8) {
+                mechanics.run_to(&mut pieces, end);
+            }
+            mechanics.run_to(&mut pieces, sectors);
+            let turn = mechanics.layout().revolution_ns();
+            assert_eq!(whole.at_ns % turn, pieces.at_ns % turn);
+            let turns = pieces.at_ns as f64 / turn as f64;
+            assert!(turns < 200.0 * 1.2, "{turns} turns for 200 tracks");
+        }
+    }
+
+    #[test]
+    fn a_sweep_that_is_looked_at_on_its_way_ends_where_it_would_have() {
+        let mut mechanics = default_drive();
+        let start = mechanics.position(0, 1000, false);
+        let mut at_once = start;
+        mechanics.run_to(&mut at_once, 50_000);
+        let mut watched = start;
+        let mut now_ns = 0;
+        while watched.lbn < 50_000 {
+            now_ns += 77_777;
+            let before = watched;
+            mechanics.run(&mut watched, 50_000, now_ns);
+            assert!(watched.lbn >= before.lbn && watched.at_ns >= before.at_ns);
+            assert!(watched == before || watched.at_ns <= now_ns, "only what has passed is counted");
+        }
+        assert_eq!(watched.lbn, at_once.lbn);
+        assert_eq!(watched.at_ns, at_once.at_ns);
+    }
+}

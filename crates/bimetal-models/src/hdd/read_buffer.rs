@@ -93,7 +93,7 @@ impl ReadBuffer {
     /// again where it stopped, as soon as that comes round.
     pub fn extend(&mut self, end: u64, now_ns: u64, mechanics: &mut Mechanics) {
         let Some(ahead) = &mut self.ahead else { return };
-        let limit = (end + self.segment_sectors).min(self.drive_end);
+        let limit = (end + self.segment_sectors / 2).min(self.drive_end);
         if !(self.segments[ahead.segment].start..=ahead.limit).contains(&end) || limit <= ahead.limit {
             return;
         }
@@ -111,7 +111,7 @@ impl ReadBuffer {
             ahead.sweep = mechanics.position(now_ns, ahead.limit, false);
         }
         mechanics.run_to(&mut ahead.sweep, end);
-        ahead.limit = (end + self.segment_sectors).min(self.drive_end).max(ahead.limit);
+        ahead.limit = (end + self.segment_sectors / 2).min(self.drive_end).max(ahead.limit);
         ahead.sweep.at_ns
     }
 
@@ -128,10 +128,11 @@ impl ReadBuffer {
         let Some(segment) = (0..self.segments.len()).min_by_key(|&index| self.segments[index].last_used) else {
             return;
         };
+        // The segment fills up; of a stream that goes on, the last half stays behind the reads.
+        let limit = (start + self.segment_sectors).max(sweep.lbn + self.segment_sectors / 2).min(self.drive_end);
         let start = start.max(sweep.lbn.saturating_sub(self.segment_sectors));
         self.segments[segment] = Segment { start, end: start, last_used: 0 };
         self.touch(segment);
-        let limit = (sweep.lbn + self.segment_sectors).min(self.drive_end);
         self.ahead = Some(ReadAhead { segment, sweep, limit });
     }
 

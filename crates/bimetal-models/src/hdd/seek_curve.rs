@@ -26,9 +26,9 @@ impl SeekCurve {
         if longest < shortest {
             return Err(BadFigure::new(keys[2], longest, format!("at least {} = {shortest}", keys[0])));
         }
-        if cylinders < 3 {
-            // One distance at most: nothing to fit.
-            return Ok(Self { shortest_ns: shortest * 1e6, root_ns: 0.0, linear_ns: 0.0 });
+        if cylinders < 4 {
+            // Two distances at most, which the shortest and the longest seek give.
+            return Ok(Self { shortest_ns: shortest * 1e6, root_ns: 0.0, linear_ns: (longest - shortest) * 1e6 });
         }
         // Two equations for a and b, their mean and their end taken off the shortest seek:
         // a·mean_root + b·mean_linear = average − c, and a·√end + b·end = longest − c.

@@ -9,8 +9,8 @@ pub struct WriteCache {
     runs: BTreeMap<u64, u64>,
     /// Sectors in all runs.
     dirty: u64,
-    /// Sectors that are being written to the medium, and still take up room.
-    leaving: u64,
+    /// The sectors that are being written to the medium, from the first to before the second; they still take up room.
+    leaving: (u64, u64),
     /// Sectors that fit.
     room: u64,
 }
@@ -18,7 +18,7 @@ pub struct WriteCache {
 impl WriteCache {
     /// An empty cache of so many sectors.
     pub fn new(room: u64) -> Self {
-        Self { runs: BTreeMap::new(), dirty: 0, leaving: 0, room }
+        Self { runs: BTreeMap::new(), dirty: 0, leaving: (0, 0), room }
     }
 
     /// Whether so many sectors could ever wait here.
@@ -28,12 +28,12 @@ impl WriteCache {
 
     /// Whether there is room for so many sectors now.
     pub fn has_room(&self, sectors: u64) -> bool {
-        self.dirty + self.leaving + sectors <= self.room
+        self.sectors() + sectors <= self.room
     }
 
     /// Whether everything is on the medium.
     pub fn is_clean(&self) -> bool {
-        self.dirty + self.leaving == 0
+        self.sectors() == 0
     }
 
     /// Whether there is something to write to the medium.
@@ -41,8 +41,11 @@ impl WriteCache {
         self.dirty > 0
     }
 
-    /// Whether all sectors from `start` to before `end` wait here.
+    /// Whether all sectors from `start` to before `end` are here, in one run or on their way to the medium together.
     pub fn covers(&self, start: u64, end: u64) -> bool {
+        if self.leaving.0 <= start && end <= self.leaving.1 {
+            return true;
+        }
         self.runs.range(..=start).next_back().is_some_and(|(_, &run_end)| run_end >= end)
     }
 
@@ -87,17 +90,24 @@ impl WriteCache {
     /// The sectors from `start` to before `end` are on their way to the medium.
     pub fn begin_leaving(&mut self, start: u64, end: u64) {
         self.remove(start, end);
-        self.leaving += end - start;
+        self.leaving = (start, end);
     }
 
     /// What was on its way has arrived.
     pub fn finish_leaving(&mut self) {
-        self.leaving = 0;
+        self.leaving = (0, 0);
     }
 
     /// How many sectors are not on the medium.
     pub fn sectors(&self) -> u64 {
-        self.dirty + self.leaving
+        self.dirty + (self.leaving.1 - self.leaving.0)
+    }
+
+    /// Whether none of the sectors from `start` to before `end` is missing on the medium.
+    pub fn is_clean_in(&self, start: u64, end: u64) -> bool {
+        let waits = self.runs.range(..end).next_back().is_some_and(|(_, &run_end)| run_end > start);
+        let leaves = self.leaving.0 < end && self.leaving.1 > start;
+        !waits && !leaves
     }
 }
 
@@ -129,6 +139,7 @@ mod tests {
                 prop_assert_eq!(cache.sectors(), plain.len() as u64);
                 for sector in 0..120 {
                     prop_assert_eq!(cache.covers(sector, sector + 1), plain.contains(&sector));
+                    prop_assert_eq!(cache.is_clean_in(sector, sector + 1), !plain.contains(&sector));
                 }
                 let whole = (start..end).all(|sector| plain.contains(&sector));
                 prop_assert_eq!(cache.covers(start, end), whole);
@@ -143,7 +154,8 @@ mod tests {
         cache.insert(0, 8);
         cache.begin_leaving(0, 8);
         assert!(!cache.has_room(3) && !cache.is_clean() && !cache.has_dirty());
+        assert!(!cache.is_clean_in(7, 9) && cache.is_clean_in(8, 9));
         cache.finish_leaving();
-        assert!(cache.has_room(10) && cache.is_clean());
+        assert!(cache.has_room(10) && cache.is_clean() && cache.is_clean_in(0, 8));
     }
 }
