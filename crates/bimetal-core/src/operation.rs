@@ -45,6 +45,8 @@ pub enum Status {
     Gone,
     /// The drive does not know this kind of operation.
     Unsupported,
+    /// The range lies outside the unit.
+    OutOfRange,
 }
 
 /// Names an operation until its completion. Never reused within a run.
@@ -60,4 +62,28 @@ pub struct Command {
     pub range: SectorRange,
     /// A write that must be stable when it completes (force unit access).
     pub fua: bool,
+}
+
+/// An operation with its payload: a request to a volume, or what a volume asks of a member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Operation<P> {
+    /// Its name until it completes.
+    pub token: Token,
+    /// The unit, by number, where this is a request to a volume; the member where it comes from one.
+    pub target: u16,
+    /// What and where.
+    pub command: Command,
+    /// What a write stores; empty otherwise.
+    pub payload: P,
+}
+
+/// The end of an [`Operation`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Completion<P> {
+    /// Which operation.
+    pub token: Token,
+    /// How it ended.
+    pub status: Status,
+    /// What a read that is [`Status::Done`] returned; empty otherwise.
+    pub payload: P,
 }

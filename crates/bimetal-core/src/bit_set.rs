@@ -1,0 +1,150 @@
+//! A set of slot numbers as bits with one summary level, so that the next member or the next gap is found without
+//! a walk over all words. Its memory is zeroed on demand by the system: what is never touched is never resident.
+
+/// A set of numbers below a fixed limit.
+pub(crate) struct BitSet {
+    words: Vec<u64>,
+    /// A bit for each word: whether the word has a bit set.
+    any: Vec<u64>,
+    /// A bit for each word: whether all bits of the word are set.
+    full: Vec<u64>,
+    limit: u32,
+    len: u32,
+}
+
+impl BitSet {
+    /// The empty set of numbers below `limit`.
+    pub(crate) fn new(limit: u32) -> Self {
+        let words = limit.div_ceil(64) as usize;
+        let summary = words.div_ceil(64);
+        Self { words: vec![0; words], any: vec![0; summary], full: vec![0; summary], limit, len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn contains(&self, number: u32) -> bool {
+        self.words[number as usize / 64] >> (number % 64) & 1 == 1
+    }
+
+    /// Adds `number`; whether it was not in the set before.
+    #[inline]
+    pub(crate) fn insert(&mut self, number: u32) -> bool {
+        assert!(number < self.limit, "slot {number} beyond {}", self.limit);
+        let word = number as usize / 64;
+        let bit = 1 << (number % 64);
+        if self.words[word] & bit != 0 {
+            return false;
+        }
+        self.words[word] |= bit;
+        self.any[word / 64] |= 1 << (word % 64);
+        if self.words[word] == u64::MAX {
+            self.full[word / 64] |= 1 << (word % 64);
+        }
+        self.len += 1;
+        true
+    }
+
+    /// Takes `number` out; whether it was in the set.
+    #[inline]
+    pub(crate) fn remove(&mut self, number: u32) -> bool {
+        let word = number as usize / 64;
+        let bit = 1 << (number % 64);
+        if self.words[word] & bit == 0 {
+            return false;
+        }
+        self.words[word] &= !bit;
+        self.full[word / 64] &= !(1 << (word % 64));
+        if self.words[word] == 0 {
+            self.any[word / 64] &= !(1 << (word % 64));
+        }
+        self.len -= 1;
+        true
+    }
+
+    /// The first member at or behind `from`.
+    pub(crate) fn next_member(&self, from: u32) -> Option<u32> {
+        if from >= self.limit {
+            return None;
+        }
+        let word = from as usize / 64;
+        let rest = self.words[word] & (u64::MAX << (from % 64));
+        if rest != 0 {
+            return Some(word as u32 * 64 + rest.trailing_zeros());
+        }
+        let word = next_summary_bit(&self.any, word + 1, false)?;
+        Some(word as u32 * 64 + self.words[word].trailing_zeros())
+    }
+
+    /// The first number at or behind `from` that is not a member.
+    pub(crate) fn next_gap(&self, from: u32) -> Option<u32> {
+        if from >= self.limit {
+            return None;
+        }
+        let word = from as usize / 64;
+        let rest = !self.words[word] & (u64::MAX << (from % 64));
+        let gap = if rest != 0 {
+            word as u32 * 64 + rest.trailing_zeros()
+        } else {
+            let word = next_summary_bit(&self.full, word + 1, true)?;
+            if word >= self.words.len() {
+                return None;
+            }
+            word as u32 * 64 + (!self.words[word]).trailing_zeros()
+        };
+        (gap < self.limit).then_some(gap)
+    }
+}
+
+/// The first bit at or behind `from` that is set (or, with `inverted`, clear).
+fn next_summary_bit(summary: &[u64], from: usize, inverted: bool) -> Option<usize> {
+    let flip = if inverted { u64::MAX } else { 0 };
+    let mut index = from / 64;
+    let mut word = (summary.get(index)? ^ flip) & (u64::MAX << (from % 64));
+    while word == 0 {
+        index += 1;
+        word = summary.get(index)? ^ flip;
+    }
+    Some(index * 64 + word.trailing_zeros() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_set(limit in 1u32..9000, numbers in proptest::collection::vec((any::<bool>(), 0u32..9000), 0..300),
+                            probes in proptest::collection::vec(0u32..9000, 20)) {
+            let mut set = BitSet::new(limit);
+            let mut model = BTreeSet::new();
+            for (insert, number) in numbers {
+                let number = number % limit;
+                if insert {
+                    prop_assert_eq!(set.insert(number), model.insert(number));
+                } else {
+                    prop_assert_eq!(set.remove(number), model.remove(&number));
+                }
+            }
+            prop_assert_eq!(set.len() as usize, model.len());
+            for probe in probes {
+                let probe = probe % limit;
+                prop_assert_eq!(set.contains(probe), model.contains(&probe));
+                prop_assert_eq!(set.next_member(probe), model.range(probe..).next().copied());
+                prop_assert_eq!(set.next_gap(probe), (probe..limit).find(|n| !model.contains(n)));
+            }
+        }
+
+        #[test]
+        fn a_full_set_has_no_gap(limit in 1u32..9000) {
+            let mut set = BitSet::new(limit);
+            (0..limit).for_each(|n| { set.insert(n); });
+            prop_assert_eq!(set.next_gap(0), None);
+            prop_assert_eq!(set.next_member(limit - 1), Some(limit - 1));
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Logical blocks: the granularity at which a volume decides where data lives (4 KiB by default).
+//!
+//! Inside a volume all units lie one after another in one flat address space, so a [`Block`] is one number. A block
+//! off its home is described by a [`ValidMask`]: which of its eighths its slot holds.
+
+use crate::units::{Bytes, SECTOR_BYTES, SectorRange};
+
+/// A logical block of a volume, counted over all its units.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Block(pub u64);
+
+/// `count` blocks from `first` on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct BlockRun {
+    /// The first block.
+    pub first: Block,
+    /// How many.
+    pub count: u64,
+}
+
+impl BlockRun {
+    /// The number of the first block behind the run.
+    #[inline]
+    pub const fn end(self) -> u64 {
+        self.first.0 + self.count
+    }
+
+    /// Whether the two share a block.
+    #[inline]
+    pub const fn overlaps(self, other: Self) -> bool {
+        self.first.0 < other.end() && other.first.0 < self.end()
+    }
+
+    /// Its blocks, in order.
+    pub fn blocks(self) -> impl Iterator<Item = Block> {
+        (self.first.0..self.end()).map(Block)
+    }
+}
+
+/// Which eighths of a block are meant: bit 0 is the first. With 4 KiB blocks an eighth is a sector.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct ValidMask(pub u8);
+
+impl ValidMask {
+    /// The whole block.
+    pub const ALL: Self = Self(0xff);
+    /// Nothing of it.
+    pub const NONE: Self = Self(0);
+
+    /// Whether no eighth is in it.
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether all of `other` is in it.
+    #[inline]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// What is in either.
+    #[inline]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// What is in both.
+    #[inline]
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// What is in it and not in `other`.
+    #[inline]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// The first and the number of eighths from the first that is set to the last that is set.
+    #[inline]
+    pub const fn span(self) -> (u32, u32) {
+        if self.0 == 0 {
+            return (0, 0);
+        }
+        let first = self.0.trailing_zeros();
+        (first, 8 - self.0.leading_zeros() - first)
+    }
+
+    /// Runs of adjacent eighths, as (first, count).
+    pub fn runs(self) -> impl Iterator<Item = (u32, u32)> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            if rest == 0 {
+                return None;
+            }
+            let first = rest.trailing_zeros();
+            let count = (rest >> first).trailing_ones();
+            rest &= !((((1u16 << count) - 1) as u8) << first);
+            Some((first, count))
+        })
+    }
+
+    const fn from_span(first: u32, count: u32) -> Self {
+        Self((((1u16 << count) - 1) << first) as u8)
+    }
+}
+
+/// The size of a volume's logical blocks: a power of two from 4 KiB to 1 MiB.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockSize {
+    sectors_log2: u32,
+}
+
+/// A size that no logical block can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a logical block of {0} is not possible: expected a power of two from 4KiB to 1MiB")]
+pub struct BlockSizeError(Bytes);
+
+impl Default for BlockSize {
+    fn default() -> Self {
+        Self { sectors_log2: 3 }
+    }
+}
+
+impl BlockSize {
+    /// Blocks of `size`.
+    pub fn new(size: Bytes) -> Result<Self, BlockSizeError> {
+        let possible = size.0.is_power_of_two() && (4096..=1 << 20).contains(&size.0);
+        if possible { Ok(Self { sectors_log2: (size.0 / SECTOR_BYTES).ilog2() }) } else { Err(BlockSizeError(size)) }
+    }
+
+    /// In bytes.
+    #[inline]
+    pub const fn bytes(self) -> Bytes {
+        Bytes(SECTOR_BYTES << self.sectors_log2)
+    }
+
+    /// In sectors.
+    #[inline]
+    pub const fn sectors(self) -> u64 {
+        1 << self.sectors_log2
+    }
+
+    /// Sectors in an eighth of a block.
+    #[inline]
+    pub const fn eighth_sectors(self) -> u64 {
+        self.sectors() / 8
+    }
+
+    /// The block that holds `sector`.
+    #[inline]
+    pub const fn block_of(self, sector: u64) -> Block {
+        Block(sector >> self.sectors_log2)
+    }
+
+    /// The first sector of `block`.
+    #[inline]
+    pub const fn first_sector(self, block: Block) -> u64 {
+        block.0 << self.sectors_log2
+    }
+
+    /// The blocks that `range` touches; none if it is empty.
+    #[inline]
+    pub const fn touched(self, range: SectorRange) -> BlockRun {
+        let first = self.block_of(range.start.0);
+        if range.is_empty() {
+            return BlockRun { first, count: 0 };
+        }
+        BlockRun { first, count: self.block_of(range.end().0 - 1).0 + 1 - first.0 }
+    }
+
+    /// The part of `range` that lies in `block`.
+    #[inline]
+    pub fn clip(self, range: SectorRange, block: Block) -> SectorRange {
+        let start = range.start.0.max(self.first_sector(block));
+        let end = range.end().0.min(self.first_sector(block) + self.sectors());
+        SectorRange::new(start, end - start)
+    }
+
+    /// The eighths of their block that `part` touches, and those that it covers whole. `part` lies in one block.
+    #[inline]
+    pub const fn masks(self, part: SectorRange) -> (ValidMask, ValidMask) {
+        if part.len.0 == self.sectors() {
+            return (ValidMask::ALL, ValidMask::ALL);
+        }
+        let eighth = self.eighth_sectors();
+        let start = part.start.0 & (self.sectors() - 1);
+        let end = start + part.len.0;
+        let (touched_first, touched_end) = (start / eighth, end.div_ceil(eighth));
+        let (covered_first, covered_end) = (start.div_ceil(eighth), end / eighth);
+        let touched = ValidMask::from_span(touched_first as u32, (touched_end - touched_first) as u32);
+        if covered_end <= covered_first {
+            return (touched, ValidMask::NONE);
+        }
+        (touched, ValidMask::from_span(covered_first as u32, (covered_end - covered_first) as u32))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_4_kib_blocks_an_eighth_is_a_sector() {
+        let size = BlockSize::default();
+        assert_eq!(size.masks(SectorRange::new(8, 8)), (ValidMask::ALL, ValidMask::ALL));
+        assert_eq!(size.masks(SectorRange::new(9, 3)), (ValidMask(0b1110), ValidMask(0b1110)));
+    }
+
+    #[test]
+    fn with_larger_blocks_an_eighth_may_be_touched_without_being_covered() {
+        let size = BlockSize::new(Bytes::from_kib(64)).unwrap();
+        assert_eq!(size.masks(SectorRange::new(1, 16)), (ValidMask(0b11), ValidMask::NONE));
+        assert_eq!(size.masks(SectorRange::new(15, 34)), (ValidMask(0b1111), ValidMask(0b0110)));
+    }
+
+    #[test]
+    fn runs_of_a_mask_are_its_adjacent_eighths() {
+        assert_eq!(ValidMask(0b1100_1011).runs().collect::<Vec<_>>(), [(0, 2), (3, 1), (6, 2)]);
+        assert_eq!(ValidMask::ALL.runs().collect::<Vec<_>>(), [(0, 8)]);
+        assert_eq!(ValidMask(0b0010_0100).span(), (2, 4));
+    }
+
+    #[test]
+    fn only_sensible_block_sizes_exist() {
+        assert!(BlockSize::new(Bytes(512)).is_err());
+        assert!(BlockSize::new(Bytes(5000)).is_err());
+        assert_eq!(BlockSize::new(Bytes::from_kib(8)).unwrap().sectors(), 16);
+    }
+}

@@ -1,0 +1,296 @@
+//! The block map: for each block that is not only at its home, the slot that holds its newest copy.
+//!
+//! A block that is not in the map is at its home. Memory is bounded by what is cached or remapped, not by the size of
+//! a drive: entries lie in chunks that exist while a slot in them is in use, found by slot; a hash index of slot
+//! numbers finds them by block. An entry is 12 bytes and the index at most 11.5 ([`BYTES_PER_BLOCK`]).
+
+use hashbrown::HashTable;
+
+use crate::bit_set::BitSet;
+use crate::block::{Block, ValidMask};
+
+/// A place of one block in a region off home: a cache slot or a position in a log.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Slot(pub u32);
+
+/// Resident bytes of the map for each block in it, in the worst case: 12 for the entry, 5 for a bucket of the index
+/// at the lowest load to which a doubling leads (7/16), a quarter for the two bits "in use" and "dirty" with their
+/// summaries.
+pub const BYTES_PER_BLOCK: f64 = 12.0 + 5.0 * 16.0 / 7.0 + 0.5;
+
+/// One block off home.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Which block.
+    pub block: Block,
+    /// Which eighths of it the slot holds; the others are at home.
+    pub valid: ValidMask,
+    /// Whether the slot holds content that home does not.
+    pub dirty: bool,
+    /// CRC32C of the valid eighths, in order.
+    pub checksum: u32,
+}
+
+/// An entry as it lies in memory.
+#[derive(Clone, Copy)]
+struct Packed {
+    block_low: u32,
+    checksum: u32,
+    block_high: u8,
+    valid: u8,
+    state: u8,
+}
+
+const EMPTY: u8 = 0;
+const CLEAN: u8 = 1;
+const DIRTY: u8 = 2;
+const CHUNK: usize = 4096;
+
+/// The largest block number an entry can hold: 4 PiB of 4 KiB blocks.
+pub(crate) const BLOCK_LIMIT: u64 = 1 << 40;
+
+struct Chunk {
+    entries: Box<[Packed; CHUNK]>,
+    used: u32,
+}
+
+/// Which block is in which slot.
+pub struct BlockMap {
+    chunks: Vec<Option<Chunk>>,
+    index: HashTable<u32>,
+    dirty: BitSet,
+    slots: u32,
+}
+
+#[inline]
+fn hash(block: Block) -> u64 {
+    // Two rounds of multiply and fold with fixed odd constants: the same on every machine and in every run.
+    let product = u128::from(block.0 ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+impl Packed {
+    const NOTHING: Self = Self { block_low: 0, checksum: 0, block_high: 0, valid: 0, state: EMPTY };
+
+    #[inline]
+    fn block(&self) -> Block {
+        Block(u64::from(self.block_low) | u64::from(self.block_high) << 32)
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<Entry> {
+        (self.state != EMPTY).then(|| Entry {
+            block: self.block(),
+            valid: ValidMask(self.valid),
+            dirty: self.state == DIRTY,
+            checksum: self.checksum,
+        })
+    }
+}
+
+fn packed(chunks: &[Option<Chunk>], slot: u32) -> Packed {
+    match chunks.get(slot as usize / CHUNK) {
+        Some(Some(chunk)) => chunk.entries[slot as usize % CHUNK],
+        _ => Packed::NOTHING,
+    }
+}
+
+impl BlockMap {
+    /// The empty map over `slots` slots.
+    pub(crate) fn new(slots: u32) -> Self {
+        let chunks = (slots as usize).div_ceil(CHUNK);
+        Self { chunks: (0..chunks).map(|_| None).collect(), index: HashTable::new(), dirty: BitSet::new(slots), slots }
+    }
+
+    /// How many blocks are in it.
+    pub fn len(&self) -> u64 {
+        self.index.len() as u64
+    }
+
+    /// Whether every block is only at its home.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// How many slots there are.
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// How many blocks have content that their home does not have.
+    pub fn dirty_blocks(&self) -> u32 {
+        self.dirty.len()
+    }
+
+    /// The slot and entry of `block`, or `None` where it is only at its home.
+    #[inline]
+    pub fn get(&self, block: Block) -> Option<(Slot, Entry)> {
+        if self.index.is_empty() {
+            return None;
+        }
+        let slot = *self.index.find(hash(block), |&slot| packed(&self.chunks, slot).block() == block)?;
+        let entry = packed(&self.chunks, slot).entry()?;
+        Some((Slot(slot), entry))
+    }
+
+    /// The entry in `slot`, if it is the newest of its block.
+    #[inline]
+    pub fn in_slot(&self, slot: Slot) -> Option<Entry> {
+        packed(&self.chunks, slot.0).entry()
+    }
+
+    /// The first dirty slot at or behind `from`.
+    pub fn next_dirty(&self, from: Slot) -> Option<Slot> {
+        self.dirty.next_member(from.0).map(Slot)
+    }
+
+    /// All slots in use, in order of slot.
+    pub fn occupied(&self) -> impl Iterator<Item = (Slot, Entry)> {
+        self.chunks.iter().enumerate().flat_map(|(number, chunk)| {
+            chunk.iter().flat_map(move |chunk| {
+                chunk
+                    .entries
+                    .iter()
+                    .enumerate()
+                    .filter_map(move |(at, packed)| Some((Slot((number * CHUNK + at) as u32), packed.entry()?)))
+            })
+        })
+    }
+
+    /// Makes `slot` the newest place of `entry.block` and gives the slot that was it before.
+    pub(crate) fn insert(&mut self, slot: Slot, entry: Entry) -> Option<Slot> {
+        assert!(entry.block.0 < BLOCK_LIMIT, "block {} is beyond what the map addresses", entry.block.0);
+        assert!(!entry.valid.is_empty(), "block {} would be off home with nothing valid", entry.block.0);
+        self.fill(slot, &entry);
+        let chunks = &self.chunks;
+        let found = self.index.find_mut(hash(entry.block), |&old| packed(chunks, old).block() == entry.block);
+        let old = match found {
+            Some(at) => Some(std::mem::replace(at, slot.0)),
+            None => {
+                self.index.insert_unique(hash(entry.block), slot.0, |&slot| hash(packed(chunks, slot).block()));
+                None
+            }
+        };
+        if let Some(old) = old {
+            assert!(old != slot.0, "slot {old} was overwritten in place");
+            self.clear(old);
+        }
+        old.map(Slot)
+    }
+
+    /// Writes the entry of a slot that is not in use.
+    fn fill(&mut self, slot: Slot, entry: &Entry) {
+        let chunk = self.chunks[slot.0 as usize / CHUNK]
+            .get_or_insert_with(|| Chunk { entries: Box::new([Packed::NOTHING; CHUNK]), used: 0 });
+        let place = &mut chunk.entries[slot.0 as usize % CHUNK];
+        assert!(place.state == EMPTY, "slot {} holds block {} already", slot.0, place.block().0);
+        *place = Packed {
+            block_low: entry.block.0 as u32,
+            block_high: (entry.block.0 >> 32) as u8,
+            checksum: entry.checksum,
+            valid: entry.valid.0,
+            state: if entry.dirty { DIRTY } else { CLEAN },
+        };
+        chunk.used += 1;
+        if entry.dirty {
+            self.dirty.insert(slot.0);
+        }
+    }
+
+    /// Empties a slot; its chunk goes when it was the last one in it.
+    fn clear(&mut self, slot: u32) {
+        let place = &mut self.chunks[slot as usize / CHUNK];
+        let chunk = place.as_mut().expect("a slot in use lies in a chunk");
+        chunk.entries[slot as usize % CHUNK] = Packed::NOTHING;
+        chunk.used -= 1;
+        if chunk.used == 0 {
+            *place = None;
+        }
+        self.dirty.remove(slot);
+    }
+
+    /// Takes `block` out of the map: it is only at its home from now on. Gives the slot it had.
+    pub(crate) fn remove(&mut self, block: Block) -> Option<Slot> {
+        let chunks = &self.chunks;
+        let found = self.index.find_entry(hash(block), |&slot| packed(chunks, slot).block() == block).ok()?;
+        let (slot, _) = found.remove();
+        self.clear(slot);
+        Some(Slot(slot))
+    }
+
+    /// Says that home holds what `slot` holds.
+    pub(crate) fn mark_clean(&mut self, slot: Slot) {
+        let place = self.place_mut(slot);
+        place.state = CLEAN;
+        self.dirty.remove(slot.0);
+    }
+
+    /// Says that only `valid` of the block is in `slot` any more, with the checksum of that.
+    pub(crate) fn narrow(&mut self, slot: Slot, valid: ValidMask, checksum: u32) {
+        assert!(!valid.is_empty());
+        let place = self.place_mut(slot);
+        place.valid = valid.0;
+        place.checksum = checksum;
+    }
+
+    fn place_mut(&mut self, slot: Slot) -> &mut Packed {
+        let chunk = self.chunks[slot.0 as usize / CHUNK].as_mut().expect("a slot in use lies in a chunk");
+        let place = &mut chunk.entries[slot.0 as usize % CHUNK];
+        assert!(place.state != EMPTY, "slot {} is empty", slot.0);
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn an_entry_is_twelve_bytes_and_a_block_at_most_thirty_two_with_its_policy() {
+        assert_eq!(size_of::<Packed>(), 12);
+        assert!(BYTES_PER_BLOCK + crate::policies::lru::BYTES_PER_BLOCK <= 32.0);
+    }
+
+    proptest! {
+        /// Against a plain map: blocks go in, are overwritten, narrowed, cleaned and taken out.
+        #[test]
+        fn behaves_as_a_map(steps in proptest::collection::vec((0u8..4, 0u64..40, any::<u8>(), any::<bool>()), 1..400)) {
+            let mut map = BlockMap::new(64 * 1024);
+            let mut model: BTreeMap<u64, (u32, Entry)> = BTreeMap::new();
+            let mut next_slot = 0u32;
+            for (step, number, valid, dirty) in steps {
+                let block = Block(number * 0x3_0000_0001);
+                match step {
+                    0 | 1 => {
+                        let entry = Entry { block, valid: ValidMask(valid | 1), dirty, checksum: next_slot };
+                        let old = map.insert(Slot(next_slot * 97), entry);
+                        prop_assert_eq!(old.map(|slot| slot.0), model.get(&block.0).map(|(slot, _)| *slot));
+                        model.insert(block.0, (next_slot * 97, entry));
+                        next_slot += 1;
+                    }
+                    2 => {
+                        let slot = map.remove(block);
+                        prop_assert_eq!(slot.map(|slot| slot.0), model.remove(&block.0).map(|(slot, _)| slot));
+                    }
+                    _ => if let Some((slot, entry)) = model.get_mut(&block.0) {
+                        map.mark_clean(Slot(*slot));
+                        map.narrow(Slot(*slot), ValidMask(1), 7);
+                        *entry = Entry { dirty: false, valid: ValidMask(1), checksum: 7, ..*entry };
+                    }
+                }
+                prop_assert_eq!(map.len() as usize, model.len());
+                prop_assert_eq!(map.dirty_blocks() as usize, model.values().filter(|(_, entry)| entry.dirty).count());
+                for number in 0..40 {
+                    let block = Block(number * 0x3_0000_0001);
+                    let expected = model.get(&block.0).map(|(slot, entry)| (Slot(*slot), *entry));
+                    prop_assert_eq!(map.get(block), expected);
+                }
+            }
+            let mut expected: Vec<_> = model.values().map(|(slot, entry)| (Slot(*slot), *entry)).collect();
+            expected.sort_by_key(|(slot, _)| *slot);
+            prop_assert_eq!(map.occupied().collect::<Vec<_>>(), expected);
+        }
+    }
+}

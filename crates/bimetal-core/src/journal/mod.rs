@@ -1,0 +1,34 @@
+//! The journal: how the block map becomes durable.
+//!
+//! Every change of the map is a [`Record`](record::Record). Records gather in memory and go out together in pages, at a
+//! flush or when memory is full, into a ring on the metadata member. A *slot table* (16 bytes a slot) behind the ring
+//! takes the ring's content over before the ring is full, a page at a time and only the pages that changed, so
+//! recovery reads the table and at most one ring. Two superblocks, written in turn, say where the ring's tail is.
+//!
+//! A log region needs no ring: each segment begins with a page of records that describe it, and records that belong to no
+//! segment wait for the next one. Its superblocks say where the log's tail is.
+
+pub mod record;
+pub(crate) mod ring;
+pub mod table;
+
+/// Sectors of a metadata page of 4 KiB.
+pub const PAGE_SECTORS: u64 = 8;
+
+/// The two superblocks, a page each.
+pub const SUPERBLOCK_SECTORS: u64 = 2 * PAGE_SECTORS;
+
+/// Slots described by a page of the slot table.
+pub const SLOTS_PER_TABLE_PAGE: u64 = 256;
+
+/// Pages of the ring for so many slots: one for every 256, at least 32, so that half a ring of full pages takes some
+/// 80 changes a slot page before a checkpoint is due.
+pub const fn ring_pages(slots: u64) -> u64 {
+    let pages = slots / 256;
+    if pages < 32 { 32 } else { pages }
+}
+
+/// Sectors that superblocks, ring and slot table take.
+pub const fn ring_and_table_sectors(slots: u64) -> u64 {
+    SUPERBLOCK_SECTORS + (ring_pages(slots) + slots.div_ceil(SLOTS_PER_TABLE_PAGE)) * PAGE_SECTORS
+}

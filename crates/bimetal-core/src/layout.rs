@@ -1,0 +1,323 @@
+//! Where things lie: the units a volume exports, the members it uses, and the regions on them.
+//!
+//! Home data lies at its own address from byte 0 of its member; what the engine needs for itself (cache slots' table,
+//! journal, label) lies behind it, in a tail. A scheme makes a [`Layout`] from the members it is given.
+
+use crate::block::{Block, BlockRun, BlockSize};
+use crate::journal;
+use crate::units::{Bytes, Sectors};
+
+/// A member by its place in the list the volume was made with.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct MemberId(pub u16);
+
+/// An exported address space by its place.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct UnitId(pub u16);
+
+/// What a member is to the volume. The engine knows no more about it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Role {
+    /// The fast drive.
+    Ssd,
+    /// The large drive.
+    Hdd,
+    /// A drive that only holds a log.
+    Log,
+}
+
+impl Role {
+    /// As it is written on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::Ssd => "ssd",
+            Role::Hdd => "hdd",
+            Role::Log => "log",
+        }
+    }
+}
+
+/// A member as the volume is told of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemberInfo {
+    /// What it is for.
+    pub role: Role,
+    /// How large it is.
+    pub capacity: Sectors,
+}
+
+/// Blocks whose home is one run of sectors on one member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HomeExtent {
+    /// Which blocks.
+    pub blocks: BlockRun,
+    /// On which member.
+    pub member: MemberId,
+    /// From which of its sectors on.
+    pub first_sector: u64,
+}
+
+/// How slots are used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SlotKind {
+    /// Any free slot takes any block; the map is made durable by a journal ring and a slot table.
+    Cache,
+    /// Slots are filled in order in segments that describe themselves; space comes back from the oldest end.
+    Log {
+        /// Blocks gathered in memory before a segment is written; 0: every write is its own segment and waits for it.
+        buffer_blocks: u32,
+    },
+}
+
+/// Slots of one block each, in one run on one member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotRegion {
+    /// On which member.
+    pub member: MemberId,
+    /// From which of its sectors on.
+    pub first_sector: u64,
+    /// How many.
+    pub count: u32,
+    /// How they are used.
+    pub kind: SlotKind,
+}
+
+/// Where a member keeps what the engine writes for itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MetadataRegion {
+    /// On which member.
+    pub member: MemberId,
+    /// From which of its sectors on.
+    pub first_sector: u64,
+    /// How large.
+    pub sectors: u64,
+}
+
+/// The whole plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Size of a block.
+    pub block: BlockSize,
+    /// The blocks of each unit, one unit after another.
+    pub units: Vec<BlockRun>,
+    /// Where each block's home is; in order, without a gap.
+    pub home: Vec<HomeExtent>,
+    /// Slots off home, if the scheme uses any.
+    pub slots: Option<SlotRegion>,
+    /// Metadata of the slots (ring and table, or the log's superblock), if there are slots.
+    pub metadata: Option<MetadataRegion>,
+}
+
+/// What a scheme makes its layout from.
+#[derive(Clone, Debug)]
+pub struct LayoutRequest<'a> {
+    /// Size of a block.
+    pub block: BlockSize,
+    /// The members.
+    pub members: &'a [MemberInfo],
+    /// The size of each unit; empty: one unit, as large as the members allow.
+    pub units: &'a [Sectors],
+}
+
+/// Why members cannot be laid out as a scheme needs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// A role that nobody fills.
+    #[error("no member has the role '{}', which this scheme needs", .0.name())]
+    MissingRole(Role),
+    /// More members than the scheme knows what to do with.
+    #[error("{count} members have the role '{}': this scheme uses one", role.name())]
+    TooMany {
+        /// The role.
+        role: Role,
+        /// How many have it.
+        count: usize,
+    },
+    /// A drive that is too small.
+    #[error("the {} drive of {available} is too small for its role: at least {needed} are needed{}", role.name(), reason)]
+    TooSmall {
+        /// The drive's role.
+        role: Role,
+        /// What would do.
+        needed: Bytes,
+        /// What it has.
+        available: Bytes,
+        /// For what.
+        reason: &'static str,
+    },
+}
+
+/// At the end of every member, for its label and the marks of the engine.
+pub const LABEL_SECTORS: u64 = 2048;
+
+impl LayoutRequest<'_> {
+    /// The one member with `role`.
+    pub fn only(&self, role: Role) -> Result<MemberId, LayoutError> {
+        let mut found = self.members.iter().enumerate().filter(|(_, member)| member.role == role);
+        let (id, _) = found.next().ok_or(LayoutError::MissingRole(role))?;
+        match found.count() {
+            0 => Ok(MemberId(id as u16)),
+            more => Err(LayoutError::TooMany { role, count: more + 1 }),
+        }
+    }
+
+    /// The one member with the first of `roles` that somebody fills.
+    pub fn first_of(&self, roles: &[Role]) -> Result<MemberId, LayoutError> {
+        let role = roles.iter().find(|&&role| self.members.iter().any(|member| member.role == role));
+        self.only(*role.unwrap_or(&roles[0]))
+    }
+
+    fn member(&self, id: MemberId) -> MemberInfo {
+        self.members[id.0 as usize]
+    }
+
+    /// Whole blocks of `id` that lie before its label.
+    fn usable_blocks(&self, id: MemberId) -> u64 {
+        self.member(id).capacity.0.saturating_sub(LABEL_SECTORS) / self.block.sectors()
+    }
+
+    /// A layout whose blocks are at home on `homes`, one member behind the other, with no slots.
+    pub fn concatenated(&self, homes: &[MemberId]) -> Result<Layout, LayoutError> {
+        let available: u64 = homes.iter().map(|&id| self.usable_blocks(id)).sum();
+        let units = self.units_within(available, *homes.last().expect("a scheme names its homes"))?;
+        let total = units.last().map_or(0, |unit| unit.end());
+        let mut home = Vec::new();
+        let mut first = 0;
+        for &member in homes {
+            let count = self.usable_blocks(member).min(total - first);
+            if count > 0 {
+                let blocks = BlockRun { first: Block(first), count };
+                home.push(HomeExtent { blocks, member, first_sector: 0 });
+                first += count;
+            }
+        }
+        Ok(Layout { block: self.block, units, home, slots: None, metadata: None })
+    }
+
+    /// The units laid one after another within `available` blocks.
+    fn units_within(&self, available: u64, last: MemberId) -> Result<Vec<BlockRun>, LayoutError> {
+        let wanted: Vec<u64> = match self.units {
+            [] => vec![available],
+            sizes => sizes.iter().map(|size| size.0.div_ceil(self.block.sectors())).collect(),
+        };
+        let total: u64 = wanted.iter().sum();
+        if total == 0 || total > available {
+            let short = total.max(1) - available.min(total);
+            return Err(self.too_small(last, short * self.block.sectors(), " to hold every address"));
+        }
+        let mut first = 0;
+        let runs = wanted.into_iter().map(|count| {
+            let run = BlockRun { first: Block(first), count };
+            first += count;
+            run
+        });
+        Ok(runs.collect())
+    }
+
+    fn too_small(&self, id: MemberId, missing_sectors: u64, reason: &'static str) -> LayoutError {
+        let member = self.member(id);
+        LayoutError::TooSmall {
+            role: member.role,
+            needed: Sectors(member.capacity.0 + missing_sectors.max(1)).bytes(),
+            available: member.capacity.bytes(),
+            reason,
+        }
+    }
+
+    /// Adds to `layout` the slots and their metadata, filling `member`, which is no home.
+    pub fn with_slots(&self, mut layout: Layout, member: MemberId, kind: SlotKind) -> Result<Layout, LayoutError> {
+        let block_sectors = self.block.sectors();
+        let usable = self.usable_blocks(member) * block_sectors;
+        let least = match kind {
+            SlotKind::Cache => 16,
+            // Two segments with their headers, and as much again to write on while a migration runs.
+            SlotKind::Log { buffer_blocks } => 4 * (u64::from(buffer_blocks) + 1),
+        };
+        let metadata_of = |slots: u64| match kind {
+            SlotKind::Cache => journal::ring_and_table_sectors(slots),
+            SlotKind::Log { .. } => journal::SUPERBLOCK_SECTORS,
+        };
+        let mut count = (usable / block_sectors).min(u64::from(u32::MAX - 2));
+        while count >= least && count * block_sectors + metadata_of(count) > usable {
+            let over = count * block_sectors + metadata_of(count) - usable;
+            count = count.saturating_sub(over.div_ceil(block_sectors + 1).max(1));
+        }
+        if count < least {
+            let needed = least * block_sectors + metadata_of(least) + LABEL_SECTORS + block_sectors;
+            let missing = needed.saturating_sub(self.member(member).capacity.0);
+            return Err(self.too_small(member, missing, " to hold any slots beside their metadata"));
+        }
+        layout.slots = Some(SlotRegion { member, first_sector: 0, count: count as u32, kind });
+        layout.metadata =
+            Some(MetadataRegion { member, first_sector: count * block_sectors, sectors: metadata_of(count) });
+        Ok(layout)
+    }
+}
+
+impl Layout {
+    /// How many blocks the volume exports, over all units.
+    pub fn total_blocks(&self) -> u64 {
+        self.units.last().map_or(0, |unit| unit.end())
+    }
+
+    /// Where the home of `block` is, and how many blocks from it on follow each other there.
+    #[inline]
+    pub fn home_of(&self, block: Block) -> (MemberId, u64, u64) {
+        let extent = match self.home.as_slice() {
+            [only] => only,
+            extents => &extents[extents.partition_point(|extent| extent.blocks.end() <= block.0)],
+        };
+        let into = block.0 - extent.blocks.first.0;
+        (extent.member, extent.first_sector + into * self.block.sectors(), extent.blocks.count - into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members(sizes: &[(Role, u64)]) -> Vec<MemberInfo> {
+        sizes.iter().map(|&(role, mib)| MemberInfo { role, capacity: Bytes::from_mib(mib).sectors() }).collect()
+    }
+
+    #[test]
+    fn units_lie_one_after_another_across_concatenated_homes() {
+        let members = members(&[(Role::Ssd, 3), (Role::Hdd, 101)]);
+        let units = [Sectors(4096), Sectors(8192)];
+        let request = LayoutRequest { block: BlockSize::default(), members: &members, units: &units };
+        let layout = request.concatenated(&[MemberId(0), MemberId(1)]).unwrap();
+        assert_eq!(layout.units[1], BlockRun { first: Block(512), count: 1024 });
+        // Two MiB of the SSD are in front of its label: 512 blocks.
+        assert_eq!(layout.home_of(Block(511)), (MemberId(0), 511 * 8, 1));
+        assert_eq!(layout.home_of(Block(512)), (MemberId(1), 0, 1024));
+    }
+
+    #[test]
+    fn slots_and_their_metadata_fill_a_cache_drive_without_reaching_its_label() {
+        for mib in [2, 3, 64, 1000] {
+            let members = members(&[(Role::Ssd, mib), (Role::Hdd, 500)]);
+            let request = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
+            let home = request.concatenated(&[MemberId(1)]).unwrap();
+            let layout = request.with_slots(home, MemberId(0), SlotKind::Cache).unwrap();
+            let (slots, metadata) = (layout.slots.unwrap(), layout.metadata.unwrap());
+            assert_eq!(u64::from(slots.count) * 8, metadata.first_sector);
+            let end = metadata.first_sector + metadata.sectors;
+            assert!(end <= mib * 2048 - LABEL_SECTORS, "{mib} MiB: {end}");
+            assert!(mib * 2048 - LABEL_SECTORS - end < 64, "{mib} MiB: {end}");
+        }
+    }
+
+    #[test]
+    fn a_drive_too_small_for_its_role_is_named_with_what_would_do() {
+        let tiny = members(&[(Role::Ssd, 1), (Role::Hdd, 500)]);
+        let request = LayoutRequest { block: BlockSize::default(), members: &tiny, units: &[] };
+        let home = request.concatenated(&[MemberId(1)]).unwrap();
+        let error = request.with_slots(home, MemberId(0), SlotKind::Cache).unwrap_err();
+        assert!(error.to_string().starts_with("the ssd drive of 1MiB is too small"), "{error}");
+        let units = [Sectors(2_000_000)];
+        let request = LayoutRequest { units: &units, ..request };
+        let error = request.concatenated(&[MemberId(1)]).unwrap_err();
+        assert!(error.to_string().contains("to hold every address"), "{error}");
+        assert_eq!(request.only(Role::Log), Err(LayoutError::MissingRole(Role::Log)));
+    }
+}

@@ -1,0 +1,125 @@
+//! Least recently used: the slot whose block was touched longest ago goes first.
+//!
+//! A doubly linked list threaded through two arrays indexed by slot, so that every step is O(1) and nothing is
+//! allocated while serving.
+
+use crate::block_map::Slot;
+
+/// Resident bytes for each slot in use: two links.
+pub const BYTES_PER_BLOCK: f64 = 8.0;
+
+const NONE: u32 = u32::MAX;
+
+/// A list of slots from the least to the most recently used.
+pub struct Lru {
+    /// For each slot the one touched before it and the one touched after it; zero-based, shifted by one so that
+    /// untouched memory (zero) means "in no list".
+    links: Vec<[u32; 2]>,
+    oldest: u32,
+    newest: u32,
+    len: u32,
+}
+
+const OLDER: usize = 0;
+const NEWER: usize = 1;
+
+impl Lru {
+    /// The empty list over `slots` slots.
+    pub fn new(slots: u32) -> Self {
+        Self { links: vec![[0, 0]; slots as usize], oldest: NONE, newest: NONE, len: 0 }
+    }
+
+    /// How many slots are in the list.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether no slot is in the list.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn link(&self, slot: u32, side: usize) -> u32 {
+        self.links[slot as usize][side].wrapping_sub(1).wrapping_sub(1)
+    }
+
+    fn set_link(&mut self, slot: u32, side: usize, to: u32) {
+        self.links[slot as usize][side] = to.wrapping_add(2);
+    }
+
+    /// Whether `slot` is in the list.
+    pub fn contains(&self, slot: Slot) -> bool {
+        self.links[slot.0 as usize] != [0, 0]
+    }
+
+    /// Puts `slot` at the most recent end, from wherever it was.
+    pub fn touch(&mut self, slot: Slot) {
+        if self.newest == slot.0 {
+            return;
+        }
+        self.remove(slot);
+        let newest = self.newest;
+        self.set_link(slot.0, OLDER, newest);
+        self.set_link(slot.0, NEWER, NONE);
+        if newest == NONE {
+            self.oldest = slot.0;
+        } else {
+            self.set_link(newest, NEWER, slot.0);
+        }
+        self.newest = slot.0;
+        self.len += 1;
+    }
+
+    /// Takes `slot` out; nothing happens if it is in no list.
+    pub fn remove(&mut self, slot: Slot) {
+        if !self.contains(slot) {
+            return;
+        }
+        let (older, newer) = (self.link(slot.0, OLDER), self.link(slot.0, NEWER));
+        match older {
+            NONE => self.oldest = newer,
+            older => self.set_link(older, NEWER, newer),
+        }
+        match newer {
+            NONE => self.newest = older,
+            newer => self.set_link(newer, OLDER, older),
+        }
+        self.links[slot.0 as usize] = [0, 0];
+        self.len -= 1;
+    }
+
+    /// The slots from the least recently used on.
+    pub fn oldest_first(&self) -> impl Iterator<Item = Slot> {
+        let mut next = self.oldest;
+        std::iter::from_fn(move || {
+            let slot = (next != NONE).then_some(Slot(next))?;
+            next = self.link(slot.0, NEWER);
+            Some(slot)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_list_in_order_of_last_touch(steps in proptest::collection::vec((any::<bool>(), 0u32..12), 0..200)) {
+            let mut lru = Lru::new(12);
+            let mut model: Vec<u32> = Vec::new();
+            for (touch, slot) in steps {
+                model.retain(|&other| other != slot);
+                if touch {
+                    lru.touch(Slot(slot));
+                    model.push(slot);
+                } else {
+                    lru.remove(Slot(slot));
+                }
+                prop_assert_eq!(lru.oldest_first().map(|slot| slot.0).collect::<Vec<_>>(), model.clone());
+                prop_assert_eq!(lru.len() as usize, model.len());
+            }
+        }
+    }
+}

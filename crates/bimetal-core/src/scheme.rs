@@ -1,0 +1,267 @@
+//! A scheme decides, the [`Volume`](crate::volume::Volume) does.
+//!
+//! A scheme is asked at each fork of the road: where does this write go, shall what this read fetched be promoted, what
+//! shall be moved now. It sees the map, the load of the members and the time through a [`View`], read-only, and returns
+//! a decision. It never touches a drive, a byte of payload or the journal. What it learns is soft state, rebuilt cold.
+
+use crate::block::{BlockRun, BlockSize, ValidMask};
+use crate::block_map::{BlockMap, Slot};
+use crate::layout::{Layout, LayoutError, LayoutRequest, MemberId, Role};
+use crate::operation::OpKind;
+use crate::settings::{Parameter, SettingError, Settings};
+use crate::units::{Nanoseconds, SectorRange};
+
+/// A request as a scheme sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    /// What it does: read, write, or write-zeroes.
+    pub kind: OpKind,
+    /// The sectors it touches, in the volume's flat address space.
+    pub sectors: SectorRange,
+    /// The blocks it touches.
+    pub blocks: BlockRun,
+}
+
+/// Why blocks did not go where the scheme usually puts them. Counted by reason.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Reason(pub &'static str);
+
+impl Reason {
+    /// Part of a long run of adjacent requests.
+    pub const SEQUENTIAL: Self = Self("sequential");
+    /// A write at or above the size threshold.
+    pub const LARGE: Self = Self("large");
+    /// No slot was free and none could be made free at once.
+    pub const NO_SPACE: Self = Self("no-space");
+    /// The scheme does not admit this kind of request.
+    pub const NOT_ADMITTED: Self = Self("not-admitted");
+    /// The member it would go to is gone.
+    pub const MEMBER_GONE: Self = Self("member-gone");
+    /// Too many copies were being made already.
+    pub const BUSY: Self = Self("busy");
+}
+
+/// Where a write goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Placement {
+    /// To its home, in place. A copy off home is given up.
+    Home(Option<Reason>),
+    /// To a free slot; home is older from then on.
+    Slot,
+    /// To its home and to a free slot at once; done when both are.
+    Both,
+    /// Nowhere before slots are free: the scheme is asked for work, and then again for a place.
+    Wait,
+}
+
+/// Whether blocks that a read fetched from home get a copy in a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Promotion {
+    /// They do.
+    Admit,
+    /// They do not, and why.
+    Bypass(Reason),
+    /// The scheme never promotes: not counted as a bypass.
+    Never,
+}
+
+/// What shall be moved now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// Nothing (more).
+    Nothing,
+    /// Everything that is off home when the migration starts goes home, and its slots become free.
+    MigrateAll,
+    /// The dirty content of these slots goes home; the slots stay as clean copies if `keep`, or become free.
+    MoveHome {
+        /// Which.
+        slots: Vec<Slot>,
+        /// Whether they stay.
+        keep: bool,
+    },
+    /// These clean copies are given up.
+    Evict(Vec<Slot>),
+}
+
+/// How a member is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemberState {
+    /// It serves.
+    Online,
+    /// It is no longer there.
+    Failed,
+}
+
+/// What a scheme may know of a member.
+#[derive(Clone, Copy, Debug)]
+pub struct MemberLoad {
+    /// Its role.
+    pub role: Role,
+    /// How it is.
+    pub state: MemberState,
+    /// Operations of requests under way on it.
+    pub foreground: u32,
+    /// Operations of moves and metadata under way on it.
+    pub background: u32,
+    /// Since when no request has had an operation on it.
+    pub idle_since: Nanoseconds,
+}
+
+impl MemberLoad {
+    /// When it will have been idle for `long`, if nothing comes; `None` while it serves a request.
+    pub fn idle_at(&self, long: Nanoseconds) -> Option<Nanoseconds> {
+        (self.foreground == 0).then(|| self.idle_since.saturating_add(long))
+    }
+}
+
+/// What a scheme sees of its volume.
+pub struct View {
+    /// The time.
+    pub now: Nanoseconds,
+    /// Where things lie.
+    pub layout: Layout,
+    /// Which blocks are off home.
+    pub map: BlockMap,
+    /// The members, in order of [`MemberId`].
+    pub members: Vec<MemberLoad>,
+    /// Slots that could be written at once.
+    pub free_slots: u64,
+    /// Slots given up that become free with the next commit of the journal.
+    pub freeing_slots: u64,
+    /// Whether content is on its way home.
+    pub moving: bool,
+    /// Requests that wait for free slots.
+    pub waiting_for_slots: u64,
+}
+
+impl View {
+    /// The size of a block.
+    pub fn block(&self) -> BlockSize {
+        self.layout.block
+    }
+
+    /// The member with `id`.
+    pub fn member(&self, id: MemberId) -> &MemberLoad {
+        &self.members[id.0 as usize]
+    }
+
+    /// The member that holds the slots, if it is there.
+    pub fn slots_online(&self) -> bool {
+        self.layout.slots.is_some_and(|slots| self.member(slots.member).state == MemberState::Online)
+    }
+}
+
+/// The decisions of a scheme. Only what differs from "everything at home" must be written.
+pub trait Scheme: Send {
+    /// A read or write arrives; comes once for each, before anything is decided about it.
+    fn arrived(&mut self, view: &View, access: &Access) {
+        let _ = (view, access);
+    }
+
+    /// Where the first blocks of `rest` go, which are what `access` has not placed yet, and for how many of them
+    /// (at least 1) that holds.
+    fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
+        let _ = (view, access);
+        (Placement::Home(None), rest.count)
+    }
+
+    /// Whether `missing`, which `access` reads from home, gets a copy in slots.
+    fn promote(&mut self, view: &View, access: &Access, missing: BlockRun) -> Promotion {
+        let _ = (view, access, missing);
+        Promotion::Never
+    }
+
+    /// `blocks` were read, from slots or (at least in part) from home. Comes in order of address.
+    fn read(&mut self, view: &View, blocks: BlockRun, from_slots: bool) {
+        let _ = (view, blocks, from_slots);
+    }
+
+    /// The copy in `slot` was read.
+    fn touched(&mut self, slot: Slot) {
+        let _ = slot;
+    }
+
+    /// `slot` has become the place of a block, instead of `replaced` if the block was off home before.
+    fn mapped(&mut self, view: &View, slot: Slot, valid: ValidMask, replaced: Option<Slot>) {
+        let _ = (view, slot, valid, replaced);
+    }
+
+    /// `slot` is no longer the place of a block.
+    fn unmapped(&mut self, slot: Slot) {
+        let _ = slot;
+    }
+
+    /// When [`work`](Self::work) is due, `now` or earlier if it already is.
+    fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
+        let _ = view;
+        None
+    }
+
+    /// What shall be moved now. Comes when the timeout has passed, and when requests wait for slots. The scheme sets its
+    /// timeout anew; if it returns [`Work::Nothing`] it must not be due any more.
+    fn work(&mut self, view: &View) -> Work {
+        let _ = view;
+        Work::Nothing
+    }
+
+    /// A member is gone.
+    fn member_failed(&mut self, view: &View, member: MemberId) {
+        let _ = (view, member);
+    }
+
+    /// Blocks of a read-mostly statistic: whether a migration counts its moved blocks without taking time
+    /// (the papers' policy simulators do); only the simulator allows it.
+    fn migrates_instantly(&self) -> bool {
+        false
+    }
+}
+
+/// What a member holds under a scheme: by this the planner and the simulator choose a size when none is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Holds {
+    /// Every address.
+    Home,
+    /// Copies, or the newest content, of some blocks.
+    Cache,
+    /// A part of the addresses.
+    Ranges,
+    /// A log of writes.
+    Log,
+}
+
+/// What is known of a scheme without making one.
+pub struct SchemeInfo {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// The paper and sections, or the product.
+    pub source: &'static str,
+    /// The roles it needs and what each holds.
+    pub members: &'static [(Role, Holds)],
+    /// Its parameters.
+    pub parameters: &'static [Parameter],
+    /// What the worst crash loses.
+    pub worst_crash: &'static str,
+    /// What the loss of the SSD loses.
+    pub ssd_loss: &'static str,
+    /// What the loss of the HDD loses.
+    pub hdd_loss: &'static str,
+    /// Resident bytes for each block off home, in the worst case.
+    pub memory_bytes_per_block: f64,
+    /// Where things lie.
+    pub layout: fn(&Settings, &LayoutRequest<'_>) -> Result<Layout, SchemeError>,
+    /// Makes the scheme for a layout that [`layout`](Self::layout) gave.
+    pub build: fn(&Settings, &Layout) -> Result<Box<dyn Scheme>, SettingError>,
+}
+
+/// Why a scheme cannot be made.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SchemeError {
+    /// A parameter is wrong.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The members do not fit.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+}

@@ -1,0 +1,20 @@
+//! The schemes: one file each, named as its paper or product names it. To add one, write its file and a line in
+//! [`ALL`]; command line, tests and reports find it there.
+
+pub mod combo;
+pub mod griffin;
+pub mod hdd_only;
+pub mod hybrid_disk;
+pub mod smart_response;
+pub mod ssd_only;
+
+use crate::scheme::SchemeInfo;
+
+/// Every scheme there is, in the order in which tables show them.
+pub const ALL: &[&SchemeInfo] =
+    &[&ssd_only::INFO, &hdd_only::INFO, &combo::INFO, &smart_response::INFO, &hybrid_disk::INFO, &griffin::INFO];
+
+/// The scheme with this name.
+pub fn find(name: &str) -> Option<&'static SchemeInfo> {
+    ALL.iter().find(|info| info.name == name).copied()
+}

@@ -1,0 +1,322 @@
+//! Intel's Smart Response Technology (Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid Storage Manager*,
+//! section II D): the SSD caches blocks of the HDD.
+//!
+//! What is public: *enhanced* mode is write-through ("reflects all writes to HDD and SSD simultaneously"), *maximized* mode
+//! is write-back ("holds the written data to the SSD, and synchronize the data to HDD at system idle time"); the cache
+//! works by blocks and tells a "one-time accessed sequential data stream" apart, which it does not cache.
+//!
+//! Our choices, since the algorithm is the maker's: a stream is recognised by adjacent requests that together reach
+//! `stream_bypass`; replacement is LRU; idle is `idle` without a request on the HDD. Whether a write miss allocates the text
+//! leaves open: its prose says that all writes reach the SSD (`write_allocate=on`, the default), its table 1
+//! lists only reads as cached in enhanced mode (`off`).
+
+use crate::block::BlockRun;
+use crate::block::ValidMask;
+use crate::block_map::{self, Slot};
+use crate::layout::{Layout, MemberId, Role, SlotKind};
+use crate::policies::lru::{self, Lru};
+use crate::policies::streams::Streams;
+use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
+use crate::settings::{Kind, Parameter, SettingError, Settings};
+use crate::units::{Bytes, Nanoseconds};
+
+/// The scheme.
+pub const INFO: SchemeInfo = SchemeInfo {
+    name: "smart-response",
+    summary: "the SSD caches reads and writes of the HDD; long sequential streams pass by",
+    source: "Intel Smart Response Technology, as in Performance Analysis of SSD/HDD Hybrid Storage Manager, II D",
+    members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
+    parameters: &[
+        Parameter {
+            name: "mode",
+            kind: Kind::Choice(&["enhanced", "maximized"]),
+            default: "enhanced",
+            doc: "enhanced: write-through; maximized: write-back, synchronised when the HDD is idle (table 1)",
+        },
+        Parameter {
+            name: "write_allocate",
+            kind: Kind::Choice(&["on", "off"]),
+            default: "on",
+            doc: "whether a write of a block that is not cached is cached: on as the prose has it, off as table 1 has it",
+        },
+        Parameter {
+            name: "stream_bypass",
+            kind: Kind::SizeOrOff,
+            default: "1MiB",
+            doc: "adjacent requests that together reach this size are a one-time stream and pass by the cache (our figure)",
+        },
+        Parameter {
+            name: "idle",
+            kind: Kind::Duration,
+            default: "100ms",
+            doc: "the HDD is idle when no request has used it for this long (our figure)",
+        },
+        Parameter {
+            name: "replacement",
+            kind: Kind::Choice(&["lru"]),
+            default: "lru",
+            doc: "which clean copy is given up (our choice)",
+        },
+        Parameter {
+            name: "admission",
+            kind: Kind::Choice(&["all"]),
+            default: "all",
+            doc: "which blocks that are no stream are cached",
+        },
+    ],
+    worst_crash: "what was not flushed; each cached block whole, old or new",
+    ssd_loss: "enhanced: nothing; maximized: writes that were not synchronised yet",
+    hdd_loss: "all data",
+    memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
+    layout: |_, request| {
+        let home = request.concatenated(&[request.only(Role::Hdd)?])?;
+        Ok(request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Cache)?)
+    },
+    build,
+};
+
+/// Dirty blocks that go home together when the HDD is idle: 1 MiB of 4 KiB blocks, so that a request that
+/// arrives waits for little.
+const SYNCHRONISE_BLOCKS: usize = 256;
+
+struct SmartResponse {
+    write_back: bool,
+    write_allocate: bool,
+    stream_bypass: Bytes,
+    idle: Nanoseconds,
+    hdd: MemberId,
+    recency: Lru,
+    streams: Streams,
+    /// Slots kept free or being freed, so that a write need not wait for an eviction to become durable.
+    reserve: u64,
+    /// Nothing clean was found to evict while a move is under way.
+    starved: bool,
+    synchronised_up_to: Slot,
+}
+
+fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
+    let slots = layout.slots.map_or(0, |slots| slots.count);
+    Ok(Box::new(SmartResponse {
+        write_back: settings.text("mode") == "maximized",
+        write_allocate: settings.text("write_allocate") == "on",
+        stream_bypass: settings.size("stream_bypass").unwrap_or(Bytes::MAX),
+        idle: settings.duration("idle").unwrap_or(Nanoseconds::MAX),
+        hdd: layout.home[0].member,
+        recency: Lru::new(slots),
+        streams: Streams::default(),
+        reserve: (u64::from(slots) / 64).clamp(1, 4096),
+        starved: false,
+        synchronised_up_to: Slot(0),
+    }))
+}
+
+impl SmartResponse {
+    fn is_stream(&self, access: &Access) -> bool {
+        self.streams.length(access.kind, access.sectors) >= self.stream_bypass
+    }
+
+    fn is_short_of_slots(&self, view: &View) -> bool {
+        view.free_slots + view.freeing_slots < self.reserve && !self.recency.is_empty() && view.slots_online()
+    }
+
+    /// The least recently used copies: clean ones to evict, or, if there is none among the oldest, dirty ones to move.
+    fn make_room(&mut self, view: &View) -> Work {
+        let wanted = (2 * self.reserve - (view.free_slots + view.freeing_slots).min(2 * self.reserve)) as usize;
+        let is_dirty = |slot: &Slot| view.map.in_slot(*slot).is_some_and(|entry| entry.dirty);
+        let oldest = || self.recency.oldest_first().take(4 * wanted);
+        let clean: Vec<Slot> = oldest().filter(|slot| !is_dirty(slot)).take(wanted).collect();
+        if !clean.is_empty() {
+            self.starved = false;
+            return Work::Evict(clean);
+        }
+        if view.moving {
+            self.starved = true;
+            return Work::Nothing;
+        }
+        Work::MoveHome { slots: oldest().take(wanted.max(SYNCHRONISE_BLOCKS)).collect(), keep: false }
+    }
+
+    /// When dirty blocks may go home because nobody needs the HDD.
+    fn synchronise_at(&self, view: &View) -> Option<Nanoseconds> {
+        let wanted = self.write_back && view.map.dirty_blocks() > 0 && !view.moving && view.slots_online();
+        if wanted { view.member(self.hdd).idle_at(self.idle) } else { None }
+    }
+
+    /// The next dirty blocks, going round.
+    fn synchronise(&mut self, view: &View) -> Work {
+        let mut slots = Vec::with_capacity(SYNCHRONISE_BLOCKS);
+        let mut from = self.synchronised_up_to;
+        let mut wrapped = false;
+        while slots.len() < SYNCHRONISE_BLOCKS {
+            match view.map.next_dirty(from) {
+                Some(slot) if wrapped && slot >= self.synchronised_up_to => break,
+                Some(slot) => {
+                    slots.push(slot);
+                    from = Slot(slot.0 + 1);
+                }
+                None if wrapped => break,
+                None => {
+                    wrapped = true;
+                    from = Slot(0);
+                }
+            }
+        }
+        self.synchronised_up_to = from;
+        Work::MoveHome { slots, keep: true }
+    }
+}
+
+impl Scheme for SmartResponse {
+    fn arrived(&mut self, _view: &View, access: &Access) {
+        self.streams.note(access.kind, access.sectors);
+    }
+
+    fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
+        if !view.slots_online() {
+            return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
+        }
+        if self.is_stream(access) {
+            return (Placement::Home(Some(Reason::SEQUENTIAL)), rest.count);
+        }
+        if !self.write_allocate {
+            let cached = view.map.get(rest.first).is_some();
+            let alike = rest.blocks().take_while(|&block| view.map.get(block).is_some() == cached).count() as u64;
+            if !cached {
+                return (Placement::Home(Some(Reason::NOT_ADMITTED)), alike);
+            }
+            return self.to_cache(view, alike);
+        }
+        self.to_cache(view, rest.count)
+    }
+
+    fn promote(&mut self, view: &View, access: &Access, _missing: BlockRun) -> Promotion {
+        if !view.slots_online() {
+            Promotion::Bypass(Reason::MEMBER_GONE)
+        } else if self.is_stream(access) {
+            Promotion::Bypass(Reason::SEQUENTIAL)
+        } else {
+            Promotion::Admit
+        }
+    }
+
+    fn touched(&mut self, slot: Slot) {
+        self.recency.touch(slot);
+    }
+
+    fn mapped(&mut self, _view: &View, slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
+        if let Some(old) = replaced {
+            self.recency.remove(old);
+        }
+        self.recency.touch(slot);
+    }
+
+    fn unmapped(&mut self, slot: Slot) {
+        self.recency.remove(slot);
+    }
+
+    fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
+        if self.is_short_of_slots(view) && !(self.starved && view.moving) {
+            return Some(view.now);
+        }
+        self.synchronise_at(view)
+    }
+
+    fn work(&mut self, view: &View) -> Work {
+        if self.is_short_of_slots(view) && !(self.starved && view.moving) {
+            return self.make_room(view);
+        }
+        match self.synchronise_at(view) {
+            Some(at) if at <= view.now => self.synchronise(view),
+            _ => Work::Nothing,
+        }
+    }
+}
+
+impl SmartResponse {
+    fn to_cache(&self, view: &View, blocks: u64) -> (Placement, u64) {
+        match (view.free_slots, self.write_back) {
+            (0, _) => (Placement::Home(Some(Reason::NO_SPACE)), blocks),
+            (free, true) => (Placement::Slot, blocks.min(free)),
+            (free, false) => (Placement::Both, blocks.min(free)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::operation::OpKind;
+    use crate::testing::Bench;
+    use crate::units::Nanoseconds;
+
+    #[test]
+    fn a_read_miss_is_promoted_and_hits_afterwards() {
+        let mut bench = Bench::new("smart-response", &[]);
+        bench.request(OpKind::Read, 80, 8);
+        assert_eq!(bench.take_log(), ["hdd read 8", "ssd write 8"]);
+        bench.request(OpKind::Read, 80, 8);
+        assert_eq!(bench.take_log(), ["ssd read 8"]);
+    }
+
+    #[test]
+    fn enhanced_mode_writes_both_drives_and_leaves_nothing_dirty() {
+        let mut bench = Bench::new("smart-response", &[]);
+        bench.request(OpKind::Write, 80, 8);
+        assert_eq!(bench.take_log(), ["hdd write 8", "ssd write 8"]);
+        assert_eq!(bench.volume.view().map.dirty_blocks(), 0);
+        bench.request(OpKind::Read, 80, 8);
+        assert_eq!(bench.take_log(), ["ssd read 8"]);
+    }
+
+    #[test]
+    fn maximized_mode_writes_the_ssd_and_synchronises_when_the_hdd_is_idle() {
+        let mut bench = Bench::new("smart-response", &[("mode", "maximized")]);
+        bench.request(OpKind::Write, 80, 16);
+        assert_eq!(bench.take_log(), ["ssd write 16"]);
+        assert_eq!(bench.volume.view().map.dirty_blocks(), 2);
+        bench.pass(Nanoseconds::from_millis(150));
+        assert_eq!(bench.take_log(), ["ssd read 16", "hdd write 16", "hdd flush 0"]);
+        assert_eq!(bench.volume.view().map.dirty_blocks(), 0);
+        bench.request(OpKind::Read, 80, 16);
+        assert_eq!(bench.take_log(), ["ssd read 16"], "synchronised blocks stay cached");
+    }
+
+    #[test]
+    fn without_write_allocation_only_cached_blocks_are_written_to_the_ssd() {
+        let mut bench = Bench::new("smart-response", &[("write_allocate", "off")]);
+        bench.request(OpKind::Write, 80, 8);
+        assert_eq!(bench.take_log(), ["hdd write 8"]);
+        bench.request(OpKind::Read, 80, 8);
+        bench.take_log();
+        // The first change in place of a region with clean copies is preceded by a durable mark.
+        bench.request(OpKind::Write, 80, 16);
+        let log = bench.take_log();
+        assert_eq!(log[log.len() - 2..], ["hdd write 16", "ssd write 8"], "{log:?}");
+    }
+
+    #[test]
+    fn a_long_sequential_stream_passes_by() {
+        let mut bench = Bench::new("smart-response", &[("stream_bypass", "64KiB")]);
+        for at in 0..40 {
+            bench.request(OpKind::Read, 8000 + at * 8, 8);
+        }
+        let log = bench.take_log();
+        assert_eq!(log.iter().filter(|line| *line == "ssd write 8").count(), 15, "the stream is one from 64 KiB on");
+        assert_eq!(bench.volume.statistics().bypassed_blocks.values().sum::<u64>(), 25);
+    }
+
+    #[test]
+    fn the_least_recently_used_copies_make_room() {
+        let mut bench = Bench::new("smart-response", &[]);
+        let slots = u64::from(bench.volume.view().map.slots());
+        for block in 0..slots + 100 {
+            bench.request(OpKind::Read, block * 16, 8);
+            bench.request(OpKind::Read, 0, 8);
+        }
+        bench.take_log();
+        bench.request(OpKind::Read, 0, 8);
+        assert_eq!(bench.take_log(), ["ssd read 8"], "what is used again and again stays");
+        bench.request(OpKind::Read, 16, 8);
+        assert_eq!(bench.take_log()[0], "hdd read 8", "what was used once, long ago, is gone");
+        assert!(bench.volume.statistics().evicted_blocks >= 100);
+    }
+}

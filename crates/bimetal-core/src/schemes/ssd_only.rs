@@ -1,0 +1,23 @@
+//! The SSD alone: what flash costs and gives without a disk. The yardstick on that side.
+
+use crate::layout::Role;
+use crate::scheme::{Holds, Scheme, SchemeInfo};
+
+/// The scheme.
+pub const INFO: SchemeInfo = SchemeInfo {
+    name: "ssd-only",
+    summary: "The SSD alone",
+    source: "yardstick",
+    members: &[(Role::Ssd, Holds::Home)],
+    parameters: &[],
+    worst_crash: "what was not flushed, as on the bare drive",
+    ssd_loss: "all data",
+    hdd_loss: "nothing; there is none",
+    memory_bytes_per_block: 0.0,
+    layout: |_, request| Ok(request.concatenated(&[request.only(Role::Ssd)?])?),
+    build: |_, _| Ok(Box::new(SsdOnly)),
+};
+
+struct SsdOnly;
+
+impl Scheme for SsdOnly {}

@@ -1,0 +1,209 @@
+//! Parameters of schemes: typed, documented, with units, and checked when a scheme is made.
+
+use std::collections::BTreeMap;
+
+use crate::units::{Bytes, Nanoseconds};
+
+/// A parameter that a scheme has.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its key.
+    pub name: &'static str,
+    /// What values it takes.
+    pub kind: Kind,
+    /// Its value when none is given, as `--set` takes it.
+    pub default: &'static str,
+    /// What it does.
+    pub doc: &'static str,
+}
+
+/// What values a parameter takes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Kind {
+    /// A duration like `900s`.
+    Duration,
+    /// A duration, or `off`.
+    DurationOrOff,
+    /// A size like `100MiB`.
+    Size,
+    /// A size, or `off`.
+    SizeOrOff,
+    /// A share from 0 to 1, or `off`.
+    FractionOrOff,
+    /// A whole number.
+    Count,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+}
+
+impl Kind {
+    /// As the list of schemes shows it.
+    pub fn name(self) -> String {
+        match self {
+            Kind::Duration => "duration".into(),
+            Kind::DurationOrOff => "duration|off".into(),
+            Kind::Size => "size".into(),
+            Kind::SizeOrOff => "size|off".into(),
+            Kind::FractionOrOff => "fraction|off".into(),
+            Kind::Count => "count".into(),
+            Kind::Choice(words) => words.join("|"),
+        }
+    }
+
+    /// The unit a bare number would have.
+    pub const fn unit(self) -> Option<&'static str> {
+        match self {
+            Kind::Duration | Kind::DurationOrOff => Some("time"),
+            Kind::Size | Kind::SizeOrOff => Some("bytes"),
+            _ => None,
+        }
+    }
+
+    fn expected(self) -> String {
+        match self {
+            Kind::Duration => "a duration like 900s or 15min".into(),
+            Kind::DurationOrOff => "a duration like 900s or 15min, or off".into(),
+            Kind::Size => "a size like 100MiB".into(),
+            Kind::SizeOrOff => "a size like 100MiB, or off".into(),
+            Kind::FractionOrOff => "a number from 0 to 1, or off".into(),
+            Kind::Count => "a whole number".into(),
+            Kind::Choice(words) => format!("one of {}", words.join(", ")),
+        }
+    }
+
+    fn accepts(self, value: &str) -> bool {
+        let off = value == "off";
+        match self {
+            Kind::Duration => value.parse::<Nanoseconds>().is_ok(),
+            Kind::DurationOrOff => off || value.parse::<Nanoseconds>().is_ok(),
+            Kind::Size => value.parse::<Bytes>().is_ok(),
+            Kind::SizeOrOff => off || value.parse::<Bytes>().is_ok(),
+            Kind::FractionOrOff => off || value.parse().is_ok_and(|share: f64| (0.0..=1.0).contains(&share)),
+            Kind::Count => value.parse::<u64>().is_ok(),
+            Kind::Choice(words) => words.contains(&value),
+        }
+    }
+}
+
+/// Why a setting is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// The scheme has no such parameter.
+    #[error("{scheme} has no parameter '{key}': it has {known}")]
+    Unknown {
+        /// The scheme.
+        scheme: &'static str,
+        /// What was asked for.
+        key: String,
+        /// What there is.
+        known: String,
+    },
+    /// The value is not one that the parameter takes.
+    #[error("{scheme}: {key}={value} is not possible: expected {expected}")]
+    Value {
+        /// The scheme.
+        scheme: &'static str,
+        /// The parameter.
+        key: &'static str,
+        /// What was given.
+        value: String,
+        /// What would be taken.
+        expected: String,
+    },
+}
+
+/// The value of every parameter of one scheme, checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    scheme: &'static str,
+    values: BTreeMap<&'static str, String>,
+}
+
+impl Settings {
+    /// The defaults of `parameters` with `given` in their place.
+    pub fn new<'a>(
+        scheme: &'static str,
+        parameters: &'static [Parameter],
+        given: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, SettingError> {
+        let mut values: BTreeMap<&'static str, String> =
+            parameters.iter().map(|parameter| (parameter.name, parameter.default.to_owned())).collect();
+        for (key, value) in given {
+            let Some(parameter) = parameters.iter().find(|parameter| parameter.name == key) else {
+                let names: Vec<_> = parameters.iter().map(|parameter| parameter.name).collect();
+                let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                return Err(SettingError::Unknown { scheme, key: key.to_owned(), known });
+            };
+            if !parameter.kind.accepts(value) {
+                let (key, value, expected) = (parameter.name, value.to_owned(), parameter.kind.expected());
+                return Err(SettingError::Value { scheme, key, value, expected });
+            }
+            values.insert(parameter.name, value.to_owned());
+        }
+        Ok(Self { scheme, values })
+    }
+
+    /// Every parameter with its value, as `--set` takes it.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.values.iter().map(|(&key, value)| (key, value.as_str()))
+    }
+
+    /// The text of a parameter. The scheme declares what it asks for, so a missing one is a slip in the scheme's file.
+    pub fn text(&self, key: &str) -> &str {
+        self.values.get(key).unwrap_or_else(|| panic!("{} declares no parameter '{key}'", self.scheme))
+    }
+
+    /// A duration, or `None` for `off`.
+    pub fn duration(&self, key: &str) -> Option<Nanoseconds> {
+        self.text(key).parse().ok()
+    }
+
+    /// A size, or `None` for `off`.
+    pub fn size(&self, key: &str) -> Option<Bytes> {
+        self.text(key).parse().ok()
+    }
+
+    /// A share from 0 to 1, or `None` for `off`.
+    pub fn fraction(&self, key: &str) -> Option<f64> {
+        self.text(key).parse().ok()
+    }
+
+    /// A whole number.
+    pub fn count(&self, key: &str) -> u64 {
+        self.text(key).parse().unwrap_or_else(|_| panic!("{}.{key} is no count", self.scheme))
+    }
+
+    /// An error about a parameter whose value is of the right kind but makes no sense here.
+    pub fn refuse(&self, key: &'static str, expected: impl Into<String>) -> SettingError {
+        SettingError::Value { scheme: self.scheme, key, value: self.text(key).to_owned(), expected: expected.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARAMETERS: &[Parameter] = &[
+        Parameter { name: "timeout", kind: Kind::DurationOrOff, default: "900s", doc: "" },
+        Parameter { name: "mode", kind: Kind::Choice(&["a", "b"]), default: "a", doc: "" },
+    ];
+
+    #[test]
+    fn what_is_not_given_has_its_default() {
+        let settings = Settings::new("x", PARAMETERS, [("mode", "b")]).unwrap();
+        assert_eq!(settings.duration("timeout"), Some(Nanoseconds::from_seconds(900)));
+        assert_eq!(settings.text("mode"), "b");
+        let off = Settings::new("x", PARAMETERS, [("timeout", "off")]).unwrap();
+        assert_eq!(off.duration("timeout"), None);
+    }
+
+    #[test]
+    fn wrong_keys_and_values_are_refused_with_what_was_expected() {
+        let error = Settings::new("x", PARAMETERS, [("timout", "1s")]).unwrap_err();
+        assert_eq!(error.to_string(), "x has no parameter 'timout': it has timeout, mode");
+        let error = Settings::new("x", PARAMETERS, [("timeout", "soon")]).unwrap_err();
+        assert!(error.to_string().contains("timeout=soon"), "{error}");
+        let error = Settings::new("x", PARAMETERS, [("mode", "c")]).unwrap_err();
+        assert_eq!(error.to_string(), "x: mode=c is not possible: expected one of a, b");
+    }
+}

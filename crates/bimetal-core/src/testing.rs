@@ -1,0 +1,88 @@
+//! For the tests of schemes: a volume over drives that answer at once, and a log of what the volume asked of them.
+
+use std::collections::BTreeMap;
+
+use crate::block::BlockSize;
+use crate::layout::{LayoutRequest, MemberInfo, Role};
+use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
+use crate::payload::NoPayload;
+use crate::schemes;
+use crate::settings::Settings;
+use crate::units::{Bytes, Nanoseconds, SectorRange};
+use crate::volume::{Volume, VolumeConfig};
+
+pub(crate) struct Bench {
+    pub(crate) volume: Volume<NoPayload>,
+    members: Vec<MemberInfo>,
+    now: Nanoseconds,
+    requests: u64,
+    log: Vec<String>,
+}
+
+impl Bench {
+    /// A scheme over a 4 MiB SSD and a 64 MiB HDD (or the other way round where the SSD is home).
+    pub(crate) fn new(scheme: &str, settings: &[(&str, &str)]) -> Self {
+        let info = schemes::find(scheme).unwrap();
+        let settings = Settings::new(info.name, info.parameters, settings.iter().copied()).unwrap();
+        let ssd_is_home = info.members[0].0 == Role::Ssd && scheme != "combo";
+        let (ssd, hdd) = if ssd_is_home { (64, 4) } else { (4, 64) };
+        let member = |role, mib| MemberInfo { role, capacity: Bytes::from_mib(mib).sectors() };
+        let members = vec![member(Role::Ssd, ssd), member(Role::Hdd, hdd)];
+        let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
+        let config = VolumeConfig { scheme: info, settings: &settings, layout };
+        let volume = Volume::new(&config).unwrap();
+        Self { volume, members, now: Nanoseconds::ZERO, requests: 0, log: Vec::new() }
+    }
+
+    pub(crate) fn blocks_on(&self, member: u16) -> u64 {
+        let extents = self.volume.view().layout.home.iter();
+        extents.filter(|extent| extent.member.0 == member).map(|extent| extent.blocks.count).sum()
+    }
+
+    /// Submits a request, lets the drives answer and checks that the request is done.
+    pub(crate) fn request(&mut self, kind: OpKind, start: u64, sectors: u64) {
+        self.requests += 1;
+        let command = Command { kind, range: SectorRange::new(start, sectors), fua: false };
+        let token = Token(self.requests);
+        self.volume.submit(self.now, Operation { token, target: 0, command, payload: NoPayload });
+        self.serve();
+        let finished = self.volume.next_finished().expect("drives that answer at once leave no request open");
+        assert_eq!((finished.token, finished.status), (token, Status::Done));
+    }
+
+    fn serve(&mut self) {
+        while let Some(operation) = self.volume.next_operation() {
+            let names: BTreeMap<u16, &str> =
+                self.members.iter().enumerate().map(|(id, member)| (id as u16, member.role.name())).collect();
+            let kind = match operation.command.kind {
+                OpKind::Read => "read",
+                OpKind::Write => "write",
+                OpKind::Flush => "flush",
+                other => panic!("{other:?}"),
+            };
+            let Command { range, .. } = operation.command;
+            assert!(range.end() <= self.members[usize::from(operation.target)].capacity);
+            self.log.push(format!("{} {kind} {}", names[&operation.target], range.len.0));
+            let completion = Completion { token: operation.token, status: Status::Done, payload: NoPayload };
+            self.volume.complete(self.now, completion);
+        }
+    }
+
+    /// Lets time pass, waking the volume whenever it wants to be called.
+    pub(crate) fn pass(&mut self, time: Nanoseconds) {
+        let end = self.now + time;
+        while let Some(at) = self.volume.next_timeout().filter(|&at| at <= end) {
+            self.now = at.max(self.now);
+            self.volume.advance(self.now);
+            self.serve();
+        }
+        self.now = end;
+        self.volume.advance(end);
+        self.serve();
+    }
+
+    /// What the drives were asked since the last call.
+    pub(crate) fn take_log(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.log)
+    }
+}

@@ -1,0 +1,282 @@
+//! The growing end of an append log: segments that gather in memory and go out in one sequential write each.
+//!
+//! A segment is a page that describes it and the blocks behind the page. A write is in the log's buffer when it
+//! has a place in the segment that is filling; the segment is written when it is full, when somebody wants it durable, or
+//! when the log's drive has nothing else to do. Positions are counted from the beginning of time; a slot is a position
+//! modulo the region's size. Space comes back from the old end, once everything before it has gone home.
+
+use std::collections::VecDeque;
+
+use super::space::Serial;
+use crate::block::{Block, ValidMask};
+use crate::block_map::Slot;
+use crate::journal::record::{RECORDS_PER_PAGE, Record};
+use crate::volume::TaskId;
+
+/// A place in the log, counted from the beginning of time.
+pub(crate) type Position = u64;
+
+/// Blocks of a segment when nothing is gathered: a long write is cut into segments of this many.
+const UNBUFFERED_SEGMENT_BLOCKS: u32 = 128;
+
+/// A block in a segment.
+pub(crate) struct Piece<P> {
+    pub(crate) block: Block,
+    pub(crate) valid: ValidMask,
+    pub(crate) checksum: u32,
+    /// The whole block, zeroes where it is not valid.
+    pub(crate) content: P,
+}
+
+pub(crate) struct Segment<P> {
+    /// The position of its page.
+    pub(crate) first: Position,
+    pub(crate) pieces: Vec<Piece<P>>,
+    pub(crate) records: Vec<Record>,
+    /// Tasks to go on with when it is on the drive.
+    pub(crate) waiting: Vec<TaskId>,
+    limit: u32,
+    written: bool,
+}
+
+impl<P> Segment<P> {
+    fn end(&self) -> Position {
+        self.first + 1 + self.pieces.len() as u64
+    }
+}
+
+pub(crate) struct LogTail<P> {
+    slots: u64,
+    buffer_blocks: u32,
+    head: Position,
+    tail: Position,
+    truncations: VecDeque<(Position, Serial)>,
+    pub(crate) filling: Option<Segment<P>>,
+    writing: VecDeque<Segment<P>>,
+    superblock_turn: u64,
+}
+
+impl<P> LogTail<P> {
+    pub(crate) fn new(slots: u32, buffer_blocks: u32) -> Self {
+        Self {
+            slots: u64::from(slots),
+            buffer_blocks,
+            head: 0,
+            tail: 0,
+            truncations: VecDeque::new(),
+            filling: None,
+            writing: VecDeque::new(),
+            superblock_turn: 0,
+        }
+    }
+
+    /// Whether a write is done when it is in the buffer.
+    pub(crate) fn is_buffered(&self) -> bool {
+        self.buffer_blocks > 0
+    }
+
+    /// Where the next segment will begin.
+    pub(crate) fn head(&self) -> Position {
+        self.filling.as_ref().map_or(self.head, Segment::end)
+    }
+
+    pub(crate) fn slot(&self, position: Position) -> Slot {
+        Slot((position % self.slots) as u32)
+    }
+
+    pub(crate) fn position(&self, slot: Slot) -> Position {
+        let into = (u64::from(slot.0) + self.slots - self.tail % self.slots) % self.slots;
+        self.tail + into
+    }
+
+    /// Slots that can still be appended to, pages of segments not counted off.
+    pub(crate) fn free(&self) -> u64 {
+        self.slots - (self.head() - self.tail)
+    }
+
+    /// Slots that come back when tasks under way have ended.
+    pub(crate) fn freeing(&self) -> u64 {
+        self.truncations.back().map_or(0, |(to, _)| to - self.tail)
+    }
+
+    /// Whether a block can be appended: `Ok`, or what to wait for.
+    pub(crate) fn room(&self) -> Result<(), NoRoom> {
+        match &self.filling {
+            Some(segment) if (segment.pieces.len() as u32) < segment.limit => Ok(()),
+            Some(_) => Err(NoRoom::Buffer),
+            // Twice its size, for what a wrap at the region's end may waste.
+            None if self.free() < 2 * (u64::from(self.segment_limit()) + 2) => Err(NoRoom::Log),
+            None if self.is_buffered() && !self.writing.is_empty() && self.writing.len() >= 2 => Err(NoRoom::Buffer),
+            None => Ok(()),
+        }
+    }
+
+    fn segment_limit(&self) -> u32 {
+        if self.is_buffered() { self.buffer_blocks.min(RECORDS_PER_PAGE as u32) } else { UNBUFFERED_SEGMENT_BLOCKS }
+    }
+
+    /// The segment that is filling, opened if there is none.
+    pub(crate) fn open(&mut self) -> &mut Segment<P> {
+        if self.filling.is_none() {
+            let left = self.slots - self.head % self.slots;
+            if left < 2 {
+                self.head += left;
+            }
+            let left = self.slots - self.head % self.slots;
+            let limit = u64::from(self.segment_limit()).min(left - 1) as u32;
+            self.filling = Some(Segment {
+                first: self.head,
+                pieces: Vec::with_capacity(limit as usize),
+                records: Vec::new(),
+                waiting: Vec::new(),
+                limit,
+                written: false,
+            });
+        }
+        self.filling.as_mut().expect("just opened")
+    }
+
+    /// Appends a block; there is [`room`](Self::room). Gives its slot.
+    pub(crate) fn append(&mut self, piece: Piece<P>) -> Slot {
+        let segment = self.open();
+        assert!((segment.pieces.len() as u32) < segment.limit, "the segment is full");
+        segment.pieces.push(piece);
+        let position = segment.end() - 1;
+        self.slot(position)
+    }
+
+    /// Whether the segment that is filling can take no more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.filling.as_ref().is_some_and(|segment| segment.pieces.len() as u32 == segment.limit)
+    }
+
+    /// Takes the segment that is filling to write it, with as many of `records` as fit in its page.
+    pub(crate) fn seal(&mut self, records: &mut Vec<Record>) -> &Segment<P> {
+        let mut segment = self.filling.take().expect("a segment is filling");
+        let fit = (RECORDS_PER_PAGE - segment.pieces.len()).min(records.len());
+        segment.records = records.drain(..fit).collect();
+        self.head = segment.end();
+        self.writing.push_back(segment);
+        self.writing.back().expect("just pushed")
+    }
+
+    /// Segments on their way to the drive.
+    pub(crate) fn writing(&self) -> usize {
+        self.writing.len()
+    }
+
+    /// Lets `task` wait for every segment on its way; how many those are.
+    pub(crate) fn await_all(&mut self, task: TaskId) -> u32 {
+        let mut awaited = 0;
+        for segment in self.writing.iter_mut().filter(|segment| !segment.written) {
+            segment.waiting.push(task);
+            awaited += 1;
+        }
+        awaited
+    }
+
+    pub(crate) fn segment_being_written(&self, first: Position) -> &Segment<P> {
+        self.writing.iter().find(|segment| segment.first == first).expect("the segment is being written")
+    }
+
+    /// Says that the segment that begins at `first` is on the drive; gives the tasks that waited for it.
+    pub(crate) fn written(&mut self, first: Position) -> Vec<TaskId> {
+        let segment = self.writing.iter_mut().find(|segment| segment.first == first);
+        let segment = segment.expect("the segment is being written");
+        segment.written = true;
+        let waiting = std::mem::take(&mut segment.waiting);
+        while self.writing.front().is_some_and(|segment| segment.written) {
+            self.writing.pop_front();
+        }
+        waiting
+    }
+
+    /// The content of `slot` if it is still in memory.
+    pub(crate) fn in_memory(&self, slot: Slot) -> Option<&Piece<P>> {
+        if self.filling.is_none() && self.writing.is_empty() {
+            return None;
+        }
+        let position = self.position(slot);
+        let holds = |segment: &&Segment<P>| (segment.first + 1..segment.end()).contains(&position);
+        let segment = self.filling.iter().chain(&self.writing).find(holds)?;
+        segment.pieces.get((position - segment.first - 1) as usize)
+    }
+
+    /// Gives up everything before `to` once tasks older than `next` have ended.
+    pub(crate) fn truncate(&mut self, to: Position, next: Serial) {
+        self.truncations.push_back((to, next));
+    }
+
+    /// Frees what may be freed; how many slots that were.
+    pub(crate) fn release(&mut self, oldest_task: Serial) -> u64 {
+        let before = self.tail;
+        while let Some(&(to, started_before)) = self.truncations.front() {
+            if started_before > oldest_task {
+                break;
+            }
+            self.truncations.pop_front();
+            self.tail = to;
+        }
+        self.tail - before
+    }
+
+    /// Which of the two superblocks is next.
+    pub(crate) fn superblock_turn(&mut self) -> u64 {
+        self.superblock_turn ^= 1;
+        self.superblock_turn
+    }
+}
+
+/// Why nothing can be appended now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NoRoom {
+    /// The segment is full and older ones are still being written.
+    Buffer,
+    /// The log is full: a migration must make room.
+    Log,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(block: u64) -> Piece<()> {
+        Piece { block: Block(block), valid: ValidMask::ALL, checksum: 0, content: () }
+    }
+
+    #[test]
+    fn a_segment_has_its_page_in_front_and_wraps_as_a_whole() {
+        let mut log = LogTail::new(40, 4);
+        let mut slots = Vec::new();
+        for round in 0..7 {
+            for block in 0..4 {
+                slots.push(log.append(piece(round * 4 + block)).0);
+            }
+            assert!(log.is_full());
+            let first = log.seal(&mut Vec::new()).first;
+            assert_eq!(log.in_memory(Slot(slots[0])).is_some(), round == 0);
+            log.written(first);
+            log.truncate(first, 0);
+            log.release(0);
+        }
+        assert_eq!(&slots[..8], [1, 2, 3, 4, 6, 7, 8, 9]);
+        assert_eq!(log.head(), 35);
+        log.append(piece(99));
+        assert_eq!(log.in_memory(Slot(36)).unwrap().block, Block(99));
+    }
+
+    #[test]
+    fn a_full_log_says_so_before_it_would_overwrite_itself() {
+        let mut log = LogTail::new(40, 4);
+        let mut appended = 0;
+        while log.room() != Err(NoRoom::Log) {
+            log.append(piece(appended));
+            appended += 1;
+            if log.is_full() {
+                let first = log.seal(&mut Vec::new()).first;
+                log.written(first);
+            }
+        }
+        assert!((20..=36).contains(&appended), "{appended}");
+    }
+}

@@ -1,0 +1,755 @@
+//! The volume: the mechanism that every scheme needs, as one state machine without I/O, threads or a clock.
+//!
+//! In go requests ([`submit`](Volume::submit)), completions ([`complete`](Volume::complete)) and the time
+//! ([`advance`](Volume::advance)); out come operations for the members ([`next_operation`](Volume::next_operation)),
+//! finished requests ([`next_finished`](Volume::next_finished)) and the time at which the volume wants to be called
+//! again ([`next_timeout`](Volume::next_timeout)). A request to a volume and an operation on a member have one shape,
+//! so a volume can be a member of another.
+//!
+//! How data flows. A request becomes a *task* (at most [`ADMITTED_MAX`]; the rest wait in line). A read looks each block
+//! up in the map, joins slot and home, and may leave a promotion behind. A write asks the scheme for a place: home (in place),
+//! a free slot (then the map record, then the old slot is free once that record is durable), or both. A part of a block
+//! takes a slot with only those eighths valid, or merges with the slot it had. A flush makes one *commit* for everybody
+//! who waits: log segment or journal pages, then one flush of each member. Moves go in bounded batches: read slots in
+//! order, write home in order of address, flush home, then change the map.
+//!
+//! Read [`read`], [`write`], [`moves`] and [`commit`] in this order.
+
+mod commit;
+mod log_tail;
+mod moves;
+mod ordering;
+mod promote;
+mod range;
+mod read;
+mod space;
+mod statistics;
+mod write;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use slab::Slab;
+
+use crate::block::{Block, BlockRun, ValidMask};
+use crate::block_map::{BLOCK_LIMIT, BlockMap, Slot};
+use crate::journal::record::Record;
+use crate::journal::ring::{Pending, Ring};
+use crate::layout::{Layout, LayoutRequest, MemberId, MemberInfo, SlotKind, SlotRegion};
+use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
+use crate::payload::Payload;
+use crate::scheme::{Access, MemberLoad, MemberState, Scheme, SchemeError, SchemeInfo, View, Work};
+use crate::settings::Settings;
+use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
+use commit::{Checkpoint, Commit, Intents};
+use log_tail::LogTail;
+use moves::MoveJob;
+use ordering::Ordering;
+use promote::{PromoteJob, Promotions};
+use range::RangeJob;
+use read::ReadJob;
+use space::{CacheSpace, Epochs, Serial};
+pub use statistics::{Migrations, Statistics};
+use write::WriteJob;
+
+/// Requests under way at once; the others wait in order of arrival.
+pub const ADMITTED_MAX: u32 = 256;
+
+/// How long a log's drive has nothing to do before what is in the log's buffer goes out.
+const LOG_IDLE: Nanoseconds = Nanoseconds::from_millis(10);
+
+pub(crate) type TaskId = u32;
+
+/// A scheme over its members. See the [module](self).
+pub struct Volume<P: Payload> {
+    view: View,
+    scheme: Box<dyn Scheme>,
+    store: Store<P>,
+    pending: Pending,
+    commit: Commit,
+    intents: Intents,
+    tasks: Slab<Task<P>>,
+    operations: Slab<InFlight>,
+    operations_begun: u64,
+    epochs: Epochs,
+    ordering: Ordering,
+    admitted: u32,
+    checkpointing: bool,
+    work_requested: bool,
+    last_append: Nanoseconds,
+    /// Blocks whose newest content no member can give any more, and which eighths: reads of them are errors.
+    lost: BTreeMap<u64, ValidMask>,
+    queue: VecDeque<Operation<P>>,
+    ready: VecDeque<TaskId>,
+    aborted: VecDeque<Completion<P>>,
+    slot_waiters: VecDeque<TaskId>,
+    buffer_waiters: VecDeque<TaskId>,
+    move_waiters: Vec<TaskId>,
+    promotions: Promotions,
+    moving: Option<TaskId>,
+    /// Members with writes that a flush must still make stable.
+    unflushed: Vec<bool>,
+    outgoing: VecDeque<Operation<P>>,
+    finished: VecDeque<Completion<P>>,
+    statistics: Statistics,
+}
+
+/// What is off home, by kind of region.
+enum Store<P> {
+    HomeOnly,
+    Cache { space: CacheSpace, ring: Ring },
+    Log(LogTail<P>),
+}
+
+struct Task<P> {
+    /// Its place among the tasks that may read slots; none while it waits and reads nothing.
+    serial: Option<Serial>,
+    outstanding: u32,
+    job: Job<P>,
+}
+
+enum Job<P> {
+    Read(ReadJob<P>),
+    Write(WriteJob<P>),
+    Range(RangeJob),
+    Flush(Token, Status),
+    Promote(PromoteJob<P>),
+    Move(MoveJob<P>),
+    Segment(log_tail::Position, u8),
+    Commit,
+    Checkpoint(Checkpoint),
+    /// The job is in the hands of the function that runs it.
+    Running,
+}
+
+/// An operation on a member.
+struct InFlight {
+    token: Token,
+    task: TaskId,
+    /// What the task calls it.
+    purpose: u32,
+    member: MemberId,
+    kind: OpKind,
+    foreground: bool,
+}
+
+const OPERATION_INDEX_BITS: u32 = 20;
+
+/// Why a volume cannot be made.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum VolumeError {
+    /// The scheme refuses.
+    #[error(transparent)]
+    Scheme(#[from] SchemeError),
+    /// More blocks than the map can name.
+    #[error("{0} blocks are more than a volume can address ({BLOCK_LIMIT})")]
+    TooLarge(u64),
+}
+
+/// What a volume is made from.
+#[derive(Clone)]
+pub struct VolumeConfig<'a> {
+    /// The scheme.
+    pub scheme: &'static SchemeInfo,
+    /// Its parameters.
+    pub settings: &'a Settings,
+    /// Block size, members and units.
+    pub layout: LayoutRequest<'a>,
+}
+
+impl<P: Payload> Volume<P> {
+    /// A volume on empty members: every block at its home.
+    pub fn new(config: &VolumeConfig<'_>) -> Result<Self, VolumeError> {
+        let layout = (config.scheme.layout)(config.settings, &config.layout)?;
+        if layout.total_blocks() >= BLOCK_LIMIT {
+            return Err(VolumeError::TooLarge(layout.total_blocks()));
+        }
+        let scheme = (config.scheme.build)(config.settings, &layout).map_err(SchemeError::from)?;
+        Ok(Self::assemble(layout, config.layout.members, scheme))
+    }
+
+    fn assemble(layout: Layout, members: &[MemberInfo], scheme: Box<dyn Scheme>) -> Self {
+        let store = match (layout.slots, layout.metadata) {
+            (Some(SlotRegion { kind: SlotKind::Cache, count, .. }), Some(metadata)) => {
+                Store::Cache { space: CacheSpace::new(count), ring: Ring::new(metadata.first_sector, count) }
+            }
+            (Some(SlotRegion { kind: SlotKind::Log { buffer_blocks }, count, .. }), Some(_)) => {
+                Store::Log(LogTail::new(count, buffer_blocks))
+            }
+            _ => Store::HomeOnly,
+        };
+        let intents = Intents::new(layout.total_blocks());
+        let loads = members.iter().map(|member| MemberLoad {
+            role: member.role,
+            state: MemberState::Online,
+            foreground: 0,
+            background: 0,
+            idle_since: Nanoseconds::ZERO,
+        });
+        let map = BlockMap::new(layout.slots.map_or(0, |slots| slots.count));
+        let view = View {
+            now: Nanoseconds::ZERO,
+            map,
+            members: loads.collect(),
+            layout,
+            free_slots: 0,
+            freeing_slots: 0,
+            moving: false,
+            waiting_for_slots: 0,
+        };
+        let mut volume = Self {
+            view,
+            scheme,
+            store,
+            pending: Pending::default(),
+            commit: Commit::default(),
+            intents,
+            tasks: Slab::new(),
+            operations: Slab::new(),
+            operations_begun: 0,
+            epochs: Epochs::default(),
+            ordering: Ordering::default(),
+            admitted: 0,
+            checkpointing: false,
+            work_requested: false,
+            last_append: Nanoseconds::ZERO,
+            lost: BTreeMap::new(),
+            queue: VecDeque::new(),
+            ready: VecDeque::new(),
+            aborted: VecDeque::new(),
+            slot_waiters: VecDeque::new(),
+            buffer_waiters: VecDeque::new(),
+            move_waiters: Vec::new(),
+            promotions: Promotions::default(),
+            moving: None,
+            unflushed: vec![false; members.len()],
+            outgoing: VecDeque::new(),
+            finished: VecDeque::new(),
+            statistics: Statistics::new(members.len()),
+        };
+        volume.update_free_slots();
+        volume
+    }
+
+    /// What the scheme sees.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// What was counted so far.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// The size of each unit.
+    pub fn units(&self) -> impl Iterator<Item = Sectors> {
+        self.view.layout.units.iter().map(|unit| Sectors(unit.count * self.view.layout.block.sectors()))
+    }
+
+    /// Requests that arrived and are not finished.
+    pub fn requests_under_way(&self) -> u64 {
+        self.statistics.arrived - self.statistics.finished
+    }
+
+    /// Takes a request to the unit `request.target`. Its token comes back with its completion; the caller does not reuse
+    /// it. A range outside the unit completes with [`Status::OutOfRange`].
+    pub fn submit(&mut self, now: Nanoseconds, request: Operation<P>) {
+        self.set_time(now);
+        self.statistics.arrived += 1;
+        self.queue.push_back(request);
+        self.pump();
+    }
+
+    /// Takes the completion of an operation that [`next_operation`](Self::next_operation) gave.
+    ///
+    /// # Panics
+    ///
+    /// If no operation with this token is under way: an answer to a question that nobody asked means that the driver
+    /// mixes up drives or requests, and going on could corrupt data.
+    pub fn complete(&mut self, now: Nanoseconds, completion: Completion<P>) {
+        self.set_time(now);
+        self.end_operation(completion);
+        self.pump();
+    }
+
+    /// Lets time pass: due timers fire.
+    pub fn advance(&mut self, now: Nanoseconds) {
+        self.set_time(now);
+        self.pump();
+    }
+
+    /// Says that a member is no longer there. Operations under way on it still have to be completed, as
+    /// [`Status::Gone`].
+    pub fn member_gone(&mut self, now: Nanoseconds, member: MemberId) {
+        self.set_time(now);
+        self.fail_member(member);
+        self.pump();
+    }
+
+    /// When [`advance`](Self::advance) must be called, if nothing else happens before.
+    pub fn next_timeout(&self) -> Option<Nanoseconds> {
+        let scheme = self.scheme.next_timeout(&self.view);
+        match self.log_idle_at() {
+            Some(idle) => Some(scheme.map_or(idle, |scheme| scheme.min(idle))),
+            None => scheme,
+        }
+    }
+
+    /// The next operation to start on a member (`target` is its [`MemberId`]).
+    #[inline]
+    pub fn next_operation(&mut self) -> Option<Operation<P>> {
+        self.outgoing.pop_front()
+    }
+
+    /// The next request that is finished.
+    #[inline]
+    pub fn next_finished(&mut self) -> Option<Completion<P>> {
+        self.finished.pop_front()
+    }
+
+    fn set_time(&mut self, now: Nanoseconds) {
+        assert!(now >= self.view.now, "time went back from {:?} to {now:?}", self.view.now);
+        self.view.now = now;
+    }
+
+    /// Does everything that can be done now.
+    fn pump(&mut self) {
+        loop {
+            if let Some(completion) = self.aborted.pop_front() {
+                self.end_operation(completion);
+            } else if let Some(task) = self.ready.pop_front() {
+                self.run(task);
+            } else if self.admitted < ADMITTED_MAX && !self.queue.is_empty() {
+                self.admit();
+            } else if self.commit_is_due() {
+                self.begin_commit();
+            } else if self.checkpoint_is_due() {
+                self.begin_checkpoint();
+            } else if self.log_idle_at().is_some_and(|at| at <= self.view.now) {
+                self.write_segment();
+            } else if !self.work() {
+                break;
+            }
+        }
+    }
+
+    /// Asks the scheme for work if that is due; whether there was any.
+    fn work(&mut self) -> bool {
+        let due = |this: &Self| this.scheme.next_timeout(&this.view).is_some_and(|at| at <= this.view.now);
+        let wanted = std::mem::take(&mut self.work_requested) && !self.slot_waiters.is_empty();
+        if !wanted && !due(self) {
+            return false;
+        }
+        match self.scheme.work(&self.view) {
+            Work::Nothing => {
+                assert!(!due(self), "the scheme is due for work and has none");
+                self.assert_slots_will_come();
+                return false;
+            }
+            Work::MigrateAll => self.begin_migration(),
+            Work::MoveHome { slots, keep } => self.begin_move(slots, keep),
+            Work::Evict(slots) => self.evict(&slots),
+        }
+        true
+    }
+
+    /// A request that waits for slots nobody will ever free would be lost without a word.
+    fn assert_slots_will_come(&self) {
+        let nothing_under_way = self.operations.is_empty() && self.ready.is_empty() && !self.commit_is_due();
+        let lost = nothing_under_way && !self.slot_waiters.is_empty();
+        assert!(!lost, "{} requests wait for slots in vain", self.slot_waiters.len());
+    }
+
+    /// Makes a task of the request that has waited longest.
+    fn admit(&mut self) {
+        let Some(request) = self.queue.pop_front() else { return };
+        let Operation { token, target, command, payload } = request;
+        let Some(sectors) = self.flat_range(target, command) else {
+            self.finish(token, Status::OutOfRange, P::empty());
+            return;
+        };
+        if sectors.is_empty() && command.kind != OpKind::Flush {
+            self.finish(token, Status::Done, P::empty());
+            return;
+        }
+        self.admitted += 1;
+        match command.kind {
+            OpKind::Read => self.start_read(token, sectors),
+            OpKind::Write => self.start_write(token, sectors, command, payload),
+            OpKind::Discard | OpKind::WriteZeroes => self.start_range(token, sectors, command),
+            OpKind::Flush => {
+                let task = self.begin_task(Job::Running);
+                self.park(task, Job::Flush(token, Status::Done));
+                self.await_commit(task, true);
+            }
+            OpKind::Hint => {
+                self.admitted -= 1;
+                self.finish(token, Status::Unsupported, P::empty());
+            }
+        }
+    }
+
+    /// The range in the flat address space; `None` where it lies outside the unit.
+    fn flat_range(&self, unit: u16, command: Command) -> Option<SectorRange> {
+        let unit = self.view.layout.units.get(usize::from(unit))?;
+        let sectors = self.view.layout.block.sectors();
+        let end = command.range.checked_end()?;
+        (end.0 <= unit.count * sectors)
+            .then(|| SectorRange { start: Sectors(command.range.start.0 + unit.first.0 * sectors), ..command.range })
+    }
+
+    fn begin_task(&mut self, job: Job<P>) -> TaskId {
+        let serial = Some(self.epochs.start());
+        self.tasks.insert(Task { serial, outstanding: 0, job }) as TaskId
+    }
+
+    /// Puts a job down that waits for something else than its operations. It reads no slot until it runs again, so nobody's
+    /// slots are kept from being reused for it (they might be what it waits for).
+    fn park(&mut self, task: TaskId, job: Job<P>) {
+        debug_assert_eq!(self.outstanding(task), 0);
+        self.put_job(task, job);
+        if let Some(serial) = self.tasks[task as usize].serial.take() {
+            self.epochs.end(serial);
+            self.release_slots();
+        }
+    }
+
+    /// Takes a job out of its task, to run it with the volume at hand.
+    fn take_job(&mut self, task: TaskId) -> Job<P> {
+        std::mem::replace(&mut self.tasks[task as usize].job, Job::Running)
+    }
+
+    fn put_job(&mut self, task: TaskId, job: Job<P>) {
+        self.tasks[task as usize].job = job;
+    }
+
+    fn outstanding(&self, task: TaskId) -> u32 {
+        self.tasks[task as usize].outstanding
+    }
+
+    fn end_task(&mut self, task: TaskId) {
+        let ended = self.tasks.remove(task as usize);
+        debug_assert_eq!(ended.outstanding, 0);
+        if let Some(serial) = ended.serial {
+            self.epochs.end(serial);
+        }
+        self.release_slots();
+    }
+
+    /// Ends the task of a request and answers the request.
+    fn end_request(&mut self, task: TaskId, token: Token, status: Status, payload: P) {
+        self.admitted -= 1;
+        self.end_task(task);
+        self.finish(token, status, payload);
+    }
+
+    fn finish(&mut self, token: Token, status: Status, payload: P) {
+        self.statistics.finished += 1;
+        self.statistics.failed += u64::from(status != Status::Done);
+        self.finished.push_back(Completion { token, status, payload });
+    }
+
+    fn run(&mut self, task: TaskId) {
+        if self.tasks[task as usize].serial.is_none() {
+            self.tasks[task as usize].serial = Some(self.epochs.start());
+        }
+        match self.take_job(task) {
+            Job::Read(job) => self.run_read(task, job),
+            Job::Write(job) => self.run_write(task, job),
+            Job::Range(job) => self.run_range(task, job),
+            Job::Flush(token, status) => self.end_request(task, token, status, P::empty()),
+            Job::Promote(job) => self.end_promotion(task, job),
+            Job::Move(job) => self.run_move(task, job),
+            Job::Commit => self.run_commit(task),
+            Job::Checkpoint(job) => self.run_checkpoint(task, job),
+            Job::Segment(..) | Job::Running => unreachable!("task {task} runs already"),
+        }
+    }
+
+    /// Starts an operation on `member` for `task`.
+    fn issue(&mut self, task: TaskId, purpose: u32, member: MemberId, command: Command, payload: P) {
+        let foreground = purpose < purpose::BACKGROUND;
+        self.operations_begun += 1;
+        let entry = self.operations.vacant_entry();
+        assert!(entry.key() < 1 << OPERATION_INDEX_BITS, "too many operations under way");
+        let token = Token(self.operations_begun << OPERATION_INDEX_BITS | entry.key() as u64);
+        let kind = command.kind;
+        entry.insert(InFlight { token, task, purpose, member, kind, foreground });
+        self.tasks[task as usize].outstanding += 1;
+        let load = &mut self.view.members[usize::from(member.0)];
+        if foreground {
+            load.foreground += 1;
+        } else {
+            load.background += 1;
+        }
+        if load.state == MemberState::Failed {
+            self.aborted.push_back(Completion { token, status: Status::Gone, payload: P::empty() });
+        } else {
+            self.outgoing.push_back(Operation { token, target: member.0, command, payload });
+        }
+    }
+
+    fn end_operation(&mut self, completion: Completion<P>) {
+        let Completion { token, status, payload } = completion;
+        let index = (token.0 & ((1 << OPERATION_INDEX_BITS) - 1)) as usize;
+        let known = self.operations.get(index).is_some_and(|operation| operation.token == token);
+        assert!(known, "no operation with {token:?} is under way");
+        let operation = self.operations.remove(index);
+        let load = &mut self.view.members[usize::from(operation.member.0)];
+        if operation.foreground {
+            load.foreground -= 1;
+            load.idle_since = self.view.now;
+        } else {
+            load.background -= 1;
+        }
+        if operation.kind.changes_content() {
+            self.unflushed[usize::from(operation.member.0)] = true;
+        }
+        if status == Status::Gone {
+            self.fail_member(operation.member);
+        }
+        self.tasks[operation.task as usize].outstanding -= 1;
+        self.note_result(&operation, status, payload);
+    }
+
+    /// Gives a result to the job that waits for it, and runs the job when it has all it waits for.
+    fn note_result(&mut self, operation: &InFlight, status: Status, payload: P) {
+        let task = operation.task;
+        let purpose = operation.purpose;
+        match self.take_job(task) {
+            Job::Read(mut job) => {
+                self.note_read(task, &mut job, purpose, status, payload);
+                self.put_job(task, Job::Read(job));
+            }
+            Job::Write(mut job) => {
+                job.note(purpose, status, payload);
+                self.put_job(task, Job::Write(job));
+            }
+            Job::Range(mut job) => {
+                job.note(status);
+                self.put_job(task, Job::Range(job));
+            }
+            Job::Promote(mut job) => {
+                job.note(purpose, status);
+                self.put_job(task, Job::Promote(job));
+            }
+            Job::Move(job) => return self.note_move(task, job, purpose, status, payload),
+            Job::Segment(first, tries) => return self.note_segment(task, first, tries, status),
+            Job::Commit => {
+                self.note_commit(operation.member, status);
+                self.put_job(task, Job::Commit);
+            }
+            Job::Checkpoint(mut job) => {
+                job.note(status);
+                self.put_job(task, Job::Checkpoint(job));
+            }
+            Job::Flush(..) | Job::Running => unreachable!("task {task} has no operations"),
+        }
+        if self.outstanding(task) == 0 {
+            self.run(task);
+        }
+    }
+
+    fn fail_member(&mut self, member: MemberId) {
+        let load = &mut self.view.members[usize::from(member.0)];
+        if load.state == MemberState::Failed {
+            return;
+        }
+        load.state = MemberState::Failed;
+        self.unflushed[usize::from(member.0)] = false;
+        if self.view.layout.slots.is_some_and(|slots| slots.member == member) {
+            self.give_up_clean_copies();
+        }
+        self.scheme.member_failed(&self.view, member);
+        self.update_free_slots();
+        // Whoever waited for slots there asks again, and is sent elsewhere.
+        self.wake_slot_waiters();
+        let waiters = std::mem::take(&mut self.buffer_waiters);
+        self.ready.extend(waiters);
+    }
+
+    /// The drive with the copies is gone: home has all that was clean.
+    fn give_up_clean_copies(&mut self) {
+        let clean: Vec<Block> =
+            self.view.map.occupied().filter(|(_, entry)| !entry.dirty).map(|(_, entry)| entry.block).collect();
+        for block in clean {
+            self.send_home(block);
+        }
+    }
+
+    /// Takes `block` out of the map; its slot becomes free when that is durable.
+    fn send_home(&mut self, block: Block) {
+        if let Some(slot) = self.view.map.remove(block) {
+            let record = self.pending.append(Record::Home { first: block, count: 1 });
+            self.scheme.unmapped(slot);
+            self.give_up_slot(slot, record);
+        }
+    }
+
+    fn give_up_slot(&mut self, slot: Slot, record: u64) {
+        if let Store::Cache { space, ring } = &mut self.store {
+            ring.touch_slot(slot);
+            space.give_up(slot, record, self.epochs.next());
+            self.view.freeing_slots += 1;
+        }
+    }
+
+    /// Gives back a cache slot that never held a block anybody knows of.
+    fn give_back_unused(&mut self, slot: Slot) {
+        if let Store::Cache { space, .. } = &mut self.store {
+            space.give_back_unused(slot);
+            self.view.free_slots = space.free();
+            self.wake_slot_waiters();
+        }
+    }
+
+    /// Frees slots whose time has come, and wakes who waits for them.
+    fn release_slots(&mut self) {
+        let oldest = self.epochs.oldest();
+        let released = match &mut self.store {
+            Store::HomeOnly => 0,
+            Store::Cache { space, .. } => space.release(self.pending.durable, oldest),
+            Store::Log(log) => log.release(oldest),
+        };
+        if released > 0 {
+            self.update_free_slots();
+            self.wake_slot_waiters();
+        }
+    }
+
+    fn wake_slot_waiters(&mut self) {
+        self.view.waiting_for_slots = 0;
+        self.ready.extend(self.slot_waiters.drain(..));
+    }
+
+    fn update_free_slots(&mut self) {
+        (self.view.free_slots, self.view.freeing_slots) = match &self.store {
+            Store::HomeOnly => (0, 0),
+            Store::Cache { space, .. } => (space.free(), space.freeing()),
+            Store::Log(log) => (log.free(), log.freeing()),
+        };
+    }
+
+    /// Parks a task until slots are free, and asks the scheme to make some free.
+    fn await_slots(&mut self, task: TaskId) {
+        self.statistics.waited += 1;
+        self.slot_waiters.push_back(task);
+        self.view.waiting_for_slots = self.slot_waiters.len() as u64;
+        self.work_requested = true;
+    }
+
+    fn evict(&mut self, slots: &[Slot]) {
+        for &slot in slots {
+            let entry = self.view.map.in_slot(slot).expect("a scheme evicts slots in use");
+            assert!(!entry.dirty, "block {} would be lost: its slot is evicted while dirty", entry.block.0);
+            self.send_home(entry.block);
+            self.statistics.evicted_blocks += 1;
+        }
+        self.update_free_slots();
+    }
+
+    /// Puts `block` into the map at `slot`, journals it and tells the scheme.
+    fn map_block(&mut self, slot: Slot, entry: crate::block_map::Entry) {
+        let replaced = self.view.map.insert(slot, entry);
+        let crate::block_map::Entry { block, valid, dirty, checksum } = entry;
+        if let Store::Cache { ring, .. } = &mut self.store {
+            ring.touch_slot(slot);
+            let record = self.pending.append(Record::Map { block, slot, valid, dirty, checksum });
+            if let Some(old) = replaced {
+                self.give_up_slot(old, record);
+            }
+        }
+        self.scheme.mapped(&self.view, slot, valid, replaced);
+        // What is in the map can be moved or evicted for those who wait.
+        self.work_requested |= !self.slot_waiters.is_empty();
+        if !self.lost.is_empty() {
+            self.find_again(block, valid);
+        }
+    }
+
+    /// `valid` of `block` has new content: it is not lost any more.
+    fn find_again(&mut self, block: Block, valid: ValidMask) {
+        if let Some(lost) = self.lost.get_mut(&block.0) {
+            *lost = lost.without(valid);
+            if lost.is_empty() {
+                self.lost.remove(&block.0);
+            }
+        }
+    }
+
+    fn member_of_slots(&self) -> MemberId {
+        self.slot_region().member
+    }
+
+    fn slot_region(&self) -> SlotRegion {
+        self.view.layout.slots.expect("this layout has slots")
+    }
+
+    /// The sectors of `count` slots from `slot` on, on their member.
+    fn slot_sectors(&self, slot: Slot, count: u64) -> SectorRange {
+        let region = self.slot_region();
+        let sectors = self.view.layout.block.sectors();
+        SectorRange::new(region.first_sector + u64::from(slot.0) * sectors, count * sectors)
+    }
+
+    /// The part of `range`, from its start on, whose home is in one run: the member and its sectors.
+    #[inline]
+    fn home_piece(&self, range: SectorRange) -> (MemberId, SectorRange) {
+        let layout = &self.view.layout;
+        let block = layout.block.block_of(range.start.0);
+        let (member, first_sector, blocks) = layout.home_of(block);
+        let into = range.start.0 - layout.block.first_sector(block);
+        let len = (blocks * layout.block.sectors() - into).min(range.len.0);
+        (member, SectorRange::new(first_sector + into, len))
+    }
+
+    /// Counts the blocks of `range` for the members that hold their home.
+    fn count_by_home(&mut self, blocks: BlockRun, written: bool) {
+        let mut first = blocks.first.0;
+        while first < blocks.end() {
+            let (member, _, run) = self.view.layout.home_of(Block(first));
+            let count = run.min(blocks.end() - first);
+            let counts = if written {
+                &mut self.statistics.written_blocks_by_member
+            } else {
+                &mut self.statistics.read_blocks_by_member
+            };
+            counts[usize::from(member.0)] += count;
+            first += count;
+        }
+    }
+
+    fn count_metadata(&mut self, member: MemberId, sectors: Sectors) {
+        self.statistics.metadata_bytes[usize::from(member.0)] += sectors.bytes();
+    }
+
+    fn log_idle_at(&self) -> Option<Nanoseconds> {
+        let Store::Log(log) = &self.store else { return None };
+        log.filling.as_ref().filter(|segment| !segment.pieces.is_empty())?;
+        let load = self.view.member(self.member_of_slots());
+        let busy = load.foreground + load.background > 0;
+        (!busy).then(|| load.idle_since.max(self.last_append).saturating_add(LOG_IDLE))
+    }
+}
+
+/// What an operation is to its task.
+pub(crate) mod purpose {
+    /// From here on: not for a request.
+    pub(crate) const BACKGROUND: u32 = 1 << 31;
+    /// A write to home.
+    pub(crate) const HOME: u32 = 1 << 30;
+    /// A read of the slot a block had, to merge with it.
+    pub(crate) const MERGE_SLOT: u32 = 1 << 29;
+    /// A read of home, to fill up an eighth that is written in part.
+    pub(crate) const MERGE_HOME: u32 = 1 << 28;
+    /// The number of a piece or part.
+    pub(crate) const INDEX: u32 = MERGE_HOME - 1;
+}
+
+/// A size in bytes of so many blocks.
+fn blocks_bytes(layout: &Layout, blocks: u64) -> Bytes {
+    Bytes(blocks * layout.block.bytes().0)
+}
+
+fn access(layout: &Layout, kind: OpKind, sectors: SectorRange) -> Access {
+    Access { kind, sectors, blocks: layout.block.touched(sectors) }
+}

@@ -1,0 +1,487 @@
+//! Moves: content that is off home goes home, in batches of bounded size.
+//!
+//! A batch reads its slots in the order in which they lie, sorts by address and writes home, flushes home, and only then
+//! changes the map; so a crash at any point finds either place whole. A block that was written again meanwhile keeps its
+//! new slot. A few operations at a time are under way, fewer while a request uses the drive: moves yield.
+//!
+//! A move of everything is a *migration*. In a log its end gives back all that was written before its beginning; a mark on
+//! the home drive precedes its first write and goes with its last (Griffin 5.2, 5.3).
+
+use super::log_tail::Position;
+use super::{Job, Store, TaskId, Volume, blocks_bytes, purpose};
+use crate::block::{Block, BlockRun, ValidMask};
+use crate::block_map::{Entry, Slot};
+use crate::journal::PAGE_SECTORS;
+use crate::journal::record::Record;
+use crate::layout::{LABEL_SECTORS, MemberId};
+use crate::operation::{Command, OpKind, Status};
+use crate::payload::Payload;
+use crate::units::{Bytes, SectorRange, Sectors};
+
+/// Blocks copied at once: 32 MiB of 4 KiB blocks bound the memory of a move.
+const BATCH_BLOCKS: usize = 8192;
+/// Blocks of one operation of a move: 512 KiB of 4 KiB blocks bound how long a request waits behind it.
+const OPERATION_BLOCKS: u64 = 128;
+/// Operations of a move under way at once, and while a request uses the same drive.
+const OPERATIONS_MAX: u32 = 4;
+const OPERATIONS_WHEN_BUSY: u32 = 1;
+
+pub(crate) struct MoveJob<P> {
+    /// What is still to be moved, in order of slot.
+    slots: std::vec::IntoIter<Slot>,
+    keep: bool,
+    /// For a migration in a log: the end of what it moves.
+    log_end: Option<Position>,
+    /// Where marks of the migration are kept, if it needs any.
+    mark: Option<(MemberId, SectorRange)>,
+    phase: Phase,
+    /// In order of address.
+    batch: Vec<Moving<P>>,
+    /// Operations of the phase that are not started yet: (first, count) of `order` or `batch`.
+    todo: std::vec::IntoIter<Transfer>,
+    /// Positions in `batch`, in order of slot.
+    order: Vec<u32>,
+    /// Whether something could not be moved.
+    incomplete: bool,
+    /// Whether the map changed before the first write (no time is to pass).
+    instant: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Marking,
+    NextBatch,
+    Reading,
+    Writing,
+    Flushing,
+    Unmarking,
+    Superblock,
+    Ended,
+}
+
+struct Moving<P> {
+    slot: Slot,
+    entry: Entry,
+    content: Option<P>,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Moved,
+    /// The slot cannot be read: what only it held is lost.
+    Lost,
+    /// Home cannot be written: it stays where it is.
+    Stays,
+}
+
+/// One operation of a batch.
+struct Transfer {
+    member: MemberId,
+    range: SectorRange,
+    first: u32,
+    count: u32,
+    /// The eighths of a single block that go home; all of every block otherwise.
+    valid: ValidMask,
+}
+
+impl<P: Payload> Volume<P> {
+    /// Moves everything that is off home now.
+    pub(super) fn begin_migration(&mut self) {
+        let mut slots: Vec<Slot> = self.view.map.occupied().map(|(slot, _)| slot).collect();
+        let log_end = match &self.store {
+            Store::Log(log) => {
+                slots.sort_by_key(|&slot| log.position(slot));
+                Some(log.head())
+            }
+            _ => None,
+        };
+        let mark = log_end.map(|_| self.mark_place());
+        self.begin(slots, false, log_end, mark);
+    }
+
+    /// Moves the content of `slots` home.
+    pub(super) fn begin_move(&mut self, mut slots: Vec<Slot>, keep: bool) {
+        slots.sort();
+        self.begin(slots, keep, None, None);
+    }
+
+    fn begin(
+        &mut self,
+        slots: Vec<Slot>,
+        keep: bool,
+        log_end: Option<Position>,
+        mark: Option<(MemberId, SectorRange)>,
+    ) {
+        assert!(!self.view.moving, "one move at a time");
+        assert!(!slots.is_empty(), "a move of nothing");
+        self.statistics.migrations.begin(self.view.now);
+        let instant = self.scheme.migrates_instantly();
+        assert!(!instant || !P::CARRIES_DATA, "only a simulation can move content in no time");
+        let job = MoveJob {
+            slots: slots.into_iter(),
+            keep,
+            log_end,
+            mark,
+            phase: if mark.is_some() && !instant { Phase::Marking } else { Phase::NextBatch },
+            batch: Vec::new(),
+            todo: Vec::new().into_iter(),
+            order: Vec::new(),
+            incomplete: false,
+            instant,
+        };
+        let task = self.begin_task(Job::Running);
+        self.view.moving = true;
+        self.moving = Some(task);
+        if job.phase == Phase::Marking {
+            self.write_mark(task, &job);
+        }
+        self.run_move(task, job);
+    }
+
+    /// The page before the label of the first home drive.
+    fn mark_place(&self) -> (MemberId, SectorRange) {
+        let home = self.view.layout.home[0];
+        let behind = home.first_sector + home.blocks.count * self.view.layout.block.sectors();
+        debug_assert!(LABEL_SECTORS > PAGE_SECTORS);
+        (home.member, SectorRange::new(behind, PAGE_SECTORS))
+    }
+
+    fn write_mark(&mut self, task: TaskId, job: &MoveJob<P>) {
+        if let Some((member, range)) = job.mark {
+            self.count_metadata(member, range.len);
+            let payload = self.metadata_page();
+            let command = Command { kind: OpKind::Write, range, fua: true };
+            self.issue(task, purpose::BACKGROUND, member, command, payload);
+        }
+    }
+
+    /// Goes on with a move until it waits for operations.
+    pub(super) fn run_move(&mut self, task: TaskId, mut job: MoveJob<P>) {
+        while self.outstanding(task) == 0 {
+            match job.phase {
+                Phase::Marking => job.phase = Phase::NextBatch,
+                Phase::NextBatch => self.next_batch(&mut job),
+                Phase::Reading => {
+                    job.phase = Phase::Writing;
+                    job.plan_writes(self);
+                }
+                Phase::Writing => {
+                    job.phase = Phase::Flushing;
+                    self.flush_homes(task);
+                }
+                Phase::Flushing => {
+                    self.apply_batch(&mut job);
+                    job.phase = Phase::NextBatch;
+                }
+                Phase::Unmarking => {
+                    job.phase = Phase::Superblock;
+                    self.write_mark(task, &job);
+                }
+                Phase::Superblock => {
+                    job.phase = Phase::Ended;
+                    self.write_log_superblock(task, &job);
+                }
+                Phase::Ended => return self.end_move(task, job),
+            }
+            self.start_transfers(task, &mut job);
+        }
+        self.put_job(task, Job::Move(job));
+    }
+
+    /// Takes what the next batch moves; blocks that were written again meanwhile are not in it.
+    fn next_batch(&mut self, job: &mut MoveJob<P>) {
+        job.batch.clear();
+        let limit = if job.instant { usize::MAX } else { BATCH_BLOCKS };
+        while job.batch.len() < limit {
+            let Some(slot) = job.slots.next() else { break };
+            if let Some(entry) = self.view.map.in_slot(slot) {
+                job.batch.push(Moving { slot, entry, content: None, state: State::Moved });
+            }
+        }
+        if job.batch.is_empty() {
+            job.phase = match job.log_end {
+                Some(_) if job.instant || job.incomplete => Phase::Ended,
+                Some(_) => Phase::Unmarking,
+                None => Phase::Ended,
+            };
+            return;
+        }
+        job.order = (0..job.batch.len() as u32).collect();
+        job.batch.sort_by_key(|moving| moving.entry.block);
+        if job.instant {
+            // The map changes at once; the writes still wear the flash, and take their time unseen.
+            self.apply_batch_to_map(job);
+            job.phase = Phase::Writing;
+            job.plan_writes(self);
+            return;
+        }
+        let batch = &job.batch;
+        match &self.store {
+            Store::Log(log) => job.order.sort_by_key(|&at| log.position(batch[at as usize].slot)),
+            _ => job.order.sort_by_key(|&at| batch[at as usize].slot),
+        }
+        job.phase = Phase::Reading;
+        self.plan_reads(job);
+    }
+
+    /// One read for each run of adjacent slots, in order; what is in memory needs none.
+    fn plan_reads(&mut self, job: &mut MoveJob<P>) {
+        let member = self.member_of_slots();
+        let mut transfers: Vec<Transfer> = Vec::new();
+        for (position, &at) in job.order.iter().enumerate() {
+            let moving = &mut job.batch[at as usize];
+            if let Store::Log(log) = &self.store
+                && let Some(piece) = log.in_memory(moving.slot)
+            {
+                let whole = Sectors(self.view.layout.block.sectors());
+                moving.content = P::CARRIES_DATA.then(|| piece.content.slice(Sectors::ZERO, whole));
+                continue;
+            }
+            let range = self.slot_sectors(moving.slot, 1);
+            match transfers.last_mut() {
+                Some(last)
+                    if last.range.end() == range.start
+                        && u64::from(last.count) < OPERATION_BLOCKS
+                        && last.first + last.count == position as u32 =>
+                {
+                    last.range.len += range.len;
+                    last.count += 1;
+                }
+                _ => {
+                    transfers.push(Transfer { member, range, first: position as u32, count: 1, valid: ValidMask::ALL })
+                }
+            }
+        }
+        job.todo = transfers.into_iter();
+    }
+
+    /// Starts operations of the phase, as many as manners allow.
+    fn start_transfers(&mut self, task: TaskId, job: &mut MoveJob<P>) {
+        while let Some(next) = job.todo.as_slice().first() {
+            let load = self.view.member(next.member);
+            let limit = if load.foreground > 0 { OPERATIONS_WHEN_BUSY } else { OPERATIONS_MAX };
+            if self.outstanding(task) >= limit {
+                return;
+            }
+            let Some(Transfer { member, range, first, count, valid }) = job.todo.next() else { return };
+            let reading = job.phase == Phase::Reading;
+            let kind = if reading { OpKind::Read } else { OpKind::Write };
+            let payload =
+                if reading || !P::CARRIES_DATA { P::empty() } else { job.content_home(self, first, count, valid) };
+            let purpose = purpose::BACKGROUND | (count << 14 | first);
+            self.issue(task, purpose, member, Command { kind, range, fua: false }, payload);
+        }
+    }
+
+    pub(super) fn note_move(&mut self, task: TaskId, mut job: MoveJob<P>, purpose: u32, status: Status, payload: P) {
+        let purpose = purpose & !purpose::BACKGROUND;
+        let (first, count) = ((purpose & 0x3fff) as usize, (purpose >> 14) as usize);
+        match job.phase {
+            Phase::Reading => self.note_slots_read(&mut job, first, count, status, &payload),
+            Phase::Writing if status != Status::Done => {
+                job.batch[first..first + count].iter_mut().for_each(|moving| moving.state = State::Stays);
+            }
+            // A mark or a flush that failed: nothing of this batch may be given up.
+            Phase::Marking | Phase::Flushing | Phase::Unmarking | Phase::Superblock | Phase::Ended
+                if status != Status::Done =>
+            {
+                job.batch.iter_mut().for_each(|moving| moving.state = State::Stays);
+                job.incomplete = true;
+            }
+            _ => {}
+        }
+        self.start_transfers(task, &mut job);
+        self.run_move(task, job);
+    }
+
+    fn note_slots_read(&mut self, job: &mut MoveJob<P>, first: usize, count: usize, status: Status, payload: &P) {
+        let whole = self.view.layout.block.sectors();
+        for at in 0..count {
+            let moving = &mut job.batch[job.order[first + at] as usize];
+            if status != Status::Done {
+                moving.state = State::Lost;
+            } else if P::CARRIES_DATA {
+                let content = payload.slice(Sectors(at as u64 * whole), Sectors(whole));
+                moving.state = if content.checksum() == moving.entry.checksum { State::Moved } else { State::Lost };
+                moving.content = Some(content);
+            }
+        }
+    }
+
+    fn flush_homes(&mut self, task: TaskId) {
+        let mut homes: Vec<MemberId> = self.view.layout.home.iter().map(|extent| extent.member).collect();
+        homes.dedup();
+        for member in homes {
+            if std::mem::take(&mut self.unflushed[usize::from(member.0)]) {
+                let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
+                self.issue(task, purpose::BACKGROUND, member, command, P::empty());
+            }
+        }
+    }
+
+    fn apply_batch(&mut self, job: &mut MoveJob<P>) {
+        if !job.instant {
+            self.apply_batch_to_map(job);
+        }
+        job.batch.clear();
+        self.update_free_slots();
+        let waiters = std::mem::take(&mut self.move_waiters);
+        self.ready.extend(waiters);
+    }
+
+    fn apply_batch_to_map(&mut self, job: &mut MoveJob<P>) {
+        let mut blocks = 0;
+        let mut bytes = Bytes::ZERO;
+        let eighth = self.view.layout.block.bytes().0 / 8;
+        for moving in &job.batch {
+            if self.view.map.in_slot(moving.slot).map(|entry| entry.block) != Some(moving.entry.block) {
+                // Written again meanwhile: what went home was newer than home, the new slot is newer still.
+                blocks += u64::from(moving.state == State::Moved);
+                continue;
+            }
+            match moving.state {
+                State::Moved => {
+                    blocks += 1;
+                    bytes += Bytes(eighth * u64::from(moving.entry.valid.0.count_ones()));
+                    self.moved_home(moving.slot, &moving.entry, job.keep);
+                }
+                State::Lost if self.view.slots_online() => self.lose(&moving.entry),
+                State::Lost | State::Stays => job.incomplete = true,
+            }
+        }
+        self.statistics.home_blocks_written += blocks;
+        self.statistics.migrations.blocks += blocks;
+        self.statistics.migrations.bytes += bytes;
+        self.update_free_slots();
+        debug_assert!(bytes <= blocks_bytes(&self.view.layout, blocks));
+    }
+
+    fn moved_home(&mut self, slot: Slot, entry: &Entry, keep: bool) {
+        if !keep {
+            return self.send_home(entry.block);
+        }
+        self.view.map.mark_clean(slot);
+        if let Store::Cache { ring, .. } = &mut self.store {
+            ring.touch_slot(slot);
+        }
+        let Entry { block, valid, checksum, .. } = *entry;
+        self.pending.append(Record::Map { block, slot, valid, dirty: false, checksum });
+    }
+
+    /// The only copy of a block cannot be read: reads of it are errors until it is written.
+    fn lose(&mut self, entry: &Entry) {
+        if entry.dirty {
+            let lost = self.lost.entry(entry.block.0).or_default();
+            *lost = lost.union(entry.valid);
+        }
+        self.send_home(entry.block);
+    }
+
+    fn write_log_superblock(&mut self, task: TaskId, job: &MoveJob<P>) {
+        let metadata = self.view.layout.metadata.expect("a log has its superblocks");
+        let Store::Log(log) = &mut self.store else { return };
+        debug_assert!(job.log_end.is_some());
+        let turn = log.superblock_turn();
+        let range = SectorRange::new(metadata.first_sector + turn * PAGE_SECTORS, PAGE_SECTORS);
+        self.count_metadata(metadata.member, range.len);
+        let payload = self.metadata_page();
+        let command = Command { kind: OpKind::Write, range, fua: true };
+        self.issue(task, purpose::BACKGROUND, metadata.member, command, payload);
+    }
+
+    fn end_move(&mut self, task: TaskId, job: MoveJob<P>) {
+        let next = self.epochs.next();
+        if let (Store::Log(log), Some(end), false) = (&mut self.store, job.log_end, job.incomplete) {
+            log.truncate(end, next);
+        }
+        self.view.moving = false;
+        self.moving = None;
+        let waiters = std::mem::take(&mut self.move_waiters);
+        self.ready.extend(waiters);
+        self.end_task(task);
+        self.update_free_slots();
+        self.work_requested = true;
+        if job.incomplete {
+            self.fail_slot_waiters();
+        }
+    }
+
+    /// What was to make room could not: requests that wait for it would wait for ever.
+    fn fail_slot_waiters(&mut self) {
+        self.view.waiting_for_slots = 0;
+        for task in std::mem::take(&mut self.slot_waiters) {
+            if let Job::Write(job) = self.take_job(task) {
+                self.end_write(task, job, Status::MediaError);
+            }
+        }
+    }
+
+    /// Whether a move writes one of `blocks` home now.
+    pub(super) fn is_moving(&self, blocks: BlockRun) -> bool {
+        let Some(task) = self.moving else { return false };
+        let Job::Move(job) = &self.tasks[task as usize].job else { return false };
+        let from = job.batch.partition_point(|moving| moving.entry.block < blocks.first);
+        !job.instant && job.batch.get(from).is_some_and(|moving| moving.entry.block.0 < blocks.end())
+    }
+}
+
+impl<P: Payload> MoveJob<P> {
+    /// Writes in order of address: runs of whole blocks together, parts of blocks by their valid eighths.
+    fn plan_writes(&mut self, volume: &Volume<P>) {
+        let mut transfers: Vec<Transfer> = Vec::new();
+        for (at, moving) in self.batch.iter().enumerate() {
+            if moving.state != State::Moved || !moving.entry.dirty {
+                continue;
+            }
+            if moving.entry.valid != ValidMask::ALL {
+                transfers.extend(part_transfers(volume, moving.entry.block, moving.entry.valid, at as u32));
+                continue;
+            }
+            let (member, range) = volume.home_piece(volume.whole_block(moving.entry.block));
+            match transfers.last_mut() {
+                Some(last)
+                    if last.valid == ValidMask::ALL
+                        && last.member == member
+                        && last.range.end() == range.start
+                        && u64::from(last.count) < OPERATION_BLOCKS =>
+                {
+                    last.range.len += range.len;
+                    last.count += 1;
+                }
+                _ => transfers.push(Transfer { member, range, first: at as u32, count: 1, valid: ValidMask::ALL }),
+            }
+        }
+        self.todo = transfers.into_iter();
+    }
+
+    /// What a write of the batch carries.
+    fn content_home(&self, volume: &Volume<P>, first: u32, count: u32, valid: ValidMask) -> P {
+        let size = volume.view.layout.block;
+        let mut payload = P::empty();
+        for moving in &self.batch[first as usize..(first + count) as usize] {
+            let content = moving.content.as_ref().expect("what is written home was read");
+            let (from, eighths) = valid.span();
+            let start = Sectors(u64::from(from) * size.eighth_sectors());
+            payload.join(content.slice(start, Sectors(u64::from(eighths) * size.eighth_sectors())));
+        }
+        payload
+    }
+}
+
+fn part_transfers<P: Payload>(
+    volume: &Volume<P>,
+    block: Block,
+    valid: ValidMask,
+    first: u32,
+) -> impl Iterator<Item = Transfer> {
+    let eighth = volume.view.layout.block.eighth_sectors();
+    let (member, whole) = volume.home_piece(volume.whole_block(block));
+    valid.runs().map(move |(from, count)| Transfer {
+        member,
+        range: SectorRange::new(whole.start.0 + u64::from(from) * eighth, u64::from(count) * eighth),
+        first,
+        count: 1,
+        valid: ValidMask((((1u16 << count) - 1) << from) as u8),
+    })
+}

@@ -1,0 +1,112 @@
+//! Discard and write-zeroes: ranges stay ranges. Home is told of the range as a whole; blocks of it that were off home are
+//! given up, found in the map or in the range, whichever is smaller.
+
+use super::{Job, TaskId, Volume, purpose};
+use crate::block::{Block, BlockRun, ValidMask};
+use crate::operation::{Command, OpKind, Status, Token};
+use crate::payload::Payload;
+use crate::units::SectorRange;
+
+pub(crate) struct RangeJob {
+    token: Token,
+    command: Command,
+    sectors: SectorRange,
+    issued: bool,
+    status: Status,
+}
+
+impl RangeJob {
+    pub(super) fn note(&mut self, status: Status) {
+        // A drive that cannot discard has lost nothing by it.
+        let harmless = status == Status::Unsupported && self.command.kind == OpKind::Discard;
+        if self.status == Status::Done && !harmless {
+            self.status = status;
+        }
+    }
+}
+
+impl<P: Payload> Volume<P> {
+    pub(super) fn start_range(&mut self, token: Token, sectors: SectorRange, command: Command) {
+        if command.kind == OpKind::WriteZeroes && self.zeroes_must_merge(sectors) {
+            let payload = P::zeroes(sectors.len);
+            return self.start_write(token, sectors, Command { kind: OpKind::Write, ..command }, payload);
+        }
+        let blocks = self.view.layout.block.touched(sectors);
+        self.promotions.cancel(blocks);
+        let job = RangeJob { token, command, sectors, issued: false, status: Status::Done };
+        let task = self.begin_task(Job::Running);
+        if self.ordering.enter(task, blocks) {
+            self.run_range(task, job);
+        } else {
+            self.statistics.waited += 1;
+            self.park(task, Job::Range(job));
+        }
+    }
+
+    /// Whether a block at an end of the range is off home and only a part of it is to be zeroed.
+    fn zeroes_must_merge(&self, sectors: SectorRange) -> bool {
+        let size = self.view.layout.block;
+        let blocks = size.touched(sectors);
+        [blocks.first, Block(blocks.end() - 1)].into_iter().any(|block| {
+            let (_, covered) = size.masks(size.clip(sectors, block));
+            covered != ValidMask::ALL && self.view.map.get(block).is_some()
+        })
+    }
+
+    pub(super) fn run_range(&mut self, task: TaskId, mut job: RangeJob) {
+        if !job.issued {
+            let blocks = self.view.layout.block.touched(job.sectors);
+            if self.is_moving(blocks) {
+                self.park(task, Job::Range(job));
+                self.statistics.waited += 1;
+                return self.move_waiters.push(task);
+            }
+            if self.marks_needed(blocks) {
+                self.park(task, Job::Range(job));
+                return self.await_commit(task, false);
+            }
+            job.issued = true;
+            self.issue_range(task, &job);
+        }
+        if self.outstanding(task) > 0 {
+            return self.put_job(task, Job::Range(job));
+        }
+        if job.status == Status::Done {
+            self.give_up_range(job.sectors);
+        }
+        self.leave_ordering(task);
+        self.end_request(task, job.token, job.status, P::empty());
+    }
+
+    fn issue_range(&mut self, task: TaskId, job: &RangeJob) {
+        let mut done = 0;
+        while done < job.sectors.len.0 {
+            let rest = SectorRange::new(job.sectors.start.0 + done, job.sectors.len.0 - done);
+            let (member, range) = self.home_piece(rest);
+            self.issue(task, purpose::HOME, member, Command { range, ..job.command }, P::empty());
+            done += range.len.0;
+        }
+    }
+
+    /// Takes every block that lies whole in `sectors` out of the map.
+    fn give_up_range(&mut self, sectors: SectorRange) {
+        let Some(whole) = self.whole_blocks(sectors) else { return };
+        let within = |block: u64| (whole.first.0..whole.end()).contains(&block);
+        let blocks: Vec<Block> = if self.view.map.len() < whole.count {
+            let occupied = self.view.map.occupied().map(|(_, entry)| entry.block);
+            occupied.filter(|block| within(block.0)).collect()
+        } else {
+            whole.blocks().filter(|&block| self.view.map.get(block).is_some()).collect()
+        };
+        blocks.into_iter().for_each(|block| self.send_home(block));
+        self.lost.retain(|&block, _| !within(block));
+        self.update_free_slots();
+    }
+
+    fn whole_blocks(&self, sectors: SectorRange) -> Option<BlockRun> {
+        let size = self.view.layout.block;
+        let first = sectors.start.0.div_ceil(size.sectors());
+        let end = sectors.end().0 / size.sectors();
+        (end > first).then(|| BlockRun { first: Block(first), count: end - first })
+    }
+}

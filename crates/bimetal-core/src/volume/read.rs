@@ -1,0 +1,323 @@
+//! Reads: each block from its slot, from home, or joined from both; and what a read leaves behind.
+
+use super::{Job, Store, TaskId, Volume, access};
+use crate::block::{Block, BlockRun, ValidMask};
+use crate::block_map::{Entry, Slot};
+use crate::operation::{Command, OpKind, Status, Token};
+use crate::payload::Payload;
+use crate::scheme::{Access, Promotion, Reason};
+use crate::units::{SectorRange, Sectors};
+
+pub(crate) struct ReadJob<P> {
+    token: Token,
+    sectors: SectorRange,
+    planned: bool,
+    status: Status,
+    parts: Vec<Part<P>>,
+    fragments: Vec<Fragment>,
+}
+
+/// One operation of a read.
+struct Part<P> {
+    source: Source,
+    payload: Option<P>,
+}
+
+enum Source {
+    Home,
+    /// Whole slots, with the checksums of their blocks where there is content to check.
+    Slots {
+        clean: bool,
+        checksums: Vec<u32>,
+    },
+}
+
+/// Which sectors of a part are which sectors of the request.
+#[derive(Clone, Copy)]
+struct Fragment {
+    part: u32,
+    part_at: u64,
+    request_at: u64,
+    sectors: u64,
+}
+
+impl<P: Payload> Volume<P> {
+    pub(super) fn start_read(&mut self, token: Token, sectors: SectorRange) {
+        let access = access(&self.view.layout, OpKind::Read, sectors);
+        self.scheme.arrived(&self.view, &access);
+        let job = ReadJob {
+            token,
+            sectors,
+            planned: false,
+            status: Status::Done,
+            parts: Vec::with_capacity(1),
+            fragments: Vec::with_capacity(1),
+        };
+        let task = self.begin_task(Job::Running);
+        self.run_read(task, job);
+    }
+
+    pub(super) fn run_read(&mut self, task: TaskId, mut job: ReadJob<P>) {
+        if !job.planned {
+            job.planned = true;
+            self.plan_read(task, &mut job);
+        }
+        if self.outstanding(task) > 0 {
+            self.put_job(task, Job::Read(job));
+            return;
+        }
+        let done = job.status == Status::Done;
+        let payload = if P::CARRIES_DATA && done { job.assemble() } else { P::empty() };
+        self.begin_promotions_of(task, job.sectors, done, &payload);
+        self.end_request(task, job.token, job.status, payload);
+    }
+
+    fn plan_read(&mut self, task: TaskId, job: &mut ReadJob<P>) {
+        let size = self.view.layout.block;
+        let access = access(&self.view.layout, OpKind::Read, job.sectors);
+        self.statistics.read_blocks += access.blocks.count;
+        if !self.lost.is_empty() && self.is_lost(job.sectors) {
+            job.status = Status::MediaError;
+            return;
+        }
+        let mut block = access.blocks.first;
+        while block.0 < access.blocks.end() {
+            let run = match self.view.map.get(block) {
+                None => self.plan_home_run(task, job, &access, BlockRun { first: block, ..access.blocks }),
+                Some((slot, entry)) => {
+                    let (touched, _) = size.masks(size.clip(job.sectors, block));
+                    if entry.valid.contains(touched) {
+                        self.plan_slot_run(task, job, &access, BlockRun { first: block, count: 1 }, slot)
+                    } else {
+                        self.plan_joined(task, job, block, slot)
+                    }
+                }
+            };
+            block.0 += run;
+        }
+    }
+
+    /// Blocks from `from.first` on that are only at home; how many.
+    fn plan_home_run(&mut self, task: TaskId, job: &mut ReadJob<P>, access: &Access, from: BlockRun) -> u64 {
+        let mut end = from.first.0 + 1;
+        if self.view.map.is_empty() {
+            end = access.blocks.end();
+        }
+        while end < access.blocks.end() && self.view.map.get(Block(end)).is_none() {
+            end += 1;
+        }
+        let run = BlockRun { first: from.first, count: end - from.first.0 };
+        self.scheme.read(&self.view, run, false);
+        self.count_by_home(run, false);
+        let sectors = self.sectors_of(job.sectors, run);
+        self.read_home(task, job, sectors);
+        if self.store_exists() {
+            match self.scheme.promote(&self.view, access, run) {
+                Promotion::Never => {}
+                Promotion::Bypass(reason) => self.statistics.bypassed(reason, run.count),
+                Promotion::Admit if self.promotions.is_full() || self.ordering.touches(run) => {
+                    self.statistics.bypassed(Reason::BUSY, run.count);
+                }
+                Promotion::Admit => self.promotions.announce(task, run),
+            }
+        }
+        run.count
+    }
+
+    /// Blocks from `run.first` on whose slots follow each other and hold all that is asked for; how many.
+    fn plan_slot_run(
+        &mut self,
+        task: TaskId,
+        job: &mut ReadJob<P>,
+        access: &Access,
+        mut run: BlockRun,
+        slot: Slot,
+    ) -> u64 {
+        let first = self.view.map.in_slot(slot).expect("the map just gave this slot");
+        let mut checksums = Vec::new();
+        if P::CARRIES_DATA {
+            checksums.push(first.checksum);
+        }
+        let on_drive = !self.is_in_memory(slot);
+        while on_drive && run.end() < access.blocks.end() {
+            let next = Slot(slot.0 + run.count as u32);
+            let follows = |entry: &Entry| {
+                entry.block.0 == run.end() && entry.valid == ValidMask::ALL && entry.dirty == first.dirty
+            };
+            let Some(entry) = self.view.map.in_slot(next).filter(follows).filter(|_| !self.is_in_memory(next)) else {
+                break;
+            };
+            if P::CARRIES_DATA {
+                checksums.push(entry.checksum);
+            }
+            run.count += 1;
+        }
+        (0..run.count).for_each(|at| self.scheme.touched(Slot(slot.0 + at as u32)));
+        self.count_slot_reads(run);
+        let sectors = self.sectors_of(job.sectors, run);
+        let part_at = sectors.start.0 - self.view.layout.block.first_sector(run.first);
+        let part = self.read_slots(task, job, slot, run.count, !first.dirty, checksums);
+        job.fragments.push(Fragment {
+            part,
+            part_at,
+            request_at: sectors.start.0 - job.sectors.start.0,
+            sectors: sectors.len.0,
+        });
+        run.count
+    }
+
+    /// A block of which the slot holds only a part of what is asked for.
+    fn plan_joined(&mut self, task: TaskId, job: &mut ReadJob<P>, block: Block, slot: Slot) -> u64 {
+        let size = self.view.layout.block;
+        let entry = self.view.map.in_slot(slot).expect("the map just gave this slot");
+        let run = BlockRun { first: block, count: 1 };
+        let wanted = size.clip(job.sectors, block);
+        let (touched, _) = size.masks(wanted);
+        let first_sector = size.first_sector(block);
+        let eighths = |(first, count): (u32, u32)| {
+            let start = (first_sector + u64::from(first) * size.eighth_sectors()).max(wanted.start.0);
+            let end = (first_sector + u64::from(first + count) * size.eighth_sectors()).min(wanted.end().0);
+            SectorRange::new(start, end - start)
+        };
+        let from_slot = touched.intersection(entry.valid);
+        if !from_slot.is_empty() {
+            self.scheme.touched(slot);
+            let checksums = if P::CARRIES_DATA { vec![entry.checksum] } else { Vec::new() };
+            let part = self.read_slots(task, job, slot, 1, !entry.dirty, checksums);
+            job.fragments.extend(from_slot.runs().map(eighths).map(|sectors| Fragment {
+                part,
+                part_at: sectors.start.0 - first_sector,
+                request_at: sectors.start.0 - job.sectors.start.0,
+                sectors: sectors.len.0,
+            }));
+        }
+        for sectors in touched.without(entry.valid).runs().map(eighths) {
+            self.read_home(task, job, sectors);
+        }
+        self.count_slot_reads(run);
+        self.count_by_home(run, false);
+        1
+    }
+
+    fn count_slot_reads(&mut self, run: BlockRun) {
+        self.scheme.read(&self.view, run, true);
+        self.statistics.read_blocks_from_slots += run.count;
+        let member = self.member_of_slots();
+        self.statistics.read_blocks_by_member[usize::from(member.0)] += run.count;
+    }
+
+    fn read_home(&mut self, task: TaskId, job: &mut ReadJob<P>, sectors: SectorRange) {
+        let request_at = sectors.start.0 - job.sectors.start.0;
+        let mut done = 0;
+        while done < sectors.len.0 {
+            let (member, range) = self.home_piece(SectorRange::new(sectors.start.0 + done, sectors.len.0 - done));
+            let part = job.parts.len() as u32;
+            job.parts.push(Part { source: Source::Home, payload: None });
+            job.fragments.push(Fragment { part, part_at: 0, request_at: request_at + done, sectors: range.len.0 });
+            self.issue(task, part, member, Command { kind: OpKind::Read, range, fua: false }, P::empty());
+            done += range.len.0;
+        }
+    }
+
+    /// Reads whole slots, or takes them from the log's buffer; gives the number of the part.
+    fn read_slots(
+        &mut self,
+        task: TaskId,
+        job: &mut ReadJob<P>,
+        slot: Slot,
+        count: u64,
+        clean: bool,
+        checksums: Vec<u32>,
+    ) -> u32 {
+        let part = job.parts.len() as u32;
+        if let Store::Log(log) = &self.store
+            && let Some(piece) = log.in_memory(slot)
+        {
+            let whole = Sectors(self.view.layout.block.sectors());
+            let payload = P::CARRIES_DATA.then(|| piece.content.slice(Sectors::ZERO, whole));
+            job.parts.push(Part { source: Source::Slots { clean, checksums }, payload });
+            return part;
+        }
+        job.parts.push(Part { source: Source::Slots { clean, checksums }, payload: None });
+        let command = Command { kind: OpKind::Read, range: self.slot_sectors(slot, count), fua: false };
+        self.issue(task, part, self.member_of_slots(), command, P::empty());
+        part
+    }
+
+    pub(super) fn note_read(&mut self, task: TaskId, job: &mut ReadJob<P>, part: u32, status: Status, payload: P) {
+        let block_sectors = Sectors(self.view.layout.block.sectors());
+        let this = &mut job.parts[part as usize];
+        let sound = status == Status::Done && this.is_sound(&payload, block_sectors);
+        if sound {
+            this.payload = P::CARRIES_DATA.then_some(payload);
+            return;
+        }
+        if let Source::Slots { clean: true, .. } = this.source {
+            self.read_home_instead(task, job, part);
+        } else if job.status == Status::Done {
+            job.status = if status == Status::Gone { Status::Gone } else { Status::MediaError };
+        }
+    }
+
+    /// The copy in a slot could not be read, or is not what was written: home has it too.
+    fn read_home_instead(&mut self, task: TaskId, job: &mut ReadJob<P>, part: u32) {
+        self.statistics.reads_repaired += 1;
+        let (moved, kept) = std::mem::take(&mut job.fragments).into_iter().partition(|fragment| fragment.part == part);
+        job.fragments = kept;
+        let moved: Vec<Fragment> = moved;
+        for fragment in moved {
+            let start = job.sectors.start.0 + fragment.request_at;
+            self.read_home(task, job, SectorRange::new(start, fragment.sectors));
+        }
+    }
+
+    fn is_in_memory(&self, slot: Slot) -> bool {
+        matches!(&self.store, Store::Log(log) if log.in_memory(slot).is_some())
+    }
+
+    fn store_exists(&self) -> bool {
+        !matches!(self.store, Store::HomeOnly)
+    }
+
+    /// The sectors of `request` that lie in `run`.
+    pub(super) fn sectors_of(&self, request: SectorRange, run: BlockRun) -> SectorRange {
+        let size = self.view.layout.block;
+        let start = request.start.0.max(size.first_sector(run.first));
+        let end = request.end().0.min(run.end() * size.sectors());
+        SectorRange::new(start, end - start)
+    }
+
+    fn is_lost(&self, sectors: SectorRange) -> bool {
+        let size = self.view.layout.block;
+        let blocks = size.touched(sectors);
+        self.lost.range(blocks.first.0..blocks.end()).any(|(&block, &lost)| {
+            let (touched, _) = size.masks(size.clip(sectors, Block(block)));
+            !lost.intersection(touched).is_empty()
+        })
+    }
+}
+
+impl<P: Payload> Part<P> {
+    /// Whether what came from slots is what was written to them.
+    fn is_sound(&self, payload: &P, block_sectors: Sectors) -> bool {
+        let Source::Slots { checksums, .. } = &self.source else { return true };
+        checksums.iter().enumerate().all(|(at, &checksum)| {
+            payload.slice(Sectors(at as u64 * block_sectors.0), block_sectors).checksum() == checksum
+        })
+    }
+}
+
+impl<P: Payload> ReadJob<P> {
+    /// Puts the parts together in order of address.
+    fn assemble(&mut self) -> P {
+        self.fragments.sort_by_key(|fragment| fragment.request_at);
+        let mut whole = P::empty();
+        for fragment in &self.fragments {
+            debug_assert_eq!(whole.sectors().0, fragment.request_at, "a read has a hole");
+            let part = self.parts[fragment.part as usize].payload.as_ref().expect("every part has arrived");
+            whole.join(part.slice(Sectors(fragment.part_at), Sectors(fragment.sectors)));
+        }
+        assert_eq!(whole.sectors(), self.sectors.len, "a read came out short");
+        whole
+    }
+}

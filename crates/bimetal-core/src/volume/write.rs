@@ -1,0 +1,623 @@
+//! Writes: asked of the scheme run by run, carried out in parts of bounded size.
+//!
+//! A part is planned (places and slots are taken), then what must be merged is read, then everything is written, then the
+//! map changes; then the next part. A part that needs what is not there yet (a free slot, the end of a move, a
+//! durable mark) waits before it takes anything, so nobody holds what another needs.
+
+use super::log_tail::{NoRoom, Piece};
+use super::{Job, Store, TaskId, Volume, access, purpose};
+use crate::block::{Block, BlockRun, BlockSize, ValidMask};
+use crate::block_map::{Entry, Slot};
+use crate::operation::{Command, OpKind, Status, Token};
+use crate::payload::Payload;
+use crate::scheme::{Access, Placement};
+use crate::units::{SectorRange, Sectors};
+
+/// Blocks of a part: what a large write may hold of slots and buffers at once.
+const PART_BLOCKS_MAX: u64 = 1024;
+
+/// How often a part is planned anew after its slots could not be written.
+const RETRIES_MAX: u8 = 3;
+
+pub(crate) struct WriteJob<P> {
+    token: Token,
+    sectors: SectorRange,
+    fua: bool,
+    payload: P,
+    /// The first block that has no place yet.
+    next: u64,
+    phase: Phase,
+    homes: Vec<HomeWrite>,
+    pieces: Vec<SlotWrite<P>>,
+    /// How many pieces the log has taken.
+    appended: usize,
+    home_status: Status,
+    slot_status: Status,
+    retries: u8,
+    went_off_home: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Placing,
+    Merging,
+    Writing,
+    Committing,
+}
+
+/// Blocks on their way home.
+#[derive(Clone, Copy)]
+struct HomeWrite {
+    blocks: BlockRun,
+    /// Whether a slot gets them too.
+    with_copy: bool,
+}
+
+/// One block on its way to a slot.
+struct SlotWrite<P> {
+    block: Block,
+    /// Its slot, where slots are taken before they are written (not in a log).
+    slot: Option<Slot>,
+    /// Whether home gets it too.
+    both: bool,
+    /// What the slot will hold.
+    valid: ValidMask,
+    /// What of that comes from the slot it had.
+    from_slot: ValidMask,
+    /// What of that comes from home.
+    from_home: ValidMask,
+    old: Option<(Slot, Entry)>,
+    old_content: Option<P>,
+    home_content: Option<P>,
+    content: Option<P>,
+}
+
+/// Why a part cannot be planned now.
+enum Obstacle {
+    Slots,
+    Buffer,
+    Move,
+    Mark,
+}
+
+impl<P: Payload> WriteJob<P> {
+    pub(super) fn note(&mut self, purpose: u32, status: Status, payload: P) {
+        let piece = (purpose & purpose::INDEX) as usize;
+        let worse = |old: Status| if old == Status::Done { status } else { old };
+        if purpose & purpose::MERGE_SLOT != 0 {
+            let piece = &mut self.pieces[piece];
+            let expected = piece.old.map_or(0, |(_, entry)| entry.checksum);
+            if status == Status::Done && (!P::CARRIES_DATA || expected == payload.checksum()) {
+                piece.old_content = Some(payload);
+            } else if piece.old.is_some_and(|(_, entry)| !entry.dirty) {
+                piece.give_up_old();
+            } else {
+                self.slot_status = if status == Status::Done { Status::MediaError } else { status };
+            }
+        } else if purpose & purpose::MERGE_HOME != 0 {
+            self.home_status = worse(self.home_status);
+            self.pieces[piece].home_content = Some(payload);
+        } else if purpose & purpose::HOME != 0 {
+            self.home_status = worse(self.home_status);
+        } else {
+            self.slot_status = worse(self.slot_status);
+        }
+    }
+}
+
+impl<P> SlotWrite<P> {
+    /// The old slot cannot be read, but home has all of it: the new slot holds only what is written now.
+    fn give_up_old(&mut self) {
+        self.valid = self.valid.without(self.from_slot);
+        self.from_slot = ValidMask::NONE;
+    }
+}
+
+impl<P: Payload> Volume<P> {
+    pub(super) fn start_write(&mut self, token: Token, sectors: SectorRange, command: Command, payload: P) {
+        let access = access(&self.view.layout, OpKind::Write, sectors);
+        self.scheme.arrived(&self.view, &access);
+        self.statistics.written_blocks += access.blocks.count;
+        self.promotions.cancel(access.blocks);
+        let job = WriteJob {
+            token,
+            sectors,
+            fua: command.fua,
+            payload,
+            next: access.blocks.first.0,
+            phase: Phase::Placing,
+            homes: Vec::new(),
+            pieces: Vec::new(),
+            appended: 0,
+            home_status: Status::Done,
+            slot_status: Status::Done,
+            retries: 0,
+            went_off_home: false,
+        };
+        let task = self.begin_task(Job::Running);
+        if self.ordering.enter(task, access.blocks) {
+            self.run_write(task, job);
+        } else {
+            self.statistics.waited += 1;
+            self.park(task, Job::Write(job));
+        }
+    }
+
+    /// Goes on with a write until it waits for something or is done.
+    pub(super) fn run_write(&mut self, task: TaskId, mut job: WriteJob<P>) {
+        while self.outstanding(task) == 0 {
+            match job.phase {
+                Phase::Placing if job.next == self.view.layout.block.touched(job.sectors).end() => {
+                    if !(job.fua && job.went_off_home) {
+                        return self.end_write(task, job, Status::Done);
+                    }
+                    job.phase = Phase::Committing;
+                    self.park(task, Job::Write(job));
+                    return self.await_commit(task, false);
+                }
+                Phase::Placing => {
+                    if let Err(obstacle) = self.place_part(&mut job) {
+                        self.park(task, Job::Write(job));
+                        return self.await_obstacle(task, &obstacle);
+                    }
+                    job.phase = Phase::Merging;
+                    self.read_what_must_be_merged(task, &mut job);
+                }
+                Phase::Merging => {
+                    if job.worst() != Status::Done {
+                        let status = job.worst();
+                        self.drop_part(&mut job);
+                        return self.end_write(task, job, status);
+                    }
+                    job.phase = Phase::Writing;
+                    self.write_homes(task, &job);
+                    if !self.is_log() {
+                        self.write_slots(task, &mut job);
+                    }
+                }
+                Phase::Writing if self.is_log() && job.appended < job.pieces.len() => {
+                    if let Err(obstacle) = self.append_pieces(task, &mut job)
+                        && self.outstanding(task) == 0
+                    {
+                        self.park(task, Job::Write(job));
+                        return self.await_obstacle(task, &obstacle);
+                    }
+                }
+                Phase::Writing => {
+                    if let Err(status) = self.apply_part(&mut job) {
+                        return self.end_write(task, job, status);
+                    }
+                    job.phase = Phase::Placing;
+                }
+                Phase::Committing => {
+                    let status = job.worst();
+                    return self.end_write(task, job, status);
+                }
+            }
+        }
+        self.put_job(task, Job::Write(job));
+    }
+
+    fn is_log(&self) -> bool {
+        matches!(self.store, Store::Log(_))
+    }
+
+    fn await_obstacle(&mut self, task: TaskId, obstacle: &Obstacle) {
+        match obstacle {
+            Obstacle::Slots => self.await_slots(task),
+            Obstacle::Buffer => self.await_buffer(task),
+            Obstacle::Move => {
+                self.statistics.waited += 1;
+                self.move_waiters.push(task);
+            }
+            Obstacle::Mark => self.await_commit(task, false),
+        }
+    }
+
+    fn await_buffer(&mut self, task: TaskId) {
+        self.statistics.waited += 1;
+        self.buffer_waiters.push_back(task);
+        self.write_segment();
+    }
+
+    pub(super) fn end_write(&mut self, task: TaskId, job: WriteJob<P>, status: Status) {
+        self.leave_ordering(task);
+        self.end_request(task, job.token, status, P::empty());
+    }
+
+    pub(super) fn leave_ordering(&mut self, task: TaskId) {
+        let ready = &mut self.ready;
+        self.ordering.leave(task, &mut |freed| ready.push_back(freed));
+    }
+
+    /// Asks the scheme for places until the part is large enough or something stands in the way.
+    fn place_part(&mut self, job: &mut WriteJob<P>) -> Result<(), Obstacle> {
+        let access = access(&self.view.layout, OpKind::Write, job.sectors);
+        let first = job.next;
+        while job.next < access.blocks.end() && job.next - first < PART_BLOCKS_MAX {
+            let rest = BlockRun { first: Block(job.next), count: access.blocks.end() - job.next };
+            let (placement, blocks) = self.scheme.place_write(&self.view, &access, rest);
+            assert!(blocks >= 1 && blocks <= rest.count, "a scheme places 1 to {} blocks, not {blocks}", rest.count);
+            let run = BlockRun { count: blocks.min(PART_BLOCKS_MAX), ..rest };
+            let placed = self.place_run(job, &access, run, placement);
+            match placed {
+                Ok(count) => job.next += count,
+                Err(obstacle) if job.next == first => return Err(obstacle),
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Places up to `run.count` blocks as the scheme said; how many it were.
+    fn place_run(
+        &mut self,
+        job: &mut WriteJob<P>,
+        access: &Access,
+        run: BlockRun,
+        placement: Placement,
+    ) -> Result<u64, Obstacle> {
+        match placement {
+            Placement::Wait => Err(Obstacle::Slots),
+            Placement::Home(reason) => {
+                let count = self.place_home(job, access, run)?;
+                if let Some(reason) = reason {
+                    self.statistics.bypassed(reason, count);
+                }
+                Ok(count)
+            }
+            Placement::Slot => self.place_slots(job, run, false),
+            Placement::Both => {
+                self.may_change_home(run)?;
+                self.place_slots(job, run, true)
+            }
+        }
+    }
+
+    /// In place. A block whose slot holds dirty content beside what is written now cannot go home alone: it takes a new
+    /// slot and merges.
+    fn place_home(&mut self, job: &mut WriteJob<P>, access: &Access, run: BlockRun) -> Result<u64, Obstacle> {
+        self.may_change_home(run)?;
+        let must_merge = |this: &Self, block: Block| {
+            let (touched, covered) = access_masks(this.view.layout.block, access.sectors, block);
+            let merges = |entry: Entry| entry.dirty && !(covered == touched && touched.contains(entry.valid));
+            this.view.slots_online() && this.view.map.get(block).is_some_and(|(_, entry)| merges(entry))
+        };
+        if must_merge(self, run.first) {
+            return self.place_slots(job, BlockRun { count: 1, ..run }, false);
+        }
+        // Only the last block can be partial, too.
+        let last = Block(run.end() - 1);
+        let count = run.count - u64::from(run.count > 1 && must_merge(self, last));
+        let run = BlockRun { count, ..run };
+        job.homes.push(HomeWrite { blocks: run, with_copy: false });
+        self.count_by_home(run, true);
+        self.statistics.home_blocks_written += count;
+        Ok(count)
+    }
+
+    /// Whether content at home may change now: no move writes there, and no clean copy would outlive a crash unnoticed.
+    pub(super) fn may_change_home_now(&mut self, run: BlockRun) -> bool {
+        self.may_change_home(run).is_ok()
+    }
+
+    fn may_change_home(&mut self, run: BlockRun) -> Result<(), Obstacle> {
+        if self.is_moving(run) {
+            return Err(Obstacle::Move);
+        }
+        if self.marks_needed(run) { Err(Obstacle::Mark) } else { Ok(()) }
+    }
+
+    fn place_slots(&mut self, job: &mut WriteJob<P>, run: BlockRun, both: bool) -> Result<u64, Obstacle> {
+        let (slot, count) = match &self.store {
+            Store::HomeOnly => panic!("the scheme places a write in slots that its layout does not have"),
+            Store::Cache { .. } => {
+                let (slot, count) = self.take_cache_slots(run.count).ok_or(Obstacle::Slots)?;
+                (Some(slot), count)
+            }
+            Store::Log(log) => match log.room() {
+                Ok(()) => (None, run.count),
+                Err(NoRoom::Buffer) => return Err(Obstacle::Buffer),
+                Err(NoRoom::Log) => return Err(Obstacle::Slots),
+            },
+        };
+        for at in 0..count {
+            let slot = slot.map(|first| Slot(first.0 + at as u32));
+            let piece = self.slot_write(Block(run.first.0 + at), slot, job.sectors, both);
+            job.pieces.push(piece);
+        }
+        let run = BlockRun { count, ..run };
+        let member = usize::from(self.member_of_slots().0);
+        self.statistics.written_blocks_by_member[member] += count;
+        self.statistics.written_blocks_to_slots += count;
+        if both {
+            job.homes.push(HomeWrite { blocks: run, with_copy: true });
+            self.count_by_home(run, true);
+            self.statistics.home_blocks_written += count;
+        }
+        job.went_off_home = true;
+        Ok(count)
+    }
+
+    fn slot_write(&self, block: Block, slot: Option<Slot>, sectors: SectorRange, both: bool) -> SlotWrite<P> {
+        let (touched, covered) = access_masks(self.view.layout.block, sectors, block);
+        let old = self.view.map.get(block);
+        let had = old.map_or(ValidMask::NONE, |(_, entry)| entry.valid);
+        SlotWrite {
+            block,
+            slot,
+            both,
+            valid: touched.union(had),
+            from_slot: had.without(covered),
+            from_home: touched.without(covered).without(had),
+            old,
+            old_content: None,
+            home_content: None,
+            content: None,
+        }
+    }
+
+    fn read_what_must_be_merged(&mut self, task: TaskId, job: &mut WriteJob<P>) {
+        for index in 0..job.pieces.len() {
+            let piece = &mut job.pieces[index];
+            if let Some((slot, _)) = piece.old
+                && !piece.from_slot.is_empty()
+            {
+                if let Store::Log(log) = &self.store
+                    && let Some(buffered) = log.in_memory(slot)
+                {
+                    let whole = Sectors(self.view.layout.block.sectors());
+                    piece.old_content = P::CARRIES_DATA.then(|| buffered.content.slice(Sectors::ZERO, whole));
+                } else {
+                    let command = Command { kind: OpKind::Read, range: self.slot_sectors(slot, 1), fua: false };
+                    let purpose = purpose::MERGE_SLOT | index as u32;
+                    self.issue(task, purpose, self.member_of_slots(), command, P::empty());
+                }
+            }
+            let piece = &job.pieces[index];
+            if !piece.from_home.is_empty() {
+                let whole = self.whole_block(piece.block);
+                let (member, range) = self.home_piece(whole);
+                let command = Command { kind: OpKind::Read, range, fua: false };
+                self.issue(task, purpose::MERGE_HOME | index as u32, member, command, P::empty());
+            }
+        }
+    }
+
+    pub(super) fn whole_block(&self, block: Block) -> SectorRange {
+        let size = self.view.layout.block;
+        SectorRange::new(size.first_sector(block), size.sectors())
+    }
+
+    /// One write for each run of blocks that lie together at home, whether a slot gets some of them too or not.
+    fn write_homes(&mut self, task: TaskId, job: &WriteJob<P>) {
+        let mut homes = job.homes.iter().map(|home| home.blocks).peekable();
+        while let Some(mut run) = homes.next() {
+            while let Some(next) = homes.next_if(|next| next.first.0 == run.end()) {
+                run.count += next.count;
+            }
+            self.write_home(task, job, self.sectors_of(job.sectors, run));
+        }
+    }
+
+    fn write_home(&mut self, task: TaskId, job: &WriteJob<P>, sectors: SectorRange) {
+        let mut done = 0;
+        while done < sectors.len.0 {
+            let rest = SectorRange::new(sectors.start.0 + done, sectors.len.0 - done);
+            let (member, range) = self.home_piece(rest);
+            let at = Sectors(rest.start.0 - job.sectors.start.0);
+            let payload = job.payload.slice(at, range.len);
+            let command = Command { kind: OpKind::Write, range, fua: job.fua };
+            self.issue(task, purpose::HOME, member, command, payload);
+            done += range.len.0;
+        }
+    }
+
+    fn write_slots(&mut self, task: TaskId, job: &mut WriteJob<P>) {
+        for piece in &mut job.pieces {
+            piece.content = P::CARRIES_DATA.then(|| piece.assemble(self.view.layout.block, job.sectors, &job.payload));
+        }
+        let mut first = 0;
+        while first < job.pieces.len() {
+            let start = job.pieces[first].slot.expect("cache slots are taken when planned");
+            let mut end = first + 1;
+            while end < job.pieces.len() && job.pieces[end].slot == Some(Slot(start.0 + (end - first) as u32)) {
+                end += 1;
+            }
+            let mut payload = P::empty();
+            for piece in &job.pieces[first..end] {
+                if let Some(content) = &piece.content {
+                    payload.join(content.slice(Sectors::ZERO, content.sectors()));
+                }
+            }
+            let range = self.slot_sectors(start, (end - first) as u64);
+            let command = Command { kind: OpKind::Write, range, fua: job.fua };
+            self.issue(task, first as u32, self.member_of_slots(), command, payload);
+            first = end;
+        }
+    }
+
+    /// Appends pieces to the log as long as there is room. In the log's buffer they are written.
+    fn append_pieces(&mut self, task: TaskId, job: &mut WriteJob<P>) -> Result<(), Obstacle> {
+        while job.appended < job.pieces.len() {
+            let Store::Log(log) = &mut self.store else { unreachable!("only a log is appended to") };
+            match log.room() {
+                Ok(()) => {}
+                Err(NoRoom::Buffer) => return Err(Obstacle::Buffer),
+                Err(NoRoom::Log) => return Err(Obstacle::Slots),
+            }
+            let piece = &mut job.pieces[job.appended];
+            let content = if P::CARRIES_DATA {
+                piece.assemble(self.view.layout.block, job.sectors, &job.payload)
+            } else {
+                P::empty()
+            };
+            let checksum = if P::CARRIES_DATA { content.checksum() } else { 0 };
+            let (block, valid) = (piece.block, piece.valid);
+            let slot = log.append(Piece { block, valid, checksum, content });
+            if !log.is_buffered() {
+                let segment = log.open();
+                if segment.waiting.last() != Some(&task) {
+                    segment.waiting.push(task);
+                    self.tasks[task as usize].outstanding += 1;
+                }
+            }
+            let full = log.is_full();
+            job.appended += 1;
+            self.last_append = self.view.now;
+            self.map_block(slot, Entry { block, valid, dirty: true, checksum });
+            if full {
+                self.write_segment();
+            }
+        }
+        if matches!(&self.store, Store::Log(log) if !log.is_buffered() && log.filling.is_some()) {
+            self.write_segment();
+        }
+        self.update_free_slots();
+        Ok(())
+    }
+
+    /// Everything of the part is written: the map changes. An error is the request's.
+    fn apply_part(&mut self, job: &mut WriteJob<P>) -> Result<(), Status> {
+        let slots_gone = !self.view.slots_online();
+        if job.slot_status != Status::Done && !job.pieces.is_empty() {
+            return self.slots_failed(job, slots_gone);
+        }
+        if job.home_status != Status::Done {
+            let status = job.home_status;
+            self.drop_part(job);
+            return Err(status);
+        }
+        let size = self.view.layout.block;
+        for piece in std::mem::take(&mut job.pieces) {
+            if let Some(slot) = piece.slot {
+                let checksum = piece.content.as_ref().map_or(0, P::checksum);
+                let dirty = !piece.both || piece.old.is_some_and(|(_, entry)| entry.dirty);
+                self.map_block(slot, Entry { block: piece.block, valid: piece.valid, dirty, checksum });
+            } else if !self.lost.is_empty() {
+                self.find_again(piece.block, piece.valid);
+            }
+        }
+        for home in std::mem::take(&mut job.homes) {
+            if !home.with_copy {
+                home.blocks.blocks().for_each(|block| self.replaced_at_home(size, job.sectors, block));
+            }
+        }
+        job.appended = 0;
+        job.retries = 0;
+        Ok(())
+    }
+
+    /// `sectors` of `block` are newest at home now.
+    fn replaced_at_home(&mut self, size: BlockSize, sectors: SectorRange, block: Block) {
+        let (_, covered) = access_masks(size, sectors, block);
+        if !self.lost.is_empty() {
+            self.find_again(block, covered);
+        }
+        if self.view.map.is_empty() {
+            return;
+        }
+        let Some((slot, entry)) = self.view.map.get(block) else { return };
+        let rest = entry.valid.without(covered);
+        if rest.is_empty() || !entry.dirty {
+            self.send_home(block);
+            self.update_free_slots();
+        } else {
+            // Its slot is on a drive that is gone: what was only there stays an error until it is written.
+            self.view.map.narrow(slot, rest, entry.checksum);
+        }
+    }
+
+    /// The slots could not be written. Home, if it was written too, is right; else the part is placed anew.
+    fn slots_failed(&mut self, job: &mut WriteJob<P>, slots_gone: bool) -> Result<(), Status> {
+        let both = job.pieces.iter().all(|piece| piece.both);
+        let home_done = job.home_status == Status::Done;
+        let first =
+            job.pieces.iter().map(|piece| piece.block.0).chain(job.homes.iter().map(|home| home.blocks.first.0)).min();
+        let status = job.slot_status;
+        let sectors = job.sectors;
+        let homes = job.homes.clone();
+        self.drop_part(job);
+        if both && home_done {
+            let size = self.view.layout.block;
+            for block in homes.iter().flat_map(|home| home.blocks.blocks()) {
+                self.replaced_at_home(size, sectors, block);
+            }
+            return Ok(());
+        }
+        if job.retries >= RETRIES_MAX && !slots_gone {
+            return Err(status);
+        }
+        job.retries += 1;
+        job.next = first.unwrap_or(job.next);
+        Ok(())
+    }
+
+    /// Gives back what a part took.
+    fn drop_part(&mut self, job: &mut WriteJob<P>) {
+        for piece in std::mem::take(&mut job.pieces) {
+            if let Some(slot) = piece.slot {
+                self.give_back_unused(slot);
+            }
+        }
+        job.homes.clear();
+        job.appended = 0;
+        job.home_status = Status::Done;
+        job.slot_status = Status::Done;
+        self.update_free_slots();
+    }
+}
+
+impl<P: Payload> WriteJob<P> {
+    fn worst(&self) -> Status {
+        if self.home_status == Status::Done { self.slot_status } else { self.home_status }
+    }
+
+    /// A commit that this write waited for has failed.
+    pub(super) fn commit_failed(&mut self, status: Status) {
+        if self.phase == Phase::Committing {
+            self.slot_status = status;
+        }
+    }
+}
+
+impl<P: Payload> SlotWrite<P> {
+    /// The content of the whole block: what is written now, what is kept, zeroes where the slot is not valid.
+    fn assemble(&self, size: BlockSize, request: SectorRange, payload: &P) -> P {
+        let first = size.first_sector(self.block);
+        let part = size.clip(request, self.block);
+        if part.len.0 == size.sectors() {
+            return payload.slice(Sectors(part.start.0 - request.start.0), part.len);
+        }
+        let mut whole = self.kept(size, 0, part.start.0 - first);
+        whole.join(payload.slice(Sectors(part.start.0 - request.start.0), part.len));
+        whole.join(self.kept(size, part.end().0 - first, size.sectors()));
+        whole
+    }
+
+    /// Sectors `from..to` of the block as they were.
+    fn kept(&self, size: BlockSize, from: u64, to: u64) -> P {
+        let mut content = P::empty();
+        let mut at = from;
+        while at < to {
+            let eighth = at / size.eighth_sectors();
+            let end = ((eighth + 1) * size.eighth_sectors()).min(to);
+            let bit = ValidMask(1 << eighth);
+            let source = if self.from_slot.contains(bit) {
+                self.old_content.as_ref()
+            } else if self.from_home.contains(bit) {
+                self.home_content.as_ref()
+            } else {
+                None
+            };
+            let len = Sectors(end - at);
+            content.join(source.map_or_else(|| P::zeroes(len), |source| source.slice(Sectors(at), len)));
+            at = end;
+        }
+        content
+    }
+}
+
+fn access_masks(size: BlockSize, sectors: SectorRange, block: Block) -> (ValidMask, ValidMask) {
+    size.masks(size.clip(sectors, block))
+}
