@@ -46,6 +46,9 @@ impl Electronics {
 }
 
 /// A hard disk.
+///
+/// A discard finishes after the command overhead and changes nothing: such drives know none. Write-zeroes is a write
+/// whose data does not cross the bus. A hint is unsupported.
 #[derive(Clone, Debug)]
 pub struct Hdd {
     capacity: Sectors,
