@@ -1,16 +1,18 @@
 //! What is remembered of every block a trace touched, in 16 bytes a block.
 //!
 //! Each device has a directory (a hash map) from groups of [`GROUP_BLOCKS`] neighbouring blocks to their states, which
-//! lie side by side in one array: one hash and about one cache line for a small request, and memory that follows the
-//! blocks touched, dense (about 20 bytes a block) or sparse (at worst about 155 bytes for a lone block).
+//! lie in one cache line of one array: memory follows the blocks touched, dense (about 25 bytes a block, directory and
+//! spare room included) or sparse (about 100 bytes for a block without neighbours).
+
+use std::hint::black_box;
 
 use bimetal_core::units::Nanoseconds;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-const GROUP_SHIFT: u32 = 3;
+const GROUP_SHIFT: u32 = 2;
 /// Neighbouring blocks whose states lie side by side.
-const GROUP_BLOCKS: usize = 1 << GROUP_SHIFT;
+const GROUP_BLOCKS: u64 = 1 << GROUP_SHIFT;
 
 const ACCESS_BITS: u64 = 0b11;
 const READ: u64 = 1;
@@ -76,17 +78,64 @@ fn pack(time: Nanoseconds) -> u64 {
     time.get().min(u64::MAX >> 2) << 2
 }
 
+/// What one request does to the blocks of one group.
+#[derive(Clone, Copy)]
+pub(super) struct Access {
+    /// When.
+    pub(super) at: Nanoseconds,
+    /// Whether it writes them or reads them.
+    pub(super) is_write: bool,
+    /// The dense index of the device.
+    device: usize,
+    /// The number of the group.
+    group: u64,
+    /// The group's place in the table, once it was looked up.
+    index: u32,
+    /// The first and the last block within the group.
+    first: u8,
+    last: u8,
+}
+
+impl Access {
+    /// The accesses of a request to the blocks from `first` to `last`, both included, of the device with the dense
+    /// index `device`.
+    pub(super) fn split(
+        at: Nanoseconds,
+        is_write: bool,
+        device: usize,
+        first: u64,
+        last: u64,
+    ) -> impl Iterator<Item = Self> {
+        let within_group = |block: u64| (block % GROUP_BLOCKS) as u8;
+        let (first_group, last_group) = (first >> GROUP_SHIFT, last >> GROUP_SHIFT);
+        (first_group..=last_group).map(move |group| Self {
+            at,
+            is_write,
+            device,
+            group,
+            index: 0,
+            first: if group == first_group { within_group(first) } else { 0 },
+            last: if group == last_group { within_group(last) } else { within_group(GROUP_BLOCKS - 1) },
+        })
+    }
+}
+
 struct Device {
     number: u32,
     groups: HashMap<u64, u32, FixedState>,
 }
+
+/// The states of neighbouring blocks: one cache line.
+#[derive(Default)]
+#[repr(align(64))]
+struct Group([BlockState; GROUP_BLOCKS as usize]);
 
 /// The states of all blocks touched, of all devices.
 pub(super) struct BlockTable {
     devices: Vec<Device>,
     index_of_device: HashMap<u32, usize, FixedState>,
     last_device: usize,
-    groups: Vec<[BlockState; GROUP_BLOCKS]>,
+    groups: Vec<Group>,
 }
 
 impl BlockTable {
@@ -112,26 +161,33 @@ impl BlockTable {
         self.devices.len()
     }
 
-    /// Calls `visit` with the number and the state of each block from `first` to `last`, both included, of the device
-    /// with the dense index `device`.
-    #[inline]
-    pub(super) fn visit(&mut self, device: usize, first: u64, last: u64, mut visit: impl FnMut(u64, &mut BlockState)) {
-        let directory = &mut self.devices[device].groups;
-        let (first_group, last_group) = (first >> GROUP_SHIFT, last >> GROUP_SHIFT);
-        for group in first_group..=last_group {
-            let index = *directory.entry(group).or_insert_with(|| {
+    /// Calls `visit` with each block of `accesses`, in order: the access, the block's number and its state.
+    ///
+    /// First finds the states of all accesses, then loads them, then visits: so the cache misses of a batch overlap,
+    /// where otherwise each would be waited for before the next is known.
+    pub(super) fn visit(&mut self, accesses: &mut [Access], mut visit: impl FnMut(&Access, u64, &mut BlockState)) {
+        for access in accesses.iter_mut() {
+            access.index = *self.devices[access.device].groups.entry(access.group).or_insert_with(|| {
                 let index = u32::try_from(self.groups.len()).expect("fewer than 2^32 groups of blocks fit in memory");
-                self.groups.push(Default::default());
+                self.groups.push(Group::default());
                 index
             });
-            let group_start = group << GROUP_SHIFT;
-            let from = first.max(group_start) - group_start;
-            let to = last.min(group_start | (GROUP_BLOCKS as u64 - 1)) - group_start;
-            let states = &mut self.groups[index as usize][from as usize..=to as usize];
+        }
+        let loaded =
+            |loaded, access: &Access| loaded ^ self.groups[access.index as usize].0[access.first as usize].last;
+        black_box(accesses.iter().fold(0, loaded));
+        for access in accesses.iter() {
+            let states = &mut self.groups[access.index as usize].0[access.first as usize..=access.last as usize];
+            let first_block = (access.group << GROUP_SHIFT) + u64::from(access.first);
             for (offset, state) in states.iter_mut().enumerate() {
-                visit(group_start + from + offset as u64, state);
+                visit(access, first_block + offset as u64, state);
             }
         }
+    }
+
+    /// The blocks that were read or written, in no order that means anything.
+    pub(super) fn touched(&self) -> impl Iterator<Item = &BlockState> {
+        self.groups.iter().flat_map(|group| &group.0).filter(|state| state.last != 0)
     }
 
     /// The blocks that were read or written, by device number, then by block number.
@@ -141,7 +197,23 @@ impl BlockTable {
             order.extend(device.groups.iter().map(|(&group, &index)| (device.number, group, index)));
         }
         order.sort_unstable();
-        order.into_iter().flat_map(|(_, _, index)| &self.groups[index as usize]).filter(|state| state.last != 0)
+        order.into_iter().flat_map(|(_, _, index)| &self.groups[index as usize].0).filter(|state| state.last != 0)
+    }
+}
+
+#[cfg(test)]
+impl BlockTable {
+    /// Lets `visit` see the blocks from `first` to `last` of the device that the trace calls `number`.
+    pub(super) fn visit_range(
+        &mut self,
+        number: u32,
+        first: u64,
+        last: u64,
+        mut visit: impl FnMut(u64, &mut BlockState),
+    ) {
+        let device = self.device_index(number);
+        let mut accesses: Vec<Access> = Access::split(Nanoseconds::ZERO, true, device, first, last).collect();
+        self.visit(&mut accesses, |_, block, state| visit(block, state));
     }
 }
 
@@ -152,28 +224,40 @@ mod tests {
     #[test]
     fn a_block_takes_sixteen_bytes() {
         assert_eq!(size_of::<BlockState>(), 16);
+        assert_eq!(size_of::<Group>() as u64, 16 * GROUP_BLOCKS);
     }
 
     #[test]
     fn a_range_visits_each_of_its_blocks_once_across_group_borders() {
+        for (first, last) in [(5, 18), (0, 7), (3, 3), (8, 9), (7, 8), (4, 15)] {
+            let mut table = BlockTable::new();
+            let mut seen = Vec::new();
+            table.visit_range(7, first, last, |block, state| {
+                seen.push(block);
+                state.read(Nanoseconds(1));
+            });
+            assert_eq!(seen, (first..=last).collect::<Vec<_>>());
+            assert_eq!(table.in_order().count(), seen.len(), "neighbours in the same groups stay untouched");
+        }
+    }
+
+    #[test]
+    fn accesses_of_a_batch_to_the_same_block_come_in_order() {
         let mut table = BlockTable::new();
-        let device = table.device_index(7);
-        let mut seen = Vec::new();
-        table.visit(device, 5, 18, |block, state| {
-            seen.push(block);
-            state.read(Nanoseconds(1));
-        });
-        assert_eq!(seen, (5..=18).collect::<Vec<_>>());
-        assert_eq!(table.in_order().count(), 14, "neighbours in the same groups stay untouched");
+        let device = table.device_index(0);
+        let mut accesses: Vec<Access> =
+            (0..10).flat_map(|second| Access::split(Nanoseconds(second), true, device, 6, 9)).collect();
+        let mut intervals = Vec::new();
+        table.visit(&mut accesses, |access, _, state| intervals.extend(state.write(access.at).after_write));
+        assert_eq!(intervals, [Nanoseconds(1); 9 * 4]);
     }
 
     #[test]
     fn devices_keep_their_address_spaces_apart_and_come_in_order_of_their_numbers() {
         let mut table = BlockTable::new();
         for (number, writes) in [(9, 1), (2, 2), (9, 3)] {
-            let device = table.device_index(number);
             for _ in 0..writes {
-                table.visit(device, 4, 4, |_, state| {
+                table.visit_range(number, 4, 4, |_, state| {
                     state.write(Nanoseconds(0));
                 });
             }
@@ -184,8 +268,6 @@ mod tests {
 
     #[test]
     fn the_last_block_number_there_is_can_be_visited() {
-        let mut table = BlockTable::new();
-        let device = table.device_index(0);
-        table.visit(device, u64::MAX, u64::MAX, |block, _| assert_eq!(block, u64::MAX));
+        BlockTable::new().visit_range(0, u64::MAX, u64::MAX, |block, _| assert_eq!(block, u64::MAX));
     }
 }

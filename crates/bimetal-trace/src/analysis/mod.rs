@@ -18,7 +18,7 @@ use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
 
 use crate::Request;
-use blocks::BlockTable;
+use blocks::{Access, BlockTable};
 use figures::QUOTED_SECONDS;
 use files::FileCounter;
 use intervals::IntervalHistogram;
@@ -27,6 +27,9 @@ use popularity::Popularity;
 pub use figures::{Analysis, Within};
 pub use files::{FileFigures, FileMap, FileMapError};
 pub use popularity::TopBlocks;
+
+/// Accesses that are looked up together.
+const BATCH: usize = 32;
 
 /// A size of block that a workload cannot be analysed in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,6 +57,8 @@ pub struct Analyzer {
     /// Sectors of a block, as a shift.
     block_shift: u32,
     blocks: BlockTable,
+    /// Accesses that `blocks` has not seen yet, in order.
+    waiting: Vec<Access>,
     last_ends: Vec<LastEnds>,
     reads: Direction,
     writes: Direction,
@@ -81,6 +86,7 @@ impl Analyzer {
         Ok(Self {
             block_shift: block.sectors().get().trailing_zeros(),
             blocks: BlockTable::new(),
+            waiting: Vec::with_capacity(BATCH),
             last_ends: Vec::new(),
             reads: Direction::default(),
             writes: Direction::default(),
@@ -146,39 +152,43 @@ impl Analyzer {
         let first = range.start.get() >> self.block_shift;
         let last = (end.get() - 1) >> self.block_shift;
         direction.block_ios += last - first + 1;
-        match request.kind {
-            OpKind::Read => self.read_blocks(device, first, last, request.arrival),
-            _ => self.write_blocks(device, first, last, request.arrival),
+        let is_write = request.kind == OpKind::Write;
+        for access in Access::split(request.arrival, is_write, device, first, last) {
+            self.waiting.push(access);
+            if self.waiting.len() == BATCH {
+                self.access_blocks();
+            }
         }
     }
 
-    fn read_blocks(&mut self, device: usize, first: u64, last: u64, now: Nanoseconds) {
-        self.blocks.visit(device, first, last, |block, state| {
-            let after_write = state.read(now);
-            if let Some(interval) = after_write {
-                self.raw.add(interval);
-            }
-            if let Some(files) = &mut self.files {
-                files.read(block, after_write);
+    /// Lets the blocks see the waiting accesses.
+    fn access_blocks(&mut self) {
+        self.blocks.visit(&mut self.waiting, |access, block, state| {
+            if access.is_write {
+                let effect = state.write(access.at);
+                match effect.after_write {
+                    Some(interval) => self.waw.add(interval),
+                    None => self.write_runs += 1,
+                }
+                if let Some(files) = &mut self.files {
+                    files.write(block, effect);
+                }
+            } else {
+                let after_write = state.read(access.at);
+                if let Some(interval) = after_write {
+                    self.raw.add(interval);
+                }
+                if let Some(files) = &mut self.files {
+                    files.read(block, after_write);
+                }
             }
         });
-    }
-
-    fn write_blocks(&mut self, device: usize, first: u64, last: u64, now: Nanoseconds) {
-        self.blocks.visit(device, first, last, |block, state| {
-            let effect = state.write(now);
-            match effect.after_write {
-                Some(interval) => self.waw.add(interval),
-                None => self.write_runs += 1,
-            }
-            if let Some(files) = &mut self.files {
-                files.write(block, effect);
-            }
-        });
+        self.waiting.clear();
     }
 
     /// The figures of all requests taken.
-    pub fn finish(self) -> Analysis {
+    pub fn finish(mut self) -> Analysis {
+        self.access_blocks();
         let popularity = Popularity::of(&self.blocks);
         let (reads, writes) = (self.reads, self.writes);
         let transfers = reads.requests + writes.requests;
@@ -203,7 +213,7 @@ impl Analyzer {
             mean_request_bytes: share(bytes(reads).saturating_add(bytes(writes)), transfers),
             mean_interarrival_ms: duration.map(|span| span.as_millis_f64() / (requests - 1) as f64),
             duration_s: duration.map(Nanoseconds::as_seconds_f64),
-            footprint_bytes: self.blocks.in_order().count() as u64 * self.block().get(),
+            footprint_bytes: self.blocks.touched().count() as u64 * self.block().get(),
             address_end_bytes: self.address_end.get().saturating_mul(SECTOR_BYTES),
             sequential_fraction: share(reads.sequential + writes.sequential, transfers),
             random_write_fraction: share(writes.requests - writes.sequential, writes.requests),

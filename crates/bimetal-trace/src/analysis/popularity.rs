@@ -34,7 +34,7 @@ pub(super) struct Popularity {
 impl Popularity {
     /// Ranks the written blocks of `table` by overwrites, equal ones by device, then by block number.
     pub(super) fn of(table: &BlockTable) -> Self {
-        let mut writes: Vec<u32> = table.in_order().map(|state| state.writes()).filter(|writes| *writes > 0).collect();
+        let mut writes: Vec<u32> = table.touched().map(|state| state.writes()).filter(|writes| *writes > 0).collect();
         if writes.is_empty() {
             return Self::default();
         }
@@ -118,9 +118,8 @@ mod tests {
     /// A table of one device whose block `i` is written `writes[i]` times and read `reads[i]` times.
     fn table(accesses: &[(u32, u32)]) -> BlockTable {
         let mut table = BlockTable::new();
-        let device = table.device_index(0);
         for (block, &(writes, reads)) in accesses.iter().enumerate() {
-            table.visit(device, block as u64, block as u64, |_, state| {
+            table.visit_range(0, block as u64, block as u64, |_, state| {
                 (0..writes).for_each(|_| {
                     state.write(Nanoseconds::ZERO);
                 });
