@@ -45,7 +45,9 @@ macro_rules! commands {
     };
 }
 
-commands! {}
+commands! {
+    Profiles => profiles,
+}
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {

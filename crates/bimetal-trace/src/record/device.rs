@@ -26,7 +26,11 @@ impl Device {
         let refuse = |reason: String| RecordError::NotADevice { path: path.to_owned(), reason };
         let metadata = fs::metadata(path).map_err(|error| refuse(error.to_string()))?;
         if !metadata.file_type().is_block_device() {
-            let kind = if metadata.is_dir() { "is a directory" } else { "is a file" };
+            let kind = match metadata.file_type() {
+                kind if kind.is_dir() => "is a directory",
+                kind if kind.is_char_device() => "is a character device",
+                _ => "is a file",
+            };
             return Err(refuse(kind.to_owned()));
         }
         let number = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
@@ -81,6 +85,6 @@ mod tests {
         let message = |path: &str| Device::find(Path::new(path)).unwrap_err().to_string();
         assert_eq!(message("/"), "/: is a directory; expected a block device like /dev/sdb");
         assert!(message("/dev/nothing-here").starts_with("/dev/nothing-here: No such file"));
-        assert!(message("/dev/null").starts_with("/dev/null: is a file; expected"));
+        assert!(message("/dev/null").starts_with("/dev/null: is a character device; expected"));
     }
 }

@@ -2,3 +2,5 @@
 //!
 //! To add one, write a file with `Arguments` (a clap `Args` whose doc comment is the help, with an example behind it) and
 //! `run`, name it here, and add a line to the table in `cli.rs`.
+
+pub(crate) mod profiles;
