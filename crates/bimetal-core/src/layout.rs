@@ -115,7 +115,7 @@ pub struct LayoutRequest<'a> {
     pub block: BlockSize,
     /// The members.
     pub members: &'a [MemberInfo],
-    /// The size of each unit; empty: one unit, as large as the members allow.
+    /// What each unit must at least hold; the last one gets what the members have beyond that. Empty: one unit.
     pub units: &'a [Sectors],
 }
 
@@ -148,7 +148,7 @@ pub enum LayoutError {
 }
 
 /// At the end of every member, for its label and the marks of the engine.
-pub const LABEL_SECTORS: u64 = 2048;
+pub const LABEL_SECTORS: u64 = 128;
 
 impl LayoutRequest<'_> {
     /// The one member with `role`.
@@ -196,7 +196,7 @@ impl LayoutRequest<'_> {
 
     /// The units laid one after another within `available` blocks.
     fn units_within(&self, available: u64, last: MemberId) -> Result<Vec<BlockRun>, LayoutError> {
-        let wanted: Vec<u64> = match self.units {
+        let mut wanted: Vec<u64> = match self.units {
             [] => vec![available],
             sizes => sizes.iter().map(|size| size.0.div_ceil(self.block.sectors())).collect(),
         };
@@ -204,6 +204,9 @@ impl LayoutRequest<'_> {
         if total == 0 || total > available {
             let short = total.max(1) - available.min(total);
             return Err(self.too_small(last, short * self.block.sectors(), " to hold every address"));
+        }
+        if let Some(last) = wanted.last_mut() {
+            *last += available - total;
         }
         let mut first = 0;
         let runs = wanted.into_iter().map(|count| {
@@ -282,19 +285,19 @@ mod tests {
 
     #[test]
     fn units_lie_one_after_another_across_concatenated_homes() {
-        let members = members(&[(Role::Ssd, 3), (Role::Hdd, 101)]);
+        let members = members(&[(Role::Ssd, 2), (Role::Hdd, 10)]);
         let units = [Sectors(4096), Sectors(8192)];
         let request = LayoutRequest { block: BlockSize::default(), members: &members, units: &units };
         let layout = request.concatenated(&[MemberId(0), MemberId(1)]).unwrap();
-        assert_eq!(layout.units[1], BlockRun { first: Block(512), count: 1024 });
-        // Two MiB of the SSD are in front of its label: 512 blocks.
-        assert_eq!(layout.home_of(Block(511)), (MemberId(0), 511 * 8, 1));
-        assert_eq!(layout.home_of(Block(512)), (MemberId(1), 0, 1024));
+        // In front of their labels the members have 496 and 2544 blocks.
+        assert_eq!(layout.units[1], BlockRun { first: Block(512), count: 496 + 2544 - 512 });
+        assert_eq!(layout.home_of(Block(495)), (MemberId(0), 495 * 8, 1));
+        assert_eq!(layout.home_of(Block(496)), (MemberId(1), 0, 2544));
     }
 
     #[test]
     fn slots_and_their_metadata_fill_a_cache_drive_without_reaching_its_label() {
-        for mib in [2, 3, 64, 1000] {
+        for mib in [1, 2, 3, 64, 1000] {
             let members = members(&[(Role::Ssd, mib), (Role::Hdd, 500)]);
             let request = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
             let home = request.concatenated(&[MemberId(1)]).unwrap();
@@ -309,11 +312,11 @@ mod tests {
 
     #[test]
     fn a_drive_too_small_for_its_role_is_named_with_what_would_do() {
-        let tiny = members(&[(Role::Ssd, 1), (Role::Hdd, 500)]);
+        let tiny = [MemberInfo { role: Role::Ssd, capacity: Bytes::from_kib(128).sectors() }, members(&[(Role::Hdd, 500)])[0]];
         let request = LayoutRequest { block: BlockSize::default(), members: &tiny, units: &[] };
         let home = request.concatenated(&[MemberId(1)]).unwrap();
         let error = request.with_slots(home, MemberId(0), SlotKind::Cache).unwrap_err();
-        assert!(error.to_string().starts_with("the ssd drive of 1MiB is too small"), "{error}");
+        assert!(error.to_string().starts_with("the ssd drive of 128KiB is too small"), "{error}");
         let units = [Sectors(2_000_000)];
         let request = LayoutRequest { units: &units, ..request };
         let error = request.concatenated(&[MemberId(1)]).unwrap_err();
