@@ -52,6 +52,20 @@ fn sequential_mb_per_s(drive: &mut dyn DeviceModel, kind: OpKind, start: u64, re
     ((requests - requests / 4) * 65536) as f64 / 1e6 / (now - begin).as_seconds_f64()
 }
 
+/// Megabytes a second of consecutive requests of 64 KiB of which `depth` are always in the drive.
+fn queued_sequential_mb_per_s(drive: &mut dyn DeviceModel, kind: OpKind, depth: u64) -> f64 {
+    let (mut sent, mut finished, mut now) = (0, Vec::new(), Nanoseconds::ZERO);
+    while finished.len() < 2000 {
+        while sent < finished.len() as u64 + depth {
+            drive.submit(now, Token(sent), command(kind, sent * 128, 128));
+            sent += 1;
+        }
+        now = drive.next_event().unwrap();
+        drive.advance(now, &mut finished);
+    }
+    (finished.len() * 65536) as f64 / 1e6 / now.as_seconds_f64()
+}
+
 /// Mean response in milliseconds of random 4 KiB reads of which `depth` are always in the drive.
 fn random_read_ms(drive: &mut dyn DeviceModel, depth: u64, requests: u64) -> f64 {
     let mut random = Pcg64Mcg::new(3);
@@ -113,6 +127,17 @@ fn without_read_ahead_each_sequential_read_loses_a_turn() {
     let rate = sequential_mb_per_s(&mut drive, OpKind::Read, 0, 500);
     // 64 KiB a turn of 8.33 ms, and a little more.
     assert!((7.0..8.0).contains(&rate), "{rate} MB/s");
+}
+
+#[test]
+fn a_queue_of_consecutive_requests_streams_without_any_cache() {
+    for scheduler in ["fcfs", "clook", "sstf", "sptf"] {
+        for kind in [OpKind::Read, OpKind::Write] {
+            let settings = [("scheduler", scheduler), ("read_ahead", "0"), ("write_cache", "off")];
+            let rate = queued_sequential_mb_per_s(&mut drive(DEFAULT_HDD, &settings), kind, 8);
+            assert!((rate / 125.0 - 1.0).abs() < 0.04, "{scheduler} {kind:?}: {rate} MB/s");
+        }
+    }
 }
 
 #[test]

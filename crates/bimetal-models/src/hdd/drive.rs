@@ -69,6 +69,9 @@ pub struct Hdd {
     flush: Option<Pending>,
     /// What the arm does, and until when.
     active: Option<(u64, Work)>,
+    /// When the last sector of the last transfer had passed: a command that was in the drive by then starts from here,
+    /// though that transfer still has to cross the bus.
+    arm_free_ns: u64,
     /// The last transfer was the host's.
     host_was_last: bool,
     /// The sector behind the last transfer.
@@ -111,6 +114,7 @@ impl Hdd {
             no_room: VecDeque::new(),
             flush: None,
             active: None,
+            arm_free_ns: 0,
             host_was_last: false,
             head_lbn: 0,
             answered: VecDeque::new(),
@@ -231,7 +235,7 @@ impl Hdd {
         if destage_first && self.start_destage(destage_from_ns) {
             return;
         }
-        match self.queue.pop(now_ns, self.head_lbn, &self.mechanics) {
+        match self.queue.pop(self.arm_free_ns, self.head_lbn, &self.mechanics) {
             Some(pending) => self.start_transfer(pending, now_ns),
             None => {
                 self.start_destage(destage_from_ns);
@@ -241,20 +245,21 @@ impl Hdd {
 
     /// The arm serves a command of the host.
     fn start_transfer(&mut self, pending: Pending, now_ns: u64) {
-        let start_ns = self.power.ready_at_ns(now_ns.max(pending.ready_ns));
-        let end_ns = match pending.kind {
-            OpKind::Read => self.read(&pending, start_ns),
-            _ => self.write(&pending, start_ns),
+        let (start_ns, end_ns) = match pending.kind {
+            OpKind::Read => self.read(&pending),
+            _ => self.write(&pending),
         };
+        let end_ns = end_ns.max(now_ns);
         self.power.add_service_ns(end_ns - start_ns);
         self.head_lbn = pending.end();
         self.host_was_last = true;
         self.active = Some((end_ns, Work::Host(pending)));
     }
 
-    /// Reads from the medium; gives the time at which the host has the data.
-    fn read(&mut self, read: &Pending, start_ns: u64) -> u64 {
+    /// Reads from the medium; gives the times at which the arm starts and at which the host has the data.
+    fn read(&mut self, read: &Pending) -> (u64, u64) {
         let (start, end) = (read.start, read.end());
+        let start_ns = self.power.ready_at_ns(read.ready_ns.max(self.arm_free_ns));
         let passed_ns = match self.read_buffer.look_up(start, end, start_ns, &mut self.mechanics) {
             Lookup::Hit => {
                 self.hdd.cache_read_hits += 1;
@@ -274,38 +279,43 @@ impl Hdd {
         };
         // The bus runs behind the heads: the last sector crosses it when it has passed.
         let last_ns = self.electronics.bus_ns(1);
-        (passed_ns + last_ns).max(start_ns + self.electronics.bus_ns(read.sectors))
+        self.arm_free_ns = passed_ns;
+        (start_ns, (passed_ns + last_ns).max(start_ns + self.electronics.bus_ns(read.sectors)))
     }
 
-    /// Writes to the medium; gives the time at which it is there.
-    fn write(&mut self, write: &Pending, start_ns: u64) -> u64 {
+    /// Writes to the medium; gives the times at which the arm starts and at which all is there.
+    fn write(&mut self, write: &Pending) -> (u64, u64) {
         let (start, end) = (write.start, write.end());
+        let bus_sectors = if write.kind == OpKind::Write { write.sectors } else { 0 };
+        let first_here_ns = write.ready_ns + self.electronics.bus_ns(bus_sectors.min(1));
+        let start_ns = self.power.ready_at_ns(first_here_ns.max(self.arm_free_ns));
         self.read_buffer.stop(start_ns, &mut self.mechanics);
         self.read_buffer.invalidate(start, end, start_ns, &mut self.mechanics);
         if let Some(cache) = &mut self.write_cache {
             cache.remove(start, end);
         }
-        let bus_sectors = if write.kind == OpKind::Write { write.sectors } else { 0 };
-        let first_ns = self.electronics.bus_ns(bus_sectors.min(1));
-        let mut sweep = self.mechanics.position(start_ns + first_ns, start, true);
+        let mut sweep = self.mechanics.position(start_ns, start, true);
         self.mechanics.run_to(&mut sweep, end);
-        sweep.at_ns.max(start_ns + self.electronics.bus_ns(bus_sectors))
+        let all_here_ns = write.ready_ns + self.electronics.bus_ns(bus_sectors);
+        self.arm_free_ns = sweep.at_ns.max(all_here_ns);
+        (start_ns, self.arm_free_ns)
     }
 
     /// The arm writes the next dirty run, at most to the end of its track, so that a command of the host never waits
     /// for more. False if everything is clean.
-    fn start_destage(&mut self, now_ns: u64) -> bool {
+    fn start_destage(&mut self, from_ns: u64) -> bool {
         let Some(cache) = &mut self.write_cache else { return false };
         let Some((start, run_end)) = cache.next_run(self.head_lbn) else { return false };
         let place = self.mechanics.layout().place(start);
         let track_rest = self.mechanics.layout().sectors_per_track(&place) - place.sector;
         let end = run_end.min(start + u64::from(track_rest));
         cache.begin_leaving(start, end);
-        let start_ns = self.power.ready_at_ns(now_ns);
+        let start_ns = self.power.ready_at_ns(from_ns.max(self.arm_free_ns));
         self.read_buffer.stop(start_ns, &mut self.mechanics);
         let mut sweep = self.mechanics.position(start_ns, start, true);
         self.mechanics.run_to(&mut sweep, end);
         self.power.add_service_ns(sweep.at_ns - start_ns);
+        self.arm_free_ns = sweep.at_ns;
         self.head_lbn = end;
         self.host_was_last = false;
         self.hdd.destages += 1;
@@ -327,7 +337,7 @@ impl Hdd {
         // A destage makes room, and so does a write that replaced dirty sectors on the medium.
         self.take_into_cache(now_ns);
         self.take_waiting(now_ns);
-        self.start_next(now_ns, now_ns);
+        self.start_next(now_ns, self.arm_free_ns);
     }
 
     /// Counts a command and hands it back.
