@@ -3,8 +3,10 @@
 //! A model takes operations with the time at which they arrive and says when each finishes; it keeps its own queue,
 //! scheduler and state. It knows nothing of schemes and carries no data.
 //!
-//! Read first: [`DeviceModel`] below, then [`profile`], which makes a model of a named drive, then [`hdd`].
+//! Read first: [`DeviceModel`] below, then [`profile`], which makes a model of a named drive, then [`hdd`] and
+//! [`flash`].
 
+pub mod flash;
 pub mod hdd;
 pub mod profile;
 pub mod statistics;

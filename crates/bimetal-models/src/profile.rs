@@ -1,20 +1,21 @@
 //! Profiles: a named drive as a TOML file, from which a model of it is made.
 //!
 //! A profile has a few keys that every drive has (`name`, `kind`, `summary`, `capacity`, `price_usd`, `price_date`,
-//! `price_source`), the figures of its kind ([`HddProfile`] for `kind = "hdd"`) as plain keys beside them, and a table
+//! `price_source`), the figures of its kind ([`HddProfile`] for `kind = "hdd"`, [`FlashProfile`] for `kind = "flash"`) as plain keys beside them, and a table
 //! `[sources]` that says, under the same key, where each figure is from. A key that its kind does not know is an error.
 //!
-//! To add a drive, write its file into `profiles/` and its line into [`BUILTIN`].
+//! To add a drive, write its file into `profiles/` and its line into `BUILTIN`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bimetal_core::units::{Bytes, Sectors};
+use bimetal_core::units::{Bytes, SectorRange, Sectors};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned};
 use toml::{Table, Value};
 
 use crate::DeviceModel;
+use crate::flash::{Flash, FlashProfile, Precondition};
 use crate::hdd::{Hdd, HddProfile};
 
 /// The profiles inside the program, in the order in which they are listed: name and text.
@@ -23,10 +24,16 @@ const BUILTIN: &[(&str, &str)] = &[
     ("seagate-cheetah-15k.5-73gb", include_str!("../../../profiles/seagate-cheetah-15k.5-73gb.toml")),
     ("seagate-exos-x18-18tb", include_str!("../../../profiles/seagate-exos-x18-18tb.toml")),
     ("hitachi-travelstar-5k500-500gb", include_str!("../../../profiles/hitachi-travelstar-5k500-500gb.toml")),
+    ("samsung-970-evo-plus-500gb", include_str!("../../../profiles/samsung-970-evo-plus-500gb.toml")),
+    ("samsung-870-qvo-1tb", include_str!("../../../profiles/samsung-870-qvo-1tb.toml")),
+    ("intel-x25-m-80gb", include_str!("../../../profiles/intel-x25-m-80gb.toml")),
 ];
 
 /// The HDD that is used where none is named: a 7200 rpm desktop drive.
 pub const DEFAULT_HDD: &str = "seagate-barracuda-7200.12-1tb";
+
+/// The SSD that is used where none is named: a TLC drive.
+pub const DEFAULT_SSD: &str = "samsung-970-evo-plus-500gb";
 
 /// A drive that can be built.
 #[derive(Clone, Debug)]
@@ -65,6 +72,8 @@ pub struct Price {
 pub enum Body {
     /// A hard disk.
     Hdd(Box<HddProfile>),
+    /// A flash drive.
+    Flash(Box<FlashProfile>),
 }
 
 /// Why a profile, or a change to it, was refused. Each names the profile's file or name.
@@ -311,6 +320,7 @@ impl Profile {
         let common: Common = read_table(&common, origin)?;
         let body = match common.kind.as_str() {
             "hdd" => Body::Hdd(Box::new(Self::read_figures(&figures, origin)?)),
+            "flash" => Body::Flash(Box::new(Self::read_figures(&figures, origin)?)),
             other => {
                 return Err(BadFigure::new("kind", format!("\"{other}\""), "\"hdd\" or \"flash\"").in_file(origin));
             }
@@ -324,7 +334,7 @@ impl Profile {
                 return Err(BadFigure::new("price_usd", value, expected).in_file(origin));
             }
         };
-        let profile = Self {
+        let mut profile = Self {
             name: common.name,
             summary: common.summary,
             capacity: common.capacity.0.sectors(),
@@ -335,6 +345,9 @@ impl Profile {
             table,
         };
         profile.check().map_err(|bad| bad.in_file(origin))?;
+        if let Body::Flash(flash) = &profile.body {
+            profile.capacity = flash.capacity(profile.capacity).map_err(|bad| bad.in_file(origin))?;
+        }
         Ok(profile)
     }
 
@@ -354,6 +367,7 @@ impl Profile {
         }
         match &self.body {
             Body::Hdd(hdd) => hdd.check(self.capacity),
+            Body::Flash(flash) => flash.check(self.capacity),
         }
     }
 
@@ -361,6 +375,7 @@ impl Profile {
     pub fn kind(&self) -> &'static str {
         match self.body {
             Body::Hdd(_) => "hdd",
+            Body::Flash(_) => "flash",
         }
     }
 
@@ -368,6 +383,7 @@ impl Profile {
     pub fn hdd(&self) -> Option<&HddProfile> {
         match &self.body {
             Body::Hdd(hdd) => Some(hdd),
+            Body::Flash(_) => None,
         }
     }
 
@@ -385,6 +401,7 @@ impl Profile {
     pub fn keys(&self) -> impl Iterator<Item = &'static str> {
         let of_kind = match self.body {
             Body::Hdd(_) => keys_of::<HddProfile>(),
+            Body::Flash(_) => keys_of::<FlashProfile>(),
         };
         ["capacity", "price_usd"].into_iter().chain(of_kind.iter().copied())
     }
@@ -423,23 +440,40 @@ impl Profile {
     }
 
     /// A model of this drive with `capacity` sectors (its own capacity if `None`); `seed` starts whatever is random in
-    /// it.
+    /// it. A flash drive is clean.
     ///
     /// An HDD of more than its profile's capacity gets more cylinders, in each zone by the same factor, and keeps its
-    /// seek times; of less, it uses its outer part only.
+    /// seek times; of less, it uses its outer part only. A flash drive of another capacity has other blocks; see
+    /// [`GeometryRequest::resolve`](crate::flash::geometry::GeometryRequest::resolve).
     ///
     /// # Errors
     /// A capacity that the drive's geometry cannot have.
     pub fn build(&self, capacity: Option<Sectors>, seed: u64) -> Result<Box<dyn DeviceModel>, ProfileError> {
-        let capacity = capacity.unwrap_or(self.capacity);
-        match &self.body {
+        self.build_preconditioned(capacity, Precondition::Clean, SectorRange::default(), seed)
+    }
+
+    /// As [`build`](Self::build), and where the drive is flash, the sectors of `used` are in the state `precondition`
+    /// at time zero and the rest of it is clean.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_preconditioned(
+        &self,
+        capacity: Option<Sectors>,
+        precondition: Precondition,
+        used: SectorRange,
+        seed: u64,
+    ) -> Result<Box<dyn DeviceModel>, ProfileError> {
+        let in_file = |bad: BadFigure| bad.in_file(&self.origin);
+        Ok(match &self.body {
             Body::Hdd(hdd) => {
-                // Nothing in an HDD is random.
-                let _ = seed;
-                let hdd = Hdd::new(hdd, self.capacity, capacity).map_err(|bad| bad.in_file(&self.origin))?;
-                Ok(Box::new(hdd))
+                let capacity = capacity.unwrap_or(self.capacity);
+                Box::new(Hdd::new(hdd, self.capacity, capacity).map_err(in_file)?)
             }
-        }
+            Body::Flash(flash) => {
+                Box::new(Flash::new(flash, self.capacity, capacity, precondition, used, seed).map_err(in_file)?)
+            }
+        })
     }
 }
 

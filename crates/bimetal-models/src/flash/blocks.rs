@@ -1,0 +1,286 @@
+//! The blocks of a drive: what each holds, how often it was erased. Only touched blocks are resident.
+
+use super::geometry::Geometry;
+use super::mapping::NONE;
+use super::precondition::Layout;
+use super::sparse::SparseArray;
+use crate::statistics::EraseCount;
+
+/// What a block is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum BlockState {
+    /// Erased.
+    Free,
+    /// Being written.
+    Open,
+    /// Written to its end; may be collected.
+    Closed,
+    /// The collector is copying what is valid in it.
+    Victim,
+}
+
+/// What is known of a block.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    state: BlockState,
+    /// Nothing has changed in it since preconditioning; it has no slot, the layout tells what it holds.
+    untouched: bool,
+    valid: u32,
+    erases: u32,
+    /// Units from its start on that are in the cells; the rest is still in the controller's memory.
+    programmed: u32,
+    /// Where its valid units are marked, or [`NONE`] while it holds nothing valid or is untouched.
+    slot: u32,
+    /// Where the holders of its units are, or [`NONE`] while it holds nothing valid or holds what the layout says.
+    holders: u32,
+}
+
+/// The blocks of a drive, numbered die by die.
+pub(crate) struct Blocks {
+    blocks: SparseArray<Block>,
+    count: u32,
+    per_die: u32,
+    units: u32,
+    /// By slot: which of its units are valid, a bit each.
+    valid: Vec<u64>,
+    words: usize,
+    free_slots: Vec<u32>,
+    /// The logical unit that each physical unit of a block was written for.
+    holders: Vec<Box<[u32]>>,
+    free_holders: Vec<u32>,
+}
+
+impl Blocks {
+    /// The blocks of `geometry`, none of them resident.
+    pub(crate) fn new(geometry: &Geometry) -> Self {
+        Self {
+            blocks: SparseArray::new(geometry.blocks()),
+            count: geometry.blocks(),
+            per_die: geometry.blocks_per_plane,
+            units: geometry.units_per_block(),
+            valid: Vec::new(),
+            words: geometry.units_per_block().div_ceil(64) as usize,
+            free_slots: Vec::new(),
+            holders: Vec::new(),
+            free_holders: Vec::new(),
+        }
+    }
+
+    fn initial(block: u32, per_die: u32, units: u32, layout: &Layout) -> Block {
+        let programmed = block % per_die < layout.programmed_blocks(block / per_die);
+        Block {
+            state: if programmed { BlockState::Closed } else { BlockState::Free },
+            untouched: programmed,
+            valid: layout.valid(block),
+            erases: 0,
+            programmed: if programmed { units } else { 0 },
+            slot: NONE,
+            holders: NONE,
+        }
+    }
+
+    #[inline]
+    fn block(&mut self, block: u32, layout: &Layout) -> &mut Block {
+        let (per_die, units) = (self.per_die, self.units);
+        self.blocks.get_mut(block, |index| Self::initial(index, per_die, units, layout))
+    }
+
+    /// Whether nothing has changed in it since preconditioning.
+    pub(crate) fn is_untouched(&self, block: u32) -> bool {
+        self.blocks.get(block).is_none_or(|block| block.untouched)
+    }
+
+    /// Whether physical unit `offset` of `block` is in the cells.
+    #[inline]
+    pub(crate) fn is_programmed(&self, block: u32, offset: u32) -> bool {
+        self.blocks.get(block).is_none_or(|block| offset < block.programmed)
+    }
+
+    /// The first `units` units of `block` are in the cells.
+    #[inline]
+    pub(crate) fn set_programmed(&mut self, block: u32, units: u32, layout: &Layout) {
+        self.block(block, layout).programmed = units;
+    }
+
+    /// Marks the valid units of an untouched block one by one; whether it was untouched.
+    #[inline]
+    pub(crate) fn touch(&mut self, block: u32, layout: &Layout) -> bool {
+        let untouched = self.block(block, layout).untouched;
+        if untouched {
+            self.mark_units(block, layout);
+        }
+        untouched
+    }
+
+    #[cold]
+    fn mark_units(&mut self, block: u32, layout: &Layout) {
+        let slot = self.new_slot();
+        let first = block * self.units;
+        for offset in 0..self.units {
+            let word = &mut self.valid[slot as usize * self.words + offset as usize / 64];
+            *word |= u64::from(layout.is_valid(first + offset)) << (offset % 64);
+        }
+        let touched = self.block(block, layout);
+        (touched.untouched, touched.slot) = (false, slot);
+    }
+
+    /// A slot whose units are all invalid.
+    fn new_slot(&mut self) -> u32 {
+        if let Some(slot) = self.free_slots.pop() {
+            let words = slot as usize * self.words;
+            self.valid[words..words + self.words].fill(0);
+            return slot;
+        }
+        let slot = self.valid.len() / self.words;
+        self.valid.resize(self.valid.len() + self.words, 0);
+        slot as u32
+    }
+
+    fn new_holders(&mut self) -> u32 {
+        self.free_holders.pop().unwrap_or_else(|| {
+            self.holders.push(vec![NONE; self.units as usize].into_boxed_slice());
+            self.holders.len() as u32 - 1
+        })
+    }
+
+    /// Gives back what an empty block has.
+    fn release(&mut self, block: u32, layout: &Layout) {
+        let released = self.block(block, layout);
+        let (slot, holders) = (released.slot, released.holders);
+        (released.slot, released.holders) = (NONE, NONE);
+        self.free_slots.extend(Some(slot).filter(|slot| *slot != NONE));
+        self.free_holders.extend(Some(holders).filter(|holders| *holders != NONE));
+    }
+
+    /// Opens a free block for writing.
+    pub(crate) fn open(&mut self, block: u32, layout: &Layout) {
+        let (slot, holders) = (self.new_slot(), self.new_holders());
+        let opened = self.block(block, layout);
+        assert_eq!(opened.state, BlockState::Free, "block {block} is opened but not free");
+        (opened.state, opened.valid, opened.programmed) = (BlockState::Open, 0, 0);
+        (opened.slot, opened.holders) = (slot, holders);
+    }
+
+    /// Stores logical unit `unit` in unit `offset` of the open block `block`.
+    #[inline]
+    pub(crate) fn fill(&mut self, block: u32, offset: u32, unit: u32, layout: &Layout) {
+        let filled = self.block(block, layout);
+        debug_assert_eq!(filled.state, BlockState::Open);
+        filled.valid += 1;
+        let (slot, holders) = (filled.slot as usize, filled.holders as usize);
+        self.holders[holders][offset as usize] = unit;
+        self.valid[slot * self.words + offset as usize / 64] |= 1 << (offset % 64);
+    }
+
+    /// Invalidates one unit of a touched block. Gives the state of the block and its remaining valid units.
+    #[inline]
+    pub(crate) fn invalidate(&mut self, block: u32, offset: u32, layout: &Layout) -> (BlockState, u32) {
+        let invalidated = self.block(block, layout);
+        debug_assert!(!invalidated.untouched && invalidated.valid > 0);
+        invalidated.valid -= 1;
+        let (state, left, slot) = (invalidated.state, invalidated.valid, invalidated.slot);
+        let word = &mut self.valid[slot as usize * self.words + offset as usize / 64];
+        debug_assert!(*word >> (offset % 64) & 1 == 1, "unit {offset} of block {block} is invalidated twice");
+        *word &= !(1 << (offset % 64));
+        if left == 0 && state == BlockState::Closed {
+            self.release(block, layout);
+        }
+        (state, left)
+    }
+
+    /// Ends the writing of an open block; gives its valid units.
+    pub(crate) fn close(&mut self, block: u32, layout: &Layout) -> u32 {
+        let closed = self.block(block, layout);
+        closed.state = BlockState::Closed;
+        let valid = closed.valid;
+        if valid == 0 {
+            self.release(block, layout);
+        }
+        valid
+    }
+
+    /// A closed block becomes the victim of a collection; gives its valid units.
+    pub(crate) fn start_collection(&mut self, block: u32, layout: &Layout) -> u32 {
+        self.touch(block, layout);
+        let victim = self.block(block, layout);
+        assert_eq!(victim.state, BlockState::Closed, "victim {block} is not closed");
+        victim.state = BlockState::Victim;
+        victim.valid
+    }
+
+    /// The first valid unit of a victim from `offset` on: its offset and whose it is.
+    #[inline]
+    pub(crate) fn next_valid(&self, block: u32, offset: u32, layout: &Layout) -> Option<(u32, u32)> {
+        let &Block { slot, holders, .. } = self.blocks.get(block)?;
+        if slot == NONE || offset >= self.units {
+            return None;
+        }
+        let words = &self.valid[slot as usize * self.words..(slot as usize + 1) * self.words];
+        let mut number = offset as usize / 64;
+        let mut word = words[number] & (u64::MAX << (offset % 64));
+        while word == 0 {
+            number += 1;
+            word = *words.get(number)?;
+        }
+        let found = number as u32 * 64 + word.trailing_zeros();
+        let unit = match holders {
+            NONE => layout.holder(block * self.units + found),
+            holders => self.holders[holders as usize][found as usize],
+        };
+        Some((found, unit))
+    }
+
+    /// Erases a victim, of which nothing may be valid any more.
+    pub(crate) fn erase(&mut self, block: u32, layout: &Layout) {
+        let erased = self.block(block, layout);
+        assert!(erased.state == BlockState::Victim && erased.valid == 0, "block {block} is erased with valid units");
+        (erased.state, erased.programmed) = (BlockState::Free, 0);
+        erased.erases += 1;
+        self.release(block, layout);
+    }
+
+    /// The state of a block and its valid units.
+    pub(crate) fn get(&self, block: u32, layout: &Layout) -> (BlockState, u32) {
+        let known = self.blocks.get(block).copied();
+        let known = known.unwrap_or_else(|| Self::initial(block, self.per_die, self.units, layout));
+        (known.state, known.valid)
+    }
+
+    /// The logical unit that physical unit `offset` of `block` holds, or [`NONE`] where it is not valid.
+    pub(crate) fn holder(&self, block: u32, offset: u32, layout: &Layout) -> u32 {
+        if self.is_untouched(block) {
+            return layout.holder(block * self.units + offset);
+        }
+        match self.next_valid(block, offset, layout) {
+            Some((found, unit)) if found == offset => unit,
+            _ => NONE,
+        }
+    }
+
+    /// How the erases are spread over the blocks.
+    pub(crate) fn erase_count(&self) -> EraseCount {
+        let (mut resident, mut sum, mut squares, mut max, mut min) = (0u64, 0u64, 0.0, 0u64, u64::MAX);
+        for block in self.blocks.resident() {
+            let erases = u64::from(block.erases);
+            resident += 1;
+            sum += erases;
+            squares += (erases * erases) as f64;
+            (min, max) = (min.min(erases), max.max(erases));
+        }
+        if resident < u64::from(self.count) {
+            min = 0;
+        }
+        let mean = sum as f64 / f64::from(self.count);
+        let variance = (squares / f64::from(self.count) - mean * mean).max(0.0);
+        EraseCount { min, mean, max, stddev: variance.sqrt() }
+    }
+
+    /// Bytes of memory in use.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.blocks.memory_bytes()
+            + self.holders.len() as u64 * u64::from(self.units) * 4
+            + self.holders.capacity() as u64 * size_of::<Box<[u32]>>() as u64
+            + self.valid.capacity() as u64 * 8
+            + (self.free_slots.capacity() + self.free_holders.capacity()) as u64 * 4
+    }
+}

@@ -1,0 +1,481 @@
+//! A flash drive in virtual time: how a command passes through.
+//!
+//! A read asks the translation layer for pages, waits for the dies that hold them, then for the link to the host. A
+//! write crosses the link, takes room in the write buffer unit by unit (and waits there for room), and is done; without a buffer it is
+//! done when its pages are programmed. The translation layer's tables change when a unit enters the buffer, so what is written where does not depend on
+//! time. What the layer asks of the dies is queued there.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use bimetal_core::operation::{Command, OpKind, Status, Token};
+use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
+
+use super::dies::{Dies, Job, NO_REQUEST};
+use super::ftl::page::PageMapping;
+use super::ftl::{Placed, TranslationLayer};
+use super::gc::greedy::Greedy;
+use super::geometry::Geometry;
+use super::operation::{Cause, NandKind, NandOp};
+use super::precondition::{Layout, Precondition};
+use super::profile::{FlashProfile, FtlKind, GcKind};
+use super::statistics::Meter;
+use super::timing::HostTiming;
+use super::write_buffer::{Epochs, WriteBuffer};
+use crate::hdd::profile::Switch;
+use crate::profile::BadFigure;
+use crate::statistics::DeviceStatistics;
+use crate::{DeviceModel, Finished};
+
+/// A flash drive.
+pub struct Flash {
+    capacity: Sectors,
+    geometry: Geometry,
+    timing: HostTiming,
+    /// A flush needs not wait for the buffer.
+    protected: bool,
+    layer: Box<dyn TranslationLayer>,
+    dies: Dies,
+    buffer: Option<WriteBuffer>,
+    epochs: Epochs,
+    requests: Vec<Request>,
+    free_requests: Vec<u32>,
+    /// Requests that arrive from the link or are finished: when, in order of asking, which.
+    events: BinaryHeap<Reverse<(Nanoseconds, u64, u32)>>,
+    event_count: u64,
+    link_in: Nanoseconds,
+    link_out: Nanoseconds,
+    meter: Meter,
+    operations: Vec<NandOp>,
+    flushed: Vec<u32>,
+}
+
+/// A command under way.
+struct Request {
+    token: Token,
+    command: Command,
+    stage: Stage,
+    status: Status,
+    /// Operations of dies it waits for.
+    parts: u32,
+    /// Its next unit to be written.
+    next: u32,
+    /// The first unit behind it.
+    end: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// On the link, or behind others that wait for room in the buffer.
+    Arriving,
+    /// Reads what it writes only in part.
+    Modifying,
+    /// Waits for room in the buffer, for dies, or for a flush.
+    Working,
+    /// Its time is known.
+    Finishing,
+}
+
+impl Flash {
+    /// The drive of `profile`, which was checked: of its `capacity`, or of the `size` that is asked for. The sectors of `used` start in the
+    /// state `precondition`, the rest clean; `seed` decides where data lie in the random state.
+    ///
+    /// # Errors
+    /// The key of the profile that makes such a drive impossible.
+    pub fn new(
+        profile: &FlashProfile,
+        capacity: Sectors,
+        size: Option<Sectors>,
+        precondition: Precondition,
+        used: SectorRange,
+        seed: u64,
+    ) -> Result<Self, BadFigure> {
+        let geometry = profile.geometry(capacity, size)?;
+        let capacity = match size {
+            Some(size) => Sectors(size.0.min(geometry.logical_bytes().sectors().0)),
+            None => profile.capacity(capacity)?,
+        };
+        let per_unit = u64::from(geometry.unit_bytes) / SECTOR_BYTES;
+        let end = used.end().0.min(capacity.0).div_ceil(per_unit) as u32;
+        let start = ((used.start.0 / per_unit) as u32).min(end);
+        let free_blocks = profile.gc_free_blocks + 1;
+        if precondition == Precondition::Random {
+            check_room(&geometry, end - start, free_blocks, profile)?;
+        }
+        let layout = Layout::new(precondition, &geometry, start, end - start, free_blocks, seed);
+        let layer: Box<dyn TranslationLayer> = match (profile.ftl, profile.gc) {
+            (FtlKind::Page, GcKind::Greedy) => {
+                let victims = Greedy::new(&geometry, &layout);
+                Box::new(PageMapping::new(geometry, layout, victims, profile.gc_free_blocks))
+            }
+        };
+        Ok(Self {
+            capacity,
+            geometry,
+            timing: profile.host_timing(),
+            protected: profile.power_loss_protection == Switch::On,
+            layer,
+            dies: Dies::new(&geometry, profile.nand_timing(geometry.unit_bytes)),
+            buffer: write_buffer(profile, &geometry)?,
+            epochs: Epochs::new(),
+            requests: Vec::new(),
+            free_requests: Vec::new(),
+            events: BinaryHeap::new(),
+            event_count: 0,
+            link_in: Nanoseconds::ZERO,
+            link_out: Nanoseconds::ZERO,
+            meter: Meter::new(profile),
+            operations: Vec::new(),
+            flushed: Vec::new(),
+        })
+    }
+
+    /// The shape of its flash.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Bytes of memory that the tables of its translation layer use.
+    pub fn memory_bytes(&self) -> u64 {
+        self.layer.memory_bytes()
+    }
+
+    /// Checks every table of the translation layer against the others, unit by unit. For tests.
+    ///
+    /// # Panics
+    /// Where two of them disagree.
+    pub fn check(&self) {
+        self.layer.check();
+    }
+
+    /// Writes that covered a unit only in part, so that the rest of it had to be kept: read-modify-writes.
+    pub fn partial_writes(&self) -> u64 {
+        self.meter.partial_writes
+    }
+
+    fn sectors_per_unit(&self) -> u64 {
+        u64::from(self.geometry.unit_bytes) / SECTOR_BYTES
+    }
+
+    /// The units that `range` touches: first, and first behind it.
+    fn units_of(&self, range: SectorRange) -> (u32, u32) {
+        let per_unit = self.sectors_per_unit();
+        ((range.start.0 / per_unit) as u32, range.end().0.div_ceil(per_unit) as u32)
+    }
+
+    /// The units that `range` covers wholly.
+    fn whole_units_of(&self, range: SectorRange) -> (u32, u32) {
+        let per_unit = self.sectors_per_unit();
+        let (start, end) = (range.start.0.div_ceil(per_unit) as u32, (range.end().0 / per_unit) as u32);
+        (start, end.max(start))
+    }
+
+    fn new_request(&mut self, token: Token, command: Command) -> u32 {
+        let (next, end) = if command.range.is_empty() { (0, 0) } else { self.units_of(command.range) };
+        let request = Request { token, command, stage: Stage::Arriving, status: Status::Done, parts: 0, next, end };
+        self.meter.outstanding += 1;
+        match self.free_requests.pop() {
+            Some(slot) => {
+                self.requests[slot as usize] = request;
+                slot
+            }
+            None => {
+                self.requests.push(request);
+                self.requests.len() as u32 - 1
+            }
+        }
+    }
+
+    fn schedule(&mut self, at: Nanoseconds, slot: u32) {
+        self.events.push(Reverse((at, self.event_count, slot)));
+        self.event_count += 1;
+    }
+
+    /// The drive is done with the request but for what follows the work: overhead, and the link for data read.
+    fn respond(&mut self, now: Nanoseconds, slot: u32) {
+        let Request { command, stage, .. } = &mut self.requests[slot as usize];
+        *stage = Stage::Finishing;
+        let at = if command.kind == OpKind::Read {
+            self.link_out = now.max(self.link_out) + self.timing.link_time(command.range.len.bytes().0);
+            self.link_out + self.timing.read_overhead
+        } else {
+            now + self.timing.write_overhead
+        };
+        self.schedule(at, slot);
+    }
+
+    fn read(&mut self, now: Nanoseconds, slot: u32) {
+        let Request { next, end, .. } = self.requests[slot as usize];
+        self.layer.read(next, end, &mut self.operations);
+        self.requests[slot as usize].stage = Stage::Working;
+        self.hand_over(now, slot);
+        if self.requests[slot as usize].parts == 0 {
+            self.respond(now, slot);
+        }
+    }
+
+    /// Hands the operations that the translation layer asked for to the dies. Request `slot` waits for reads of the host's
+    /// data, and without a buffer also for programs of it; [`NO_REQUEST`] waits for nothing.
+    fn hand_over(&mut self, now: Nanoseconds, slot: u32) {
+        let operations = std::mem::take(&mut self.operations);
+        for &operation in &operations {
+            let mut job = Job { operation, request: NO_REQUEST, epoch: 0 };
+            let program = operation.host_units > 0;
+            if program {
+                job.epoch = self.epochs.start();
+            }
+            let read = slot != NO_REQUEST && operation.kind == NandKind::Read && operation.cause == Cause::Host;
+            if read || program && self.buffer.is_none() {
+                job.request = slot;
+                self.requests[slot as usize].parts += 1;
+            }
+            self.dies.submit(now, job, read);
+        }
+        self.operations = operations;
+        self.operations.clear();
+    }
+
+    /// A command that changes content has crossed the link.
+    fn arrive(&mut self, now: Nanoseconds, slot: u32) {
+        match &mut self.buffer {
+            // What came earlier and waits for room goes first.
+            Some(buffer) if !buffer.waiting.is_empty() => buffer.waiting.push_back(slot),
+            _ => self.execute(now, slot),
+        }
+    }
+
+    fn execute(&mut self, now: Nanoseconds, slot: u32) {
+        let command = self.requests[slot as usize].command;
+        self.requests[slot as usize].stage = Stage::Working;
+        if command.kind != OpKind::Write {
+            return self.clear(now, slot, command);
+        }
+        self.meter.host_bytes += command.range.len.bytes();
+        self.read_partial_units(now, slot);
+        if self.requests[slot as usize].parts > 0 {
+            self.requests[slot as usize].stage = Stage::Modifying;
+        } else {
+            self.write_units(now, slot);
+        }
+    }
+
+    /// Forgets the units that a discard or write-zeroes covers wholly; writes zeroes into those at its ends.
+    fn clear(&mut self, now: Nanoseconds, slot: u32, command: Command) {
+        let (start, end) = self.whole_units_of(command.range);
+        self.layer.trim(start, end);
+        let Request { next: first, end: last, .. } = self.requests[slot as usize];
+        if command.kind == OpKind::WriteZeroes {
+            let whole = Sectors(u64::from(end - start) * self.sectors_per_unit());
+            self.meter.host_bytes += (command.range.len - whole).bytes();
+            self.read_partial_units(now, slot);
+            for unit in (first..start.min(last)).chain(end.max(first)..last) {
+                self.write_unit(unit);
+            }
+        }
+        self.requests[slot as usize].next = last;
+        self.write_units(now, slot);
+    }
+
+    /// Reads the units that `slot` covers only in part; without a buffer the request waits for that.
+    fn read_partial_units(&mut self, now: Nanoseconds, slot: u32) {
+        let Request { command, next: first, end, .. } = self.requests[slot as usize];
+        let (whole_start, whole_end) = self.whole_units_of(command.range);
+        let last = end - 1;
+        for (unit, other) in [(first, true), (last, last != first)] {
+            if other && (unit < whole_start || unit >= whole_end) {
+                self.meter.partial_writes += 1;
+                self.layer.read(unit, unit + 1, &mut self.operations);
+            }
+        }
+        self.hand_over(now, if self.buffer.is_none() { slot } else { NO_REQUEST });
+    }
+
+    fn write_unit(&mut self, unit: u32) {
+        let placed = self.layer.write(unit, &mut self.operations);
+        if let (Placed::New, Some(buffer)) = (placed, &mut self.buffer) {
+            buffer.take();
+        }
+    }
+
+    /// Writes the units that are left of `slot`, as far as there is room.
+    fn write_units(&mut self, now: Nanoseconds, slot: u32) {
+        let Request { command, end, .. } = self.requests[slot as usize];
+        while self.requests[slot as usize].next < end {
+            if self.buffer.as_ref().is_some_and(WriteBuffer::is_full) {
+                if let Some(buffer) = &mut self.buffer {
+                    buffer.waiting.push_front(slot);
+                }
+                self.hand_over(now, NO_REQUEST);
+                return;
+            }
+            self.write_unit(self.requests[slot as usize].next);
+            self.requests[slot as usize].next += 1;
+        }
+        let through = command.fua && !self.protected;
+        if self.buffer.is_none() || through {
+            self.layer.flush(&mut self.operations);
+        }
+        self.hand_over(now, if self.buffer.is_none() { slot } else { NO_REQUEST });
+        let waits =
+            self.requests[slot as usize].parts > 0 || (self.buffer.is_some() && through && self.epochs.wait(slot));
+        if !waits {
+            self.respond(now, slot);
+        }
+    }
+
+    fn flush(&mut self, now: Nanoseconds, slot: u32) {
+        self.requests[slot as usize].stage = Stage::Working;
+        if self.buffer.is_none() {
+            // Every write that completed is in the cells.
+            return self.respond(now, slot);
+        }
+        if self.protected {
+            return self.respond(now + self.timing.flush, slot);
+        }
+        self.layer.flush(&mut self.operations);
+        self.hand_over(now, NO_REQUEST);
+        if !self.epochs.wait(slot) {
+            self.respond(now, slot);
+        }
+    }
+
+    /// A die has finished `job`.
+    fn job_done(&mut self, now: Nanoseconds, job: Job) {
+        let NandOp { kind, host_units, block, programmed, .. } = job.operation;
+        if kind == NandKind::Program {
+            self.layer.programmed(block, programmed);
+            if host_units > 0 {
+                self.host_data_programmed(now, job.epoch, host_units);
+            }
+        }
+        if job.request != NO_REQUEST {
+            let request = &mut self.requests[job.request as usize];
+            request.parts -= 1;
+            if request.parts == 0 {
+                match request.stage {
+                    Stage::Modifying => {
+                        request.stage = Stage::Working;
+                        self.write_units(now, job.request);
+                    }
+                    _ => self.respond(now, job.request),
+                }
+            }
+        }
+    }
+
+    fn host_data_programmed(&mut self, now: Nanoseconds, epoch: u64, units: u32) {
+        let mut flushed = std::mem::take(&mut self.flushed);
+        self.epochs.finish(epoch, &mut flushed);
+        for slot in flushed.drain(..) {
+            let after = if self.requests[slot as usize].command.kind == OpKind::Flush {
+                self.timing.flush
+            } else {
+                Nanoseconds::ZERO
+            };
+            self.respond(now + after, slot);
+        }
+        self.flushed = flushed;
+        let Some(buffer) = &mut self.buffer else { return };
+        buffer.release(units);
+        while let Some(buffer) = self.buffer.as_mut().filter(|buffer| !buffer.is_full()) {
+            let Some(slot) = buffer.waiting.pop_front() else { break };
+            match self.requests[slot as usize].stage {
+                Stage::Arriving => self.execute(now, slot),
+                _ => self.write_units(now, slot),
+            }
+        }
+    }
+
+    fn finish(&mut self, now: Nanoseconds, slot: u32, finished: &mut Vec<Finished>) {
+        let Request { token, command, status, .. } = self.requests[slot as usize];
+        self.meter.finished(command);
+        self.meter.outstanding -= 1;
+        self.free_requests.push(slot);
+        finished.push(Finished { token, at: now, status });
+    }
+}
+
+/// A steady state needs closed blocks for all its data.
+fn check_room(geometry: &Geometry, units: u32, free_blocks: u32, profile: &FlashProfile) -> Result<(), BadFigure> {
+    let closed =
+        u64::from(geometry.blocks_per_plane.saturating_sub(free_blocks)) * u64::from(geometry.units_per_block());
+    if u64::from(units.div_ceil(geometry.dies())) > closed {
+        let expected = "fewer free blocks or more spare area: the data do not fit into the closed blocks of a die";
+        return Err(BadFigure::new("gc_free_blocks", profile.gc_free_blocks, expected));
+    }
+    Ok(())
+}
+
+fn write_buffer(profile: &FlashProfile, geometry: &Geometry) -> Result<Option<WriteBuffer>, BadFigure> {
+    let Some(size) = profile.write_buffer.0 else { return Ok(None) };
+    let units = size.0 / u64::from(geometry.unit_bytes);
+    let least = 2 * geometry.units_per_row();
+    match u32::try_from(units) {
+        Ok(units) if units >= least => Ok(Some(WriteBuffer::new(units))),
+        _ => {
+            let least = Bytes(u64::from(least) * u64::from(geometry.unit_bytes));
+            let expected = format!("\"off\", or at least {least}, two rows of pages of a die, and below 16TiB");
+            Err(BadFigure::new("write_buffer", size, expected))
+        }
+    }
+}
+
+impl DeviceModel for Flash {
+    fn capacity(&self) -> Sectors {
+        self.capacity
+    }
+
+    fn submit(&mut self, now: Nanoseconds, token: Token, command: Command) {
+        assert!(command.range.end() <= self.capacity, "{command:?} lies outside of the drive's {}", self.capacity);
+        let slot = self.new_request(token, command);
+        match command.kind {
+            OpKind::Flush => self.flush(now, slot),
+            OpKind::Hint => {
+                self.requests[slot as usize].status = Status::Unsupported;
+                self.respond(now, slot);
+            }
+            _ if command.range.is_empty() => self.respond(now, slot),
+            OpKind::Read => self.read(now, slot),
+            OpKind::Write | OpKind::Discard | OpKind::WriteZeroes => {
+                let bytes = if command.kind == OpKind::Write { command.range.len.bytes().0 } else { 0 };
+                self.link_in = now.max(self.link_in) + self.timing.link_time(bytes);
+                self.schedule(self.link_in, slot);
+            }
+        }
+        self.meter.note(now, self.dies.is_busy());
+    }
+
+    fn next_event(&self) -> Option<Nanoseconds> {
+        let event = self.events.peek().map(|Reverse((at, ..))| *at);
+        match (self.dies.next_event(), event) {
+            (Some(die), Some(event)) => Some(die.min(event)),
+            (die, event) => die.or(event),
+        }
+    }
+
+    fn advance(&mut self, now: Nanoseconds, finished: &mut Vec<Finished>) {
+        loop {
+            let event = self.events.peek().map_or(Nanoseconds::MAX, |Reverse((at, ..))| *at);
+            let die = self.dies.next_event().unwrap_or(Nanoseconds::MAX);
+            let at = event.min(die);
+            if at > now || at == Nanoseconds::MAX {
+                return;
+            }
+            if die <= event {
+                if let Some(job) = self.dies.step() {
+                    self.job_done(at, job);
+                }
+            } else if let Some(Reverse((_, _, slot))) = self.events.pop() {
+                match self.requests[slot as usize].stage {
+                    Stage::Arriving => self.arrive(at, slot),
+                    _ => self.finish(at, slot, finished),
+                }
+            }
+            self.meter.note(at, self.dies.is_busy());
+        }
+    }
+
+    fn statistics(&self, now: Nanoseconds) -> DeviceStatistics {
+        self.meter.statistics(now, &self.geometry, self.layer.counters(), self.layer.erase_count())
+    }
+}

@@ -1,0 +1,259 @@
+//! What a drive's flash is made of: channels, dies, planes, blocks, pages, and the units in which it is mapped.
+//!
+//! The planes of a die work in lockstep: a *row* is the page of the same number in every plane, programmed by one
+//! multi-plane command; a *block* of the translation layer is one physical block of every plane, erased by one command.
+//! Statistics count physical pages and blocks.
+
+use bimetal_core::units::Bytes;
+
+use crate::profile::BadFigure;
+
+/// Blocks of a die that hold no closed data at the worst moment: the host's open block, the collector's, the last
+/// free one.
+pub(crate) const RESERVED_BLOCKS_PER_DIE: u32 = 3;
+
+/// Fewer blocks than this in a die make the reserve of the collector a visible part of the spare area, so that a drive
+/// made smaller loses dies before it gets there.
+const BLOCKS_PER_DIE_MIN: u64 = 128;
+
+/// Pages of a block below which a drive made smaller gets no shorter blocks.
+const PAGES_PER_BLOCK_MIN: u32 = 8;
+
+/// The shape of a drive's flash.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Geometry {
+    /// Channels between controller and dies.
+    pub channels: u32,
+    /// Dies that share a channel.
+    pub dies_per_channel: u32,
+    /// Planes of a die, in lockstep.
+    pub planes_per_die: u32,
+    /// Physical blocks of a plane.
+    pub blocks_per_plane: u32,
+    /// Pages of a physical block.
+    pub pages_per_block: u32,
+    /// Bytes of a page, without its spare area; a power of two.
+    pub page_bytes: u32,
+    /// Bytes of a mapping unit: the smallest piece that the translation layer can move. A power of two, at most a page.
+    pub unit_bytes: u32,
+    /// Units that the host can address.
+    pub logical_units: u32,
+}
+
+/// What a geometry is made from: the profile's figures with the user's keys applied.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct GeometryRequest {
+    /// Channels between controller and dies.
+    pub channels: u32,
+    /// Dies that share a channel.
+    pub dies_per_channel: u32,
+    /// Planes of a die.
+    pub planes_per_die: u32,
+    /// Physical blocks of a plane; `None`: as many as the size needs.
+    pub blocks_per_plane: Option<u32>,
+    /// Pages of a physical block.
+    pub pages_per_block: u32,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Bytes of a mapping unit.
+    pub unit_bytes: u64,
+    /// (physical − logical) / physical.
+    pub spare_factor: f64,
+    /// The capacity of the drive as it is sold; used where neither `size` nor `blocks_per_plane` is given.
+    pub capacity: Bytes,
+    /// The size that the user asked for.
+    pub size: Option<Bytes>,
+}
+
+impl GeometryRequest {
+    /// The geometry that was asked for.
+    ///
+    /// With `blocks_per_plane` the size follows from the geometry and the spare factor, and a `size` that differs from
+    /// it by more than 1 % is an error. Without it, the number of blocks follows from the size. A drive smaller than the profile's
+    /// first loses blocks; once a die would have fewer than 128, it loses dies (per channel, then channels), then
+    /// planes; once the last die would have fewer, its blocks get shorter, down to 8 pages; then blocks are added until the collector has its
+    /// reserve, so that the very smallest drives have more spare area than asked for.
+    pub fn resolve(self) -> Result<Geometry, BadFigure> {
+        self.check()?;
+        let geometry = match self.blocks_per_plane {
+            Some(blocks) => self.with_blocks(blocks)?,
+            None => self.with_size(self.size.unwrap_or(self.capacity))?,
+        };
+        geometry.check_reserve(self.spare_factor)?;
+        Ok(geometry)
+    }
+
+    fn check(&self) -> Result<(), BadFigure> {
+        let counts = [
+            ("channels", self.channels, 256),
+            ("dies_per_channel", self.dies_per_channel, 256),
+            ("planes_per_die", self.planes_per_die, 16),
+            ("blocks_per_plane", self.blocks_per_plane.unwrap_or(1), 1 << 24),
+            ("pages_per_block", self.pages_per_block, 1 << 14),
+        ];
+        for (key, value, max) in counts {
+            if value == 0 || value > max {
+                return Err(BadFigure::new(key, value, format!("a whole number from 1 to {max}")));
+            }
+        }
+        let power = |value: u64, min: u64, max: u64| value.is_power_of_two() && (min..=max).contains(&value);
+        if !power(self.page_bytes, 512, 1 << 20) {
+            let expected = "a power of two from 512B to 1MiB";
+            return Err(BadFigure::new("page_size", Bytes(self.page_bytes), expected));
+        }
+        if !power(self.unit_bytes, 512, self.page_bytes) {
+            let expected = format!("a power of two from 512B to the page size, {}", Bytes(self.page_bytes));
+            return Err(BadFigure::new("mapping_unit", Bytes(self.unit_bytes), expected));
+        }
+        if !(self.spare_factor > 0.0 && self.spare_factor < 1.0) {
+            let expected = "a fraction above 0 and below 1: (physical - logical) / physical, like 0.07";
+            return Err(BadFigure::new("spare_factor", self.spare_factor, expected));
+        }
+        Ok(())
+    }
+
+    fn shape(&self) -> Geometry {
+        Geometry {
+            channels: self.channels,
+            dies_per_channel: self.dies_per_channel,
+            planes_per_die: self.planes_per_die,
+            blocks_per_plane: self.blocks_per_plane.unwrap_or(0),
+            pages_per_block: self.pages_per_block,
+            page_bytes: self.page_bytes as u32,
+            unit_bytes: self.unit_bytes as u32,
+            logical_units: 0,
+        }
+    }
+
+    fn with_blocks(&self, blocks: u32) -> Result<Geometry, BadFigure> {
+        let mut geometry = Geometry { blocks_per_plane: blocks, ..self.shape() };
+        let logical = geometry.checked_physical_units()? as f64 * (1.0 - self.spare_factor);
+        geometry.logical_units = logical.floor() as u32;
+        if let Some(size) = self.size {
+            let follows = geometry.logical_bytes();
+            if size.0.abs_diff(follows.0) as f64 > follows.0 as f64 * 0.01 {
+                let expected = format!("{follows}, which follows from blocks_per_plane and the rest of the geometry");
+                return Err(BadFigure::new("capacity", size, expected));
+            }
+        }
+        Ok(geometry)
+    }
+
+    fn with_size(&self, size: Bytes) -> Result<Geometry, BadFigure> {
+        let units = size.0.div_ceil(self.unit_bytes);
+        if units == 0 || units >= u64::from(u32::MAX) {
+            let expected = format!("a size of 1 to {} mapping units of {}", u32::MAX - 1, Bytes(self.unit_bytes));
+            return Err(BadFigure::new("capacity", size, expected));
+        }
+        let mut geometry = Geometry { logical_units: units as u32, ..self.shape() };
+        let physical = (units as f64 / (1.0 - self.spare_factor)).ceil() as u64;
+        let blocks =
+            |geometry: &Geometry| physical.div_ceil(geometry.units_per_block_u64() * u64::from(geometry.dies()));
+        while blocks(&geometry) < BLOCKS_PER_DIE_MIN && geometry.shrink() {}
+        let mut blocks = blocks(&geometry);
+        let needed =
+            u64::from(units.div_ceil(u64::from(geometry.dies())) as u32) + 2 * u64::from(geometry.units_per_row());
+        blocks = blocks.max(needed.div_ceil(geometry.units_per_block_u64()) + u64::from(RESERVED_BLOCKS_PER_DIE));
+        geometry.blocks_per_plane = blocks as u32;
+        geometry.checked_physical_units()?;
+        Ok(geometry)
+    }
+}
+
+impl Geometry {
+    /// Takes away one part of the geometry; whether there was one to take.
+    fn shrink(&mut self) -> bool {
+        for part in [&mut self.dies_per_channel, &mut self.channels, &mut self.planes_per_die] {
+            if *part > 1 {
+                *part = part.div_ceil(2);
+                return true;
+            }
+        }
+        let shorter = self.pages_per_block > PAGES_PER_BLOCK_MIN;
+        if shorter {
+            self.pages_per_block = (self.pages_per_block / 2).max(PAGES_PER_BLOCK_MIN);
+        }
+        shorter
+    }
+
+    fn checked_physical_units(&self) -> Result<u32, BadFigure> {
+        let units = u64::from(self.dies()) * u64::from(self.blocks_per_plane) * self.units_per_block_u64();
+        let fits = u32::try_from(units).ok().filter(|units| *units < u32::MAX);
+        fits.ok_or_else(|| {
+            let expected =
+                format!("a geometry of at most {} mapping units of {}", u32::MAX - 1, Bytes(self.unit_bytes.into()));
+            BadFigure::new("blocks_per_plane", self.blocks_per_plane, expected)
+        })
+    }
+
+    /// Every die must be able to hold its share of the data beside what the collector needs.
+    fn check_reserve(&self, spare_factor: f64) -> Result<(), BadFigure> {
+        let share = u64::from(self.logical_units.div_ceil(self.dies()));
+        let closed =
+            u64::from(self.blocks_per_plane.saturating_sub(RESERVED_BLOCKS_PER_DIE)) * self.units_per_block_u64();
+        if self.logical_units == 0 || share + 2 * u64::from(self.units_per_row()) > closed {
+            let blocks = self.blocks_per_plane;
+            let expected = format!(
+                "at least {RESERVED_BLOCKS_PER_DIE} spare blocks for collection in each plane; of its {blocks} blocks the data \
+                 take {:.1} (more blocks_per_plane help as well)",
+                share as f64 / self.units_per_block_u64() as f64
+            );
+            return Err(BadFigure::new("spare_factor", spare_factor, expected));
+        }
+        Ok(())
+    }
+
+    /// All dies; die `d` is on channel `d % channels`, so that consecutive dies lie on different channels.
+    pub fn dies(&self) -> u32 {
+        self.channels * self.dies_per_channel
+    }
+
+    /// Mapping units of a page.
+    pub fn units_per_page(&self) -> u32 {
+        self.page_bytes / self.unit_bytes
+    }
+
+    /// Mapping units of a row: the page of the same number in every plane of a die.
+    pub fn units_per_row(&self) -> u32 {
+        self.units_per_page() * self.planes_per_die
+    }
+
+    /// Mapping units of a block of the translation layer: a physical block in every plane of a die.
+    pub fn units_per_block(&self) -> u32 {
+        self.units_per_row() * self.pages_per_block
+    }
+
+    fn units_per_block_u64(&self) -> u64 {
+        u64::from(self.units_per_row()) * u64::from(self.pages_per_block)
+    }
+
+    /// Blocks of the translation layer.
+    pub fn blocks(&self) -> u32 {
+        self.dies() * self.blocks_per_plane
+    }
+
+    /// Physical blocks.
+    pub fn physical_blocks(&self) -> u64 {
+        u64::from(self.blocks()) * u64::from(self.planes_per_die)
+    }
+
+    /// Mapping units that the flash holds.
+    pub fn physical_units(&self) -> u32 {
+        self.blocks() * self.units_per_block()
+    }
+
+    /// What the host can address.
+    pub fn logical_bytes(&self) -> Bytes {
+        Bytes(u64::from(self.logical_units) * u64::from(self.unit_bytes))
+    }
+
+    /// What the flash holds.
+    pub fn physical_bytes(&self) -> Bytes {
+        Bytes(u64::from(self.physical_units()) * u64::from(self.unit_bytes))
+    }
+
+    /// (physical − logical) / physical.
+    pub fn spare_factor(&self) -> f64 {
+        1.0 - f64::from(self.logical_units) / f64::from(self.physical_units())
+    }
+}

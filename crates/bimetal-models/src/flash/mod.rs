@@ -1,0 +1,31 @@
+//! The model of a flash drive, one concept a file.
+//!
+//! Read [`drive`] first: how a command passes through. [`geometry`] says what the flash is made of; `ftl/` decides
+//! where data go, `gc/` which block is emptied; both work on `mapping` and blocks that are resident only where they
+//! were touched, everything else follows from [`precondition`]. `dies` puts the operations that result into time
+//! ([`timing`]), `write_buffer` holds what is not programmed yet. [`profile`] holds the figures that a drive's TOML
+//! file gives. Nothing here knows what a sector holds, or who asks.
+//!
+//! Left out so far: caches of single-bit cells, page types of unequal speed, suspending a program for a read,
+//! collection when idle, wear levelling, the host's queue depth.
+
+mod blocks;
+mod dies;
+pub mod drive;
+mod ftl;
+mod gc;
+pub mod geometry;
+mod mapping;
+mod operation;
+pub mod precondition;
+pub mod profile;
+mod sparse;
+mod statistics;
+#[cfg(test)]
+mod tests;
+pub mod timing;
+mod write_buffer;
+
+pub use drive::Flash;
+pub use precondition::Precondition;
+pub use profile::FlashProfile;

@@ -1,0 +1,49 @@
+//! What a translation layer asks of the dies, and what for.
+
+/// What a page was programmed, read or a block erased for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cause {
+    /// A request of the host.
+    Host,
+    /// Garbage collection.
+    Collection,
+}
+
+impl Cause {
+    /// Every cause, in the order of statistics, with its name there.
+    pub(crate) const ALL: [(Cause, &'static str); 2] = [(Cause::Host, "host"), (Cause::Collection, "gc")];
+}
+
+/// What a die does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NandKind {
+    /// Senses rows, one after another, and sends units to the controller.
+    Read,
+    /// Receives pages of one row and programs them with one command.
+    Program,
+    /// Erases a block in every plane.
+    Erase,
+}
+
+/// One operation of a die.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NandOp {
+    /// What it does.
+    pub(crate) kind: NandKind,
+    /// What for.
+    pub(crate) cause: Cause,
+    /// Which die.
+    pub(crate) die: u32,
+    /// Commands of a read, each senses one row; 1 for the rest.
+    pub(crate) commands: u32,
+    /// Pages sensed or programmed; blocks erased.
+    pub(crate) pages: u32,
+    /// Units that cross the channel.
+    pub(crate) units: u32,
+    /// Of a program: units of the host in it, which leave the write buffer with it.
+    pub(crate) host_units: u32,
+    /// The block of the translation layer.
+    pub(crate) block: u32,
+    /// Of a program: units of the block, from its start on, that are in the cells with it.
+    pub(crate) programmed: u32,
+}

@@ -1,0 +1,483 @@
+//! The state of a drive before its first request, held as a rule instead of as tables.
+//!
+//! `Layout` computes where a unit lies, and what a block holds, for everything that no write or discard has touched
+//! since. Wear starts at zero: erases of the fill are not counted.
+
+use std::str::FromStr;
+
+use super::geometry::Geometry;
+use super::mapping::NONE;
+
+/// What a drive was used for before the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Precondition {
+    /// Nothing is mapped, every block is erased.
+    #[default]
+    Clean,
+    /// Each unit was written once, in order, over all dies.
+    Sequential,
+    /// Units were overwritten uniformly at random until the collector reached its steady state. It is constructed
+    /// from the mean-field distribution of valid units over blocks (see `steady_state` below), not simulated.
+    Random,
+}
+
+/// A text that names no state.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("precondition = {0}: expected clean, sequential or random")]
+pub struct UnknownPrecondition(String);
+
+impl FromStr for Precondition {
+    type Err = UnknownPrecondition;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPrecondition> {
+        match text {
+            "clean" => Ok(Self::Clean),
+            "sequential" => Ok(Self::Sequential),
+            "random" => Ok(Self::Random),
+            _ => Err(UnknownPrecondition(text.to_owned())),
+        }
+    }
+}
+
+/// Where untouched units lie, and what untouched blocks hold.
+pub(crate) struct Layout {
+    state: State,
+    /// First unit that the rule maps, and the first behind the last.
+    start: u32,
+    end: u32,
+    dies: u32,
+    blocks_per_die: u32,
+    units_per_row: u32,
+    units_per_block: u32,
+}
+
+enum State {
+    Clean,
+    Sequential,
+    Random { levels: Vec<Level>, permutation: Permutation },
+}
+
+/// The blocks of a die that hold the same number of valid units.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Level {
+    /// Valid units of each.
+    pub(crate) valid: u32,
+    /// The first of them, counted within the die.
+    pub(crate) first_block: u32,
+    /// How many.
+    pub(crate) blocks: u32,
+    /// Valid units of the levels before.
+    first_unit: u32,
+}
+
+impl Layout {
+    /// The state `precondition` of the `units` units from `start` on; everything else is unmapped.
+    ///
+    /// `free_blocks` is what the collector of a die keeps free in its steady state. `seed` decides where random units lie.
+    pub(crate) fn new(
+        precondition: Precondition,
+        geometry: &Geometry,
+        start: u32,
+        units: u32,
+        free_blocks: u32,
+        seed: u64,
+    ) -> Self {
+        let dies = geometry.dies();
+        let state = match precondition {
+            _ if units == 0 => State::Clean,
+            Precondition::Clean => State::Clean,
+            Precondition::Sequential => State::Sequential,
+            Precondition::Random => {
+                let closed = geometry.blocks_per_plane - free_blocks;
+                let counts = steady_state(closed, geometry.units_per_block(), units.div_ceil(dies));
+                State::Random { levels: levels(&counts), permutation: Permutation::new(units, seed) }
+            }
+        };
+        Self {
+            state,
+            start,
+            end: start + units,
+            dies,
+            blocks_per_die: geometry.blocks_per_plane,
+            units_per_row: geometry.units_per_row(),
+            units_per_block: geometry.units_per_block(),
+        }
+    }
+
+    /// The physical unit that holds `unit`, or [`NONE`].
+    pub(crate) fn locate(&self, unit: u32) -> u32 {
+        if unit < self.start || unit >= self.end {
+            return NONE;
+        }
+        let number = unit - self.start;
+        match &self.state {
+            State::Clean => NONE,
+            State::Sequential => {
+                let (row, offset) = (number / self.units_per_row, number % self.units_per_row);
+                let (die, die_row) = (row % self.dies, row / self.dies);
+                die * self.blocks_per_die * self.units_per_block + die_row * self.units_per_row + offset
+            }
+            State::Random { levels, permutation } => {
+                let slot = permutation.forward(number);
+                let (die, slot) = (slot % self.dies, slot / self.dies);
+                let level = levels[levels.partition_point(|level| level.first_unit <= slot) - 1];
+                let (block, nth) = ((slot - level.first_unit) / level.valid, (slot - level.first_unit) % level.valid);
+                let block = die * self.blocks_per_die + level.first_block + block;
+                block * self.units_per_block + spread(nth, level.valid, self.units_per_block)
+            }
+        }
+    }
+
+    /// The physical unit of `unit` (or [`NONE`]), and how many units from there on, up to `end`, follow it one by one.
+    pub(crate) fn run(&self, unit: u32, end: u32) -> (u32, u32) {
+        if matches!(self.state, State::Clean) || unit >= self.end {
+            return (NONE, end - unit);
+        }
+        if unit < self.start {
+            return (NONE, end.min(self.start) - unit);
+        }
+        let len = match self.state {
+            State::Sequential => self.units_per_row - (unit - self.start) % self.units_per_row,
+            _ => 1,
+        };
+        (self.locate(unit), len.min(end.min(self.end) - unit))
+    }
+
+    /// The logical unit that physical unit `physical` holds, or [`NONE`].
+    pub(crate) fn holder(&self, physical: u32) -> u32 {
+        let (block, offset) = (physical / self.units_per_block, physical % self.units_per_block);
+        let (die, block) = (block / self.blocks_per_die, block % self.blocks_per_die);
+        let number = match &self.state {
+            State::Clean => return NONE,
+            State::Sequential => {
+                let die_row = block as u64 * u64::from(self.units_per_block / self.units_per_row)
+                    + u64::from(offset / self.units_per_row);
+                let row = die_row * u64::from(self.dies) + u64::from(die);
+                row * u64::from(self.units_per_row) + u64::from(offset % self.units_per_row)
+            }
+            State::Random { levels, permutation } => {
+                let Some(level) = level_of(levels, block) else { return NONE };
+                let Some(nth) = nth_of(offset, level.valid, self.units_per_block) else { return NONE };
+                let slot = u64::from(level.first_unit + (block - level.first_block) * level.valid + nth);
+                let slot = slot * u64::from(self.dies) + u64::from(die);
+                if slot >= u64::from(permutation.len) {
+                    return NONE;
+                }
+                u64::from(permutation.backward(slot as u32))
+            }
+        };
+        if number < u64::from(self.end - self.start) { self.start + number as u32 } else { NONE }
+    }
+
+    /// Whether physical unit `physical` holds anything; as [`holder`](Self::holder), but cheap.
+    pub(crate) fn is_valid(&self, physical: u32) -> bool {
+        let State::Random { levels, permutation } = &self.state else { return self.holder(physical) != NONE };
+        let (block, offset) = (physical / self.units_per_block, physical % self.units_per_block);
+        let (die, block) = (block / self.blocks_per_die, block % self.blocks_per_die);
+        let Some(level) = level_of(levels, block) else { return false };
+        nth_of(offset, level.valid, self.units_per_block).is_some_and(|nth| {
+            let slot = u64::from(level.first_unit + (block - level.first_block) * level.valid + nth);
+            slot * u64::from(self.dies) + u64::from(die) < u64::from(permutation.len)
+        })
+    }
+
+    /// Valid units of an untouched block.
+    pub(crate) fn valid(&self, block: u32) -> u32 {
+        let (die, block) = (block / self.blocks_per_die, block % self.blocks_per_die);
+        let (first, full) = match &self.state {
+            State::Clean => return 0,
+            State::Sequential => (block as u64 * u64::from(self.units_per_block), self.units_per_block),
+            State::Random { levels, .. } => match level_of(levels, block) {
+                Some(level) => (u64::from(level.first_unit + (block - level.first_block) * level.valid), level.valid),
+                None => return 0,
+            },
+        };
+        self.units_of_die(die).saturating_sub(first).min(u64::from(full)) as u32
+    }
+
+    /// Valid units of an untouched die.
+    pub(crate) fn units_of_die(&self, die: u32) -> u64 {
+        let (units, dies) = (u64::from(self.end - self.start), u64::from(self.dies));
+        let die = u64::from(die);
+        match self.state {
+            State::Clean => 0,
+            State::Sequential => {
+                let row = u64::from(self.units_per_row);
+                let rows = (units / row + dies - 1 - die) / dies;
+                rows * row + if units / row % dies == die { units % row } else { 0 }
+            }
+            State::Random { .. } => (units + dies - 1 - die) / dies,
+        }
+    }
+
+    /// How many blocks of a die, from its first on, the rule has programmed.
+    pub(crate) fn programmed_blocks(&self, die: u32) -> u32 {
+        match &self.state {
+            State::Clean => 0,
+            State::Sequential => self.units_of_die(die).div_ceil(u64::from(self.units_per_block)) as u32,
+            State::Random { levels, .. } => levels.last().map_or(0, |level| level.first_block + level.blocks),
+        }
+    }
+
+    /// Untouched blocks by valid units, in ascending order, the same in each die; those that are full are of no use
+    /// to a collector and may be missing.
+    pub(crate) fn levels(&self) -> &[Level] {
+        match &self.state {
+            State::Random { levels, .. } => levels,
+            _ => &[],
+        }
+    }
+
+    /// Bytes of memory in use.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        size_of_val(self.levels()) as u64
+    }
+}
+
+fn level_of(levels: &[Level], block: u32) -> Option<Level> {
+    let level = *levels.get(levels.partition_point(|level| level.first_block <= block).checked_sub(1)?)?;
+    (block < level.first_block + level.blocks).then_some(level)
+}
+
+/// The offset in a block of `units` of the `nth` of `valid` units that are spread evenly.
+fn spread(nth: u32, valid: u32, units: u32) -> u32 {
+    (u64::from(nth) * u64::from(units) / u64::from(valid)) as u32
+}
+
+/// The inverse of [`spread`]: which valid unit lies at `offset`, if one does.
+fn nth_of(offset: u32, valid: u32, units: u32) -> Option<u32> {
+    let nth = (u64::from(offset) * u64::from(valid)).div_ceil(u64::from(units)) as u32;
+    (nth < valid && spread(nth, valid, units) == offset).then_some(nth)
+}
+
+fn levels(counts: &[u32]) -> Vec<Level> {
+    let (mut first_block, mut first_unit) = (0, 0);
+    let mut levels = Vec::new();
+    for (valid, &blocks) in counts.iter().enumerate().filter(|(_, blocks)| **blocks > 0) {
+        levels.push(Level { valid: valid as u32, first_block, blocks, first_unit });
+        first_block += blocks;
+        first_unit += blocks * valid as u32;
+    }
+    levels
+}
+
+/// How many of `blocks` closed blocks of `per_block` units hold 0, 1, … `per_block` valid units in the steady state of
+/// greedy collection under uniform random overwrites of `units` units.
+///
+/// Mean-field theory: units die at an equal rate, so that with r collections a host write there are r · units / i
+/// blocks with i valid units for each i above the level m at which victims are taken, and q · units / m at m, where
+/// r = (α/P − 1/m) / ((H_P − H_m) − (P − m)/m), q = 1 − r (P − m), α = blocks · P / units, H the harmonic numbers, for the m
+/// with 0 ≤ q ≤ r. With so much spare area that victims are empty, r = 1/P and the rest of the blocks is empty.
+pub(crate) fn steady_state(blocks: u32, per_block: u32, units: u32) -> Vec<u32> {
+    let (p, alpha) = (f64::from(per_block), f64::from(blocks) * f64::from(per_block) / f64::from(units));
+    let mut density = vec![0.0; per_block as usize + 1];
+    // tail = H_P - H_m, summed from above.
+    let mut tail = 0.0;
+    let mut found = None;
+    for m in (1..per_block).rev() {
+        tail += 1.0 / f64::from(m + 1);
+        let level = f64::from(m);
+        let r = (alpha / p - 1.0 / level) / (tail - (p - level) / level);
+        let q = 1.0 - r * (p - level);
+        if r > 0.0 && q >= -1e-9 && q <= r + 1e-9 {
+            found = Some((m, r, q.max(0.0)));
+            break;
+        }
+    }
+    let (m, r, q) = found.unwrap_or((0, 1.0 / p, 0.0));
+    for i in m + 1..=per_block {
+        density[i as usize] = r * f64::from(units) / f64::from(i);
+    }
+    if m > 0 {
+        density[m as usize] = q * f64::from(units) / f64::from(m);
+    }
+    whole_blocks(&density, blocks, per_block, units)
+}
+
+/// Whole numbers near `density` that sum up to `blocks` blocks and `units` units.
+fn whole_blocks(density: &[f64], blocks: u32, per_block: u32, units: u32) -> Vec<u32> {
+    let mut counts = vec![0u32; density.len()];
+    let (mut sum, mut given) = (0.0, 0u32);
+    for level in (0..density.len()).rev() {
+        sum += density[level];
+        let upto = (sum.round() as u32).min(blocks);
+        counts[level] = upto - given;
+        given = upto;
+    }
+    counts[0] += blocks - given;
+    let total = |counts: &[u32]| counts.iter().enumerate().map(|(i, n)| i as u64 * u64::from(*n)).sum::<u64>();
+    let (mut have, want) = (total(&counts), u64::from(units));
+    // Moves blocks one level up or down, a sweep over the levels at a time, until the units agree.
+    while have != want {
+        let before = have;
+        for level in 1..=per_block as usize {
+            if have < want && counts[level - 1] > 0 {
+                (counts[level - 1], counts[level]) = (counts[level - 1] - 1, counts[level] + 1);
+                have += 1;
+            } else if have > want && counts[level] > 0 {
+                (counts[level - 1], counts[level]) = (counts[level - 1] + 1, counts[level] - 1);
+                have -= 1;
+            }
+        }
+        assert!(have != before, "{units} units do not fit into {blocks} blocks of {per_block}");
+    }
+    counts
+}
+
+/// A permutation of 0..len that looks random and is computed both ways: a Feistel network over the next power of two,
+/// walked until it lands inside (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
+struct Permutation {
+    len: u32,
+    low_bits: u32,
+    high_bits: u32,
+    keys: [u64; 4],
+}
+
+impl Permutation {
+    fn new(len: u32, seed: u64) -> Self {
+        let bits = (32 - (len - 1).leading_zeros()).max(2);
+        // SplitMix64 makes the keys.
+        let mut state = seed;
+        let keys = std::array::from_fn(|_| {
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            mixed ^ (mixed >> 31)
+        });
+        Self { len, low_bits: bits / 2, high_bits: bits - bits / 2, keys }
+    }
+
+    fn mix(value: u32, key: u64, bits: u32) -> u32 {
+        let product = (u64::from(value) ^ key).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        ((product ^ (product >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> (64 - bits)) as u32
+    }
+
+    fn forward(&self, number: u32) -> u32 {
+        let mut value = number;
+        loop {
+            let (mut high, mut low) = (value >> self.low_bits, value & ((1 << self.low_bits) - 1));
+            for keys in self.keys.chunks(2) {
+                high ^= Self::mix(low, keys[0], self.high_bits);
+                low ^= Self::mix(high, keys[1], self.low_bits);
+            }
+            value = high << self.low_bits | low;
+            if value < self.len {
+                return value;
+            }
+        }
+    }
+
+    fn backward(&self, number: u32) -> u32 {
+        let mut value = number;
+        loop {
+            let (mut high, mut low) = (value >> self.low_bits, value & ((1 << self.low_bits) - 1));
+            for keys in self.keys.chunks(2).rev() {
+                low ^= Self::mix(high, keys[1], self.low_bits);
+                high ^= Self::mix(low, keys[0], self.high_bits);
+            }
+            value = high << self.low_bits | low;
+            if value < self.len {
+                return value;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn geometry() -> Geometry {
+        Geometry {
+            channels: 2,
+            dies_per_channel: 3,
+            planes_per_die: 2,
+            blocks_per_plane: 40,
+            pages_per_block: 12,
+            page_bytes: 8192,
+            unit_bytes: 4096,
+            logical_units: 9000,
+        }
+    }
+
+    #[test]
+    fn every_unit_has_its_own_place_and_the_place_knows_the_unit() {
+        let geometry = geometry();
+        for (precondition, start, units) in [
+            (Precondition::Sequential, 0, 9000),
+            (Precondition::Sequential, 123, 4567),
+            (Precondition::Random, 0, 9000),
+            (Precondition::Random, 77, 501),
+            (Precondition::Random, 5, 1),
+            (Precondition::Clean, 0, 9000),
+        ] {
+            let layout = Layout::new(precondition, &geometry, start, units, 3, 42);
+            let mut seen = vec![NONE; geometry.physical_units() as usize];
+            for unit in 0..geometry.logical_units {
+                let physical = layout.locate(unit);
+                let mapped = precondition != Precondition::Clean && (start..start + units).contains(&unit);
+                assert_eq!(physical != NONE, mapped, "{precondition:?} {unit}");
+                if mapped {
+                    assert_eq!(std::mem::replace(&mut seen[physical as usize], unit), NONE);
+                }
+            }
+            for (physical, &unit) in seen.iter().enumerate() {
+                assert_eq!(layout.holder(physical as u32), unit, "{precondition:?} {physical}");
+                assert_eq!(layout.is_valid(physical as u32), unit != NONE, "{precondition:?} {physical}");
+            }
+            let per_block = geometry.units_per_block() as usize;
+            for (block, held) in seen.chunks(per_block).enumerate() {
+                let valid = held.iter().filter(|unit| **unit != NONE).count() as u32;
+                assert_eq!(layout.valid(block as u32), valid);
+                let (die, number) = (block as u32 / 40, block as u32 % 40);
+                assert!(valid == 0 || number < layout.programmed_blocks(die));
+            }
+            for (die, held) in seen.chunks(per_block * 40).enumerate() {
+                let valid = held.iter().filter(|unit| **unit != NONE).count() as u64;
+                assert_eq!(layout.units_of_die(die as u32), valid);
+            }
+        }
+    }
+
+    #[test]
+    fn runs_of_the_sequential_state_are_rows() {
+        let layout = Layout::new(Precondition::Sequential, &geometry(), 100, 50, 3, 0);
+        assert_eq!(layout.run(0, 500), (NONE, 100));
+        assert_eq!(layout.run(100, 500), (0, 4));
+        assert_eq!(layout.run(103, 500), (3, 1));
+        assert_eq!(layout.run(104, 500), (40 * 48, 4));
+        assert_eq!(layout.run(148, 500).1, 2);
+        assert_eq!(layout.run(150, 500), (NONE, 350));
+    }
+
+    #[test]
+    fn the_steady_state_has_the_write_amplification_of_the_theory() {
+        // Mean valid units of a victim give WA = P / (P - mean): greedy, P = 64 and 256, Sf = 0.07 and 0.25.
+        for (per_block, spare, expected) in
+            [(64, 0.07, 6.6155), (256, 0.07, 7.1240), (64, 0.25, 2.1396), (256, 0.25, 2.1851)]
+        {
+            let blocks = 4096;
+            let units = (f64::from(blocks * per_block) * (1.0 - spare)) as u32;
+            let counts = steady_state(blocks, per_block, units);
+            assert_eq!(counts.iter().sum::<u32>(), blocks);
+            assert_eq!(counts.iter().enumerate().map(|(i, n)| i as u32 * n).sum::<u32>(), units);
+            // A full block is made r times a host write: counts[P] = r * units / P.
+            let amplification = f64::from(counts[per_block as usize]) * f64::from(per_block).powi(2) / f64::from(units);
+            assert!((amplification / expected - 1.0).abs() < 0.1, "{amplification} {expected}");
+            let lowest = counts.iter().position(|n| *n > 0).unwrap() as f64;
+            let from_victim = f64::from(per_block) / (f64::from(per_block) - lowest);
+            assert!((from_victim / expected - 1.0).abs() < 0.1, "{from_victim} {expected}");
+        }
+    }
+
+    #[test]
+    fn the_steady_state_exists_for_any_fill() {
+        for (blocks, per_block, units) in
+            [(10, 8, 80), (10, 8, 79), (10, 8, 1), (1000, 16, 40), (5, 1024, 5000), (300, 4, 1100)]
+        {
+            let counts = steady_state(blocks, per_block, units);
+            assert_eq!(counts.iter().sum::<u32>(), blocks);
+            assert_eq!(counts.iter().enumerate().map(|(i, n)| i as u32 * n).sum::<u32>(), units);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! An array whose elements come into being in chunks, when one of them is first changed.
+
+/// Elements of a chunk.
+const CHUNK: usize = 64;
+
+/// An array of `len` elements, of which untouched chunks take one pointer.
+pub(crate) struct SparseArray<T> {
+    chunks: Vec<Option<Box<[T; CHUNK]>>>,
+    len: u32,
+    resident: u64,
+}
+
+impl<T: Copy> SparseArray<T> {
+    /// `len` elements, none of them resident.
+    pub(crate) fn new(len: u32) -> Self {
+        let mut chunks = Vec::new();
+        chunks.resize_with((len as usize).div_ceil(CHUNK), || None);
+        Self { chunks, len, resident: 0 }
+    }
+
+    /// Element `index`, or `None` while its chunk is untouched.
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> Option<&T> {
+        self.chunks[index as usize / CHUNK].as_ref().map(|chunk| &chunk[index as usize % CHUNK])
+    }
+
+    /// Element `index`, its chunk made resident from `initial` where it was not.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, index: u32, initial: impl Fn(u32) -> T) -> &mut T {
+        let chunk = &mut self.chunks[index as usize / CHUNK];
+        if chunk.is_none() {
+            let first = index / CHUNK as u32 * CHUNK as u32;
+            // What lies behind the end repeats the last element.
+            let last = self.len - 1;
+            *chunk = Some(Box::new(std::array::from_fn(|offset| initial((first + offset as u32).min(last)))));
+            self.resident += 1;
+        }
+        match chunk {
+            Some(chunk) => &mut chunk[index as usize % CHUNK],
+            None => unreachable!("the chunk was made above"),
+        }
+    }
+
+    /// The resident elements, in order.
+    pub(crate) fn resident(&self) -> impl Iterator<Item = &T> {
+        let len = self.len as usize;
+        self.chunks.iter().enumerate().flat_map(move |(number, chunk)| {
+            chunk.iter().flat_map(move |chunk| chunk.iter().take(len - number * CHUNK))
+        })
+    }
+
+    /// Bytes of memory in use.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.chunks.capacity() as u64 * size_of::<Option<Box<[T; CHUNK]>>>() as u64
+            + self.resident * size_of::<[T; CHUNK]>() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_touched_chunks_take_memory() {
+        let mut array = SparseArray::new(1 << 20);
+        let empty = array.memory_bytes();
+        assert_eq!(array.get(70), None);
+        *array.get_mut(70, |index| u64::from(index) * 2) += 1;
+        assert_eq!(
+            (array.get(70), array.get(71), array.get(64), array.get(63)),
+            (Some(&141), Some(&142), Some(&128), None)
+        );
+        assert_eq!(array.memory_bytes(), empty + 64 * 8);
+        assert_eq!(array.resident().count(), 64);
+    }
+}

@@ -1,0 +1,136 @@
+//! What a flash drive reports: write amplification, wear, lifetime, energy.
+
+use bimetal_core::operation::{Command, OpKind};
+use bimetal_core::units::{Bytes, Nanoseconds};
+
+use super::ftl::Counters;
+use super::geometry::Geometry;
+use super::operation::Cause;
+use super::profile::FlashProfile;
+use crate::statistics::{DeviceStatistics, EraseCount, FlashStatistics};
+
+/// Seconds of a year of 365.25 days.
+const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
+
+/// Counts what finished, and the time in which the drive was at work.
+pub(crate) struct Meter {
+    counts: DeviceStatistics,
+    /// Bytes that the host wrote to the flash: by writes, and by write-zeroes at the ends of their range.
+    pub(crate) host_bytes: Bytes,
+    pub(crate) partial_writes: u64,
+    /// Commands in the drive.
+    pub(crate) outstanding: u64,
+    busy_since: Option<Nanoseconds>,
+    busy: Nanoseconds,
+    rated_cycles: f64,
+    watts: Option<(f64, f64)>,
+    /// Energy of a page read, a page programmed, a block erased.
+    joules: [Option<f64>; 3],
+}
+
+impl Meter {
+    pub(crate) fn new(profile: &FlashProfile) -> Self {
+        let operations = [profile.read_microjoules, profile.program_microjoules, profile.erase_microjoules];
+        Self {
+            counts: DeviceStatistics::default(),
+            host_bytes: Bytes::ZERO,
+            partial_writes: 0,
+            outstanding: 0,
+            busy_since: None,
+            busy: Nanoseconds::ZERO,
+            rated_cycles: f64::from(profile.rated_cycles),
+            watts: profile.active_watts.zip(profile.idle_watts),
+            joules: operations.map(|microjoules| microjoules.map(|value| value * 1e-6)),
+        }
+    }
+
+    /// Notes at `now` whether the drive is at work.
+    #[inline]
+    pub(crate) fn note(&mut self, now: Nanoseconds, dies_busy: bool) {
+        match (self.busy_since, self.outstanding > 0 || dies_busy) {
+            (None, true) => self.busy_since = Some(now),
+            (Some(since), false) => {
+                self.busy += now - since;
+                self.busy_since = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// Counts a command that finished.
+    pub(crate) fn finished(&mut self, command: Command) {
+        let (counts, bytes) = (&mut self.counts, command.range.len.bytes());
+        match command.kind {
+            OpKind::Read => (counts.reads, counts.read_bytes) = (counts.reads + 1, counts.read_bytes + bytes),
+            OpKind::Write | OpKind::WriteZeroes => {
+                (counts.writes, counts.write_bytes) = (counts.writes + 1, counts.write_bytes + bytes);
+            }
+            OpKind::Flush => counts.flushes += 1,
+            OpKind::Discard => counts.discards += 1,
+            OpKind::Hint => {}
+        }
+    }
+
+    /// Everything up to `now`.
+    pub(crate) fn statistics(
+        &self,
+        now: Nanoseconds,
+        geometry: &Geometry,
+        counters: &Counters,
+        erase_count: EraseCount,
+    ) -> DeviceStatistics {
+        let busy = self.busy + self.busy_since.map_or(Nanoseconds::ZERO, |since| now.saturating_sub(since));
+        DeviceStatistics {
+            busy,
+            energy_joules: self.energy(now, busy, counters),
+            flash: Some(self.flash(now, geometry, counters, erase_count)),
+            ..self.counts.clone()
+        }
+    }
+
+    /// Power of the drive, busy and idle, and energy of the operations, whichever of it the profile gives.
+    fn energy(&self, now: Nanoseconds, busy: Nanoseconds, counters: &Counters) -> Option<f64> {
+        let power = self
+            .watts
+            .map(|(active, idle)| active * busy.as_seconds_f64() + idle * now.saturating_sub(busy).as_seconds_f64());
+        let counts = [&counters.pages_read, &counters.pages_programmed, &counters.blocks_erased];
+        let operations = self.joules.iter().zip(counts);
+        let operations = operations.filter_map(|(joules, count)| Some((*joules)? * count.iter().sum::<u64>() as f64));
+        match (power, self.joules.iter().any(Option::is_some)) {
+            (None, false) => None,
+            (power, _) => Some(power.unwrap_or(0.0) + operations.sum::<f64>()),
+        }
+    }
+
+    /// Wear. The lifetime is that of a drive that goes on as it did from time zero to `now`: by the mean, blocks × rated cycles /
+    /// (erases / time); by the worst block, rated cycles / (its erases / time). Erases before time zero (preconditioning)
+    /// are not counted.
+    fn flash(
+        &self,
+        now: Nanoseconds,
+        geometry: &Geometry,
+        counters: &Counters,
+        erase_count: EraseCount,
+    ) -> FlashStatistics {
+        let by_cause = |table: &[u64; Cause::ALL.len()]| {
+            Cause::ALL.iter().map(|(cause, name)| (*name, table[*cause as usize])).collect::<Vec<_>>()
+        };
+        let pages: u64 = counters.pages_programmed.iter().sum();
+        let erases: u64 = counters.blocks_erased.iter().sum();
+        let years = now.as_seconds_f64() / YEAR_SECONDS;
+        let lifetime = |cycles: f64, erases: u64| (erases > 0).then(|| cycles / erases as f64 * years);
+        FlashStatistics {
+            pages_programmed_host: counters.pages_programmed[Cause::Host as usize],
+            pages_programmed_gc: counters.pages_programmed[Cause::Collection as usize],
+            pages_programmed_by_cause: by_cause(&counters.pages_programmed),
+            bytes_programmed: Bytes(pages * u64::from(geometry.page_bytes)),
+            host_bytes_written: self.host_bytes,
+            erases,
+            erases_by_cause: by_cause(&counters.blocks_erased),
+            erase_count,
+            lifetime_years: lifetime(geometry.physical_blocks() as f64 * self.rated_cycles, erases),
+            lifetime_worst_block_years: lifetime(self.rated_cycles, erase_count.max),
+            lifetime_unlimited: erases == 0,
+        }
+    }
+}

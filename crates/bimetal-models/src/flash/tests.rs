@@ -1,0 +1,499 @@
+//! What a flash drive does with commands, in times that can be worked out by hand.
+
+use bimetal_core::operation::{Command, OpKind, Status, Token};
+use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
+use proptest::prelude::*;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+
+use super::dies::{Dies, Job, NO_REQUEST};
+use super::operation::{Cause, NandKind, NandOp};
+use super::{Flash, Precondition};
+use crate::profile::{Body, Profile};
+use crate::{DeviceModel, Finished};
+
+/// 2 channels × 1 die of 64 blocks of 16 pages of 16 KiB, 4 units a page. Sensing 50 us, programming 500 us,
+/// erasing 3 ms, 10 us a unit on the channel, the link as good as instant.
+const SMALL: &str = r#"
+name = "small"
+kind = "flash"
+summary = "a drive for tests"
+capacity = 0x100000
+channels = 2
+dies_per_channel = 1
+planes_per_die = 1
+blocks_per_plane = 64
+pages_per_block = 16
+page_size = "16KiB"
+cell = "tlc"
+spare_factor = 0.25
+rated_cycles = 1000
+read_us = 50
+program_us = 500
+erase_us = 3000
+channel_mb_per_s = 409.6
+link_mb_per_s = 1000000
+write_buffer = "256KiB"
+power_loss_protection = "off"
+flush_us = 200
+"#;
+
+fn profile(changes: &[(&str, &str)]) -> Profile {
+    let mut profile = Profile::parse(SMALL, "small.toml").unwrap();
+    for (key, value) in changes {
+        profile.set(key, value).unwrap();
+    }
+    profile
+}
+
+fn drive_in(changes: &[(&str, &str)], precondition: Precondition) -> Flash {
+    let profile = profile(changes);
+    let Body::Flash(flash) = &profile.body else { panic!("a flash drive") };
+    let all = SectorRange { start: Sectors(0), len: profile.capacity };
+    Flash::new(flash, profile.capacity, None, precondition, all, 1).unwrap()
+}
+
+fn drive(changes: &[(&str, &str)]) -> Flash {
+    drive_in(changes, Precondition::Clean)
+}
+
+fn command(kind: OpKind, start: u64, len: u64) -> Command {
+    Command { kind, range: SectorRange::new(start, len), fua: false }
+}
+
+fn us(microseconds: u64) -> Nanoseconds {
+    Nanoseconds::from_micros(microseconds)
+}
+
+/// Submits all `commands` at `now`; when each finishes, in whole microseconds.
+fn times(drive: &mut Flash, now: Nanoseconds, commands: &[Command]) -> Vec<u64> {
+    let mut finished = Vec::new();
+    drive.advance(now, &mut finished);
+    assert!(finished.is_empty());
+    for (number, command) in commands.iter().enumerate() {
+        drive.submit(now, Token(number as u64), *command);
+    }
+    drain(drive, &mut finished);
+    finished.sort_by_key(|finished| finished.token);
+    finished.iter().map(|finished| (finished.at.0 + 500) / 1000).collect()
+}
+
+fn drain(drive: &mut Flash, finished: &mut Vec<Finished>) {
+    while let Some(at) = drive.next_event() {
+        drive.advance(at, finished);
+    }
+}
+
+/// 8 channels × 4 dies, pages of one unit, so that after a sequential fill unit u lies in die u % 32.
+const WIDE: [(&str, &str); 6] = [
+    ("channels", "8"),
+    ("dies_per_channel", "4"),
+    ("page_size", "4KiB"),
+    ("blocks_per_plane", "32"),
+    ("write_buffer", "off"),
+    ("pages_per_block", "64"),
+];
+
+#[test]
+fn reads_on_eight_channels_of_four_dies_take_what_the_busy_times_say() {
+    // A read alone: 50 us to sense, 10 us on the channel.
+    let read = |unit: u64| command(OpKind::Read, unit * 8, 8);
+    let mut expected = Vec::new();
+    for depth in [1u64, 4, 16, 64] {
+        let mut drive = drive_in(&WIDE, Precondition::Sequential);
+        let commands: Vec<_> = (0..depth).map(read).collect();
+        let measured = times(&mut drive, Nanoseconds::ZERO, &commands);
+        // Units 0 to 7 each have a channel; 8 to 15 share it with them and transfer second; 16 to 31 third and fourth.
+        // A die senses its second page once it has sent its first: from 60 on, ready at 110, 10 us later for each of the
+        // dies behind it on the channel.
+        expected.clear();
+        for unit in 0..depth {
+            let on_channel = unit / 8 % 4;
+            expected.push(if unit < 32 { 60 + 10 * on_channel } else { 120 + 10 * on_channel });
+        }
+        assert_eq!(measured, expected, "depth {depth}");
+    }
+}
+
+#[test]
+fn random_reads_scale_with_depth_as_far_as_dies_collide() {
+    // Closed loop of N reads over 32 equal dies: at most N at once, at least N / (1 + (N - 1) / 32), which holds for
+    // service times that vary as much as their mean.
+    let mut rates = Vec::new();
+    for depth in [1u64, 4, 16, 64] {
+        let mut drive = drive_in(&WIDE, Precondition::Sequential);
+        let units = drive.capacity().0 / 8;
+        let mut random = Pcg64::seed_from_u64(2);
+        let mut finished = Vec::new();
+        let mut submit = |drive: &mut Flash, now, token| {
+            drive.submit(now, Token(token), command(OpKind::Read, random.next_u64() % units * 8, 8));
+        };
+        for token in 0..depth {
+            submit(&mut drive, Nanoseconds::ZERO, token);
+        }
+        let (mut done, mut now) = (0, Nanoseconds::ZERO);
+        while done < 20_000 {
+            now = drive.next_event().unwrap();
+            drive.advance(now, &mut finished);
+            for _ in finished.drain(..) {
+                done += 1;
+                submit(&mut drive, now, depth + done);
+            }
+        }
+        let scale = done as f64 / now.0 as f64 * 60_000.0;
+        let n = depth as f64;
+        assert!(scale <= n.min(32.0) * 1.001, "depth {depth}: {scale}");
+        assert!(scale >= n / (1.0 + (n - 1.0) / 32.0) * 0.99, "depth {depth}: {scale}");
+        rates.push(scale);
+    }
+    assert!((rates[0] - 1.0).abs() < 0.001, "depth 1 is 60 us each: {rates:?}");
+}
+
+#[test]
+fn a_die_in_collection_delays_only_what_waits_for_it() {
+    let drive = drive(&[("channels", "2"), ("dies_per_channel", "2"), ("blocks_per_plane", "64")]);
+    let Body::Flash(figures) = profile(&[]).body else { panic!("a flash drive") };
+    let mut dies = Dies::new(drive.geometry(), figures.nand_timing(4096));
+    let operation = |kind, die, commands| NandOp {
+        kind,
+        cause: Cause::Collection,
+        die,
+        commands,
+        pages: commands,
+        units: commands,
+        host_units: 0,
+        block: 0,
+        programmed: 0,
+    };
+    let job = |request, operation| Job { operation, request, epoch: 0 };
+    // Die 0 reads 3 rows (150 + 30 us) and erases (3000 us) for its collector.
+    dies.submit(us(0), job(NO_REQUEST, operation(NandKind::Read, 0, 3)), false);
+    dies.submit(us(0), job(NO_REQUEST, operation(NandKind::Erase, 0, 1)), false);
+    // Reads of the host at 100 us: two for die 0, one for die 1 (the other channel), one for die 2 (the same channel).
+    for (request, die) in [(0, 0), (1, 0), (2, 1), (3, 2)] {
+        dies.submit(us(100), job(request, operation(NandKind::Read, die, 1)), true);
+    }
+    let mut ends = Vec::new();
+    while let Some(at) = dies.next_event() {
+        if let Some(job) = dies.step() {
+            ends.push((job.request, at.0 / 1000));
+        }
+    }
+    // Die 0 ends its reads at 180 because its channel is free from 150 on, and the host goes before the erase: 180 + 60, + 60.
+    // Die 2 is ready at 150 too, but its channel is taken until 180.
+    let erase = 300 + 3000;
+    assert_eq!(ends, [(2, 160), (NO_REQUEST, 180), (3, 190), (0, 240), (1, 300), (NO_REQUEST, erase)]);
+}
+
+#[test]
+fn writes_finish_in_the_buffer_until_it_is_full_then_at_the_speed_of_the_dies() {
+    // A page of 4 units: 40 us on the channel, 500 us to program; two dies. The buffer holds 8 units, two pages.
+    let mut drive = drive(&[("write_buffer", "32KiB")]);
+    let writes: Vec<_> = (0..6).map(|page| command(OpKind::Write, page * 32, 32)).collect();
+    // Both dies program at once and free their pages at 540; the next two pages at 1080; and so on.
+    assert_eq!(times(&mut drive, us(0), &writes), [0, 0, 540, 540, 1080, 1080]);
+}
+
+#[test]
+fn a_flush_waits_for_the_cells_unless_the_buffer_survives_a_power_cut() {
+    let commands = [command(OpKind::Write, 0, 8), command(OpKind::Flush, 0, 0)];
+    let flush = [command(OpKind::Flush, 0, 0)];
+    for (protection, expected) in [("off", 40 + 500 + 200), ("on", 200)] {
+        let mut drive = drive(&[("power_loss_protection", protection)]);
+        let mut finished = Vec::new();
+        drive.submit(us(0), Token(0), commands[0]);
+        drive.advance(us(10), &mut finished);
+        assert_eq!(finished.len(), 1, "the write is done in the buffer");
+        assert_eq!(times(&mut drive, us(10), &commands[1..]), [10 + expected]);
+        let nothing_to_do = if protection == "on" { 200 } else { 0 };
+        assert_eq!(times(&mut drive, us(5000), &flush), [5000 + nothing_to_do]);
+    }
+}
+
+#[test]
+fn a_forced_write_waits_for_the_cells() {
+    let forced = Command { fua: true, ..command(OpKind::Write, 0, 8) };
+    assert_eq!(times(&mut drive(&[]), us(0), &[forced]), [540]);
+    assert_eq!(times(&mut drive(&[("power_loss_protection", "on")]), us(0), &[forced]), [0]);
+    assert_eq!(times(&mut drive(&[("write_buffer", "off")]), us(0), &[forced]), [540]);
+}
+
+#[test]
+fn without_a_buffer_a_small_write_takes_a_page_and_a_partial_one_reads_first() {
+    let mut drive = drive(&[("write_buffer", "off")]);
+    // The whole page crosses the channel, padding included.
+    assert_eq!(times(&mut drive, us(0), &[command(OpKind::Write, 0, 8)]), [540]);
+    // 512 bytes: the unit is read (50 + 10 us), then the page is written.
+    assert_eq!(times(&mut drive, us(1000), &[command(OpKind::Write, 3, 1)]), [1000 + 60 + 540]);
+    // A unit that was never written needs no read.
+    assert_eq!(times(&mut drive, us(2000), &[command(OpKind::Write, 803, 1)]), [2000 + 540]);
+    let statistics = drive.statistics(us(3000));
+    let flash = statistics.flash.unwrap();
+    assert_eq!(drive.partial_writes(), 2);
+    assert_eq!(flash.pages_programmed_host, 3);
+    assert_eq!(flash.host_bytes_written, Bytes(4096 + 512 + 512));
+    assert_eq!(flash.bytes_programmed, Bytes(3 * 16384));
+    assert_eq!(statistics.busy.0 / 1000, 540 + 600 + 540);
+    assert_eq!((flash.lifetime_years, flash.lifetime_unlimited), (None, true));
+}
+
+#[test]
+fn a_read_returns_what_is_in_memory_or_nowhere_without_a_die() {
+    let mut drive = drive(&[]);
+    assert_eq!(times(&mut drive, us(0), &[command(OpKind::Read, 0, 64)]), [0], "never written");
+    times(&mut drive, us(0), &[command(OpKind::Write, 0, 8)]);
+    assert_eq!(times(&mut drive, us(10), &[command(OpKind::Read, 0, 8)]), [10], "in the buffer");
+    times(&mut drive, us(10), &[command(OpKind::Flush, 0, 0)]);
+    assert_eq!(times(&mut drive, us(2000), &[command(OpKind::Read, 0, 8)]), [2060], "in the cells");
+    times(&mut drive, us(3000), &[command(OpKind::Discard, 0, 8)]);
+    assert_eq!(times(&mut drive, us(3000), &[command(OpKind::Read, 0, 8)]), [3000], "discarded");
+}
+
+#[test]
+fn serial_timing_does_one_thing_at_a_time() {
+    let mut changes = WIDE.to_vec();
+    changes.push(("timing", "serial"));
+    let mut drive = drive_in(&changes, Precondition::Sequential);
+    let reads: Vec<_> = (0..4).map(|unit| command(OpKind::Read, unit * 8, 8)).collect();
+    assert_eq!(times(&mut drive, us(0), &reads), [60, 120, 180, 240]);
+    assert_eq!(times(&mut drive, us(1000), &[command(OpKind::Write, 0, 16)]), [1000 + 2 * 510]);
+}
+
+#[test]
+fn the_link_serves_one_command_after_another_each_way() {
+    // 4096 bytes at 409.6 MB/s are 10 us, and each command occupies the link for 5 us; overheads overlap.
+    let link = [("link_mb_per_s", "409.6"), ("command_us", "5"), ("read_overhead_us", "7"), ("write_overhead_us", "9")];
+    let mut drive = drive(&link);
+    let reads = [command(OpKind::Read, 0, 8), command(OpKind::Read, 8, 8)];
+    assert_eq!(times(&mut drive, us(0), &reads), [15 + 7, 30 + 7]);
+    let writes = [command(OpKind::Write, 0, 8), command(OpKind::Write, 8, 8)];
+    assert_eq!(times(&mut drive, us(100), &writes), [115 + 9, 130 + 9]);
+}
+
+#[test]
+fn hints_are_unsupported_and_empty_commands_finish() {
+    let mut drive = drive(&[]);
+    let mut finished = Vec::new();
+    drive.submit(us(0), Token(1), command(OpKind::Hint, 0, 8));
+    drive.submit(us(0), Token(2), command(OpKind::Write, 5, 0));
+    drain(&mut drive, &mut finished);
+    let statuses: Vec<_> = finished.iter().map(|finished| (finished.token.0, finished.status)).collect();
+    assert_eq!(statuses, [(1, Status::Unsupported), (2, Status::Done)]);
+}
+
+#[test]
+fn lifetime_follows_from_erases_and_rated_cycles() {
+    let mut drive = drive_in(
+        &[("active_watts", "2"), ("idle_watts", "1"), ("erase_microjoules", "1000")],
+        Precondition::Sequential,
+    );
+    let pages = drive.capacity().0 / 32;
+    let mut random = Pcg64::seed_from_u64(4);
+    let mut finished = Vec::new();
+    for token in 0..4 * pages {
+        let now = drive.next_event().unwrap_or(us(0)).max(us(token));
+        drive.advance(now, &mut finished);
+        drive.submit(now, Token(token), command(OpKind::Write, random.next_u64() % pages * 32, 32));
+    }
+    drain(&mut drive, &mut finished);
+    drive.check();
+    let year = Nanoseconds::from_seconds(31_557_600);
+    let statistics = drive.statistics(year);
+    let flash = statistics.flash.unwrap();
+    assert!(flash.erases > 100);
+    assert_eq!(flash.erases, flash.erases_by_cause.iter().map(|(_, count)| count).sum::<u64>());
+    let pages_programmed = flash.pages_programmed_by_cause.iter().map(|(_, count)| count).sum::<u64>();
+    assert_eq!(flash.bytes_programmed, Bytes(pages_programmed * 16384));
+    assert_eq!(flash.host_bytes_written, statistics.write_bytes);
+    let mean = 128.0 * 1000.0 / flash.erases as f64;
+    assert!((flash.lifetime_years.unwrap() / mean - 1.0).abs() < 1e-9);
+    let worst = 1000.0 / flash.erase_count.max as f64;
+    assert!((flash.lifetime_worst_block_years.unwrap() / worst - 1.0).abs() < 1e-9);
+    assert!((flash.erase_count.mean - flash.erases as f64 / 128.0).abs() < 1e-9);
+    let seconds = statistics.busy.as_seconds_f64();
+    let energy = 2.0 * seconds + (31_557_600.0 - seconds) + flash.erases as f64 * 1e-3;
+    assert!((statistics.energy_joules.unwrap() / energy - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_drives_of_data_sheets_come_near_them() {
+    // Name; random reads a second at depth 1 and 32; sequential write in MB/s beyond any cache of single-bit cells.
+    for (name, depth_1, depth_32, write) in [
+        ("samsung-970-evo-plus-500gb", 19_000.0, 0.0, 900.0),
+        ("samsung-870-qvo-1tb", 11_000.0, 0.0, 80.0),
+        ("intel-x25-m-80gb", 0.0, 35_000.0, 70.0),
+    ] {
+        let near = |what: &str, measured: f64, expected: f64| {
+            eprintln!("{name}: {what} {measured:.0}, data sheet {expected}");
+            assert!(
+                expected == 0.0 || (measured / expected - 1.0).abs() < 0.12,
+                "{name}: {what} {measured} {expected}"
+            );
+        };
+        near("reads at depth 1", reads_per_second(name, 1), depth_1);
+        near("reads at depth 32", reads_per_second(name, 32), depth_32);
+        let mut drive = Profile::load(name).unwrap().build(None, 1).unwrap();
+        let (mut finished, mut done) = (Vec::new(), 0u64);
+        for token in 0..4 {
+            drive.submit(us(0), Token(token), command(OpKind::Write, token * 256, 256));
+        }
+        let mut now = us(0);
+        while done < 4000 {
+            now = drive.next_event().unwrap();
+            drive.advance(now, &mut finished);
+            for _ in finished.drain(..) {
+                done += 1;
+                drive.submit(now, Token(3 + done), command(OpKind::Write, (3 + done) * 256, 256));
+            }
+        }
+        near("sequential write", done as f64 * 131_072.0 / now.as_seconds_f64() / 1e6, write);
+    }
+}
+
+fn reads_per_second(name: &str, depth: u64) -> f64 {
+    let profile = Profile::load(name).unwrap();
+    let used = SectorRange::new(0, profile.capacity.0 / 8 * 8);
+    let mut drive = profile.build_preconditioned(None, Precondition::Sequential, used, 1).unwrap();
+    let mut random = Pcg64::seed_from_u64(9);
+    let (mut finished, mut done, mut now) = (Vec::new(), 0, us(0));
+    let mut submit = |drive: &mut Box<dyn DeviceModel>, now, token| {
+        drive.submit(now, Token(token), command(OpKind::Read, random.next_u64() % (used.len.0 / 8) * 8, 8));
+    };
+    for token in 0..depth {
+        submit(&mut drive, now, token);
+    }
+    while done < 5000 {
+        now = drive.next_event().unwrap();
+        drive.advance(now, &mut finished);
+        for _ in finished.drain(..) {
+            done += 1;
+            submit(&mut drive, now, depth + done);
+        }
+    }
+    done as f64 / now.as_seconds_f64()
+}
+
+#[test]
+fn a_drive_of_any_size_can_be_made_of_a_profile() {
+    for name in ["samsung-970-evo-plus-500gb", "samsung-870-qvo-1tb", "intel-x25-m-80gb"] {
+        let profile = Profile::load(name).unwrap();
+        for size in [
+            4096,
+            Bytes::from_kib(100).0,
+            Bytes::from_mib(4).0,
+            Bytes::from_gib(1).0,
+            Bytes::from_gib(32).0,
+            4_000_000_000_000,
+        ] {
+            let size = Bytes(size).sectors();
+            let Body::Flash(flash) = &profile.body else { panic!("a flash drive") };
+            let all = SectorRange { start: Sectors(0), len: size };
+            let mut drive = Flash::new(flash, profile.capacity, Some(size), Precondition::Random, all, 1).unwrap();
+            assert_eq!(drive.capacity(), size);
+            let geometry = *drive.geometry();
+            assert!(geometry.spare_factor() >= flash.spare_factor - 1e-9, "{geometry:?}");
+            // Larger than tiny, the spare area is that of the profile, within one block of each die.
+            if size.bytes() >= Bytes::from_gib(1) {
+                assert!(geometry.spare_factor() < flash.spare_factor + 0.01, "{geometry:?}");
+            }
+            let mut finished = Vec::new();
+            for token in 0..200 {
+                let start = (token * 8) % size.0;
+                let now = drive.next_event().unwrap_or(us(0));
+                drive.advance(now, &mut finished);
+                drive.submit(now, Token(token), command(OpKind::Write, start, 8.min(size.0 - start)));
+            }
+            drain(&mut drive, &mut finished);
+            assert_eq!(finished.len(), 200);
+        }
+    }
+}
+
+#[test]
+fn a_bad_configuration_names_its_key() {
+    for (changes, expected) in [
+        (vec![("spare_factor", "0")], "spare_factor = 0: expected a fraction above 0 and below 1"),
+        (vec![("spare_factor", "1")], "spare_factor = 1: expected a fraction above 0 and below 1"),
+        (vec![("spare_factor", "-0.5")], "spare_factor = -0.5"),
+        (vec![("spare_factor", "0.01")], "spare_factor = 0.01: expected at least 3 spare blocks"),
+        (vec![("blocks_per_plane", "3")], "spare blocks"),
+        (vec![("page_size", "12288")], "page_size = 12KiB: expected a power of two"),
+        (vec![("page_size", "0")], "page_size = 0B"),
+        (vec![("mapping_unit", "3000")], "mapping_unit = 3000B: expected a power of two from 512B to the page size"),
+        (vec![("channels", "0")], "channels = 0: expected a whole number from 1 to 256"),
+        (vec![("pages_per_block", "0")], "pages_per_block = 0"),
+        (vec![("blocks_per_plane", "16000000"), ("pages_per_block", "16000")], "at most 4294967294 mapping units"),
+        (vec![("write_buffer", "20KiB")], "write_buffer = 20KiB: expected \"off\", or at least 32KiB"),
+        (vec![("write_buffer", "big")], "write_buffer = \"big\""),
+        (vec![("ftl", "pages")], "ftl = \"pages\": expected `page`"),
+        (vec![("gc", "lazy")], "gc = \"lazy\""),
+        (vec![("cell", "plc")], "cell = \"plc\""),
+        (vec![("timing", "slow")], "timing = \"slow\""),
+        (vec![("gc_free_blocks", "1")], "gc_free_blocks = 1: expected a number from 2"),
+        (vec![("rated_cycles", "0")], "rated_cycles = 0"),
+        (vec![("chanels", "2")], "did you mean 'channels'?"),
+    ] {
+        let mut profile = profile(&[]);
+        let result = changes.iter().try_for_each(|(key, value)| profile.set(key, value));
+        let error = result.and_then(|()| profile.build(None, 0).map(|_| ())).unwrap_err().to_string();
+        assert!(error.contains(expected) && error.starts_with("small.toml"), "{changes:?}: {error}");
+    }
+}
+
+#[test]
+fn a_size_that_contradicts_the_geometry_is_an_error() {
+    let profile = profile(&[]);
+    // 2 × 64 × 16 × 16 KiB × 0.75 = 24 MiB.
+    assert_eq!(profile.capacity.bytes(), Bytes::from_mib(24));
+    assert!(profile.build(Some(profile.capacity), 0).is_ok());
+    let error = profile.build(Some(Bytes::from_mib(16).sectors()), 0).err().unwrap().to_string();
+    assert_eq!(
+        error,
+        "small.toml: capacity = 16MiB: expected 24MiB, which follows from blocks_per_plane and the rest of the geometry"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_command_finishes_once_and_in_order_of_time(
+        seed in any::<u64>(), buffer in prop_oneof![Just("off"), Just("32KiB"), Just("256KiB")],
+        protection in prop_oneof![Just("on"), Just("off")], timing in prop_oneof![Just("serial"), Just("parallel")],
+        state in prop_oneof![Just(Precondition::Clean), Just(Precondition::Sequential), Just(Precondition::Random)],
+    ) {
+        let mut random = Pcg64::seed_from_u64(seed);
+        let mut drive = drive_in(&[("write_buffer", buffer), ("power_loss_protection", protection), ("timing", timing)], state);
+        let capacity = drive.capacity().0;
+        let (mut finished, mut now, mut bytes) = (Vec::new(), Nanoseconds::ZERO, 0);
+        for token in 0..1500 {
+            let len = [1, 8, 8, 8, 32, 57, 2000][(random.next_u32() % 7) as usize];
+            let start = random.next_u64() % (capacity - len);
+            let kind = match random.next_u32() % 12 {
+                0 => OpKind::Flush,
+                1 => OpKind::Discard,
+                2 => OpKind::WriteZeroes,
+                3..=5 => OpKind::Read,
+                _ => OpKind::Write,
+            };
+            let range = if kind == OpKind::Flush { SectorRange::default() } else { SectorRange::new(start, len) };
+            bytes += if kind == OpKind::Write { len * 512 } else { 0 };
+            drive.submit(now, Token(token), Command { kind, range, fua: random.next_u32() % 10 == 0 });
+            now += us(u64::from(random.next_u32() % 2) * u64::from(random.next_u32() % 1000));
+            drive.advance(now, &mut finished);
+            if let Some(next) = drive.next_event() {
+                prop_assert!(next > now);
+            }
+        }
+        drain(&mut drive, &mut finished);
+        drive.check();
+        prop_assert!(finished.is_sorted_by_key(|finished| finished.at));
+        let mut tokens: Vec<_> = finished.iter().map(|finished| finished.token.0).collect();
+        tokens.sort_unstable();
+        prop_assert_eq!(tokens, (0..1500).collect::<Vec<_>>());
+        let statistics = drive.statistics(now.max(finished[finished.len() - 1].at));
+        let flash = statistics.flash.unwrap();
+        prop_assert!(flash.host_bytes_written >= Bytes(bytes));
+        prop_assert_eq!(statistics.reads + statistics.writes + statistics.flushes + statistics.discards, 1500);
+    }
+}
