@@ -74,27 +74,22 @@ impl Layout {
             Some(zones) => check_zones(zones, profile, own)?.to_vec(),
             None => zones_from_rates(profile, own)?,
         };
-        let factor = needed.0.max(own.0) as f64 / own.0 as f64;
+        let factor = (needed.0.max(own.0), own.0);
         let mut layout =
             Self { zones: Vec::new(), heads: profile.heads, mapping: profile.mapping, revolution_ns, cylinders: 0 };
         for zone in &figures {
-            layout.push_zone(zone, factor, profile, needed)?;
+            layout.push_zone(zone, factor, profile)?;
         }
         Ok(layout)
     }
 
-    /// Appends one zone, its cylinders multiplied by `factor`.
-    fn push_zone(
-        &mut self,
-        zone: &ZoneFigures,
-        factor: f64,
-        profile: &HddProfile,
-        needed: Sectors,
-    ) -> Result<(), BadFigure> {
-        let cylinders = (f64::from(zone.last_cylinder - zone.first_cylinder + 1) * factor).ceil();
-        if (f64::from(self.cylinders) + cylinders) * f64::from(self.heads) > f64::from(u32::MAX / 2) {
+    /// Appends one zone, its cylinders multiplied by the fraction `factor` and rounded up.
+    fn push_zone(&mut self, zone: &ZoneFigures, factor: (u64, u64), profile: &HddProfile) -> Result<(), BadFigure> {
+        let cylinders = u128::from(zone.last_cylinder - zone.first_cylinder + 1) * u128::from(factor.0);
+        let cylinders = cylinders.div_ceil(u128::from(factor.1));
+        if (u128::from(self.cylinders) + cylinders) * u128::from(self.heads) > u128::from(u32::MAX / 2) {
             let expected = format!("a size that {} heads can hold in 2^31 tracks", self.heads);
-            return Err(BadFigure::new("capacity", needed, expected));
+            return Err(BadFigure::new("capacity", Sectors(factor.0), expected));
         }
         let (cylinders, sectors) = (cylinders as u32, zone.sectors_per_track);
         let sector_ns = self.revolution_ns as f64 / f64::from(sectors);
