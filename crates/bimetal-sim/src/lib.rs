@@ -1,5 +1,16 @@
 //! The simulator: the engine of `bimetal-core` over the drives of `bimetal-models`, in virtual time, and what is measured
 //! meanwhile.
+//!
+//! A run goes like this: a [`workload`] is surveyed once ([`survey`]: how many requests, which addresses), drives are
+//! chosen and sized for a scheme ([`setup`]), the [`simulator`] plays the workload over them, and [`figures`] turns what was
+//! counted into the [`results`] document. An [`experiment`] is that for several schemes, one on each core.
+//! [`metrics`] are the recorders of the inner loop. Nothing here decides where a block lives.
 
+pub mod experiment;
+pub mod figures;
 pub mod metrics;
 pub mod results;
+pub mod setup;
+pub mod simulator;
+pub mod survey;
+pub mod workload;

@@ -12,7 +12,6 @@ mod buckets;
 mod erase_counts;
 mod gauge;
 mod latency_over_time;
-mod migrations;
 mod response_time;
 mod sequentiality;
 
@@ -20,6 +19,5 @@ pub use amount_over_time::AmountOverTime;
 pub use erase_counts::erase_counts;
 pub use gauge::Gauge;
 pub use latency_over_time::LatencyOverTime;
-pub use migrations::Migrations;
 pub use response_time::ResponseTimeRecorder;
 pub use sequentiality::WriteSequentiality;

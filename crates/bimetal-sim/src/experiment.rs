@@ -1,0 +1,148 @@
+//! An experiment: a workload under several schemes, each on a core of its own, with one document as its result.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use bimetal_core::block::BlockSize;
+use bimetal_core::scheme::SchemeInfo;
+use bimetal_trace::Request;
+use rayon::prelude::*;
+
+use crate::figures;
+use crate::results::{Document, Run, RunSpeed, TraceSummary};
+use crate::setup::{Choices, Setup, SetupError, check_keys};
+use crate::simulator::{Play, Replay, SimulationError, simulate};
+use crate::survey::Survey;
+use crate::workload::{Requests, Workload, WorkloadError};
+
+/// What is to be run.
+pub struct Experiment<'a> {
+    /// The workload.
+    pub workload: &'a dyn Workload,
+    /// The schemes, in the order of the result.
+    pub schemes: Vec<&'static SchemeInfo>,
+    /// Drives, sizes, settings.
+    pub choices: Choices,
+    /// When requests are issued.
+    pub replay: Replay,
+    /// The share of the requests that is played before anything is measured.
+    pub warmup: f64,
+}
+
+/// Why an experiment has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentError {
+    /// The workload cannot be read.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// A run cannot be set up.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// A run broke off.
+    #[error(transparent)]
+    Simulation(#[from] SimulationError),
+}
+
+/// Who is told how far an experiment is. `total` is over all runs.
+pub trait Progress: Sync {
+    /// The survey has read so many requests.
+    fn surveyed(&self, requests: u64);
+    /// The runs have issued `requests` of `total` between them.
+    fn simulated(&self, requests: u64, total: u64);
+}
+
+/// Nobody.
+pub struct NoProgress;
+
+impl Progress for NoProgress {
+    fn surveyed(&self, _requests: u64) {}
+    fn simulated(&self, _requests: u64, _total: u64) {}
+}
+
+impl Experiment<'_> {
+    /// Runs every scheme and gives the document. `describe` completes what only the reader of the trace knows (name,
+    /// format, skipped lines).
+    ///
+    /// # Errors
+    /// The first error in the order of the schemes.
+    pub fn run(
+        &self,
+        progress: &dyn Progress,
+        describe: impl FnOnce(&Survey, TraceSummary) -> TraceSummary,
+    ) -> Result<Document, ExperimentError> {
+        check_keys(&self.schemes, &self.choices)?;
+        let survey = Survey::of(self.workload, self.choices.block, &|read| progress.surveyed(read))?;
+        let total = survey.requests * self.schemes.len() as u64;
+        let issued = AtomicU64::new(0);
+        let count = |requests: u64| {
+            let before = issued.fetch_add(requests, Ordering::Relaxed);
+            progress.simulated(before + requests, total);
+        };
+        let runs: Vec<Result<Run, ExperimentError>> =
+            self.schemes.par_iter().with_max_len(1).map(|scheme| self.run_one(scheme, &survey, &count)).collect();
+        let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let trace = describe(&survey, summary_of(&survey, &self.choices));
+        Ok(Document { bimetal: env!("CARGO_PKG_VERSION").to_owned(), command: None, trace, runs })
+    }
+
+    fn run_one(
+        &self,
+        scheme: &'static SchemeInfo,
+        survey: &Survey,
+        count: &(dyn Fn(u64) + Sync),
+    ) -> Result<Run, ExperimentError> {
+        let mut setup = Setup::new(scheme, &self.choices, survey)?;
+        let warmup_requests = (survey.requests as f64 * self.warmup) as u64;
+        let play = Play { replay: self.replay, warmup_requests };
+        let counted = std::cell::Cell::new(0);
+        let began = Instant::now();
+        let measured = simulate(&mut setup, self.requests(survey)?, play, &|issued| {
+            count(issued - counted.replace(issued));
+        })?;
+        count(survey.requests - counted.get());
+        let wall_s = began.elapsed().as_secs_f64();
+        let speed = RunSpeed {
+            wall_s: Some(wall_s),
+            requests_per_s: Some(survey.requests as f64 / wall_s),
+            peak_rss_bytes: peak_rss_bytes(),
+        };
+        Ok(figures::run_of(&setup, &measured, self.replay, speed))
+    }
+
+    fn requests(&self, survey: &Survey) -> Result<Requests<'_>, WorkloadError> {
+        let requests = self.workload.open()?;
+        if !self.choices.compact {
+            return Ok(requests);
+        }
+        let (compaction, block) = (survey.compacted.clone(), self.choices.block);
+        let place = move |request: Request| compaction.place(&request, block);
+        Ok(Box::new(requests.map(move |request| request.map(&place))))
+    }
+}
+
+/// What the survey says, as the document has it.
+fn summary_of(survey: &Survey, choices: &Choices) -> TraceSummary {
+    let block: BlockSize = choices.block;
+    let end: u64 = survey.address_end.values().map(|end| end.0.next_multiple_of(block.sectors())).sum();
+    TraceSummary {
+        requests: survey.requests,
+        reads: survey.reads,
+        writes: survey.writes,
+        flushes: survey.flushes,
+        discards: survey.discards,
+        read_bytes: survey.read_bytes.0,
+        write_bytes: survey.write_bytes.0,
+        footprint_bytes: survey.footprint_blocks * block.bytes().0,
+        duration_s: survey.duration.as_seconds_f64(),
+        address_end_bytes: Some(end * bimetal_core::units::SECTOR_BYTES),
+        ..TraceSummary::default()
+    }
+}
+
+/// The most memory this process ever had resident, where the system tells.
+fn peak_rss_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}

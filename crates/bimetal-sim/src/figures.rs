@@ -1,0 +1,396 @@
+//! From what was counted to the figures of the document. Counters are differences since the end of the warm-up.
+
+use std::collections::BTreeMap;
+
+use bimetal_core::layout::Role;
+use bimetal_core::scheme::{Holds, Reason};
+use bimetal_core::units::Nanoseconds;
+use bimetal_core::volume::Statistics;
+use bimetal_models::DeviceStatistics;
+use bimetal_models::statistics::FlashStatistics;
+
+use crate::results::{
+    Cost, Devices, EraseCount, FlashFigures, HddFigures, HitRatio, Member, MemberFigures, MigrationSummary, Provenance,
+    Run, RunSpeed, Series, SsdFigures, Throughput,
+};
+use crate::setup::{Drive, Setup};
+use crate::simulator::{Measured, Replay};
+
+/// The figures of one run.
+pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpeed) -> Run {
+    let members: Vec<Member> = (0..setup.drives.len()).map(|id| member(setup, measured, id)).collect();
+    let throughput = throughput(measured);
+    let size_of = |ssd: bool| {
+        let sizes = setup.drives.iter().filter(|drive| is_flash(drive) == ssd).map(|drive| drive.size.0);
+        Some(sizes.sum::<u64>()).filter(|&size| size > 0)
+    };
+    let profile_of =
+        |ssd: bool| setup.drives.iter().find(|drive| is_flash(drive) == ssd).map(|drive| drive.profile.name.clone());
+    Run {
+        scheme: setup.scheme.name.to_owned(),
+        ssd: profile_of(true),
+        hdd: profile_of(false),
+        ssd_bytes: size_of(true),
+        hdd_bytes: size_of(false),
+        exported_bytes: setup.volume.units().map(|unit| unit.bytes().0).sum(),
+        settings: setup.settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        assumed: setup.assumed.clone(),
+        response_time_ms: measured.response.response_times(),
+        throughput,
+        queue_depth_mean: measured.queue_depth.mean(),
+        write_savings: write_savings(setup, measured),
+        read_penalty: read_penalty(setup, measured),
+        ssd_hit_ratio: hit_ratio(setup, measured),
+        migration: migration(setup, measured),
+        ssd_write_sequentiality: sequentiality(setup, measured),
+        bypass: bypass(setup, measured),
+        prediction_error: None,
+        devices: Devices { ssd: ssd_total(&members), hdd: hdd_total(&members) },
+        cost: cost(setup, throughput, replay),
+        series: series(setup, measured),
+        members,
+        run: speed,
+    }
+}
+
+fn is_flash(drive: &Drive) -> bool {
+    drive.profile.kind() == "flash"
+}
+
+/// Whether the volume has slots: then blocks can be off home, be moved, and be served by one drive or the other.
+fn has_slots(setup: &Setup) -> bool {
+    setup.volume.view().layout.slots.is_some()
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+fn throughput(measured: &Measured) -> Throughput {
+    let seconds = (measured.end - measured.start).as_seconds_f64();
+    if seconds <= 0.0 {
+        return Throughput::default();
+    }
+    Throughput {
+        iops: Some(measured.requests as f64 / seconds),
+        mb_per_s: Some(measured.bytes.0 as f64 / 1e6 / seconds),
+    }
+}
+
+/// Differences of the volume's counters since measuring began.
+fn counted(setup: &Setup, measured: &Measured, figure: impl Fn(&Statistics) -> u64) -> u64 {
+    figure(setup.volume.statistics()) - figure(&measured.before.0)
+}
+
+/// Griffin and what it is measured against.
+fn is_about_write_savings(setup: &Setup) -> bool {
+    let holds = |wanted: Holds| setup.scheme.members.iter().any(|&(_, holds)| holds == wanted);
+    let home_on_ssd = setup.scheme.members.first() == Some(&(Role::Ssd, Holds::Home));
+    home_on_ssd && (holds(Holds::Log) || setup.scheme.members.len() == 1)
+}
+
+/// 1 − blocks written to home / blocks written by the host; blocks that still wait in the log count as written home.
+fn write_savings(setup: &Setup, measured: &Measured) -> Option<f64> {
+    if !is_about_write_savings(setup) {
+        return None;
+    }
+    let home = counted(setup, measured, |statistics| statistics.home_blocks_written);
+    let waiting = u64::from(setup.volume.view().map.dirty_blocks());
+    let written = counted(setup, measured, |statistics| statistics.written_blocks);
+    ratio(home + waiting, written).map(|share| 1.0 - share)
+}
+
+fn read_penalty(setup: &Setup, measured: &Measured) -> Option<f64> {
+    if !is_about_write_savings(setup) {
+        return None;
+    }
+    let from_log = counted(setup, measured, |statistics| statistics.read_blocks_from_slots);
+    ratio(from_log, counted(setup, measured, |statistics| statistics.read_blocks))
+}
+
+/// The share of blocks that SSDs served, where a scheme can choose.
+fn hit_ratio(setup: &Setup, measured: &Measured) -> HitRatio {
+    if setup.drives.len() < 2 {
+        return HitRatio::default();
+    }
+    let on_flash = |by_member: &[u64]| -> u64 {
+        setup.drives.iter().zip(by_member).filter(|(drive, _)| is_flash(drive)).map(|(_, blocks)| blocks).sum()
+    };
+    let read = counted(setup, measured, |statistics| on_flash(&statistics.read_blocks_by_member));
+    let written = counted(setup, measured, |statistics| on_flash(&statistics.written_blocks_by_member));
+    HitRatio {
+        read: ratio(read, counted(setup, measured, |statistics| statistics.read_blocks)),
+        write: ratio(written, counted(setup, measured, |statistics| statistics.written_blocks)),
+    }
+}
+
+fn migration(setup: &Setup, measured: &Measured) -> MigrationSummary {
+    if !has_slots(setup) {
+        return MigrationSummary::default();
+    }
+    let count = counted(setup, measured, |statistics| statistics.migrations.count);
+    let bytes = counted(setup, measured, |statistics| statistics.migrations.bytes.0);
+    let interval = setup.volume.statistics().migrations.mean_interval();
+    MigrationSummary {
+        count: Some(count),
+        bytes: Some(bytes),
+        mean_interval_s: interval.filter(|_| count >= 2).map(Nanoseconds::as_seconds_f64),
+        mean_bytes: ratio(bytes, count),
+    }
+}
+
+fn sequentiality(setup: &Setup, measured: &Measured) -> Option<f64> {
+    let flash = setup.drives.iter().zip(&measured.sequentiality).filter(|(drive, _)| is_flash(drive));
+    let all = flash.map(|(_, counts)| counts).fold(crate::metrics::WriteSequentiality::default(), |mut all, counts| {
+        all.absorb(counts);
+        all
+    });
+    all.fraction()
+}
+
+fn bypass(setup: &Setup, measured: &Measured) -> BTreeMap<String, u64> {
+    let before = |reason: &Reason| measured.before.0.bypassed_blocks.get(reason).copied().unwrap_or(0);
+    let reasons = setup.volume.statistics().bypassed_blocks.iter();
+    let since = reasons.map(|(reason, blocks)| (reason.0.to_owned(), blocks - before(reason)));
+    since.filter(|(_, blocks)| *blocks > 0).collect()
+}
+
+fn member(setup: &Setup, measured: &Measured, id: usize) -> Member {
+    let drive = &setup.drives[id];
+    let before = &measured.before.1[id];
+    let after = drive.model.statistics(measured.end);
+    let span = measured.end - measured.start;
+    let metadata = |statistics: &Statistics| statistics.metadata_bytes[id].0;
+    let price = drive.profile.price.as_ref();
+    Member {
+        id: drive.role.name().to_owned(),
+        role: holds_name(drive.holds).to_owned(),
+        profile: drive.profile.name.clone(),
+        bytes: drive.size.0,
+        metadata_bytes: counted(setup, measured, metadata),
+        figures: match &after.flash {
+            Some(flash) => MemberFigures::Ssd(Box::new(ssd_figures(before, &after, flash, span, measured.end))),
+            None => MemberFigures::Hdd(hdd_figures(before, &after, span)),
+        },
+        provenance: Provenance {
+            description: Some(drive.profile.summary.clone()),
+            source: drive.profile.sources.get("capacity").cloned(),
+            price_usd: price_usd(drive),
+            price_source: price.map(|price| price.source.clone()),
+            price_date: price.map(|price| price.date.clone()),
+        },
+    }
+}
+
+fn holds_name(holds: Holds) -> &'static str {
+    match holds {
+        Holds::Home => "home",
+        Holds::Cache => "cache",
+        Holds::Ranges => "ranges",
+        Holds::Log => "log",
+    }
+}
+
+/// The price at the size used: by the gigabyte, as the profile's own size costs.
+fn price_usd(drive: &Drive) -> Option<f64> {
+    let price = drive.profile.price.as_ref()?;
+    Some(price.usd * drive.size.0 as f64 / drive.profile.capacity.bytes().0 as f64)
+}
+
+fn energy(before: &DeviceStatistics, after: &DeviceStatistics) -> Option<f64> {
+    Some(after.energy_joules? - before.energy_joules.unwrap_or(0.0))
+}
+
+fn busy(before: &DeviceStatistics, after: &DeviceStatistics, span: Nanoseconds) -> Option<f64> {
+    ratio(after.busy.saturating_sub(before.busy).0, span.0)
+}
+
+fn hdd_figures(before: &DeviceStatistics, after: &DeviceStatistics, span: Nanoseconds) -> HddFigures {
+    let hdd = after.hdd.unwrap_or_default();
+    let hdd_before = before.hdd.unwrap_or_default();
+    HddFigures {
+        reads: Some(after.reads - before.reads),
+        writes: Some(after.writes - before.writes),
+        read_bytes: Some(after.read_bytes.0 - before.read_bytes.0),
+        write_bytes: Some(after.write_bytes.0 - before.write_bytes.0),
+        busy_fraction: busy(before, after, span),
+        energy_j: energy(before, after),
+        seeks: Some(hdd.seeks - hdd_before.seeks),
+        spin_downs: Some(hdd.spin_downs - hdd_before.spin_downs),
+    }
+}
+
+fn ssd_figures(
+    before: &DeviceStatistics,
+    after: &DeviceStatistics,
+    flash: &FlashStatistics,
+    span: Nanoseconds,
+    end: Nanoseconds,
+) -> SsdFigures {
+    SsdFigures {
+        reads: Some(after.reads - before.reads),
+        writes: Some(after.writes - before.writes),
+        read_bytes: Some(after.read_bytes.0 - before.read_bytes.0),
+        write_bytes: Some(after.write_bytes.0 - before.write_bytes.0),
+        busy_fraction: busy(before, after, span),
+        energy_j: energy(before, after),
+        flash: flash_figures(before.flash.as_ref(), flash, span, end),
+    }
+}
+
+fn flash_figures(
+    before: Option<&FlashStatistics>,
+    after: &FlashStatistics,
+    span: Nanoseconds,
+    end: Nanoseconds,
+) -> FlashFigures {
+    let nothing = FlashStatistics::default();
+    let before = before.unwrap_or(&nothing);
+    let since = |now: &[(&'static str, u64)], then: &[(&'static str, u64)]| -> BTreeMap<String, u64> {
+        let earlier = |cause: &str| then.iter().find(|(name, _)| *name == cause).map_or(0, |(_, count)| *count);
+        now.iter().map(|&(cause, count)| (cause.to_owned(), count - earlier(cause))).collect()
+    };
+    let erases = after.erases - before.erases;
+    let host = after.host_bytes_written.0 - before.host_bytes_written.0;
+    let programmed = after.bytes_programmed.0 - before.bytes_programmed.0;
+    let rate = ratio(erases, span.0).map(|per_nanosecond| per_nanosecond * 1e9);
+    // The model gives the life at the mean rate since time zero; after a warm-up the rate is another one.
+    let correction = (erases > 0 && end > Nanoseconds::ZERO)
+        .then(|| after.erases as f64 / erases as f64 * (span.0 as f64 / end.0 as f64));
+    let scale = |years: Option<f64>| years.zip(correction).map(|(years, correction)| years * correction);
+    FlashFigures {
+        pages_programmed_host: Some(after.pages_programmed_host - before.pages_programmed_host),
+        pages_programmed_gc: Some(after.pages_programmed_gc - before.pages_programmed_gc),
+        pages_programmed_by_cause: since(&after.pages_programmed_by_cause, &before.pages_programmed_by_cause),
+        write_amplification: ratio(programmed, host),
+        erases: Some(erases),
+        erases_by_cause: since(&after.erases_by_cause, &before.erases_by_cause),
+        erase_rate_per_s: rate,
+        erase_count: EraseCount {
+            min: Some(after.erase_count.min),
+            mean: Some(after.erase_count.mean),
+            max: Some(after.erase_count.max),
+            stddev: Some(after.erase_count.stddev),
+        },
+        lifetime_years: scale(after.lifetime_years),
+        lifetime_worst_block_years: scale(after.lifetime_worst_block_years),
+        lifetime_unlimited: Some(erases == 0),
+    }
+}
+
+/// Adds up two figures where at least one applies.
+fn plus<T: std::ops::Add<Output = T>>(left: Option<T>, right: Option<T>) -> Option<T> {
+    match (left, right) {
+        (Some(left), Some(right)) => Some(left + right),
+        (one, other) => one.or(other),
+    }
+}
+
+fn hdd_total(members: &[Member]) -> HddFigures {
+    let hdds: Vec<&HddFigures> = members
+        .iter()
+        .filter_map(|member| match &member.figures {
+            MemberFigures::Hdd(hdd) => Some(hdd),
+            MemberFigures::Ssd(_) => None,
+        })
+        .collect();
+    let mut total = hdds.iter().fold(HddFigures::default(), |total, hdd| HddFigures {
+        reads: plus(total.reads, hdd.reads),
+        writes: plus(total.writes, hdd.writes),
+        read_bytes: plus(total.read_bytes, hdd.read_bytes),
+        write_bytes: plus(total.write_bytes, hdd.write_bytes),
+        busy_fraction: plus(total.busy_fraction, hdd.busy_fraction),
+        energy_j: plus(total.energy_j, hdd.energy_j),
+        seeks: plus(total.seeks, hdd.seeks),
+        spin_downs: plus(total.spin_downs, hdd.spin_downs),
+    });
+    total.busy_fraction = total.busy_fraction.map(|busy| busy / hdds.len() as f64);
+    total
+}
+
+/// The only SSD as it is; of several, counts added up and the life of the one that ends first.
+fn ssd_total(members: &[Member]) -> SsdFigures {
+    let ssds: Vec<&SsdFigures> = members
+        .iter()
+        .filter_map(|member| match &member.figures {
+            MemberFigures::Ssd(ssd) => Some(ssd.as_ref()),
+            MemberFigures::Hdd(_) => None,
+        })
+        .collect();
+    let Some((&first, rest)) = ssds.split_first() else { return SsdFigures::default() };
+    let mut total = rest.iter().fold(first.clone(), |total, ssd| SsdFigures {
+        reads: plus(total.reads, ssd.reads),
+        writes: plus(total.writes, ssd.writes),
+        read_bytes: plus(total.read_bytes, ssd.read_bytes),
+        write_bytes: plus(total.write_bytes, ssd.write_bytes),
+        busy_fraction: plus(total.busy_fraction, ssd.busy_fraction),
+        energy_j: plus(total.energy_j, ssd.energy_j),
+        flash: flash_total(total.flash, &ssd.flash),
+    });
+    total.busy_fraction = total.busy_fraction.map(|busy| busy / ssds.len() as f64);
+    total
+}
+
+fn flash_total(left: FlashFigures, right: &FlashFigures) -> FlashFigures {
+    let sooner = |one: Option<f64>, other: Option<f64>| match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    };
+    let add = |one: &BTreeMap<String, u64>, other: &BTreeMap<String, u64>| {
+        let mut sum = one.clone();
+        other.iter().for_each(|(cause, count)| *sum.entry(cause.clone()).or_default() += count);
+        sum
+    };
+    FlashFigures {
+        pages_programmed_host: plus(left.pages_programmed_host, right.pages_programmed_host),
+        pages_programmed_gc: plus(left.pages_programmed_gc, right.pages_programmed_gc),
+        pages_programmed_by_cause: add(&left.pages_programmed_by_cause, &right.pages_programmed_by_cause),
+        // Of drives with different pages no common amplification and distribution can be given.
+        write_amplification: None,
+        erases: plus(left.erases, right.erases),
+        erases_by_cause: add(&left.erases_by_cause, &right.erases_by_cause),
+        erase_rate_per_s: plus(left.erase_rate_per_s, right.erase_rate_per_s),
+        erase_count: EraseCount::default(),
+        lifetime_years: sooner(left.lifetime_years, right.lifetime_years),
+        lifetime_worst_block_years: sooner(left.lifetime_worst_block_years, right.lifetime_worst_block_years),
+        lifetime_unlimited: left.lifetime_unlimited.zip(right.lifetime_unlimited).map(|(one, other)| one && other),
+    }
+}
+
+/// Prices, and what a megabyte a second costs (storage managers, equation 1).
+fn cost(setup: &Setup, throughput: Throughput, replay: Replay) -> Cost {
+    let sum = |ssd: bool| {
+        let mut drives = setup.drives.iter().filter(|drive| is_flash(drive) == ssd).peekable();
+        drives.peek()?;
+        drives.map(price_usd).sum::<Option<f64>>()
+    };
+    let (ssd_usd, hdd_usd) = (sum(true), sum(false));
+    let controller_usd = setup.controller_usd;
+    let all_known = setup.drives.iter().all(|drive| drive.profile.price.is_some());
+    let total_usd = all_known.then(|| ssd_usd.unwrap_or(0.0) + hdd_usd.unwrap_or(0.0) + controller_usd);
+    let exported_gb = setup.volume.units().map(|unit| unit.bytes().0).sum::<u64>() as f64 / 1e9;
+    let score = throughput.mb_per_s.filter(|_| matches!(replay, Replay::Closed { .. }));
+    let per = |usd: Option<f64>| score.zip(usd).filter(|(_, usd)| *usd > 0.0).map(|(score, usd)| score / usd);
+    Cost {
+        ssd_usd,
+        hdd_usd,
+        controller_usd: Some(controller_usd),
+        total_usd,
+        usd_per_gb: total_usd.map(|usd| usd / exported_gb),
+        score,
+        score_per_usd: per(total_usd),
+        budget: per(ssd_usd.map(|usd| usd + controller_usd)),
+    }
+}
+
+fn series(setup: &Setup, measured: &Measured) -> Series {
+    let has_ssd = setup.drives.iter().any(is_flash);
+    Series {
+        response_time_cdf: measured.response.cdf(),
+        latency: measured.latency.series(),
+        ssd_written: has_ssd.then(|| measured.ssd_written.series()),
+        dirty: has_slots(setup).then(|| measured.dirty.series()),
+        queue_depth: Some(measured.queue_depth.series()),
+        erase_histogram: None,
+    }
+}

@@ -1,0 +1,392 @@
+//! From a scheme, drives and a survey to a volume over models: sizes where none are given, settings by key, prices.
+//!
+//! A drive that is home holds at least the workload's addresses (its geometry is extended); a cache gets 10 % of the
+//! footprint, a drive that holds ranges 10 % of the address range, and nobody less than the scheme needs. Whatever was chosen
+//! and not given is said under `assumed`.
+
+use std::collections::BTreeMap;
+
+use bimetal_core::block::BlockSize;
+use bimetal_core::layout::{LABEL_SECTORS, LayoutError, LayoutRequest, MemberInfo, Role};
+use bimetal_core::payload::NoPayload;
+use bimetal_core::scheme::{Holds, SchemeError, SchemeInfo};
+use bimetal_core::settings::{SettingError, Settings};
+use bimetal_core::units::{Bytes, SectorRange, Sectors};
+use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
+use bimetal_models::DeviceModel;
+use bimetal_models::flash::Precondition;
+use bimetal_models::profile::{DEFAULT_HDD, DEFAULT_SSD, Profile, ProfileError};
+
+use crate::survey::Survey;
+
+/// A size as it is given for a drive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Size {
+    /// So many bytes.
+    Bytes(Bytes),
+    /// This share of the footprint.
+    OfFootprint(f64),
+}
+
+/// A drive as it is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct DriveChoice {
+    /// A built-in profile or a TOML file; the default drive of its kind if `None`.
+    pub profile: Option<String>,
+    /// Its size.
+    pub size: Option<Size>,
+}
+
+/// What the user chose for a run.
+#[derive(Clone, Debug, Default)]
+pub struct Choices {
+    /// `--ssd`, `--ssd-size`.
+    pub ssd: DriveChoice,
+    /// `--hdd`, `--hdd-size`.
+    pub hdd: DriveChoice,
+    /// `--member ID=PROFILE[:SIZE]`: the id is a role (`log`).
+    pub members: Vec<(String, DriveChoice)>,
+    /// `--set KEY=VALUE`, in order.
+    pub settings: Vec<(String, String)>,
+    /// `--block`.
+    pub block: BlockSize,
+    /// `--precondition`; by default sequential where flash is home and clean elsewhere.
+    pub precondition: Option<Precondition>,
+    /// `--compact`.
+    pub compact: bool,
+    /// `--seed`.
+    pub seed: u64,
+}
+
+/// Why a run cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// A profile, or a setting of one.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// The scheme refuses a setting or the drives.
+    #[error("{scheme}: {error}")]
+    Volume {
+        /// The scheme.
+        scheme: &'static str,
+        /// Why.
+        error: VolumeError,
+    },
+    /// A setting that no scheme and no drive of the run has.
+    #[error("--set {key}: no scheme or drive of this run has that key{hint}")]
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// The nearest one.
+        hint: String,
+    },
+    /// A setting whose value is of no use.
+    #[error("--set {key}={value}: expected {expected}")]
+    Value {
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+        /// What would do.
+        expected: &'static str,
+    },
+    /// A member that no scheme of this run has a use for.
+    #[error("--member {0}: expected the id of a drive that a scheme uses: ssd, hdd or log")]
+    UnknownMember(String),
+    /// The profile is of the other kind.
+    #[error("{profile} is a profile of kind {kind}, which cannot be the {role} drive: expected kind {expected}")]
+    WrongKind {
+        /// The profile.
+        profile: String,
+        /// Its kind.
+        kind: &'static str,
+        /// The role it was given.
+        role: &'static str,
+        /// What kind the role needs.
+        expected: &'static str,
+    },
+}
+
+/// A drive of a run.
+pub struct Drive {
+    /// Its role.
+    pub role: Role,
+    /// What it holds under the scheme.
+    pub holds: Holds,
+    /// Its profile, with the user's settings.
+    pub profile: Profile,
+    /// Its size.
+    pub size: Bytes,
+    /// The model.
+    pub model: Box<dyn DeviceModel>,
+}
+
+/// A volume over drives, ready to run.
+pub struct Setup {
+    /// The scheme.
+    pub scheme: &'static SchemeInfo,
+    /// Its parameters.
+    pub settings: Settings,
+    /// The volume.
+    pub volume: Volume<NoPayload>,
+    /// The drives, in the order of the volume's members.
+    pub drives: Vec<Drive>,
+    /// The unit of each device of the trace.
+    pub units: BTreeMap<u32, u16>,
+    /// What was chosen and not given.
+    pub assumed: BTreeMap<String, String>,
+    /// Price of the controller.
+    pub controller_usd: f64,
+}
+
+/// Settings of a list of schemes: every key must mean something to one of them, or to a drive.
+///
+/// # Errors
+/// A key that nobody has.
+pub fn check_keys(schemes: &[&'static SchemeInfo], choices: &Choices) -> Result<(), SetupError> {
+    for (key, _) in &choices.settings {
+        let known = match key.split_once('.') {
+            Some(("ssd" | "hdd" | "log", _)) => true,
+            Some((scheme, parameter)) => bimetal_core::schemes::find(scheme)
+                .is_some_and(|info| info.parameters.iter().any(|known| known.name == parameter)),
+            None if key == CONTROLLER_USD => true,
+            None => schemes.iter().any(|info| info.parameters.iter().any(|known| known.name == key)),
+        };
+        if !known {
+            let names = schemes.iter().flat_map(|info| info.parameters.iter().map(|parameter| parameter.name));
+            let hint = nearest(key.rsplit('.').next().unwrap_or(key), names);
+            let hint = hint.map_or_else(String::new, |name| format!("; did you mean '{name}'?"));
+            return Err(SetupError::UnknownKey { key: key.clone(), hint });
+        }
+    }
+    for (id, _) in &choices.members {
+        if !["ssd", "hdd", "log"].contains(&id.as_str()) {
+            return Err(SetupError::UnknownMember(id.clone()));
+        }
+    }
+    Ok(())
+}
+
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = known.map(|other| (strsim::damerau_levenshtein(name, other), other));
+    scored.min().filter(|(distance, other)| *distance <= other.len().max(name.len()) / 2).map(|(_, other)| other)
+}
+
+const CONTROLLER_USD: &str = "controller_usd";
+
+impl Setup {
+    /// Makes drives and a volume for `scheme`, fit for the workload that `survey` describes.
+    ///
+    /// # Errors
+    /// Profiles, settings or sizes that are not possible.
+    pub fn new(scheme: &'static SchemeInfo, choices: &Choices, survey: &Survey) -> Result<Self, SetupError> {
+        let settings = settings_for(scheme, choices)
+            .map_err(|error| SetupError::Volume { scheme: scheme.name, error: SchemeError::from(error).into() })?;
+        let ends = match choices.compact {
+            true => survey.compacted.address_end(choices.block),
+            false => survey.address_end.clone(),
+        };
+        let units: BTreeMap<u32, u16> =
+            survey.devices().into_iter().enumerate().map(|(unit, device)| (device, unit as u16)).collect();
+        let unit_sizes: Vec<Sectors> = units
+            .keys()
+            .map(|device| ends.get(device).copied().unwrap_or_default().max(Sectors(choices.block.sectors())))
+            .collect();
+        let mut plan =
+            Plan { scheme, choices, survey, settings: &settings, units: &unit_sizes, assumed: BTreeMap::new() };
+        plan.assume_workload();
+        let chosen = plan.choose_drives()?;
+        let (volume, sizes) = plan.fit(&chosen)?;
+        let assumed = plan.assumed;
+        let drives = build(chosen, &sizes, &volume, choices)?;
+        let controller_usd = controller_usd(choices)?;
+        Ok(Self { scheme, settings, volume, drives, units, assumed, controller_usd })
+    }
+}
+
+fn settings_for(scheme: &'static SchemeInfo, choices: &Choices) -> Result<Settings, SettingError> {
+    let own = choices.settings.iter().filter_map(|(key, value)| match key.split_once('.') {
+        Some((name, parameter)) if name == scheme.name => Some((parameter, value.as_str())),
+        Some(_) => None,
+        None => scheme.parameters.iter().any(|known| known.name == key).then_some((key.as_str(), value.as_str())),
+    });
+    Settings::new(scheme.name, scheme.parameters, own)
+}
+
+fn controller_usd(choices: &Choices) -> Result<f64, SetupError> {
+    let Some((key, value)) = choices.settings.iter().rfind(|(key, _)| key == CONTROLLER_USD) else { return Ok(0.0) };
+    let refuse = || SetupError::Value { key: key.clone(), value: value.clone(), expected: "dollars, 0 or more" };
+    value.parse().ok().filter(|usd: &f64| usd.is_finite() && *usd >= 0.0).ok_or_else(refuse)
+}
+
+/// A drive before its size is settled.
+struct Chosen {
+    role: Role,
+    holds: Holds,
+    profile: Profile,
+    /// Its size, and whether the user gave it.
+    size: Sectors,
+    given: bool,
+}
+
+struct Plan<'a> {
+    scheme: &'static SchemeInfo,
+    choices: &'a Choices,
+    survey: &'a Survey,
+    settings: &'a Settings,
+    units: &'a [Sectors],
+    assumed: BTreeMap<String, String>,
+}
+
+impl Plan<'_> {
+    fn assume(&mut self, key: impl Into<String>, value: impl Into<String>) {
+        self.assumed.insert(key.into(), value.into());
+    }
+
+    fn assume_workload(&mut self) {
+        if self.units.len() > 1 {
+            self.assume("devices", format!("{}, each a unit, laid one after another", self.units.len()));
+        }
+    }
+
+    fn choose_drives(&mut self) -> Result<Vec<Chosen>, SetupError> {
+        let mut chosen = Vec::new();
+        for &(role, holds) in self.scheme.members {
+            // A log may have a drive of its own.
+            let own_log = (holds == Holds::Log).then(|| self.member("log")).flatten();
+            let (role, choice) = match own_log {
+                Some(choice) => (Role::Log, choice),
+                None => (role, self.choice_of(role)),
+            };
+            chosen.push(self.choose(role, holds, &choice)?);
+        }
+        Ok(chosen)
+    }
+
+    fn member(&self, id: &str) -> Option<DriveChoice> {
+        self.choices.members.iter().rfind(|(name, _)| name == id).map(|(_, choice)| choice.clone())
+    }
+
+    fn choice_of(&self, role: Role) -> DriveChoice {
+        let common = if role == Role::Ssd { &self.choices.ssd } else { &self.choices.hdd };
+        self.member(role.name()).unwrap_or_else(|| common.clone())
+    }
+
+    fn choose(&mut self, role: Role, holds: Holds, choice: &DriveChoice) -> Result<Chosen, SetupError> {
+        let default = if role == Role::Ssd { DEFAULT_SSD } else { DEFAULT_HDD };
+        if choice.profile.is_none() {
+            self.assume(role.name(), default);
+        }
+        let mut profile = Profile::load(choice.profile.as_deref().unwrap_or(default))?;
+        let expected = if role == Role::Ssd { "flash" } else { "hdd" };
+        if role != Role::Log && profile.kind() != expected {
+            let (profile, kind, role) = (profile.name.clone(), profile.kind(), role.name());
+            return Err(SetupError::WrongKind { profile, kind, role, expected });
+        }
+        let prefix = format!("{}.", role.name());
+        let own =
+            self.choices.settings.iter().filter_map(|(key, value)| Some((key.strip_prefix(&prefix)?, value.as_str())));
+        profile.set_all(own)?;
+        let geometry_given =
+            self.choices.settings.iter().any(|(key, _)| key.starts_with(&prefix) && sets_geometry(key));
+        let footprint = self.survey.footprint_blocks * self.choices.block.bytes().0;
+        let (size, given) = match choice.size {
+            Some(Size::Bytes(bytes)) => (bytes.sectors(), true),
+            Some(Size::OfFootprint(share)) => (Sectors::covering(Bytes((footprint as f64 * share) as u64)), true),
+            None => (self.default_size(holds, &profile, geometry_given), geometry_given),
+        };
+        Ok(Chosen { role, holds, profile, size, given })
+    }
+
+    fn default_size(&self, holds: Holds, profile: &Profile, geometry_given: bool) -> Sectors {
+        let addresses: u64 = self.units.iter().map(|size| size.0.next_multiple_of(self.choices.block.sectors())).sum();
+        let block = self.choices.block;
+        let size = match holds {
+            _ if geometry_given => return profile.capacity,
+            Holds::Home => profile.capacity.0.max(addresses + LABEL_SECTORS + block.sectors()),
+            Holds::Log => profile.capacity.0,
+            Holds::Cache => self.survey.footprint_blocks * block.sectors() / 10,
+            Holds::Ranges => addresses / 10,
+        };
+        Sectors(size.next_multiple_of(block.sectors()))
+    }
+
+    /// Enlarges drives whose size is ours to choose until the scheme is content, and makes the volume.
+    fn fit(&mut self, chosen: &[Chosen]) -> Result<(Volume<NoPayload>, Vec<Sectors>), SetupError> {
+        let mut sizes: Vec<Sectors> = chosen.iter().map(|drive| drive.size).collect();
+        loop {
+            let members: Vec<MemberInfo> =
+                chosen.iter().zip(&sizes).map(|(drive, &capacity)| MemberInfo { role: drive.role, capacity }).collect();
+            let layout = LayoutRequest { block: self.choices.block, members: &members, units: self.units };
+            let config = VolumeConfig { scheme: self.scheme, settings: self.settings, layout };
+            match Volume::new(&config) {
+                Ok(volume) => {
+                    self.assume_sizes(chosen, &sizes);
+                    return Ok((volume, sizes));
+                }
+                Err(error) => {
+                    let Some(at) = enlargeable(chosen, &sizes, &error) else {
+                        return Err(SetupError::Volume { scheme: self.scheme.name, error });
+                    };
+                    sizes[at.0] = at.1;
+                }
+            }
+        }
+    }
+
+    fn assume_sizes(&mut self, chosen: &[Chosen], sizes: &[Sectors]) {
+        for (drive, size) in chosen.iter().zip(sizes) {
+            if drive.given {
+                continue;
+            }
+            let extended = if size.0 > drive.profile.capacity.0 { ", the profile's geometry extended" } else { "" };
+            let why = match drive.holds {
+                Holds::Home if extended.is_empty() => "the profile's own",
+                Holds::Home => "the trace's addresses",
+                Holds::Log => "the profile's own",
+                Holds::Cache => "10 % of the footprint, or what the scheme needs",
+                Holds::Ranges => "10 % of the address range, or what the scheme needs",
+            };
+            self.assume(format!("{}_size", drive.role.name()), format!("{} ({why}{extended})", size.bytes().0));
+        }
+    }
+}
+
+/// Keys that set a flash drive's geometry, from which its size follows.
+fn sets_geometry(key: &str) -> bool {
+    const GEOMETRY: [&str; 6] =
+        ["channels", "dies_per_channel", "planes_per_die", "blocks_per_plane", "pages_per_block", "page_size"];
+    GEOMETRY.iter().any(|name| key.ends_with(&format!(".{name}")))
+}
+
+/// The drive that was too small, and the size that would do, if the size is ours to choose.
+fn enlargeable(chosen: &[Chosen], sizes: &[Sectors], error: &VolumeError) -> Option<(usize, Sectors)> {
+    let VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { role, needed, .. })) = error else {
+        return None;
+    };
+    let at = chosen.iter().position(|drive| drive.role == *role && !drive.given)?;
+    let needed = Sectors::covering(*needed).0.next_multiple_of(8);
+    (needed > sizes[at].0).then_some((at, Sectors(needed)))
+}
+
+fn build(
+    chosen: Vec<Chosen>,
+    sizes: &[Sectors],
+    volume: &Volume<NoPayload>,
+    choices: &Choices,
+) -> Result<Vec<Drive>, SetupError> {
+    let mut drives = Vec::new();
+    for (id, (drive, &size)) in chosen.into_iter().zip(sizes).enumerate() {
+        let Chosen { role, holds, profile, .. } = drive;
+        let home = volume.view().layout.home.iter().find(|extent| usize::from(extent.member.0) == id);
+        let used = home.map_or(SectorRange::default(), |extent| {
+            SectorRange::new(extent.first_sector, extent.blocks.count * choices.block.sectors())
+        });
+        let default = if home.is_some() { Precondition::Sequential } else { Precondition::Clean };
+        let precondition = choices.precondition.unwrap_or(default);
+        let used = if home.is_some() { used } else { SectorRange::new(0, size.0) };
+        let model = profile.build_preconditioned(Some(size), precondition, used, choices.seed)?;
+        drives.push(Drive { role, holds, profile, size: size.bytes(), model });
+    }
+    Ok(drives)
+}

@@ -1,0 +1,411 @@
+//! The event loop: requests into the volume, its operations into the drives, completions back, in virtual time.
+//!
+//! Events of one moment happen in a fixed order: drives first, then the volume's timer, then arrivals. A run ends when
+//! every request has finished; what the volume would still move home then is left where it is, and counted.
+
+use std::collections::VecDeque;
+
+use bimetal_core::layout::Role;
+use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
+use bimetal_core::payload::NoPayload;
+use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_core::volume::Statistics;
+use bimetal_models::{DeviceStatistics, Finished};
+use bimetal_trace::Request;
+
+use crate::metrics::{AmountOverTime, Gauge, LatencyOverTime, ResponseTimeRecorder, WriteSequentiality};
+use crate::setup::{Drive, Setup};
+use crate::workload::{Requests, WorkloadError};
+
+/// When requests are issued.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Replay {
+    /// At their times, divided by `speedup`, whether earlier ones are finished or not.
+    Timed {
+        /// How much faster than recorded.
+        speedup: f64,
+    },
+    /// As soon as fewer than `depth` are under way; times do not matter.
+    Closed {
+        /// How many are under way at once.
+        depth: u32,
+    },
+}
+
+/// How a run is played and measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Play {
+    /// When requests are issued.
+    pub replay: Replay,
+    /// So many requests at the beginning are played and not measured.
+    pub warmup_requests: u64,
+}
+
+/// Why a run ended before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulationError {
+    /// The trace could not be read further.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// A request of the trace that the volume refuses or a drive could not serve.
+    #[error("request {number} of the trace ({kind:?} of {sectors} sectors at sector {start}) failed: {status:?}")]
+    Failed {
+        /// Its number, from 1.
+        number: u64,
+        /// What it does.
+        kind: OpKind,
+        /// Where it starts.
+        start: u64,
+        /// How long it is.
+        sectors: u64,
+        /// How it ended.
+        status: Status,
+    },
+    /// What went in did not come out: the result of the run would be wrong.
+    #[error("the simulation of {scheme} does not add up: {what}. This is an error in Bimetal; please report it")]
+    Conservation {
+        /// The scheme.
+        scheme: &'static str,
+        /// What does not add up.
+        what: String,
+    },
+    /// Every request was skipped as warm-up.
+    #[error("all {0} requests are warm-up: nothing is left to measure")]
+    NothingMeasured(u64),
+}
+
+/// What a run measured, before it is turned into figures.
+pub struct Measured {
+    /// Response times of reads and writes.
+    pub response: ResponseTimeRecorder,
+    /// The same over time.
+    pub latency: LatencyOverTime,
+    /// Requests under way.
+    pub queue_depth: Gauge,
+    /// Bytes off home that home does not have.
+    pub dirty: Gauge,
+    /// Bytes written to SSDs.
+    pub ssd_written: AmountOverTime,
+    /// Page writes of each member.
+    pub sequentiality: Vec<WriteSequentiality>,
+    /// Requests measured.
+    pub requests: u64,
+    /// Bytes that measured reads and writes carried.
+    pub bytes: Bytes,
+    /// First measured arrival and last completion.
+    pub start: Nanoseconds,
+    /// The end of the run.
+    pub end: Nanoseconds,
+    /// The volume's and the drives' counters when measuring began.
+    pub before: (Statistics, Vec<DeviceStatistics>),
+}
+
+impl Measured {
+    fn new(start: Nanoseconds, setup: &Setup) -> Self {
+        Self {
+            response: ResponseTimeRecorder::new(),
+            latency: LatencyOverTime::new(start),
+            queue_depth: Gauge::new(start, 0),
+            dirty: Gauge::new(start, 0),
+            ssd_written: AmountOverTime::new(start),
+            sequentiality: vec![WriteSequentiality::default(); setup.drives.len()],
+            requests: 0,
+            bytes: Bytes::ZERO,
+            start,
+            end: start,
+            before: (
+                setup.volume.statistics().clone(),
+                setup.drives.iter().map(|drive| drive.model.statistics(start)).collect(),
+            ),
+        }
+    }
+}
+
+/// A request under way.
+#[derive(Clone, Copy)]
+struct UnderWay {
+    arrival: Nanoseconds,
+    kind: OpKind,
+    start: u64,
+    sectors: u64,
+    done: bool,
+}
+
+struct Simulator<'a> {
+    setup: &'a mut Setup,
+    play: Play,
+    now: Nanoseconds,
+    submitted: u64,
+    finished: u64,
+    /// Requests from the oldest unfinished one on.
+    under_way: VecDeque<UnderWay>,
+    unfinished: u32,
+    device_done: Vec<Finished>,
+    next_event: Vec<Option<Nanoseconds>>,
+    operations: Vec<u64>,
+    written: Vec<Bytes>,
+    dirty_blocks: u32,
+    measured: Measured,
+}
+
+/// Plays `requests` over `setup`. `progress` is told now and then how many requests were issued.
+///
+/// # Errors
+/// The trace cannot be read, a request cannot be served, or the run does not add up.
+pub fn simulate(
+    setup: &mut Setup,
+    requests: Requests<'_>,
+    play: Play,
+    progress: &dyn Fn(u64),
+) -> Result<Measured, SimulationError> {
+    let measured = Measured::new(Nanoseconds::ZERO, setup);
+    let members = setup.drives.len();
+    let mut simulator = Simulator {
+        setup,
+        play,
+        now: Nanoseconds::ZERO,
+        submitted: 0,
+        finished: 0,
+        under_way: VecDeque::new(),
+        unfinished: 0,
+        device_done: Vec::new(),
+        next_event: vec![None; members],
+        operations: vec![0; members],
+        written: vec![Bytes::ZERO; members],
+        dirty_blocks: 0,
+        measured,
+    };
+    for request in requests {
+        simulator.play(&request?)?;
+        if simulator.submitted.is_multiple_of(8192) {
+            progress(simulator.submitted);
+        }
+    }
+    simulator.finish()
+}
+
+impl Simulator<'_> {
+    /// Lets time pass until `request` is due, and issues it.
+    fn play(&mut self, request: &Request) -> Result<(), SimulationError> {
+        match self.play.replay {
+            Replay::Timed { speedup } if speedup == 1.0 => self.run_until(request.arrival)?,
+            Replay::Timed { speedup } => {
+                self.run_until(Nanoseconds((request.arrival.0 as f64 / speedup).round() as u64))?;
+            }
+            Replay::Closed { depth } => {
+                while self.unfinished >= depth {
+                    self.step_to_next_event()?;
+                }
+            }
+        }
+        self.submit(request)
+    }
+
+    fn submit(&mut self, request: &Request) -> Result<(), SimulationError> {
+        if self.submitted == self.play.warmup_requests && self.submitted > 0 {
+            self.begin_measuring();
+        }
+        self.submitted += 1;
+        let unit = self.setup.units.get(&request.device).copied().unwrap_or(u16::MAX);
+        let command = Command { kind: request.kind, range: request.range, fua: request.fua };
+        self.under_way.push_back(UnderWay {
+            arrival: self.now,
+            kind: request.kind,
+            start: request.range.start.0,
+            sectors: request.range.len.0,
+            done: false,
+        });
+        self.unfinished += 1;
+        self.measured.queue_depth.increment(self.now);
+        let token = Token(self.submitted);
+        self.setup.volume.submit(self.now, Operation { token, target: unit, command, payload: NoPayload });
+        self.settle()
+    }
+
+    /// What comes before `time`, drives and timers at `time` included.
+    fn run_until(&mut self, time: Nanoseconds) -> Result<(), SimulationError> {
+        while let Some(at) = self.next_event_at().filter(|&at| at <= time) {
+            self.step(at)?;
+        }
+        self.now = self.now.max(time);
+        Ok(())
+    }
+
+    fn step_to_next_event(&mut self) -> Result<(), SimulationError> {
+        match self.next_event_at() {
+            Some(at) => self.step(at),
+            None => Err(self.broken("requests are under way and nothing is going to happen".to_owned())),
+        }
+    }
+
+    #[inline]
+    fn next_event_at(&self) -> Option<Nanoseconds> {
+        let drives = self.next_event.iter().flatten().min().copied();
+        let timer = self.setup.volume.next_timeout();
+        match (drives, timer) {
+            (Some(drives), Some(timer)) => Some(drives.min(timer)),
+            (some, None) | (None, some) => some,
+        }
+    }
+
+    /// One moment: every drive that is due, then the volume's timer.
+    fn step(&mut self, at: Nanoseconds) -> Result<(), SimulationError> {
+        self.now = self.now.max(at);
+        let mut any = false;
+        for id in 0..self.next_event.len() {
+            if self.next_event[id].is_some_and(|due| due <= self.now) {
+                any = true;
+                self.advance_drive(id);
+            }
+        }
+        if !any {
+            self.setup.volume.advance(self.now);
+        }
+        self.settle()
+    }
+
+    fn advance_drive(&mut self, id: usize) {
+        let mut done = std::mem::take(&mut self.device_done);
+        let model = &mut self.setup.drives[id].model;
+        model.advance(self.now, &mut done);
+        self.next_event[id] = model.next_event();
+        for Finished { token, status, .. } in done.drain(..) {
+            self.operations[id] -= 1;
+            self.setup.volume.complete(self.now, Completion { token, status, payload: NoPayload });
+        }
+        self.device_done = done;
+    }
+
+    /// Hands the volume's operations to the drives and takes finished requests, until both are empty.
+    fn settle(&mut self) -> Result<(), SimulationError> {
+        while let Some(operation) = self.setup.volume.next_operation() {
+            self.start(&operation);
+        }
+        while let Some(completion) = self.setup.volume.next_finished() {
+            self.take_finished(completion.token, completion.status)?;
+        }
+        let dirty = self.setup.volume.view().map.dirty_blocks();
+        if dirty != self.dirty_blocks {
+            self.dirty_blocks = dirty;
+            let block = self.setup.volume.view().block().bytes().0;
+            self.measured.dirty.record(self.now, u64::from(dirty) * block);
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, operation: &Operation<NoPayload>) {
+        let id = usize::from(operation.target);
+        let Drive { role, model, .. } = &mut self.setup.drives[id];
+        if matches!(operation.command.kind, OpKind::Write | OpKind::WriteZeroes) {
+            let range = operation.command.range;
+            self.written[id] += range.len.bytes();
+            self.measured.sequentiality[id].record(range);
+            if *role == Role::Ssd {
+                self.measured.ssd_written.record(self.now, range.len.bytes().0);
+            }
+        }
+        self.operations[id] += 1;
+        // The drive may have something due at this very moment, and must see it before a new operation.
+        model.submit(self.now, operation.token, operation.command);
+        self.next_event[id] = model.next_event();
+    }
+
+    fn take_finished(&mut self, token: Token, status: Status) -> Result<(), SimulationError> {
+        let oldest = self.submitted - self.under_way.len() as u64 + 1;
+        let entry = token.0.checked_sub(oldest).and_then(|at| self.under_way.get_mut(at as usize));
+        let Some(entry) = entry.filter(|entry| !entry.done) else {
+            return Err(self.broken(format!("request {} finished twice or was never issued", token.0)));
+        };
+        entry.done = true;
+        let UnderWay { arrival, kind, start, sectors, .. } = *entry;
+        if status != Status::Done {
+            return Err(SimulationError::Failed { number: token.0, kind, start, sectors, status });
+        }
+        while self.under_way.front().is_some_and(|oldest| oldest.done) {
+            self.under_way.pop_front();
+        }
+        self.unfinished -= 1;
+        self.finished += 1;
+        if token.0 > self.play.warmup_requests {
+            self.measure(arrival, kind, sectors);
+        }
+        self.measured.queue_depth.decrement(self.now);
+        Ok(())
+    }
+
+    fn measure(&mut self, arrival: Nanoseconds, kind: OpKind, sectors: u64) {
+        let response = self.now - arrival;
+        self.measured.requests += 1;
+        match kind {
+            OpKind::Read => self.measured.response.record_read(response),
+            OpKind::Write | OpKind::WriteZeroes => self.measured.response.record_write(response),
+            OpKind::Flush | OpKind::Discard | OpKind::Hint => return,
+        }
+        self.measured.bytes += Bytes(sectors * bimetal_core::units::SECTOR_BYTES);
+        self.measured.latency.record(arrival, response);
+    }
+
+    /// The warm-up is over: everything is counted from here.
+    fn begin_measuring(&mut self) {
+        let level = self.measured.queue_depth.level();
+        let dirty = self.measured.dirty.level();
+        self.measured = Measured::new(self.now, self.setup);
+        self.measured.queue_depth = Gauge::new(self.now, level);
+        self.measured.dirty = Gauge::new(self.now, dirty);
+    }
+
+    /// Waits for every request, and checks that all went in and came out.
+    fn finish(mut self) -> Result<Measured, SimulationError> {
+        while self.unfinished > 0 {
+            self.step_to_next_event()?;
+        }
+        self.measured.end = self.now;
+        self.measured.queue_depth.advance(self.now);
+        self.measured.dirty.advance(self.now);
+        if self.measured.requests == 0 {
+            return Err(SimulationError::NothingMeasured(self.submitted));
+        }
+        self.check_conservation()?;
+        Ok(self.measured)
+    }
+
+    fn check_conservation(&self) -> Result<(), SimulationError> {
+        let statistics = self.setup.volume.statistics();
+        if statistics.arrived != self.submitted
+            || statistics.finished != self.finished
+            || self.submitted != self.finished
+        {
+            return Err(self.broken(format!(
+                "{} requests were issued, {} arrived, {} finished",
+                self.submitted, statistics.arrived, statistics.finished
+            )));
+        }
+        for (id, drive) in self.setup.drives.iter().enumerate() {
+            let counted = drive.model.statistics(self.now);
+            let name = drive.role.name();
+            // What is under way was issued and is not counted by the drive yet.
+            if counted.write_bytes > self.written[id]
+                || (self.operations[id] == 0 && counted.write_bytes != self.written[id])
+            {
+                let (issued, counted) = (self.written[id].0, counted.write_bytes.0);
+                return Err(self.broken(format!("{issued} bytes were written to the {name}, which counted {counted}")));
+            }
+            let Some(flash) = counted.flash else { continue };
+            let by_cause: u64 = flash.pages_programmed_by_cause.iter().map(|(_, pages)| pages).sum();
+            let erases: u64 = flash.erases_by_cause.iter().map(|(_, erases)| erases).sum();
+            if flash.pages_programmed_host > by_cause || erases != flash.erases {
+                let what = format!("{by_cause} pages and {erases} erases by cause on the {name}, in all {flash:?}");
+                return Err(self.broken(what));
+            }
+            if flash.host_bytes_written > self.written[id] {
+                let (issued, counted) = (self.written[id].0, flash.host_bytes_written.0);
+                return Err(self.broken(format!("{issued} bytes were written to the {name}, its flash got {counted}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn broken(&self, what: String) -> SimulationError {
+        SimulationError::Conservation { scheme: self.setup.scheme.name, what }
+    }
+}

@@ -1,0 +1,217 @@
+//! The first pass over a workload: what it is, before drives are chosen for it.
+//!
+//! Its memory follows the addresses touched: a bit for each block, in chunks of 4096 blocks that exist when touched.
+
+use std::collections::BTreeMap;
+
+use bimetal_core::block::BlockSize;
+use bimetal_core::operation::OpKind;
+use bimetal_core::units::{Bytes, Nanoseconds, Sectors};
+use bimetal_trace::Request;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use crate::workload::{Workload, WorkloadError};
+
+/// What a workload is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// All requests.
+    pub requests: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Writes, write-zeroes included.
+    pub writes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Discards.
+    pub discards: u64,
+    /// Bytes read.
+    pub read_bytes: Bytes,
+    /// Bytes written.
+    pub write_bytes: Bytes,
+    /// Distinct blocks touched.
+    pub footprint_blocks: u64,
+    /// From the first arrival to the last.
+    pub duration: Nanoseconds,
+    /// For each device of the trace, the first sector behind the highest one touched.
+    pub address_end: BTreeMap<u32, Sectors>,
+    /// The same with all untouched chunks left out, and where each touched chunk of a device lies then.
+    pub compacted: Compaction,
+}
+
+/// A dense numbering of the chunks that a workload touches, device by device in order of address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compaction {
+    chunks: BTreeMap<(u32, u64), u64>,
+}
+
+/// Blocks of a chunk.
+const CHUNK_BLOCKS: u64 = 4096;
+
+struct Chunk {
+    bits: Box<[u64; CHUNK_BLOCKS as usize / 64]>,
+}
+
+/// Counts a workload up.
+pub struct Surveyor {
+    block: BlockSize,
+    survey: Survey,
+    chunks: HashMap<(u32, u64), Chunk, FixedState>,
+    /// The chunk used last: requests are near each other more often than not.
+    first_arrival: Option<Nanoseconds>,
+}
+
+impl Surveyor {
+    /// Counts blocks of this size.
+    pub fn new(block: BlockSize) -> Self {
+        let chunks = HashMap::with_hasher(FixedState::with_seed(0));
+        Self { block, survey: Survey::default(), chunks, first_arrival: None }
+    }
+
+    /// Takes note of a request.
+    pub fn note(&mut self, request: &Request) {
+        let survey = &mut self.survey;
+        survey.requests += 1;
+        let first = *self.first_arrival.get_or_insert(request.arrival);
+        survey.duration = survey.duration.max(request.arrival.saturating_sub(first));
+        match request.kind {
+            OpKind::Read => {
+                survey.reads += 1;
+                survey.read_bytes += request.range.len.bytes();
+            }
+            OpKind::Write | OpKind::WriteZeroes => {
+                survey.writes += 1;
+                survey.write_bytes += request.range.len.bytes();
+            }
+            OpKind::Flush => survey.flushes += 1,
+            OpKind::Discard => survey.discards += 1,
+            OpKind::Hint => {}
+        }
+        if request.range.is_empty() {
+            survey.address_end.entry(request.device).or_default();
+            return;
+        }
+        let end = survey.address_end.entry(request.device).or_default();
+        *end = (*end).max(request.range.end());
+        if request.kind != OpKind::Discard {
+            self.touch(request);
+        }
+    }
+
+    fn touch(&mut self, request: &Request) {
+        let run = self.block.touched(request.range);
+        let mut block = run.first.0;
+        while block < run.end() {
+            let number = block / CHUNK_BLOCKS;
+            let chunk = self
+                .chunks
+                .entry((request.device, number))
+                .or_insert_with(|| Chunk { bits: Box::new([0; CHUNK_BLOCKS as usize / 64]) });
+            let end = run.end().min((number + 1) * CHUNK_BLOCKS);
+            for block in block..end {
+                let at = (block % CHUNK_BLOCKS) as usize;
+                let bit = 1 << (at % 64);
+                self.survey.footprint_blocks += u64::from(chunk.bits[at / 64] & bit == 0);
+                chunk.bits[at / 64] |= bit;
+            }
+            block = end;
+        }
+    }
+
+    /// What was counted.
+    pub fn finish(self) -> Survey {
+        let mut survey = self.survey;
+        let mut touched: Vec<(u32, u64)> = self.chunks.into_keys().collect();
+        touched.sort_unstable();
+        let mut next: BTreeMap<u32, u64> = BTreeMap::new();
+        for (device, number) in touched {
+            let dense = next.entry(device).or_default();
+            survey.compacted.chunks.insert((device, number), *dense);
+            *dense += 1;
+        }
+        survey
+    }
+}
+
+impl Survey {
+    /// Reads a workload through.
+    ///
+    /// # Errors
+    /// It cannot be read; the error is the reader's.
+    pub fn of(workload: &dyn Workload, block: BlockSize, progress: &dyn Fn(u64)) -> Result<Self, WorkloadError> {
+        let mut surveyor = Surveyor::new(block);
+        for request in workload.open()? {
+            surveyor.note(&request?);
+            if surveyor.survey.requests.is_multiple_of(65_536) {
+                progress(surveyor.survey.requests);
+            }
+        }
+        Ok(surveyor.finish())
+    }
+
+    /// The devices, in the order in which they become units.
+    pub fn devices(&self) -> Vec<u32> {
+        self.address_end.keys().copied().collect()
+    }
+}
+
+impl Compaction {
+    /// Where a request lies when untouched chunks are left out. A discard of what nobody touches becomes empty.
+    pub fn place(&self, request: &Request, block: BlockSize) -> Request {
+        let chunk_sectors = CHUNK_BLOCKS * block.sectors();
+        let start = request.range.start.0;
+        let Some(&dense) = self.chunks.get(&(request.device, start / chunk_sectors)) else {
+            return Request { range: Default::default(), ..*request };
+        };
+        let mut moved = *request;
+        moved.range.start = Sectors(dense * chunk_sectors + start % chunk_sectors);
+        moved
+    }
+
+    /// The end of the addresses of each device when untouched chunks are left out.
+    pub fn address_end(&self, block: BlockSize) -> BTreeMap<u32, Sectors> {
+        let mut ends = BTreeMap::new();
+        for (&(device, _), &dense) in &self.chunks {
+            ends.insert(device, Sectors((dense + 1) * CHUNK_BLOCKS * block.sectors()));
+        }
+        ends
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bimetal_core::units::SectorRange;
+
+    fn request(device: u32, kind: OpKind, start: u64, sectors: u64) -> Request {
+        let range = SectorRange::new(start, sectors);
+        Request { arrival: Nanoseconds(start), device, kind, fua: false, range, response: None }
+    }
+
+    #[test]
+    fn a_block_counts_once_however_often_it_is_touched_and_once_per_device() {
+        let workload = vec![
+            request(0, OpKind::Write, 4, 8),
+            request(0, OpKind::Read, 9, 1),
+            request(3, OpKind::Read, 0, 8),
+            request(0, OpKind::Discard, 0, 1 << 40),
+        ];
+        let survey = Survey::of(&workload, BlockSize::default(), &|_| {}).unwrap();
+        assert_eq!(survey.footprint_blocks, 3);
+        assert_eq!((survey.requests, survey.reads, survey.writes, survey.discards), (4, 2, 1, 1));
+        assert_eq!(survey.devices(), [0, 3]);
+        assert_eq!(survey.address_end[&3], Sectors(8));
+    }
+
+    #[test]
+    fn compacted_addresses_are_dense_and_keep_their_order_and_neighbours() {
+        let far = 400 << 21;
+        let workload = vec![request(0, OpKind::Write, 8, 8), request(0, OpKind::Write, far, 8)];
+        let survey = Survey::of(&workload, BlockSize::default(), &|_| {}).unwrap();
+        let block = BlockSize::default();
+        assert_eq!(survey.compacted.place(&workload[0], block).range.start, Sectors(8));
+        assert_eq!(survey.compacted.place(&workload[1], block).range.start, Sectors(4096 * 8));
+        assert_eq!(survey.compacted.address_end(block)[&0], Sectors(2 * 4096 * 8));
+    }
+}
