@@ -3,11 +3,30 @@
 //! Everything here speaks in [`Request`]s, in order of time.
 
 pub mod analysis;
+mod entry;
+pub mod error;
+mod fields;
+pub mod format;
+mod formats;
+pub mod fuzz;
+mod input;
+pub mod open;
+mod pairing;
+mod recognise;
 pub mod record;
+pub mod summary;
 pub mod synthetic;
+mod time_order;
+pub mod write;
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange};
+
+pub use error::TraceError;
+pub use format::Format;
+pub use open::{Event, OpenOptions, Trace};
+pub use summary::Summary;
+pub use write::Writer;
 
 /// One request of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,157 @@
+//! What can go wrong with a trace, each naming the file, the place in it, the value and what was expected.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+
+use crate::format::Format;
+
+/// Where in a trace: a line of a text format, a record of a binary one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// A line, counted from 1.
+    Line(u64),
+    /// A record, counted from 1, and the byte (after decompression) at which it starts.
+    Record {
+        /// Its number, from 1.
+        number: u64,
+        /// Its first byte, from 0.
+        offset: u64,
+    },
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Line(line) => write!(f, "{line}"),
+            Place::Record { number, offset } => write!(f, "record {number} (byte {offset})"),
+        }
+    }
+}
+
+/// A line (or record) that a reader does not accept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BadLine {
+    /// The trace, by the name it was opened under.
+    pub trace: String,
+    /// Where in it.
+    pub place: Place,
+    /// The field, by its name in the format's description.
+    pub field: &'static str,
+    /// What stands there, cut to a readable length.
+    pub value: String,
+    /// What the reader expected instead.
+    pub expected: Cow<'static, str>,
+}
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { trace, place, field, value, expected } = self;
+        write!(f, "{trace}:{place}: {field} '{value}': expected {expected}")
+    }
+}
+
+/// Why a trace cannot be opened, read to its end or written.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The file cannot be opened.
+    #[error("{trace}: cannot be opened: {source}")]
+    Open {
+        /// The file.
+        trace: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Reading, or decompressing, failed half-way.
+    #[error("{trace}: cannot be read beyond byte {offset} of its (decompressed) content: {source}")]
+    Read {
+        /// The trace.
+        trace: String,
+        /// How many bytes were read well.
+        offset: u64,
+        /// What the operating system or the decompressor said.
+        source: io::Error,
+    },
+    /// There is nothing in it.
+    #[error("{trace}: is empty, expected a trace of block I/O")]
+    Empty {
+        /// The trace.
+        trace: String,
+    },
+    /// No reader recognises the content.
+    #[error("{trace}: unknown format: {rejected}; tried {tried}; --format NAME reads it as one of them")]
+    UnknownFormat {
+        /// The trace.
+        trace: String,
+        /// The names of the formats that were tried.
+        tried: String,
+        /// The first line that was rejected, or what else stands in its place.
+        rejected: String,
+    },
+    /// A line that the reader does not accept, where bad lines are not skipped.
+    #[error("{0}")]
+    BadLine(Box<BadLine>),
+    /// Not one request came out of it.
+    #[error("{trace}: gives no request when read as {format}: {reason}")]
+    NoRequests {
+        /// The trace.
+        trace: String,
+        /// The format it was read as.
+        format: Format,
+        /// The first rejected line and why, or what else is known.
+        reason: String,
+    },
+    /// Issue events were taken as the requests because the beginning of the trace has no queue event; here is one.
+    #[error(
+        "{trace}:{place}: a queue event, but the beginning of the trace has only issue events, which were taken as \
+         the requests; choose with --event queue or --event issue"
+    )]
+    LateQueueEvent {
+        /// The trace.
+        trace: String,
+        /// Where the queue event stands.
+        place: Place,
+    },
+    /// The output cannot be written.
+    #[error("{path}: cannot be written: {source}")]
+    Write {
+        /// The file.
+        path: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// There is no writer for the format.
+    #[error("{path}: {format} can be read but not written, expected one of {writable}")]
+    NotWritable {
+        /// The file that was asked for.
+        path: String,
+        /// The format that was asked for.
+        format: Format,
+        /// The formats that can be written.
+        writable: String,
+    },
+}
+
+impl TraceError {
+    /// The bad line behind this error, where it is one.
+    pub fn bad_line(&self) -> Option<&BadLine> {
+        match self {
+            TraceError::BadLine(bad) => Some(bad),
+            _ => None,
+        }
+    }
+}
+
+/// Characters of a rejected line or value that a message shows.
+const SHOWN_CHARACTERS: usize = 100;
+
+/// `bytes` as a message shows them: one printable line of at most [`SHOWN_CHARACTERS`].
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    let head = &bytes[..bytes.len().min(SHOWN_CHARACTERS * 4)];
+    let text = String::from_utf8_lossy(head);
+    let mut short: String = text.chars().take(SHOWN_CHARACTERS).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if short.len() < text.len() || head.len() < bytes.len() {
+        short.push('…');
+    }
+    short
+}

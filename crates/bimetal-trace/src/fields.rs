@@ -1,0 +1,259 @@
+//! Fields of a line of text, taken apart as bytes: no copy, no allocation unless one is refused.
+
+use crate::entry::Bad;
+
+/// A line whose fields are taken from the left.
+pub(crate) struct Fields<'a> {
+    rest: &'a [u8],
+    separator: Separator,
+    ended: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Separator {
+    Comma,
+    Blanks,
+}
+
+impl<'a> Fields<'a> {
+    /// Fields separated by single commas; blanks around a field do not belong to it.
+    #[inline]
+    pub(crate) fn of_csv(line: &'a [u8]) -> Self {
+        Self { rest: line, separator: Separator::Comma, ended: false }
+    }
+
+    /// Fields separated by any number of blanks and tabs.
+    #[inline]
+    pub(crate) fn of_words(line: &'a [u8]) -> Self {
+        Self { rest: line, separator: Separator::Blanks, ended: false }
+    }
+
+    /// The next field, if there is one.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<&'a [u8]> {
+        match self.separator {
+            Separator::Comma => {
+                if self.ended {
+                    return None;
+                }
+                let end = self.rest.iter().position(|&byte| byte == b',');
+                let field = &self.rest[..end.unwrap_or(self.rest.len())];
+                match end {
+                    Some(end) => self.rest = &self.rest[end + 1..],
+                    None => self.ended = true,
+                }
+                Some(field.trim_ascii())
+            }
+            Separator::Blanks => {
+                let rest = self.rest.trim_ascii_start();
+                let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+                let (field, rest) = rest.split_at(end);
+                self.rest = rest;
+                (!field.is_empty()).then_some(field)
+            }
+        }
+    }
+
+    /// What was not taken yet.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        if self.ended { &[] } else { self.rest }
+    }
+
+    /// The next field, which must be there.
+    #[inline]
+    pub(crate) fn text(&mut self, field: &'static str) -> Result<&'a [u8], Box<Bad>> {
+        self.take().ok_or_else(|| Bad::form(field, b"", "a field that the line does not have: it may be cut off"))
+    }
+
+    /// The next field as a whole number.
+    #[inline]
+    pub(crate) fn number(&mut self, field: &'static str) -> Result<u64, Box<Bad>> {
+        number(field, self.text(field)?)
+    }
+
+    /// The next field as a device number.
+    #[inline]
+    pub(crate) fn device(&mut self, field: &'static str) -> Result<u32, Box<Bad>> {
+        let value = self.number(field)?;
+        u32::try_from(value).map_err(|_| Bad::value(field, value, "a number below 2^32"))
+    }
+
+    /// The next field, a decimal number of a unit that is 10^`digits` nanoseconds, in nanoseconds.
+    #[inline]
+    pub(crate) fn time(&mut self, field: &'static str, digits: u32) -> Result<u64, Box<Bad>> {
+        time(field, self.text(field)?, digits)
+    }
+
+    /// That nothing is left.
+    #[inline]
+    pub(crate) fn end(&mut self) -> Result<(), Box<Bad>> {
+        match self.take() {
+            None => Ok(()),
+            Some(more) => Err(Bad::form("line", more, "no further field")),
+        }
+    }
+}
+
+/// `text` as a whole number.
+///
+/// # Errors
+/// Not digits alone: not of the form. More than 64 bits or negative: a bad value.
+#[inline]
+pub(crate) fn number(field: &'static str, text: &[u8]) -> Result<u64, Box<Bad>> {
+    // 19 digits always fit.
+    if (1..=19).contains(&text.len()) {
+        let mut value = 0u64;
+        let mut odd = 0u8;
+        for &byte in text {
+            let digit = byte.wrapping_sub(b'0');
+            odd |= u8::from(digit > 9);
+            value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
+        }
+        if odd == 0 {
+            return Ok(value);
+        }
+    }
+    long_number(field, text)
+}
+
+#[cold]
+fn long_number(field: &'static str, text: &[u8]) -> Result<u64, Box<Bad>> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(Bad::form(field, text, "a whole number"));
+    }
+    let shown = String::from_utf8_lossy(&text[..text.len().min(40)]).into_owned();
+    if digits.len() < text.len() {
+        return Err(Bad::value(field, shown, "a number that is not negative"));
+    }
+    let value = digits.iter().try_fold(0u64, |value, &byte| value.checked_mul(10)?.checked_add((byte - b'0').into()));
+    value.ok_or_else(|| Bad::value(field, shown, "a number below 2^64"))
+}
+
+/// `text`, a decimal number of a unit that is 10^`digits` nanoseconds, in nanoseconds; further digits are cut.
+///
+/// # Errors
+/// No decimal number: not of the form. Negative, or beyond 64 bits: a bad value.
+#[inline]
+pub(crate) fn time(field: &'static str, text: &[u8], digits: u32) -> Result<u64, Box<Bad>> {
+    let mut value = 0u64;
+    let mut behind_point: Option<u32> = None;
+    if text.len() > 19 || text.is_empty() || !text[0].is_ascii_digit() {
+        return odd_time(field, text, digits);
+    }
+    for &byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit <= 9 {
+            match &mut behind_point {
+                Some(places) if *places == digits => continue,
+                Some(places) => *places += 1,
+                None => {}
+            }
+            value = value * 10 + u64::from(digit);
+        } else if byte == b'.' && behind_point.is_none() {
+            behind_point = Some(0);
+        } else {
+            return odd_time(field, text, digits);
+        }
+    }
+    match value.checked_mul(POWERS[(digits - behind_point.unwrap_or(0)) as usize]) {
+        Some(time) => Ok(time),
+        None => odd_time(field, text, digits),
+    }
+}
+
+const POWERS: [u64; 10] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
+
+/// Times that are long, signed, written with an exponent, too large, or no times.
+#[cold]
+fn odd_time(field: &'static str, text: &[u8], digits: u32) -> Result<u64, Box<Bad>> {
+    let number = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+    let parsed = std::str::from_utf8(text).ok().filter(|_| text.iter().all(number));
+    let Some(float) = parsed.and_then(|text| text.parse::<f64>().ok()) else {
+        return Err(Bad::form(field, text, "a decimal number"));
+    };
+    let shown = || String::from_utf8_lossy(&text[..text.len().min(40)]).into_owned();
+    if float < 0.0 || (float == 0.0 && text[0] == b'-') {
+        return Err(Bad::value(field, shown(), "a time that is not negative"));
+    }
+    // Plain decimals stay exact beyond the 53 bits of a float.
+    if text.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') {
+        let point = text.iter().position(|&byte| byte == b'.').unwrap_or(text.len());
+        let fraction = text.get(point + 1..).unwrap_or(&[]);
+        let places = fraction.iter().copied().chain(std::iter::repeat(b'0')).take(digits as usize);
+        let exact = text[..point]
+            .iter()
+            .copied()
+            .chain(places)
+            .try_fold(0u64, |value, byte| value.checked_mul(10)?.checked_add((byte - b'0').into()));
+        return exact.ok_or_else(|| Bad::value(field, shown(), "a time below 2^64 ns (584 years)"));
+    }
+    let scaled = (float * POWERS[digits as usize] as f64).round();
+    if scaled < u64::MAX as f64 {
+        Ok(scaled as u64)
+    } else {
+        Err(Bad::value(field, shown(), "a time below 2^64 ns (584 years)"))
+    }
+}
+
+/// `value` units of `factor` nanoseconds.
+///
+/// # Errors
+/// More than 64 bits.
+#[inline]
+pub(crate) fn scaled(field: &'static str, value: u64, factor: u64) -> Result<u64, Box<Bad>> {
+    value.checked_mul(factor).ok_or_else(|| Bad::value(field, value, "a time below 2^64 ns (584 years)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_read_to_the_last_of_64_bits() {
+        assert_eq!(number("n", b"0").unwrap(), 0);
+        assert_eq!(number("n", b"18446744073709551615").unwrap(), u64::MAX);
+        assert!(number("n", b"18446744073709551616").unwrap_err().formed);
+        assert!(number("n", b"-1").unwrap_err().formed);
+        for text in ["", "-", "x", "1x", "1.5", "+1", "9999999999999999999x"] {
+            assert!(!number("n", text.as_bytes()).unwrap_err().formed, "{text}");
+        }
+    }
+
+    #[test]
+    fn decimal_times_are_exact() {
+        assert_eq!(time("t", b"1825.355590", 9).unwrap(), 1_825_355_590_000);
+        assert_eq!(time("t", b"810.379778602", 9).unwrap(), 810_379_778_602);
+        assert_eq!(time("t", b"1266874889.708668759", 9).unwrap(), 1_266_874_889_708_668_759);
+        assert_eq!(time("t", b"5265.313", 6).unwrap(), 5_265_313_000);
+        assert_eq!(time("t", b"7", 0).unwrap(), 7);
+        assert_eq!(time("t", b"0.1234567891239", 9).unwrap(), 123_456_789);
+        assert_eq!(time("t", b"7.3902e-05", 9).unwrap(), 73_902);
+        assert_eq!(time("t", b"18446744073709551615", 0).unwrap(), u64::MAX);
+    }
+
+    #[test]
+    fn times_that_are_none_are_refused() {
+        for text in ["-1", "-0.5", "1e300", "18446744073709551616", "99999999999999999999.5"] {
+            assert!(time("t", text.as_bytes(), 9).unwrap_err().formed, "{text}");
+        }
+        for text in ["", ".", "1.2.3", "nan", "inf", "abc", "1,5", "--1"] {
+            assert!(!time("t", text.as_bytes(), 9).unwrap_err().formed, "{text}");
+        }
+    }
+
+    #[test]
+    fn fields_are_taken_from_the_left() {
+        let mut fields = Fields::of_csv(b"a, b,,d");
+        assert_eq!(fields.take(), Some(&b"a"[..]));
+        assert_eq!(fields.take(), Some(&b"b"[..]));
+        assert_eq!(fields.take(), Some(&b""[..]));
+        assert_eq!(fields.rest(), b"d");
+        assert_eq!(fields.take(), Some(&b"d"[..]));
+        assert!(fields.end().is_ok());
+        let mut fields = Fields::of_words(b"  a \t b ");
+        assert_eq!(fields.take(), Some(&b"a"[..]));
+        assert_eq!(fields.take(), Some(&b"b"[..]));
+        assert_eq!(fields.take(), None);
+    }
+}

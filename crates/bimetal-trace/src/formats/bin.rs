@@ -1,0 +1,267 @@
+//! `bin`: Bimetal's own compact binary, small and fast. The writer compresses it with zstd; bare is read as well.
+//!
+//! A header of 9 bytes: `BMTRACE`, the version 1, and flags (bit 0: it has times; bit 1: it has operations). Then a
+//! record a request, in order of time: a control byte, then as LEB128 numbers what the control byte does not spare:
+//!
+//! | control bit | meaning |
+//! |---|---|
+//! | 0 to 2 | 0 read, 1 write, 2 flush, 3 discard, 4 write-zeroes, 7 end |
+//! | 3 | force unit access |
+//! | 4 | device as in the record before (0 at first); else the device follows |
+//! | 5 | the response time (ns) follows |
+//! | 6 | as many sectors as the record before (0 at first); else their number follows |
+//! | 7 | starts where the record before ended (0 at first); else the signed distance follows, zigzag |
+//!
+//! in the order: ns since the record before, device, distance, sectors, response time. The end is the control byte 7
+//! and the number of records, 8 bytes little-endian; a file without it is cut off.
+
+use bimetal_core::operation::OpKind;
+use bimetal_core::units::{Nanoseconds, SectorRange};
+
+use crate::Request;
+use crate::entry::{Bad, Decoder, Entry, Fault, SECTORS_MAX};
+use crate::error::Place;
+use crate::input::Input;
+
+const MAGIC: &[u8; 8] = b"BMTRACE\x01";
+const HEADER_BYTES: usize = 9;
+const END: u8 = 7;
+const FUA: u8 = 1 << 3;
+const SAME_DEVICE: u8 = 1 << 4;
+const RESPONSE: u8 = 1 << 5;
+const SAME_SECTORS: u8 = 1 << 6;
+const ADJACENT: u8 = 1 << 7;
+
+/// No record is longer: a control byte, four numbers of 64 bits and one of 32.
+const RECORD_BYTES_MAX: usize = 1 + 4 * 10 + 5;
+
+pub(crate) fn recognise(head: &[u8]) -> bool {
+    head.starts_with(MAGIC)
+}
+
+/// What a record is relative to.
+#[derive(Clone, Copy, Default)]
+struct Before {
+    time: u64,
+    device: u32,
+    end: u64,
+    sectors: u64,
+}
+
+/// Turns requests into records.
+pub(crate) struct Encoder {
+    before: Before,
+    records: u64,
+}
+
+impl Encoder {
+    /// Starts a file in `out`.
+    pub(crate) fn new(has_times: bool, has_operations: bool, out: &mut Vec<u8>) -> Self {
+        out.extend_from_slice(MAGIC);
+        out.push(u8::from(has_times) | u8::from(has_operations) << 1);
+        Self { before: Before::default(), records: 0 }
+    }
+
+    /// Appends a request, no earlier than the one before, to `out`; false (and nothing) if it is a hint.
+    pub(crate) fn request(&mut self, request: &Request, out: &mut Vec<u8>) -> bool {
+        let kind = match request.kind {
+            OpKind::Read => 0,
+            OpKind::Write => 1,
+            OpKind::Flush => 2,
+            OpKind::Discard => 3,
+            OpKind::WriteZeroes => 4,
+            OpKind::Hint => return false,
+        };
+        let Before { time, device, end, sectors } = self.before;
+        let SectorRange { start, len } = request.range;
+        assert!(request.arrival.0 >= time, "requests are written in order of time");
+        let flag = |bit: u8, set: bool| if set { bit } else { 0 };
+        let (same_device, adjacent) = (request.device == device, start.0 == end);
+        let same_sectors = len.0 == sectors;
+        let flags = flag(FUA, request.fua) | flag(SAME_DEVICE, same_device) | flag(SAME_SECTORS, same_sectors);
+        out.push(kind | flags | flag(ADJACENT, adjacent) | flag(RESPONSE, request.response.is_some()));
+        put(request.arrival.0 - time, out);
+        if !same_device {
+            put(request.device.into(), out);
+        }
+        if !adjacent {
+            let distance = start.0.wrapping_sub(end) as i64;
+            put((distance << 1 ^ distance >> 63) as u64, out);
+        }
+        if !same_sectors {
+            put(len.0, out);
+        }
+        if let Some(response) = request.response {
+            put(response.0, out);
+        }
+        self.before = Before {
+            time: request.arrival.0,
+            device: request.device,
+            end: start.0.wrapping_add(len.0),
+            sectors: len.0,
+        };
+        self.records += 1;
+        true
+    }
+
+    /// Ends the file in `out`.
+    pub(crate) fn finish(&self, out: &mut Vec<u8>) {
+        out.push(END);
+        out.extend_from_slice(&self.records.to_le_bytes());
+    }
+}
+
+fn put(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Turns records into requests.
+#[derive(Default)]
+pub(crate) struct Bin {
+    before: Before,
+    records: u64,
+    /// Where the last record starts.
+    offset: u64,
+    flags: Option<u8>,
+    ended: bool,
+}
+
+impl Bin {
+    fn header(&mut self, input: &mut Input) -> Result<(), Fault> {
+        let head = input.peek(HEADER_BYTES)?;
+        if head.len() < HEADER_BYTES || !head.starts_with(MAGIC) {
+            let head = &head[..head.len().min(MAGIC.len())];
+            return Err(Bad::form("header", head, "BMTRACE and version 1").and_the_rest().into());
+        }
+        self.flags = Some(head[HEADER_BYTES - 1]);
+        input.consume(HEADER_BYTES);
+        Ok(())
+    }
+
+    fn end(&mut self, input: &mut Input) -> Result<(), Fault> {
+        let tail = input.peek(1 + 8 + 1)?;
+        let Some(count) = tail.get(1..9).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes) else {
+            return Err(cut_off().into());
+        };
+        if tail.len() > 9 {
+            return Err(Bad::form("end", &tail[9..], "nothing behind the end").and_the_rest().into());
+        }
+        if count != self.records - 1 {
+            let expected = format!("{}, as many as there are", self.records - 1);
+            return Err(Bad::value("number of records", count, expected).and_the_rest().into());
+        }
+        input.consume(9);
+        self.ended = true;
+        Ok(())
+    }
+}
+
+impl Decoder for Bin {
+    fn next(&mut self, input: &mut Input) -> Result<Option<Entry>, Fault> {
+        if self.flags.is_none() {
+            self.header(input)?;
+        }
+        if self.ended {
+            return Ok(None);
+        }
+        self.offset = input.offset();
+        self.records += 1;
+        let bytes = input.peek(RECORD_BYTES_MAX)?;
+        let control = *bytes.first().ok_or_else(cut_off)?;
+        if control == END {
+            return self.end(input).map(|()| None);
+        }
+        let mut record = Record { rest: &bytes[1..] };
+        let entry = record.entry(control, &mut self.before).map_err(Bad::and_the_rest)?;
+        let consumed = bytes.len() - record.rest.len();
+        input.consume(consumed);
+        Ok(Some(entry))
+    }
+
+    fn place(&self) -> Place {
+        Place::Record { number: self.records, offset: self.offset }
+    }
+
+    fn has_times(&self) -> bool {
+        self.flags.is_none_or(|flags| flags & 1 != 0)
+    }
+
+    fn has_operations(&self) -> bool {
+        self.flags.is_none_or(|flags| flags & 2 != 0)
+    }
+}
+
+#[cold]
+fn cut_off() -> Box<Bad> {
+    Bad::form("record", b"", "a record or the end: the file is cut off").and_the_rest()
+}
+
+/// The bytes of a record behind the control byte.
+struct Record<'a> {
+    rest: &'a [u8],
+}
+
+impl Record<'_> {
+    #[inline]
+    fn number(&mut self) -> Result<u64, Box<Bad>> {
+        let mut value = 0;
+        for (at, &byte) in self.rest.iter().enumerate().take(10) {
+            let shift = 7 * at;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                self.rest = &self.rest[at + 1..];
+                return Ok(value);
+            }
+        }
+        Err(if self.rest.len() < 10 { cut_off() } else { Bad::form("record", self.rest, "a number of 64 bits") })
+    }
+
+    #[inline]
+    fn entry(&mut self, control: u8, before: &mut Before) -> Result<Entry, Box<Bad>> {
+        let kind = match control & 7 {
+            0 => OpKind::Read,
+            1 => OpKind::Write,
+            2 => OpKind::Flush,
+            3 => OpKind::Discard,
+            4 => OpKind::WriteZeroes,
+            other => return Err(Bad::value("operation", other, "0 to 4")),
+        };
+        let elapsed = self.number()?;
+        before.time =
+            before.time.checked_add(elapsed).ok_or_else(|| Bad::value("time", elapsed, "a time below 2^64 ns"))?;
+        if control & SAME_DEVICE == 0 {
+            let device = self.number()?;
+            before.device = u32::try_from(device).map_err(|_| Bad::value("device", device, "a number below 2^32"))?;
+        }
+        let mut start = before.end;
+        if control & ADJACENT == 0 {
+            let zigzag = self.number()?;
+            start = start.wrapping_add((zigzag >> 1) ^ (zigzag & 1).wrapping_neg());
+        }
+        if control & SAME_SECTORS == 0 {
+            before.sectors = self.number()?;
+        }
+        let (sectors, empty) = (before.sectors, kind == OpKind::Flush);
+        if start > SECTORS_MAX || sectors > SECTORS_MAX - start {
+            return Err(Bad::value("sector", start, "a range below sector 2^40"));
+        }
+        if (sectors == 0) != empty {
+            return Err(Bad::value("sectors", sectors, "at least one, and none of a flush"));
+        }
+        before.end = start + sectors;
+        let mut entry = Entry::request(before.time, before.device, kind, SectorRange::new(start, sectors));
+        entry.fua = control & FUA != 0;
+        if control & RESPONSE != 0 {
+            entry.response = Some(Nanoseconds(self.number()?));
+        }
+        Ok(entry)
+    }
+}

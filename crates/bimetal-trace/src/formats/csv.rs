@@ -1,0 +1,125 @@
+//! `csv`: Bimetal's own CSV, for programs that make or take traces.
+//!
+//! The first line is [`HEADER`]. Times are nanoseconds since any moment, empty on every line of a trace without times;
+//! `op` is `read`, `write`, `flush`, `discard` or `write-zeroes`; addresses and lengths are sectors of 512 bytes;
+//! `fua` is 1 for a write that must be stable when it completes, else 0; the response time may be empty.
+
+use bimetal_core::operation::OpKind;
+use bimetal_core::units::{Nanoseconds, SectorRange};
+
+use super::LineFormat;
+use crate::entry::{Bad, Entry, sector_range};
+use crate::fields::{Fields, number};
+
+/// The first line.
+pub(crate) const HEADER: &str = "time_ns,device,op,lba,sectors,fua,response_ns";
+
+/// The names of the operations.
+pub(crate) const OPERATIONS: [(&str, OpKind); 5] = [
+    ("read", OpKind::Read),
+    ("write", OpKind::Write),
+    ("flush", OpKind::Flush),
+    ("discard", OpKind::Discard),
+    ("write-zeroes", OpKind::WriteZeroes),
+];
+
+/// Its reader.
+#[derive(Default)]
+pub(crate) struct Csv {
+    saw_header: bool,
+    /// Whether the first request has a time; all must do as it does.
+    timed: Option<bool>,
+}
+
+impl LineFormat for Csv {
+    fn entry(&mut self, line: &[u8]) -> Result<Option<Entry>, Box<Bad>> {
+        if !self.saw_header {
+            if line.trim_ascii() != HEADER.as_bytes() {
+                return Err(Bad::form("header", line, HEADER));
+            }
+            self.saw_header = true;
+            return Ok(None);
+        }
+        let mut fields = Fields::of_csv(line);
+        let time = fields.text("time_ns")?;
+        let timed = *self.timed.get_or_insert(!time.is_empty());
+        let time = match (timed, time.is_empty()) {
+            (false, false) => return Err(Bad::form("time_ns", time, "no time, as in the line before")),
+            (false, true) => 0,
+            (true, _) => number("time_ns", time)?,
+        };
+        let device = fields.device("device")?;
+        let op = fields.text("op")?;
+        let known = OPERATIONS.iter().find(|(name, _)| name.as_bytes() == op);
+        let kind = known.ok_or_else(|| Bad::form("op", op, "read, write, flush, discard or write-zeroes"))?.1;
+        let (start, sectors) = (fields.number("lba")?, fields.number("sectors")?);
+        let range = match (kind, start, sectors) {
+            (OpKind::Flush, _, 0) => SectorRange::default(),
+            (OpKind::Flush, ..) => return Err(Bad::value("sectors", sectors, "0, for a flush")),
+            _ => sector_range(start, sectors)?,
+        };
+        let mut entry = Entry::request(time, device, kind, range);
+        entry.fua = match fields.text("fua")? {
+            b"0" => false,
+            b"1" => true,
+            other => return Err(Bad::form("fua", other, "0 or 1")),
+        };
+        let response = fields.text("response_ns")?;
+        if !response.is_empty() {
+            entry.response = Some(Nanoseconds(number("response_ns", response)?));
+        }
+        fields.end()?;
+        Ok(Some(entry))
+    }
+
+    fn saw_header(&self) -> bool {
+        self.saw_header
+    }
+
+    fn has_times(&self) -> bool {
+        self.timed != Some(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Option<Entry>, Box<Bad>> {
+        let mut csv = Csv::default();
+        assert_eq!(csv.entry(HEADER.as_bytes()), Ok(None));
+        csv.entry(line.as_bytes())
+    }
+
+    #[test]
+    fn every_column_is_kept() {
+        let entry = read("1500,3,write,64,8,1,250").unwrap().unwrap();
+        let expected = Entry {
+            fua: true,
+            response: Some(Nanoseconds(250)),
+            ..Entry::request(1500, 3, OpKind::Write, SectorRange::new(64, 8))
+        };
+        assert_eq!(entry, expected);
+        let flush = read("7,0,flush,0,0,0,").unwrap().unwrap();
+        assert_eq!(flush, Entry::request(7, 0, OpKind::Flush, SectorRange::default()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let named = [
+            ("-1,0,read,0,8,0,", "time_ns"),
+            ("0,4294967296,read,0,8,0,", "device"),
+            ("0,0,seek,0,8,0,", "op"),
+            ("0,0,read,1099511627776,8,0,", "sector"),
+            ("0,0,read,0,0,0,", "size"),
+            ("0,0,flush,0,8,0,", "sectors"),
+            ("0,0,read,0,8,yes,", "fua"),
+            ("0,0,read,0,8", "fua"),
+            ("0,0,read,0,8,0,,", "line"),
+        ];
+        for (line, field) in named {
+            assert_eq!(read(line).unwrap_err().field, field, "{line}");
+        }
+        assert!(Csv::default().entry(b"0,0,read,0,8,0,").is_err());
+    }
+}

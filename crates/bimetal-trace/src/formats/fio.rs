@@ -1,0 +1,158 @@
+//! `fio`: fio's I/O logs, versions 2 and 3 (fio documentation, "Trace file format").
+//!
+//! The first line names the version. Version 2: `filename action [offset length]`, where the action `wait` says how
+//! many microseconds to wait since the wait before it: the sum of them is the time. Version 3: a time in microseconds
+//! since the start of the job before each line, and no waits. Actions: `add`, `open`, `close` (no requests), `read`,
+//! `write`, `trim` (bytes), `sync`, `datasync` (flushes). The device is a number by first appearance of the file.
+
+use bimetal_core::operation::OpKind;
+use bimetal_core::units::SectorRange;
+
+use super::LineFormat;
+use super::devices::DeviceNames;
+use crate::entry::{Bad, Entry, byte_range};
+use crate::fields::{Fields, scaled};
+
+/// The first line of version 2.
+pub(crate) const HEADER_2: &str = "fio version 2 iolog";
+const HEADER_3: &str = "fio version 3 iolog";
+const MICROSECOND_NS: u64 = 1_000;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    Two,
+    Three,
+}
+
+/// Its reader.
+#[derive(Default)]
+pub(crate) struct Fio {
+    version: Option<Version>,
+    files: DeviceNames,
+    /// The sum of the waits.
+    waited_us: u64,
+    saw_wait: bool,
+}
+
+impl LineFormat for Fio {
+    fn entry(&mut self, line: &[u8]) -> Result<Option<Entry>, Box<Bad>> {
+        let Some(version) = self.version else {
+            self.version = match line.trim_ascii_end() {
+                header if header == HEADER_2.as_bytes() => Some(Version::Two),
+                header if header == HEADER_3.as_bytes() => Some(Version::Three),
+                _ => return Err(Bad::form("header", line, "'fio version 2 iolog' or 'fio version 3 iolog'")),
+            };
+            return Ok(None);
+        };
+        let mut fields = Fields::of_words(line);
+        let stamp_us = match version {
+            Version::Two => self.waited_us,
+            Version::Three => fields.number("timestamp")?,
+        };
+        let file = fields.text("filename")?;
+        let kind = match fields.text("action")? {
+            b"add" | b"open" | b"close" => {
+                fields.end()?;
+                self.files.number("filename", file)?;
+                return Ok(None);
+            }
+            b"wait" if version == Version::Two => return self.wait(&mut fields).map(|()| None),
+            b"read" => OpKind::Read,
+            b"write" => OpKind::Write,
+            b"trim" => OpKind::Discard,
+            b"sync" | b"datasync" | b"sync_file_range" => OpKind::Flush,
+            other => {
+                return Err(Bad::form(
+                    "action",
+                    other,
+                    "add, open, close, read, write, trim, sync, datasync or (version 2) wait",
+                ));
+            }
+        };
+        let (offset, length) = (fields.number("offset")?, fields.number("length")?);
+        fields.end()?;
+        let range = if kind == OpKind::Flush { SectorRange::default() } else { byte_range(offset, length)? };
+        let device = self.files.number("filename", file)?;
+        Ok(Some(Entry::request(scaled("timestamp", stamp_us, MICROSECOND_NS)?, device, kind, range)))
+    }
+
+    fn saw_header(&self) -> bool {
+        self.version.is_some()
+    }
+
+    fn has_times(&self) -> bool {
+        self.version != Some(Version::Two) || self.saw_wait
+    }
+
+    fn device_name(&self, device: u32) -> Option<String> {
+        self.files.name(device)
+    }
+}
+
+impl Fio {
+    fn wait(&mut self, fields: &mut Fields<'_>) -> Result<(), Box<Bad>> {
+        let wait_us = fields.number("offset")?;
+        self.waited_us = self
+            .waited_us
+            .checked_add(wait_us)
+            .ok_or_else(|| Bad::value("offset", wait_us, "waits that add up to less than 2^64 µs"))?;
+        self.saw_wait = true;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lines: &[&str]) -> (Fio, Vec<Entry>) {
+        let mut fio = Fio::default();
+        let entries = lines.iter().filter_map(|line| fio.entry(line.as_bytes()).unwrap()).collect();
+        (fio, entries)
+    }
+
+    #[test]
+    fn version_2_takes_its_time_from_the_waits() {
+        let (fio, entries) = read(&[
+            "fio version 2 iolog",
+            "/dev/sda add",
+            "/dev/sda open",
+            "/dev/sda read 4096 8192",
+            "/dev/sda wait 1500 0",
+            "/dev/sda sync 0 0",
+            "/dev/sdb trim 0 512",
+            "/dev/sda close",
+        ]);
+        let expected = [
+            Entry::request(0, 0, OpKind::Read, SectorRange::new(8, 16)),
+            Entry::request(1_500_000, 0, OpKind::Flush, SectorRange::default()),
+            Entry::request(1_500_000, 1, OpKind::Discard, SectorRange::new(0, 1)),
+        ];
+        assert_eq!(entries, expected);
+        assert!(fio.has_times());
+        assert_eq!(fio.device_name(1).as_deref(), Some("/dev/sdb"));
+        assert!(!read(&["fio version 2 iolog", "f read 0 512"]).0.has_times());
+    }
+
+    #[test]
+    fn version_3_has_a_time_on_each_line() {
+        let (fio, entries) = read(&["fio version 3 iolog", "2 nvme0n1 add", "878 nvme0n1 write 0 16384"]);
+        assert_eq!(entries, [Entry::request(878_000, 0, OpKind::Write, SectorRange::new(0, 32))]);
+        assert!(fio.has_times());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let bad = |header: &str, line: &str| {
+            let mut fio = Fio::default();
+            assert_eq!(fio.entry(header.as_bytes()), Ok(None));
+            fio.entry(line.as_bytes()).unwrap_err().field
+        };
+        assert_eq!(Fio::default().entry(b"fio version 9 iolog").unwrap_err().field, "header");
+        assert_eq!(bad(HEADER_2, "f seek 0 512"), "action");
+        assert_eq!(bad(HEADER_2, "f read 0"), "length");
+        assert_eq!(bad(HEADER_2, "f read 0 0"), "size");
+        assert_eq!(bad(HEADER_3, "x f read 0 512"), "timestamp");
+        assert_eq!(bad(HEADER_3, "1 f wait 5 0"), "action");
+    }
+}

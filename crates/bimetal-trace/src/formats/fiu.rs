@@ -1,0 +1,104 @@
+//! `fiu`: the block traces of Florida International University (Koller and Rangaswami, I/O Deduplication, FAST 2010;
+//! README at SNIA IOTTA).
+//!
+//! `time (ns) pid process sector sectors W|R major minor md5`: the process name may hold blanks, so that fields are
+//! counted from the right; the hash of the content may be missing. The device is a number by first appearance of
+//! major and minor.
+
+use bimetal_core::operation::OpKind;
+
+use super::LineFormat;
+use super::devices::DeviceNames;
+use crate::entry::{Bad, Entry, sector_range};
+use crate::fields::{Fields, number};
+
+/// Words of a line that stand behind the process name when the hash is there.
+const WORDS_BEHIND: usize = 6;
+
+/// Its reader.
+#[derive(Default)]
+pub(crate) struct Fiu {
+    devices: DeviceNames,
+}
+
+impl LineFormat for Fiu {
+    #[inline]
+    fn entry(&mut self, line: &[u8]) -> Result<Option<Entry>, Box<Bad>> {
+        let mut fields = Fields::of_words(line);
+        let time = fields.number("time")?;
+        fields.number("pid")?;
+        fields.text("process")?;
+        let mut words = fields.rest().rsplit(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        // From the right: hash, minor, major, operation, sectors, sector.
+        let mut last = [&[][..]; WORDS_BEHIND];
+        for word in &mut last {
+            *word = words.next().unwrap_or(&[]);
+        }
+        let [hash, minor, major, operation, sectors, sector] = last;
+        let is_hash = hash.len() >= 16 && hash.iter().all(u8::is_ascii_hexdigit);
+        let (minor, major, operation, sectors, sector) =
+            if is_hash { (minor, major, operation, sectors, sector) } else { (hash, minor, major, operation, sectors) };
+        let kind = match operation {
+            b"R" | b"r" => OpKind::Read,
+            b"W" | b"w" => OpKind::Write,
+            other => return Err(Bad::form("operation", other, "W or R before major, minor and the hash")),
+        };
+        let range = sector_range(number("sector", sector)?, number("sectors", sectors)?)?;
+        let (major, minor) = (number("major", major)?, number("minor", minor)?);
+        let mut name = [0; 40];
+        let length = write_name(&mut name, major, minor);
+        let device = self.devices.number("device", &name[..length])?;
+        Ok(Some(Entry::request(time, device, kind, range)))
+    }
+
+    fn device_name(&self, device: u32) -> Option<String> {
+        self.devices.name(device)
+    }
+}
+
+/// Writes `major,minor` and says how long it is.
+pub(crate) fn write_name(name: &mut [u8; 40], major: u64, minor: u64) -> usize {
+    use std::io::Write;
+    let mut rest = &mut name[..];
+    // Two numbers of at most 20 digits and a comma would not fit, but device numbers have 12 and 20 bits.
+    let _ = write!(rest, "{},{}", major as u32, minor as u32);
+    let left = rest.len();
+    name.len() - left
+}
+
+#[cfg(test)]
+mod tests {
+    use bimetal_core::units::SectorRange;
+
+    use super::*;
+
+    #[test]
+    fn fields_are_as_described_with_and_without_hash_and_with_blanks_in_the_process() {
+        let mut fiu = Fiu::default();
+        let hash = "56f11b711d91a065a2b6458eca924523";
+        for line in [
+            format!("89968195792462 20782 gzip 283193184 8 R 6 0 {hash}"),
+            format!("89968195792462 20782 kjournald 2 283193184 8 R 6 0 {hash}"),
+            "89968195792462 20782 gzip 283193184 8 R 6 0".to_owned(),
+        ] {
+            let entry = fiu.entry(line.as_bytes()).unwrap().unwrap();
+            let expected = Entry::request(89_968_195_792_462, 0, OpKind::Read, SectorRange::new(283_193_184, 8));
+            assert_eq!(entry, expected, "{line}");
+        }
+        assert_eq!(fiu.device_name(0).as_deref(), Some("6,0"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let named = [
+            ("x 1 p 8 8 R 6 0", "time"),
+            ("1 1 p 8 8 Z 6 0", "operation"),
+            ("1 1 p 8 0 R 6 0", "size"),
+            ("1 1 p 8 8 R 6", "operation"),
+            ("1 1", "process"),
+        ];
+        for (line, field) in named {
+            assert_eq!(Fiu::default().entry(line.as_bytes()).unwrap_err().field, field, "{line}");
+        }
+    }
+}

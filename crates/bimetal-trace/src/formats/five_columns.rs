@@ -1,0 +1,154 @@
+//! What `disksim`, `mqsim`, `ssdsim` and `linnos` share: five numeric columns, `time device address size operation`,
+//! operation (bit 0) 1 for a read. They differ in the unit of the time and of address and size.
+//!
+//! Content cannot tell them apart for sure. A decimal point in the time means milliseconds, as simulators that count
+//! nanoseconds write whole numbers; addresses and sizes that are all multiples of 512 are bytes, as a sector number
+//! is that by chance once in 512. MQSim and SSDSim read alike, so either name does.
+
+use bimetal_core::operation::OpKind;
+
+use super::LineFormat;
+use crate::entry::{Bad, Entry, byte_range, sector_range};
+use crate::fields::Fields;
+use crate::format::Format;
+use crate::recognise::Recognised;
+
+/// The unit of address and size.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Bytes,
+    Sectors,
+}
+
+/// The unit of the time: a decimal number of milliseconds or a whole number of nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clock {
+    Milliseconds,
+    Nanoseconds,
+}
+
+/// A reader of five columns.
+pub(crate) struct FiveColumns {
+    pub(crate) clock: Clock,
+    pub(crate) unit: Unit,
+}
+
+impl LineFormat for FiveColumns {
+    #[inline]
+    fn entry(&mut self, line: &[u8]) -> Result<Option<Entry>, Box<Bad>> {
+        let mut fields = Fields::of_words(line);
+        let time = match self.clock {
+            Clock::Milliseconds => fields.time("time", 6)?,
+            Clock::Nanoseconds => fields.number("time")?,
+        };
+        let device = fields.device("device")?;
+        let (address, size, operation) =
+            (fields.number("address")?, fields.number("size")?, fields.number("operation")?);
+        fields.end()?;
+        let range = match self.unit {
+            Unit::Bytes => byte_range(address, size)?,
+            Unit::Sectors => sector_range(address, size)?,
+        };
+        let kind = if operation & 1 == 1 { OpKind::Read } else { OpKind::Write };
+        Ok(Some(Entry::request(time, device, kind, range)))
+    }
+}
+
+/// Whether `format` is one of the four.
+pub(crate) fn is_member(format: Format) -> bool {
+    matches!(format, Format::Disksim | Format::Mqsim | Format::Ssdsim | Format::Linnos)
+}
+
+/// What the sample's columns show.
+struct Evidence {
+    lines: usize,
+    decimal_point: bool,
+    /// Every address and every size is a multiple of 512.
+    aligned: bool,
+    /// The first column only counts: see [`decide`].
+    index: bool,
+}
+
+impl Evidence {
+    fn of(sample: &[&[u8]]) -> Self {
+        let mut evidence = Self { lines: 0, decimal_point: false, aligned: true, index: true };
+        let (mut first, mut last) = (None, 0);
+        for line in sample {
+            let mut fields = Fields::of_words(line);
+            let (Some(time), Some(_), Ok(address), Ok(size)) =
+                (fields.take(), fields.take(), fields.number("address"), fields.number("size"))
+            else {
+                continue;
+            };
+            evidence.lines += 1;
+            evidence.decimal_point |= time.contains(&b'.');
+            evidence.aligned &= address % 512 == 0 && size % 512 == 0;
+            let time = std::str::from_utf8(time).ok().and_then(|time| time.parse::<u64>().ok()).unwrap_or(1);
+            evidence.index &= time.is_multiple_of(10) && (first.is_none() || time > last);
+            first = first.or(Some(time));
+            last = time;
+        }
+        let advance = last.saturating_sub(first.unwrap_or(0));
+        evidence.index &= evidence.lines >= 16 && advance < 1000 * evidence.lines as u64;
+        evidence
+    }
+}
+
+/// Decides between the four by the lines of `sample`, and says why.
+///
+/// A first column of whole numbers that are all multiples of 10, always grow, and grow by less than 1000 a line is no
+/// time in any unit (a request each microsecond or less, to the nearest 10 ns): some published traces hold ten times
+/// the request's index there.
+pub(crate) fn decide(sample: &[&[u8]]) -> Recognised {
+    let evidence = Evidence::of(sample);
+    let (format, because) = match (evidence.decimal_point, evidence.aligned) {
+        (true, true) => {
+            (Format::Linnos, "times have a decimal point: ms; addresses and sizes are multiples of 512: bytes")
+        }
+        (true, false) => (Format::Disksim, "times have a decimal point: ms; sizes are no multiples of 512: sectors"),
+        (false, true) => {
+            (Format::Linnos, "addresses and sizes are multiples of 512: bytes, which only the format with ms has")
+        }
+        (false, false) => (Format::Mqsim, "times are whole numbers: ns, sizes are no multiples of 512: sectors"),
+    };
+    let mut notes = vec![format!(
+        "it has five columns of numbers, read as {format} ({because}; operation 1 is a read); --format disksim, mqsim, \
+         ssdsim or linnos overrides"
+    )];
+    let is_index = evidence.index && format == Format::Mqsim;
+    if is_index {
+        notes.push(format!(
+            "its first column grows by multiples of 10, far less than 1 µs a request: an index, not a time; \
+             --format {format} takes it for nanoseconds"
+        ));
+    }
+    Recognised { format, notes, is_index }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decided(lines: &[&str]) -> (Format, bool) {
+        let lines: Vec<_> = lines.iter().map(|line| line.as_bytes()).collect();
+        let recognised = decide(&lines);
+        assert!(recognised.notes[0].contains("--format"));
+        (recognised.format, recognised.is_index)
+    }
+
+    #[test]
+    fn decimal_point_and_alignment_decide() {
+        assert_eq!(decided(&["0.5 0 63 8 1", "1 0 71 8 0"]), (Format::Disksim, false));
+        assert_eq!(decided(&["0.5 0 4096 512 1"]), (Format::Linnos, false));
+        assert_eq!(decided(&["500 0 64 8 1"]), (Format::Mqsim, false));
+        assert_eq!(decided(&["500 0 65536 8192 1"]), (Format::Linnos, false));
+    }
+
+    #[test]
+    fn a_column_that_only_counts_is_no_time() {
+        let counting: Vec<_> = (0..20).map(|index| format!("{} 0 {} 8 0", index * 30, index * 8 + 64)).collect();
+        let counting: Vec<_> = counting.iter().map(String::as_str).collect();
+        assert_eq!(decided(&counting), (Format::Mqsim, true));
+        assert_eq!(decided(&counting[..15]), (Format::Mqsim, false));
+    }
+}

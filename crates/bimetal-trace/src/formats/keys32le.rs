@@ -1,0 +1,70 @@
+//! `keys32le`: bare block numbers of 32 bits, little-endian, one a request: no header, no times, no operations, no sizes.
+//!
+//! Such are the block-reference streams that Caffeine's simulator ships. Nothing in the content says so, so that the
+//! format is never recognised. A block becomes 4 KiB.
+
+use bimetal_core::operation::OpKind;
+use bimetal_core::units::SectorRange;
+
+use super::lis::BLOCK_SECTORS;
+use crate::entry::{Bad, Decoder, Entry, Fault};
+use crate::error::Place;
+use crate::input::Input;
+
+const KEY_BYTES: usize = 4;
+
+/// Its reader.
+#[derive(Default)]
+pub(crate) struct Keys32le {
+    records: u64,
+    offset: u64,
+}
+
+impl Decoder for Keys32le {
+    fn next(&mut self, input: &mut Input) -> Result<Option<Entry>, Fault> {
+        self.offset = input.offset();
+        let bytes = input.peek(KEY_BYTES)?;
+        let Some(&key) = bytes.first_chunk::<KEY_BYTES>() else {
+            let left = bytes.len();
+            if left == 0 {
+                return Ok(None);
+            }
+            let bad = Bad::form("key", bytes, "4 bytes: the last key is cut off");
+            self.records += 1;
+            input.consume(left);
+            return Err(bad.into());
+        };
+        input.consume(KEY_BYTES);
+        self.records += 1;
+        let range = SectorRange::new(u64::from(u32::from_le_bytes(key)) * BLOCK_SECTORS, BLOCK_SECTORS);
+        Ok(Some(Entry::request(0, 0, OpKind::Read, range)))
+    }
+
+    fn place(&self) -> Place {
+        Place::Record { number: self.records, offset: self.offset }
+    }
+
+    fn has_times(&self) -> bool {
+        false
+    }
+
+    fn has_operations(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_little_endian_blocks_of_4_kib_and_a_cut_off_one_is_named() {
+        let mut input = Input::new(&[0xca, 0xce, 0x0d, 0, 7][..]).unwrap();
+        let mut keys = Keys32le::default();
+        let entry = keys.next(&mut input).unwrap().unwrap();
+        assert_eq!(entry.range, SectorRange::new(904_906 * 8, 8));
+        assert!(matches!(keys.next(&mut input), Err(Fault::Bad(bad)) if bad.field == "key"));
+        assert_eq!(keys.place(), Place::Record { number: 2, offset: 4 });
+        assert!(matches!(keys.next(&mut input), Ok(None)));
+    }
+}

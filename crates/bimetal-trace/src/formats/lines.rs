@@ -1,0 +1,122 @@
+//! Text formats: a line is an entry, or holds nothing of interest, or is bad.
+
+use crate::entry::{Bad, Decoder, Entry, Fault};
+use crate::error::{Place, shown};
+use crate::input::{Input, Line};
+
+/// Takes the lines of a text format apart.
+pub(crate) trait LineFormat: Send {
+    /// What a line, the next of the file, says; `None` where it is a header, a comment, or an event that is no
+    /// request, completion or part of one.
+    ///
+    /// # Errors
+    /// Why the line is refused.
+    fn entry(&mut self, line: &[u8]) -> Result<Option<Entry>, Box<Bad>>;
+
+    /// Whether a header line has named the format.
+    fn saw_header(&self) -> bool {
+        false
+    }
+
+    /// Whether the lines so far tell times.
+    fn has_times(&self) -> bool {
+        true
+    }
+
+    /// Whether the format tells operations.
+    fn has_operations(&self) -> bool {
+        true
+    }
+
+    /// What the lines so far call `device`, where that is no number.
+    fn device_name(&self, _device: u32) -> Option<String> {
+        None
+    }
+}
+
+impl LineFormat for Box<dyn LineFormat> {
+    fn entry(&mut self, line: &[u8]) -> Result<Option<Entry>, Box<Bad>> {
+        (**self).entry(line)
+    }
+
+    fn saw_header(&self) -> bool {
+        (**self).saw_header()
+    }
+
+    fn has_times(&self) -> bool {
+        (**self).has_times()
+    }
+
+    fn has_operations(&self) -> bool {
+        (**self).has_operations()
+    }
+
+    fn device_name(&self, device: u32) -> Option<String> {
+        (**self).device_name(device)
+    }
+}
+
+/// Reads a text format line by line.
+pub(crate) struct Lines<F> {
+    format: F,
+    line: u64,
+    first_ignored: Option<(u64, String)>,
+}
+
+impl<F: LineFormat> Lines<F> {
+    pub(crate) fn new(format: F) -> Self {
+        Self { format, line: 0, first_ignored: None }
+    }
+
+    #[cold]
+    fn ignore(&mut self, text: String) {
+        self.first_ignored = Some((self.line, text));
+    }
+}
+
+impl<F: LineFormat> Decoder for Lines<F> {
+    fn next(&mut self, input: &mut Input) -> Result<Option<Entry>, Fault> {
+        loop {
+            let Some(line) = input.line()? else { return Ok(None) };
+            self.line += 1;
+            let mut line = match line {
+                Line::Text(line) => line,
+                Line::TooLong(head) => return Err(Bad::form("line", head, "a line of at most 64 KiB").into()),
+            };
+            if self.line == 1 {
+                line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+            }
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            match self.format.entry(line)? {
+                Some(entry) => return Ok(Some(entry)),
+                None if self.first_ignored.is_none() => {
+                    let text = shown(line);
+                    self.ignore(text);
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place::Line(self.line)
+    }
+
+    fn has_times(&self) -> bool {
+        self.format.has_times()
+    }
+
+    fn has_operations(&self) -> bool {
+        self.format.has_operations()
+    }
+
+    fn device_name(&self, device: u32) -> Option<String> {
+        self.format.device_name(device)
+    }
+
+    fn first_ignored(&self) -> Option<(Place, &str)> {
+        self.first_ignored.as_ref().map(|(line, text)| (Place::Line(*line), text.as_str()))
+    }
+}

@@ -1,0 +1,36 @@
+//! `linnos`: the traces of LinnOS's replayer (Hao et al., OSDI 2020), as Heimdall uses them too.
+//!
+//! `time (ms) device offset (bytes) size (bytes) type`, type 0 for a write and 1 for a read, as
+//! [five columns](super::five_columns).
+
+use super::five_columns::{Clock, FiveColumns, Unit};
+
+/// Its reader.
+pub(crate) const fn reader() -> FiveColumns {
+    FiveColumns { clock: Clock::Milliseconds, unit: Unit::Bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use bimetal_core::operation::OpKind;
+    use bimetal_core::units::SectorRange;
+
+    use super::*;
+    use crate::entry::Entry;
+    use crate::formats::LineFormat;
+
+    #[test]
+    fn units_and_operation_are_as_described() {
+        let entry = reader().entry(b"0.125 0 11562803200 4096 1").unwrap().unwrap();
+        assert_eq!(entry, Entry::request(125_000, 0, OpKind::Read, SectorRange::new(22_583_600, 8)));
+        assert_eq!(reader().entry(b"1 0 511 2 0").unwrap().unwrap().range, SectorRange::new(0, 2));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let named = [("x 0 8 8 1", "time"), ("1 0 8 0 1", "size"), ("1 0 8 8", "operation"), ("1 0 8 8 1 1", "line")];
+        for (line, field) in named {
+            assert_eq!(reader().entry(line.as_bytes()).unwrap_err().field, field, "{line}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The letters by which blktrace, blkparse and the kernel's block events say what a request does.
+//!
+//! In order: `F` (a flush goes before it), the operation (`R` read, `W` write, `WZ` write zeroes, `D` discard, `DE`
+//! secure erase, `FF` flush, `N` none, `ZA` and so on for zones), then flags: `F` force unit access, `A` read ahead, `S`
+//! synchronous, `M` metadata, `B` barrier, `U` atomic.
+
+use bimetal_core::operation::OpKind;
+use bimetal_core::units::SectorRange;
+
+use crate::entry::{Bad, Entry, Moment, sector_range};
+
+/// What the letters say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rwbs {
+    /// `None` for what is neither a request for data nor a flush.
+    pub(crate) kind: Option<OpKind>,
+    pub(crate) preflush: bool,
+    pub(crate) fua: bool,
+}
+
+impl Rwbs {
+    /// Reads the letters.
+    ///
+    /// # Errors
+    /// A letter that is none of them.
+    #[inline]
+    pub(crate) fn read(field: &'static str, letters: &[u8]) -> Result<Self, Box<Bad>> {
+        let is_letter = u8::is_ascii_uppercase;
+        if letters.is_empty() || letters.len() > 10 || !letters.iter().all(is_letter) {
+            return Err(Bad::form(field, letters, "letters like R, WS, FWFS or D"));
+        }
+        let (preflush, rest) = match letters {
+            [b'F', rest @ ..] => (true, rest),
+            _ => (false, letters),
+        };
+        let (kind, flags) = match rest {
+            [b'R', flags @ ..] => (Some(OpKind::Read), flags),
+            [b'W', b'Z', flags @ ..] => (Some(OpKind::WriteZeroes), flags),
+            [b'W', flags @ ..] => (Some(OpKind::Write), flags),
+            [b'D', b'E', flags @ ..] | [b'D', flags @ ..] => (Some(OpKind::Discard), flags),
+            // `FF`, `FN`, or a lone `F` of older tools.
+            _ if preflush => (Some(OpKind::Flush), &[][..]),
+            [b'N' | b'Z', ..] => (None, &[][..]),
+            _ => return Err(Bad::form(field, letters, "letters like R, WS, FWFS or D")),
+        };
+        Ok(Self { kind, preflush, fua: flags.contains(&b'F') })
+    }
+
+    /// The entry of a request or completion of `sectors` sectors from `sector` on, `None` if it is neither. Without
+    /// sectors it is a flush if the letters say so; a completion without is nothing else, as the kernel reports the
+    /// end of an fsync by one more of them.
+    ///
+    /// # Errors
+    /// A request without sectors that is no flush, or an impossible range.
+    #[inline]
+    pub(crate) fn entry(
+        self,
+        time: u64,
+        device: u32,
+        moment: Moment,
+        sector: u64,
+        sectors: u64,
+    ) -> Result<Option<Entry>, Box<Bad>> {
+        let Some(kind) = self.kind else { return Ok(None) };
+        let (kind, range) = match (kind, sectors) {
+            (OpKind::Flush, _) => (OpKind::Flush, SectorRange::default()),
+            (_, 0) if self.preflush => (OpKind::Flush, SectorRange::default()),
+            (_, 0) if moment == Moment::Completed => return Ok(None),
+            _ => (kind, sector_range(sector, sectors)?),
+        };
+        let mut entry = Entry { moment, ..Entry::request(time, device, kind, range) };
+        entry.fua = self.fua && kind == OpKind::Write;
+        entry.preflush = self.preflush && kind != OpKind::Flush;
+        Ok(Some(entry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(letters: &str) -> (Option<OpKind>, bool, bool) {
+        let Rwbs { kind, preflush, fua } = Rwbs::read("rwbs", letters.as_bytes()).unwrap();
+        (kind, preflush, fua)
+    }
+
+    #[test]
+    fn letters_mean_operation_flush_and_fua_by_their_place() {
+        assert_eq!(read("R"), (Some(OpKind::Read), false, false));
+        assert_eq!(read("RSM"), (Some(OpKind::Read), false, false));
+        assert_eq!(read("WFS"), (Some(OpKind::Write), false, true));
+        assert_eq!(read("FWFSM"), (Some(OpKind::Write), true, true));
+        assert_eq!(read("FWS"), (Some(OpKind::Write), true, false));
+        assert_eq!(read("FF"), (Some(OpKind::Flush), true, false));
+        assert_eq!(read("FN"), (Some(OpKind::Flush), true, false));
+        assert_eq!(read("F"), (Some(OpKind::Flush), true, false));
+        assert_eq!(read("WZS"), (Some(OpKind::WriteZeroes), false, false));
+        assert_eq!(read("DE"), (Some(OpKind::Discard), false, false));
+        assert_eq!(read("D"), (Some(OpKind::Discard), false, false));
+        assert_eq!(read("N"), (None, false, false));
+        assert_eq!(read("ZR"), (None, false, false));
+        for wrong in ["", "r", "+", "X", "WWWWWWWWWWWWW"] {
+            assert!(Rwbs::read("rwbs", wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_sectors_is_a_flush_or_nothing_or_bad() {
+        let entry =
+            |letters: &str, moment| Rwbs::read("rwbs", letters.as_bytes()).unwrap().entry(1, 0, moment, u64::MAX, 0);
+        assert_eq!(entry("FF", Moment::Completed).unwrap().unwrap().kind, OpKind::Flush);
+        assert_eq!(entry("FWS", Moment::Queued).unwrap().unwrap().kind, OpKind::Flush);
+        assert_eq!(entry("WS", Moment::Completed), Ok(None));
+        assert_eq!(entry("WS", Moment::Issued).unwrap_err().field, "size");
+    }
+}

@@ -1,0 +1,36 @@
+//! `ssdsim`: SSDSim's ASCII traces (Hu et al., ICS 2011).
+//!
+//! `time (ns) device sector sectors operation`, operation 0 for a write and 1 for a read, as
+//! [five columns](super::five_columns); the same to the reader as `mqsim`.
+
+use super::five_columns::{Clock, FiveColumns, Unit};
+
+/// Its reader.
+pub(crate) const fn reader() -> FiveColumns {
+    FiveColumns { clock: Clock::Nanoseconds, unit: Unit::Sectors }
+}
+
+#[cfg(test)]
+mod tests {
+    use bimetal_core::operation::OpKind;
+    use bimetal_core::units::SectorRange;
+
+    use super::*;
+    use crate::entry::Entry;
+    use crate::formats::LineFormat;
+
+    #[test]
+    fn units_and_operation_are_as_described() {
+        let entry = reader().entry(b"26214000 1 240840 6 1").unwrap().unwrap();
+        assert_eq!(entry, Entry::request(26_214_000, 1, OpKind::Read, SectorRange::new(240_840, 6)));
+        assert!(reader().entry(b"1.5 0 8 8 1").is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let named = [("x 0 8 8 1", "time"), ("1 0 8 0 1", "size"), ("1 0 8 8", "operation"), ("1 0 8 8 1 1", "line")];
+        for (line, field) in named {
+            assert_eq!(reader().entry(line.as_bytes()).unwrap_err().field, field, "{line}");
+        }
+    }
+}

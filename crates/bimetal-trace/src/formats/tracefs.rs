@@ -1,0 +1,158 @@
+//! `tracefs`: the block events of the kernel's tracing file system as text, from `trace_pipe`, `trace` or trace-cmd report.
+//!
+//! `task-pid [cpu] flags time: event: major,minor rwbs …`, time in seconds with a decimal point. Requests are
+//! `block_bio_queue` (`sector + sectors [process]`) and `block_rq_issue` (`bytes (command) sector + sectors [process]`),
+//! completions `block_rq_complete` (`(command) sector + sectors [error]`) and, of drivers without requests,
+//! `block_bio_complete`. The device is a number by first appearance of `major,minor`. Comments and other events are
+//! read past; a note that events were lost is a bad line.
+//!
+//! Traps: a flush is issued at `0 + 0` and completes at `18446744073709551615 + 0`, and each fsync adds a completion
+//! `WS () 0 + 0` that belongs to no request; see [`pairing`](crate::pairing).
+
+use super::LineFormat;
+use super::blkparse::{extent, is_device};
+use super::devices::DeviceNames;
+use super::rwbs::Rwbs;
+use crate::entry::{Bad, Entry, Moment};
+use crate::fields::{Fields, time};
+
+/// Its reader.
+#[derive(Default)]
+pub(crate) struct Tracefs {
+    devices: DeviceNames,
+}
+
+impl LineFormat for Tracefs {
+    fn entry(&mut self, line: &[u8]) -> Result<Option<Entry>, Box<Bad>> {
+        const MARK: &[u8] = b": block_";
+        let Some(at) = line.windows(MARK.len()).position(|window| window == MARK) else {
+            return other_line(line);
+        };
+        let stamp = line[..at].rsplit(u8::is_ascii_whitespace).next().unwrap_or(&[]);
+        if !stamp.contains(&b'.') {
+            return Err(Bad::form("time", stamp, "seconds with a decimal point (the trace clock local, mono or boot)"));
+        }
+        let stamp = time("time", stamp, 9)?;
+        let mut fields = Fields::of_words(&line[at + 2..]);
+        let event = fields.text("event")?;
+        let (moment, has_command) = match event {
+            b"block_bio_queue:" => (Moment::Queued, false),
+            b"block_rq_issue:" => (Moment::Issued, true),
+            b"block_rq_complete:" => (Moment::Completed, true),
+            b"block_bio_complete:" => (Moment::Completed, false),
+            _ => return Ok(None),
+        };
+        let device = fields.text("device")?;
+        if !is_device(device) {
+            return Err(Bad::form("device", device, "major,minor, as in 7,0"));
+        }
+        let rwbs = Rwbs::read("rwbs", fields.text("rwbs")?)?;
+        if has_command {
+            let rest = fields.rest();
+            let Some(end) = rest.iter().position(|&byte| byte == b')') else {
+                return Err(Bad::form("command", rest, "(command) before the sector: the line may be cut off"));
+            };
+            fields = Fields::of_words(&rest[end + 1..]);
+        }
+        if rwbs.kind.is_none() {
+            return Ok(None);
+        }
+        let device = self.devices.number("device", device)?;
+        match extent(&mut fields)? {
+            Some((sector, sectors)) => rwbs.entry(stamp, device, moment, sector, sectors),
+            None => Ok(None),
+        }
+    }
+
+    fn device_name(&self, device: u32) -> Option<String> {
+        self.devices.name(device)
+    }
+}
+
+/// A line without a block event: a comment, a heading of trace-cmd, or another event.
+fn other_line(line: &[u8]) -> Result<Option<Entry>, Box<Bad>> {
+    let contains = |part: &[u8]| line.windows(part.len()).any(|window| window == part);
+    if contains(b"[LOST ") && contains(b"EVENTS]") {
+        return Err(Bad::value("line", crate::error::shown(line), "no lost events (a larger trace buffer)"));
+    }
+    let is_heading = line.starts_with(b"#") || line.starts_with(b"cpus=") || line.starts_with(b"CPU ");
+    let is_stamp = |word: &[u8]| {
+        let digits = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+        let point = word.iter().position(|&byte| byte == b'.');
+        let point = point.filter(|_| word.ends_with(b":"));
+        point.is_some_and(|at| digits(&word[..at]) && word.get(at + 1..word.len() - 1).is_some_and(digits))
+    };
+    if is_heading || (contains(b" [") && line.split(u8::is_ascii_whitespace).any(is_stamp)) {
+        return Ok(None);
+    }
+    Err(Bad::form("line", line, "task-pid [cpu] flags time: event: … of the block events"))
+}
+
+#[cfg(test)]
+mod tests {
+    use bimetal_core::operation::OpKind;
+    use bimetal_core::units::SectorRange;
+
+    use super::*;
+
+    fn read(line: &str) -> Result<Option<Entry>, Box<Bad>> {
+        Tracefs::default().entry(line.as_bytes())
+    }
+
+    #[test]
+    fn the_block_events_are_read_as_the_kernel_prints_them() {
+        let line = "    kworker/u8:1-32   [001] .....  1825.355590: block_bio_queue: 7,0 W 540888 + 8 [kworker/u8:1]";
+        let queued = Entry::request(1_825_355_590_000, 0, OpKind::Write, SectorRange::new(540_888, 8));
+        assert_eq!(read(line).unwrap(), Some(Entry { moment: Moment::Queued, ..queued }));
+        let line =
+            "sqlite3-2522  [000] .N...  1827.368206: block_rq_issue: 7,0 WS 12288 () 5000520 + 24 be,0,4 [sqlite3]";
+        let issued = Entry::request(1_827_368_206_000, 0, OpKind::Write, SectorRange::new(5_000_520, 24));
+        assert_eq!(read(line).unwrap(), Some(Entry { moment: Moment::Issued, ..issued }));
+        let line = "ksoftirqd/1-22 [001] ..s..  1827.368349: block_rq_complete: 7,0 WS () 5000520 + 24 be,0,4 [0]";
+        let completed = Entry { time: bimetal_core::units::Nanoseconds(1_827_368_349_000), ..issued };
+        assert_eq!(read(line).unwrap(), Some(Entry { moment: Moment::Completed, ..completed }));
+    }
+
+    #[test]
+    fn flushes_are_flushes_and_the_completion_of_an_fsync_is_nothing() {
+        let kind = |rest: &str| read(&format!("x-1 [000] ..... 1.5: {rest}")).unwrap().map(|entry| entry.kind);
+        assert_eq!(kind("block_rq_issue: 7,0 FF 0 () 0 + 0 none,0,0 [kworker/0:1H]"), Some(OpKind::Flush));
+        assert_eq!(kind("block_rq_complete: 7,0 FF () 18446744073709551615 + 0 none,0,0 [0]"), Some(OpKind::Flush));
+        assert_eq!(kind("block_rq_complete: 7,0 WS () 0 + 0 none,0,0 [0]"), None);
+        assert_eq!(kind("block_bio_queue: 7,0 FWS 0 + 0 [jbd2/loop0-8]"), Some(OpKind::Flush));
+    }
+
+    #[test]
+    fn lines_of_trace_cmd_without_flags_and_processes_with_spaces_are_read() {
+        let line = " Web Content-2522  [000]  1827.368206: block_rq_issue:       7,0 R 4096 () 520 + 8 [Web Content]";
+        assert_eq!(read(line).unwrap().unwrap().range, SectorRange::new(520, 8));
+    }
+
+    #[test]
+    fn other_events_are_read_past_and_lost_events_and_other_text_are_not() {
+        for line in [
+            "# tracer: nop",
+            "cpus=2",
+            "x-1 [000] d.... 1.5: sched_switch: prev_comm=x",
+            "x-1 [000] ..... 1.5: block_rq_insert: 7,0 W 4096 () 8 + 8 [x]",
+        ] {
+            assert_eq!(read(line).unwrap(), None, "{line}");
+        }
+        assert!(read("CPU:1 [LOST 1234 EVENTS]").is_err());
+        assert!(read("hello 1 2 3").is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let named = [
+            ("x-1 [0] . 123456: block_bio_queue: 7,0 W 8 + 8 [x]", "time"),
+            ("x-1 [0] . 1.5: block_bio_queue: 7 W 8 + 8 [x]", "device"),
+            ("x-1 [0] . 1.5: block_bio_queue: 7,0 W 8 + 8", "process"),
+            ("x-1 [0] . 1.5: block_rq_issue: 7,0 W 4096", "command"),
+            ("x-1 [0] . 1.5: block_rq_issue: 7,0 W 4096 () 8 + 0 [x]", "size"),
+        ];
+        for (line, field) in named {
+            assert_eq!(read(line).unwrap_err().field, field, "{line}");
+        }
+    }
+}

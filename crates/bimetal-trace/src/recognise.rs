@@ -1,0 +1,123 @@
+//! Recognises a format by the beginning of its content, and says what was assumed where content cannot tell.
+//!
+//! Binary formats have a magic number or, like vSCSI, records that agree with each other. Of the text formats, each
+//! reads the first lines: lines that have its form (even with an impossible value) count for it, others against it.
+
+use crate::entry::{Entry, Moment};
+use crate::error::shown;
+use crate::format::{Format, names};
+use crate::formats::{self, bin, blktrace, five_columns, vscsi};
+use crate::input::{LINE_BYTES_MAX, find_line_feed, without_carriage_return};
+
+/// Lines that each text format is tried on.
+const LINES_TRIED: usize = 100;
+
+/// What was recognised, and from what.
+#[derive(Debug)]
+pub(crate) struct Recognised {
+    pub(crate) format: Format,
+    pub(crate) notes: Vec<String>,
+    /// Whether the time column turned out to be no time.
+    pub(crate) is_index: bool,
+}
+
+/// What the beginning of a trace is no beginning of.
+#[derive(Debug)]
+pub(crate) struct Unknown {
+    pub(crate) tried: String,
+    pub(crate) rejected: String,
+}
+
+/// The complete lines at the beginning of a trace; the last counts where the trace `ended` with it.
+pub(crate) fn complete_lines(head: &[u8], ended: bool) -> Vec<&[u8]> {
+    let mut lines = Vec::new();
+    let mut rest = head;
+    while let Some(at) = find_line_feed(rest) {
+        lines.push(without_carriage_return(&rest[..at]));
+        rest = &rest[at + 1..];
+    }
+    if ended && !rest.is_empty() {
+        lines.push(without_carriage_return(rest));
+    }
+    lines
+}
+
+/// The format of a trace that begins with `head`.
+///
+/// # Errors
+/// What was tried and the first line that was rejected.
+pub(crate) fn recognise(head: &[u8], ended: bool) -> Result<Recognised, Unknown> {
+    for (format, is_it) in [
+        (Format::Bin, bin::recognise as fn(&[u8]) -> bool),
+        (Format::Blktrace, blktrace::recognise),
+        (Format::Vscsi, vscsi::recognise),
+    ] {
+        if is_it(head) {
+            return Ok(Recognised { format, notes: Vec::new(), is_index: false });
+        }
+    }
+    let text: Vec<Format> = Format::ALL.into_iter().filter(|format| formats::line_format(*format).is_some()).collect();
+    let unknown = |rejected: String| Unknown { tried: names(&Format::ALL).replace(" keys32le", ""), rejected };
+    if head.contains(&0) {
+        return Err(unknown(
+            "its content is binary but has no magic number that is known (bare block numbers need --format keys32le)"
+                .to_owned(),
+        ));
+    }
+    let lines = complete_lines(head, ended);
+    let Some(&first) = lines.iter().find(|line| !line.trim_ascii().is_empty()) else {
+        let why = if lines.is_empty() {
+            format!("no line ends within {LINE_BYTES_MAX} bytes")
+        } else {
+            "every line is blank".into()
+        };
+        return Err(unknown(why));
+    };
+    let sample = &lines[..lines.len().min(LINES_TRIED)];
+    // The first of equals wins, so that the order of the table decides, not chance.
+    let mut best: Option<(usize, Format)> = None;
+    for format in text {
+        let (fits, misfits) = tried(format, sample);
+        if fits > misfits && best.is_none_or(|(most, _)| fits > most) {
+            best = Some((fits, format));
+        }
+    }
+    match best {
+        Some((_, format)) if five_columns::is_member(format) => Ok(five_columns::decide(sample)),
+        Some((_, format)) => Ok(Recognised { format, notes: Vec::new(), is_index: false }),
+        None => {
+            let number = lines.iter().position(|line| std::ptr::eq(*line, first)).unwrap_or(0) + 1;
+            Err(unknown(format!("line {number} is '{}'", shown(first))))
+        }
+    }
+}
+
+/// How many of `sample`'s lines speak for `format` and how many against it.
+fn tried(format: Format, sample: &[&[u8]]) -> (usize, usize) {
+    let Some(mut reader) = formats::line_format(format) else { return (0, 0) };
+    let (mut fits, mut misfits) = (0, 0);
+    for line in sample {
+        match reader.entry(line) {
+            Ok(None) => {}
+            Ok(Some(_)) => fits += 1,
+            Err(bad) if bad.formed => fits += 1,
+            Err(_) => misfits += 1,
+        }
+    }
+    (fits + usize::from(reader.saw_header()), misfits)
+}
+
+/// Which moments of requests the beginning of a trace records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Moments {
+    pub(crate) queued: bool,
+    pub(crate) issued: bool,
+}
+
+impl Moments {
+    /// Takes `entry` into account.
+    pub(crate) fn see(&mut self, entry: &Entry) {
+        self.queued |= entry.moment == Moment::Queued;
+        self.issued |= entry.moment == Moment::Issued;
+    }
+}

@@ -1,0 +1,203 @@
+//! Puts the entries of a trace in order of time, equal times in file order, in bounded memory.
+//!
+//! Entries wait in a window of [`WINDOW`]: one that steps back in time comes out in its place as long as no more than
+//! that many entries stand between. A step back beyond the window is refused, and so is a time more than
+//! [`LEAP_NS_MAX`] ahead of both neighbours in the file (a neighbour that is missing, at the ends of the file, agrees).
+//! Every format goes through the window but `bin`, whose encoding cannot step back, and those without times.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
+
+use bimetal_core::units::Nanoseconds;
+
+use crate::entry::{Bad, Entry};
+use crate::error::Place;
+
+/// Entries that wait for earlier ones: 4 to 6 MiB.
+pub(crate) const WINDOW: usize = 65_536;
+
+/// A time further ahead of both its neighbours than this is taken for nonsense: 30 days.
+const LEAP_NS_MAX: u64 = 30 * 86_400 * 1_000_000_000;
+
+/// An entry with its place among all.
+struct Held {
+    entry: Entry,
+    sequence: u64,
+}
+
+impl Held {
+    fn key(&self) -> (Nanoseconds, u64) {
+        (self.entry.time, self.sequence)
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Held {}
+
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Held {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+/// The window.
+pub(crate) struct TimeOrder {
+    /// Entries that came in order: a queue is all they need.
+    steady: VecDeque<Held>,
+    /// Entries that stepped back behind the end of `steady`.
+    late: BinaryHeap<Reverse<Held>>,
+    sequence: u64,
+    /// The time of the last entry that came out.
+    released: Nanoseconds,
+    /// The newest entry, which waits to be judged by its successor.
+    newest: Option<(Entry, Place)>,
+    /// The time of the entry before it.
+    previous: Option<Nanoseconds>,
+}
+
+impl TimeOrder {
+    pub(crate) fn new() -> Self {
+        Self {
+            steady: VecDeque::new(),
+            late: BinaryHeap::new(),
+            sequence: 0,
+            released: Nanoseconds::ZERO,
+            newest: None,
+            previous: None,
+        }
+    }
+
+    /// Takes the next entry of the file.
+    ///
+    /// # Errors
+    /// Where the entry before it stood, and why it is refused. The entry itself is taken in any case.
+    #[inline]
+    pub(crate) fn push(&mut self, entry: Entry, place: Place) -> Result<(), (Box<Bad>, Place)> {
+        match self.newest.replace((entry, place)) {
+            Some((judged, place)) => self.settle(judged, place, Some(entry.time)),
+            None => Ok(()),
+        }
+    }
+
+    /// Says that the file is at its end.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push), of the last entry.
+    pub(crate) fn finish(&mut self) -> Result<(), (Box<Bad>, Place)> {
+        match self.newest.take() {
+            Some((judged, place)) => self.settle(judged, place, None),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn settle(&mut self, entry: Entry, place: Place, next: Option<Nanoseconds>) -> Result<(), (Box<Bad>, Place)> {
+        let leaps =
+            |from: Option<Nanoseconds>| from.is_none_or(|from| entry.time.0.saturating_sub(from.0) > LEAP_NS_MAX);
+        if (self.previous.is_some() || next.is_some()) && leaps(self.previous) && leaps(next) {
+            return Err((bad_time(entry.time, "a time at most 30 days ahead of the entries around it"), place));
+        }
+        if entry.time < self.released {
+            return Err((bad_time(entry.time, STEPS_BACK), place));
+        }
+        self.previous = Some(entry.time);
+        let held = Held { entry, sequence: self.sequence };
+        self.sequence += 1;
+        match self.steady.back() {
+            Some(last) if entry.time < last.entry.time => self.late.push(Reverse(held)),
+            _ => self.steady.push_back(held),
+        }
+        Ok(())
+    }
+
+    /// The earliest entry, once more than the window wait or, with `all`, as long as there is one.
+    #[inline]
+    pub(crate) fn pop(&mut self, all: bool) -> Option<Entry> {
+        if !all && self.steady.len() + self.late.len() <= WINDOW {
+            return None;
+        }
+        let late_first = match (self.steady.front(), self.late.peek()) {
+            (Some(steady), Some(Reverse(late))) => late < steady,
+            (None, late) => late.is_some(),
+            (Some(_), None) => false,
+        };
+        let held = if late_first { self.late.pop().map(|Reverse(held)| held) } else { self.steady.pop_front() }?;
+        debug_assert!(held.entry.time >= self.released);
+        self.released = held.entry.time;
+        Some(held.entry)
+    }
+}
+
+const STEPS_BACK: &str = "no step back beyond the 65536 entries that are sorted (a trace in pieces, say one of each \
+                          CPU, must be merged by time first, as blkparse does)";
+
+fn bad_time(time: Nanoseconds, expected: &'static str) -> Box<Bad> {
+    Bad::value("time", format!("{}.{:09} s", time.0 / 1_000_000_000, time.0 % 1_000_000_000), expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use bimetal_core::operation::OpKind;
+    use bimetal_core::units::SectorRange;
+
+    use super::*;
+
+    const DAY_NS: u64 = 86_400_000_000_000;
+
+    fn run(times: impl IntoIterator<Item = u64>) -> (Vec<(u64, u64)>, Vec<Place>) {
+        let mut order = TimeOrder::new();
+        let (mut out, mut refused) = (Vec::new(), Vec::new());
+        let mut keep = |order: &mut TimeOrder, result: Result<(), (Box<Bad>, Place)>, all| {
+            refused.extend(result.err().map(|(_, place)| place));
+            while let Some(entry) = order.pop(all) {
+                out.push((entry.time.0, entry.range.start.0));
+            }
+        };
+        for (number, time) in (0..).zip(times) {
+            let entry = Entry::request(time, 0, OpKind::Read, SectorRange::new(number, 1));
+            let result = order.push(entry, Place::Line(number + 1));
+            keep(&mut order, result, false);
+        }
+        let result = order.finish();
+        keep(&mut order, result, true);
+        (out, refused)
+    }
+
+    #[test]
+    fn steps_back_within_the_window_are_sorted_and_equal_times_stay_in_file_order() {
+        let (out, refused) = run([5, 3, 5, 3, 9, 1]);
+        assert_eq!(out, [(1, 5), (3, 1), (3, 3), (5, 0), (5, 2), (9, 4)]);
+        assert!(refused.is_empty());
+    }
+
+    #[test]
+    fn a_step_back_beyond_the_window_is_refused() {
+        let window = WINDOW as u64;
+        let (out, refused) = run((1..=window + 2).chain([1, window]));
+        assert_eq!(refused, [Place::Line(window + 3)]);
+        assert_eq!(out.len(), WINDOW + 3);
+        assert!(out.is_sorted_by_key(|&(time, _)| time));
+    }
+
+    #[test]
+    fn a_time_thirty_days_ahead_of_both_neighbours_is_refused_at_either_end_too() {
+        let far = 31 * DAY_NS;
+        assert_eq!(run([0, far, 1]).1, [Place::Line(2)]);
+        assert_eq!(run([far, 0, 1]).1, [Place::Line(1)]);
+        assert_eq!(run([0, 1, far]).1, [Place::Line(3)]);
+        assert_eq!(run([far]).1, []);
+        // A gap of more than 30 days that the trace goes on from is a gap.
+        assert_eq!(run([0, far, far + 1]).1, []);
+    }
+}
