@@ -312,7 +312,8 @@ mod tests {
 
     #[test]
     fn a_drive_too_small_for_its_role_is_named_with_what_would_do() {
-        let tiny = [MemberInfo { role: Role::Ssd, capacity: Bytes::from_kib(128).sectors() }, members(&[(Role::Hdd, 500)])[0]];
+        let tiny =
+            [MemberInfo { role: Role::Ssd, capacity: Bytes::from_kib(128).sectors() }, members(&[(Role::Hdd, 500)])[0]];
         let request = LayoutRequest { block: BlockSize::default(), members: &tiny, units: &[] };
         let home = request.concatenated(&[MemberId(1)]).unwrap();
         let error = request.with_slots(home, MemberId(0), SlotKind::Cache).unwrap_err();

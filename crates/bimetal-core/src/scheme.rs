@@ -209,8 +209,8 @@ pub trait Scheme: Send {
         let _ = (view, member);
     }
 
-    /// Blocks of a read-mostly statistic: whether a migration counts its moved blocks without taking time
-    /// (the papers' policy simulators do); only the simulator allows it.
+    /// Whether moves take no time and no decision waits for a drive, as in the papers' policy simulators. The map changes when
+    /// a request arrives or a trigger fires; drives still do the work, and wear, behind it. Only for the simulator.
     fn migrates_instantly(&self) -> bool {
         false
     }

@@ -48,6 +48,8 @@ impl<P> Segment<P> {
 pub(crate) struct LogTail<P> {
     slots: u64,
     buffer_blocks: u32,
+    /// Whether segments may wait for their drive without bound: for a policy simulation, in which nothing waits.
+    unbounded: bool,
     head: Position,
     tail: Position,
     truncations: VecDeque<(Position, Serial)>,
@@ -57,10 +59,11 @@ pub(crate) struct LogTail<P> {
 }
 
 impl<P> LogTail<P> {
-    pub(crate) fn new(slots: u32, buffer_blocks: u32) -> Self {
+    pub(crate) fn new(slots: u32, buffer_blocks: u32, unbounded: bool) -> Self {
         Self {
             slots: u64::from(slots),
             buffer_blocks,
+            unbounded,
             head: 0,
             tail: 0,
             truncations: VecDeque::new(),
@@ -106,7 +109,7 @@ impl<P> LogTail<P> {
             Some(_) => Err(NoRoom::Buffer),
             // Twice its size, for what a wrap at the region's end may waste.
             None if self.free() < 2 * (u64::from(self.segment_limit()) + 2) => Err(NoRoom::Log),
-            None if self.is_buffered() && !self.writing.is_empty() && self.writing.len() >= 2 => Err(NoRoom::Buffer),
+            None if self.is_buffered() && self.writing.len() >= 2 && !self.unbounded => Err(NoRoom::Buffer),
             None => Ok(()),
         }
     }
@@ -246,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_segment_has_its_page_in_front_and_wraps_as_a_whole() {
-        let mut log = LogTail::new(40, 4);
+        let mut log = LogTail::new(40, 4, false);
         let mut slots = Vec::new();
         for round in 0..7 {
             for block in 0..4 {
@@ -267,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_full_log_says_so_before_it_would_overwrite_itself() {
-        let mut log = LogTail::new(40, 4);
+        let mut log = LogTail::new(40, 4, false);
         let mut appended = 0;
         while log.room() != Err(NoRoom::Log) {
             log.append(piece(appended));

@@ -73,6 +73,7 @@ pub struct Volume<P: Payload> {
     epochs: Epochs,
     ordering: Ordering,
     admitted: u32,
+    admitted_max: u32,
     checkpointing: bool,
     work_requested: bool,
     last_append: Nanoseconds,
@@ -132,7 +133,7 @@ struct InFlight {
     foreground: bool,
 }
 
-const OPERATION_INDEX_BITS: u32 = 20;
+const OPERATION_INDEX_BITS: u32 = 24;
 
 /// Why a volume cannot be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -173,10 +174,12 @@ impl<P: Payload> Volume<P> {
                 Store::Cache { space: CacheSpace::new(count), ring: Ring::new(metadata.first_sector, count) }
             }
             (Some(SlotRegion { kind: SlotKind::Log { buffer_blocks }, count, .. }), Some(_)) => {
-                Store::Log(LogTail::new(count, buffer_blocks))
+                Store::Log(LogTail::new(count, buffer_blocks, scheme.migrates_instantly()))
             }
             _ => Store::HomeOnly,
         };
+        // Where migrations take no time, decisions do not wait either: each is made when its request arrives.
+        let admitted_max = if scheme.migrates_instantly() { u32::MAX } else { ADMITTED_MAX };
         let intents = Intents::new(layout.total_blocks());
         let loads = members.iter().map(|member| MemberLoad {
             role: member.role,
@@ -209,6 +212,7 @@ impl<P: Payload> Volume<P> {
             epochs: Epochs::default(),
             ordering: Ordering::default(),
             admitted: 0,
+            admitted_max,
             checkpointing: false,
             work_requested: false,
             last_append: Nanoseconds::ZERO,
@@ -318,7 +322,7 @@ impl<P: Payload> Volume<P> {
                 self.end_operation(completion);
             } else if let Some(task) = self.ready.pop_front() {
                 self.run(task);
-            } else if self.admitted < ADMITTED_MAX && !self.queue.is_empty() {
+            } else if self.admitted < self.admitted_max && !self.queue.is_empty() {
                 self.admit();
             } else if self.commit_is_due() {
                 self.begin_commit();

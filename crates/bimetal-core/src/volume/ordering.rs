@@ -1,5 +1,6 @@
-//! Order among requests that change content: two that share a block run one after the other, in order of arrival.
-//! Reads need no order: what they read stays where it is until they end.
+//! Order among requests that share a block: a change runs after every change that arrived before it, and so does a read,
+//! so that a read sees what was written before it arrived, acknowledged or not. A change need not wait for a read: what
+//! the read found stays where it is until it ends.
 
 use crate::block::BlockRun;
 use crate::volume::TaskId;
@@ -8,9 +9,18 @@ struct Change {
     task: TaskId,
     blocks: BlockRun,
     waits: bool,
+    /// A read that waits: nobody waits for it, and it leaves as soon as it may start.
+    reads: bool,
 }
 
-/// The changes under way, in order of arrival. Their number is bounded by what a volume admits.
+impl Change {
+    fn precedes(&self, blocks: BlockRun) -> bool {
+        !self.reads && self.blocks.overlaps(blocks)
+    }
+}
+
+/// The changes under way and the reads that wait for them, in order of arrival. Their number is bounded by what a volume
+/// admits.
 #[derive(Default)]
 pub(crate) struct Ordering {
     changes: Vec<Change>,
@@ -19,14 +29,19 @@ pub(crate) struct Ordering {
 impl Ordering {
     /// Lines `task` up; whether it may start at once.
     pub(crate) fn enter(&mut self, task: TaskId, blocks: BlockRun) -> bool {
-        let waits = self.changes.iter().any(|other| other.blocks.overlaps(blocks));
-        self.changes.push(Change { task, blocks, waits });
+        let waits = self.touches(blocks);
+        self.changes.push(Change { task, blocks, waits, reads: false });
         !waits
+    }
+
+    /// Lines a read up behind the changes it must see; call it only if there [are any](Self::touches).
+    pub(crate) fn enter_read(&mut self, task: TaskId, blocks: BlockRun) {
+        self.changes.push(Change { task, blocks, waits: true, reads: true });
     }
 
     /// Whether a change of `blocks` is under way.
     pub(crate) fn touches(&self, blocks: BlockRun) -> bool {
-        self.changes.iter().any(|change| change.blocks.overlaps(blocks))
+        self.changes.iter().any(|change| change.precedes(blocks))
     }
 
     /// Takes `task` out and gives those that may start now.
@@ -35,14 +50,20 @@ impl Ordering {
             return;
         };
         let gone = self.changes.remove(at);
-        for at in at..self.changes.len() {
+        let mut at = at;
+        while at < self.changes.len() {
             let (before, rest) = self.changes.split_at_mut(at);
             let change = &mut rest[0];
             let freed = change.waits && change.blocks.overlaps(gone.blocks);
-            if freed && !before.iter().any(|other| other.blocks.overlaps(change.blocks)) {
+            if freed && !before.iter().any(|other| other.precedes(change.blocks)) {
                 change.waits = false;
                 start(change.task);
+                if change.reads {
+                    self.changes.remove(at);
+                    continue;
+                }
             }
+            at += 1;
         }
     }
 }
@@ -71,5 +92,19 @@ mod tests {
         assert_eq!(started, [3]);
         ordering.leave(3, &mut |task| started.push(task));
         assert_eq!(started, [3, 4]);
+    }
+
+    #[test]
+    fn a_read_sees_the_changes_before_it_and_holds_nobody_up() {
+        let mut ordering = Ordering::default();
+        assert!(ordering.enter(1, run(0, 10)));
+        assert!(ordering.touches(run(9, 1)) && !ordering.touches(run(10, 1)));
+        ordering.enter_read(2, run(9, 4));
+        assert!(ordering.enter(3, run(10, 4)), "a read that waits is no obstacle");
+        let mut started = Vec::new();
+        ordering.leave(1, &mut |task| started.push(task));
+        assert_eq!(started, [2], "what arrived after the read does not matter to it");
+        ordering.leave(3, &mut |task| started.push(task));
+        assert_eq!(started, [2]);
     }
 }

@@ -54,6 +54,11 @@ impl<P: Payload> Volume<P> {
             fragments: Vec::with_capacity(1),
         };
         let task = self.begin_task(Job::Running);
+        if self.ordering.touches(access.blocks) {
+            self.statistics.waited += 1;
+            self.ordering.enter_read(task, access.blocks);
+            return self.park(task, Job::Read(job));
+        }
         self.run_read(task, job);
     }
 
