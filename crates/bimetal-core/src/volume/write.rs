@@ -358,6 +358,9 @@ impl<P: Payload> Volume<P> {
     }
 
     fn read_what_must_be_merged(&mut self, task: TaskId, job: &mut WriteJob<P>) {
+        if !P::CARRIES_DATA && self.scheme.migrates_instantly() {
+            return;
+        }
         for index in 0..job.pieces.len() {
             let piece = &mut job.pieces[index];
             if let Some((slot, _)) = piece.old
