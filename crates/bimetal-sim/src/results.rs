@@ -290,7 +290,7 @@ pub struct Member {
     pub profile: String,
     /// Its size.
     pub bytes: u64,
-    /// Of `bytes`, what the scheme's metadata takes.
+    /// Metadata of the scheme written to it.
     pub metadata_bytes: u64,
     /// What it did: the keys of an SSD or of an HDD.
     #[serde(flatten)]

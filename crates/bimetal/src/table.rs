@@ -50,17 +50,11 @@ struct Cells {
 
 impl Cells {
     fn of(column: &Column, runs: &[Run]) -> Self {
-        let rows: Vec<_> = runs.iter().map(|run| short(column, run)).zip(column.best(runs)).collect();
-        let texts = rows.iter().map(|(text, _)| text.as_str()).chain([column.title, column.unit]);
+        let rows: Vec<_> = runs.iter().map(|run| column.shown(run)).zip(column.best(runs)).collect();
+        let texts = rows.iter().map(|(text, _)| text.as_str()).chain([column.group, column.title, column.unit]);
         let width = texts.map(|text| text.chars().count()).max().unwrap_or(0);
         Self { group: column.group, title: column.title, unit: column.unit, width, rows }
     }
-}
-
-/// A figure as it fits a narrow column.
-fn short(column: &Column, run: &Run) -> String {
-    let text = column.shown(run);
-    if text == "unlimited" { "∞".to_owned() } else { text }
 }
 
 /// The line of group headings, each centred over its columns.
@@ -68,9 +62,13 @@ fn groups(columns: &[Cells]) -> String {
     let mut line = String::new();
     for group in columns.chunk_by(|a, b| a.group == b.group) {
         let width = group.iter().map(|column| column.width + 3).sum::<usize>() - 3;
-        line += &format!("  {:-^width$} ", format!(" {} ", group[0].group));
+        line += &match group {
+            [alone] => format!("  {:>width$} ", alone.group),
+            several => format!("  {:-^width$} ", format!(" {} ", several[0].group)),
+        };
     }
-    line.trim_end().to_owned()
+    line.truncate(line.trim_end().len());
+    line
 }
 
 #[cfg(test)]

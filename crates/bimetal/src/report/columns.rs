@@ -118,13 +118,13 @@ pub(crate) const COLUMNS: [Column; 15] = [
     Column {
         group: "SSD",
         title: "life",
-        unit: "years",
-        meaning: "How long the flash lasts if this load went on for ever: blocks × rated cycles / erase rate. Unlimited \
-                  when the trace was too short or too light to erase anything.",
+        unit: "",
+        meaning: "How long the flash lasts if this load went on for ever: blocks × rated cycles / erase rate. ∞ when the \
+                  trace was too short or too light to erase anything.",
         better: Better::Higher,
         in_terminal: true,
         value: lifetime_years,
-        text: years,
+        text: lifetime,
     },
     Column {
         group: "SSD",
@@ -149,8 +149,8 @@ pub(crate) const COLUMNS: [Column; 15] = [
         text: percent,
     },
     Column {
-        group: "SSD",
-        title: "read hits",
+        group: "hits",
+        title: "read",
         unit: "%",
         meaning: "Share of the blocks read that the SSD served.",
         better: Better::Higher,
@@ -159,8 +159,8 @@ pub(crate) const COLUMNS: [Column; 15] = [
         text: percent,
     },
     Column {
-        group: "SSD",
-        title: "write hits",
+        group: "hits",
+        title: "write",
         unit: "%",
         meaning: "Share of the blocks written that the SSD took.",
         better: Better::Higher,
@@ -240,12 +240,16 @@ pub(crate) fn percent(fraction: f64) -> String {
     format!("{:.1}", fraction * 100.0)
 }
 
-/// Years of life; beyond a thousand the number means nothing.
-pub(crate) fn years(value: f64) -> String {
-    match value {
-        _ if value.is_infinite() => "unlimited".to_owned(),
-        _ if value >= 1000.0 => ">1000".to_owned(),
-        _ => significant(value),
+/// A lifetime given in years, in the unit that suits it; beyond a thousand years the number means nothing.
+pub(crate) fn lifetime(years: f64) -> String {
+    const DAYS: f64 = 365.25;
+    match years {
+        _ if years.is_infinite() => "∞".to_owned(),
+        _ if years >= 1000.0 => ">1000 y".to_owned(),
+        _ if years >= 1.0 => format!("{} y", significant(years)),
+        _ if years * 12.0 >= 2.0 => format!("{} mo", significant(years * 12.0)),
+        _ if years * DAYS >= 2.0 => format!("{} d", significant(years * DAYS)),
+        _ => format!("{} h", significant(years * DAYS * 24.0)),
     }
 }
 
@@ -293,7 +297,7 @@ mod tests {
         worn.devices.ssd.flash.lifetime_unlimited = Some(false);
         let life = COLUMNS.iter().find(|column| column.title == "life").expect("the column exists");
         assert_eq!(life.best(&[worn.clone(), idle.clone(), Run::default()]), [false, true, false]);
-        assert_eq!(life.shown(&idle), "unlimited");
+        assert_eq!(life.shown(&idle), "∞");
         assert_eq!(life.shown(&Run::default()), "–");
     }
 
@@ -304,7 +308,8 @@ mod tests {
             .into();
         assert_eq!(texts, ["0", "1.2e-4", "0.0123", "1.00", "1.23", "12.3", "123", "12345", "123k", "1.2M", "1.0e12"]);
         assert_eq!(percent(0.3254), "32.5");
-        assert_eq!(years(2e4), ">1000");
+        let lives: Vec<_> = [2e4, 14.23, 0.5, 0.0134, 0.001].map(lifetime).into();
+        assert_eq!(lives, [">1000 y", "14.2 y", "6.00 mo", "4.89 d", "8.77 h"]);
         assert_eq!((dollars(52.5), dollars(1234.5)), ("52.50".to_owned(), "1234".to_owned()));
     }
 }

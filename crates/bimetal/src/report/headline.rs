@@ -3,7 +3,7 @@
 
 use bimetal_sim::results::{Document, Run};
 
-use super::columns::{GIB, dollars, lifetime_years, significant, years};
+use super::columns::{GIB, dollars, lifetime, lifetime_years, significant};
 use super::sections::scheme;
 use super::text::milliseconds;
 
@@ -149,7 +149,7 @@ fn least_wear(runs: &[Run]) -> Option<(Vec<usize>, String)> {
     let longest = rank(runs, |run| lifetime_years(run).map(|years| 1.0 / years))?;
     if erased && longest.value > 0.0 {
         let life = 1.0 / longest.value;
-        return Some((longest.best, format!("{} years at this load", years(life))));
+        return Some((longest.best, format!("{} at this load", lifetime_in_words(life))));
     }
     // Of those that erased nothing, who wrote least.
     let written = rank(runs, |run| {
@@ -157,6 +157,19 @@ fn least_wear(runs: &[Run]) -> Option<(Vec<usize>, String)> {
         written_gib(run)
     })?;
     Some((written.best, format!("{} GiB written, nothing erased", significant(written.value))))
+}
+
+/// A lifetime as it stands in a sentence.
+fn lifetime_in_words(years: f64) -> String {
+    let text = lifetime(years);
+    let Some((number, unit)) = text.split_once(' ') else { return text };
+    let unit = match unit {
+        "y" => "years",
+        "mo" => "months",
+        "d" => "days",
+        _ => "hours",
+    };
+    format!("{} {unit}", number.replace('>', "more than "))
 }
 
 fn written_gib(run: &Run) -> Option<f64> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bimetal_sim::results::{Document, Member, MemberFigures, Run};
 
-use super::columns::{Better, COLUMNS, dollars, percent, significant};
+use super::columns::{Better, COLUMNS, dollars, lifetime, percent, significant};
 use super::escape::html;
 use super::palette::inks;
 use super::text::{bytes, count, milliseconds, span};
@@ -180,7 +180,7 @@ fn members(members: &[Member]) -> String {
     format!(
         "<h4>Drives</h4><div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Drives\"><table class=\"drives\">\
          <thead><tr><th scope=\"col\">id</th><th scope=\"col\">role</th><th scope=\"col\">profile</th><th scope=\"col\">size\
-         </th><th scope=\"col\">metadata</th><th scope=\"col\">written</th><th scope=\"col\">busy</th><th scope=\"col\">drive \
+         </th><th scope=\"col\">metadata written</th><th scope=\"col\">written</th><th scope=\"col\">busy</th><th scope=\"col\">drive \
          and source of its figures</th><th scope=\"col\">price, date, source</th></tr></thead><tbody>{rows}</tbody></table></div>"
     )
 }
@@ -222,10 +222,7 @@ fn figures(run: &Run) -> Vec<(&'static str, String)> {
         let text = format!("{min} to {max}, mean {}, standard deviation {}", significant(mean), significant(deviation));
         add("Erases of a block", Some(text));
     }
-    add(
-        "Lifetime of the most worn block",
-        flash.lifetime_worst_block_years.map(|life| format!("{} years", significant(life))),
-    );
+    add("Lifetime of the most worn block", flash.lifetime_worst_block_years.map(lifetime));
     add("SSD busy", run.devices.ssd.busy_fraction.map(|busy| format!("{} %", percent(busy))));
     add("SSD energy", run.devices.ssd.energy_j.map(|joules| format!("{} J", significant(joules))));
     add("HDD seeks", run.devices.hdd.seeks.map(count));

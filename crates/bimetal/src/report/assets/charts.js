@@ -352,8 +352,8 @@ const charts = (() => {
 
   // ---- Bars. ----
 
-  // Draws a bar for each of `spec.series` ({label, colour, dashed, value, part, text}): `part` of it solid, the rest pale. A
-  // value of null has no bar, only its text.
+  // Draws a bar for each of `spec.series` ({label, colour, dashed, value, part, endless, text}): `part` of it solid, the rest
+  // pale. A value of null has no bar, only its text; one that is `endless` is hatched from end to end.
   function bars(root, spec) {
     root.replaceChildren();
     const width = Math.max(root.clientWidth, 240);
@@ -366,6 +366,12 @@ const charts = (() => {
       svg("text", { class: `label ${inkClass(series)}`, x: 0, y: top + 13 }, surface, series.label);
       svg("text", { class: "bar-text", x: width, y: top + 13, "text-anchor": "end" }, surface, series.text);
       svg("rect", { class: "track", x: 0, y: top + 19, width, height: 12 }, surface);
+      if (series.endless) {
+        const id = `hatch-${charts.next++}`;
+        const pattern = svg("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, svg("defs", {}, surface));
+        svg("rect", { class: `bar pale ${inkClass(series)}`, width: 3, height: 6 }, pattern);
+        svg("rect", { class: "mark", x: 0, y: top + 19, width, height: 12, fill: `url(#${id})`, "data-label": series.label }, surface);
+      }
       if (series.value === null || largest === 0) return;
       const length = value => Math.max(value > 0 ? 1.5 : 0, value / largest * width);
       if (series.part !== undefined) svg("rect", { class: `mark bar pale ${inkClass(series)}`, x: 0, y: top + 19, width: length(series.value), height: 12 }, surface);

@@ -105,12 +105,14 @@
       const { ms, requests } = run.series.response_time_cdf[kind];
       const total = requests.at(-1);
       most = Math.max(most, total ?? 1);
-      const points = ms.map((at, index) => [Math.max(at, 1e-6), isTail && index === ms.length - 1 ? 1 - 0.5 / total : requests[index] / total]);
+      const points = ms.map((at, index) => [at, isTail && index === ms.length - 1 ? 1 - 0.5 / total : requests[index] / total]);
       if (points.length) points.unshift([points[0][0], 0]);
       return { points };
     });
     if (!all.length) return `No ${kind === "all" ? "reads or writes" : `${kind}s`} in this trace.`;
-    const [low, high] = range(all.flatMap(one => one.points.map(point => point[0])));
+    // Less than 100 ns is no drive's work: a logarithmic axis begins there at the earliest, what is less lies on its edge.
+    const [low, high] = range(all.flatMap(one => one.points.map(point => Math.max(point[0], 1e-4))));
+    for (const one of all) one.points = one.points.map(([at, share]) => [Math.max(at, low), share]);
     const x = { ...charts.log(low, high, milliseconds), title: "response time" };
     const nines = Math.min(6, Math.max(2, Math.log10(most)));
     const y = isTail ? charts.tail(nines) : charts.linear(0, 1, percent);
@@ -145,8 +147,8 @@
       const [start, end] = range(all.flatMap(one => one.points.map(point => point[0])));
       let [low, high] = range(values(all));
       const x = { ...charts.time(start, end), title: "time" };
-      // A logarithmic axis has no zero: what is a millionth of the highest counts as that.
-      const floor = Math.max(range(values(all).filter(value => value > 0))[0], high / 1e6);
+      // A logarithmic axis has no zero: it ends at a hundred-millionth of the highest.
+      const floor = Math.max(range(values(all).filter(value => value > 0))[0], high / 1e8);
       const isLog = kind.log && high > 0 && high / floor > 20;
       const binary = 2 ** (10 * Math.floor(Math.log2(Math.max(high, 1)) / 10));
       const y = isLog ? charts.log(floor, high * 1.1, kind.say) : charts.linear(0, high * 1.05 || 1, kind.say);
@@ -196,14 +198,22 @@
     charts.bars(place, { title: "Bytes written to the SSD", series: all });
   });
 
-  figure("life", "How long the flash lasts", "Years until the rated cycles are used up, if this load went on for ever.", [], place => {
+  function lifetime(years) {
+    if (years >= 1000) return "more than 1000 years";
+    if (years >= 1) return `${trim(years, 3)} years`;
+    if (years * 12 >= 2) return `${trim(years * 12, 3)} months`;
+    const days = years * 365.25;
+    return days >= 2 ? `${trim(days, 3)} days` : `${trim(days * 24, 3)} hours`;
+  }
+
+  figure("life", "How long the flash lasts", "Time until the rated cycles are used up, if this load went on for ever. Hatched: nothing was erased, so that no end can be told.", [], place => {
     const all = series(run => {
       const { flash, write_bytes: written } = run.devices.ssd;
-      if (flash.lifetime_unlimited) return { value: null, text: "unlimited: nothing was erased" };
+      if (flash.lifetime_unlimited) return { value: null, endless: true, text: "no end: nothing was erased" };
       if (flash.lifetime_years === null) return { value: null, text: written === null ? "no SSD" : "not known" };
-      return { value: flash.lifetime_years, text: flash.lifetime_years > 1000 ? "more than 1000 years" : `${trim(flash.lifetime_years, 3)} years` };
+      return { value: flash.lifetime_years, text: lifetime(flash.lifetime_years) };
     });
-    if (all.every(one => one.value === null)) return "No SSD erased a block in this trace, so that no lifetime can be told.";
+    if (!all.some(one => one.value !== null || one.endless)) return "None of the schemes that are shown has an SSD whose lifetime is known.";
     charts.bars(place, { title: "Lifetime of the flash", series: all });
   });
 
