@@ -1,7 +1,7 @@
 //! Recognises a format by the beginning of its content, and says what was assumed where content cannot tell.
 //!
 //! Binary formats have a magic number or, like vSCSI, records that agree with each other. Of the text formats, each
-//! reads the first lines: lines that have its form (even with an impossible value) count for it, others against it.
+//! reads the first lines: lines that have its form (even, at half, with an impossible value) count for it, others against.
 
 use crate::entry::{Entry, Moment};
 use crate::error::shown;
@@ -77,9 +77,9 @@ pub(crate) fn recognise(head: &[u8], ended: bool) -> Result<Recognised, Unknown>
     // The first of equals wins, so that the order of the table decides, not chance.
     let mut best: Option<(usize, Format)> = None;
     for format in text {
-        let (fits, misfits) = tried(format, sample);
-        if fits > misfits && best.is_none_or(|(most, _)| fits > most) {
-            best = Some((fits, format));
+        let score = score(format, sample);
+        if score > best.map_or(0, |(most, _)| most) {
+            best = Some((score, format));
         }
     }
     match best {
@@ -92,19 +92,21 @@ pub(crate) fn recognise(head: &[u8], ended: bool) -> Result<Recognised, Unknown>
     }
 }
 
-/// How many of `sample`'s lines speak for `format` and how many against it.
-fn tried(format: Format, sample: &[&[u8]]) -> (usize, usize) {
-    let Some(mut reader) = formats::line_format(format) else { return (0, 0) };
-    let (mut fits, mut misfits) = (0, 0);
-    for line in sample {
+/// How much `sample` looks like `format`: 0 if more lines speak against it than for it. A line with an impossible value
+/// counts half of a good one, as a reader that refuses a value has not seen the fields behind it.
+fn score(format: Format, sample: &[&[u8]]) -> usize {
+    let Some(mut reader) = formats::line_format(format) else { return 0 };
+    let (mut good, mut formed, mut others) = (0, 0, 0);
+    for line in sample.iter().filter(|line| !line.trim_ascii().is_empty()) {
         match reader.entry(line) {
             Ok(None) => {}
-            Ok(Some(_)) => fits += 1,
-            Err(bad) if bad.formed => fits += 1,
-            Err(_) => misfits += 1,
+            Ok(Some(_)) => good += 1,
+            Err(bad) if bad.formed => formed += 1,
+            Err(_) => others += 1,
         }
     }
-    (fits + usize::from(reader.saw_header()), misfits)
+    good += usize::from(reader.saw_header());
+    if good + formed > others { 2 * good + formed } else { 0 }
 }
 
 /// Which moments of requests the beginning of a trace records.
@@ -119,5 +121,42 @@ impl Moments {
     pub(crate) fn see(&mut self, entry: &Entry) {
         self.queued |= entry.moment == Moment::Queued;
         self.issued |= entry.moment == Moment::Issued;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_count_only_when_they_are_complete() {
+        assert_eq!(complete_lines(b"a\r\nb\nc", false), [b"a", b"b"]);
+        assert_eq!(complete_lines(b"a\nc", true), [b"a", b"c"]);
+        assert_eq!(complete_lines(b"", true), [b""; 0]);
+    }
+
+    #[test]
+    fn a_format_is_recognised_behind_lines_with_nonsense_in_them() {
+        let text = b"0\t0.4\t0.005\t0\tWrite\t8486082789636758048\t2742488\t\n1\t0.6\t0.009\t0\tWrite\t215\t8\t\n";
+        assert_eq!(recognise(text, true).unwrap().format, Format::Diskmon);
+    }
+
+    #[test]
+    fn a_number_too_large_for_one_format_speaks_for_the_format_that_reads_it() {
+        // As milliseconds the time would overflow before the third column shows that this is no DiskSim trace.
+        let text = b"89968195792462 20782 gzip 283193184 8 R 6 0\n";
+        assert_eq!(recognise(text, true).unwrap().format, Format::Fiu);
+    }
+
+    #[test]
+    fn a_header_alone_names_its_format() {
+        assert_eq!(recognise(b"fio version 2 iolog\n", true).unwrap().format, Format::Fio);
+    }
+
+    #[test]
+    fn binary_without_a_magic_number_is_unknown() {
+        let unknown = recognise(&[0xca, 0xce, 0x0d, 0, 1, 2, 3, 4], true).unwrap_err();
+        assert!(unknown.rejected.contains("--format keys32le"), "{}", unknown.rejected);
+        assert!(!unknown.tried.contains("keys32le"));
     }
 }

@@ -1,0 +1,66 @@
+//! Replays the fuzzer's corpus, which the project wrote: every file through every reader, and each `good` file
+//! recognised as the format of its folder.
+
+use std::fs;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+
+use bimetal_trace::fuzz::read_any;
+use bimetal_trace::{Format, OpenOptions, Trace};
+
+/// The files of the corpus with the format of their folder.
+fn corpus() -> Vec<(Format, PathBuf)> {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz-corpus"));
+    let mut files = Vec::new();
+    for format in Format::ALL {
+        let entries = fs::read_dir(folder.join(format.name())).unwrap();
+        files.extend(entries.map(|entry| (format, entry.unwrap().path())));
+    }
+    files.sort_by(|a, b| a.1.cmp(&b.1));
+    files
+}
+
+fn is_good(path: &Path) -> bool {
+    path.file_name().unwrap().to_str().unwrap().starts_with("good")
+}
+
+#[test]
+fn no_file_breaks_any_reader() {
+    for (format, path) in corpus() {
+        let data = fs::read(&path).unwrap();
+        let as_itself = read_any(Some(format), &data);
+        assert!(as_itself > 0 || !is_good(&path), "{} gives no request", path.display());
+        read_any(None, &data);
+        for other in Format::ALL {
+            read_any(Some(other), &data);
+        }
+    }
+}
+
+#[test]
+fn no_part_of_a_file_breaks_its_reader() {
+    for (format, path) in corpus() {
+        let data = fs::read(&path).unwrap();
+        for length in 0..data.len().min(600) {
+            read_any(Some(format), &data[..length]);
+        }
+    }
+}
+
+#[test]
+fn each_format_is_recognised_by_content_but_bare_keys() {
+    for (format, path) in corpus().into_iter().filter(|(_, path)| is_good(path)) {
+        let trace = Trace::from_reader("corpus", Cursor::new(fs::read(&path).unwrap()), None, &OpenOptions::default());
+        let expected = match format {
+            Format::Keys32le => {
+                let error = trace.err().unwrap().to_string();
+                assert!(error.contains("--format keys32le"), "{error}");
+                continue;
+            }
+            // The two read alike; see the notes of the trace.
+            Format::Ssdsim => Format::Mqsim,
+            other => other,
+        };
+        assert_eq!(trace.unwrap().format(), expected, "{}", path.display());
+    }
+}
