@@ -15,4 +15,7 @@ pub mod options;
 pub mod output;
 pub mod progress;
 pub mod report;
+pub mod sample;
+mod simulation;
 pub mod table;
+mod trace_file;

@@ -3,7 +3,37 @@
 use std::path::PathBuf;
 
 use bimetal_core::units::Bytes;
+use bimetal_trace::OpenOptions;
 use clap::Args;
+
+use crate::error::Error;
+
+/// Reads a number of requests, lines, or the like.
+///
+/// # Errors
+/// What was expected instead.
+pub fn whole_number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "expected a whole number, like 100000".to_owned())
+}
+
+/// Reads the number of a device.
+///
+/// # Errors
+/// What was expected instead.
+pub fn device_number(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "expected the number of a device, from 0 on".to_owned())
+}
+
+/// Reads a share or a chance.
+///
+/// # Errors
+/// What was expected instead.
+pub fn fraction(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.0..=1.0).contains(&value) => Ok(value),
+        _ => Err("expected a fraction from 0 to 1, like 0.7".to_owned()),
+    }
+}
 
 /// How a trace is read.
 #[derive(Debug, Clone, Args)]
@@ -15,14 +45,30 @@ pub struct TraceOptions {
     #[arg(long, value_name = "queue|issue")]
     pub event: Option<String>,
     /// Read one device of a trace that holds several, by its number [default: all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = device_number, allow_hyphen_values = true)]
     pub device: Option<u32>,
     /// Read the first N requests only
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole_number, allow_hyphen_values = true)]
     pub limit: Option<u64>,
     /// Count lines that cannot be read, and go on
     #[arg(long)]
     pub skip_bad_lines: bool,
+}
+
+impl TraceOptions {
+    /// As the readers take them.
+    ///
+    /// # Errors
+    /// A name that is no format or event; the nearest is suggested.
+    pub fn to_open_options(&self) -> Result<OpenOptions, Error> {
+        Ok(OpenOptions {
+            format: self.format.as_deref().map(str::parse).transpose()?,
+            event: self.event.as_deref().map(str::parse).transpose()?,
+            device: self.device,
+            skip_bad_lines: self.skip_bad_lines,
+            limit: self.limit,
+        })
+    }
 }
 
 /// Blocks in which a workload is counted or moved.

@@ -1,0 +1,76 @@
+//! `bimetal analyze`: a workload in figures.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+
+use bimetal_trace::analysis::{Analysis, Analyzer, FileMap};
+use clap::Args;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::options::{BlockOption, ConfigOption, JsonOption, TraceOptions};
+use crate::output::{print, print_json};
+use crate::trace_file::TraceReader;
+
+/// Characterise a workload
+///
+/// How much is read and written, in what sizes, how much of it again and how soon: the figures of the Griffin paper,
+/// section 4, and their kin. No drive and no scheme has a part in them.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    bimetal analyze monday.bin.zst\n  \
+    bimetal analyze web_0.csv.gz --format msr --limit 1000000 --json")]
+pub(crate) struct Arguments {
+    /// The trace
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    #[command(flatten)]
+    options: TraceOptions,
+    #[command(flatten)]
+    block: BlockOption,
+    /// Which file a range of the device belongs to: lines `offset,length,path`, in bytes
+    #[arg(long, value_name = "MAP.csv")]
+    files: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigOption,
+    #[command(flatten)]
+    json: JsonOption,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    bimetal: &'static str,
+    trace: Trace<'a>,
+    #[serde(flatten)]
+    analysis: &'a Analysis,
+}
+
+/// What was read.
+#[derive(Serialize)]
+struct Trace<'a> {
+    name: &'a str,
+    format: &'static str,
+    skipped_lines: u64,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let mut analyzer = Analyzer::new(arguments.block.block)?;
+    if let Some(path) = &arguments.files {
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(|error| Error::new(format!("{name}: cannot be opened: {error}")))?;
+        analyzer = analyzer.with_files(FileMap::read(&name, BufReader::new(file))?);
+    }
+    let mut reader = TraceReader::open(&arguments.trace, &arguments.options)?;
+    while let Some(request) = reader.next()? {
+        analyzer.request(&request);
+    }
+    let trace = reader.finish();
+    let analysis = analyzer.finish();
+    if arguments.json.json {
+        let read = Trace { name: trace.name(), format: trace.format().name(), skipped_lines: trace.skipped_lines() };
+        return print_json(&Document { bimetal: env!("CARGO_PKG_VERSION"), trace: read, analysis: &analysis });
+    }
+    print(&format!("trace        {} ({})\n{analysis}", trace.name(), trace.format()))
+}

@@ -1,0 +1,58 @@
+//! `bimetal formats`: the trace formats that are read and written.
+
+use std::fmt::Write as _;
+
+use bimetal_trace::Format;
+use clap::Args;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::options::JsonOption;
+use crate::output::{print, print_json};
+
+/// List the trace formats, or say what one holds
+///
+/// Traces are recognised by content, compressed (gz, bz2, xz, zst) or not; `--format NAME` says it where content cannot.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bimetal formats\n  bimetal formats msr")]
+pub(crate) struct Arguments {
+    /// The name of a format
+    name: Option<String>,
+    #[command(flatten)]
+    json: JsonOption,
+}
+
+/// A format in JSON.
+#[derive(Serialize)]
+struct Entry {
+    name: &'static str,
+    summary: &'static str,
+    source: &'static str,
+    /// Whether `convert` writes it too.
+    writable: bool,
+}
+
+impl Entry {
+    fn of(format: Format) -> Self {
+        Self { name: format.name(), summary: format.summary(), source: format.source(), writable: format.is_writable() }
+    }
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let formats = match &arguments.name {
+        Some(name) => vec![name.parse::<Format>()?],
+        None => Format::ALL.to_vec(),
+    };
+    if arguments.json.json {
+        return print_json(&formats.into_iter().map(Entry::of).collect::<Vec<_>>());
+    }
+    let mut text = String::new();
+    for format in formats.iter().copied().map(Entry::of) {
+        let written = if format.writable { "read, written" } else { "read" };
+        let _ = match &arguments.name {
+            Some(_) => writeln!(text, "{}: {}\n  source: {}\n  {written}", format.name, format.summary, format.source),
+            None => writeln!(text, "{:16}  {:13}  {}", format.name, written, format.summary),
+        };
+    }
+    print(&text)
+}

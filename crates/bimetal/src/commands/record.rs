@@ -1,0 +1,170 @@
+//! `bimetal record`: what a live block device is asked for, as a trace.
+
+use std::fmt::Write as _;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bimetal_core::units::Nanoseconds;
+use bimetal_trace::record::event::Stage;
+use bimetal_trace::record::{Recorder, Summary};
+use bimetal_trace::write::Content;
+use clap::Args;
+use rustix::process::{Pid, Signal};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::error::Error;
+use crate::output::note;
+use crate::progress::Progress;
+use crate::trace_file::TraceWriter;
+
+/// Between two looks at what the kernel has for us: short against the time in which its buffers fill.
+const POLL: Duration = Duration::from_millis(40);
+
+/// Record a trace of a live block device
+///
+/// Records until Ctrl-C, until --duration is over, or while a command runs. Takes nothing from the device and changes
+/// nothing on it; a mounted file system does not notice. Needs root. A response time is what the device took from the
+/// arrival of a request to its completion.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    sudo bimetal record /dev/sdb -o monday.bin.zst --duration 8h\n  \
+    sudo bimetal record /dev/sdb -o build.bin.zst -- make -j8")]
+pub(crate) struct Arguments {
+    /// The block device: a disk, or a partition of one
+    #[arg(value_name = "DEVICE")]
+    device: PathBuf,
+    /// The trace to write; its ending names the format: .bin.zst (compressed) or .csv
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Format of the trace [default: by the ending of FILE, else bin]; `bimetal formats` says which are written
+    #[arg(long, value_name = "NAME")]
+    format: Option<String>,
+    /// Stop after this time, like 30s or 8h [default: at Ctrl-C]
+    #[arg(long, value_name = "TIME")]
+    duration: Option<Nanoseconds>,
+    /// The arrival of a request: queue (as file systems and programs ask for it) or issue (as the device gets it, after
+    /// merging)
+    #[arg(long, value_name = "queue|issue", default_value = "queue")]
+    event: String,
+    /// A command to record while it runs, behind `--`
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let arrival = match arguments.event.as_str() {
+        "queue" => Stage::Queue,
+        "issue" => Stage::Issue,
+        other => return Err(Error::unknown("event", other, ["queue", "issue"])),
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let mut file = TraceWriter::create(&arguments.output, arguments.format.as_deref(), Content::default())?;
+    warn_of_feedback(&arguments);
+    let mut recorder = Recorder::start(&arguments.device, arrival)?;
+    let mut command = Running::start(&arguments.command)?;
+    if command.is_none() && arguments.duration.is_none() {
+        note(format_args!("recording {} by {}; Ctrl-C ends it", arguments.device.display(), recorder.source()));
+    }
+
+    let started = Instant::now();
+    let deadline = arguments.duration.map(|duration| started + Duration::from_nanos(duration.get()));
+    let mut progress = Progress::new(None, "requests");
+    let mut requests = Vec::new();
+    let mut written = 0;
+    let outcome = loop {
+        recorder.poll(&mut requests)?;
+        written += requests.len() as u64;
+        for request in requests.drain(..) {
+            file.write(&request)?;
+        }
+        progress.set(written);
+        if let Some(status) = command.as_mut().map(|command| command.0.try_wait()).transpose()?.flatten() {
+            break (!status.success()).then(|| format!("the command ended with {status}"));
+        }
+        if stop.load(Ordering::Relaxed) || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            break None;
+        }
+        std::thread::sleep(POLL);
+    };
+    let seconds = started.elapsed().as_secs_f64();
+    let summary = recorder.finish(&mut requests)?;
+    for request in requests.drain(..) {
+        file.write(&request)?;
+    }
+    drop(progress);
+    drop(command);
+    if summary.requests == 0 {
+        return Err(Error::new(format!(
+            "{}: no request in {seconds:.1} s, so there is no trace: expected a device that is in use (a file system's \
+             own cache may have kept everything from it)",
+            arguments.device.display()
+        )));
+    }
+    file.finish()?;
+    if let Some(outcome) = outcome {
+        note(outcome);
+    }
+    note(describe(&arguments.output, &summary, seconds));
+    Ok(())
+}
+
+fn describe(output: &Path, summary: &Summary, seconds: f64) -> String {
+    let mut text = format!("{} requests in {seconds:.1} s in {}", summary.requests, output.display());
+    if summary.unpaired > 0 {
+        let _ = write!(text, "; {} of them without a response time", summary.unpaired);
+    }
+    if summary.lost_events > 0 {
+        let _ = write!(
+            text,
+            "; WARNING: the kernel lost {} events that were not fetched in time, so that the trace has gaps",
+            summary.lost_events
+        );
+    }
+    text
+}
+
+/// Writing the trace to the device that is recorded would record itself.
+fn warn_of_feedback(arguments: &Arguments) {
+    let directory = arguments.output.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let of = |path: &Path| std::fs::metadata(path).ok();
+    let (Some(device), Some(directory)) = (of(&arguments.device), of(directory.unwrap_or(Path::new(".")))) else {
+        return;
+    };
+    if device.rdev() == directory.dev() {
+        note(format_args!(
+            "{} lies on the device that is recorded: its own writes are recorded too",
+            arguments.output.display()
+        ));
+    }
+}
+
+/// The command that is recorded; ended when it is still running and the recording is over.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &[String]) -> Result<Option<Self>, Error> {
+        let Some((program, arguments)) = command.split_first() else { return Ok(None) };
+        match Command::new(program).args(arguments).spawn() {
+            Ok(child) => Ok(Some(Self(child))),
+            Err(error) => Err(Error::new(format!("{program}: cannot be started: {error}"))),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None))
+            && let Some(process) = Pid::from_raw(self.0.id().cast_signed())
+        {
+            let _ = rustix::process::kill_process(process, Signal::TERM);
+        }
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,153 @@
+//! Traces that a command reads and writes: what the readers assumed goes to standard error, a progress bar shows how far
+//! they are, and a file that is written is whole or not there.
+
+use std::path::Path;
+
+use bimetal_trace::write::{Content, Writer, Written};
+use bimetal_trace::{Format, Request, Trace};
+
+use crate::error::Error;
+use crate::options::TraceOptions;
+use crate::output::note;
+use crate::progress::Progress;
+
+/// Requests between two steps of a progress bar.
+const STEP: u64 = 8192;
+
+/// A trace that is read.
+pub(crate) struct TraceReader {
+    trace: Trace,
+    progress: Progress,
+    requests: u64,
+}
+
+impl TraceReader {
+    /// Opens the trace at `path`, and tells the user what was assumed of it.
+    ///
+    /// # Errors
+    /// It cannot be opened, or its format is not recognised.
+    pub(crate) fn open(path: &Path, options: &TraceOptions) -> Result<Self, Error> {
+        let trace = Trace::open(path, &options.to_open_options()?)?;
+        for assumed in trace.notes() {
+            note(format_args!("{}: {assumed}", trace.name()));
+        }
+        let progress = Progress::new(trace.bytes_total(), "bytes");
+        Ok(Self { trace, progress, requests: 0 })
+    }
+
+    /// What it tells about its requests.
+    pub(crate) fn content(&self) -> Content {
+        Content::from(&self.trace)
+    }
+
+    /// The next request; `None` at the end.
+    ///
+    /// # Errors
+    /// A line that cannot be read, with its place.
+    pub(crate) fn next(&mut self) -> Result<Option<Request>, Error> {
+        let request = self.trace.next().transpose()?;
+        self.requests += 1;
+        if self.requests.is_multiple_of(STEP) {
+            self.progress.set(self.trace.bytes_read());
+        }
+        Ok(request)
+    }
+
+    /// Tells the user what was passed over, and gives the trace for its name and counts.
+    pub(crate) fn finish(self) -> Trace {
+        if self.trace.skipped_lines() > 0 {
+            note(format_args!("{}: {} bad lines were skipped", self.trace.name(), self.trace.skipped_lines()));
+        }
+        self.trace
+    }
+}
+
+/// Endings of compressed files.
+const COMPRESSED: [&str; 4] = ["zst", "xz", "gz", "bz2"];
+
+/// A trace that is written.
+pub(crate) struct TraceWriter {
+    writer: Writer,
+    format: Format,
+    name: String,
+}
+
+impl TraceWriter {
+    /// Starts the trace at `path` in the format called `format`, or else the one that its ending names, or else our
+    /// compact binary.
+    ///
+    /// # Errors
+    /// No such format, or one that is not written; or the file cannot be created.
+    pub(crate) fn create(path: &Path, format: Option<&str>, content: Content) -> Result<Self, Error> {
+        let format = match format {
+            Some(name) => name.parse()?,
+            None => format_by_name(path)?,
+        };
+        Ok(Self { writer: Writer::create(path, format, content)?, format, name: path.display().to_string() })
+    }
+
+    /// Adds a request.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub(crate) fn write(&mut self, request: &Request) -> Result<(), Error> {
+        Ok(self.writer.write(request)?)
+    }
+
+    /// Completes the file, and tells the user what did not go into it.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub(crate) fn finish(self) -> Result<(), Error> {
+        let Self { writer, format, name } = self;
+        let Written { left_out, without_fua, .. } = writer.finish()?;
+        if left_out > 0 {
+            note(format_args!("{name}: {left_out} requests were left out: {format} has no such operation"));
+        }
+        if without_fua > 0 {
+            note(format_args!("{name}: {without_fua} writes lost their force-unit-access mark: {format} has none"));
+        }
+        Ok(())
+    }
+}
+
+/// The format that the ending of `path` names. Our binary is always compressed, and the others never.
+fn format_by_name(path: &Path) -> Result<Format, Error> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let mut endings = name.rsplit('.');
+    let (last, before) = (endings.next().unwrap_or_default(), endings.next().unwrap_or_default());
+    let ending = if COMPRESSED.contains(&last) { before } else { last };
+    let format = Format::WRITABLE.into_iter().find(|format| format.name() == ending).unwrap_or(Format::Bin);
+    let compressed = COMPRESSED.contains(&last) && (format != Format::Bin || last != "zst");
+    if compressed {
+        return Err(Error::new(format!(
+            "{}: traces are written as .bin.zst, or uncompressed as .csv (and by --to or --format in others): expected \
+             no ending .{last}",
+            path.display()
+        )));
+    }
+    Ok(format)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_names_the_format() {
+        let of = |name: &str| format_by_name(Path::new(name)).map_err(|error| error.to_string());
+        for (name, format) in [
+            ("a.csv", Format::Csv),
+            ("a.bin", Format::Bin),
+            ("a.bin.zst", Format::Bin),
+            ("a.trace", Format::Bin),
+            ("a", Format::Bin),
+            ("dir.csv/a.MSR", Format::Msr),
+        ] {
+            assert_eq!(of(name), Ok(format), "{name}");
+        }
+        for name in ["a.csv.zst", "a.bin.xz", "a.gz"] {
+            assert!(of(name).unwrap_err().contains("expected no ending"), "{name}");
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The contract of the command line: help and messages, word for word.
+
+#[test]
+fn help_and_messages_are_what_they_were() {
+    trycmd::TestCases::new().case("tests/cmd/*.trycmd");
+}
