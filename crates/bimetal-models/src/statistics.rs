@@ -57,6 +57,8 @@ pub struct FlashStatistics {
     pub bytes_programmed: Bytes,
     /// Bytes that the host wrote to the drive.
     pub host_bytes_written: Bytes,
+    /// Mapping units that the host wrote only in part, so that the rest of each had to be read and written again.
+    pub partial_unit_writes: u64,
     /// Blocks erased.
     pub erases: u64,
     /// Blocks erased by cause, in a fixed order; their sum is [`erases`](Self::erases).

@@ -172,6 +172,21 @@ impl Blocks {
         self.valid[slot * self.words + offset as usize / 64] |= 1 << (offset % 64);
     }
 
+    /// Stores what was moved, as [`take_valid`](Self::take_valid) found it, from unit `offset` of the open block on.
+    pub(crate) fn fill_moved(&mut self, block: u32, offset: u32, moved: &[(u32, u32)], layout: &Layout) {
+        let filled = self.block(block, layout);
+        debug_assert_eq!(filled.state, BlockState::Open);
+        filled.valid += moved.len() as u32;
+        let (slot, holders) = (filled.slot as usize, filled.holders as usize);
+        let holders = &mut self.holders[holders][offset as usize..];
+        let words = &mut self.valid[slot * self.words..];
+        for (nth, (&(_, unit), holder)) in moved.iter().zip(holders).enumerate() {
+            *holder = unit;
+            let offset = offset as usize + nth;
+            words[offset / 64] |= 1 << (offset % 64);
+        }
+    }
+
     /// Invalidates one unit of a touched block. Gives the state of the block and its remaining valid units.
     #[inline]
     pub(crate) fn invalidate(&mut self, block: u32, offset: u32, layout: &Layout) -> (BlockState, u32) {
@@ -228,6 +243,28 @@ impl Blocks {
             holders => self.holders[holders as usize][found as usize],
         };
         Some((found, unit))
+    }
+
+    /// Takes up to `count` valid units out of a victim, from unit `offset` on: appends the offset of each and whose it is.
+    pub(crate) fn take_valid(
+        &mut self,
+        victim: u32,
+        mut offset: u32,
+        count: u32,
+        layout: &Layout,
+        taken: &mut Vec<(u32, u32)>,
+    ) {
+        for _ in 0..count {
+            let Some(found) = self.next_valid(victim, offset, layout) else { break };
+            offset = found.0 + 1;
+            taken.push(found);
+        }
+        let block = self.block(victim, layout);
+        block.valid -= taken.len() as u32;
+        let words = block.slot as usize * self.words;
+        for (offset, _) in taken {
+            self.valid[words + *offset as usize / 64] &= !(1 << (*offset % 64));
+        }
     }
 
     /// Erases a victim, of which nothing may be valid any more.

@@ -148,11 +148,6 @@ impl Flash {
         self.layer.check();
     }
 
-    /// Writes that covered a unit only in part, so that the rest of it had to be kept: read-modify-writes.
-    pub fn partial_writes(&self) -> u64 {
-        self.meter.partial_writes
-    }
-
     fn sectors_per_unit(&self) -> u64 {
         u64::from(self.geometry.unit_bytes) / SECTOR_BYTES
     }

@@ -13,10 +13,17 @@ use crate::profile::BadFigure;
 pub(crate) const RESERVED_BLOCKS_PER_DIE: u32 = 3;
 
 /// Fewer blocks than this in a die make the reserve of the collector a visible part of the spare area, so that a drive
-/// made smaller loses dies before it gets there.
+/// made smaller gets shorter blocks before it gets there.
+const BLOCKS_PER_DIE_GOOD: u64 = 256;
+
+/// With fewer blocks than this in a die the reserve takes a large part of the spare area, so that a drive made smaller
+/// loses dies before it gets there.
 const BLOCKS_PER_DIE_MIN: u64 = 128;
 
-/// Pages of a block below which a drive made smaller gets no shorter blocks.
+/// Pages of a block below which erasing takes a visible part of a die's time.
+const PAGES_PER_BLOCK_GOOD: u32 = 32;
+
+/// Pages of a block below which no drive goes.
 const PAGES_PER_BLOCK_MIN: u32 = 8;
 
 /// The shape of a drive's flash.
@@ -69,10 +76,19 @@ impl GeometryRequest {
     /// The geometry that was asked for.
     ///
     /// With `blocks_per_plane` the size follows from the geometry and the spare factor, and a `size` that differs from
-    /// it by more than 1 % is an error. Without it, the number of blocks follows from the size. A drive smaller than the profile's
-    /// first loses blocks; once a die would have fewer than 128, it loses dies (per channel, then channels), then
-    /// planes; once the last die would have fewer, its blocks get shorter, down to 8 pages; then blocks are added until the collector has its
-    /// reserve, so that the very smallest drives have more spare area than asked for.
+    /// it by more than 1 % is an error. Without it, the number of blocks follows from the size. A drive smaller than
+    /// the profile's keeps its dies, and with them its speed, as long as it can:
+    ///
+    /// 1. planes have fewer blocks, down to 256;
+    /// 2. blocks have fewer pages, half as many each time, down to 32;
+    /// 3. planes have fewer blocks, down to 128;
+    /// 4. half of the dies of each channel go, then half of the channels, then half of the planes, until one is left;
+    /// 5. blocks have fewer pages, down to 8;
+    /// 6. planes have as few blocks as the data and the collector's reserve need, which for the very smallest drives is
+    ///    more spare area than asked for.
+    ///
+    /// # Errors
+    /// The first key that cannot be, with what it could.
     pub fn resolve(self) -> Result<Geometry, BadFigure> {
         self.check()?;
         let geometry = match self.blocks_per_plane {
@@ -147,9 +163,20 @@ impl GeometryRequest {
         }
         let mut geometry = Geometry { logical_units: units as u32, ..self.shape() };
         let physical = (units as f64 / (1.0 - self.spare_factor)).ceil() as u64;
+        if physical >= u64::from(u32::MAX) {
+            let expected = format!(
+                "flash of at most {} mapping units of {}, spare area included",
+                u32::MAX - 1,
+                Bytes(self.unit_bytes)
+            );
+            return Err(BadFigure::new("capacity", size, expected));
+        }
         let blocks =
             |geometry: &Geometry| physical.div_ceil(geometry.units_per_block_u64() * u64::from(geometry.dies()));
-        while blocks(&geometry) < BLOCKS_PER_DIE_MIN && geometry.shrink() {}
+        while blocks(&geometry) < BLOCKS_PER_DIE_GOOD && geometry.shorten_blocks(PAGES_PER_BLOCK_GOOD) {}
+        while blocks(&geometry) < BLOCKS_PER_DIE_MIN
+            && (geometry.drop_dies() || geometry.shorten_blocks(PAGES_PER_BLOCK_MIN))
+        {}
         let mut blocks = blocks(&geometry);
         let needed =
             u64::from(units.div_ceil(u64::from(geometry.dies())) as u32) + 2 * u64::from(geometry.units_per_row());
@@ -161,17 +188,19 @@ impl GeometryRequest {
 }
 
 impl Geometry {
-    /// Takes away one part of the geometry; whether there was one to take.
-    fn shrink(&mut self) -> bool {
-        for part in [&mut self.dies_per_channel, &mut self.channels, &mut self.planes_per_die] {
-            if *part > 1 {
-                *part = part.div_ceil(2);
-                return true;
-            }
-        }
-        let shorter = self.pages_per_block > PAGES_PER_BLOCK_MIN;
+    /// Halves dies, channels or planes, the first that are more than one; whether there was any.
+    fn drop_dies(&mut self) -> bool {
+        let parts = [&mut self.dies_per_channel, &mut self.channels, &mut self.planes_per_die];
+        let Some(part) = parts.into_iter().find(|part| **part > 1) else { return false };
+        *part /= 2;
+        true
+    }
+
+    /// Halves the pages of a block, if it still has at least `least` then; whether it has.
+    fn shorten_blocks(&mut self, least: u32) -> bool {
+        let shorter = self.pages_per_block / 2 >= least;
         if shorter {
-            self.pages_per_block = (self.pages_per_block / 2).max(PAGES_PER_BLOCK_MIN);
+            self.pages_per_block /= 2;
         }
         shorter
     }
@@ -255,5 +284,55 @@ impl Geometry {
     /// (physical − logical) / physical.
     pub fn spare_factor(&self) -> f64 {
         1.0 - f64::from(self.logical_units) / f64::from(self.physical_units())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(size: Bytes) -> GeometryRequest {
+        GeometryRequest {
+            channels: 8,
+            dies_per_channel: 4,
+            planes_per_die: 2,
+            blocks_per_plane: None,
+            pages_per_block: 1024,
+            page_bytes: 16384,
+            unit_bytes: 4096,
+            spare_factor: 0.1,
+            capacity: Bytes::from_gib(900),
+            size: Some(size),
+        }
+    }
+
+    #[test]
+    fn a_smaller_drive_has_fewer_then_shorter_blocks_then_fewer_dies() {
+        // Size, dies, planes, blocks of a plane, pages of a block: a plane of a die holds size / 0.9 / dies / planes.
+        for (size, expected) in [
+            (Bytes::from_gib(900), (32, 2, 1000, 1024)),
+            (Bytes::from_gib(288), (32, 2, 320, 1024)),
+            (Bytes::from_gib(144), (32, 2, 320, 512)),
+            (Bytes::from_gib(9), (32, 2, 320, 32)),
+            (Bytes::from_mib(4608), (32, 2, 160, 32)),
+            (Bytes::from_mib(2304), (16, 2, 160, 32)),
+            (Bytes::from_mib(144), (1, 2, 160, 32)),
+            (Bytes::from_mib(72), (1, 1, 160, 32)),
+            (Bytes::from_mib(18), (1, 1, 160, 8)),
+            (Bytes::from_kib(4), (1, 1, 4, 8)),
+        ] {
+            let geometry = request(size).resolve().unwrap();
+            let shape = (geometry.dies(), geometry.planes_per_die, geometry.blocks_per_plane, geometry.pages_per_block);
+            assert_eq!(shape, expected, "{size}");
+            assert_eq!(geometry.logical_bytes(), size);
+        }
+    }
+
+    #[test]
+    fn the_size_follows_from_a_number_of_blocks() {
+        let geometry =
+            GeometryRequest { blocks_per_plane: Some(100), size: None, ..request(Bytes(0)) }.resolve().unwrap();
+        assert_eq!(geometry.physical_bytes(), Bytes::from_gib(100));
+        assert_eq!(geometry.logical_units, (f64::from(geometry.physical_units()) * 0.9) as u32);
     }
 }

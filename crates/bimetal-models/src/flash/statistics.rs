@@ -125,6 +125,7 @@ impl Meter {
             pages_programmed_by_cause: by_cause(&counters.pages_programmed),
             bytes_programmed: Bytes(pages * u64::from(geometry.page_bytes)),
             host_bytes_written: self.host_bytes,
+            partial_unit_writes: self.partial_writes,
             erases,
             erases_by_cause: by_cause(&counters.blocks_erased),
             erase_count,

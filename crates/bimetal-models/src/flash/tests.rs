@@ -229,7 +229,7 @@ fn without_a_buffer_a_small_write_takes_a_page_and_a_partial_one_reads_first() {
     assert_eq!(times(&mut drive, us(2000), &[command(OpKind::Write, 803, 1)]), [2000 + 540]);
     let statistics = drive.statistics(us(3000));
     let flash = statistics.flash.unwrap();
-    assert_eq!(drive.partial_writes(), 2);
+    assert_eq!(flash.partial_unit_writes, 2);
     assert_eq!(flash.pages_programmed_host, 3);
     assert_eq!(flash.host_bytes_written, Bytes(4096 + 512 + 512));
     assert_eq!(flash.bytes_programmed, Bytes(3 * 16384));
@@ -398,13 +398,15 @@ fn a_drive_of_any_size_can_be_made_of_a_profile() {
             }
             let mut finished = Vec::new();
             for token in 0..200 {
-                let start = (token * 8) % size.0;
+                // Twelve runs over the whole drive.
+                let start = (token % 12 * (size.0 / 12) + token / 12 * 8) % size.0;
                 let now = drive.next_event().unwrap_or(us(0));
                 drive.advance(now, &mut finished);
                 drive.submit(now, Token(token), command(OpKind::Write, start, 8.min(size.0 - start)));
             }
             drain(&mut drive, &mut finished);
             assert_eq!(finished.len(), 200);
+            assert!(drive.memory_bytes() < 32 << 20, "{size}: {} bytes", drive.memory_bytes());
         }
     }
 }
@@ -451,6 +453,27 @@ fn a_size_that_contradicts_the_geometry_is_an_error() {
         error,
         "small.toml: capacity = 16MiB: expected 24MiB, which follows from blocks_per_plane and the rest of the geometry"
     );
+}
+
+#[test]
+fn a_size_that_no_table_can_hold_is_an_error() {
+    let profile = Profile::load("samsung-970-evo-plus-500gb").unwrap();
+    for (spare_factor, tib) in [("0.07", 16), ("0.07", 5000), ("0.9999999", 1)] {
+        let mut profile = profile.clone();
+        let result = profile.set("spare_factor", spare_factor);
+        let size = Some(Bytes(tib << 40).sectors());
+        let error = result.and_then(|()| profile.build(size, 0).map(|_| ())).unwrap_err().to_string();
+        assert!(error.contains("capacity = ") && error.contains("mapping units of 4KiB"), "{error}");
+    }
+}
+
+#[test]
+fn a_state_is_read_as_the_command_line_writes_it() {
+    assert_eq!("clean".parse(), Ok(Precondition::Clean));
+    assert_eq!("sequential".parse(), Ok(Precondition::Sequential));
+    assert_eq!("random".parse(), Ok(Precondition::Random));
+    let error = "full".parse::<Precondition>().unwrap_err().to_string();
+    assert_eq!(error, "precondition = full: expected clean, sequential or random");
 }
 
 proptest! {

@@ -93,6 +93,8 @@ pub(crate) struct PageMapping<V> {
     /// Below this many free blocks a die collects.
     free_blocks: u32,
     counters: Counters,
+    /// What a collection takes out of its victim at a time.
+    moved: Vec<(u32, u32)>,
 }
 
 impl<V: VictimSelection> PageMapping<V> {
@@ -121,6 +123,7 @@ impl<V: VictimSelection> PageMapping<V> {
             valid_max,
             free_blocks,
             counters: Counters::default(),
+            moved: Vec::new(),
             layout: Arc::new(layout),
         };
         for die in 0..geometry.dies() {
@@ -217,43 +220,65 @@ impl<V: VictimSelection> PageMapping<V> {
     fn collect(&mut self, die: u32, copies: u64, operations: &mut Vec<NandOp>) {
         let Some(mut collection) = self.dies[die as usize].collection else { return };
         let victim = collection.victim;
-        let (mut left, mut last_row, mut last_page) = (copies, NONE, NONE);
-        while let Some((offset, unit)) = self.blocks.next_valid(victim, collection.next, &self.layout) {
+        let (mut left, mut last_sensed) = (copies, (NONE, NONE));
+        let mut moved = std::mem::take(&mut self.moved);
+        while self.blocks.next_valid(victim, collection.next, &self.layout).is_some() {
             if left == 0 {
                 self.dies[die as usize].collection = Some(collection);
+                self.moved = moved;
                 return;
             }
-            left -= 1;
-            collection.next = offset + 1;
-            let (row, page) = (offset / self.units_per_row, offset / self.units_per_page);
-            let sensed = &mut self.dies[die as usize].sensed;
-            sensed.0 += u32::from(row != last_row);
-            sensed.1 += u32::from(page != last_page);
-            sensed.2 += 1;
-            (last_row, last_page) = (row, page);
-            self.blocks.invalidate(victim, offset, &self.layout);
-            self.dies[die as usize].valid -= 1;
-            self.append_moved(die, unit, operations);
+            if self.dies[die as usize].collector.block == NONE {
+                self.dies[die as usize].collector = self.open_block(die);
+            }
+            let room = self.units_per_row - self.dies[die as usize].collector.next % self.units_per_row;
+            moved.clear();
+            self.blocks.take_valid(victim, collection.next, left.min(room.into()) as u32, &self.layout, &mut moved);
+            left -= moved.len() as u64;
+            collection.next = moved.last().map_or(collection.next, |(offset, _)| offset + 1);
+            self.append_moved(die, &moved, &mut last_sensed, operations);
         }
+        self.moved = moved;
         self.append_reads(die, operations);
         self.blocks.erase(victim, &self.layout);
         self.dies[die as usize].free.push_back(victim);
         self.dies[die as usize].collection = None;
+        debug_assert_eq!(self.valid_in_blocks(die), self.dies[die as usize].valid, "valid units of die {die}");
         self.emit(NandKind::Erase, Cause::Collection, die, victim, (1, self.geometry.planes_per_die, 0), operations);
     }
 
-    fn append_moved(&mut self, die: u32, unit: u32, operations: &mut Vec<NandOp>) {
-        if self.dies[die as usize].collector.block == NONE {
-            self.dies[die as usize].collector = self.open_block(die);
-        }
+    /// Valid units of a die, summed over its blocks.
+    fn valid_in_blocks(&self, die: u32) -> u64 {
+        let first = die * self.blocks_per_die;
+        (first..first + self.blocks_per_die).map(|block| u64::from(self.blocks.get(block, &self.layout).1)).sum()
+    }
+
+    /// Appends units that were taken out of a victim to the collector's open row, which has room for them. A row and a page are
+    /// sensed once while their units follow each other.
+    fn append_moved(
+        &mut self,
+        die: u32,
+        moved: &[(u32, u32)],
+        (last_row, last_page): &mut (u32, u32),
+        operations: &mut Vec<NandOp>,
+    ) {
         let Frontier { block, next, .. } = self.dies[die as usize].collector;
-        self.blocks.fill(block, next, unit, &self.layout);
-        *self.mapping.entry(unit, &self.layout) = block * self.units_per_block + next;
-        self.counters.moved_units += 1;
+        self.blocks.fill_moved(block, next, moved, &self.layout);
+        let first = block * self.units_per_block + next;
+        for (physical, &(_, unit)) in (first..).zip(moved) {
+            *self.mapping.entry(unit, &self.layout) = physical;
+        }
+        self.counters.moved_units += moved.len() as u64;
         let state = &mut self.dies[die as usize];
-        state.valid += 1;
-        state.collector.next = next + 1;
-        if (next + 1).is_multiple_of(self.units_per_row) {
+        for &(offset, _) in moved {
+            let (row, page) = (offset / self.units_per_row, offset / self.units_per_page);
+            state.sensed.0 += u32::from(row != *last_row);
+            state.sensed.1 += u32::from(page != *last_page);
+            (*last_row, *last_page) = (row, page);
+        }
+        state.sensed.2 += moved.len() as u32;
+        state.collector.next = next + moved.len() as u32;
+        if state.collector.next.is_multiple_of(self.units_per_row) {
             self.append_reads(die, operations);
             self.issue(die, Cause::Collection, operations);
         }

@@ -84,8 +84,8 @@ fn greedy_page_mapping_has_the_write_amplification_of_the_theory() {
         let expected = theory(1024.0 - RESERVE, per_block, units);
         let mut random = Pcg64::seed_from_u64(7);
         let mut ftl = page_mapping(geometry, Precondition::Sequential, units);
-        overwrite(&mut ftl, units, 10 * u64::from(units), &mut random);
-        let (amplification, identity) = measure(&mut ftl, &geometry, 10 * u64::from(units), &mut random);
+        overwrite(&mut ftl, units, 4 * u64::from(units), &mut random);
+        let (amplification, identity) = measure(&mut ftl, &geometry, 5 * u64::from(units), &mut random);
         assert!((amplification / expected - 1.0).abs() < 0.01, "P {per_block} Sf {spare}: {amplification} {expected}");
         assert!((identity / amplification - 1.0).abs() < 0.005, "P {per_block} Sf {spare}: {identity} {amplification}");
 
