@@ -16,6 +16,5 @@ pub mod output;
 pub mod progress;
 pub mod report;
 pub mod sample;
-mod simulation;
 pub mod table;
 mod trace_file;
