@@ -168,6 +168,22 @@ fn a_document_without_figures_makes_a_page_without_errors() {
 }
 
 #[test]
+fn write_savings_are_told_where_nothing_was_read() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_write_only");
+    let mut document = fixture::document();
+    document.runs.iter_mut().for_each(|run| run.read_penalty = None);
+    for found in read_as_a_reader(&browser, &folder, &bimetal::report::html(&document)) {
+        let charts = found["charts"].as_array().expect("charts");
+        let says = charts.iter().find(|chart| chart["chart"] == "savings").expect("the chart")["says"].as_str();
+        assert!(
+            says.is_some_and(|says| says.starts_with("No block was read") && says.contains("griffin 59.4 %")),
+            "{found}"
+        );
+    }
+}
+
+#[test]
 fn a_trace_of_a_single_request_is_drawn_too() {
     let Some(browser) = browser() else { return };
     let folder = folder("report_single");

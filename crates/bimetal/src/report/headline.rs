@@ -10,7 +10,7 @@ use super::text::milliseconds;
 /// Figures within this share of each other tie.
 const TIE: f64 = 0.01;
 
-/// More than this many requests waiting on average: the arrivals outrun the drives.
+/// More than this many requests waiting on average: the arrivals outrun the drives, at least at times.
 const OVERLOADED_QUEUE: f64 = 100.0;
 
 /// An answer to one question, as HTML.
@@ -84,15 +84,23 @@ pub(crate) fn answers(document: &Document) -> Vec<Answer> {
 /// What a reader must know before trusting the figures, as HTML.
 pub(crate) fn cautions(document: &Document) -> Vec<String> {
     let mut cautions = Vec::new();
-    let overloaded: Vec<_> = (0..document.runs.len())
+    let (behind, bursts): (Vec<_>, Vec<_>) = (0..document.runs.len())
         .filter(|index| document.runs[*index].queue_depth_mean.is_some_and(|depth| depth > OVERLOADED_QUEUE))
-        .collect();
-    if !overloaded.is_empty() {
-        let (verb, its) = if overloaded.len() == 1 { ("does", "its") } else { ("do", "their") };
+        .partition(|index| still_queues_at_the_end(&document.runs[*index]));
+    if !behind.is_empty() {
+        let (verb, its) = if behind.len() == 1 { ("does", "its") } else { ("do", "their") };
         cautions.push(format!(
-            "{} {verb} not keep up with this trace: more than {OVERLOADED_QUEUE:.0} requests wait on average, so {its} \
-             response times measure the queue and grow with the length of the trace.",
-            names(document, &overloaded)
+            "{} {verb} not keep up with this trace: more than {OVERLOADED_QUEUE:.0} requests wait on average, to the very \
+             end, so {its} response times measure the queue and grow with the length of the trace.",
+            names(document, &behind)
+        ));
+    }
+    if !bursts.is_empty() {
+        let (verb, its) = if bursts.len() == 1 { ("falls", "its") } else { ("fall", "their") };
+        cautions.push(format!(
+            "{} {verb} far behind at times: more than {OVERLOADED_QUEUE:.0} requests wait on average over the trace, so {its} \
+             mean response times tell of those times more than of the rest. The charts show when.",
+            names(document, &bursts)
         ));
     }
     if document.trace.skipped_lines > 0 {
@@ -108,6 +116,13 @@ pub(crate) fn cautions(document: &Document) -> Vec<String> {
         );
     }
     cautions
+}
+
+/// Whether the queue of the last tenth of the trace is at least half as long as that of the whole.
+fn still_queues_at_the_end(run: &Run) -> bool {
+    let (Some(mean), Some(series)) = (run.queue_depth_mean, &run.series.queue_depth) else { return true };
+    let last = &series.values[series.values.len() - series.values.len().div_ceil(10)..];
+    last.is_empty() || last.iter().sum::<f64>() / last.len() as f64 >= mean / 2.0
 }
 
 fn mean_latency(run: &Run) -> Option<f64> {
@@ -277,7 +292,7 @@ fn list(items: &[String], word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bimetal_sim::results::TraceSummary;
+    use bimetal_sim::results::{TimeSeries, TraceSummary};
 
     fn run(scheme: &str, mean_ms: f64, cost: f64, written_gib: Option<f64>, life: Option<f64>) -> Run {
         let mut run = Run { scheme: scheme.into(), ..Run::default() };
@@ -345,8 +360,13 @@ mod tests {
     fn a_scheme_that_cannot_keep_up_is_named() {
         let mut slow = run("hdd-only", 5000.0, 1.0, None, None);
         slow.queue_depth_mean = Some(4000.0);
-        let document = document(vec![slow, run("b", 1.0, 2.0, Some(1.0), Some(1.0))]);
-        assert!(text(&cautions(&document)[0]).starts_with("hdd-only does not keep up"));
+        let queue = |values| Some(TimeSeries { start_s: 0.0, bucket_s: 1.0, values });
+        slow.series.queue_depth = queue(vec![4000.0; 20]);
+        let mut jerky = slow.clone();
+        jerky.series.queue_depth = queue([vec![8000.0; 10], vec![0.0; 10]].concat());
+        let document = document(vec![slow, jerky, run("b", 1.0, 2.0, Some(1.0), Some(1.0))]);
+        assert!(text(&cautions(&document)[0]).starts_with("hdd-only 1 does not keep up"));
+        assert!(text(&cautions(&document)[1]).starts_with("hdd-only 2 falls far behind at times"));
     }
 
     #[test]

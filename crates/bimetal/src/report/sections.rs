@@ -199,6 +199,7 @@ fn figures(run: &Run) -> Vec<(&'static str, String)> {
     let mut rows = vec![("Exported", bytes(run.exported_bytes))];
     let mut add = |name, value: Option<String>| rows.extend(value.map(|value| (name, value)));
     let all = &run.response_time_ms.all;
+    add("Response time, median", all.p50.map(milliseconds));
     add("Response time, p99.9", all.p999.map(milliseconds));
     add("Response time, p99.99", all.p9999.map(milliseconds));
     add("Response time, longest", all.max.map(milliseconds));

@@ -164,7 +164,11 @@
       point: [run.read_penalty, run.write_savings],
       note: `${percent(run.write_savings)} of block writes saved; ${percent(run.read_penalty)} of block reads from the log`,
     });
-    if (!all.length) return "None of the schemes that are shown logs the writes of its SSD elsewhere.";
+    if (!all.length) {
+      const saved = [...shown].filter(index => runs[index].write_savings !== null);
+      if (!saved.length) return "None of the schemes that are shown logs the writes of its SSD elsewhere.";
+      return `No block was read, so that there is no penalty. Write savings: ${saved.map(index => `${inks[index].label} ${percent(runs[index].write_savings)}`).join(", ")}.`;
+    }
     const top = Math.min(1, Math.max(0.1, ...all.map(one => one.point[1])) * 1.15);
     const right = Math.min(1, Math.max(0.1, ...all.map(one => one.point[0])) * 1.25);
     const bottom = Math.min(0, ...all.map(one => one.point[1]));
