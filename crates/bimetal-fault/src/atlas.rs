@@ -1,0 +1,115 @@
+//! The fault atlas: which faults are fair, and which errors they explain.
+//!
+//! An error without a fault behind it is a failure of the engine. A fault that passes (an operation that fails once) explains
+//! errors of the requests it could touch: those under way at the time, or that waited for a move it hit. One that stays
+//! explains errors of its block for as long as the case runs: an unreadable place that held the only copy, or a dirty block on
+//! a member that is gone. Content rots only in slots, where a checksum tells; at home nothing could. What a clean copy
+//! loses explains nothing: home has it too.
+
+use std::collections::BTreeSet;
+
+use bimetal_core::block::Block;
+use bimetal_core::layout::MemberId;
+use bimetal_core::operation::{OpKind, Status};
+use bimetal_core::scheme::{MemberState, View};
+use bimetal_core::units::SectorRange;
+
+use crate::shadow::{Moment, Request};
+
+/// So many operations of a member must have failed before the engine may give it up.
+const FAULTS_BEFORE_GIVING_UP: u64 = 3;
+
+/// See the [module](self).
+pub struct Atlas {
+    /// Blocks of which something only one place had may be lost.
+    suspects: BTreeSet<u64>,
+    last_fault: Moment,
+    /// When the newest move began.
+    move_began: Moment,
+    was_moving: bool,
+    failed: Vec<bool>,
+    faults: Vec<u64>,
+}
+
+impl Atlas {
+    /// No faults yet on `members` members.
+    pub fn new(members: usize) -> Self {
+        Self {
+            suspects: BTreeSet::new(),
+            last_fault: 0,
+            move_began: 0,
+            was_moving: false,
+            failed: vec![false; members],
+            faults: vec![0; members],
+        }
+    }
+
+    /// How many operations failed.
+    pub fn faults(&self) -> u64 {
+        self.faults.iter().sum()
+    }
+
+    /// An operation on `member` failed.
+    pub fn note_fault(&mut self, member: u16, now: Moment) {
+        self.faults[usize::from(member)] += 1;
+        self.last_fault = now;
+    }
+
+    /// What only one place had of `block` may be lost.
+    pub fn suspect(&mut self, block: Block) {
+        self.suspects.insert(block.0);
+    }
+
+    /// Follows what the view shows; `writing` are requests that change content and are under way.
+    ///
+    /// # Errors
+    /// A member was given up without reason.
+    pub fn follow<'a>(
+        &mut self,
+        view: &View,
+        now: Moment,
+        gone: impl Fn(usize) -> bool,
+        writing: impl Iterator<Item = (u32, &'a Request)>,
+    ) -> Result<(), String> {
+        if view.moving && !self.was_moving {
+            self.move_began = now;
+        }
+        self.was_moving = view.moving;
+        let newly = |member: &usize| view.members[*member].state == MemberState::Failed && !self.failed[*member];
+        let Some(member) = (0..view.members.len()).find(newly) else { return Ok(()) };
+        if !gone(member) && self.faults[member] < FAULTS_BEFORE_GIVING_UP {
+            return Err(format!("member {member} was given up after {} failed operations", self.faults[member]));
+        }
+        self.failed[member] = true;
+        self.last_fault = now;
+        if view.layout.slots.is_some_and(|slots| slots.member == MemberId(member as u16)) {
+            let dirty = view.map.occupied().filter(|(_, entry)| entry.dirty);
+            self.suspects.extend(dirty.map(|(_, entry)| entry.block.0));
+            for (_, request) in writing.filter(|(_, request)| request.kind.changes_content()) {
+                self.suspects.extend(view.block().touched(request.range).blocks().map(|block| block.0));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a fault explains that `request` ended with `status`.
+    pub fn explains(&self, view: &View, request: &Request, status: Status, no_discard: bool) -> bool {
+        if status == Status::Unsupported {
+            return no_discard && request.kind == OpKind::Discard;
+        }
+        let possible = matches!(status, Status::MediaError | Status::Gone);
+        let passing = self.last_fault >= request.began.min(self.move_began);
+        possible && (passing || self.is_suspect(view, request.range))
+    }
+
+    /// Whether a part of `range` may be lost, or has its home on a member that is gone.
+    pub fn is_suspect(&self, view: &View, range: SectorRange) -> bool {
+        let blocks = view.block().touched(range);
+        if self.suspects.range(blocks.first.0..blocks.end()).next().is_some() {
+            return true;
+        }
+        let on_failed = |member: MemberId| self.failed[usize::from(member.0)];
+        let homes = view.layout.home.iter().filter(|extent| on_failed(extent.member));
+        homes.into_iter().any(|extent| extent.blocks.overlaps(blocks))
+    }
+}

@@ -1,0 +1,306 @@
+//! A random case: drives, settings, faults and a workload, all from one seed.
+//!
+//! Caches and logs are tiny, so that eviction, migration, checkpoints and wraps happen all the time. Settings are drawn by
+//! kind from what the scheme declares, so a new scheme or parameter needs no line here.
+
+use bimetal_core::block::BlockSize;
+use bimetal_core::layout::{LayoutError, LayoutRequest, MemberInfo};
+use bimetal_core::operation::OpKind;
+use bimetal_core::scheme::{Holds, SchemeError, SchemeInfo};
+use bimetal_core::settings::{Kind, Settings};
+use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
+use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
+
+use crate::drive::Plan;
+use crate::payload::Tags;
+use crate::random::Random;
+
+/// How often settings are drawn anew before the defaults are taken.
+const DRAWS_MAX: u32 = 20;
+
+/// What faults a case has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Faults {
+    /// Sectors rot or become unreadable at rest, once in so many events; never where 0.
+    pub decay: u64,
+    /// A drive vanishes: which, and when.
+    pub vanishes: Option<(u16, Nanoseconds)>,
+}
+
+/// A case before it runs.
+pub struct Case {
+    /// What it was made from, to be told when it fails.
+    pub description: String,
+    /// The volume.
+    pub volume: Volume<Tags>,
+    /// The size of each drive, in sectors.
+    pub capacities: Vec<u64>,
+    /// How each drive fails.
+    pub plans: Vec<Plan>,
+    /// How long operations of each drive take, about.
+    pub latencies: Vec<Nanoseconds>,
+    /// What else fails.
+    pub faults: Faults,
+    /// The requests.
+    pub workload: Workload,
+}
+
+impl Case {
+    /// Draws a case for `scheme`.
+    ///
+    /// # Panics
+    ///
+    /// If the scheme cannot be made with its defaults on drives that are large enough.
+    pub fn draw(scheme: &'static SchemeInfo, random: &mut Random, with_faults: bool) -> Self {
+        let block_kib = [4, 8, 64][random.weighted(&[6, 2, 2])];
+        let block = BlockSize::new(Bytes::from_kib(block_kib)).expect("4, 8 and 64 KiB are block sizes");
+        let (settings, volume, members) = (0..=DRAWS_MAX)
+            .find_map(|draw| {
+                let settings = draw_settings(scheme, random, draw == DRAWS_MAX);
+                let (volume, members) = make_volume(scheme, &settings, block, random)?;
+                Some((settings, volume, members))
+            })
+            .expect("a scheme can be made with its defaults on drives that are large enough");
+        let capacities: Vec<u64> = members.iter().map(|member| member.capacity.0).collect();
+        let workload = Workload::draw(&volume, random);
+        let with_faults = with_faults && !random.one_in(3);
+        let plans: Vec<Plan> = members.iter().map(|_| draw_plan(random, with_faults)).collect();
+        let latencies = members.iter().map(|_| Nanoseconds(random.pick(&[10_000, 100_000, 1_000_000, 10_000_000])));
+        let latencies = latencies.collect();
+        let vanishes = (with_faults && random.one_in(4)).then(|| {
+            let bits = random.between(20, 38);
+            let when = Nanoseconds(random.below(1 << bits));
+            (random.below(members.len() as u64) as u16, when)
+        });
+        let decay = if with_faults && random.one_in(2) { random.pick(&[50, 300, 2000]) } else { 0 };
+        let faults = Faults { decay, vanishes };
+        let listed: Vec<String> = settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let description = format!(
+            "{} with {block_kib} KiB blocks, drives of {capacities:?} sectors, {}\n{plans:?} {faults:?}",
+            scheme.name,
+            listed.join(" ")
+        );
+        Self { description, volume, capacities, plans, latencies, faults, workload }
+    }
+}
+
+fn draw_plan(random: &mut Random, with_faults: bool) -> Plan {
+    let stuck = if random.one_in(4) { random.pick(&[30, 300]) } else { 0 };
+    let no_discard = random.one_in(4);
+    let mut rate = || if with_faults && random.one_in(3) { random.pick(&[3, 20, 200]) } else { 0 };
+    Plan { read_error: rate(), write_error: rate(), short: rate(), flush_error: rate(), stuck, no_discard, lie: None }
+}
+
+fn draw_settings(scheme: &'static SchemeInfo, random: &mut Random, defaults: bool) -> Settings {
+    let mut given = Vec::new();
+    for parameter in scheme.parameters {
+        if !defaults && random.one_in(2) {
+            given.push((parameter.name, draw_value(parameter.kind, random)));
+        }
+    }
+    let given = given.iter().map(|(key, value)| (*key, value.as_str()));
+    Settings::new(scheme.name, scheme.parameters, given).expect("values drawn by kind are of that kind")
+}
+
+fn draw_value(kind: Kind, random: &mut Random) -> String {
+    let off = random.one_in(4);
+    match kind {
+        Kind::DurationOrOff | Kind::SizeOrOff | Kind::FractionOrOff if off => "off".into(),
+        Kind::Duration | Kind::DurationOrOff => {
+            let bits = random.between(0, 38);
+            Nanoseconds(random.below(1 << bits)).to_string()
+        }
+        Kind::Size | Kind::SizeOrOff => {
+            let bits = random.between(0, 21);
+            Bytes(random.below(1 << bits)).to_string()
+        }
+        Kind::FractionOrOff => format!("0.{:02}", random.below(100)),
+        Kind::Count => random.below(200).to_string(),
+        Kind::Choice(words) => random.pick(words).to_owned(),
+    }
+}
+
+/// A volume on small drives; `None` where the scheme refuses the settings.
+fn make_volume(
+    scheme: &'static SchemeInfo,
+    settings: &Settings,
+    block: BlockSize,
+    random: &mut Random,
+) -> Option<(Volume<Tags>, Vec<MemberInfo>)> {
+    let sectors = block.sectors();
+    let home_max = [4000, 2000, 300][(sectors.ilog2() as usize - 3).min(2)];
+    let mut members: Vec<MemberInfo> = scheme
+        .members
+        .iter()
+        .map(|&(role, holds)| {
+            let blocks = match holds {
+                Holds::Home | Holds::Ranges => random.between(40, home_max),
+                Holds::Cache | Holds::Log => {
+                    let most = random.pick(&[40, 150, 600]);
+                    random.between(16, most)
+                }
+            };
+            MemberInfo { role, capacity: Sectors(blocks * sectors + random.below(200)) }
+        })
+        .collect();
+    let units = draw_units(random, sectors);
+    loop {
+        let layout = LayoutRequest { block, members: &members, units: &units };
+        match Volume::new(&VolumeConfig { scheme, settings, layout }) {
+            Ok(volume) => return Some((volume, members)),
+            Err(VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall {
+                role, needed, available, ..
+            }))) => {
+                assert!(needed > available, "{needed} is no more than the {available} that is too small");
+                let short = members.iter_mut().find(|member| member.role == role);
+                let short = short.expect("the drive that is too small is one of those given");
+                short.capacity = Sectors::covering(needed) + Sectors(random.below(100));
+            }
+            Err(_) => return None,
+        }
+    }
+}
+
+/// No sizes (one unit, as large as the drives allow), or those of a few units.
+fn draw_units(random: &mut Random, block_sectors: u64) -> Vec<Sectors> {
+    if random.one_in(2) {
+        return Vec::new();
+    }
+    (0..random.between(1, 4)).map(|_| Sectors(random.between(1, 100 * block_sectors))).collect()
+}
+
+/// Where and how requests come: some places again and again, in bursts.
+pub struct Workload {
+    /// Requests still to come.
+    pub left: u64,
+    units: Vec<(u64, u64)>,
+    zones: Vec<(usize, u64, u64)>,
+    weights: [u64; 5],
+    sizes: [u64; 4],
+    fua: u64,
+    burst_left: u64,
+    burst_max: u64,
+    gap: Nanoseconds,
+    next_sequential: Option<(usize, u64)>,
+    block_sectors: u64,
+    at: Nanoseconds,
+}
+
+/// A request as it comes from the workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// To which unit; there may be no such unit.
+    pub unit: u16,
+    /// What.
+    pub kind: OpKind,
+    /// Where in the unit.
+    pub range: SectorRange,
+    /// Must be stable when it is done.
+    pub fua: bool,
+    /// Where in the flat address space; `None` where it lies outside.
+    pub flat: Option<SectorRange>,
+}
+
+const KINDS: [OpKind; 5] = [OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Discard, OpKind::WriteZeroes];
+
+impl Workload {
+    fn draw(volume: &Volume<Tags>, random: &mut Random) -> Self {
+        let block_sectors = volume.view().block().sectors();
+        let mut first = 0;
+        let units: Vec<(u64, u64)> = volume
+            .units()
+            .map(|len| {
+                let unit = (first, len.0);
+                first += len.0;
+                unit
+            })
+            .collect();
+        let zones = (0..random.between(1, 4)).map(|_| {
+            let unit = random.below(units.len() as u64) as usize;
+            let most = random.pick(&[4, 40, 400]);
+            let len = random.between(1, most * block_sectors).min(units[unit].1);
+            (unit, random.below(units[unit].1 - len + 1), len)
+        });
+        let zones = zones.collect();
+        let mut weight = |most: u64| random.below(most + 1);
+        let weights = [weight(10) + 1, weight(10) + 3, weight(2), weight(1), weight(1)];
+        let sizes = [weight(10) + 1, weight(10), weight(3), weight(1)];
+        let fua = random.pick(&[0, 3, 20]);
+        let burst_max = random.pick(&[1, 10, 60, 400]);
+        let most = random.pick(&[60, 200, 400]);
+        Self {
+            left: random.between(20, most),
+            units,
+            zones,
+            weights,
+            sizes,
+            fua,
+            burst_left: 0,
+            burst_max,
+            gap: Nanoseconds(random.pick(&[0, 1000, 100_000])),
+            next_sequential: None,
+            block_sectors,
+            at: Nanoseconds::ZERO,
+        }
+    }
+
+    /// When the next request comes; `None` after the last.
+    pub fn next_at(&self) -> Option<Nanoseconds> {
+        (self.left > 0).then_some(self.at)
+    }
+
+    /// The next request.
+    pub fn next(&mut self, random: &mut Random) -> Arrival {
+        self.left -= 1;
+        if self.burst_left == 0 {
+            self.burst_left = random.between(1, self.burst_max);
+            let idle = random.pick(&[100_000, 3_000_000, 20_000_000, 300_000_000, 10_000_000_000, 1_000_000_000_000]);
+            self.at += random.around(Nanoseconds(idle));
+        } else {
+            self.burst_left -= 1;
+            self.at += random.around(self.gap);
+        }
+        let kind = KINDS[random.weighted(&self.weights)];
+        let fua = random.one_in(self.fua) && kind.changes_content() && kind != OpKind::Discard;
+        let (unit, range) = self.place(kind, random);
+        let flat = self.units.get(unit).filter(|(_, len)| range.end().0 <= *len);
+        let flat = flat.map(|(first, _)| SectorRange { start: Sectors(range.start.0 + first), ..range });
+        Arrival { unit: unit as u16, kind, range, fua, flat }
+    }
+
+    fn place(&mut self, kind: OpKind, random: &mut Random) -> (usize, SectorRange) {
+        if kind == OpKind::Flush {
+            return (0, SectorRange::default());
+        }
+        if random.one_in(60) {
+            // Nowhere, or nothing.
+            let unit = random.below(self.units.len() as u64 + 1) as usize;
+            let len = random.pick(&[0, 1, 100]);
+            return (unit, SectorRange::new(random.below(20_000), len));
+        }
+        let (unit, start, end) = match self.next_sequential {
+            Some((unit, start)) if start < self.units[unit].1 && random.one_in(3) => (unit, start, self.units[unit].1),
+            _ => {
+                let zone = random.below(self.zones.len() as u64) as usize;
+                let (unit, first, len) = self.zones[zone];
+                let mut start = first + random.below(len);
+                if random.one_in(2) {
+                    start -= (start % self.block_sectors).min(start - first);
+                }
+                (unit, start, self.units[unit].1)
+            }
+        };
+        let most = match random.weighted(&self.sizes) {
+            0 => 64,
+            1 => 4 * self.block_sectors,
+            2 => 64 * self.block_sectors,
+            _ => 10_000,
+        };
+        let mut len = random.between(1, most).min(end - start);
+        if random.one_in(2) && start.is_multiple_of(self.block_sectors) {
+            len = len.next_multiple_of(self.block_sectors).min(end - start);
+        }
+        self.next_sequential = Some((unit, start + len));
+        (unit, SectorRange::new(start, len))
+    }
+}

@@ -1,0 +1,380 @@
+//! A drive in memory: keeps sectors, answers in any order, and fails as its [`Plan`] says.
+//!
+//! An operation takes effect when it completes; a read may see writes that are under way at the same time, sector by
+//! sector. A write that did not go through leaves each of its sectors old, new or unreadable. What was written since
+//! the last flush is known ([`Drive::is_stable`]): that is what a power cut could take.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bimetal_core::operation::{Completion, OpKind, Operation, Status};
+use bimetal_core::payload::Payload;
+use bimetal_core::units::{Nanoseconds, SectorRange};
+
+use crate::payload::{Sector, Tags};
+use crate::random::Random;
+
+/// How often a drive fails: once in so many operations, never where 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plan {
+    /// Reads that fail and would succeed when tried again.
+    pub read_error: u64,
+    /// Writes that leave their sectors old, new or unreadable until they are written again.
+    pub write_error: u64,
+    /// Reads and writes that do only a part of their range.
+    pub short: u64,
+    /// Flushes that fail and make nothing stable.
+    pub flush_error: u64,
+    /// Operations that take seconds.
+    pub stuck: u64,
+    /// The drive cannot discard.
+    pub no_discard: bool,
+    /// The drive lies: no scheme survives that, and the tester must notice.
+    pub lie: Option<Lie>,
+}
+
+/// A drive that breaks its word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lie {
+    /// Acknowledges a write and drops it.
+    DropsWrites,
+    /// Puts a write where another one belongs.
+    SwapsWrites,
+    /// Reads return what was there before the last write.
+    ReadsStale,
+    /// Acknowledges a flush and makes nothing stable.
+    DropsFlushes,
+    /// Completes a write, but only the first half of it lands.
+    TearsWrites,
+}
+
+/// Sectors in a page of the drive's memory.
+const PAGE: u64 = 128;
+
+/// What every sector of a drive holds, in memory that follows what was written.
+#[derive(Default)]
+struct Content(Vec<Option<Vec<Sector>>>);
+
+impl Content {
+    fn get(&self, sector: u64) -> Sector {
+        match self.0.get((sector / PAGE) as usize) {
+            Some(Some(page)) => page[(sector % PAGE) as usize].clone(),
+            _ => Sector::Zero,
+        }
+    }
+
+    fn set(&mut self, sector: u64, to: Sector) -> Sector {
+        let page = (sector / PAGE) as usize;
+        if self.0.len() <= page {
+            self.0.resize(page + 1, None);
+        }
+        let page = self.0[page].get_or_insert_with(|| vec![Sector::Zero; PAGE as usize]);
+        std::mem::replace(&mut page[(sector % PAGE) as usize], to)
+    }
+}
+
+struct InFlight {
+    operation: Operation<Tags>,
+    due: Nanoseconds,
+    /// How many changes had completed when it began.
+    begun: u64,
+}
+
+/// An operation that has ended, and whether that was a fault.
+pub struct Ended {
+    /// The operation.
+    pub operation: Operation<Tags>,
+    /// What the engine is told.
+    pub completion: Completion<Tags>,
+    /// Sectors that became unreadable by it.
+    pub spoilt: Vec<u64>,
+}
+
+/// See the [module](self).
+pub struct Drive {
+    capacity: u64,
+    plan: Plan,
+    latency: Nanoseconds,
+    content: Content,
+    unreadable: BTreeSet<u64>,
+    /// Sectors that a power cut could take, by the change that wrote them last.
+    volatile: BTreeMap<u64, u64>,
+    changes: u64,
+    in_flight: Vec<InFlight>,
+    gone: bool,
+    /// What was there before the last write, for a drive that reads stale.
+    before: BTreeMap<u64, Sector>,
+}
+
+impl Drive {
+    /// An empty drive of `capacity` sectors whose operations take around `latency`.
+    pub fn new(capacity: u64, latency: Nanoseconds, plan: Plan) -> Self {
+        Self {
+            capacity,
+            plan,
+            latency,
+            content: Content::default(),
+            unreadable: BTreeSet::new(),
+            volatile: BTreeMap::new(),
+            changes: 0,
+            in_flight: Vec::new(),
+            gone: false,
+            before: BTreeMap::new(),
+        }
+    }
+
+    /// Its size in sectors.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Whether it has vanished.
+    pub fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// From now on it fails no more: what is broken stays broken.
+    pub fn calm(&mut self) {
+        self.plan = Plan { lie: self.plan.lie, no_discard: self.plan.no_discard, ..Plan::default() };
+    }
+
+    /// What a sector holds.
+    pub fn content(&self, sector: u64) -> Sector {
+        self.content.get(sector)
+    }
+
+    /// Whether what a sector holds would be there after a power cut.
+    pub fn is_stable(&self, sector: u64) -> bool {
+        !self.volatile.contains_key(&sector)
+    }
+
+    /// Whether a sector cannot be read until it is written again.
+    pub fn is_unreadable(&self, sector: u64) -> bool {
+        self.unreadable.contains(&sector)
+    }
+
+    /// Makes a sector unreadable until it is written again.
+    pub fn spoil(&mut self, sector: u64) {
+        self.unreadable.insert(sector);
+    }
+
+    /// Changes what a sector holds without a word.
+    pub fn rot(&mut self, sector: u64) {
+        self.content.set(sector, Sector::Rotten(sector as u32));
+    }
+
+    /// It is no longer there: everything under way and everything to come ends as [`Status::Gone`].
+    pub fn vanish(&mut self) {
+        self.gone = true;
+    }
+
+    /// An operation under way that shares a sector with `range` and for which `wanted` holds.
+    pub fn under_way(&self, range: SectorRange, wanted: impl Fn(OpKind) -> bool) -> Option<&Operation<Tags>> {
+        let mut operations = self.in_flight.iter().map(|in_flight| &in_flight.operation);
+        operations.find(|other| wanted(other.command.kind) && other.command.range.overlaps(range))
+    }
+
+    /// How many operations are under way.
+    pub fn busy(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Takes an operation.
+    pub fn start(&mut self, now: Nanoseconds, operation: Operation<Tags>, random: &mut Random) {
+        let mut latency = random.around(self.latency);
+        if random.one_in(50) {
+            latency = Nanoseconds(latency.0 * 50);
+        }
+        if random.one_in(self.plan.stuck) {
+            latency += random.around(Nanoseconds::from_seconds(5));
+        }
+        self.in_flight.push(InFlight { operation, due: now + latency, begun: self.changes });
+    }
+
+    /// When the next operation ends.
+    pub fn next_due(&self) -> Option<Nanoseconds> {
+        self.in_flight.iter().map(|in_flight| in_flight.due).min()
+    }
+
+    /// Ends the operation that is due first.
+    pub fn end_next(&mut self, random: &mut Random) -> Option<Ended> {
+        let first = self.in_flight.iter().enumerate().min_by_key(|(_, in_flight)| in_flight.due)?.0;
+        let InFlight { operation, begun, .. } = self.in_flight.swap_remove(first);
+        let mut spoilt = Vec::new();
+        let (status, payload) = if self.gone {
+            (Status::Gone, Tags::empty())
+        } else {
+            match operation.command.kind {
+                OpKind::Read => self.read(operation.command.range, random),
+                OpKind::Write => (self.write(&operation, random, &mut spoilt), Tags::empty()),
+                OpKind::WriteZeroes => (self.write(&operation, random, &mut spoilt), Tags::empty()),
+                OpKind::Discard => (self.discard(operation.command.range, random), Tags::empty()),
+                OpKind::Flush => (self.flush(begun, random), Tags::empty()),
+                OpKind::Hint => (Status::Unsupported, Tags::empty()),
+            }
+        };
+        let completion = Completion { token: operation.token, status, payload };
+        Some(Ended { operation, completion, spoilt })
+    }
+
+    fn read(&mut self, range: SectorRange, random: &mut Random) -> (Status, Tags) {
+        let sectors = range.start.0..range.end().0;
+        if random.one_in(self.plan.read_error) || self.unreadable.range(sectors.clone()).next().is_some() {
+            return (Status::MediaError, Tags::empty());
+        }
+        if random.one_in(self.plan.short) {
+            return (Status::Short(random.below(range.len.0) as u32), Tags::empty());
+        }
+        let stale = self.plan.lie == Some(Lie::ReadsStale) && random.one_in(4);
+        let newer = self.under_way(range, |kind| matches!(kind, OpKind::Write | OpKind::WriteZeroes)).cloned();
+        let sector = |at: u64, random: &mut Random| match &newer {
+            Some(other) if random.one_in(2) && contains(other.command.range, at) => value_of(other, at),
+            _ if stale => self.before.get(&at).cloned().unwrap_or_else(|| self.content.get(at)),
+            _ => self.content.get(at),
+        };
+        (Status::Done, sectors.map(|at| sector(at, random)).collect())
+    }
+
+    fn write(&mut self, operation: &Operation<Tags>, random: &mut Random, spoilt: &mut Vec<u64>) -> Status {
+        let range = operation.command.range;
+        let fails = random.one_in(self.plan.write_error);
+        let short = random.one_in(self.plan.short);
+        let mut done = if short { random.below(range.len.0) } else { range.len.0 };
+        self.changes += 1;
+        let mut shift = 0;
+        match self.plan.lie {
+            Some(Lie::DropsWrites) if random.one_in(10) => done = 0,
+            Some(Lie::TearsWrites) if random.one_in(10) => done /= 2,
+            Some(Lie::SwapsWrites) if random.one_in(10) && range.end().0 + 8 <= self.capacity => shift = 8,
+            _ => {}
+        }
+        let mut values = operation.payload.iter();
+        for at in range.start.0..range.start.0 + done {
+            let value = values.next().unwrap_or_default();
+            let at = at + shift;
+            match if fails { random.below(3) } else { 0 } {
+                0 => self.store(at, value, operation.command.fua),
+                1 => {}
+                _ => {
+                    self.unreadable.insert(at);
+                    spoilt.push(at);
+                }
+            }
+        }
+        if fails {
+            Status::MediaError
+        } else if short {
+            Status::Short(done as u32)
+        } else {
+            Status::Done
+        }
+    }
+
+    fn store(&mut self, at: u64, value: Sector, stable: bool) {
+        let old = self.content.set(at, value);
+        if self.plan.lie == Some(Lie::ReadsStale) {
+            self.before.insert(at, old);
+        }
+        self.unreadable.remove(&at);
+        if stable {
+            self.volatile.remove(&at);
+        } else {
+            self.volatile.insert(at, self.changes);
+        }
+    }
+
+    fn discard(&mut self, range: SectorRange, random: &mut Random) -> Status {
+        if self.plan.no_discard {
+            return Status::Unsupported;
+        }
+        if random.one_in(self.plan.write_error) {
+            return Status::MediaError;
+        }
+        // A drive may zero what is discarded, keep it, or do the one here and the other there.
+        let manner = random.below(3);
+        self.changes += 1;
+        for at in range.start.0..range.end().0 {
+            if manner == 0 || (manner == 1 && random.one_in(2)) {
+                self.store(at, Sector::Zero, false);
+            }
+        }
+        Status::Done
+    }
+
+    fn flush(&mut self, begun: u64, random: &mut Random) -> Status {
+        if random.one_in(self.plan.flush_error) {
+            return Status::MediaError;
+        }
+        if self.plan.lie != Some(Lie::DropsFlushes) {
+            self.volatile.retain(|_, change| *change > begun);
+        }
+        Status::Done
+    }
+}
+
+fn contains(range: SectorRange, at: u64) -> bool {
+    range.start.0 <= at && at < range.end().0
+}
+
+/// What `write` puts at sector `at` of its drive.
+fn value_of(write: &Operation<Tags>, at: u64) -> Sector {
+    let into = at - write.command.range.start.0;
+    write.payload.iter().nth(into as usize).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bimetal_core::operation::{Command, Token};
+
+    fn operation(kind: OpKind, start: u64, len: u64, request: u32) -> Operation<Tags> {
+        let payload = if kind == OpKind::Write { Tags::written(request, start, len) } else { Tags::empty() };
+        let command = Command { kind, range: SectorRange::new(start, len), fua: false };
+        Operation { token: Token(u64::from(request)), target: 0, command, payload }
+    }
+
+    fn run(drive: &mut Drive, operation: Operation<Tags>, random: &mut Random) -> Completion<Tags> {
+        drive.start(Nanoseconds::ZERO, operation, random);
+        drive.end_next(random).unwrap().completion
+    }
+
+    #[test]
+    fn what_was_written_reads_back_and_is_stable_after_a_flush() {
+        let mut random = Random::new(1);
+        let mut drive = Drive::new(1000, Nanoseconds(100), Plan::default());
+        run(&mut drive, operation(OpKind::Write, 10, 8, 1), &mut random);
+        assert!(!drive.is_stable(10));
+        run(&mut drive, operation(OpKind::Flush, 0, 0, 2), &mut random);
+        assert!(drive.is_stable(10));
+        let read = run(&mut drive, operation(OpKind::Read, 12, 2, 3), &mut random);
+        assert_eq!(read.payload, Tags::written(1, 12, 2));
+    }
+
+    #[test]
+    fn a_flush_does_not_cover_what_completes_after_it_began() {
+        let mut random = Random::new(1);
+        let mut drive = Drive::new(1000, Nanoseconds(1), Plan::default());
+        let begun = drive.changes;
+        run(&mut drive, operation(OpKind::Write, 10, 8, 1), &mut random);
+        assert_eq!(drive.flush(begun, &mut random), Status::Done);
+        assert!(!drive.is_stable(10));
+    }
+
+    #[test]
+    fn a_spoilt_sector_is_an_error_until_it_is_written() {
+        let mut random = Random::new(1);
+        let mut drive = Drive::new(1000, Nanoseconds(1), Plan::default());
+        drive.spoil(11);
+        assert_eq!(run(&mut drive, operation(OpKind::Read, 8, 8, 1), &mut random).status, Status::MediaError);
+        run(&mut drive, operation(OpKind::Write, 11, 1, 2), &mut random);
+        assert_eq!(run(&mut drive, operation(OpKind::Read, 8, 8, 3), &mut random).status, Status::Done);
+    }
+
+    #[test]
+    fn a_drive_that_vanished_says_so() {
+        let mut random = Random::new(1);
+        let mut drive = Drive::new(1000, Nanoseconds(1), Plan::default());
+        drive.start(Nanoseconds::ZERO, operation(OpKind::Read, 0, 8, 1), &mut random);
+        drive.vanish();
+        assert_eq!(drive.end_next(&mut random).unwrap().completion.status, Status::Gone);
+    }
+}

@@ -1,0 +1,20 @@
+//! The fault tester: the engine over in-memory drives that answer in any order, fail and vanish, and a model of what every
+//! read may return.
+//!
+//! Lives here: payloads that say who wrote each sector ([`payload`]), drives with faults ([`drive`]), the bounds within which
+//! faults are fair ([`atlas`]), the model ([`shadow`]), random cases ([`case`]) and the run of one ([`tester`]). The checks
+//! stand outside the engine: they see requests, operations and the map, nothing inside. Does not live here: any knowledge of
+//! a scheme; a new one is found in `schemes::ALL`.
+//!
+//! Read first: [`tester`], then [`shadow`]. One case is one scheme and one seed: the same two give the same run.
+
+pub mod atlas;
+pub mod case;
+pub mod drive;
+pub mod payload;
+pub mod random;
+pub mod regions;
+pub mod shadow;
+pub mod tester;
+
+pub use tester::{Failure, Options, Report, run_case};

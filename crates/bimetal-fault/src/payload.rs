@@ -1,0 +1,196 @@
+//! Payloads of the fault tester: instead of bytes, each sector says who wrote it and where it belongs.
+//!
+//! Metadata keeps its real bytes, so that pages can be decoded. Sectors that continue each other are held as runs: a write of
+//! several MiB is one run.
+
+use std::sync::Arc;
+
+use bimetal_core::payload::Payload;
+use bimetal_core::units::{SECTOR_BYTES, Sectors};
+
+/// What a sector holds.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Sector {
+    /// Zeroes: never written, or written as zeroes.
+    #[default]
+    Zero,
+    /// What a request wrote.
+    Data {
+        /// The number of the request.
+        request: u32,
+        /// Where it belongs, in the volume's flat address space.
+        sector: u32,
+    },
+    /// Content that rotted: no longer what was written.
+    Rotten(u32),
+    /// Metadata of the engine.
+    Metadata {
+        /// All bytes that were written together.
+        bytes: Arc<Vec<u8>>,
+        /// Which of their sectors.
+        at: u32,
+    },
+}
+
+impl Sector {
+    /// What lies `by` sectors further on in the same run.
+    fn further(&self, by: u32) -> Self {
+        match self {
+            Self::Zero => Self::Zero,
+            Self::Data { request, sector } => Self::Data { request: *request, sector: sector + by },
+            Self::Rotten(number) => Self::Rotten(number + by),
+            Self::Metadata { bytes, at } => Self::Metadata { bytes: Arc::clone(bytes), at: at + by },
+        }
+    }
+
+    /// The bytes of a sector of metadata.
+    pub fn metadata(&self) -> Option<&[u8]> {
+        let Self::Metadata { bytes, at } = self else { return None };
+        let start = *at as usize * SECTOR_BYTES as usize;
+        Some(&bytes[start..start + SECTOR_BYTES as usize])
+    }
+
+    fn checksum(&self, before: u32) -> u32 {
+        let (kind, first, second) = match self {
+            Self::Zero => (0, 0, 0),
+            Self::Data { request, sector } => (1, *request, *sector),
+            Self::Rotten(number) => (2, *number, 0),
+            Self::Metadata { .. } => return crc32c::crc32c_append(before, self.metadata().unwrap_or_default()),
+        };
+        let mut encoded = [kind; 9];
+        encoded[1..5].copy_from_slice(&first.to_le_bytes());
+        encoded[5..].copy_from_slice(&second.to_le_bytes());
+        crc32c::crc32c_append(before, &encoded)
+    }
+}
+
+/// `len` sectors that continue `first`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Run {
+    first: Sector,
+    len: u32,
+}
+
+/// The content of a range of sectors.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Tags {
+    runs: Vec<Run>,
+    sectors: u64,
+}
+
+impl Tags {
+    /// What request number `request` writes to `sectors` from `start` on.
+    pub fn written(request: u32, start: u64, sectors: u64) -> Self {
+        let mut tags = Self::default();
+        tags.push(Sector::Data { request, sector: start as u32 }, sectors as u32);
+        tags
+    }
+
+    /// Appends `len` sectors that continue `first`.
+    pub fn push(&mut self, first: Sector, len: u32) {
+        self.sectors += u64::from(len);
+        match self.runs.last_mut() {
+            Some(last) if last.first.further(last.len) == first => last.len += len,
+            _ if len == 0 => {}
+            _ => self.runs.push(Run { first, len }),
+        }
+    }
+
+    /// Its sectors, one by one.
+    pub fn iter(&self) -> impl Iterator<Item = Sector> {
+        self.runs.iter().flat_map(|run| (0..run.len).map(|by| run.first.further(by)))
+    }
+}
+
+impl FromIterator<Sector> for Tags {
+    fn from_iter<I: IntoIterator<Item = Sector>>(sectors: I) -> Self {
+        let mut tags = Self::default();
+        sectors.into_iter().for_each(|sector| tags.push(sector, 1));
+        tags
+    }
+}
+
+impl Payload for Tags {
+    const CARRIES_DATA: bool = true;
+
+    fn empty() -> Self {
+        Self::default()
+    }
+
+    fn zeroes(len: Sectors) -> Self {
+        let mut tags = Self::default();
+        tags.push(Sector::Zero, len.0 as u32);
+        tags
+    }
+
+    fn slice(&self, start: Sectors, len: Sectors) -> Self {
+        assert!(start.0 + len.0 <= self.sectors, "{len:?} from {start:?} on of {} sectors", self.sectors);
+        let mut tags = Self::default();
+        let mut skip = start.0 as u32;
+        let mut left = len.0 as u32;
+        for run in &self.runs {
+            if skip >= run.len {
+                skip -= run.len;
+                continue;
+            }
+            let taken = left.min(run.len - skip);
+            tags.push(run.first.further(skip), taken);
+            left -= taken;
+            skip = 0;
+            if left == 0 {
+                break;
+            }
+        }
+        tags
+    }
+
+    fn join(&mut self, tail: Self) {
+        tail.runs.into_iter().for_each(|run| self.push(run.first, run.len));
+    }
+
+    fn sectors(&self) -> Sectors {
+        Sectors(self.sectors)
+    }
+
+    fn checksum(&self) -> u32 {
+        self.iter().fold(0, |before, sector| sector.checksum(before))
+    }
+
+    fn from_metadata(bytes: &[u8]) -> Self {
+        assert!(bytes.len().is_multiple_of(SECTOR_BYTES as usize), "{} bytes are no whole sectors", bytes.len());
+        let mut tags = Self::default();
+        let sectors = bytes.len() / SECTOR_BYTES as usize;
+        tags.push(Sector::Metadata { bytes: Arc::new(bytes.to_vec()), at: 0 }, sectors as u32);
+        tags
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cut_and_joined_again_is_the_same_and_has_the_same_checksum() {
+        let mut whole = Tags::written(3, 100, 10);
+        whole.join(Tags::zeroes(Sectors(4)));
+        whole.join(Tags::from_metadata(&[7; 1024]));
+        for cut in 0..=16 {
+            let mut joined = whole.slice(Sectors(0), Sectors(cut));
+            joined.join(whole.slice(Sectors(cut), Sectors(16 - cut)));
+            assert_eq!(joined, whole);
+            assert_eq!(joined.checksum(), whole.checksum());
+        }
+        assert_eq!(
+            whole.slice(Sectors(9), Sectors(2)).iter().collect::<Vec<_>>(),
+            [Sector::Data { request: 3, sector: 109 }, Sector::Zero]
+        );
+    }
+
+    #[test]
+    fn the_checksum_knows_who_wrote_a_sector_and_where_it_belongs() {
+        let one = Tags::written(3, 100, 8).checksum();
+        assert_ne!(one, Tags::written(4, 100, 8).checksum());
+        assert_ne!(one, Tags::written(3, 101, 8).checksum());
+        assert_ne!(Tags::from_metadata(&[1; 512]).checksum(), Tags::from_metadata(&[2; 512]).checksum());
+    }
+}

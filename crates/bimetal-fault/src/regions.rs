@@ -1,0 +1,43 @@
+//! Where an operation on a member lands, as the layout says: nothing may reach across two regions or beyond a drive.
+
+use bimetal_core::layout::{Layout, MemberId};
+use bimetal_core::units::SectorRange;
+
+/// A part of a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Region {
+    /// Blocks at their own address; the flat sector of the operation's first one.
+    Home(u64),
+    /// Slots, from this sector of their region on.
+    Slots(u64),
+    /// Ring, table and superblocks.
+    Metadata,
+    /// Behind everything else: label and marks.
+    Tail,
+}
+
+/// The region of `member` that holds all of `range`; `None` where no single one does.
+pub fn region_of(layout: &Layout, member: MemberId, capacity: u64, range: SectorRange) -> Option<Region> {
+    let sectors = layout.block.sectors();
+    let mut regions = Vec::new();
+    for extent in layout.home.iter().filter(|extent| extent.member == member) {
+        let flat = extent.blocks.first.0 * sectors;
+        regions.push((extent.first_sector, extent.blocks.count * sectors, Region::Home(flat)));
+    }
+    if let Some(slots) = layout.slots.filter(|slots| slots.member == member) {
+        regions.push((slots.first_sector, u64::from(slots.count) * sectors, Region::Slots(0)));
+    }
+    if let Some(metadata) = layout.metadata.filter(|metadata| metadata.member == member) {
+        regions.push((metadata.first_sector, metadata.sectors, Region::Metadata));
+    }
+    let behind = regions.iter().map(|(start, len, _)| start + len).max().unwrap_or(0);
+    regions.push((behind, capacity.checked_sub(behind)?, Region::Tail));
+    let (start, _, region) =
+        regions.into_iter().find(|(start, len, _)| range.start.0 >= *start && range.end().0 <= start + len)?;
+    let into = range.start.0 - start;
+    Some(match region {
+        Region::Home(flat) => Region::Home(flat + into),
+        Region::Slots(_) => Region::Slots(into),
+        other => other,
+    })
+}

@@ -1,0 +1,562 @@
+//! The run of one case: requests go in, operations come out, drives answer, and after each step everything is checked.
+//!
+//! Checked from outside: every request finishes, once, in bounded time, and with no error that no fault explains; every read
+//! returns what the shadow allows; every operation lies in one region of its member, carries what belongs there, and
+//! crosses no other that it must not meet; what a flush or a forced write acknowledged is stable where the map says; the
+//! engine wants to be called only when it has something to do. At the end every sector that was touched is read back.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bimetal_core::block::Block;
+use bimetal_core::block_map::Slot;
+use bimetal_core::journal::record::{self, Record};
+use bimetal_core::layout::{MemberId, SlotKind};
+use bimetal_core::operation::{Command, OpKind, Operation, Status, Token};
+use bimetal_core::payload::Payload;
+use bimetal_core::scheme::{MemberState, SchemeInfo};
+use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
+use bimetal_core::volume::Volume;
+
+use crate::atlas::Atlas;
+use crate::case::{Arrival, Case, Faults, Workload};
+use crate::drive::{Drive, Ended, Lie};
+use crate::payload::{Sector, Tags};
+use crate::random::Random;
+use crate::regions::{Region, region_of};
+use crate::shadow::{Moment, Shadow};
+
+/// A request must be finished after so much virtual time, whatever happens.
+const LATENCY_MAX: Nanoseconds = Nanoseconds::from_seconds(7200);
+/// So many operations without a request that finishes, while some are under way, lead nowhere.
+const OPERATIONS_WITHOUT_END_MAX: u64 = 300_000;
+/// Operations that moves may still start after the last request has finished, before the case counts as over.
+const IDLE_OPERATIONS_MAX: u64 = 3000;
+/// Sectors of a read when everything is read back.
+const READ_BACK_SECTORS: u64 = 96;
+/// Requests whose content is looked for on the drives when a flush ends.
+const RECENT: usize = 24;
+
+/// What to run besides the ordinary.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether drives fail.
+    pub faults: bool,
+    /// A lie that every drive tells: the tester must notice.
+    pub lie: Option<Lie>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { faults: true, lie: None }
+    }
+}
+
+/// What a case that went well did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Requests that finished, those of the final reading included.
+    pub requests: u64,
+    /// Requests that finished with an error.
+    pub failed: u64,
+    /// Operations that drives answered.
+    pub operations: u64,
+    /// Operations that failed.
+    pub faults: u64,
+    /// A number made of every operation in order: the same for the same scheme and seed.
+    pub hash: u64,
+    /// Migrations, checkpoints and evictions: how much of the engine was exercised.
+    pub migrations: u64,
+    /// Checkpoints of the journal.
+    pub checkpoints: u64,
+    /// Copies given up.
+    pub evictions: u64,
+}
+
+/// What went wrong, and how to see it again.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}\nThe case: {case}\nReplay: bimetal fault --scheme {scheme} --seed {seed}")]
+pub struct Failure {
+    /// The scheme.
+    pub scheme: &'static str,
+    /// The seed.
+    pub seed: u64,
+    /// What the case was made of.
+    pub case: String,
+    /// What is wrong, with the history of the sector where there is one.
+    pub message: String,
+}
+
+/// Runs the case `seed` of `scheme`.
+///
+/// # Errors
+/// The first thing that is wrong; a panic of the engine is one.
+pub fn run_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
+    let mut description = String::new();
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let mut random = Random::new(seed);
+        let case = Case::draw(scheme, &mut random, options.faults);
+        description.clone_from(&case.description);
+        Tester::new(case, random, options).run()
+    }));
+    let message = match outcome {
+        Ok(Ok(report)) => return Ok(report),
+        Ok(Err(message)) => message,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            format!("panic: {}", text.unwrap_or_default())
+        }
+    };
+    Err(Box::new(Failure { scheme: scheme.name, seed, case: description, message }))
+}
+
+struct Tester {
+    volume: Volume<Tags>,
+    drives: Vec<Drive>,
+    random: Random,
+    shadow: Shadow,
+    atlas: Atlas,
+    faults: Faults,
+    workload: Workload,
+    now: Nanoseconds,
+    /// Requests by token: the number in the shadow, or none for one that lies outside.
+    open: BTreeMap<u64, Option<u32>>,
+    tokens: u64,
+    /// Changes that ended well lately.
+    recent: VecDeque<u32>,
+    operations_since_end: u64,
+    any_no_discard: bool,
+    report: Report,
+}
+
+impl Tester {
+    fn new(case: Case, random: Random, options: Options) -> Self {
+        let sectors = case.volume.view().layout.total_blocks() * case.volume.view().block().sectors();
+        let drives = case.plans.iter().zip(&case.capacities).zip(&case.latencies);
+        let drives = drives.map(|((&plan, &capacity), &latency)| {
+            Drive::new(capacity, latency, crate::drive::Plan { lie: options.lie, ..plan })
+        });
+        Self {
+            drives: drives.collect(),
+            random,
+            shadow: Shadow::new(sectors),
+            atlas: Atlas::new(case.plans.len()),
+            faults: case.faults,
+            workload: case.workload,
+            now: Nanoseconds::ZERO,
+            open: BTreeMap::new(),
+            tokens: 0,
+            recent: VecDeque::new(),
+            operations_since_end: 0,
+            any_no_discard: case.plans.iter().any(|plan| plan.no_discard),
+            report: Report::default(),
+            volume: case.volume,
+        }
+    }
+
+    fn run(mut self) -> Result<Report, String> {
+        while self.step()? {}
+        self.settle()?;
+        self.read_back()?;
+        let statistics = self.volume.statistics();
+        self.report.migrations = statistics.migrations.count;
+        self.report.checkpoints = statistics.checkpoints;
+        self.report.evictions = statistics.evicted_blocks;
+        self.report.faults = self.atlas.faults();
+        Ok(self.report)
+    }
+
+    /// The next event; false when every request of the workload has finished.
+    fn step(&mut self) -> Result<bool, String> {
+        let arrival = self.workload.next_at();
+        let due = self.drives.iter().filter_map(Drive::next_due).min();
+        let vanishes = self.faults.vanishes.map(|(_, when)| when).filter(|_| arrival.is_some());
+        let timeout = self.volume.next_timeout();
+        if arrival.is_none() && self.open.is_empty() {
+            return Ok(false);
+        }
+        let next = [arrival, due, vanishes, timeout].into_iter().flatten().min();
+        let Some(next) = next else {
+            return Err(format!("{} requests are lost: nothing will happen any more", self.open.len()));
+        };
+        self.now = self.now.max(next);
+        self.decay();
+        if vanishes == Some(next) {
+            self.vanish();
+        } else if due == Some(next) {
+            self.answer();
+        } else if arrival == Some(next) {
+            let arrival = self.workload.next(&mut self.random);
+            self.submit(arrival);
+        } else {
+            self.volume.advance(self.now);
+        }
+        self.after_event()?;
+        Ok(true)
+    }
+
+    /// Takes everything that came out, and looks at the whole.
+    fn after_event(&mut self) -> Result<(), String> {
+        self.follow()?;
+        while let Some(operation) = self.volume.next_operation() {
+            self.check_operation(&operation)?;
+            self.operations_since_end += 1;
+            let drive = &mut self.drives[usize::from(operation.target)];
+            drive.start(self.now, operation, &mut self.random);
+        }
+        while let Some(finished) = self.volume.next_finished() {
+            self.operations_since_end = 0;
+            let Some(request) = self.open.remove(&finished.token.0) else {
+                return Err(format!("{:?} finished twice or never arrived", finished.token));
+            };
+            self.check_finished(request, finished.status, &finished.payload)?;
+        }
+        self.check_whole()
+    }
+
+    fn follow(&mut self) -> Result<(), String> {
+        let drives = &self.drives;
+        self.atlas.follow(
+            self.volume.view(),
+            self.shadow.now(),
+            |member| drives[member].is_gone(),
+            self.shadow.under_way(),
+        )
+    }
+
+    fn check_whole(&mut self) -> Result<(), String> {
+        let under_way = self.volume.requests_under_way();
+        if under_way != self.open.len() as u64 {
+            return Err(format!("{} requests are open, but the volume knows of {under_way}", self.open.len()));
+        }
+        let map = &self.volume.view().map;
+        if u64::from(map.dirty_blocks()) > map.len() || map.len() > u64::from(map.slots()) {
+            return Err(format!("{} of {} blocks dirty in {} slots", map.dirty_blocks(), map.len(), map.slots()));
+        }
+        if !self.open.is_empty() && self.operations_since_end > OPERATIONS_WITHOUT_END_MAX {
+            return Err(format!("{} requests are under way and none finishes", self.open.len()));
+        }
+        let oldest = self.shadow_oldest();
+        if let Some((number, at)) = oldest.filter(|(_, at)| self.now > *at + LATENCY_MAX) {
+            let request = self.shadow.request(number);
+            return Err(format!("{request:?} is under way since {at}, now it is {}", self.now));
+        }
+        if let Some(timeout) = self.volume.next_timeout().filter(|&timeout| timeout <= self.now) {
+            return Err(format!("the volume was due at {timeout}, was called at {}, and is due still", self.now));
+        }
+        Ok(())
+    }
+
+    fn shadow_oldest(&self) -> Option<(u32, Nanoseconds)> {
+        // Tokens grow, so the first open request is the oldest.
+        let number = self.open.values().find_map(|number| *number)?;
+        Some((number, self.shadow.request(number).at))
+    }
+
+    fn submit(&mut self, arrival: Arrival) {
+        let Arrival { unit, kind, range, fua, flat } = arrival;
+        let number = flat.map(|flat| self.shadow.begin(self.now, kind, flat, fua));
+        let payload = match (kind, number) {
+            (OpKind::Write, Some(number)) => Tags::written(number, flat.map_or(0, |flat| flat.start.0), range.len.0),
+            (OpKind::Write, None) => Tags::zeroes(range.len),
+            _ => Tags::empty(),
+        };
+        self.tokens += 1;
+        self.open.insert(self.tokens, number);
+        let command = Command { kind, range, fua };
+        self.volume.submit(self.now, Operation { token: Token(self.tokens), target: unit, command, payload });
+    }
+
+    /// A drive ends the operation that is due first.
+    fn answer(&mut self) {
+        let due = |drive: &Drive| drive.next_due().unwrap_or(Nanoseconds::MAX);
+        let next = (0..self.drives.len()).min_by_key(|&member| due(&self.drives[member]));
+        let Some(member) = next else { return };
+        let Some(ended) = self.drives[member].end_next(&mut self.random) else { return };
+        let Ended { operation, completion, spoilt } = ended;
+        self.report.operations += 1;
+        if !matches!(completion.status, Status::Done | Status::Unsupported) {
+            self.atlas.note_fault(operation.target, self.shadow.now());
+        }
+        for sector in spoilt {
+            self.suspect_home(member, sector);
+        }
+        self.volume.complete(self.now, completion);
+    }
+
+    /// A sector of a drive is spoilt: if it lies at home, its block may be lost.
+    fn suspect_home(&mut self, member: usize, sector: u64) {
+        let view = self.volume.view();
+        let range = SectorRange::new(sector, 1);
+        let region = region_of(&view.layout, MemberId(member as u16), self.drives[member].capacity(), range);
+        if let Some(Region::Home(flat)) = region {
+            let block = view.block().block_of(flat);
+            self.atlas.suspect(block);
+        }
+    }
+
+    fn vanish(&mut self) {
+        let Some((member, _)) = self.faults.vanishes.take() else { return };
+        self.drives[usize::from(member)].vanish();
+        self.atlas.note_fault(member, self.shadow.now());
+        if self.random.one_in(2) {
+            self.volume.member_gone(self.now, MemberId(member));
+        }
+    }
+
+    /// Sectors at rest become unreadable, anywhere, or rot, in slots.
+    fn decay(&mut self) {
+        if !self.random.one_in(self.faults.decay) {
+            return;
+        }
+        let view = self.volume.view();
+        let size = view.block();
+        let slots = view.layout.slots.filter(|_| self.random.one_in(2));
+        if let Some(region) = slots {
+            let slot = Slot(self.random.below(u64::from(region.count)) as u32);
+            let Some(entry) = view.map.in_slot(slot) else { return };
+            let sector = region.first_sector + u64::from(slot.0) * size.sectors() + self.random.below(size.sectors());
+            let drive = &mut self.drives[usize::from(region.member.0)];
+            if drive.under_way(SectorRange::new(sector, 1), OpKind::changes_content).is_some() {
+                return;
+            }
+            if self.random.one_in(2) {
+                drive.rot(sector)
+            } else {
+                drive.spoil(sector)
+            }
+            if entry.dirty {
+                self.atlas.suspect(entry.block);
+            }
+        } else {
+            let block = Block(self.random.below(view.layout.total_blocks()));
+            let (member, first, _) = view.layout.home_of(block);
+            self.drives[usize::from(member.0)].spoil(first + self.random.below(size.sectors()));
+            self.atlas.suspect(block);
+        }
+    }
+
+    fn check_finished(&mut self, number: Option<u32>, status: Status, payload: &Tags) -> Result<(), String> {
+        self.report.requests += 1;
+        self.report.failed += u64::from(status != Status::Done);
+        let Some(number) = number else {
+            return if status == Status::OutOfRange {
+                Ok(())
+            } else {
+                Err(format!("a request outside its unit ended with {status:?}"))
+            };
+        };
+        self.shadow.end(number, status);
+        let request = self.shadow.request(number).clone();
+        if status != Status::Done {
+            let view = self.volume.view();
+            return if self.atlas.explains(view, &request, status, self.any_no_discard) {
+                Ok(())
+            } else {
+                Err(format!("request {number} ended with {status:?} and no fault explains it: {request:?}"))
+            };
+        }
+        match request.kind {
+            OpKind::Read => self.check_read(request.range, request.began, payload)?,
+            OpKind::Flush => {
+                for recent in self.recent.iter().copied().collect::<Vec<_>>() {
+                    self.check_stable(self.shadow.request(recent).range, request.began)?;
+                }
+            }
+            _ => {}
+        }
+        if request.kind.changes_content() && request.kind != OpKind::Discard {
+            if request.fua {
+                self.check_stable(request.range, self.shadow.now() + 1)?;
+            }
+            self.recent.push_back(number);
+            if self.recent.len() > RECENT {
+                self.recent.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    fn check_read(&mut self, range: SectorRange, began: Moment, payload: &Tags) -> Result<(), String> {
+        if payload.sectors() != range.len {
+            return Err(format!("a read of {:?} returned {:?}", range.len, payload.sectors()));
+        }
+        let sectors = range.start.0..range.end().0;
+        sectors.zip(payload.iter()).try_for_each(|(sector, value)| self.shadow.check_read(sector, &value, began))
+    }
+
+    /// Every sector of `range` whose content is certain since before `moment` lies where the map says, and is stable there.
+    fn check_stable(&self, range: SectorRange, moment: Moment) -> Result<(), String> {
+        let view = self.volume.view();
+        let size = view.block();
+        for sector in range.start.0..range.end().0 {
+            let Some(expected) = self.shadow.certain(sector, moment) else { continue };
+            let block = size.block_of(sector);
+            let into = sector - size.first_sector(block);
+            let (_, home, _) = view.layout.home_of(block);
+            let mut place = (view.layout.home_of(block).0, home + into);
+            if let (Some((slot, entry)), Some(region)) = (view.map.get(block), view.layout.slots)
+                && entry.dirty
+                && entry.valid.0 >> (into / size.eighth_sectors()) & 1 == 1
+            {
+                place = (region.member, region.first_sector + u64::from(slot.0) * size.sectors() + into);
+            }
+            let (member, at) = place;
+            let drive = &self.drives[usize::from(member.0)];
+            let online = view.member(member).state == MemberState::Online && !drive.is_gone();
+            if !online || self.atlas.is_suspect(view, SectorRange::new(sector, 1)) {
+                continue;
+            }
+            if drive.content(at) != expected {
+                let found = drive.content(at);
+                return Err(format!("sector {sector} was made stable as {expected:?}, but {member:?} has {found:?}"));
+            }
+            if !drive.is_stable(at) {
+                return Err(format!("sector {sector} was acknowledged as stable, but {member:?} was not flushed"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_operation(&mut self, operation: &Operation<Tags>) -> Result<(), String> {
+        let Operation { target, command, ref payload, .. } = *operation;
+        self.hash(&[u64::from(target), command.kind as u64, command.range.start.0, command.range.len.0]);
+        self.hash(&[u64::from(command.fua), u64::from(payload.checksum())]);
+        if command.kind == OpKind::Flush {
+            return Ok(());
+        }
+        let wrong = |what: &str| Err(format!("{what}: member {target}, {command:?}"));
+        let drive = &self.drives[usize::from(target)];
+        if command.range.is_empty() || command.range.end().0 > drive.capacity() {
+            return wrong("an operation of nothing, or beyond the drive");
+        }
+        let writes = command.kind == OpKind::Write;
+        if payload.sectors() != if writes { command.range.len } else { Sectors::ZERO } {
+            return wrong("an operation with a payload of another length");
+        }
+        let layout = &self.volume.view().layout;
+        let Some(region) = region_of(layout, MemberId(target), drive.capacity(), command.range) else {
+            return wrong("an operation across regions");
+        };
+        if command.kind.changes_content() && drive.under_way(command.range, OpKind::changes_content).is_some() {
+            return wrong("two changes of the same sectors at once");
+        }
+        if !matches!(region, Region::Home(_)) {
+            let changes = command.kind.changes_content();
+            if drive.under_way(command.range, |other| changes || other.changes_content()).is_some() {
+                return wrong("a slot or metadata is read and written at once");
+            }
+        }
+        if writes && !self.belongs(region, payload) {
+            return wrong("content that does not belong there");
+        }
+        Ok(())
+    }
+
+    /// Whether what is written to a region belongs there.
+    fn belongs(&self, region: Region, payload: &Tags) -> bool {
+        let layout = &self.volume.view().layout;
+        let sectors = layout.block.sectors();
+        match region {
+            Region::Home(flat) => payload.iter().zip(flat..).all(|(sector, at)| match sector {
+                Sector::Data { sector, .. } => u64::from(sector) == at,
+                other => other == Sector::Zero,
+            }),
+            Region::Slots(into) => {
+                let log = matches!(layout.slots, Some(slots) if matches!(slots.kind, SlotKind::Log { .. }));
+                let whole = into.is_multiple_of(sectors) && payload.sectors().0.is_multiple_of(sectors);
+                let skip = if log { sectors } else { 0 };
+                let page = !log || self.is_page(&payload.slice(Sectors(0), Sectors(8)));
+                let data = payload.iter().enumerate().skip(skip as usize);
+                whole
+                    && page
+                    && data.into_iter().all(|(at, sector)| match sector {
+                        Sector::Data { sector, .. } => u64::from(sector) % sectors == at as u64 % sectors,
+                        other => other == Sector::Zero,
+                    })
+            }
+            Region::Metadata | Region::Tail => payload.iter().all(|sector| sector.metadata().is_some()),
+        }
+    }
+
+    /// Whether this is a sound page of records that name blocks and slots which exist.
+    fn is_page(&self, payload: &Tags) -> bool {
+        let bytes: Vec<u8> =
+            payload.iter().flat_map(|sector| sector.metadata().map(<[u8]>::to_vec).unwrap_or_default()).collect();
+        let Ok(page) = <[u8; record::PAGE_BYTES]>::try_from(bytes) else { return false };
+        let view = self.volume.view();
+        let total = view.layout.total_blocks();
+        record::decode_page(&page).is_ok_and(|(_, _, records)| {
+            records.iter().all(|record| match *record {
+                Record::Map { block, slot, .. } => block.0 < total && slot.0 < view.map.slots(),
+                Record::Home { first, count } => first.0 + count <= total,
+                Record::Intent { .. } => true,
+            })
+        })
+    }
+
+    fn hash(&mut self, values: &[u64]) {
+        for value in values {
+            self.report.hash = (self.report.hash.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+    }
+
+    /// Lets what is under way after the last request come to rest; timers that fire for ever are left alone.
+    fn settle(&mut self) -> Result<(), String> {
+        self.faults = Faults { decay: 0, vanishes: None };
+        self.drives.iter_mut().for_each(Drive::calm);
+        let before = self.report.operations;
+        for _ in 0..100 {
+            while self.drives.iter().any(|drive| drive.busy() > 0)
+                && self.report.operations < before + IDLE_OPERATIONS_MAX
+            {
+                self.now = self.now.max(self.drives.iter().filter_map(Drive::next_due).min().unwrap_or(self.now));
+                self.volume.advance(self.now);
+                self.answer();
+                self.after_event()?;
+            }
+            let Some(timeout) = self.volume.next_timeout() else { break };
+            self.now = self.now.max(timeout);
+            self.volume.advance(self.now);
+            self.after_event()?;
+        }
+        Ok(())
+    }
+
+    /// Reads every sector that was touched.
+    fn read_back(&mut self) -> Result<(), String> {
+        let sectors = self.volume.view().layout.total_blocks() * self.volume.view().block().sectors();
+        let mut sector = 0;
+        let units: Vec<u64> = self.volume.units().map(|len| len.0).collect();
+        while sector < sectors || !self.open.is_empty() {
+            while sector < sectors && self.open.len() < 32 {
+                if self.shadow.is_touched(sector) {
+                    sector += self.read_back_from(sector, &units);
+                    self.after_event()?;
+                } else {
+                    sector += 1;
+                }
+            }
+            if !self.open.is_empty() {
+                self.step()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Submits a read from `sector` on; how many sectors.
+    fn read_back_from(&mut self, sector: u64, units: &[u64]) -> u64 {
+        let mut first = 0;
+        let mut unit = 0;
+        while sector >= first + units[unit] {
+            first += units[unit];
+            unit += 1;
+        }
+        let len = READ_BACK_SECTORS.min(first + units[unit] - sector);
+        let range = SectorRange::new(sector - first, len);
+        let flat = Some(SectorRange::new(sector, len));
+        self.submit(Arrival { unit: unit as u16, kind: OpKind::Read, range, fua: false, flat });
+        len
+    }
+}
