@@ -211,3 +211,27 @@ fn within(device: &Device, event: BlockEvent) -> Option<BlockEvent> {
     let start = Sectors(event.range.start.0.saturating_sub(partition.start.0));
     inside.then_some(BlockEvent { range: SectorRange { start, len: event.range.len }, ..event })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::event::Letters;
+    use super::*;
+    use bimetal_core::operation::OpKind;
+
+    #[test]
+    fn a_partition_sees_its_own_requests_from_its_own_start() {
+        let partition = Some(SectorRange::new(2048, 1000));
+        let device = Device { path: PathBuf::from("sda1"), numbers: vec![(8, 1), (8, 0)], partition };
+        let start_seen = |start, len| {
+            let letters = Letters { kind: Some(OpKind::Write), preflush: false, fua: false };
+            let range = SectorRange::new(start, len);
+            let event = BlockEvent { at: Nanoseconds::ZERO, stage: Stage::Issue, device: (8, 0), letters, range };
+            within(&device, event).map(|event| event.range.start.0)
+        };
+        assert_eq!(start_seen(2048, 8), Some(0));
+        assert_eq!(start_seen(3040, 8), Some(992));
+        assert_eq!(start_seen(3041, 8), None, "ends in the next partition");
+        assert_eq!(start_seen(0, 8), None, "lies in front");
+        assert_eq!(start_seen(0, 0), Some(0), "a flush is of the whole disk");
+    }
+}
