@@ -118,10 +118,13 @@ pub(crate) fn cautions(document: &Document) -> Vec<String> {
     cautions
 }
 
-/// Whether the queue of the last tenth of the trace is at least half as long as that of the whole.
+/// Whether the queue in the last tenth of the arrivals is at least half as long as it is on average. What comes after the
+/// last arrival, while the queue drains, tells nothing.
 fn still_queues_at_the_end(run: &Run) -> bool {
-    let (Some(mean), Some(series)) = (run.queue_depth_mean, &run.series.queue_depth) else { return true };
-    let last = &series.values[series.values.len() - series.values.len().div_ceil(10)..];
+    let (Some(mean), Some(queue)) = (run.queue_depth_mean, &run.series.queue_depth) else { return true };
+    let arrivals_s = run.series.latency.mean_ms.len() as f64 * run.series.latency.bucket_s;
+    let end = queue.values.len().min((arrivals_s / queue.bucket_s).ceil() as usize);
+    let last = &queue.values[end - end.div_ceil(10)..end];
     last.is_empty() || last.iter().sum::<f64>() / last.len() as f64 >= mean / 2.0
 }
 
@@ -292,7 +295,7 @@ fn list(items: &[String], word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bimetal_sim::results::{TimeSeries, TraceSummary};
+    use bimetal_sim::results::{LatencySeries, TimeSeries, TraceSummary};
 
     fn run(scheme: &str, mean_ms: f64, cost: f64, written_gib: Option<f64>, life: Option<f64>) -> Run {
         let mut run = Run { scheme: scheme.into(), ..Run::default() };
@@ -361,7 +364,9 @@ mod tests {
         let mut slow = run("hdd-only", 5000.0, 1.0, None, None);
         slow.queue_depth_mean = Some(4000.0);
         let queue = |values| Some(TimeSeries { start_s: 0.0, bucket_s: 1.0, values });
-        slow.series.queue_depth = queue(vec![4000.0; 20]);
+        slow.series.latency = LatencySeries { bucket_s: 2.0, mean_ms: vec![None; 10], ..LatencySeries::default() };
+        // It drains after the last arrival.
+        slow.series.queue_depth = queue([vec![4000.0; 20], vec![0.0; 20]].concat());
         let mut jerky = slow.clone();
         jerky.series.queue_depth = queue([vec![8000.0; 10], vec![0.0; 10]].concat());
         let document = document(vec![slow, jerky, run("b", 1.0, 2.0, Some(1.0), Some(1.0))]);
