@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn an_entry_is_twelve_bytes_and_a_block_at_most_thirty_two_with_its_policy() {
         assert_eq!(size_of::<Packed>(), 12);
-        assert!(BYTES_PER_BLOCK + crate::policies::lru::BYTES_PER_BLOCK <= 32.0);
+        const { assert!(BYTES_PER_BLOCK + crate::policies::lru::BYTES_PER_BLOCK <= 32.0) };
     }
 
     proptest! {

@@ -6,8 +6,6 @@
 //! durable, [`policies`] hold the axes that schemes share. [`units`], [`block`], [`operation`] and [`payload`] are the words all
 //! of it is written in. Nothing here may know a device model, a file or a socket.
 
-#![allow(dead_code)]
-
 mod bit_set;
 pub mod block;
 pub mod block_map;

@@ -229,6 +229,9 @@ pub enum Holds {
     Log,
 }
 
+/// Makes a scheme for a layout.
+pub type BuildScheme = fn(&Settings, &Layout) -> Result<Box<dyn Scheme>, SettingError>;
+
 /// What is known of a scheme without making one.
 pub struct SchemeInfo {
     /// Its name on the command line.
@@ -252,7 +255,7 @@ pub struct SchemeInfo {
     /// Where things lie.
     pub layout: fn(&Settings, &LayoutRequest<'_>) -> Result<Layout, SchemeError>,
     /// Makes the scheme for a layout that [`layout`](Self::layout) gave.
-    pub build: fn(&Settings, &Layout) -> Result<Box<dyn Scheme>, SettingError>,
+    pub build: BuildScheme,
 }
 
 /// Why a scheme cannot be made.

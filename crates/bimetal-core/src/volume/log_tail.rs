@@ -163,11 +163,6 @@ impl<P> LogTail<P> {
         self.writing.back().expect("just pushed")
     }
 
-    /// Segments on their way to the drive.
-    pub(crate) fn writing(&self) -> usize {
-        self.writing.len()
-    }
-
     /// Lets `task` wait for every segment on its way; how many those are.
     pub(crate) fn await_all(&mut self, task: TaskId) -> u32 {
         let mut awaited = 0;

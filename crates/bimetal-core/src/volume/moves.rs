@@ -13,7 +13,7 @@ use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::journal::PAGE_SECTORS;
 use crate::journal::record::Record;
-use crate::layout::{LABEL_SECTORS, MemberId};
+use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
 use crate::units::{Bytes, SectorRange, Sectors};
@@ -143,7 +143,6 @@ impl<P: Payload> Volume<P> {
     fn mark_place(&self) -> (MemberId, SectorRange) {
         let home = self.view.layout.home[0];
         let behind = home.first_sector + home.blocks.count * self.view.layout.block.sectors();
-        debug_assert!(LABEL_SECTORS > PAGE_SECTORS);
         (home.member, SectorRange::new(behind, PAGE_SECTORS))
     }
 

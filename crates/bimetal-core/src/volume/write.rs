@@ -297,10 +297,6 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Whether content at home may change now: no move writes there, and no clean copy would outlive a crash unnoticed.
-    pub(super) fn may_change_home_now(&mut self, run: BlockRun) -> bool {
-        self.may_change_home(run).is_ok()
-    }
-
     fn may_change_home(&mut self, run: BlockRun) -> Result<(), Obstacle> {
         if self.is_moving(run) {
             return Err(Obstacle::Move);
