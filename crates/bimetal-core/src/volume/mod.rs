@@ -141,6 +141,9 @@ pub enum VolumeError {
     /// The scheme refuses.
     #[error(transparent)]
     Scheme(#[from] SchemeError),
+    /// Content cannot move in no time.
+    #[error("these settings let migrations take no time: only a simulation can do that")]
+    OnlySimulated,
     /// More blocks than the map can name.
     #[error("{0} blocks are more than a volume can address ({BLOCK_LIMIT})")]
     TooLarge(u64),
@@ -165,6 +168,9 @@ impl<P: Payload> Volume<P> {
             return Err(VolumeError::TooLarge(layout.total_blocks()));
         }
         let scheme = (config.scheme.build)(config.settings, &layout).map_err(SchemeError::from)?;
+        if P::CARRIES_DATA && scheme.migrates_instantly() {
+            return Err(VolumeError::OnlySimulated);
+        }
         Ok(Self::assemble(layout, config.layout.members, scheme))
     }
 
