@@ -157,8 +157,7 @@ impl<P: Payload> Volume<P> {
                 }
                 Phase::Placing => {
                     if let Err(obstacle) = self.place_part(&mut job) {
-                        self.park(task, Job::Write(job));
-                        return self.await_obstacle(task, &obstacle);
+                        return self.park_before(task, job, &obstacle);
                     }
                     job.phase = Phase::Merging;
                     self.read_what_must_be_merged(task, &mut job);
@@ -179,8 +178,7 @@ impl<P: Payload> Volume<P> {
                     if let Err(obstacle) = self.append_pieces(task, &mut job)
                         && self.outstanding(task) == 0
                     {
-                        self.park(task, Job::Write(job));
-                        return self.await_obstacle(task, &obstacle);
+                        return self.park_before(task, job, &obstacle);
                     }
                 }
                 Phase::Writing => {
@@ -200,6 +198,13 @@ impl<P: Payload> Volume<P> {
 
     fn is_log(&self) -> bool {
         matches!(self.store, Store::Log(_))
+    }
+
+    /// Parks a write until `obstacle` is out of its way. It lines up first: parking can free the very slots that it
+    /// waits for, and only who is in the line is called.
+    fn park_before(&mut self, task: TaskId, job: WriteJob<P>, obstacle: &Obstacle) {
+        self.await_obstacle(task, obstacle);
+        self.park(task, Job::Write(job));
     }
 
     fn await_obstacle(&mut self, task: TaskId, obstacle: &Obstacle) {
