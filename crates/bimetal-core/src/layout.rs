@@ -234,7 +234,7 @@ impl LayoutRequest<'_> {
         let least = match kind {
             SlotKind::Cache => 16,
             // Two segments with their headers, and as much again to write on while a migration runs.
-            SlotKind::Log { buffer_blocks } => 4 * (u64::from(buffer_blocks) + 1),
+            SlotKind::Log { buffer_blocks } => 4 * (u64::from(buffer_blocks) + 2),
         };
         let metadata_of = |slots: u64| match kind {
             SlotKind::Cache => journal::ring_and_table_sectors(slots),

@@ -115,7 +115,11 @@ impl<P> LogTail<P> {
     }
 
     fn segment_limit(&self) -> u32 {
-        if self.is_buffered() { self.buffer_blocks.min(RECORDS_PER_PAGE as u32) } else { UNBUFFERED_SEGMENT_BLOCKS }
+        if self.is_buffered() {
+            return self.buffer_blocks.min(RECORDS_PER_PAGE as u32);
+        }
+        // A small log has small segments: twice one of them must leave room for more.
+        UNBUFFERED_SEGMENT_BLOCKS.min((self.slots / 4) as u32 - 1)
     }
 
     /// The segment that is filling, opened if there is none.
@@ -261,6 +265,15 @@ mod tests {
         assert_eq!(log.head(), 35);
         log.append(piece(99));
         assert_eq!(log.in_memory(Slot(36)).unwrap().block, Block(99));
+    }
+
+    #[test]
+    fn a_small_log_without_a_buffer_has_room() {
+        for slots in 8..600 {
+            let mut log = LogTail::new(slots, 0);
+            assert_eq!(log.room(), Ok(()), "{slots} slots");
+            log.append(piece(0));
+        }
     }
 
     #[test]
