@@ -70,7 +70,8 @@ pub enum Promotion {
 pub enum Work {
     /// Nothing (more).
     Nothing,
-    /// Everything that is off home when the migration starts goes home, and its slots become free.
+    /// Everything that is off home when the migration starts goes home, and its slots become free. Where nothing is off
+    /// home, a log gives back what is no longer in use.
     MigrateAll,
     /// The dirty content of these slots goes home; the slots stay as clean copies if `keep`, or become free.
     MoveHome {

@@ -164,8 +164,9 @@ impl Scheme for Griffin {
             return Work::Nothing;
         }
         let timer = self.timeout.is_some_and(|timeout| self.timer_started.saturating_add(timeout) <= view.now);
-        let full = view.waiting_for_slots > 0;
-        if view.map.is_empty() {
+        // Room that is on its way will do.
+        let full = view.waiting_for_slots > 0 && view.freeing_slots == 0;
+        if view.map.is_empty() && !full {
             if timer || self.fired {
                 self.restart(view.now);
             }

@@ -96,7 +96,8 @@ impl<P: Payload> Volume<P> {
             }
             _ => None,
         };
-        let mark = log_end.map(|_| self.mark_place());
+        // Everything logged may have been discarded meanwhile: then nothing is written home.
+        let mark = log_end.filter(|_| !slots.is_empty()).map(|_| self.mark_place());
         self.begin(slots, false, log_end, mark);
     }
 
@@ -114,8 +115,10 @@ impl<P: Payload> Volume<P> {
         mark: Option<(MemberId, SectorRange)>,
     ) {
         assert!(!self.view.moving, "one move at a time");
-        assert!(!slots.is_empty(), "a move of nothing");
-        self.statistics.migrations.begin(self.view.now);
+        assert!(!slots.is_empty() || log_end.is_some(), "a move of nothing");
+        if !slots.is_empty() {
+            self.statistics.migrations.begin(self.view.now);
+        }
         let instant = self.scheme.migrates_instantly();
         let job = MoveJob {
             slots: slots.into_iter(),
