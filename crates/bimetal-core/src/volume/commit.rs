@@ -292,7 +292,7 @@ impl<P: Payload> Volume<P> {
         for index in 0..self.view.members.len() {
             let wanted = self.commit.all || only == Some(MemberId(index as u16));
             let online = self.view.members[index].state == MemberState::Online;
-            if wanted && online && std::mem::take(&mut self.unflushed[index]) {
+            if wanted && online && self.stability[index].wants_flush() {
                 let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
                 self.issue(task, purpose::BACKGROUND, MemberId(index as u16), command, P::empty());
             }

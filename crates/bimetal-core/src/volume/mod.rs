@@ -87,8 +87,8 @@ pub struct Volume<P: Payload> {
     move_waiters: Vec<TaskId>,
     promotions: Promotions,
     moving: Option<TaskId>,
-    /// Members with writes that a flush must still make stable.
-    unflushed: Vec<bool>,
+    /// For each member what a flush must still make stable.
+    stability: Vec<Stability>,
     outgoing: VecDeque<Operation<P>>,
     finished: VecDeque<Completion<P>>,
     statistics: Statistics,
@@ -131,6 +131,22 @@ struct InFlight {
     member: MemberId,
     kind: OpKind,
     foreground: bool,
+    /// How many changes of its member had completed before it: what it makes stable if it is a flush.
+    covers: u64,
+}
+
+/// How many changes of a member have completed, and how many of them a completed flush has covered.
+#[derive(Clone, Copy, Default)]
+struct Stability {
+    changed: u64,
+    stable: u64,
+}
+
+impl Stability {
+    /// Whether something waits for a flush; one that is under way may still fail, and does not count.
+    fn wants_flush(self) -> bool {
+        self.stable < self.changed
+    }
 }
 
 const OPERATION_INDEX_BITS: u32 = 24;
@@ -231,7 +247,7 @@ impl<P: Payload> Volume<P> {
             move_waiters: Vec::new(),
             promotions: Promotions::default(),
             moving: None,
-            unflushed: vec![false; members.len()],
+            stability: vec![Stability::default(); members.len()],
             outgoing: VecDeque::new(),
             finished: VecDeque::new(),
             statistics: Statistics::new(members.len()),
@@ -483,7 +499,8 @@ impl<P: Payload> Volume<P> {
         assert!(entry.key() < 1 << OPERATION_INDEX_BITS, "too many operations under way");
         let token = Token(self.operations_begun << OPERATION_INDEX_BITS | entry.key() as u64);
         let kind = command.kind;
-        entry.insert(InFlight { token, task, purpose, member, kind, foreground });
+        let covers = self.stability[usize::from(member.0)].changed;
+        entry.insert(InFlight { token, task, purpose, member, kind, foreground, covers });
         self.tasks[task as usize].outstanding += 1;
         let load = &mut self.view.members[usize::from(member.0)];
         if foreground {
@@ -511,8 +528,11 @@ impl<P: Payload> Volume<P> {
         } else {
             load.background -= 1;
         }
+        let stability = &mut self.stability[usize::from(operation.member.0)];
         if operation.kind.changes_content() {
-            self.unflushed[usize::from(operation.member.0)] = true;
+            stability.changed += 1;
+        } else if operation.kind == OpKind::Flush && matches!(status, Status::Done | Status::Unsupported) {
+            stability.stable = stability.stable.max(operation.covers);
         }
         if status == Status::Gone {
             self.fail_member(operation.member);
@@ -565,7 +585,6 @@ impl<P: Payload> Volume<P> {
             return;
         }
         load.state = MemberState::Failed;
-        self.unflushed[usize::from(member.0)] = false;
         if self.view.layout.slots.is_some_and(|slots| slots.member == member) {
             self.give_up_clean_copies();
         }

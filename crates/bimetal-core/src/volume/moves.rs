@@ -314,7 +314,7 @@ impl<P: Payload> Volume<P> {
         let mut homes: Vec<MemberId> = self.view.layout.home.iter().map(|extent| extent.member).collect();
         homes.dedup();
         for member in homes {
-            if std::mem::take(&mut self.unflushed[usize::from(member.0)]) {
+            if self.stability[usize::from(member.0)].wants_flush() {
                 let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
                 self.issue(task, purpose::BACKGROUND, member, command, P::empty());
             }
