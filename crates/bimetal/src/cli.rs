@@ -47,11 +47,14 @@ macro_rules! commands {
 
 commands! {
     Analyze => analyze,
+    Simulate => simulate,
+    Compare => compare,
     Convert => convert,
     Formats => formats,
     Generate => generate,
     Record => record,
     Profiles => profiles,
+    Schemes => schemes,
 }
 
 /// Runs the command line of this process.

@@ -16,5 +16,6 @@ pub mod output;
 pub mod progress;
 pub mod report;
 pub mod sample;
+mod simulation;
 pub mod table;
 mod trace_file;

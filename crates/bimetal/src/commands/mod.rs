@@ -4,8 +4,11 @@
 //! `run`, name it here, and add a line to the table in `cli.rs`.
 
 pub(crate) mod analyze;
+pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod formats;
 pub(crate) mod generate;
 pub(crate) mod profiles;
 pub(crate) mod record;
+pub(crate) mod schemes;
+pub(crate) mod simulate;

@@ -1,0 +1,54 @@
+//! `bimetal compare`: schemes side by side.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::error::Error;
+use crate::options::JsonOption;
+use crate::output::{OutputFile, note, print};
+use crate::report;
+use crate::simulation::{SimulationOptions, run as run_experiment, schemes_named, self_check};
+use crate::table;
+
+/// Compare schemes over a trace: latency, flash wear and cost side by side
+///
+/// Without a trace, the embedded sample: some minutes of a small server. Sizes that are not given follow from the trace;
+/// what was assumed is in the report and in the JSON.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    bimetal compare\n  \
+    bimetal compare monday.bin.zst --schemes griffin,smart-response,hdd-only --report report.html\n  \
+    bimetal compare monday.bin.zst --ssd-size 20% --hdd seagate-exos-x18-18tb --json")]
+pub(crate) struct Arguments {
+    /// The trace [default: the embedded sample]
+    #[arg(value_name = "TRACE")]
+    trace: Option<PathBuf>,
+    /// The schemes, with commas between, or all
+    #[arg(long, value_name = "a,b|all", default_value = "all")]
+    schemes: String,
+    /// Also write the comparison as a page that opens in any browser, offline
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    #[command(flatten)]
+    options: SimulationOptions,
+    #[command(flatten)]
+    json: JsonOption,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let schemes = schemes_named(&arguments.schemes)?;
+    // Before anything is simulated: a path that cannot be written is no news after a long run.
+    let report = arguments.report.as_deref().map(OutputFile::create).transpose()?;
+    let document = run_experiment(arguments.trace, schemes, &arguments.options)?;
+    if let (Some(mut file), Some(path)) = (report, &arguments.report) {
+        file.write_all(report::html(&document).as_bytes())?;
+        file.finish()?;
+        note(format_args!("the report is in {}", path.display()));
+    }
+    if arguments.json.json {
+        return print(&document.to_json());
+    }
+    print(&format!("{}\n\n{}", self_check(&document.trace), table::comparison(&document.runs)))
+}

@@ -1,0 +1,113 @@
+//! `bimetal schemes`: what the schemes do, promise, take and need.
+
+use std::fmt::Write as _;
+
+use bimetal_core::scheme::SchemeInfo;
+use bimetal_core::schemes;
+use clap::Args;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::options::JsonOption;
+use crate::output::{print, print_json};
+use crate::simulation::schemes_named;
+
+/// List the schemes, or everything about one: parameters, what a crash or the loss of a drive loses, memory
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    bimetal schemes\n  \
+    bimetal schemes griffin")]
+pub(crate) struct Arguments {
+    /// One scheme
+    name: Option<String>,
+    #[command(flatten)]
+    json: JsonOption,
+}
+
+/// A scheme in JSON.
+#[derive(Serialize)]
+struct Entry {
+    name: &'static str,
+    summary: &'static str,
+    source: &'static str,
+    parameters: Vec<Parameter>,
+    worst_crash: &'static str,
+    ssd_loss: &'static str,
+    hdd_loss: &'static str,
+    memory_bytes_per_block: f64,
+}
+
+/// A parameter in JSON.
+#[derive(Serialize)]
+struct Parameter {
+    name: &'static str,
+    #[serde(rename = "type")]
+    kind: String,
+    default: &'static str,
+    unit: Option<&'static str>,
+    doc: &'static str,
+}
+
+impl Entry {
+    fn of(info: &SchemeInfo) -> Self {
+        let parameters = info.parameters.iter().map(|parameter| Parameter {
+            name: parameter.name,
+            kind: parameter.kind.name(),
+            default: parameter.default,
+            unit: parameter.kind.unit(),
+            doc: parameter.doc,
+        });
+        Self {
+            name: info.name,
+            summary: info.summary,
+            source: info.source,
+            parameters: parameters.collect(),
+            worst_crash: info.worst_crash,
+            ssd_loss: info.ssd_loss,
+            hdd_loss: info.hdd_loss,
+            memory_bytes_per_block: (info.memory_bytes_per_block * 10.0).ceil() / 10.0,
+        }
+    }
+
+    /// Everything about the scheme, for a person.
+    fn in_full(&self) -> String {
+        let Self { name, summary, source, .. } = self;
+        let mut text = format!("{name}: {summary}\n\nsource       {source}\n");
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "worst crash  loses {}", self.worst_crash);
+        let _ = writeln!(text, "SSD lost     loses {}", self.ssd_loss);
+        let _ = writeln!(text, "HDD lost     loses {}", self.hdd_loss);
+        let per_gib_mib = self.memory_bytes_per_block * 262_144.0 / f64::from(1 << 20);
+        let _ = writeln!(
+            text,
+            "memory       at most {:.1} bytes for each 4 KiB block off home ({per_gib_mib:.1} MiB a GiB)",
+            self.memory_bytes_per_block
+        );
+        if self.parameters.is_empty() {
+            text.push_str("\nNo parameters.\n");
+            return text;
+        }
+        text.push_str("\nParameters (--set KEY=VALUE):\n");
+        for Parameter { name, kind, default, doc, .. } in &self.parameters {
+            let _ = writeln!(text, "  {name}={default}  ({kind})\n      {doc}");
+        }
+        text
+    }
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let chosen = match &arguments.name {
+        Some(name) => schemes_named(name)?,
+        None => schemes::ALL.to_vec(),
+    };
+    let entries: Vec<Entry> = chosen.into_iter().map(Entry::of).collect();
+    if arguments.json.json {
+        return print_json(&entries);
+    }
+    if arguments.name.is_some() {
+        return print(&entries.iter().map(Entry::in_full).collect::<Vec<_>>().join("\n"));
+    }
+    let width = entries.iter().map(|entry| entry.name.len()).max().unwrap_or(0);
+    let lines = entries.iter().map(|entry| format!("{:width$}  {}\n", entry.name, entry.summary));
+    print(&lines.collect::<String>())
+}

@@ -1,0 +1,333 @@
+//! What `simulate` and `compare` share: their options, the trace as a workload, and how an experiment is shown.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bimetal_core::block::BlockSize;
+use bimetal_core::scheme::SchemeInfo;
+use bimetal_core::schemes;
+use bimetal_core::units::Bytes;
+use bimetal_models::flash::Precondition;
+use bimetal_sim::experiment::{Experiment, Progress as ExperimentProgress};
+use bimetal_sim::results::{Document, TraceSummary};
+use bimetal_sim::setup::{Choices, DriveChoice, Size};
+use bimetal_sim::simulator::Replay;
+use bimetal_sim::workload::{Requests, Workload, WorkloadError};
+use bimetal_trace::{OpenOptions, Trace, TraceError};
+use clap::Args;
+
+use crate::error::Error;
+use crate::options::{BlockOption, ConfigOption, TraceOptions, fraction, whole_number};
+use crate::output::note;
+use crate::progress::Progress;
+use crate::sample;
+
+/// How a workload is simulated.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SimulationOptions {
+    #[command(flatten)]
+    trace: TraceOptions,
+    #[command(flatten)]
+    block: BlockOption,
+    /// The SSD: a built-in profile or a TOML file [default: a TLC drive]; see `bimetal profiles`
+    #[arg(long, value_name = "PROFILE")]
+    ssd: Option<String>,
+    /// The HDD: a built-in profile or a TOML file [default: a 7200 rpm drive]
+    #[arg(long, value_name = "PROFILE")]
+    hdd: Option<String>,
+    /// Size of the SSD, as 32GiB, or 20% of the footprint [default: what the scheme holds on it]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    ssd_size: Option<Size>,
+    /// Size of the HDD [default: the profile's, or the trace's addresses if they need more]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    hdd_size: Option<Size>,
+    /// A drive of its own for a role: log=PROFILE puts Griffin's log on it
+    #[arg(long, value_name = "ID=PROFILE[:SIZE]", value_parser = member)]
+    member: Vec<(String, DriveChoice)>,
+    /// A parameter of a scheme (timeout=30s, griffin.timeout=30s) or of a drive (ssd.gc=greedy, hdd.scheduler=sptf)
+    #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
+    set: Vec<(String, String)>,
+    /// Issue requests at their times, or so many at once [default: timed, or closed where the trace has no times]
+    #[arg(long, value_name = "timed|closed[:DEPTH]", value_parser = replay)]
+    replay: Option<Replay>,
+    /// Play a timed trace this many times faster
+    #[arg(long, value_name = "X", value_parser = speedup, default_value = "1")]
+    speedup: f64,
+    /// Play this share of the requests before anything is measured
+    #[arg(long, value_name = "FRACTION", value_parser = fraction, default_value = "0")]
+    warmup: f64,
+    /// State of the flash before the trace [default: sequential where flash is home, clean where it is a cache]
+    #[arg(long, value_name = "clean|sequential|random")]
+    precondition: Option<Precondition>,
+    /// Map the touched address ranges densely, so that a trace of a large drive fits small ones
+    #[arg(long)]
+    compact: bool,
+    /// Starts whatever is random in a drive
+    #[arg(long, value_name = "N", value_parser = whole_number, default_value = "0")]
+    seed: u64,
+    #[command(flatten)]
+    config: ConfigOption,
+}
+
+fn size(text: &str) -> Result<Size, String> {
+    match text.strip_suffix('%') {
+        Some(percent) => match percent.trim().parse::<f64>() {
+            Ok(percent) if percent > 0.0 && percent.is_finite() => Ok(Size::OfFootprint(percent / 100.0)),
+            _ => Err("expected a share of the footprint like 20%, or a size like 32GiB".to_owned()),
+        },
+        None => match text.parse::<Bytes>() {
+            Ok(bytes) if bytes > Bytes::ZERO => Ok(Size::Bytes(bytes)),
+            _ => Err("expected a size like 32GiB, or a share of the footprint like 20%".to_owned()),
+        },
+    }
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        _ => Err("expected KEY=VALUE, like griffin.timeout=30s".to_owned()),
+    }
+}
+
+fn member(text: &str) -> Result<(String, DriveChoice), String> {
+    let (id, drive) = text.split_once('=').ok_or("expected ID=PROFILE[:SIZE], like log=intel-x25-m-80gb:16GiB")?;
+    let with_size = drive.rsplit_once(':').and_then(|(profile, text)| Some((profile, size(text).ok()?)));
+    let (profile, size) = with_size.map_or((drive, None), |(profile, size)| (profile, Some(size)));
+    let profile = (!profile.is_empty()).then(|| profile.to_owned());
+    Ok((id.to_owned(), DriveChoice { profile, size }))
+}
+
+fn replay(text: &str) -> Result<Replay, String> {
+    let depth = match text.split_once(':') {
+        None if text == "timed" => return Ok(Replay::Timed { speedup: 1.0 }),
+        None if text == "closed" => Some(1),
+        Some(("closed", depth)) => depth.parse().ok().filter(|&depth: &u32| depth > 0),
+        _ => None,
+    };
+    depth.map(|depth| Replay::Closed { depth }).ok_or_else(|| "expected timed, closed or closed:DEPTH".to_owned())
+}
+
+fn speedup(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
+        _ => Err("expected a number above 0, like 2".to_owned()),
+    }
+}
+
+/// Where the requests come from.
+enum Source {
+    File(PathBuf),
+    Sample,
+}
+
+/// A trace that is opened for every run.
+struct TraceWorkload {
+    source: Source,
+    options: OpenOptions,
+    /// What the reader assumed is said once.
+    told: AtomicBool,
+    skipped: AtomicU64,
+}
+
+impl TraceWorkload {
+    fn open_trace(&self) -> Result<Trace, TraceError> {
+        match &self.source {
+            Source::File(path) => Trace::open(path, &self.options),
+            Source::Sample => sample::open(&self.options),
+        }
+    }
+}
+
+impl Workload for TraceWorkload {
+    fn open(&self) -> Result<Requests<'_>, WorkloadError> {
+        let trace = self.open_trace()?;
+        if !self.told.swap(true, Ordering::Relaxed) {
+            trace.notes().iter().for_each(|assumed| note(format_args!("{}: {assumed}", trace.name())));
+        }
+        Ok(Box::new(CountSkipped { trace, skipped: &self.skipped }))
+    }
+}
+
+/// Passes requests on, and at the end says how many lines were skipped.
+struct CountSkipped<'a> {
+    trace: Trace,
+    skipped: &'a AtomicU64,
+}
+
+impl Iterator for CountSkipped<'_> {
+    type Item = Result<bimetal_trace::Request, WorkloadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.trace.next();
+        if next.is_none() {
+            self.skipped.store(self.trace.skipped_lines(), Ordering::Relaxed);
+        }
+        next.map(|request| request.map_err(WorkloadError::from))
+    }
+}
+
+/// A bar for all runs together.
+#[derive(Default)]
+struct Bar {
+    survey: Mutex<Option<Progress>>,
+    runs: Mutex<Option<Progress>>,
+}
+
+impl Bar {
+    /// Whoever finds the bar in use leaves it: the next step will show.
+    fn show(bar: &Mutex<Option<Progress>>, total: Option<u64>, done: u64) {
+        if let Ok(mut bar) = bar.try_lock() {
+            bar.get_or_insert_with(|| Progress::new(total, "requests")).set(done);
+        }
+    }
+}
+
+impl ExperimentProgress for Bar {
+    fn surveyed(&self, requests: u64) {
+        Self::show(&self.survey, None, requests);
+    }
+
+    fn simulated(&self, requests: u64, total: u64) {
+        if let Ok(mut survey) = self.survey.try_lock() {
+            *survey = None;
+        }
+        Self::show(&self.runs, Some(total), requests);
+    }
+}
+
+/// Runs `names` over the trace (the embedded sample if there is none) and gives the document.
+///
+/// # Errors
+/// Anything that is wrong with trace, drives, settings or a run.
+pub(crate) fn run(
+    trace: Option<PathBuf>,
+    schemes: Vec<&'static SchemeInfo>,
+    options: &SimulationOptions,
+) -> Result<Document, Error> {
+    let workload = TraceWorkload {
+        source: trace.map_or(Source::Sample, Source::File),
+        options: options.trace.to_open_options()?,
+        told: AtomicBool::new(false),
+        skipped: AtomicU64::new(0),
+    };
+    let opened = workload.open_trace()?;
+    let (name, format) = (opened.name().to_owned(), opened.format().name().to_owned());
+    let replay = choose_replay(options, &opened)?;
+    let mut assumed = BTreeMap::new();
+    assume(&mut assumed, options, &opened, replay);
+    drop(opened);
+    let experiment =
+        Experiment { workload: &workload, schemes, choices: choices(options)?, replay, warmup: options.warmup };
+    let describe = |_: &_, summary: TraceSummary| TraceSummary {
+        name,
+        format,
+        skipped_lines: workload.skipped.load(Ordering::Relaxed),
+        ..summary
+    };
+    let mut document = experiment.run(&Bar::default(), describe)?;
+    if document.trace.skipped_lines > 0 {
+        note(format_args!("{}: {} bad lines were skipped", document.trace.name, document.trace.skipped_lines));
+    }
+    for run in &mut document.runs {
+        run.assumed.extend(assumed.iter().map(|(key, value)| (key.clone(), value.clone())));
+    }
+    document.command = Some(command_line());
+    Ok(document)
+}
+
+fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
+    Ok(Choices {
+        ssd: DriveChoice { profile: options.ssd.clone(), size: options.ssd_size },
+        hdd: DriveChoice { profile: options.hdd.clone(), size: options.hdd_size },
+        members: options.member.clone(),
+        settings: options.set.clone(),
+        block: BlockSize::new(options.block.block)?,
+        precondition: options.precondition,
+        compact: options.compact,
+        seed: options.seed,
+    })
+}
+
+/// Timed where there are times.
+fn choose_replay(options: &SimulationOptions, trace: &Trace) -> Result<Replay, Error> {
+    match options.replay {
+        Some(Replay::Timed { .. }) if !trace.has_times() => Err(Error::new(format!(
+            "{}: {} has no times, so it cannot be replayed timed: use --replay closed",
+            trace.name(),
+            trace.format()
+        ))),
+        None if !trace.has_times() => {
+            note(format_args!("{}: {} has no times: replayed closed, one at a time", trace.name(), trace.format()));
+            Ok(Replay::Closed { depth: 1 })
+        }
+        Some(Replay::Closed { depth }) => Ok(Replay::Closed { depth }),
+        _ => Ok(Replay::Timed { speedup: options.speedup }),
+    }
+}
+
+fn assume(assumed: &mut BTreeMap<String, String>, options: &SimulationOptions, trace: &Trace, replay: Replay) {
+    if options.trace.format.is_none() {
+        assumed.insert("format".to_owned(), format!("{} (by content)", trace.format()));
+    }
+    if let (None, Some(event)) = (&options.trace.event, trace.event()) {
+        assumed.insert("event".to_owned(), format!("{event:?}").to_lowercase());
+    }
+    if options.replay.is_none() {
+        let text = match replay {
+            Replay::Timed { .. } => "timed".to_owned(),
+            Replay::Closed { depth } => format!("closed:{depth}"),
+        };
+        assumed.insert("replay".to_owned(), text);
+    }
+    if options.precondition.is_none() {
+        let text = "sequential fill of home on flash, clean where flash is a cache";
+        assumed.insert("precondition".to_owned(), text.to_owned());
+    }
+}
+
+/// The command that made the result, as a shell takes it.
+fn command_line() -> String {
+    let arguments = std::env::args().skip(1).map(|argument| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,%+@".contains(c);
+        let quoted = || format!("'{}'", argument.replace('\'', r"'\''"));
+        if !argument.is_empty() && argument.chars().all(plain) { argument } else { quoted() }
+    });
+    std::iter::once("bimetal".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+/// The schemes of a list of names; `all` is every one.
+///
+/// # Errors
+/// A name that is no scheme; the nearest is suggested.
+pub(crate) fn schemes_named(list: &str) -> Result<Vec<&'static SchemeInfo>, Error> {
+    if list == "all" {
+        return Ok(schemes::ALL.to_vec());
+    }
+    let names = list.split(',').map(str::trim);
+    names.map(|name| schemes::find(name).ok_or_else(|| unknown_scheme(name))).collect()
+}
+
+fn unknown_scheme(name: &str) -> Error {
+    Error::unknown("scheme", name, schemes::ALL.iter().map(|info| info.name))
+}
+
+/// One line that shows at a glance whether times, sizes and addresses were read in the right units.
+pub(crate) fn self_check(trace: &TraceSummary) -> String {
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    let mut line = format!(
+        "{}: {} requests ({} reads, {} writes), {:.2} GiB moved, {:.2} GiB touched",
+        trace.name,
+        trace.requests,
+        trace.reads,
+        trace.writes,
+        gib(trace.read_bytes + trace.write_bytes),
+        gib(trace.footprint_bytes),
+    );
+    let end = trace.address_end_bytes.unwrap_or(0);
+    // Writing to a string cannot fail.
+    let _ = write!(line, ", {:.0} s, addresses up to {:.2} GiB", trace.duration_s, gib(end));
+    line
+}
