@@ -87,6 +87,8 @@ pub struct Volume<P: Payload> {
     move_waiters: Vec<TaskId>,
     promotions: Promotions,
     moving: Option<TaskId>,
+    /// The move waits for requests that change the home of all that it has left.
+    move_held_back: bool,
     /// For each member what a flush must still make stable.
     stability: Vec<Stability>,
     outgoing: VecDeque<Operation<P>>,
@@ -247,6 +249,7 @@ impl<P: Payload> Volume<P> {
             move_waiters: Vec::new(),
             promotions: Promotions::default(),
             moving: None,
+            move_held_back: false,
             stability: vec![Stability::default(); members.len()],
             outgoing: VecDeque::new(),
             finished: VecDeque::new(),

@@ -29,6 +29,8 @@ const OPERATIONS_WHEN_BUSY: u32 = 1;
 pub(crate) struct MoveJob<P> {
     /// What is still to be moved, in order of slot.
     slots: std::vec::IntoIter<Slot>,
+    /// Passed over: a request is changing the home of their blocks, and what they hold is about to be older.
+    held_back: Vec<Slot>,
     keep: bool,
     /// For a migration in a log: the end of what it moves.
     log_end: Option<Position>,
@@ -122,6 +124,7 @@ impl<P: Payload> Volume<P> {
         let instant = self.scheme.migrates_instantly();
         let job = MoveJob {
             slots: slots.into_iter(),
+            held_back: Vec::new(),
             keep,
             log_end,
             mark,
@@ -162,7 +165,13 @@ impl<P: Payload> Volume<P> {
         while self.outstanding(task) == 0 {
             match job.phase {
                 Phase::Marking => job.phase = Phase::NextBatch,
-                Phase::NextBatch => self.next_batch(&mut job),
+                Phase::NextBatch => {
+                    self.next_batch(&mut job);
+                    if job.phase == Phase::NextBatch && self.all_held_back(&job) {
+                        self.move_held_back = true;
+                        return self.park(task, Job::Move(job));
+                    }
+                }
                 Phase::Reading => {
                     job.phase = Phase::Writing;
                     job.plan_writes(self);
@@ -190,15 +199,28 @@ impl<P: Payload> Volume<P> {
         self.put_job(task, Job::Move(job));
     }
 
-    /// Takes what the next batch moves; blocks that were written again meanwhile are not in it.
+    /// Whether requests are changing the home of everything that a move has left.
+    fn all_held_back(&self, job: &MoveJob<P>) -> bool {
+        let mut left = job.slots.as_slice().iter().filter_map(|&slot| self.view.map.in_slot(slot)).peekable();
+        left.peek().is_some() && left.all(|entry| self.ordering.is_changing_home(entry.block))
+    }
+
+    /// Takes what the next batch moves; blocks that were written again meanwhile are not in it. The phase stays while what is
+    /// left was passed over.
     fn next_batch(&mut self, job: &mut MoveJob<P>) {
         job.batch.clear();
         let limit = if job.instant { usize::MAX } else { BATCH_BLOCKS };
         while job.batch.len() < limit {
             let Some(slot) = job.slots.next() else { break };
-            if let Some(entry) = self.view.map.in_slot(slot) {
-                job.batch.push(Moving { slot, entry, content: None, state: State::Moved });
+            match self.view.map.in_slot(slot) {
+                Some(entry) if self.ordering.is_changing_home(entry.block) => job.held_back.push(slot),
+                Some(entry) => job.batch.push(Moving { slot, entry, content: None, state: State::Moved }),
+                None => {}
             }
+        }
+        if job.batch.is_empty() && !job.held_back.is_empty() {
+            job.slots = std::mem::take(&mut job.held_back).into_iter();
+            return;
         }
         if job.batch.is_empty() {
             job.phase = match job.log_end {

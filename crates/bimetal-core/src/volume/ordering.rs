@@ -2,7 +2,7 @@
 //! so that a read sees what was written before it arrived, acknowledged or not. A change need not wait for a read: what
 //! the read found stays where it is until it ends.
 
-use crate::block::BlockRun;
+use crate::block::{Block, BlockRun};
 use crate::volume::TaskId;
 
 struct Change {
@@ -11,6 +11,8 @@ struct Change {
     waits: bool,
     /// A read that waits: nobody waits for it, and it leaves as soon as it may start.
     reads: bool,
+    /// Whether its content is on its way home, and the map does not say so yet.
+    at_home: bool,
 }
 
 impl Change {
@@ -24,24 +26,46 @@ impl Change {
 #[derive(Default)]
 pub(crate) struct Ordering {
     changes: Vec<Change>,
+    at_home: u32,
 }
 
 impl Ordering {
     /// Lines `task` up; whether it may start at once.
     pub(crate) fn enter(&mut self, task: TaskId, blocks: BlockRun) -> bool {
         let waits = self.touches(blocks);
-        self.changes.push(Change { task, blocks, waits, reads: false });
+        self.changes.push(Change { task, blocks, waits, reads: false, at_home: false });
         !waits
     }
 
     /// Lines a read up behind the changes it must see; call it only if there [are any](Self::touches).
     pub(crate) fn enter_read(&mut self, task: TaskId, blocks: BlockRun) {
-        self.changes.push(Change { task, blocks, waits: true, reads: true });
+        self.changes.push(Change { task, blocks, waits: true, reads: true, at_home: false });
     }
 
     /// Whether a change of `blocks` is under way.
     pub(crate) fn touches(&self, blocks: BlockRun) -> bool {
         self.changes.iter().any(|change| change.precedes(blocks))
+    }
+
+    /// Says that `task` changes the home of its blocks from now on, or no longer does; whether that is new.
+    pub(crate) fn set_at_home(&mut self, task: TaskId, at_home: bool) -> bool {
+        let Some(change) = self.changes.iter_mut().find(|change| change.task == task) else { return false };
+        if change.at_home == at_home {
+            return false;
+        }
+        change.at_home = at_home;
+        if at_home {
+            self.at_home += 1;
+        } else {
+            self.at_home -= 1;
+        }
+        true
+    }
+
+    /// Whether the home of `block` is being changed.
+    pub(crate) fn is_changing_home(&self, block: Block) -> bool {
+        let run = BlockRun { first: block, count: 1 };
+        self.at_home > 0 && self.changes.iter().any(|change| change.at_home && change.blocks.overlaps(run))
     }
 
     /// Takes `task` out and gives those that may start now.
@@ -50,6 +74,7 @@ impl Ordering {
             return;
         };
         let gone = self.changes.remove(at);
+        self.at_home -= u32::from(gone.at_home);
         let mut at = at;
         while at < self.changes.len() {
             let (before, rest) = self.changes.split_at_mut(at);
@@ -71,7 +96,6 @@ impl Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::Block;
 
     fn run(first: u64, count: u64) -> BlockRun {
         BlockRun { first: Block(first), count }

@@ -66,6 +66,7 @@ impl<P: Payload> Volume<P> {
                 return self.await_commit(task, false);
             }
             job.issued = true;
+            self.changes_home(task, true);
             self.issue_range(task, &job);
         }
         if self.outstanding(task) > 0 {

@@ -160,6 +160,7 @@ impl<P: Payload> Volume<P> {
                         return self.park_before(task, job, &obstacle);
                     }
                     job.phase = Phase::Merging;
+                    self.changes_home(task, !job.homes.is_empty());
                     self.read_what_must_be_merged(task, &mut job);
                 }
                 Phase::Merging => {
@@ -185,6 +186,7 @@ impl<P: Payload> Volume<P> {
                     if let Err(status) = self.apply_part(&mut job) {
                         return self.end_write(task, job, status);
                     }
+                    self.changes_home(task, false);
                     job.phase = Phase::Placing;
                 }
                 Phase::Committing => {
@@ -230,7 +232,16 @@ impl<P: Payload> Volume<P> {
         self.end_request(task, job.token, status, P::empty());
     }
 
+    /// Says whether `task` changes home now. A move that held back from those blocks goes on when it no longer does.
+    pub(super) fn changes_home(&mut self, task: TaskId, at_home: bool) {
+        let ended = self.ordering.set_at_home(task, at_home) && !at_home;
+        if ended && std::mem::take(&mut self.move_held_back) {
+            self.ready.extend(self.moving);
+        }
+    }
+
     pub(super) fn leave_ordering(&mut self, task: TaskId) {
+        self.changes_home(task, false);
         let ready = &mut self.ready;
         self.ordering.leave(task, &mut |freed| ready.push_back(freed));
     }
