@@ -27,10 +27,6 @@ impl RangeJob {
 
 impl<P: Payload> Volume<P> {
     pub(super) fn start_range(&mut self, token: Token, sectors: SectorRange, command: Command) {
-        if command.kind == OpKind::WriteZeroes && self.zeroes_must_merge(sectors) {
-            let payload = P::zeroes(sectors.len);
-            return self.start_write(token, sectors, Command { kind: OpKind::Write, ..command }, payload);
-        }
         let blocks = self.view.layout.block.touched(sectors);
         self.promotions.cancel(blocks);
         let job = RangeJob { token, command, sectors, issued: false, status: Status::Done };
@@ -43,7 +39,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Whether a block at an end of the range is off home and only a part of it is to be zeroed.
+    /// Whether a block at an end of the range is off home and only a part of it is to be zeroed. Only known once the
+    /// changes before it have ended.
     fn zeroes_must_merge(&self, sectors: SectorRange) -> bool {
         let size = self.view.layout.block;
         let blocks = size.touched(sectors);
@@ -55,6 +52,9 @@ impl<P: Payload> Volume<P> {
 
     pub(super) fn run_range(&mut self, task: TaskId, mut job: RangeJob) {
         if !job.issued {
+            if job.command.kind == OpKind::WriteZeroes && self.zeroes_must_merge(job.sectors) {
+                return self.write_zeroes(task, &job);
+            }
             let blocks = self.view.layout.block.touched(job.sectors);
             if self.is_moving(blocks) {
                 self.park(task, Job::Range(job));
@@ -77,6 +77,13 @@ impl<P: Payload> Volume<P> {
         }
         self.leave_ordering(task);
         self.end_request(task, job.token, job.status, P::empty());
+    }
+
+    /// Goes on as an ordinary write, which can merge.
+    fn write_zeroes(&mut self, task: TaskId, job: &RangeJob) {
+        let RangeJob { token, command, sectors, .. } = *job;
+        let write = self.arrived_write(token, sectors, command, P::zeroes(sectors.len));
+        self.run_write(task, write);
     }
 
     fn issue_range(&mut self, task: TaskId, job: &RangeJob) {

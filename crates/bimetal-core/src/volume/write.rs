@@ -115,11 +115,30 @@ impl<P> SlotWrite<P> {
 
 impl<P: Payload> Volume<P> {
     pub(super) fn start_write(&mut self, token: Token, sectors: SectorRange, command: Command, payload: P) {
+        let job = self.arrived_write(token, sectors, command, payload);
+        let blocks = self.view.layout.block.touched(sectors);
+        self.promotions.cancel(blocks);
+        let task = self.begin_task(Job::Running);
+        if self.ordering.enter(task, blocks) {
+            self.run_write(task, job);
+        } else {
+            self.statistics.waited += 1;
+            self.park(task, Job::Write(job));
+        }
+    }
+
+    /// A write of which nothing has a place yet; the scheme is told of it.
+    pub(super) fn arrived_write(
+        &mut self,
+        token: Token,
+        sectors: SectorRange,
+        command: Command,
+        payload: P,
+    ) -> WriteJob<P> {
         let access = access(&self.view.layout, OpKind::Write, sectors);
         self.scheme.arrived(&self.view, &access);
         self.statistics.written_blocks += access.blocks.count;
-        self.promotions.cancel(access.blocks);
-        let job = WriteJob {
+        WriteJob {
             token,
             sectors,
             fua: command.fua,
@@ -133,13 +152,6 @@ impl<P: Payload> Volume<P> {
             slot_status: Status::Done,
             retries: 0,
             went_off_home: false,
-        };
-        let task = self.begin_task(Job::Running);
-        if self.ordering.enter(task, access.blocks) {
-            self.run_write(task, job);
-        } else {
-            self.statistics.waited += 1;
-            self.park(task, Job::Write(job));
         }
     }
 
