@@ -75,6 +75,7 @@ impl<P: Payload> Volume<P> {
         if job.status == Status::Done {
             self.give_up_range(job.sectors);
         }
+        self.give_up_copies(job.sectors);
         self.leave_ordering(task);
         self.end_request(task, job.token, job.status, P::empty());
     }
@@ -100,15 +101,31 @@ impl<P: Payload> Volume<P> {
     fn give_up_range(&mut self, sectors: SectorRange) {
         let Some(whole) = self.whole_blocks(sectors) else { return };
         let within = |block: u64| (whole.first.0..whole.end()).contains(&block);
-        let blocks: Vec<Block> = if self.view.map.len() < whole.count {
-            let occupied = self.view.map.occupied().map(|(_, entry)| entry.block);
-            occupied.filter(|block| within(block.0)).collect()
-        } else {
-            whole.blocks().filter(|&block| self.view.map.get(block).is_some()).collect()
-        };
-        blocks.into_iter().for_each(|block| self.send_home(block));
+        self.blocks_off_home(whole).into_iter().for_each(|block| self.send_home(block));
         self.lost.retain(|&block, _| !within(block));
         self.update_free_slots();
+    }
+
+    /// Takes clean copies out of the map of which home may differ now: at the ends of the range, and anywhere if it failed.
+    /// What they hold would show until they are evicted, and something else afterwards.
+    fn give_up_copies(&mut self, sectors: SectorRange) {
+        let blocks = self.view.layout.block.touched(sectors);
+        for block in self.blocks_off_home(blocks) {
+            if self.view.map.get(block).is_some_and(|(_, entry)| !entry.dirty) {
+                self.send_home(block);
+            }
+        }
+        self.update_free_slots();
+    }
+
+    /// The blocks of `run` that are in the map, found in the map or in the run, whichever is smaller.
+    fn blocks_off_home(&self, run: BlockRun) -> Vec<Block> {
+        if self.view.map.len() < run.count {
+            let occupied = self.view.map.occupied().map(|(_, entry)| entry.block);
+            occupied.filter(|block| (run.first.0..run.end()).contains(&block.0)).collect()
+        } else {
+            run.blocks().filter(|&block| self.view.map.get(block).is_some()).collect()
+        }
     }
 
     fn whole_blocks(&self, sectors: SectorRange) -> Option<BlockRun> {
