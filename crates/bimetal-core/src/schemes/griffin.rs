@@ -77,6 +77,9 @@ pub const INFO: SchemeInfo = SchemeInfo {
     build,
 };
 
+/// A timer that fires while nothing is logged starts anew: below this it would do nothing else.
+const TIMEOUT_MIN: Nanoseconds = Nanoseconds::from_millis(1);
+
 struct Griffin {
     timeout: Option<Nanoseconds>,
     read_threshold: Option<f64>,
@@ -94,8 +97,12 @@ struct Griffin {
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
     let block_bytes = layout.block.bytes().0;
+    let timeout = settings.duration("timeout");
+    if timeout.is_some_and(|timeout| timeout < TIMEOUT_MIN) {
+        return Err(settings.refuse("timeout", format!("at least {TIMEOUT_MIN}, or off")));
+    }
     Ok(Box::new(Griffin {
-        timeout: settings.duration("timeout"),
+        timeout,
         read_threshold: settings.fraction("read_threshold"),
         read_window: settings.count("read_window"),
         migration_blocks: settings.size("migration_size").map(|size| size.0.div_ceil(block_bytes).max(1)),
@@ -186,9 +193,12 @@ impl Scheme for Griffin {
 
 #[cfg(test)]
 mod tests {
+    use crate::block::BlockSize;
+    use crate::layout::{LayoutRequest, MemberInfo, Role};
     use crate::operation::OpKind;
+    use crate::settings::Settings;
     use crate::testing::Bench;
-    use crate::units::Nanoseconds;
+    use crate::units::{Bytes, Nanoseconds};
 
     const ONLY_TIMEOUT: &[(&str, &str)] = &[("read_threshold", "off"), ("log_buffer", "0")];
 
@@ -262,6 +272,18 @@ mod tests {
         assert_eq!(bench.volume.statistics().migrations.count, 0, "the timer started anew at 4500 s");
         bench.pass(Nanoseconds::from_seconds(2));
         assert_eq!(bench.volume.statistics().migrations.count, 1);
+    }
+
+    #[test]
+    fn a_timeout_of_nothing_is_refused() {
+        let info = super::INFO;
+        let settings = Settings::new(info.name, info.parameters, [("timeout", "0s")]).unwrap();
+        let capacity = Bytes::from_mib(64).sectors();
+        let members = [Role::Ssd, Role::Hdd].map(|role| MemberInfo { role, capacity });
+        let request = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
+        let layout = (info.layout)(&settings, &request).unwrap();
+        let refused = (info.build)(&settings, &layout).err().unwrap().to_string();
+        assert_eq!(refused, "griffin: timeout=0s is not possible: expected at least 1ms, or off");
     }
 
     #[test]
