@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn a_small_log_without_a_buffer_has_room() {
         for slots in 8..600 {
-            let mut log = LogTail::new(slots, 0);
+            let mut log = LogTail::new(slots, 0, false);
             assert_eq!(log.room(), Ok(()), "{slots} slots");
             log.append(piece(0));
         }
