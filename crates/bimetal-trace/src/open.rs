@@ -1,8 +1,8 @@
 //! Opens a trace and hands out its requests in order of time, in bounded memory.
 //!
-//! The way of a request: bytes ([`input`](crate::input)) are taken apart by the format's decoder
-//! ([`formats`](crate::formats)), put in order of time ([`time_order`](crate::time_order)), joined with their
-//! completions where the format records them ([`pairing`](crate::pairing)), and rebased so that the first is at 0.
+//! The way of a request: bytes (`input`) are taken apart by the format's decoder (`formats`), put in order of time
+//! (`time_order`), joined with their completions where the format records them (`pairing`), and rebased so that the
+//! first is at 0.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -179,6 +179,10 @@ impl Trace {
         let choice = match (self.options.event, moments.queued, moments.issued) {
             (None, false, false) => return,
             (Some(event), ..) => {
+                if !formats::has_events(self.format) {
+                    self.notes.push("it has one entry a request: --event changes nothing".to_owned());
+                    return;
+                }
                 self.event = Some(event);
                 return;
             }

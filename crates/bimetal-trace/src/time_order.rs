@@ -139,6 +139,8 @@ impl TimeOrder {
     }
 }
 
+const _: () = assert!(WINDOW == 65_536, "the message below says so");
+
 const STEPS_BACK: &str = "no step back beyond the 65536 entries that are sorted (a trace in pieces, say one of each \
                           CPU, must be merged by time first, as blkparse does)";
 

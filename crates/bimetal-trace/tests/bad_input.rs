@@ -149,6 +149,18 @@ fn queue_events_are_the_requests_if_there_are_any_and_a_note_says_so() {
 }
 
 #[test]
+fn an_event_asked_of_a_format_without_events_changes_nothing_and_is_said_to() {
+    let text = format!("{CSV}0,0,read,8,8,0,\n");
+    let options = OpenOptions { event: Some(Event::Issue), ..OpenOptions::default() };
+    let trace = open(&text, &options).unwrap();
+    assert_eq!(
+        (trace.event(), trace.notes()),
+        (None, &["it has one entry a request: --event changes nothing".to_owned()][..])
+    );
+    assert_eq!(trace.count(), 1);
+}
+
+#[test]
 fn a_queue_event_after_a_long_beginning_without_any_is_an_error_and_not_a_mixture() {
     let mut text = String::new();
     for number in 0..10_000 {

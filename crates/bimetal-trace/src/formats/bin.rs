@@ -265,3 +265,94 @@ impl Record<'_> {
         Ok(entry)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(arrival: u64, device: u32, kind: OpKind, start: u64, len: u64) -> Request {
+        let range = SectorRange::new(start, len);
+        Request { arrival: Nanoseconds(arrival), device, kind, fua: false, range, response: None }
+    }
+
+    fn file(requests: &[Request]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(true, true, &mut out);
+        assert!(requests.iter().all(|request| encoder.request(request, &mut out)));
+        encoder.finish(&mut out);
+        out
+    }
+
+    fn decoded(bytes: Vec<u8>) -> Result<Vec<Entry>, (&'static str, Place)> {
+        let mut input = Input::new(std::io::Cursor::new(bytes)).unwrap();
+        let mut bin = Bin::default();
+        let mut entries = Vec::new();
+        loop {
+            match bin.next(&mut input) {
+                Ok(Some(entry)) => entries.push(entry),
+                Ok(None) => return Ok(entries),
+                Err(Fault::Bad(bad)) => {
+                    assert!(bad.fatal, "nothing behind a damaged record can be trusted");
+                    return Err((bad.field, bin.place()));
+                }
+                Err(Fault::Read(error)) => panic!("{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_sequential_request_of_the_same_size_takes_a_control_byte_and_its_time() {
+        let requests: Vec<_> = (0..100).map(|number| request(number, 0, OpKind::Write, number * 8, 8)).collect();
+        let bytes = file(&requests);
+        assert_eq!(bytes.len(), HEADER_BYTES + 3 + 99 * 2 + 9);
+        assert!(recognise(&bytes));
+        let entries = decoded(bytes).unwrap();
+        assert!(entries.iter().zip(&requests).all(|(entry, request)| entry.range == request.range));
+    }
+
+    #[test]
+    fn extreme_numbers_survive() {
+        let far = SECTORS_MAX - 1;
+        let requests = [
+            request(0, u32::MAX, OpKind::Read, far, 1),
+            request(u64::MAX, 0, OpKind::Discard, 0, SECTORS_MAX),
+            Request { response: Some(Nanoseconds::MAX), ..request(u64::MAX, 0, OpKind::Flush, 0, 0) },
+        ];
+        let entries = decoded(file(&requests)).unwrap();
+        for (entry, request) in entries.iter().zip(&requests) {
+            assert_eq!((entry.time, entry.device, entry.kind), (request.arrival, request.device, request.kind));
+            assert_eq!((entry.range, entry.response), (request.range, request.response));
+        }
+    }
+
+    #[test]
+    fn a_hint_is_no_part_of_a_trace() {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(true, true, &mut out);
+        assert!(!encoder.request(&request(0, 0, OpKind::Hint, 0, 8), &mut out));
+        assert_eq!(out.len(), HEADER_BYTES);
+    }
+
+    #[test]
+    fn a_file_cut_off_anywhere_is_refused() {
+        let bytes = file(&[request(5, 1, OpKind::Read, 1000, 8), request(9, 0, OpKind::Write, 7, 16)]);
+        for length in 0..bytes.len() {
+            assert!(decoded(bytes[..length].to_vec()).is_err(), "cut off after {length} bytes");
+        }
+        let mut longer = bytes.clone();
+        longer.push(0);
+        assert_eq!(decoded(longer).unwrap_err().0, "end");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_record() {
+        let record = |bytes: &[u8]| decoded([&MAGIC[..], &[3], bytes].concat()).unwrap_err();
+        let place = |number, offset| Place::Record { number, offset };
+        assert_eq!(record(&[SAME_DEVICE | 5, 0, 0, 8]), ("operation", place(1, 9)));
+        assert_eq!(record(&[SAME_DEVICE | ADJACENT, 0, 8, SAME_DEVICE, 0, 17, 8]), ("sector", place(2, 12)));
+        assert_eq!(record(&[SAME_DEVICE | ADJACENT, 0, 0]), ("sectors", place(1, 9)));
+        assert_eq!(record(&[&[SAME_DEVICE][..], &[0xff; 12]].concat()), ("record", place(1, 9)));
+        assert_eq!(record(&[END, 1, 0, 0, 0, 0, 0, 0, 0]), ("number of records", place(1, 9)));
+        assert_eq!(decoded(b"BMTRACE\x02\x03".to_vec()).unwrap_err().0, "header");
+    }
+}

@@ -86,3 +86,8 @@ pub(crate) fn decoder(format: Format) -> Box<dyn Decoder> {
 pub(crate) fn has_completions(format: Format) -> bool {
     matches!(format, Format::Blkparse | Format::Blktrace | Format::Tracefs | Format::Wiscsee)
 }
+
+/// Whether `format` tells queue events from issue events.
+pub(crate) fn has_events(format: Format) -> bool {
+    has_completions(format) || format == Format::HadoopCsv
+}
