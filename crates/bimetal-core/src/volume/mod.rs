@@ -520,6 +520,8 @@ impl<P: Payload> Volume<P> {
 
     fn end_operation(&mut self, completion: Completion<P>) {
         let Completion { token, status, payload } = completion;
+        // A part of an operation is no part of a request that anybody could name: all of it counts as not done.
+        let status = if matches!(status, Status::Short(_)) { Status::MediaError } else { status };
         let index = (token.0 & ((1 << OPERATION_INDEX_BITS) - 1)) as usize;
         let known = self.operations.get(index).is_some_and(|operation| operation.token == token);
         assert!(known, "no operation with {token:?} is under way");
