@@ -7,6 +7,8 @@
 //! A move of everything is a *migration*. In a log its end gives back all that was written before its beginning; a mark on
 //! the home drive precedes its first write and goes with its last (Griffin 5.2, 5.3).
 
+use std::collections::VecDeque;
+
 use super::log_tail::Position;
 use super::{Job, Store, TaskId, Volume, blocks_bytes, purpose};
 use crate::block::{Block, BlockRun, ValidMask};
@@ -26,6 +28,9 @@ const OPERATION_BLOCKS: u64 = 128;
 const OPERATIONS_MAX: u32 = 4;
 const OPERATIONS_WHEN_BUSY: u32 = 1;
 
+/// How often a block is read again before what only its slot had counts as lost.
+const READ_TRIES: u8 = 5;
+
 pub(crate) struct MoveJob<P> {
     /// What is still to be moved, in order of slot.
     slots: std::vec::IntoIter<Slot>,
@@ -40,7 +45,7 @@ pub(crate) struct MoveJob<P> {
     /// In order of address.
     batch: Vec<Moving<P>>,
     /// Operations of the phase that are not started yet: (first, count) of `order` or `batch`.
-    todo: std::vec::IntoIter<Transfer>,
+    todo: VecDeque<Transfer>,
     /// Positions in `batch`, in order of slot.
     order: Vec<u32>,
     /// Whether something could not be moved.
@@ -65,6 +70,8 @@ struct Moving<P> {
     slot: Slot,
     entry: Entry,
     content: Option<P>,
+    /// How often its slot could not be read.
+    failures: u8,
     state: State,
 }
 
@@ -130,7 +137,7 @@ impl<P: Payload> Volume<P> {
             mark,
             phase: if mark.is_some() && !instant { Phase::Marking } else { Phase::NextBatch },
             batch: Vec::new(),
-            todo: Vec::new().into_iter(),
+            todo: VecDeque::new(),
             order: Vec::new(),
             incomplete: false,
             instant,
@@ -214,7 +221,7 @@ impl<P: Payload> Volume<P> {
             let Some(slot) = job.slots.next() else { break };
             match self.view.map.in_slot(slot) {
                 Some(entry) if self.ordering.is_changing_home(entry.block) => job.held_back.push(slot),
-                Some(entry) => job.batch.push(Moving { slot, entry, content: None, state: State::Moved }),
+                Some(entry) => job.batch.push(Moving { slot, entry, content: None, failures: 0, state: State::Moved }),
                 None => {}
             }
         }
@@ -276,18 +283,18 @@ impl<P: Payload> Volume<P> {
                 }
             }
         }
-        job.todo = transfers.into_iter();
+        job.todo = transfers.into();
     }
 
     /// Starts operations of the phase, as many as manners allow.
     fn start_transfers(&mut self, task: TaskId, job: &mut MoveJob<P>) {
-        while let Some(next) = job.todo.as_slice().first() {
+        while let Some(next) = job.todo.front() {
             let load = self.view.member(next.member);
             let limit = if load.foreground > 0 { OPERATIONS_WHEN_BUSY } else { OPERATIONS_MAX };
             if self.outstanding(task) >= limit {
                 return;
             }
-            let Some(Transfer { member, range, first, count, valid }) = job.todo.next() else { return };
+            let Some(Transfer { member, range, first, count, valid }) = job.todo.pop_front() else { return };
             let reading = job.phase == Phase::Reading;
             let kind = if reading { OpKind::Read } else { OpKind::Write };
             let payload =
@@ -301,7 +308,8 @@ impl<P: Payload> Volume<P> {
         let purpose = purpose & !purpose::BACKGROUND;
         let (first, count) = ((purpose & 0x3fff) as usize, (purpose >> 14) as usize);
         match job.phase {
-            Phase::Reading => self.note_slots_read(&mut job, first, count, status, &payload),
+            Phase::Reading if status == Status::Done => self.note_slots_read(&mut job, first, count, &payload),
+            Phase::Reading => (first..first + count).for_each(|position| self.read_again(&mut job, position)),
             Phase::Writing if status != Status::Done => {
                 job.batch[first..first + count].iter_mut().for_each(|moving| moving.state = State::Stays);
             }
@@ -318,18 +326,34 @@ impl<P: Payload> Volume<P> {
         self.run_move(task, job);
     }
 
-    fn note_slots_read(&mut self, job: &mut MoveJob<P>, first: usize, count: usize, status: Status, payload: &P) {
+    fn note_slots_read(&mut self, job: &mut MoveJob<P>, first: usize, count: usize, payload: &P) {
+        if !P::CARRIES_DATA {
+            return;
+        }
         let whole = self.view.layout.block.sectors();
         for at in 0..count {
             let moving = &mut job.batch[job.order[first + at] as usize];
-            if status != Status::Done {
-                moving.state = State::Lost;
-            } else if P::CARRIES_DATA {
-                let content = payload.slice(Sectors(at as u64 * whole), Sectors(whole));
-                moving.state = if content.checksum() == moving.entry.checksum { State::Moved } else { State::Lost };
+            let content = payload.slice(Sectors(at as u64 * whole), Sectors(whole));
+            if content.checksum() == moving.entry.checksum {
                 moving.content = Some(content);
+            } else {
+                self.read_again(job, first + at);
             }
         }
+    }
+
+    /// A block could not be read, alone or among others of which one could not: it is tried again alone before it counts
+    /// as lost.
+    fn read_again(&self, job: &mut MoveJob<P>, position: usize) {
+        let moving = &mut job.batch[job.order[position] as usize];
+        moving.failures += 1;
+        if moving.failures > READ_TRIES || !self.view.slots_online() {
+            moving.state = State::Lost;
+            return;
+        }
+        let range = self.slot_sectors(moving.slot, 1);
+        let member = self.member_of_slots();
+        job.todo.push_back(Transfer { member, range, first: position as u32, count: 1, valid: ValidMask::ALL });
     }
 
     fn flush_homes(&mut self, task: TaskId) {
@@ -475,7 +499,7 @@ impl<P: Payload> MoveJob<P> {
                 _ => transfers.push(Transfer { member, range, first: at as u32, count: 1, valid: ValidMask::ALL }),
             }
         }
-        self.todo = transfers.into_iter();
+        self.todo = transfers.into();
     }
 
     /// What a write of the batch carries.
