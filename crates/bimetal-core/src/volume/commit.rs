@@ -251,7 +251,7 @@ impl<P: Payload> Volume<P> {
 
     fn tell_segment_failed(&mut self, waiter: TaskId, status: Status) {
         match &mut self.tasks[waiter as usize].job {
-            Job::Write(job) => job.note(0, status, P::empty()),
+            Job::Write(job) => job.note(self.view.layout.block, 0, status, P::empty()),
             Job::Commit => self.commit.status = Some(status),
             _ => {}
         }

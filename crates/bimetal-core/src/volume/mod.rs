@@ -556,7 +556,7 @@ impl<P: Payload> Volume<P> {
                 self.put_job(task, Job::Read(job));
             }
             Job::Write(mut job) => {
-                job.note(purpose, status, payload);
+                job.note(self.view.layout.block, purpose, status, payload);
                 self.put_job(task, Job::Write(job));
             }
             Job::Range(mut job) => {

@@ -70,6 +70,8 @@ struct SlotWrite<P> {
     old_content: Option<P>,
     home_content: Option<P>,
     content: Option<P>,
+    /// Home must be read only because the old slot could not be.
+    home_wanted: bool,
 }
 
 /// Why a part cannot be planned now.
@@ -81,7 +83,8 @@ enum Obstacle {
 }
 
 impl<P: Payload> WriteJob<P> {
-    pub(super) fn note(&mut self, purpose: u32, status: Status, payload: P) {
+    pub(super) fn note(&mut self, size: BlockSize, purpose: u32, status: Status, payload: P) {
+        let sectors = self.sectors;
         let piece = (purpose & purpose::INDEX) as usize;
         let worse = |old: Status| if old == Status::Done { status } else { old };
         if purpose & purpose::MERGE_SLOT != 0 {
@@ -90,7 +93,8 @@ impl<P: Payload> WriteJob<P> {
             if status == Status::Done && (!P::CARRIES_DATA || expected == payload.checksum()) {
                 piece.old_content = Some(payload);
             } else if piece.old.is_some_and(|(_, entry)| !entry.dirty) {
-                piece.give_up_old();
+                let (touched, _) = access_masks(size, sectors, piece.block);
+                piece.give_up_old(touched);
             } else {
                 self.slot_status = if status == Status::Done { Status::MediaError } else { status };
             }
@@ -106,10 +110,13 @@ impl<P: Payload> WriteJob<P> {
 }
 
 impl<P> SlotWrite<P> {
-    /// The old slot cannot be read, but home has all of it: the new slot holds only what is written now.
-    fn give_up_old(&mut self) {
-        self.valid = self.valid.without(self.from_slot);
+    /// The old slot cannot be read, but home has all of it: the new slot holds only eighths that are written now. Those
+    /// that are written in part are filled up from home.
+    fn give_up_old(&mut self, touched: ValidMask) {
+        self.valid = touched;
+        self.from_home = self.from_home.union(touched.intersection(self.from_slot));
         self.from_slot = ValidMask::NONE;
+        self.home_wanted = !self.from_home.is_empty();
     }
 }
 
@@ -176,6 +183,10 @@ impl<P: Payload> Volume<P> {
                     self.read_what_must_be_merged(task, &mut job);
                 }
                 Phase::Merging => {
+                    self.read_homes_wanted(task, &mut job);
+                    if self.outstanding(task) > 0 {
+                        break;
+                    }
                     if job.worst() != Status::Done {
                         let status = job.worst();
                         self.drop_part(&mut job);
@@ -378,6 +389,7 @@ impl<P: Payload> Volume<P> {
             old_content: None,
             home_content: None,
             content: None,
+            home_wanted: false,
         }
     }
 
@@ -403,10 +415,24 @@ impl<P: Payload> Volume<P> {
             }
             let piece = &job.pieces[index];
             if !piece.from_home.is_empty() {
-                let whole = self.whole_block(piece.block);
-                let (member, range) = self.home_piece(whole);
-                let command = Command { kind: OpKind::Read, range, fua: false };
-                self.issue(task, purpose::MERGE_HOME | index as u32, member, command, P::empty());
+                self.read_home_to_merge(task, index, piece.block);
+            }
+        }
+    }
+
+    fn read_home_to_merge(&mut self, task: TaskId, index: usize, block: Block) {
+        let (member, range) = self.home_piece(self.whole_block(block));
+        let command = Command { kind: OpKind::Read, range, fua: false };
+        self.issue(task, purpose::MERGE_HOME | index as u32, member, command, P::empty());
+    }
+
+    /// Reads from home what old slots turned out not to have any more.
+    fn read_homes_wanted(&mut self, task: TaskId, job: &mut WriteJob<P>) {
+        for index in 0..job.pieces.len() {
+            let piece = &mut job.pieces[index];
+            if std::mem::take(&mut piece.home_wanted) && piece.home_content.is_none() {
+                let block = piece.block;
+                self.read_home_to_merge(task, index, block);
             }
         }
     }
