@@ -695,15 +695,12 @@ impl<P: Payload> Volume<P> {
         self.scheme.mapped(&self.view, slot, valid, replaced);
         // What is in the map can be moved or evicted for those who wait.
         self.work_requested |= !self.slot_waiters.is_empty();
-        if !self.lost.is_empty() {
-            self.find_again(block, valid);
-        }
     }
 
-    /// `valid` of `block` has new content: it is not lost any more.
-    fn find_again(&mut self, block: Block, valid: ValidMask) {
+    /// All of `covered` of `block` was written anew: it is not lost any more. An eighth that was written in part still is.
+    fn find_again(&mut self, block: Block, covered: ValidMask) {
         if let Some(lost) = self.lost.get_mut(&block.0) {
-            *lost = lost.without(valid);
+            *lost = lost.without(covered);
             if lost.is_empty() {
                 self.lost.remove(&block.0);
             }

@@ -547,8 +547,9 @@ impl<P: Payload> Volume<P> {
                 let checksum = piece.content.as_ref().map_or(0, P::checksum);
                 let dirty = !piece.both || piece.old.is_some_and(|(_, entry)| entry.dirty);
                 self.map_block(slot, Entry { block: piece.block, valid: piece.valid, dirty, checksum });
-            } else if !self.lost.is_empty() {
-                self.find_again(piece.block, piece.valid);
+            }
+            if !self.lost.is_empty() {
+                self.find_again(piece.block, access_masks(size, job.sectors, piece.block).1);
             }
         }
         for home in std::mem::take(&mut job.homes) {
