@@ -18,9 +18,9 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
-# Measures requests per second and memory.
+# One table of speed and memory, each figure beside what it is to reach.
 bench:
-	$(CARGO) bench --workspace --locked
+	$(CARGO) bench --package bimetal --bench speed --locked
 
 # Fuzzes every parser for FUZZ_SECONDS each.
 FUZZ_SECONDS ?= 60

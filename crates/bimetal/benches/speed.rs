@@ -1,0 +1,147 @@
+//! What `make bench` prints: one table of speed and memory, each figure beside what it is to reach.
+//!
+//! Every figure is the median of three runs of the program itself, on files in the system's folder for temporary ones, which
+//! it removes again. The workloads are generated from a fixed seed. A machine that does other work shows it here.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
+use std::time::Instant;
+
+const RUNS: usize = 3;
+const REQUESTS: u64 = 3_000_000;
+const MANY_REQUESTS: u64 = 100_000_000;
+
+fn main() {
+    // `cargo test` runs benchmarks too, to see that they build: it says so by leaving this out.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    let folder = Folder::create();
+    let workload = folder.file("uniform.bin.zst");
+    generate(&workload, REQUESTS, "10GiB", &[]);
+    let csv = folder.file("uniform.csv");
+    bimetal(&["convert", text(&workload), text(&csv), "--to", "msr"]);
+
+    println!("4 KiB requests, uniform over 10 GiB, 40 % reads; median of {RUNS} runs\n");
+    println!("{:<52} {:>12} {:>12}", "", "measured", "to reach");
+    let analyze = |path: &Path| REQUESTS as f64 / median(|| seconds(&["analyze", text(path), "--json"]));
+    row("analyze, compact binary", analyze(&workload), 1.5e6, "requests/s");
+    row("analyze, MSR CSV", analyze(&csv), 700e3, "requests/s");
+    for scheme in ["ssd-only", "hdd-only", "griffin", "smart-response", "hybrid-disk"] {
+        let figure = median(|| simulated(&workload, scheme, "requests_per_s"));
+        row(&format!("simulate {scheme}"), figure, 500e3, "requests/s");
+    }
+    let one = median(|| seconds(&["compare", text(&workload), "--schemes", "griffin", "--json"]));
+    let four = median(|| seconds(&["compare", text(&workload), "--schemes", "griffin,griffin,griffin,griffin", "--json"]));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    row(&format!("compare: four runs at once against one, {cores} cores"), 4.0 * one / four, 0.8 * cores, "times");
+
+    let sparse = folder.file("sparse.csv");
+    write_sparse(&sparse);
+    let mib = f64::from(1 << 20);
+    let memory = simulated(&sparse, "griffin", "peak_rss_bytes") / mib;
+    row_at_most("memory: 12 runs of blocks over 400 GiB, griffin", memory, 100.0, "MiB");
+    let many = folder.file("many.bin.zst");
+    generate(&many, MANY_REQUESTS, "4GiB", &[]);
+    let memory = simulated(&many, "griffin", "peak_rss_bytes") / mib;
+    row_at_most("memory: 100 million requests over 4 GiB, griffin", memory, 1024.0, "MiB");
+}
+
+fn row(name: &str, measured: f64, wanted: f64, unit: &str) {
+    let mark = if measured >= wanted { "" } else { "  not reached" };
+    println!("{name:<52} {:>12} {:>12} {unit}{mark}", figure(measured), figure(wanted));
+}
+
+fn row_at_most(name: &str, measured: f64, most: f64, unit: &str) {
+    let mark = if measured <= most { "" } else { "  not reached" };
+    println!("{name:<52} {:>12} {:>12} {unit}{mark}", figure(measured), format!("≤ {}", figure(most)));
+}
+
+fn figure(value: f64) -> String {
+    match value {
+        value if value >= 1e6 => format!("{:.2} M", value / 1e6),
+        value if value >= 10_000.0 => format!("{:.0} k", value / 1e3),
+        value => format!("{value:.1}"),
+    }
+}
+
+fn median(measure: impl Fn() -> f64) -> f64 {
+    let mut values: Vec<f64> = (0..RUNS).map(|_| measure()).collect();
+    values.sort_by(f64::total_cmp);
+    values[RUNS / 2]
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("the folder for temporary files has a name in UTF-8")
+}
+
+/// Runs the program and gives what it printed.
+fn bimetal(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_bimetal")).args(arguments).output();
+    let output = output.unwrap_or_else(|error| panic!("bimetal does not start: {error}"));
+    if !output.status.success() {
+        eprintln!("bimetal {} failed:\n{}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+        exit(1);
+    }
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn seconds(arguments: &[&str]) -> f64 {
+    let began = Instant::now();
+    bimetal(arguments);
+    began.elapsed().as_secs_f64()
+}
+
+/// A figure of `run` in the document of one simulation.
+fn simulated(workload: &Path, scheme: &str, key: &str) -> f64 {
+    let json = bimetal(&["simulate", text(workload), "--scheme", scheme, "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&json).expect("--json prints JSON");
+    document["runs"][0]["run"][key].as_f64().expect("every run tells its speed and memory")
+}
+
+fn generate(path: &Path, requests: u64, footprint: &str, more: &[&str]) {
+    let requests = requests.to_string();
+    let mut arguments = vec!["generate", "--requests", &requests, "--footprint", footprint, "-o", text(path)];
+    arguments.extend(["--read-fraction", "0.4", "--size", "4KiB", "--sequential", "0", "--seed", "1"]);
+    arguments.extend(["--interarrival", "constant:20ms", "--skew", "uniform"]);
+    arguments.extend(more);
+    bimetal(&arguments);
+}
+
+/// Twelve runs of a thousand blocks, far apart, written three times.
+fn write_sparse(path: &Path) {
+    let mut csv = String::from("time_ns,device,op,lba,sectors,fua,response_ns\n");
+    let mut time = 0u64;
+    for _ in 0..3 {
+        for run in 0..12u64 {
+            for block in 0..1000 {
+                let lba = run * (400 << 21) / 12 + block * 8;
+                csv.push_str(&format!("{time},0,write,{lba},8,0,\n"));
+                time += 5_000_000;
+            }
+        }
+    }
+    std::fs::write(path, csv).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
+
+/// A folder that goes with the benchmark.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn create() -> Self {
+        let path = std::env::temp_dir().join(format!("bimetal-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        Self(path)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is in the system's folder for temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
