@@ -32,7 +32,8 @@ fn main() {
         row(&format!("simulate {scheme}"), figure, 500e3, "requests/s");
     }
     let one = median(|| seconds(&["compare", text(&workload), "--schemes", "griffin", "--json"]));
-    let four = median(|| seconds(&["compare", text(&workload), "--schemes", "griffin,griffin,griffin,griffin", "--json"]));
+    let four =
+        median(|| seconds(&["compare", text(&workload), "--schemes", "griffin,griffin,griffin,griffin", "--json"]));
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     row(&format!("compare: four runs at once against one, {cores} cores"), 4.0 * one / four, 0.8 * cores, "times");
 

@@ -45,6 +45,8 @@ pub(crate) struct Commit {
     /// Whether the log's segments are on their way.
     sealed: bool,
     status: Option<Status>,
+    /// Whether it was the drive with the records that failed.
+    records_failed: bool,
     failures: u8,
 }
 
@@ -78,6 +80,8 @@ impl Intents {
 pub(crate) struct Checkpoint {
     phase: CheckpointPhase,
     failed: bool,
+    flush_failures: u8,
+    flush_again: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,8 +92,13 @@ enum CheckpointPhase {
 }
 
 impl Checkpoint {
-    pub(super) fn note(&mut self, status: Status) {
-        self.failed |= status != Status::Done;
+    pub(super) fn note(&mut self, kind: OpKind, status: Status) {
+        let failed = !matches!(status, Status::Done | Status::Unsupported);
+        if kind == OpKind::Flush && status == Status::MediaError {
+            self.flush_failures += 1;
+            self.flush_again = self.flush_failures < COMMIT_TRIES;
+        }
+        self.failed |= failed && !self.flush_again;
     }
 }
 
@@ -275,14 +284,7 @@ impl<P: Payload> Volume<P> {
             };
             let records: Vec<Record> = self.pending.records.drain(..fit).collect();
             let payload = encode_pages(first_page, &records, range);
-            self.count_metadata(metadata.member, range.len);
-            self.issue(
-                task,
-                purpose::BACKGROUND,
-                metadata.member,
-                Command { kind: OpKind::Write, range, fua: false },
-                payload,
-            );
+            self.issue_metadata(task, metadata.member, range, false, payload);
         }
         true
     }
@@ -300,11 +302,19 @@ impl<P: Payload> Volume<P> {
     }
 
     /// The loss of a drive that held nothing but copies does not make a flush fail.
-    pub(super) fn note_commit(&mut self, member: MemberId, status: Status) {
+    pub(super) fn note_commit(&mut self, member: MemberId, kind: OpKind, status: Status) {
+        if matches!(status, Status::Done | Status::Unsupported) {
+            return;
+        }
         let holds_data = self.view.layout.home.iter().any(|extent| extent.member == member);
         let lost = holds_data || self.view.map.dirty_blocks() > 0;
-        if status != Status::Done && status != Status::Unsupported && (lost || status != Status::Gone) {
+        if lost || status != Status::Gone {
             self.commit.status = Some(status);
+        }
+        self.commit.records_failed |= self.view.layout.metadata.is_some_and(|metadata| metadata.member == member);
+        if kind == OpKind::Write {
+            // Tried again and again: the records are on no drive, and the ring has a hole.
+            self.fail_member(member);
         }
     }
 
@@ -318,6 +328,7 @@ impl<P: Payload> Volume<P> {
         } else {
             self.count_failure();
         }
+        self.commit.records_failed = false;
         for waiter in std::mem::take(&mut self.commit.waiters) {
             if let Some(status) = failed {
                 match &mut self.tasks[waiter as usize].job {
@@ -336,7 +347,7 @@ impl<P: Payload> Volume<P> {
 
     /// A drive that cannot make records stable again and again protects nothing any more.
     fn count_failure(&mut self) {
-        self.commit.failures += 1;
+        self.commit.failures += u8::from(self.commit.records_failed);
         if let Some(metadata) = self.view.layout.metadata
             && self.commit.failures >= COMMIT_TRIES
         {
@@ -356,7 +367,10 @@ impl<P: Payload> Volume<P> {
         self.checkpointing = true;
         self.statistics.checkpoints += 1;
         let task = self.begin_task(Job::Running);
-        self.run_checkpoint(task, Checkpoint { phase: CheckpointPhase::Table, failed: false });
+        self.run_checkpoint(
+            task,
+            Checkpoint { phase: CheckpointPhase::Table, failed: false, flush_failures: 0, flush_again: false },
+        );
     }
 
     pub(super) fn run_checkpoint(&mut self, task: TaskId, mut job: Checkpoint) {
@@ -371,7 +385,7 @@ impl<P: Payload> Volume<P> {
         }
         match job.phase {
             _ if job.failed => return self.end_checkpoint(task, true),
-            CheckpointPhase::Table => {
+            phase if phase == CheckpointPhase::Table || std::mem::take(&mut job.flush_again) => {
                 job.phase = CheckpointPhase::Flushing;
                 let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
                 self.issue(task, purpose::BACKGROUND, self.metadata_member(), command, P::empty());
@@ -383,7 +397,7 @@ impl<P: Payload> Volume<P> {
                 let payload = self.metadata_page();
                 self.write_metadata(task, range, true, payload);
             }
-            CheckpointPhase::Superblock => return self.end_checkpoint(task, false),
+            _ => return self.end_checkpoint(task, false),
         }
         self.put_job(task, Job::Checkpoint(job));
     }
@@ -393,9 +407,7 @@ impl<P: Payload> Volume<P> {
     }
 
     fn write_metadata(&mut self, task: TaskId, range: SectorRange, fua: bool, payload: P) {
-        let member = self.metadata_member();
-        self.count_metadata(member, range.len);
-        self.issue(task, purpose::BACKGROUND, member, Command { kind: OpKind::Write, range, fua }, payload);
+        self.issue_metadata(task, self.metadata_member(), range, fua, payload);
     }
 
     fn end_checkpoint(&mut self, task: TaskId, failed: bool) {

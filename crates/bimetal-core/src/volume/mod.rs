@@ -68,7 +68,7 @@ pub struct Volume<P: Payload> {
     commit: Commit,
     intents: Intents,
     tasks: Slab<Task<P>>,
-    operations: Slab<InFlight>,
+    operations: Slab<InFlight<P>>,
     operations_begun: u64,
     epochs: Epochs,
     ordering: Ordering,
@@ -125,7 +125,7 @@ enum Job<P> {
 }
 
 /// An operation on a member.
-struct InFlight {
+struct InFlight<P> {
     token: Token,
     task: TaskId,
     /// What the task calls it.
@@ -135,7 +135,20 @@ struct InFlight {
     foreground: bool,
     /// How many changes of its member had completed before it: what it makes stable if it is a flush.
     covers: u64,
+    /// For a write of metadata: how to write it again.
+    again: Option<Box<Again<P>>>,
 }
+
+/// A write of metadata that is tried again when it fails: the map in memory is right, and one sector that is bad for a
+/// moment must not cost the drive that holds it.
+struct Again<P> {
+    command: Command,
+    payload: P,
+    tries_left: u8,
+}
+
+/// How often a write of metadata is tried again.
+const METADATA_TRIES: u8 = 3;
 
 /// How many changes of a member have completed, and how many of them a completed flush has covered.
 #[derive(Clone, Copy, Default)]
@@ -494,16 +507,17 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Starts an operation on `member` for `task`.
-    fn issue(&mut self, task: TaskId, purpose: u32, member: MemberId, command: Command, payload: P) {
+    /// Starts an operation on `member` for `task`; gives its place among those under way.
+    fn issue(&mut self, task: TaskId, purpose: u32, member: MemberId, command: Command, payload: P) -> usize {
         let foreground = purpose < purpose::BACKGROUND;
         self.operations_begun += 1;
         let entry = self.operations.vacant_entry();
         assert!(entry.key() < 1 << OPERATION_INDEX_BITS, "too many operations under way");
-        let token = Token(self.operations_begun << OPERATION_INDEX_BITS | entry.key() as u64);
+        let index = entry.key();
+        let token = Token(self.operations_begun << OPERATION_INDEX_BITS | index as u64);
         let kind = command.kind;
         let covers = self.stability[usize::from(member.0)].changed;
-        entry.insert(InFlight { token, task, purpose, member, kind, foreground, covers });
+        entry.insert(InFlight { token, task, purpose, member, kind, foreground, covers, again: None });
         self.tasks[task as usize].outstanding += 1;
         let load = &mut self.view.members[usize::from(member.0)];
         if foreground {
@@ -516,6 +530,21 @@ impl<P: Payload> Volume<P> {
         } else {
             self.outgoing.push_back(Operation { token, target: member.0, command, payload });
         }
+        index
+    }
+
+    /// Writes metadata in the background, and again if it fails.
+    fn issue_metadata(&mut self, task: TaskId, member: MemberId, range: SectorRange, fua: bool, payload: P) {
+        let command = Command { kind: OpKind::Write, range, fua };
+        self.issue_again(task, purpose::BACKGROUND, member, Again { command, payload, tries_left: METADATA_TRIES });
+    }
+
+    fn issue_again(&mut self, task: TaskId, purpose: u32, member: MemberId, mut again: Again<P>) {
+        let payload = again.payload.slice(Sectors::ZERO, again.payload.sectors());
+        self.count_metadata(member, again.command.range.len);
+        let index = self.issue(task, purpose, member, again.command, payload);
+        again.tries_left -= 1;
+        self.operations[index].again = (again.tries_left > 0).then(|| Box::new(again));
     }
 
     fn end_operation(&mut self, completion: Completion<P>) {
@@ -525,7 +554,7 @@ impl<P: Payload> Volume<P> {
         let index = (token.0 & ((1 << OPERATION_INDEX_BITS) - 1)) as usize;
         let known = self.operations.get(index).is_some_and(|operation| operation.token == token);
         assert!(known, "no operation with {token:?} is under way");
-        let operation = self.operations.remove(index);
+        let mut operation = self.operations.remove(index);
         let load = &mut self.view.members[usize::from(operation.member.0)];
         if operation.foreground {
             load.foreground -= 1;
@@ -543,11 +572,16 @@ impl<P: Payload> Volume<P> {
             self.fail_member(operation.member);
         }
         self.tasks[operation.task as usize].outstanding -= 1;
+        if status == Status::MediaError
+            && let Some(again) = operation.again.take()
+        {
+            return self.issue_again(operation.task, operation.purpose, operation.member, *again);
+        }
         self.note_result(&operation, status, payload);
     }
 
     /// Gives a result to the job that waits for it, and runs the job when it has all it waits for.
-    fn note_result(&mut self, operation: &InFlight, status: Status, payload: P) {
+    fn note_result(&mut self, operation: &InFlight<P>, status: Status, payload: P) {
         let task = operation.task;
         let purpose = operation.purpose;
         match self.take_job(task) {
@@ -570,11 +604,11 @@ impl<P: Payload> Volume<P> {
             Job::Move(job) => return self.note_move(task, job, purpose, status, payload),
             Job::Segment(first, tries) => return self.note_segment(task, first, tries, status),
             Job::Commit => {
-                self.note_commit(operation.member, status);
+                self.note_commit(operation.member, operation.kind, status);
                 self.put_job(task, Job::Commit);
             }
             Job::Checkpoint(mut job) => {
-                job.note(status);
+                job.note(operation.kind, status);
                 self.put_job(task, Job::Checkpoint(job));
             }
             Job::Flush(..) | Job::Running => unreachable!("task {task} has no operations"),

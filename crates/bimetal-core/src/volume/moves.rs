@@ -160,10 +160,8 @@ impl<P: Payload> Volume<P> {
 
     fn write_mark(&mut self, task: TaskId, job: &MoveJob<P>) {
         if let Some((member, range)) = job.mark {
-            self.count_metadata(member, range.len);
             let payload = self.metadata_page();
-            let command = Command { kind: OpKind::Write, range, fua: true };
-            self.issue(task, purpose::BACKGROUND, member, command, payload);
+            self.issue_metadata(task, member, range, true, payload);
         }
     }
 
@@ -431,10 +429,8 @@ impl<P: Payload> Volume<P> {
         debug_assert!(job.log_end.is_some());
         let turn = log.superblock_turn();
         let range = SectorRange::new(metadata.first_sector + turn * PAGE_SECTORS, PAGE_SECTORS);
-        self.count_metadata(metadata.member, range.len);
         let payload = self.metadata_page();
-        let command = Command { kind: OpKind::Write, range, fua: true };
-        self.issue(task, purpose::BACKGROUND, metadata.member, command, payload);
+        self.issue_metadata(task, metadata.member, range, true, payload);
     }
 
     fn end_move(&mut self, task: TaskId, job: MoveJob<P>) {
