@@ -29,15 +29,15 @@ pub(crate) struct Pairing {
     first: u64,
     /// Device, kind, first sector and number of every request that is not complete.
     open: BTreeSet<(u32, u8, u64, u64)>,
-    /// The longest range seen: how far before a completion a request that overlaps it may start.
-    sectors_max: u64,
+    /// The longest range seen of each kind: how far before a completion a request that overlaps it may start.
+    sectors_max: [u64; KINDS],
     /// Numbers of the requests that a completion touches; kept to save allocations.
     touched: Vec<u64>,
 }
 
 impl Pairing {
     pub(crate) fn new() -> Self {
-        Self { waiting: VecDeque::new(), first: 0, open: BTreeSet::new(), sectors_max: 0, touched: Vec::new() }
+        Self { waiting: VecDeque::new(), first: 0, open: BTreeSet::new(), sectors_max: [0; KINDS], touched: Vec::new() }
     }
 
     /// Takes the next entry, a request or a completion, in order of time.
@@ -47,7 +47,8 @@ impl Pairing {
             return;
         }
         let number = self.first + self.waiting.len() as u64;
-        self.sectors_max = self.sectors_max.max(entry.range.len.0);
+        let sectors_max = &mut self.sectors_max[usize::from(kind_number(entry.kind))];
+        *sectors_max = (*sectors_max).max(entry.range.len.0);
         let _ = self.open.insert(key(&entry, number));
         self.waiting.push_back(Waiting { entry, open_sectors: entry.range.len.0.max(1) });
     }
@@ -78,7 +79,7 @@ impl Pairing {
         match exact {
             Some(number) => touched.push(number),
             None => {
-                let from = (device, kind, start.0.saturating_sub(self.sectors_max), 0);
+                let from = (device, kind, start.0.saturating_sub(self.sectors_max[usize::from(kind)]), 0);
                 let overlapping = self.open.range(from..(device, kind, completion.range.end().0, 0));
                 let reaches = |number: &u64| self.entry(*number).range.overlaps(completion.range);
                 touched.extend(overlapping.map(|key| key.3).filter(reaches));
@@ -111,6 +112,9 @@ impl Pairing {
 fn key(entry: &Entry, number: u64) -> (u32, u8, u64, u64) {
     (entry.device, kind_number(entry.kind), entry.range.start.0, number)
 }
+
+/// Kinds that [`kind_number`] tells apart.
+const KINDS: usize = 5;
 
 /// Reads and writes pair among themselves; the kinds need an order only to stand in a key.
 fn kind_number(kind: OpKind) -> u8 {

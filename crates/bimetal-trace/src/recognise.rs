@@ -137,14 +137,14 @@ mod tests {
 
     #[test]
     fn a_format_is_recognised_behind_lines_with_nonsense_in_them() {
-        let text = b"0\t0.4\t0.005\t0\tWrite\t8486082789636758048\t2742488\t\n1\t0.6\t0.009\t0\tWrite\t215\t8\t\n";
+        let text = b"0\t0.4\t0.005\t0\tWrite\t7777777777777777777\t1234567\t\n1\t0.6\t0.009\t0\tWrite\t215\t8\t\n";
         assert_eq!(recognise(text, true).unwrap().format, Format::Diskmon);
     }
 
     #[test]
     fn a_number_too_large_for_one_format_speaks_for_the_format_that_reads_it() {
         // As milliseconds the time would overflow before the third column shows that this is no DiskSim trace.
-        let text = b"89968195792462 20782 gzip 283193184 8 R 6 0\n";
+        let text = b"71234567890123 3141 tar 150994944 8 R 6 0\n";
         assert_eq!(recognise(text, true).unwrap().format, Format::Fiu);
     }
 
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn binary_without_a_magic_number_is_unknown() {
-        let unknown = recognise(&[0xca, 0xce, 0x0d, 0, 1, 2, 3, 4], true).unwrap_err();
+        let unknown = recognise(&[0x0c, 0x0b, 0x0a, 0, 1, 2, 3, 4], true).unwrap_err();
         assert!(unknown.rejected.contains("--format keys32le"), "{}", unknown.rejected);
         assert!(!unknown.tried.contains("keys32le"));
     }

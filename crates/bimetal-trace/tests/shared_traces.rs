@@ -211,3 +211,13 @@ fn one_device_of_several_is_read_alone() {
     assert!(error.contains("only device 99 was asked for"), "{error}");
     assert!(trace.next().is_none());
 }
+
+#[test]
+fn the_blocks_that_requests_touch_add_up() {
+    let Some(folder) = folder() else { return };
+    for (file, block_ios) in [("cloudPhysicsIO.vscsi.xz", 1_141_869), ("financial1-first10k.ascii.xz", 22_511)] {
+        let trace = Trace::open(folder.join(file), &OpenOptions::default()).unwrap();
+        let blocks = |range: bimetal_core::units::SectorRange| range.end().0.div_ceil(8) - range.start.0 / 8;
+        assert_eq!(trace.map(|request| blocks(request.unwrap().range)).sum::<u64>(), block_ios, "{file}");
+    }
+}

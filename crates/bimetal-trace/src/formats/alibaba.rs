@@ -48,9 +48,9 @@ mod tests {
 
     #[test]
     fn bytes_and_microseconds_are_converted() {
-        let entry = Alibaba::default().entry(b"419,W,126703644672,4096,1577808000000626").unwrap().unwrap();
-        let range = SectorRange::new(247_468_056, 8);
-        assert_eq!(entry, Entry::request(1_577_808_000_000_626_000, 419, OpKind::Write, range));
+        let entry = Alibaba::default().entry(b"7,W,64424509440,4096,1578000000000777").unwrap().unwrap();
+        let range = SectorRange::new(125_829_120, 8);
+        assert_eq!(entry, Entry::request(1_578_000_000_000_777_000, 7, OpKind::Write, range));
     }
 
     #[test]

@@ -113,15 +113,15 @@ mod tests {
 
     #[test]
     fn queue_issue_and_completion_are_read() {
-        let entry = |moment, kind| Entry { moment, ..Entry::request(20_122, 0, kind, SectorRange::new(584_808, 936)) };
-        let line = |rest: &str| read(&format!("  8,16   3        7     0.000020122  4528  {rest}")).unwrap();
-        assert_eq!(line("Q   R 584808 + 936 [java]"), Some(entry(Moment::Queued, OpKind::Read)));
-        assert_eq!(line("D  WS 584808 + 936 [kworker/0:1 x]"), Some(entry(Moment::Issued, OpKind::Write)));
-        assert_eq!(line("C   D 584808 + 936 [0]"), Some(entry(Moment::Completed, OpKind::Discard)));
-        assert_eq!(line("I   R 584808 + 936 [java]"), None);
+        let entry = |moment, kind| Entry { moment, ..Entry::request(31_417, 0, kind, SectorRange::new(204_800, 640)) };
+        let line = |rest: &str| read(&format!("  8,16   3        7     0.000031417  2301  {rest}")).unwrap();
+        assert_eq!(line("Q   R 204800 + 640 [java]"), Some(entry(Moment::Queued, OpKind::Read)));
+        assert_eq!(line("D  WS 204800 + 640 [kworker/0:1 x]"), Some(entry(Moment::Issued, OpKind::Write)));
+        assert_eq!(line("C   D 204800 + 640 [0]"), Some(entry(Moment::Completed, OpKind::Discard)));
+        assert_eq!(line("I   R 204800 + 640 [java]"), None);
         assert_eq!(line("U   N [java] 1"), None);
-        assert_eq!(line("m   N cfq4528S / alloced"), None);
-        assert_eq!(line("A   R 584808 + 936 <- (8,1) 582760"), None);
+        assert_eq!(line("m   N cfq2301S / alloced"), None);
+        assert_eq!(line("A   R 204800 + 640 <- (8,1) 582760"), None);
         assert_eq!(line("D   R 36 (12 00 00 00 24 00) [udevd]"), None);
         assert_eq!(line("D   N 36 (12 00 00 00 24 00) [udevd]"), None);
     }

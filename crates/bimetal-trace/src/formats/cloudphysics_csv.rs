@@ -61,9 +61,9 @@ mod tests {
     fn operation_codes_are_hexadecimal_and_times_seconds() {
         let mut reader = CloudphysicsCsv::default();
         assert_eq!(reader.entry(b"version,time,op,size,lbn"), Ok(None));
-        let entry = reader.entry(b"1,5633898,2a,6656,40409911").unwrap().unwrap();
-        let range = SectorRange::new(40_409_911, 13);
-        assert_eq!(entry, Entry::request(5_633_898_000_000_000, 0, OpKind::Write, range));
+        let entry = reader.entry(b"1,7000000,2a,6656,25165835").unwrap().unwrap();
+        let range = SectorRange::new(25_165_835, 13);
+        assert_eq!(entry, Entry::request(7_000_000_000_000_000, 0, OpKind::Write, range));
         assert_eq!(reader.entry(b"1,5,28,512,9").unwrap().unwrap().kind, OpKind::Read);
         assert_eq!(reader.entry(b"1,5,35,0,0").unwrap().unwrap().kind, OpKind::Flush);
         assert_eq!(reader.entry(b"1,5,12,36,0"), Ok(None));

@@ -42,17 +42,17 @@ mod tests {
 
     #[test]
     fn time_duration_and_sectors_are_read() {
-        let entry = Diskmon.entry(b"7\t0.047339\t0.00019073\t1\tRead\t1320146\t8\t").unwrap().unwrap();
+        let entry = Diskmon.entry(b"7\t0.021875\t0.00025125\t1\tRead\t2211840\t8\t").unwrap().unwrap();
         let expected = Entry {
-            response: Some(Nanoseconds(190_730)),
-            ..Entry::request(47_339_000, 1, OpKind::Read, SectorRange::new(1_320_146, 8))
+            response: Some(Nanoseconds(251_250)),
+            ..Entry::request(21_875_000, 1, OpKind::Read, SectorRange::new(2_211_840, 8))
         };
         assert_eq!(entry, expected);
     }
 
     #[test]
     fn a_nonsense_sector_is_a_bad_value_of_a_well_formed_line() {
-        let bad = Diskmon.entry(b"0\t0.484119\t0.00530243\t0\tWrite\t8486082789636758048\t2742488\t").unwrap_err();
+        let bad = Diskmon.entry(b"0\t0.312500\t0.00420011\t0\tWrite\t7777777777777777777\t1234567\t").unwrap_err();
         assert_eq!((bad.field, bad.formed), ("sector", true));
         let named = [("0 1 1 0 read 8 8", "request"), ("0 1 1 0 Read 8", "length"), ("0 -1 1 0 Read 8 8", "time")];
         for (line, field) in named {

@@ -21,8 +21,8 @@ mod tests {
 
     #[test]
     fn units_and_operation_are_as_described() {
-        let entry = reader().entry(b"5265.313 2 6357144 8 1").unwrap().unwrap();
-        assert_eq!(entry, Entry::request(5_265_313_000, 2, OpKind::Read, SectorRange::new(6_357_144, 8)));
+        let entry = reader().entry(b"1234.567 2 7654321 8 1").unwrap().unwrap();
+        assert_eq!(entry, Entry::request(1_234_567_000, 2, OpKind::Read, SectorRange::new(7_654_321, 8)));
         assert_eq!(reader().entry(b"1 0 7 8 2").unwrap().unwrap().kind, OpKind::Write);
     }
 

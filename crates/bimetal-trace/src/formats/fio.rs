@@ -136,8 +136,8 @@ mod tests {
 
     #[test]
     fn version_3_has_a_time_on_each_line() {
-        let (fio, entries) = read(&["fio version 3 iolog", "2 nvme0n1 add", "878 nvme0n1 write 0 16384"]);
-        assert_eq!(entries, [Entry::request(878_000, 0, OpKind::Write, SectorRange::new(0, 32))]);
+        let (fio, entries) = read(&["fio version 3 iolog", "2 nvme0n1 add", "912 nvme0n1 write 0 16384"]);
+        assert_eq!(entries, [Entry::request(912_000, 0, OpKind::Write, SectorRange::new(0, 32))]);
         assert!(fio.has_times());
     }
 

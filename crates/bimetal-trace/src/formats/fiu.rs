@@ -75,14 +75,14 @@ mod tests {
     #[test]
     fn fields_are_as_described_with_and_without_hash_and_with_blanks_in_the_process() {
         let mut fiu = Fiu::default();
-        let hash = "56f11b711d91a065a2b6458eca924523";
+        let hash = "0123456789abcdef0123456789abcdef";
         for line in [
-            format!("89968195792462 20782 gzip 283193184 8 R 6 0 {hash}"),
-            format!("89968195792462 20782 kjournald 2 283193184 8 R 6 0 {hash}"),
-            "89968195792462 20782 gzip 283193184 8 R 6 0".to_owned(),
+            format!("71234567890123 3141 tar 150994944 8 R 6 0 {hash}"),
+            format!("71234567890123 3141 kjournald 2 150994944 8 R 6 0 {hash}"),
+            "71234567890123 3141 tar 150994944 8 R 6 0".to_owned(),
         ] {
             let entry = fiu.entry(line.as_bytes()).unwrap().unwrap();
-            let expected = Entry::request(89_968_195_792_462, 0, OpKind::Read, SectorRange::new(283_193_184, 8));
+            let expected = Entry::request(71_234_567_890_123, 0, OpKind::Read, SectorRange::new(150_994_944, 8));
             assert_eq!(entry, expected, "{line}");
         }
         assert_eq!(fiu.device_name(0).as_deref(), Some("6,0"));

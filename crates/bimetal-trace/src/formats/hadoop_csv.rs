@@ -54,9 +54,9 @@ mod tests {
     fn queue_and_issue_events_are_read() {
         let mut reader = HadoopCsv::default();
         assert_eq!(reader.entry(b"time_ns,event,op,sector,bytes,cpu,pid"), Ok(None));
-        let entry = reader.entry(b"38340,D,R,642024168,16384,6,36888").unwrap().unwrap();
-        let range = SectorRange::new(642_024_168, 32);
-        assert_eq!(entry, Entry { moment: Moment::Issued, ..Entry::request(38_340, 0, OpKind::Read, range) });
+        let entry = reader.entry(b"41250,D,R,350001152,16384,6,5150").unwrap().unwrap();
+        let range = SectorRange::new(350_001_152, 32);
+        assert_eq!(entry, Entry { moment: Moment::Issued, ..Entry::request(41_250, 0, OpKind::Read, range) });
         assert_eq!(reader.entry(b"1,Q,W,8,4096,6,1").unwrap().unwrap().moment, Moment::Queued);
         assert_eq!(reader.entry(b"1,I,W,8,4096,6,1"), Ok(None));
     }

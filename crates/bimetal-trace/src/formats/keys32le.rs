@@ -59,10 +59,10 @@ mod tests {
 
     #[test]
     fn keys_are_little_endian_blocks_of_4_kib_and_a_cut_off_one_is_named() {
-        let mut input = Input::new(&[0xca, 0xce, 0x0d, 0, 7][..]).unwrap();
+        let mut input = Input::new(&[0x0c, 0x0b, 0x0a, 0, 7][..]).unwrap();
         let mut keys = Keys32le::default();
         let entry = keys.next(&mut input).unwrap().unwrap();
-        assert_eq!(entry.range, SectorRange::new(904_906 * 8, 8));
+        assert_eq!(entry.range, SectorRange::new(658_188 * 8, 8));
         assert!(matches!(keys.next(&mut input), Err(Fault::Bad(bad)) if bad.field == "key"));
         assert_eq!(keys.place(), Place::Record { number: 2, offset: 4 });
         assert!(matches!(keys.next(&mut input), Ok(None)));

@@ -21,8 +21,8 @@ mod tests {
 
     #[test]
     fn units_and_operation_are_as_described() {
-        let entry = reader().entry(b"0.125 0 11562803200 4096 1").unwrap().unwrap();
-        assert_eq!(entry, Entry::request(125_000, 0, OpKind::Read, SectorRange::new(22_583_600, 8)));
+        let entry = reader().entry(b"0.125 0 4294975488 4096 1").unwrap().unwrap();
+        assert_eq!(entry, Entry::request(125_000, 0, OpKind::Read, SectorRange::new(8_388_624, 8)));
         assert_eq!(reader().entry(b"1 0 511 2 0").unwrap().unwrap().range, SectorRange::new(0, 2));
     }
 

@@ -47,8 +47,8 @@ mod tests {
 
     #[test]
     fn a_page_is_a_block_of_4_kib() {
-        let entry = Lis.entry(b"1842745 64 0 1").unwrap().unwrap();
-        assert_eq!(entry, Entry::request(0, 0, OpKind::Read, SectorRange::new(14_741_960, 512)));
+        let entry = Lis.entry(b"1500007 64 0 1").unwrap().unwrap();
+        assert_eq!(entry, Entry::request(0, 0, OpKind::Read, SectorRange::new(12_000_056, 512)));
     }
 
     #[test]

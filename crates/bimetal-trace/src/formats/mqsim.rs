@@ -20,8 +20,8 @@ mod tests {
 
     #[test]
     fn units_and_operation_are_as_described() {
-        let entry = reader().entry(b"938513000 4 264719034 16 0").unwrap().unwrap();
-        assert_eq!(entry, Entry::request(938_513_000, 4, OpKind::Write, SectorRange::new(264_719_034, 16)));
+        let entry = reader().entry(b"712345000 4 123456789 16 0").unwrap().unwrap();
+        assert_eq!(entry, Entry::request(712_345_000, 4, OpKind::Write, SectorRange::new(123_456_789, 16)));
         assert!(reader().entry(b"1.5 0 8 8 1").is_err());
     }
 

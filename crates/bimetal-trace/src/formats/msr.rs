@@ -80,10 +80,10 @@ mod tests {
 
     #[test]
     fn ticks_bytes_and_response_times_are_converted() {
-        let entry = Msr::default().entry(b"128166372003061629,src1,2,Read,7014609920,24576,41286").unwrap().unwrap();
+        let entry = Msr::default().entry(b"128170000000001234,alpha,2,Read,1073741824,24576,41286").unwrap().unwrap();
         let expected = Entry {
             response: Some(Nanoseconds(4_128_600)),
-            ..Entry::request(12_816_637_200_306_162_900, 2, OpKind::Read, SectorRange::new(13_700_410, 48))
+            ..Entry::request(12_817_000_000_000_123_400, 2, OpKind::Read, SectorRange::new(2_097_152, 48))
         };
         assert_eq!(entry, expected);
     }

@@ -39,8 +39,8 @@ mod tests {
 
     #[test]
     fn fields_are_as_the_specification_says_and_optional_ones_are_read_past() {
-        let entry = Spc.entry(b"3,303567,3584,w,0.026214").unwrap().unwrap();
-        assert_eq!(entry, Entry::request(26_214_000, 3, OpKind::Write, SectorRange::new(303_567, 7)));
+        let entry = Spc.entry(b"3,412345,3584,w,0.031250").unwrap().unwrap();
+        assert_eq!(entry, Entry::request(31_250_000, 3, OpKind::Write, SectorRange::new(412_345, 7)));
         assert_eq!(Spc.entry(b"0,20,513,R,1.5,7,abc").unwrap().unwrap().range, SectorRange::new(20, 2));
     }
 

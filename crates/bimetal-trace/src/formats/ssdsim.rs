@@ -21,8 +21,8 @@ mod tests {
 
     #[test]
     fn units_and_operation_are_as_described() {
-        let entry = reader().entry(b"26214000 1 240840 6 1").unwrap().unwrap();
-        assert_eq!(entry, Entry::request(26_214_000, 1, OpKind::Read, SectorRange::new(240_840, 6)));
+        let entry = reader().entry(b"31250000 1 360448 6 1").unwrap().unwrap();
+        assert_eq!(entry, Entry::request(31_250_000, 1, OpKind::Read, SectorRange::new(360_448, 6)));
         assert!(reader().entry(b"1.5 0 8 8 1").is_err());
     }
 

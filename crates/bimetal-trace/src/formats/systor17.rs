@@ -59,17 +59,17 @@ mod tests {
     fn seconds_bytes_and_units_are_converted() {
         let mut reader = Systor17::default();
         assert_eq!(reader.entry(b"Timestamp,Response,IOType,LUN,Offset,Size"), Ok(None));
-        let entry = reader.entry(b"1455592835.089234700,0.000247,R,4,8192,4096").unwrap().unwrap();
+        let entry = reader.entry(b"1455600000.125000300,0.000247,R,4,8192,4096").unwrap().unwrap();
         let expected = Entry {
             response: Some(Nanoseconds(247_000)),
-            ..Entry::request(1_455_592_835_089_234_700, 4, OpKind::Read, SectorRange::new(16, 8))
+            ..Entry::request(1_455_600_000_125_000_300, 4, OpKind::Read, SectorRange::new(16, 8))
         };
         assert_eq!(entry, expected);
     }
 
     #[test]
     fn a_request_of_unknown_type_is_none() {
-        assert_eq!(Systor17::default().entry(b"1455592835.1,,,0,8192,4096"), Ok(None));
+        assert_eq!(Systor17::default().entry(b"1455600000.2,,,0,8192,4096"), Ok(None));
     }
 
     #[test]

@@ -49,9 +49,9 @@ mod tests {
 
     #[test]
     fn sectors_and_seconds_are_converted_and_0_is_a_read() {
-        let entry = Tencent::default().entry(b"1538323199,105352008,584,1,1576").unwrap().unwrap();
-        let range = SectorRange::new(105_352_008, 584);
-        assert_eq!(entry, Entry::request(1_538_323_199_000_000_000, 1576, OpKind::Write, range));
+        let entry = Tencent::default().entry(b"1538350000,90001920,1024,1,271").unwrap().unwrap();
+        let range = SectorRange::new(90_001_920, 1024);
+        assert_eq!(entry, Entry::request(1_538_350_000_000_000_000, 271, OpKind::Write, range));
         assert_eq!(Tencent::default().entry(b"1,8,8,0,1").unwrap().unwrap().kind, OpKind::Read);
     }
 

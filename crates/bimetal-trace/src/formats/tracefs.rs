@@ -101,15 +101,14 @@ mod tests {
 
     #[test]
     fn the_block_events_are_read_as_the_kernel_prints_them() {
-        let line = "    kworker/u8:1-32   [001] .....  1825.355590: block_bio_queue: 7,0 W 540888 + 8 [kworker/u8:1]";
-        let queued = Entry::request(1_825_355_590_000, 0, OpKind::Write, SectorRange::new(540_888, 8));
+        let line = "    kworker/u4:2-77   [001] .....  512.250417: block_bio_queue: 7,0 W 81920 + 8 [kworker/u4:2]";
+        let queued = Entry::request(512_250_417_000, 0, OpKind::Write, SectorRange::new(81_920, 8));
         assert_eq!(read(line).unwrap(), Some(Entry { moment: Moment::Queued, ..queued }));
-        let line =
-            "sqlite3-2522  [000] .N...  1827.368206: block_rq_issue: 7,0 WS 12288 () 5000520 + 24 be,0,4 [sqlite3]";
-        let issued = Entry::request(1_827_368_206_000, 0, OpKind::Write, SectorRange::new(5_000_520, 24));
+        let line = "rsync-771  [000] .N...  514.125003: block_rq_issue: 7,0 WS 12288 () 1300480 + 24 be,0,4 [rsync]";
+        let issued = Entry::request(514_125_003_000, 0, OpKind::Write, SectorRange::new(1_300_480, 24));
         assert_eq!(read(line).unwrap(), Some(Entry { moment: Moment::Issued, ..issued }));
-        let line = "ksoftirqd/1-22 [001] ..s..  1827.368349: block_rq_complete: 7,0 WS () 5000520 + 24 be,0,4 [0]";
-        let completed = Entry { time: bimetal_core::units::Nanoseconds(1_827_368_349_000), ..issued };
+        let line = "ksoftirqd/1-22 [001] ..s..  514.125790: block_rq_complete: 7,0 WS () 1300480 + 24 be,0,4 [0]";
+        let completed = Entry { time: bimetal_core::units::Nanoseconds(514_125_790_000), ..issued };
         assert_eq!(read(line).unwrap(), Some(Entry { moment: Moment::Completed, ..completed }));
     }
 
@@ -124,7 +123,7 @@ mod tests {
 
     #[test]
     fn lines_of_trace_cmd_without_flags_and_processes_with_spaces_are_read() {
-        let line = " Web Content-2522  [000]  1827.368206: block_rq_issue:       7,0 R 4096 () 520 + 8 [Web Content]";
+        let line = " Web Content-771  [000]  514.125003: block_rq_issue:       7,0 R 4096 () 520 + 8 [Web Content]";
         assert_eq!(read(line).unwrap().unwrap().range, SectorRange::new(520, 8));
     }
 

@@ -183,12 +183,12 @@ mod tests {
 
     #[test]
     fn records_of_version_1_are_read_and_other_commands_read_past() {
-        let mut bytes = record_one(0x2a, 6656, 40_409_911, 5);
+        let mut bytes = record_one(0x2a, 6656, 25_165_835, 5);
         bytes.extend(record_one(0x12, 36, 0, 6));
         bytes.extend(record_one(0x88, 512, 9, 7));
         assert!(recognise(&bytes));
         let expected = [
-            Ok(Entry::request(5000, 0, OpKind::Write, SectorRange::new(40_409_911, 13))),
+            Ok(Entry::request(5000, 0, OpKind::Write, SectorRange::new(25_165_835, 13))),
             Ok(Entry::request(7000, 0, OpKind::Read, SectorRange::new(9, 1))),
         ];
         assert_eq!(all(bytes), expected);

@@ -51,8 +51,8 @@ mod tests {
 
     #[test]
     fn issue_and_completion_are_read() {
-        let entry = Wiscsee.entry(b"39949 D read 331776 4096 0.000196695 7.3902e-05 False").unwrap().unwrap();
-        let expected = Entry::request(196_695, 0, OpKind::Read, SectorRange::new(648, 8));
+        let entry = Wiscsee.entry(b"4711 D read 409600 4096 0.000417003 8.25e-05 False").unwrap().unwrap();
+        let expected = Entry::request(417_003, 0, OpKind::Read, SectorRange::new(800, 8));
         assert_eq!(entry, Entry { moment: Moment::Issued, ..expected });
         let entry = Wiscsee.entry(b"0 C discard 0 512 1.5 0.1 True").unwrap().unwrap();
         assert_eq!((entry.moment, entry.kind), (Moment::Completed, OpKind::Discard));
