@@ -1,8 +1,8 @@
 //! The shadow: which values a read of each sector may return.
 //!
-//! A read may return the newest change that ended well before the read began, or any change that came after that one and
-//! before the read ended (in the order in which they arrived: the engine promises that changes of one place run in
-//! order of arrival). A change that failed may show or not, until it is overwritten. A discard leaves any value the sector
+//! A read may return the newest change that arrived before the read and has ended well, or any change that arrived after
+//! that one and before the read ended: the engine promises that changes of one place run in order of arrival, and that a
+//! read sees those that arrived before it. A change that failed may show or not, until it is overwritten. A discard leaves any value the sector
 //! had before, or zeroes; but once read, that value stays.
 
 use std::collections::BTreeMap;
@@ -127,6 +127,14 @@ impl Shadow {
         }
     }
 
+    /// Whether every change of `range` ended before `moment`, well or with an error.
+    pub fn is_quiet(&self, range: SectorRange, moment: Moment) -> bool {
+        (range.start.0..range.end().0).all(|sector| {
+            let newest = self.changes(sector).next();
+            newest.is_none_or(|number| self.request(number).ended.is_some_and(|(ended, _)| ended < moment))
+        })
+    }
+
     /// Holds what a read that began at `began` and ends now returned for `sector` against the model.
     ///
     /// # Errors
@@ -147,7 +155,7 @@ impl Shadow {
             if request.kind == OpKind::Discard {
                 discard = discard.or(Some(number));
             }
-            if request.is_done_before(began) {
+            if request.began < began && request.is_done_before(Moment::MAX) {
                 initial = false;
                 break;
             }
@@ -255,10 +263,10 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_began_before_a_write_ended_may_return_what_was_there() {
+    fn a_read_that_arrived_before_a_write_may_return_what_was_there() {
         let mut shadow = Shadow::new(10);
-        let write = begin(&mut shadow, OpKind::Write);
         let began = shadow.now();
+        let write = begin(&mut shadow, OpKind::Write);
         shadow.end(write, Status::Done);
         assert!(shadow.check_read(SECTOR, &Sector::Zero, began).is_ok());
         assert!(shadow.check_read(SECTOR, &data(0), began).is_ok());

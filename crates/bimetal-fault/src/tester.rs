@@ -34,6 +34,8 @@ const OPERATIONS_WITHOUT_END_MAX: u64 = 300_000;
 const IDLE_OPERATIONS_MAX: u64 = 3000;
 /// Sectors of a read when everything is read back.
 const READ_BACK_SECTORS: u64 = 96;
+/// How late a timer fires at most.
+const PATIENCE_MAX: Nanoseconds = Nanoseconds::from_seconds(10);
 /// Requests whose content is looked for on the drives when a flush ends.
 const RECENT: usize = 24;
 
@@ -126,6 +128,8 @@ struct Tester {
     /// Changes that ended well lately.
     recent: VecDeque<u32>,
     operations_since_end: u64,
+    /// How late the volume is called when its timer is due.
+    patience: Nanoseconds,
     any_no_discard: bool,
     report: Report,
 }
@@ -149,6 +153,7 @@ impl Tester {
             tokens: 0,
             recent: VecDeque::new(),
             operations_since_end: 0,
+            patience: Nanoseconds::ZERO,
             any_no_discard: case.plans.iter().any(|plan| plan.no_discard),
             report: Report::default(),
             volume: case.volume,
@@ -172,7 +177,7 @@ impl Tester {
         let arrival = self.workload.next_at();
         let due = self.drives.iter().filter_map(Drive::next_due).min();
         let vanishes = self.faults.vanishes.map(|(_, when)| when).filter(|_| arrival.is_some());
-        let timeout = self.volume.next_timeout();
+        let timeout = self.timeout();
         if arrival.is_none() && self.open.is_empty() {
             return Ok(false);
         }
@@ -191,9 +196,17 @@ impl Tester {
             self.submit(arrival);
         } else {
             self.volume.advance(self.now);
+            self.patience = Nanoseconds((2 * self.patience.0 + 1).min(PATIENCE_MAX.0));
         }
         self.after_event()?;
         Ok(true)
+    }
+
+    /// When the volume is called because it wants to be: a driver may be late, and is, the more often it was called for
+    /// nothing.
+    fn timeout(&self) -> Option<Nanoseconds> {
+        let timeout = self.volume.next_timeout()?;
+        Some(timeout.max(self.now + self.patience))
     }
 
     /// Takes everything that came out, and looks at the whole.
@@ -201,6 +214,7 @@ impl Tester {
         self.follow()?;
         while let Some(operation) = self.volume.next_operation() {
             self.check_operation(&operation)?;
+            self.patience = Nanoseconds::ZERO;
             self.operations_since_end += 1;
             let drive = &mut self.drives[usize::from(operation.target)];
             drive.start(self.now, operation, &mut self.random);
@@ -390,9 +404,16 @@ impl Tester {
     fn check_stable(&self, range: SectorRange, moment: Moment) -> Result<(), String> {
         let view = self.volume.view();
         let size = view.block();
+        let mut quiet = (Block(u64::MAX), false);
         for sector in range.start.0..range.end().0 {
-            let Some(expected) = self.shadow.certain(sector, moment) else { continue };
             let block = size.block_of(sector);
+            if quiet.0 != block {
+                // A later change of the block may have taken all of it to a place that is not stable yet; the place before
+                // is kept until then.
+                quiet =
+                    (block, self.shadow.is_quiet(SectorRange::new(size.first_sector(block), size.sectors()), moment));
+            }
+            let Some(expected) = self.shadow.certain(sector, moment).filter(|_| quiet.1) else { continue };
             let into = sector - size.first_sector(block);
             let (_, home, _) = view.layout.home_of(block);
             let mut place = (view.layout.home_of(block).0, home + into);

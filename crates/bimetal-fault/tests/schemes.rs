@@ -1,0 +1,54 @@
+//! Every scheme that there is, under random requests and faults. A failure prints the line that replays it;
+//! `BIMETAL_FAULT_SEED=N` (and `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone.
+
+use bimetal_core::schemes;
+use bimetal_fault::{Options, Report, run_case};
+
+/// Cases of each scheme.
+const SEEDS: u64 = 700;
+
+fn chosen(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn run_all(options: Options, first: u64) {
+    let only = std::env::var("BIMETAL_FAULT_SCHEME").ok();
+    let seeds = chosen("BIMETAL_FAULT_SEEDS").unwrap_or(SEEDS);
+    let seeds = chosen("BIMETAL_FAULT_SEED").map_or(first..first + seeds, |seed| seed..seed + 1);
+    let mut failures = Vec::new();
+    for scheme in schemes::ALL.iter().filter(|scheme| only.as_deref().is_none_or(|only| only == scheme.name)) {
+        let mut total = Report::default();
+        let mut failed = 0;
+        for seed in seeds.clone() {
+            match run_case(scheme, seed, options) {
+                Ok(report) => {
+                    total.requests += report.requests;
+                    total.failed += report.failed;
+                    total.operations += report.operations;
+                    total.faults += report.faults;
+                    total.migrations += report.migrations;
+                    total.checkpoints += report.checkpoints;
+                    total.evictions += report.evictions;
+                }
+                Err(failure) => {
+                    failed += 1;
+                    if failed <= 8 {
+                        failures.push(failure.to_string());
+                    }
+                }
+            }
+        }
+        eprintln!("{}: {failed} failures, {total:?}", scheme.name);
+    }
+    assert!(failures.is_empty(), "{}\n\n{} failures", failures.join("\n\n"), failures.len());
+}
+
+#[test]
+fn every_scheme_keeps_its_word_while_drives_answer_in_any_order() {
+    run_all(Options { faults: false, ..Options::default() }, 0);
+}
+
+#[test]
+fn every_scheme_keeps_its_word_while_drives_fail_and_vanish() {
+    run_all(Options::default(), 1_000_000);
+}
