@@ -130,11 +130,17 @@ fn migration(setup: &Setup, measured: &Measured) -> MigrationSummary {
     }
     let count = counted(setup, measured, |statistics| statistics.migrations.count);
     let bytes = counted(setup, measured, |statistics| statistics.migrations.bytes.0);
-    let interval = setup.volume.statistics().migrations.mean_interval();
+    let (before, after) = (&measured.before.0.migrations, &setup.volume.statistics().migrations);
+    let interval = match before.count {
+        0 => after.mean_interval(),
+        // The interval that began with the last migration of the warm-up counts.
+        _ if count > 0 => Some(Nanoseconds((after.last_at - before.last_at).0 / count)),
+        _ => None,
+    };
     MigrationSummary {
         count: Some(count),
         bytes: Some(bytes),
-        mean_interval_s: interval.filter(|_| count >= 2).map(Nanoseconds::as_seconds_f64),
+        mean_interval_s: interval.map(Nanoseconds::as_seconds_f64),
         mean_bytes: ratio(bytes, count),
     }
 }
@@ -391,6 +397,5 @@ fn series(setup: &Setup, measured: &Measured) -> Series {
         ssd_written: has_ssd.then(|| measured.ssd_written.series()),
         dirty: has_slots(setup).then(|| measured.dirty.series()),
         queue_depth: Some(measured.queue_depth.series()),
-        erase_histogram: None,
     }
 }

@@ -369,8 +369,6 @@ pub struct Series {
     pub dirty: Option<TimeSeries>,
     /// Requests arrived and not finished, averaged over each bucket.
     pub queue_depth: Option<TimeSeries>,
-    /// Blocks of the flash by how often they were erased; null where there is no SSD.
-    pub erase_histogram: Option<EraseHistogram>,
 }
 
 /// The distribution of response times, by kind of request.
@@ -417,15 +415,6 @@ pub struct TimeSeries {
     pub bucket_s: f64,
     /// One value a bucket.
     pub values: Vec<f64>,
-}
-
-/// Blocks of the flash by how often they were erased.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct EraseHistogram {
-    /// The lowest erase count of each bin; a bin reaches up to the next.
-    pub erases_from: Vec<u64>,
-    /// How many blocks lie in it.
-    pub blocks: Vec<u64>,
 }
 
 impl Document {

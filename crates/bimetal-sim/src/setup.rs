@@ -289,6 +289,7 @@ impl Plan<'_> {
         profile.set_all(own)?;
         let geometry_given =
             self.choices.settings.iter().any(|(key, _)| key.starts_with(&prefix) && sets_geometry(key));
+        self.assume_write_cache(&prefix, &profile);
         let footprint = self.survey.footprint_blocks * self.choices.block.bytes().0;
         let (size, given) = match choice.size {
             Some(Size::Bytes(bytes)) => (bytes.sectors(), true),
@@ -296,6 +297,17 @@ impl Plan<'_> {
             None => (self.default_size(holds, &profile, geometry_given), geometry_given),
         };
         Ok(Chosen { role, holds, profile, size, given })
+    }
+
+    /// Whether writes end in the drive's volatile cache decides what they take: it is said.
+    fn assume_write_cache(&mut self, prefix: &str, profile: &Profile) {
+        let figure = profile.figures().find(|(key, ..)| ["write_cache", "write_buffer"].contains(key));
+        let Some((key, value, _)) = figure else { return };
+        let key = format!("{prefix}{key}");
+        if !self.choices.settings.iter().any(|(given, _)| *given == key) {
+            let value = value.trim_matches('"').to_owned();
+            self.assume(key, format!("{value} (the profile's)"));
+        }
     }
 
     fn default_size(&self, holds: Holds, profile: &Profile, geometry_given: bool) -> Sectors {

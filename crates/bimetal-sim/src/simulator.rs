@@ -188,7 +188,7 @@ impl Simulator<'_> {
     /// Lets time pass until `request` is due, and issues it.
     fn play(&mut self, request: &Request) -> Result<(), SimulationError> {
         match self.play.replay {
-            Replay::Timed { speedup } if speedup == 1.0 => self.run_until(request.arrival)?,
+            Replay::Timed { speedup: 1.0 } => self.run_until(request.arrival)?,
             Replay::Timed { speedup } => {
                 self.run_until(Nanoseconds((request.arrival.0 as f64 / speedup).round() as u64))?;
             }

@@ -9,14 +9,12 @@
 
 mod amount_over_time;
 mod buckets;
-mod erase_counts;
 mod gauge;
 mod latency_over_time;
 mod response_time;
 mod sequentiality;
 
 pub use amount_over_time::AmountOverTime;
-pub use erase_counts::erase_counts;
 pub use gauge::Gauge;
 pub use latency_over_time::LatencyOverTime;
 pub use response_time::ResponseTimeRecorder;
