@@ -32,6 +32,7 @@ workload() {
   server=$!
   trap 'kill "$server" 2>/dev/null || true' EXIT
   sleep 1
+  kill -0 "$server" || { echo "the server of the pages did not start" >&2; exit 1; }
   visit "$1" index.html library/index.html library/asyncio.html library/functions.html
   sleep 3
   forget
