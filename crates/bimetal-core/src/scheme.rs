@@ -129,7 +129,7 @@ pub struct View {
     pub free_slots: u64,
     /// Slots given up that become free with the next commit of the journal.
     pub freeing_slots: u64,
-    /// Whether content is on its way home.
+    /// Whether content is on its way home, or waits to be tried again because it could not be moved.
     pub moving: bool,
     /// Requests that wait for free slots.
     pub waiting_for_slots: u64,

@@ -57,6 +57,9 @@ pub const ADMITTED_MAX: u32 = 256;
 /// How long a log's drive has nothing to do before what is in the log's buffer goes out.
 const LOG_IDLE: Nanoseconds = Nanoseconds::from_millis(10);
 
+/// More steps than this without a drive's answer are none that lead anywhere.
+const ROUNDS_MAX: u64 = 1 << 24;
+
 pub(crate) type TaskId = u32;
 
 /// A scheme over its members. See the [module](self).
@@ -87,6 +90,9 @@ pub struct Volume<P: Payload> {
     move_waiters: Vec<TaskId>,
     promotions: Promotions,
     moving: Option<TaskId>,
+    /// After a move that could not move everything: when the next may begin, and how many there were in a row.
+    move_paused_until: Option<Nanoseconds>,
+    move_failures: u32,
     /// The move waits for requests that change the home of all that it has left.
     move_held_back: bool,
     /// For each member what a flush must still make stable.
@@ -262,6 +268,8 @@ impl<P: Payload> Volume<P> {
             move_waiters: Vec::new(),
             promotions: Promotions::default(),
             moving: None,
+            move_paused_until: None,
+            move_failures: 0,
             move_held_back: false,
             stability: vec![Stability::default(); members.len()],
             outgoing: VecDeque::new(),
@@ -330,10 +338,7 @@ impl<P: Payload> Volume<P> {
     /// When [`advance`](Self::advance) must be called, if nothing else happens before.
     pub fn next_timeout(&self) -> Option<Nanoseconds> {
         let scheme = self.scheme.next_timeout(&self.view);
-        match self.log_idle_at() {
-            Some(idle) => Some(scheme.map_or(idle, |scheme| scheme.min(idle))),
-            None => scheme,
-        }
+        [scheme, self.log_idle_at(), self.move_paused_until].into_iter().flatten().min()
     }
 
     /// The next operation to start on a member (`target` is its [`MemberId`]).
@@ -355,7 +360,8 @@ impl<P: Payload> Volume<P> {
 
     /// Does everything that can be done now.
     fn pump(&mut self) {
-        loop {
+        for round in 0.. {
+            debug_assert!(round < ROUNDS_MAX, "the volume goes round in circles");
             if let Some(completion) = self.aborted.pop_front() {
                 self.end_operation(completion);
             } else if let Some(task) = self.ready.pop_front() {
@@ -368,6 +374,8 @@ impl<P: Payload> Volume<P> {
                 self.begin_checkpoint();
             } else if self.log_idle_at().is_some_and(|at| at <= self.view.now) {
                 self.write_segment();
+            } else if self.move_paused_until.is_some_and(|at| at <= self.view.now) {
+                self.end_pause();
             } else if !self.work() {
                 break;
             }
@@ -397,6 +405,7 @@ impl<P: Payload> Volume<P> {
     /// A request that waits for slots nobody will ever free would be lost without a word.
     fn assert_slots_will_come(&self) {
         let nothing_under_way = self.operations.is_empty() && self.ready.is_empty() && !self.commit_is_due();
+        let nothing_under_way = nothing_under_way && self.move_paused_until.is_none();
         let lost = nothing_under_way && !self.slot_waiters.is_empty();
         assert!(!lost, "{} requests wait for slots in vain", self.slot_waiters.len());
     }
@@ -733,6 +742,9 @@ impl<P: Payload> Volume<P> {
 
     /// All of `covered` of `block` was written anew: it is not lost any more. An eighth that was written in part still is.
     fn find_again(&mut self, block: Block, covered: ValidMask) {
+        if self.lost.is_empty() {
+            return;
+        }
         if let Some(lost) = self.lost.get_mut(&block.0) {
             *lost = lost.without(covered);
             if lost.is_empty() {

@@ -18,7 +18,7 @@ use crate::journal::record::Record;
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
-use crate::units::{Bytes, SectorRange, Sectors};
+use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 
 /// Blocks copied at once: 32 MiB of 4 KiB blocks bound the memory of a move.
 const BATCH_BLOCKS: usize = 8192;
@@ -438,16 +438,26 @@ impl<P: Payload> Volume<P> {
         if let (Store::Log(log), Some(end), false) = (&mut self.store, job.log_end, job.incomplete) {
             log.truncate(end, next);
         }
-        self.view.moving = false;
         self.moving = None;
         let waiters = std::mem::take(&mut self.move_waiters);
         self.ready.extend(waiters);
         self.end_task(task);
         self.update_free_slots();
-        self.work_requested = true;
         if job.incomplete {
+            self.move_failures += 1;
+            self.move_paused_until = Some(self.view.now + pause(self.move_failures));
             self.fail_slot_waiters();
+        } else {
+            self.move_failures = 0;
+            self.end_pause();
         }
+    }
+
+    /// A move may begin again.
+    pub(super) fn end_pause(&mut self) {
+        self.move_paused_until = None;
+        self.view.moving = false;
+        self.work_requested = true;
     }
 
     /// What was to make room could not: requests that wait for it would wait for ever.
@@ -467,6 +477,12 @@ impl<P: Payload> Volume<P> {
         let from = job.batch.partition_point(|moving| moving.entry.block < blocks.first);
         !job.instant && job.batch.get(from).is_some_and(|moving| moving.entry.block.0 < blocks.end())
     }
+}
+
+/// How long to wait after so many moves in a row that could not move everything: what cannot be moved now is asked for
+/// again at once, and home may be gone for good.
+fn pause(failures: u32) -> Nanoseconds {
+    Nanoseconds::from_millis(10 << failures.min(10))
 }
 
 impl<P: Payload> MoveJob<P> {

@@ -519,6 +519,8 @@ impl<P: Payload> Volume<P> {
             job.appended += 1;
             self.last_append = self.view.now;
             self.map_block(slot, Entry { block, valid, dirty: true, checksum });
+            // Now and not at the end: a migration that makes room for the rest may lose it again.
+            self.find_again(block, access_masks(self.view.layout.block, job.sectors, block).1);
             if full {
                 self.write_segment();
             }
@@ -547,8 +549,6 @@ impl<P: Payload> Volume<P> {
                 let checksum = piece.content.as_ref().map_or(0, P::checksum);
                 let dirty = !piece.both || piece.old.is_some_and(|(_, entry)| entry.dirty);
                 self.map_block(slot, Entry { block: piece.block, valid: piece.valid, dirty, checksum });
-            }
-            if !self.lost.is_empty() {
                 self.find_again(piece.block, access_masks(size, job.sectors, piece.block).1);
             }
         }
@@ -565,9 +565,7 @@ impl<P: Payload> Volume<P> {
     /// `sectors` of `block` are newest at home now.
     fn replaced_at_home(&mut self, size: BlockSize, sectors: SectorRange, block: Block) {
         let (_, covered) = access_masks(size, sectors, block);
-        if !self.lost.is_empty() {
-            self.find_again(block, covered);
-        }
+        self.find_again(block, covered);
         if self.view.map.is_empty() {
             return;
         }
