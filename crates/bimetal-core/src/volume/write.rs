@@ -492,6 +492,12 @@ impl<P: Payload> Volume<P> {
 
     /// Appends pieces to the log as long as there is room. In the log's buffer they are written.
     fn append_pieces(&mut self, task: TaskId, job: &mut WriteJob<P>) -> Result<(), Obstacle> {
+        if !self.view.slots_online() {
+            // There will be no room any more: the part is placed anew.
+            job.slot_status = Status::Gone;
+            job.appended = job.pieces.len();
+            return Ok(());
+        }
         while job.appended < job.pieces.len() {
             let Store::Log(log) = &mut self.store else { unreachable!("only a log is appended to") };
             match log.room() {
