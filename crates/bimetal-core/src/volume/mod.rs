@@ -13,7 +13,7 @@
 //! who waits: log segment or journal pages, then one flush of each member. Moves go in bounded batches: read slots in
 //! order, write home in order of address, flush home, then change the map.
 //!
-//! Read [`read`], [`write`], [`moves`] and [`commit`] in this order.
+//! Read `read.rs`, `write.rs`, `moves.rs` and `commit.rs` in this order.
 
 mod commit;
 mod log_tail;
