@@ -65,7 +65,7 @@ pub enum SetupError {
     #[error(transparent)]
     Profile(#[from] ProfileError),
     /// The scheme refuses a setting or the drives.
-    #[error("{scheme}: {error}")]
+    #[error("{}", with_scheme(scheme, error))]
     Volume {
         /// The scheme.
         scheme: &'static str,
@@ -105,6 +105,12 @@ pub enum SetupError {
         /// What kind the role needs.
         expected: &'static str,
     },
+}
+
+/// The error, with the scheme in front where it does not begin with it.
+fn with_scheme(scheme: &str, error: &VolumeError) -> String {
+    let text = error.to_string();
+    if text.starts_with(scheme) { text } else { format!("{scheme}: {text}") }
 }
 
 /// A drive of a run.

@@ -259,10 +259,8 @@ fn choose_replay(options: &SimulationOptions, trace: &Trace) -> Result<Replay, E
             trace.name(),
             trace.format()
         ))),
-        None if !trace.has_times() => {
-            note(format_args!("{}: {} has no times: replayed closed, one at a time", trace.name(), trace.format()));
-            Ok(Replay::Closed { depth: 1 })
-        }
+        // The reader says that there are no times, and what follows from that.
+        None if !trace.has_times() => Ok(Replay::Closed { depth: 1 }),
         Some(Replay::Closed { depth }) => Ok(Replay::Closed { depth }),
         _ => Ok(Replay::Timed { speedup: options.speedup }),
     }
