@@ -87,8 +87,11 @@ impl Case {
 fn draw_plan(random: &mut Random, with_faults: bool) -> Plan {
     let stuck = if random.one_in(4) { random.pick(&[30, 300]) } else { 0 };
     let no_discard = random.one_in(4);
-    let mut rate = || if with_faults && random.one_in(3) { random.pick(&[3, 20, 200]) } else { 0 };
-    Plan { read_error: rate(), write_error: rate(), short: rate(), flush_error: rate(), stuck, no_discard, lie: None }
+    let mut rate = |rates: &[u64]| if with_faults && random.one_in(3) { random.pick(rates) } else { 0 };
+    // What cannot be read is tried a few times before it counts as lost: more often than this, and chance alone loses it.
+    let (reads, others) = ([24, 100, 1000], [8, 40, 300]);
+    let (read_error, short) = (rate(&reads), rate(&reads));
+    Plan { read_error, write_error: rate(&others), short, flush_error: rate(&others), stuck, no_discard, lie: None }
 }
 
 fn draw_settings(scheme: &'static SchemeInfo, random: &mut Random, defaults: bool) -> Settings {

@@ -46,11 +46,13 @@ pub struct Options {
     pub faults: bool,
     /// A lie that every drive tells: the tester must notice.
     pub lie: Option<Lie>,
+    /// Whether to print every request and operation to standard error.
+    pub trace: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { faults: true, lie: None }
+        Self { faults: true, lie: None, trace: false }
     }
 }
 
@@ -131,6 +133,7 @@ struct Tester {
     /// How late the volume is called when its timer is due.
     patience: Nanoseconds,
     any_no_discard: bool,
+    trace: bool,
     report: Report,
 }
 
@@ -155,6 +158,7 @@ impl Tester {
             operations_since_end: 0,
             patience: Nanoseconds::ZERO,
             any_no_discard: case.plans.iter().any(|plan| plan.no_discard),
+            trace: options.trace,
             report: Report::default(),
             volume: case.volume,
         }
@@ -276,6 +280,7 @@ impl Tester {
             (OpKind::Write, None) => Tags::zeroes(range.len),
             _ => Tags::empty(),
         };
+        self.tell(|| format!("arrives {number:?}: {kind:?} {flat:?} fua {fua}"));
         self.tokens += 1;
         self.open.insert(self.tokens, number);
         let command = Command { kind, range, fua };
@@ -290,6 +295,7 @@ impl Tester {
         let Some(ended) = self.drives[member].end_next(&mut self.random) else { return };
         let Ended { operation, completion, spoilt } = ended;
         self.report.operations += 1;
+        self.tell(|| format!("  member {member} ends {:?}: {:?}", operation.command, completion.status));
         if !matches!(completion.status, Status::Done | Status::Unsupported) {
             self.atlas.note_fault(operation.target, self.shadow.now());
         }
@@ -316,6 +322,8 @@ impl Tester {
         self.atlas.note_fault(member, self.shadow.now());
         if self.random.one_in(2) {
             self.volume.member_gone(self.now, MemberId(member));
+        } else {
+            self.volume.advance(self.now);
         }
     }
 
@@ -352,6 +360,7 @@ impl Tester {
     }
 
     fn check_finished(&mut self, number: Option<u32>, status: Status, payload: &Tags) -> Result<(), String> {
+        self.tell(|| format!("finished {number:?}: {status:?}"));
         self.report.requests += 1;
         self.report.failed += u64::from(status != Status::Done);
         let Some(number) = number else {
@@ -444,6 +453,7 @@ impl Tester {
         let Operation { target, command, ref payload, .. } = *operation;
         self.hash(&[u64::from(target), command.kind as u64, command.range.start.0, command.range.len.0]);
         self.hash(&[u64::from(command.fua), u64::from(payload.checksum())]);
+        self.tell(|| format!("  member {target} starts {command:?}"));
         if command.kind == OpKind::Flush {
             return Ok(());
         }
@@ -515,6 +525,12 @@ impl Tester {
                 Record::Intent { .. } => true,
             })
         })
+    }
+
+    fn tell(&self, what: impl Fn() -> String) {
+        if self.trace {
+            eprintln!("{} {}", self.now, what());
+        }
     }
 
     fn hash(&mut self, values: &[u64]) {

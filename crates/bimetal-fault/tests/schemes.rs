@@ -52,3 +52,38 @@ fn every_scheme_keeps_its_word_while_drives_answer_in_any_order() {
 fn every_scheme_keeps_its_word_while_drives_fail_and_vanish() {
     run_all(Options::default(), 1_000_000);
 }
+
+#[test]
+fn the_same_scheme_and_seed_give_the_same_operations() {
+    for scheme in schemes::ALL {
+        for seed in 0..20 {
+            let (first, second) =
+                (run_case(scheme, seed, Options::default()), run_case(scheme, seed, Options::default()));
+            assert_eq!(
+                first.expect("a case of those above"),
+                second.expect("a case of those above"),
+                "{} {seed}",
+                scheme.name
+            );
+        }
+    }
+}
+
+#[test]
+fn the_cases_exercise_what_they_are_meant_to() {
+    for scheme in schemes::ALL {
+        let reports = (0..100).filter_map(|seed| run_case(scheme, seed, Options::default()).ok());
+        let total = reports.fold(Report::default(), |total, report| Report {
+            faults: total.faults + report.faults,
+            migrations: total.migrations + report.migrations,
+            checkpoints: total.checkpoints + report.checkpoints,
+            evictions: total.evictions + report.evictions,
+            ..total
+        });
+        assert!(total.faults > 100, "{}: {total:?}", scheme.name);
+        let has = |name: &str| scheme.name == name;
+        assert!(total.migrations > 100 || !(has("griffin") || has("hybrid-disk")), "{}: {total:?}", scheme.name);
+        assert!(total.evictions > 100 || !has("smart-response"), "{}: {total:?}", scheme.name);
+        assert!(total.checkpoints > 5 || !has("smart-response"), "{}: {total:?}", scheme.name);
+    }
+}
