@@ -297,7 +297,7 @@ impl Workload {
             0 => 64,
             1 => 4 * self.block_sectors,
             2 => 64 * self.block_sectors,
-            _ => 10_000,
+            _ => 6000,
         };
         let mut len = random.between(1, most).min(end - start);
         if random.one_in(2) && start.is_multiple_of(self.block_sectors) {

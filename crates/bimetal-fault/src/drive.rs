@@ -50,25 +50,23 @@ pub enum Lie {
 /// Sectors in a page of the drive's memory.
 const PAGE: u64 = 128;
 
-/// What every sector of a drive holds, in memory that follows what was written.
+/// What every sector of a drive holds and which change wrote it, in memory that follows what was written.
 #[derive(Default)]
-struct Content(Vec<Option<Vec<Sector>>>);
+struct Content(Vec<Option<Vec<(Sector, u64)>>>);
 
 impl Content {
-    fn get(&self, sector: u64) -> Sector {
-        match self.0.get((sector / PAGE) as usize) {
-            Some(Some(page)) => page[(sector % PAGE) as usize].clone(),
-            _ => Sector::Zero,
-        }
+    fn get(&self, sector: u64) -> Option<&(Sector, u64)> {
+        let page = self.0.get((sector / PAGE) as usize)?.as_ref()?;
+        Some(&page[(sector % PAGE) as usize])
     }
 
-    fn set(&mut self, sector: u64, to: Sector) -> Sector {
+    fn set(&mut self, sector: u64, to: Sector, change: u64) -> Sector {
         let page = (sector / PAGE) as usize;
         if self.0.len() <= page {
             self.0.resize(page + 1, None);
         }
-        let page = self.0[page].get_or_insert_with(|| vec![Sector::Zero; PAGE as usize]);
-        std::mem::replace(&mut page[(sector % PAGE) as usize], to)
+        let page = self.0[page].get_or_insert_with(|| vec![(Sector::Zero, 0); PAGE as usize]);
+        std::mem::replace(&mut page[(sector % PAGE) as usize], (to, change)).0
     }
 }
 
@@ -96,9 +94,9 @@ pub struct Drive {
     latency: Nanoseconds,
     content: Content,
     unreadable: BTreeSet<u64>,
-    /// Sectors that a power cut could take, by the change that wrote them last.
-    volatile: BTreeMap<u64, u64>,
+    /// Changes that completed, and up to which of them a flush has made them stable.
     changes: u64,
+    stable: u64,
     in_flight: Vec<InFlight>,
     gone: bool,
     /// What was there before the last write, for a drive that reads stale.
@@ -114,8 +112,8 @@ impl Drive {
             latency,
             content: Content::default(),
             unreadable: BTreeSet::new(),
-            volatile: BTreeMap::new(),
             changes: 0,
+            stable: 0,
             in_flight: Vec::new(),
             gone: false,
             before: BTreeMap::new(),
@@ -139,12 +137,12 @@ impl Drive {
 
     /// What a sector holds.
     pub fn content(&self, sector: u64) -> Sector {
-        self.content.get(sector)
+        self.content.get(sector).map(|(content, _)| content.clone()).unwrap_or_default()
     }
 
     /// Whether what a sector holds would be there after a power cut.
     pub fn is_stable(&self, sector: u64) -> bool {
-        !self.volatile.contains_key(&sector)
+        self.content.get(sector).is_none_or(|(_, change)| *change <= self.stable)
     }
 
     /// Whether a sector cannot be read until it is written again.
@@ -159,7 +157,7 @@ impl Drive {
 
     /// Changes what a sector holds without a word.
     pub fn rot(&mut self, sector: u64) {
-        self.content.set(sector, Sector::Rotten(sector as u32));
+        self.content.set(sector, Sector::Rotten(sector as u32), 0);
     }
 
     /// It is no longer there: everything under way and everything to come ends as [`Status::Gone`].
@@ -228,8 +226,8 @@ impl Drive {
         let newer = self.under_way(range, |kind| matches!(kind, OpKind::Write | OpKind::WriteZeroes)).cloned();
         let sector = |at: u64, random: &mut Random| match &newer {
             Some(other) if random.one_in(2) && contains(other.command.range, at) => value_of(other, at),
-            _ if stale => self.before.get(&at).cloned().unwrap_or_else(|| self.content.get(at)),
-            _ => self.content.get(at),
+            _ if stale => self.before.get(&at).cloned().unwrap_or_else(|| self.content(at)),
+            _ => self.content(at),
         };
         (Status::Done, sectors.map(|at| sector(at, random)).collect())
     }
@@ -270,15 +268,12 @@ impl Drive {
     }
 
     fn store(&mut self, at: u64, value: Sector, stable: bool) {
-        let old = self.content.set(at, value);
+        let old = self.content.set(at, value, if stable { 0 } else { self.changes });
         if self.plan.lie == Some(Lie::ReadsStale) {
             self.before.insert(at, old);
         }
-        self.unreadable.remove(&at);
-        if stable {
-            self.volatile.remove(&at);
-        } else {
-            self.volatile.insert(at, self.changes);
+        if !self.unreadable.is_empty() {
+            self.unreadable.remove(&at);
         }
     }
 
@@ -305,7 +300,7 @@ impl Drive {
             return Status::MediaError;
         }
         if self.plan.lie != Some(Lie::DropsFlushes) {
-            self.volatile.retain(|_, change| *change > begun);
+            self.stable = self.stable.max(begun);
         }
         Status::Done
     }
@@ -318,7 +313,7 @@ fn contains(range: SectorRange, at: u64) -> bool {
 /// What `write` puts at sector `at` of its drive.
 fn value_of(write: &Operation<Tags>, at: u64) -> Sector {
     let into = at - write.command.range.start.0;
-    write.payload.iter().nth(into as usize).unwrap_or_default()
+    write.payload.at(into)
 }
 
 #[cfg(test)]

@@ -96,6 +96,23 @@ impl Tags {
         }
     }
 
+    /// Runs of sectors that continue each other: the first, and how many.
+    pub fn runs(&self) -> impl Iterator<Item = (&Sector, u32)> {
+        self.runs.iter().map(|run| (&run.first, run.len))
+    }
+
+    /// The sector at place `at`; zeroes beyond the end.
+    pub fn at(&self, at: u64) -> Sector {
+        let mut left = at;
+        for run in &self.runs {
+            if left < u64::from(run.len) {
+                return run.first.further(left as u32);
+            }
+            left -= u64::from(run.len);
+        }
+        Sector::Zero
+    }
+
     /// Its sectors, one by one.
     pub fn iter(&self) -> impl Iterator<Item = Sector> {
         self.runs.iter().flat_map(|run| (0..run.len).map(|by| run.first.further(by)))

@@ -6,6 +6,7 @@
 //! engine wants to be called only when it has something to do. At the end every sector that was touched is read back.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bimetal_core::block::Block;
@@ -36,6 +37,8 @@ const IDLE_OPERATIONS_MAX: u64 = 3000;
 const READ_BACK_SECTORS: u64 = 96;
 /// How late a timer fires at most.
 const PATIENCE_MAX: Nanoseconds = Nanoseconds::from_seconds(10);
+/// Sectors at either end of a request that are looked for when a flush ends.
+const STABLE_SECTORS: u64 = 160;
 /// Requests whose content is looked for on the drives when a flush ends.
 const RECENT: usize = 24;
 
@@ -75,6 +78,28 @@ pub struct Report {
     pub checkpoints: u64,
     /// Copies given up.
     pub evictions: u64,
+}
+
+impl Report {
+    /// Adds what another case did; the hash becomes one of both.
+    pub fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.failed += other.failed;
+        self.operations += other.operations;
+        self.faults += other.faults;
+        self.hash = self.hash.rotate_left(7) ^ other.hash;
+        self.migrations += other.migrations;
+        self.checkpoints += other.checkpoints;
+        self.evictions += other.evictions;
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { requests, failed, operations, faults, migrations, checkpoints, evictions, .. } = self;
+        write!(f, "{requests} requests ({failed} with an error that a fault explains), {operations} operations ")?;
+        write!(f, "({faults} failed), {migrations} moves, {checkpoints} checkpoints, {evictions} evictions")
+    }
 }
 
 /// What went wrong, and how to see it again.
@@ -383,8 +408,11 @@ impl Tester {
         match request.kind {
             OpKind::Read => self.check_read(request.range, request.began, payload)?,
             OpKind::Flush => {
-                for recent in self.recent.iter().copied().collect::<Vec<_>>() {
-                    self.check_stable(self.shadow.request(recent).range, request.began)?;
+                for &recent in &self.recent {
+                    let range = self.shadow.request(recent).range;
+                    let len = Sectors(range.len.0.min(STABLE_SECTORS));
+                    self.check_stable(SectorRange { len, ..range }, request.began)?;
+                    self.check_stable(SectorRange { start: Sectors(range.end().0 - len.0), len }, request.began)?;
                 }
             }
             _ => {}
@@ -452,7 +480,11 @@ impl Tester {
     fn check_operation(&mut self, operation: &Operation<Tags>) -> Result<(), String> {
         let Operation { target, command, ref payload, .. } = *operation;
         self.hash(&[u64::from(target), command.kind as u64, command.range.start.0, command.range.len.0]);
-        self.hash(&[u64::from(command.fua), u64::from(payload.checksum())]);
+        self.hash(&[u64::from(command.fua)]);
+        for (first, len) in payload.runs() {
+            let first = Tags::from_iter([first.clone()]);
+            self.hash(&[u64::from(first.checksum()), u64::from(len)]);
+        }
         self.tell(|| format!("  member {target} starts {command:?}"));
         if command.kind == OpKind::Flush {
             return Ok(());
@@ -490,10 +522,17 @@ impl Tester {
         let layout = &self.volume.view().layout;
         let sectors = layout.block.sectors();
         match region {
-            Region::Home(flat) => payload.iter().zip(flat..).all(|(sector, at)| match sector {
-                Sector::Data { sector, .. } => u64::from(sector) == at,
-                other => other == Sector::Zero,
-            }),
+            Region::Home(flat) => {
+                let mut at = flat;
+                payload.runs().all(|(first, len)| {
+                    let here = at;
+                    at += u64::from(len);
+                    match *first {
+                        Sector::Data { sector, .. } => u64::from(sector) == here,
+                        ref other => *other == Sector::Zero,
+                    }
+                })
+            }
             Region::Slots(into) => {
                 let log = matches!(layout.slots, Some(slots) if matches!(slots.kind, SlotKind::Log { .. }));
                 let whole = into.is_multiple_of(sectors) && payload.sectors().0.is_multiple_of(sectors);
