@@ -6,7 +6,7 @@ use crate::scheme::{Holds, Scheme, SchemeInfo};
 /// The scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "hdd-only",
-    summary: "The HDD alone",
+    summary: "the HDD alone: what the disk gives without flash",
     source: "yardstick",
     members: &[(Role::Hdd, Holds::Home)],
     parameters: &[],

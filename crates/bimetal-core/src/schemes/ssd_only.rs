@@ -6,7 +6,7 @@ use crate::scheme::{Holds, Scheme, SchemeInfo};
 /// The scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "ssd-only",
-    summary: "The SSD alone",
+    summary: "the SSD alone: what flash costs and gives without a disk",
     source: "yardstick",
     members: &[(Role::Ssd, Holds::Home)],
     parameters: &[],
