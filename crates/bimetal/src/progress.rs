@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// How long a command may take before it shows a bar.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -21,7 +21,7 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
         let (position, rate) = match unit {
             "bytes" => ("{binary_bytes}".to_owned(), "{binary_bytes_per_sec}".to_owned()),
-            _ => (format!("{{human_pos}} {unit}"), format!("{{per_sec}} {unit}")),
+            _ => (format!("{{human_pos}} {unit}"), format!("{{rate}} {unit}/s")),
         };
         let template = match total {
             Some(_) => format!("{{bar:30}} {{percent}} % {position}, {rate}, {{eta}} left"),
@@ -29,7 +29,10 @@ impl Progress {
         };
         // The templates above are well formed; should one not be, the default style does.
         if let Ok(style) = ProgressStyle::with_template(&template) {
-            bar.set_style(style);
+            bar.set_style(style.with_key("rate", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+                // The bar is drawn anew in a moment: a line that cannot be written is no loss.
+                let _ = write!(out, "{}", HumanCount(state.per_sec() as u64));
+            }));
         }
         Self { bar, started: Instant::now(), shown: false }
     }
