@@ -45,7 +45,7 @@ const RECENT: usize = 24;
 /// What to run besides the ordinary.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Whether drives fail.
+    /// Whether drives fail. What replays a failure runs with faults: without them a seed is another case.
     pub faults: bool,
     /// A lie that every drive tells: the tester must notice.
     pub lie: Option<Lie>,
@@ -97,7 +97,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { requests, failed, operations, faults, migrations, checkpoints, evictions, .. } = self;
-        write!(f, "{requests} requests ({failed} with an error that a fault explains), {operations} operations ")?;
+        write!(f, "{requests} requests ({failed} ended with an error), {operations} operations ")?;
         write!(f, "({faults} failed), {migrations} moves, {checkpoints} checkpoints, {evictions} evictions")
     }
 }

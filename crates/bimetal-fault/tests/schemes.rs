@@ -5,13 +5,14 @@ use bimetal_core::schemes;
 use bimetal_fault::{Options, Report, run_case};
 
 /// Cases of each scheme.
-const SEEDS: u64 = 1200;
+const SEEDS: u64 = 1000;
 
 fn chosen(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-fn run_all(options: Options, first: u64) {
+/// A third of the cases are without faults: there, any error is a failure.
+fn run_all(first: u64) {
     let only = std::env::var("BIMETAL_FAULT_SCHEME").ok();
     let seeds = chosen("BIMETAL_FAULT_SEEDS").unwrap_or(SEEDS);
     let seeds = chosen("BIMETAL_FAULT_SEED").map_or(first..first + seeds, |seed| seed..seed + 1);
@@ -20,7 +21,7 @@ fn run_all(options: Options, first: u64) {
         let mut total = Report::default();
         let mut failed = 0;
         for seed in seeds.clone() {
-            match run_case(scheme, seed, options) {
+            match run_case(scheme, seed, Options::default()) {
                 Ok(report) => total.add(&report),
                 Err(failure) => {
                     failed += 1;
@@ -36,13 +37,14 @@ fn run_all(options: Options, first: u64) {
 }
 
 #[test]
-fn every_scheme_keeps_its_word_while_drives_answer_in_any_order() {
-    run_all(Options { faults: false, ..Options::default() }, 0);
+fn every_scheme_keeps_its_word_whatever_drives_do() {
+    run_all(0);
 }
 
+/// Other seeds at the same time on the other core.
 #[test]
-fn every_scheme_keeps_its_word_while_drives_fail_and_vanish() {
-    run_all(Options::default(), 1_000_000);
+fn every_scheme_keeps_its_word_whatever_drives_do_again() {
+    run_all(SEEDS);
 }
 
 #[test]
