@@ -263,6 +263,17 @@ mod tests {
     }
 
     #[test]
+    fn a_migration_leaves_no_records_for_a_full_log() {
+        let mut bench = Bench::new("griffin", ONLY_TIMEOUT);
+        (0..400).for_each(|block| bench.request(OpKind::Write, block * 16, 8));
+        bench.pass(Nanoseconds::from_seconds(900));
+        assert!(bench.volume.view().map.is_empty());
+        bench.take_log();
+        bench.request(OpKind::Flush, 0, 0);
+        assert_eq!(bench.take_log(), ["ssd flush 0", "hdd flush 0"]);
+    }
+
+    #[test]
     fn the_timer_restarts_when_nothing_is_logged_and_counts_nothing() {
         let mut bench = Bench::new("griffin", ONLY_TIMEOUT);
         bench.pass(Nanoseconds::from_seconds(5000));

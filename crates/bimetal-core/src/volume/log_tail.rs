@@ -163,6 +163,7 @@ impl<P> LogTail<P> {
         let fit = (RECORDS_PER_PAGE - segment.pieces.len()).min(records.len());
         segment.records = records.drain(..fit).collect();
         self.head = segment.end();
+        assert!(self.head - self.tail <= self.slots, "the log would overwrite what has not gone home");
         self.writing.push_back(segment);
         self.writing.back().expect("just pushed")
     }

@@ -655,10 +655,25 @@ impl<P: Payload> Volume<P> {
 
     /// Takes `block` out of the map; its slot becomes free when that is durable.
     fn send_home(&mut self, block: Block) {
-        if let Some(slot) = self.view.map.remove(block) {
+        if let Some(slot) = self.take_from_map(block) {
             let record = self.pending.append(Record::Home { first: block, count: 1 });
-            self.scheme.unmapped(slot);
             self.give_up_slot(slot, record);
+        }
+    }
+
+    fn take_from_map(&mut self, block: Block) -> Option<Slot> {
+        let slot = self.view.map.remove(block)?;
+        self.scheme.unmapped(slot);
+        Some(slot)
+    }
+
+    /// Takes `block` out of the map after a move. In a log that needs no record: until the log is truncated it has the
+    /// content that home has, and a full log has no room for a record of each of its blocks.
+    fn moved_out(&mut self, block: Block) {
+        if matches!(self.store, Store::Log(_)) {
+            self.take_from_map(block);
+        } else {
+            self.send_home(block);
         }
     }
 

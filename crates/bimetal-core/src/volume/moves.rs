@@ -404,7 +404,7 @@ impl<P: Payload> Volume<P> {
 
     fn moved_home(&mut self, slot: Slot, entry: &Entry, keep: bool) {
         if !keep {
-            return self.send_home(entry.block);
+            return self.moved_out(entry.block);
         }
         self.view.map.mark_clean(slot);
         if let Store::Cache { ring, .. } = &mut self.store {
@@ -420,7 +420,7 @@ impl<P: Payload> Volume<P> {
             let lost = self.lost.entry(entry.block.0).or_default();
             *lost = lost.union(entry.valid);
         }
-        self.send_home(entry.block);
+        self.moved_out(entry.block);
     }
 
     fn write_log_superblock(&mut self, task: TaskId, job: &MoveJob<P>) {

@@ -1,8 +1,9 @@
 //! Discard and write-zeroes: ranges stay ranges. Home is told of the range as a whole; blocks of it that were off home are
 //! given up, found in the map or in the range, whichever is smaller.
 
-use super::{Job, TaskId, Volume, purpose};
+use super::{Job, Store, TaskId, Volume, purpose};
 use crate::block::{Block, BlockRun, ValidMask};
+use crate::journal::record::Record;
 use crate::operation::{Command, OpKind, Status, Token};
 use crate::payload::Payload;
 use crate::units::SectorRange;
@@ -101,7 +102,12 @@ impl<P: Payload> Volume<P> {
     fn give_up_range(&mut self, sectors: SectorRange) {
         let Some(whole) = self.whole_blocks(sectors) else { return };
         let within = |block: u64| (whole.first.0..whole.end()).contains(&block);
-        self.blocks_off_home(whole).into_iter().for_each(|block| self.send_home(block));
+        let blocks = self.blocks_off_home(whole);
+        if matches!(self.store, Store::Log(_)) {
+            // One record for all, for those too that have moved home while the log still has what they were.
+            self.pending.append(Record::Home { first: whole.first, count: whole.count });
+        }
+        blocks.into_iter().for_each(|block| self.moved_out(block));
         self.lost.retain(|&block, _| !within(block));
         self.update_free_slots();
     }
