@@ -16,7 +16,7 @@ use toml::{Table, Value};
 
 use crate::DeviceModel;
 use crate::flash::{Flash, FlashProfile, Precondition};
-use crate::hdd::{Hdd, HddProfile};
+use crate::hdd::{self, HddProfile};
 
 /// The profiles inside the program, in the order in which they are listed: name and text.
 const BUILTIN: &[(&str, &str)] = &[
@@ -466,9 +466,9 @@ impl Profile {
     ) -> Result<Box<dyn DeviceModel>, ProfileError> {
         let in_file = |bad: BadFigure| bad.in_file(&self.origin);
         Ok(match &self.body {
-            Body::Hdd(hdd) => {
+            Body::Hdd(figures) => {
                 let capacity = capacity.unwrap_or(self.capacity);
-                Box::new(Hdd::new(hdd, self.capacity, capacity).map_err(in_file)?)
+                hdd::build(figures, self.capacity, capacity).map_err(in_file)?
             }
             Body::Flash(flash) => {
                 Box::new(Flash::new(flash, self.capacity, capacity, precondition, used, seed).map_err(in_file)?)

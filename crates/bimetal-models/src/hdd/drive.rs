@@ -101,7 +101,7 @@ impl Hdd {
             capacity,
             queue_depth: profile.queue_depth as usize,
             electronics: Electronics {
-                overhead_ns: (profile.command_overhead_ms * 1e6) as u64,
+                overhead_ns: (profile.command_overhead_ms.unwrap_or(0.0) * 1e6) as u64,
                 bus_sector_ps: (SECTOR_BYTES as f64 / profile.bus_mb_per_s * 1e6) as u64,
                 free_at_ns: 0,
             },

@@ -15,8 +15,10 @@ pub struct Sweep {
     pub lbn: u64,
     /// When the last one had passed, in nanoseconds.
     pub at_ns: u64,
-    /// Where the sector that comes next lies; behind the last of a track, `sector` is their number.
+    /// Where the sector that comes next lies; with none left, the place behind the last.
     place: Place,
+    /// Sectors that follow one another from there.
+    left: u64,
     /// Whether switches wait for the settling of a write.
     write: bool,
 }
@@ -28,7 +30,8 @@ pub struct Mechanics {
     read_seek: SeekCurve,
     write_seek: SeekCurve,
     head_switch_ns: u64,
-    write_settle_ns: u64,
+    /// Below zero, a write may start before the head has settled as a read needs it.
+    write_settle_ns: i64,
     arm_cylinder: u32,
     arm_head: u32,
     seeks: u64,
@@ -41,14 +44,12 @@ impl Mechanics {
     /// # Errors
     /// Seek times that no arm has.
     pub fn new(profile: &HddProfile, layout: Layout) -> Result<Self, BadFigure> {
-        const READ: [&str; 3] = ["seek_track_to_track_ms", "seek_average_ms", "seek_full_stroke_ms"];
-        const WRITE: [&str; 3] = ["write_seek_track_to_track_ms", "write_seek_average_ms", "write_seek_full_stroke_ms"];
         let cylinders = layout.cylinders();
         Ok(Self {
-            read_seek: SeekCurve::fit(profile.read_seek(), cylinders, READ)?,
-            write_seek: SeekCurve::fit(profile.write_seek(), cylinders, WRITE)?,
+            read_seek: SeekCurve::new(profile, false, cylinders)?,
+            write_seek: SeekCurve::new(profile, true, cylinders)?,
             head_switch_ns: (profile.head_switch_ms * 1e6) as u64,
-            write_settle_ns: (profile.write_settle_ms * 1e6) as u64,
+            write_settle_ns: (profile.write_settle_ms * 1e6) as i64,
             layout,
             arm_cylinder: 0,
             arm_head: 0,
@@ -89,7 +90,8 @@ impl Mechanics {
         let curve = if write { &self.write_seek } else { &self.read_seek };
         let seek = curve.time_ns(distance);
         let switch = if head == to.head { 0 } else { self.head_switch_ns };
-        seek.max(switch) + if write { self.write_settle_ns } else { 0 }
+        let moved = seek.max(switch);
+        if write && moved > 0 { moved.saturating_add_signed(self.write_settle_ns) } else { moved }
     }
 
     /// Nanoseconds until `place` comes under its head, from time `at_ns` on.
@@ -113,7 +115,71 @@ impl Mechanics {
         let switch = self.switch_ns(self.arm_cylinder, self.arm_head, &place, write);
         self.move_to(&place, switch);
         let at_ns = now_ns + switch + self.rotation_ns(now_ns + switch, &place);
-        Sweep { lbn, at_ns, place, write }
+        Sweep { lbn, at_ns, place, left: self.layout.consecutive(&place, lbn), write }
+    }
+
+    /// Nanoseconds until the arm is over the track of sector `lbn`.
+    pub fn arm_ns(&self, lbn: u64, write: bool) -> u64 {
+        self.switch_ns(self.arm_cylinder, self.arm_head, &self.layout.place(lbn), write)
+    }
+
+    /// As [`position`](Self::position), but over the track the heads take the sectors up to `end` in whatever order they
+    /// come. Gives the sweep, and how many sectors have passed early: those at the end of what lies on the track.
+    pub fn position_anywhere(&mut self, now_ns: u64, lbn: u64, end: u64, write: bool) -> (Sweep, u64) {
+        let place = self.layout.place(lbn);
+        let switch = self.switch_ns(self.arm_cylinder, self.arm_head, &place, write);
+        let sweep = self.position(now_ns, lbn, write);
+        let on_track = sweep.left.min(end - lbn);
+        let waited_ns = sweep.at_ns - now_ns - switch;
+        // What is left of the turn behind the request goes by first if the heads come down outside of it.
+        let outside = u64::from(self.layout.sectors_per_track(&place)) - on_track;
+        let outside_ns = (outside as f64 * self.layout.sector_ns(&place)) as u64;
+        let early_ns = waited_ns.saturating_sub(outside_ns);
+        let early = (early_ns as f64 / self.layout.sector_ns(&place)) as u64;
+        (sweep, early.min(on_track - 1))
+    }
+
+    /// Sectors on the track of `sweep` that have passed since the arm came over it at `from_ns`, right before its first.
+    pub fn passed_before(&self, sweep: &Sweep, from_ns: u64) -> u64 {
+        (sweep.at_ns.saturating_sub(from_ns) as f64 / self.layout.sector_ns(&sweep.place)) as u64
+    }
+
+    /// Lets the sectors up to `end` pass as far as they follow one another, behind a change of track if need be. Gives
+    /// when the first began to pass, and how many have.
+    pub fn run_piece(&mut self, sweep: &mut Sweep, end: u64) -> (u64, u64) {
+        if sweep.left == 0 {
+            self.go_on(sweep, u64::MAX);
+        }
+        let (start_ns, first) = (sweep.at_ns, sweep.lbn);
+        let piece_end = end.min(sweep.lbn + sweep.left);
+        self.run_to(sweep, piece_end);
+        (start_ns, piece_end - first)
+    }
+
+    /// When the sectors up to `end` will have passed, without letting them.
+    pub fn passing_ns(&mut self, sweep: &mut Sweep, end: u64) -> u64 {
+        let before = (self.arm_cylinder, self.arm_head, self.seeks, self.seek_ns);
+        self.run_to(sweep, end);
+        (self.arm_cylinder, self.arm_head, self.seeks, self.seek_ns) = before;
+        sweep.at_ns
+    }
+
+    /// Nanoseconds that a sector takes to pass on the track of `sweep`.
+    pub fn sector_ns(&self, sweep: &Sweep) -> u64 {
+        self.layout.sector_ns(&sweep.place) as u64
+    }
+
+    /// The arm is wanted at `now_ns`, up to which the sweep has run. Gives when it can be had: at the end of the sector
+    /// that passes, or at once; at the end of a movement in any case.
+    pub fn interrupt(&mut self, sweep: &mut Sweep, now_ns: u64, in_sector: bool) -> u64 {
+        if sweep.left > 0 {
+            let sector_end_ns = sweep.at_ns + self.layout.sector_ns(&sweep.place) as u64;
+            return if in_sector { now_ns } else { sector_end_ns.max(now_ns) };
+        }
+        let next = self.layout.place_behind(&sweep.place, sweep.lbn);
+        let switch = self.switch_ns(sweep.place.cylinder, sweep.place.head, &next, sweep.write);
+        self.move_to(&next, switch);
+        (sweep.at_ns + switch).max(now_ns)
     }
 
     fn move_to(&mut self, place: &Place, switch_ns: u64) {
@@ -131,27 +197,26 @@ impl Mechanics {
     /// Lets the sectors up to `end` pass, as far as they have all passed at `until_ns`.
     pub fn run(&mut self, sweep: &mut Sweep, end: u64, until_ns: u64) {
         while sweep.lbn < end {
-            let sectors_per_track = self.layout.sectors_per_track(&sweep.place);
-            if sweep.place.sector == sectors_per_track && !self.switch_track(sweep, until_ns) {
+            if sweep.left == 0 && !self.go_on(sweep, until_ns) {
                 return;
             }
-            let from = sweep.place.sector;
-            let wanted = u64::from(self.layout.sectors_per_track(&sweep.place) - from).min(end - sweep.lbn) as u32;
+            let wanted = sweep.left.min(end - sweep.lbn) as u32;
             let passed = self.sectors_until(sweep, wanted, until_ns);
+            let from = sweep.place.sector;
             let start = self.layout.offset_ns(&sweep.place, from);
             sweep.at_ns += self.layout.offset_ns(&sweep.place, from + passed) - start;
             sweep.lbn += u64::from(passed);
             sweep.place.sector += passed;
+            sweep.left -= u64::from(passed);
             if passed < wanted {
                 return;
             }
         }
     }
 
-    /// Goes on to the next track, if its first sector is there before `until_ns`.
-    fn switch_track(&mut self, sweep: &mut Sweep, until_ns: u64) -> bool {
-        let next = self.layout.next_track(&sweep.place);
-        let next = next.expect("a sweep ends before the last sector of the drive");
+    /// Goes on to the sector that follows on another track, or behind bad ones, if it is there before `until_ns`.
+    fn go_on(&mut self, sweep: &mut Sweep, until_ns: u64) -> bool {
+        let next = self.layout.place_behind(&sweep.place, sweep.lbn);
         let switch = self.switch_ns(sweep.place.cylinder, sweep.place.head, &next, sweep.write);
         let ready_ns = sweep.at_ns + switch;
         let start_ns = ready_ns + self.rotation_ns(ready_ns, &next);
@@ -159,6 +224,7 @@ impl Mechanics {
             return false;
         }
         self.move_to(&next, switch);
+        sweep.left = self.layout.consecutive(&next, sweep.lbn);
         (sweep.place, sweep.at_ns) = (next, start_ns);
         true
     }

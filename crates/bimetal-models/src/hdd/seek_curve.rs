@@ -1,20 +1,113 @@
 //! How long the arm takes over a number of cylinders.
 
-use super::profile::SeekFigures;
+use super::profile::{HddProfile, SeekFigures, SeekFormula};
 use crate::profile::BadFigure;
+
+/// The seek times of an arm.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SeekCurve {
+    /// Through a data sheet's three figures.
+    Fitted(FittedCurve),
+    /// Nanoseconds by distance: measured points, or a formula.
+    Listed(Vec<u64>),
+}
+
+impl SeekCurve {
+    /// The curve that `profile` gives for writes or reads, on an arm with so many cylinders.
+    ///
+    /// # Errors
+    /// No seek times, two kinds of them, or times through which no curve goes.
+    pub fn new(profile: &HddProfile, write: bool, cylinders: u32) -> Result<Self, BadFigure> {
+        const READ: [&str; 3] = ["seek_track_to_track_ms", "seek_average_ms", "seek_full_stroke_ms"];
+        const WRITE: [&str; 3] = ["write_seek_track_to_track_ms", "write_seek_average_ms", "write_seek_full_stroke_ms"];
+        let figures = if write { profile.write_seek() } else { profile.read_seek() };
+        let points = profile.seek_points.as_deref();
+        match (figures, points, profile.seek_formula) {
+            (Some(figures), None, None) => {
+                FittedCurve::fit(figures, cylinders, if write { WRITE } else { READ }).map(Self::Fitted)
+            }
+            (None, None, None) => {
+                let given = [profile.seek_track_to_track_ms, profile.seek_average_ms, profile.seek_full_stroke_ms];
+                let missing = given.iter().position(Option::is_none).unwrap_or(0);
+                Err(BadFigure::new(
+                    READ[missing],
+                    "nothing",
+                    "a time, because neither seek_points nor seek_formula is given",
+                ))
+            }
+            (Some(_), ..) => Err(BadFigure::new(
+                if points.is_some() { "seek_points" } else { "seek_formula" },
+                "given",
+                "nothing, because the three seek times are given",
+            )),
+            (None, points, formula) => Self::listed(points.unwrap_or_default(), formula, cylinders),
+        }
+    }
+
+    fn listed(points: &[(u32, f64)], formula: Option<SeekFormula>, cylinders: u32) -> Result<Self, BadFigure> {
+        check_points(points, formula.is_some())?;
+        let last = points.last().map_or(0, |point| point.0);
+        let time_ms = |distance: u32| match formula {
+            _ if distance == 0 => 0.0,
+            Some(formula) if distance > last => {
+                let d = f64::from(distance);
+                let (constant, factor) =
+                    if distance < formula.linear_from { formula.root_ms } else { formula.linear_ms };
+                constant + factor * if distance < formula.linear_from { d.sqrt() } else { d }
+            }
+            _ => on_line(points, distance),
+        };
+        let times_ns = (0..cylinders.max(4)).map(|distance| (time_ms(distance) * 1e6).round() as u64).collect();
+        Ok(Self::Listed(times_ns))
+    }
+
+    /// Nanoseconds over `distance` cylinders.
+    #[inline]
+    pub fn time_ns(&self, distance: u32) -> u64 {
+        match self {
+            Self::Fitted(curve) => curve.time_ns(distance),
+            Self::Listed(times_ns) => times_ns[distance as usize],
+        }
+    }
+}
+
+/// The line through the two points around `distance`, or through the last two.
+fn on_line(points: &[(u32, f64)], distance: u32) -> f64 {
+    let behind = points.partition_point(|point| point.0 < distance).min(points.len() - 1);
+    let (d2, t2) = points[behind];
+    if behind == 0 {
+        return t2;
+    }
+    let (d1, t1) = points[behind - 1];
+    t1 + (t2 - t1) * f64::from(distance - d1) / f64::from(d2 - d1)
+}
+
+fn check_points(points: &[(u32, f64)], formula: bool) -> Result<(), BadFigure> {
+    let bad = |value: String, expected: &str| Err(BadFigure::new("seek_points", value, expected));
+    if points.is_empty() && !formula {
+        return bad("nothing".to_owned(), "at least one point");
+    }
+    if let Some(pair) = points.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
+        return bad(format!("{} behind {}", pair[1].0, pair[0].0), "distances that rise");
+    }
+    match points.iter().find(|(distance, ms)| *distance == 0 || !(0.0..=1000.0).contains(ms)) {
+        Some((distance, ms)) => bad(format!("[{distance}, {ms}]"), "at least 1 cylinder, and 0 to 1000 ms"),
+        None => Ok(()),
+    }
+}
 
 /// A seek over `d` cylinders takes c + a·√(d − 1) + b·(d − 1), the curve of Lee and Katz, "An Analytic Performance Model
 /// of Disk Arrays" (SIGMETRICS 1993), section 4: the root is the arm that speeds up and brakes, the linear term the arm
 /// at full speed.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct SeekCurve {
+pub struct FittedCurve {
     /// Nanoseconds to the next cylinder.
     shortest_ns: f64,
     root_ns: f64,
     linear_ns: f64,
 }
 
-impl SeekCurve {
+impl FittedCurve {
     /// The curve through a data sheet's three figures on an arm with so many cylinders: the shortest and the longest
     /// seek are met, and so is the average over all pairs of different cylinders, exactly (a data sheet's average is
     /// that weighted mean; Lee and Katz take its integral). `keys` are the names of the three figures.
@@ -92,7 +185,7 @@ mod tests {
         for (cylinders, shortest, average, longest) in
             [(50_000, 0.8, 8.5, 18.0), (300_000, 0.2, 3.5, 7.4), (1000, 1.0, 12.0, 20.0), (10, 1.0, 4.0, 8.0)]
         {
-            let curve = SeekCurve::fit(figures(shortest, average, longest), cylinders, KEYS).unwrap();
+            let curve = FittedCurve::fit(figures(shortest, average, longest), cylinders, KEYS).unwrap();
             let pairs = f64::from(cylinders) * f64::from(cylinders - 1) / 2.0;
             let sum: f64 = (1..cylinders).map(|d| f64::from(cylinders - d) * curve.time_ns(d) as f64).sum();
             assert!((sum / pairs / 1e6 - average).abs() < 1e-3, "{cylinders}: {}", sum / pairs / 1e6);
@@ -105,7 +198,7 @@ mod tests {
     fn a_longer_seek_never_takes_less() {
         // At both ends of what an average may be, where the curve is straight or flat at its end.
         for average in [7.0, 9.0, 11.9] {
-            let curve = SeekCurve::fit(figures(1.0, average, 18.0), 20_000, KEYS).unwrap();
+            let curve = FittedCurve::fit(figures(1.0, average, 18.0), 20_000, KEYS).unwrap();
             assert!((1..19_998).all(|d| curve.time_ns(d) <= curve.time_ns(d + 1)), "{average}");
             assert_eq!(curve.time_ns(0), 0);
         }
@@ -118,7 +211,7 @@ mod tests {
             (figures(1.0, 17.0, 18.0), "average"),
             (figures(2.0, 1.5, 1.0), "longest"),
         ] {
-            let error = SeekCurve::fit(bad, 50_000, KEYS).unwrap_err();
+            let error = FittedCurve::fit(bad, 50_000, KEYS).unwrap_err();
             assert_eq!(error.key, key, "{error:?}");
             assert!(error.expected.contains("shortest = "), "{error:?}");
         }

@@ -1,0 +1,197 @@
+//! DiskSim's parameter files of a drive, read and written as a profile.
+//!
+//! A `.diskspecs` file holds the electronics and names the `.model` file, which holds layout and mechanics and names the
+//! `.seek` file with the points of the seek curve (DiskSim 4.0 Reference Manual, CMU-PDL-08-101). `parser.rs` knows their
+//! syntax, `fields.rs` looks figures up in them, `layout.rs` and `electronics.rs` write the profile's parts.
+//!
+//! Four traps: the declared number of blocks may be too small or too large (the zones are what counts), a settle time may
+//! be negative, the bus rate may stand in another file (then it must be given), and zones may leave cylinders out.
+
+mod electronics;
+mod fields;
+mod layout;
+mod parser;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use bimetal_core::units::Sectors;
+use toml::Value as Toml;
+
+use super::profile::HddProfile;
+use crate::profile::Profile;
+use fields::{Fields, one_block};
+
+/// Why a drive's parameter files were refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DiskspecsError {
+    /// A file could not be read.
+    #[error("{file}: {reason}{}", .named_in.as_ref().map(|by| format!(" (named in {by})")).unwrap_or_default())]
+    Unreadable {
+        /// Which file.
+        file: String,
+        /// What the system said.
+        reason: String,
+        /// The file that names it.
+        named_in: Option<String>,
+    },
+    /// A file does not have the form of a parameter file.
+    #[error("{file}:{line}: '{found}': expected {expected}")]
+    Syntax {
+        /// Which file.
+        file: String,
+        /// Which line.
+        line: usize,
+        /// What stands there.
+        found: String,
+        /// What should.
+        expected: String,
+    },
+    /// A figure is not there.
+    #[error("{file}:{line}: '{key}' is missing in this block: expected {expected}")]
+    Missing {
+        /// Which file.
+        file: String,
+        /// The first line of the block in which it should stand.
+        line: usize,
+        /// Its key.
+        key: String,
+        /// What it should hold.
+        expected: String,
+    },
+    /// A figure that no drive can have, or that this model does not know.
+    #[error("{file}:{line}: {key} = {value}: expected {expected}")]
+    Figure {
+        /// Which file.
+        file: String,
+        /// Which line.
+        line: usize,
+        /// The key.
+        key: String,
+        /// What it holds.
+        value: String,
+        /// What it should hold.
+        expected: String,
+    },
+    /// The bus rate is kept elsewhere, and was not given.
+    #[error(
+        "{file}: Bulk sector transfer time = 0: this file keeps the bus rate elsewhere; give it with --bus-ms-per-sector R, or R,W \
+         for reads and writes, in milliseconds a sector of 512 bytes"
+    )]
+    BusRate {
+        /// Which file.
+        file: String,
+    },
+    /// The figures make no drive.
+    #[error("{file}: the profile made of it cannot be used: {reason}")]
+    Unusable {
+        /// Which file.
+        file: String,
+        /// What the profile's check says.
+        reason: String,
+    },
+}
+
+/// Milliseconds that the bus takes for a sector, reads and writes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct BusTimes {
+    /// Of a read.
+    pub read_ms: f64,
+    /// Of a write.
+    pub write_ms: f64,
+}
+
+/// The profile of the drive that the `.diskspecs` file at `path` describes, as TOML; `bus` counts instead of what the
+/// file says, and must be given where it says 0.
+///
+/// # Errors
+/// A file that cannot be read or is no parameter file, a figure that is missing or that no drive has, a feature that the
+/// model does not have.
+pub fn import(path: &Path, bus: Option<BusTimes>) -> Result<String, DiskspecsError> {
+    let file = path.display().to_string();
+    let specs = one_block(&read(path, None)?, &file, "disksim_disk")?;
+    let specs = Fields::new(&specs, &file);
+    let model_path = path.with_file_name(specs.source("Model")?);
+    let model_file = model_path.display().to_string();
+    let model = one_block(&read(&model_path, Some(&file))?, &model_file, "dm_disk")?;
+    let model = Fields::new(&model, &model_file);
+    let seek_text = match layout::seek_file(&model)? {
+        Some(name) => {
+            let seek_path = path.with_file_name(name);
+            Some((read(&seek_path, Some(&model_file))?, seek_path.display().to_string()))
+        }
+        None => None,
+    };
+    let mut profile = Draft::default();
+    let zones =
+        layout::write(&model, seek_text.as_ref().map(|(text, file)| (text.as_str(), file.as_str())), &mut profile)?;
+    let controller = electronics::write(&specs, bus, &mut profile)?;
+    let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    finish(&name, &specs.block.name, &profile, &format!("{controller}{zones}"), &file)
+}
+
+fn read(path: &Path, named_in: Option<&str>) -> Result<String, DiskspecsError> {
+    std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|error| {
+        DiskspecsError::Unreadable {
+            file: path.display().to_string(),
+            reason: error.to_string(),
+            named_in: named_in.map(str::to_owned),
+        }
+    })
+}
+
+/// The plain figures of a profile on their way into its file: key, value, source.
+#[derive(Debug, Default)]
+struct Draft {
+    figures: Vec<(&'static str, Toml, String)>,
+}
+
+impl Draft {
+    fn set(&mut self, key: &'static str, value: impl Into<Toml>, source: impl Into<String>) {
+        self.figures.push((key, value.into(), source.into()));
+    }
+}
+
+/// Puts the file together, and makes sure that a drive comes of it; its capacity is what the zones hold.
+fn finish(stem: &str, model: &str, draft: &Draft, tables: &str, file: &str) -> Result<String, DiskspecsError> {
+    let text_with = |capacity: u64| {
+        let mut text = format!(
+            "name = {}\nkind = \"hdd\"\nsummary = {}\n\ncapacity = {capacity}\n",
+            Toml::from(format!("disksim-{}", stem.strip_suffix("_validate").unwrap_or(stem))),
+            Toml::from(format!("{}, from DiskSim's parameter files", model.replace('_', " ")))
+        );
+        let mut sources = format!(
+            "\n[sources]\ncapacity = \"sum of the zones; the declared block count is not relied on\"\n{}",
+            "controller = \"electronics of the .diskspecs file\"\nzones = \"zones of the .model file\"\n"
+        );
+        for (key, value, source) in &draft.figures {
+            let _ = writeln!(text, "{key} = {value}");
+            let _ = writeln!(sources, "{key} = {}", Toml::from(source.as_str()));
+        }
+        text + tables + &sources
+    };
+    let unusable = |reason: String| DiskspecsError::Unusable { file: file.to_owned(), reason };
+    let probe = Profile::parse(&text_with(512), stem).map_err(|error| unusable(error.to_string()))?;
+    let capacity = probe.hdd().map_or(Ok(Sectors(1)), HddProfile::sectors_of_zones);
+    let text = text_with(capacity.map_err(|bad| unusable(bad.expected))?.bytes().0);
+    Profile::parse(&text, stem).map_err(|error| unusable(error.to_string()))?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_not_there_is_named_with_the_one_that_names_it() {
+        let directory = std::env::temp_dir().join(format!("bimetal-diskspecs-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("drive.diskspecs");
+        std::fs::write(&path, "disksim_disk D {\n Model = source other.model\n}\n").unwrap();
+        let error = import(&path, None).unwrap_err().to_string();
+        assert!(error.contains("other.model") && error.contains("drive.diskspecs"), "{error}");
+        let error = import(&directory.join("none.diskspecs"), None).unwrap_err().to_string();
+        assert!(error.contains("none.diskspecs"), "{error}");
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}

@@ -1,0 +1,267 @@
+//! A drive that serves one command at a time out of a segmented buffer, as the SCSI drives of the 1990s did.
+//!
+//! What such a drive does is what DiskSim's disk module describes (DiskSim 4.0 Reference Manual, CMU-PDL-08-101):
+//! overheads by kind, a bus that carries data while the medium turns, read-ahead over think times, writes that finish in
+//! the buffer. Here it is worked out command by command instead of sector by sector.
+//!
+//! Read `read.rs` and `write.rs`: a command from the host to its completion. `buffer.rs` holds the segments,
+//! `read_ahead.rs` what the heads do between commands, `electronics.rs` the overheads.
+
+mod buffer;
+mod electronics;
+mod read;
+mod read_ahead;
+mod write;
+
+use std::collections::VecDeque;
+
+use bimetal_core::operation::{Command, OpKind, Status, Token};
+use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, Sectors};
+
+use super::controller::{ControllerFigures, FastWrites};
+use super::layout::Layout;
+use super::mechanics::Mechanics;
+use super::pending::Pending;
+use super::power::Power;
+use super::profile::HddProfile;
+use crate::profile::BadFigure;
+use crate::statistics::{DeviceStatistics, HddStatistics};
+use crate::{DeviceModel, Finished};
+use buffer::Segments;
+use electronics::Electronics;
+use read_ahead::{ReadAhead, Rule};
+
+/// A write that has finished for the host, or is about to, and still goes to the medium.
+#[derive(Clone, Copy, Debug)]
+struct WriteBehind {
+    segment: usize,
+    /// The first sector behind it.
+    end: u64,
+    /// When its last sector is on the medium.
+    until_ns: u64,
+}
+
+/// How the drive behaves, beside its times.
+#[derive(Clone, Copy, Debug)]
+struct Habits {
+    /// Which writes finish in the buffer; `None`: none.
+    fast_writes: Option<FastWrites>,
+    never_disconnects: bool,
+    read_watermark: f64,
+    read_ahead_after_hit: bool,
+    keeps_free_sectors: bool,
+    zero_latency_read: bool,
+    zero_latency_write: bool,
+    stops_in_sector: bool,
+    caches: bool,
+    read_hits_on_writes: bool,
+    combines_writes: bool,
+}
+
+/// A hard disk with a segmented buffer, which serves one command at a time.
+///
+/// Discards, write-zeroes and hints are as with [`Hdd`](super::Hdd).
+#[derive(Clone, Debug)]
+pub struct SegmentedHdd {
+    capacity: Sectors,
+    habits: Habits,
+    electronics: Electronics,
+    mechanics: Mechanics,
+    power: Power,
+    segments: Segments,
+    ahead_rule: Rule,
+    ahead: Option<ReadAhead>,
+    behind: Option<WriteBehind>,
+    /// Commands that the drive has not taken yet, in order of arrival.
+    waiting: VecDeque<Pending>,
+    /// The command under way, and when it finishes.
+    active: Option<(u64, Pending)>,
+    /// Since when the drive is busy, or idle.
+    state_since_ns: u64,
+    counters: DeviceStatistics,
+    hdd: HddStatistics,
+}
+
+impl SegmentedHdd {
+    /// The drive that `profile` describes with `own` sectors, made for `capacity`: see [`Hdd::new`](super::Hdd::new).
+    ///
+    /// # Errors
+    /// The figure that no drive can have.
+    pub fn new(
+        profile: &HddProfile,
+        figures: &ControllerFigures,
+        own: Sectors,
+        capacity: Sectors,
+    ) -> Result<Self, BadFigure> {
+        let layout = Layout::new(profile, own, capacity)?;
+        let count = profile.read_segments as usize;
+        let size = profile.cache.0.sectors().0 / u64::from(profile.read_segments.max(1));
+        Ok(Self {
+            capacity,
+            habits: Habits {
+                fast_writes: figures.has_fast_writes(profile).then_some(figures.fast_writes),
+                never_disconnects: figures.never_disconnect,
+                read_watermark: figures.read_watermark,
+                read_ahead_after_hit: figures.read_ahead_after_hit,
+                keeps_free_sectors: figures.keeps_free_sectors,
+                zero_latency_read: figures.zero_latency_read,
+                zero_latency_write: figures.zero_latency_write,
+                stops_in_sector: figures.stops_in_sector,
+                caches: figures.caches,
+                read_hits_on_writes: figures.read_hits_on_writes,
+                combines_writes: figures.combines_writes,
+            },
+            electronics: Electronics::new(profile, figures),
+            mechanics: Mechanics::new(profile, layout)?,
+            power: Power::new(profile),
+            segments: Segments::new(count, size, figures.separate_write_segment),
+            ahead_rule: Rule {
+                mode: figures.read_ahead_mode,
+                most: profile.read_ahead.0.sectors().0,
+                least: figures.minimum_read_ahead,
+                drive_end: capacity.0,
+            },
+            ahead: None,
+            behind: None,
+            waiting: VecDeque::new(),
+            active: None,
+            state_since_ns: 0,
+            counters: DeviceStatistics::default(),
+            hdd: HddStatistics::default(),
+        })
+    }
+
+    /// Takes the next command, if none is under way.
+    fn start_next(&mut self, now_ns: u64) {
+        if self.active.is_none()
+            && let Some(pending) = self.waiting.pop_front()
+        {
+            let finish_ns = self.serve(&pending, now_ns);
+            self.active = Some((finish_ns.max(now_ns), pending));
+        }
+    }
+
+    /// Works a command out; gives when the host knows that it is complete.
+    fn serve(&mut self, pending: &Pending, now_ns: u64) -> u64 {
+        if self.behind.is_some_and(|behind| behind.until_ns <= now_ns) {
+            self.end_write_behind();
+        }
+        match pending.kind {
+            _ if pending.sectors == 0 && pending.kind != OpKind::Flush => now_ns + self.electronics.read_miss_ns(),
+            OpKind::Read => {
+                let finish_ns = self.read(now_ns, pending.start, pending.end());
+                self.electronics.after_write = false;
+                finish_ns
+            }
+            OpKind::Write | OpKind::WriteZeroes => {
+                let finish_ns = self.write(now_ns, pending);
+                self.electronics.after_write = true;
+                finish_ns
+            }
+            OpKind::Flush => {
+                self.behind.map_or(0, |behind| behind.until_ns).max(now_ns + self.electronics.write_ns(false))
+            }
+            OpKind::Discard | OpKind::Hint => now_ns + self.electronics.read_miss_ns(),
+        }
+    }
+
+    /// What was written is on the medium.
+    fn end_write_behind(&mut self) {
+        if let Some(behind) = self.behind.take()
+            && !(self.habits.caches && self.habits.read_hits_on_writes)
+        {
+            self.segments.clear(behind.segment);
+        }
+    }
+
+    /// Ends the read-ahead; gives when the arm can be had.
+    fn stop_ahead(&mut self, now_ns: u64) -> u64 {
+        let Some(mut ahead) = self.ahead.take() else { return now_ns };
+        ahead.progress(now_ns, &mut self.segments, &mut self.mechanics);
+        ahead.stopped_ns(now_ns, self.habits.stops_in_sector, &mut self.mechanics)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.active.is_none() && self.waiting.is_empty()
+    }
+
+    /// Counts a command and hands it back.
+    fn finish(&mut self, pending: &Pending, now_ns: u64, finished: &mut Vec<Finished>) {
+        let bytes = Bytes(pending.sectors * SECTOR_BYTES);
+        let mut status = Status::Done;
+        match pending.kind {
+            OpKind::Read => {
+                self.counters.reads += 1;
+                self.counters.read_bytes += bytes;
+            }
+            OpKind::Write | OpKind::WriteZeroes => {
+                self.counters.writes += 1;
+                self.counters.write_bytes += bytes;
+            }
+            OpKind::Flush => self.counters.flushes += 1,
+            OpKind::Discard => self.counters.discards += 1,
+            OpKind::Hint => status = Status::Unsupported,
+        }
+        finished.push(Finished { token: pending.token, at: Nanoseconds(now_ns), status });
+    }
+
+    /// When the spindle stops, if nothing comes before.
+    fn spin_down_at_ns(&self) -> Option<u64> {
+        let written_ns = self.behind.map_or(0, |behind| behind.until_ns);
+        if self.is_idle() { self.power.spin_down_at_ns(self.state_since_ns.max(written_ns)) } else { None }
+    }
+
+    fn next_event_ns(&self) -> Option<u64> {
+        self.active.map(|(finish_ns, _)| finish_ns).or_else(|| self.spin_down_at_ns())
+    }
+}
+
+impl DeviceModel for SegmentedHdd {
+    fn capacity(&self) -> Sectors {
+        self.capacity
+    }
+
+    fn submit(&mut self, now: Nanoseconds, token: Token, command: Command) {
+        assert!(command.range.end() <= self.capacity, "{command:?} is not on a drive of {}", self.capacity);
+        debug_assert!(self.next_event_ns().is_none_or(|event| event >= now.0), "the drive was not advanced to {now}");
+        if self.is_idle() {
+            self.state_since_ns = now.0;
+        }
+        let Command { kind, range, fua } = command;
+        self.waiting.push_back(Pending { token, kind, fua, start: range.start.0, sectors: range.len.0, ready_ns: 0 });
+        self.start_next(now.0);
+    }
+
+    fn next_event(&self) -> Option<Nanoseconds> {
+        self.next_event_ns().map(Nanoseconds)
+    }
+
+    fn advance(&mut self, now: Nanoseconds, finished: &mut Vec<Finished>) {
+        while let Some(event_ns) = self.next_event_ns()
+            && event_ns <= now.0
+        {
+            let Some((_, pending)) = self.active.take() else {
+                self.stop_ahead(event_ns);
+                self.power.spin_down(event_ns);
+                continue;
+            };
+            self.finish(&pending, event_ns, finished);
+            self.start_next(event_ns);
+            if self.is_idle() {
+                self.counters.busy += Nanoseconds(event_ns - self.state_since_ns);
+                self.state_since_ns = event_ns;
+            }
+        }
+    }
+
+    fn statistics(&self, now: Nanoseconds) -> DeviceStatistics {
+        let (spin_downs, spin_ups) = self.power.spin_downs_and_ups();
+        let mut statistics = self.counters.clone();
+        if !self.is_idle() {
+            statistics.busy += now.saturating_sub(Nanoseconds(self.state_since_ns));
+        }
+        statistics.energy_joules = self.power.energy_joules(now.0, self.mechanics.seek_ns());
+        statistics.hdd = Some(HddStatistics { seeks: self.mechanics.seeks(), spin_downs, spin_ups, ..self.hdd });
+        statistics
+    }
+}
