@@ -13,4 +13,5 @@ pub mod results;
 pub mod setup;
 pub mod simulator;
 pub mod survey;
+pub mod validation;
 pub mod workload;
