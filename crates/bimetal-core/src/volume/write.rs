@@ -34,7 +34,7 @@ pub(crate) struct WriteJob<P> {
     home_status: Status,
     slot_status: Status,
     retries: u8,
-    went_off_home: bool,
+    changed_map: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -158,7 +158,7 @@ impl<P: Payload> Volume<P> {
             home_status: Status::Done,
             slot_status: Status::Done,
             retries: 0,
-            went_off_home: false,
+            changed_map: false,
         }
     }
 
@@ -167,7 +167,7 @@ impl<P: Payload> Volume<P> {
         while self.outstanding(task) == 0 {
             match job.phase {
                 Phase::Placing if job.next == self.view.layout.block.touched(job.sectors).end() => {
-                    if !(job.fua && job.went_off_home) {
+                    if !(job.fua && job.changed_map) {
                         return self.end_write(task, job, Status::Done);
                     }
                     job.phase = Phase::Committing;
@@ -370,7 +370,7 @@ impl<P: Payload> Volume<P> {
             self.count_by_home(run, true);
             self.statistics.home_blocks_written += count;
         }
-        job.went_off_home = true;
+        job.changed_map = true;
         Ok(count)
     }
 
@@ -560,7 +560,9 @@ impl<P: Payload> Volume<P> {
         }
         for home in std::mem::take(&mut job.homes) {
             if !home.with_copy {
-                home.blocks.blocks().for_each(|block| self.replaced_at_home(size, job.sectors, block));
+                for block in home.blocks.blocks() {
+                    job.changed_map |= self.replaced_at_home(size, job.sectors, block);
+                }
             }
         }
         job.appended = 0;
@@ -568,14 +570,15 @@ impl<P: Payload> Volume<P> {
         Ok(())
     }
 
-    /// `sectors` of `block` are newest at home now.
-    fn replaced_at_home(&mut self, size: BlockSize, sectors: SectorRange, block: Block) {
+    /// `sectors` of `block` are newest at home now; whether the journal must say so before that is stable: it has an older
+    /// slot as the newest place.
+    fn replaced_at_home(&mut self, size: BlockSize, sectors: SectorRange, block: Block) -> bool {
         let (_, covered) = access_masks(size, sectors, block);
         self.find_again(block, covered);
         if self.view.map.is_empty() {
-            return;
+            return false;
         }
-        let Some((slot, entry)) = self.view.map.get(block) else { return };
+        let Some((slot, entry)) = self.view.map.get(block) else { return false };
         let rest = entry.valid.without(covered);
         if rest.is_empty() || !entry.dirty {
             self.send_home(block);
@@ -584,6 +587,7 @@ impl<P: Payload> Volume<P> {
             // Its slot is on a drive that is gone: what was only there stays an error until it is written.
             self.view.map.narrow(slot, rest, entry.checksum);
         }
+        entry.dirty
     }
 
     /// The slots could not be written. Home, if it was written too, is right; else the part is placed anew.
