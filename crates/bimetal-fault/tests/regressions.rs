@@ -354,3 +354,19 @@ fn a_write_that_waits_for_slots_is_called_when_its_own_parking_frees_them() {
     scene.answer(|_| Verdict::Done);
     assert_eq!(scene.finished[&long].status, Status::Done);
 }
+
+#[test]
+fn a_forced_write_in_place_makes_stable_that_an_older_slot_counts_no_more() {
+    let mut scene = Scene::new("smart-response", &[("mode", "maximized"), ("stream_bypass", "8KiB")], 4, 4000);
+    scene.run(OpKind::Write, 0, 8);
+    scene.run(OpKind::Flush, 0, 0);
+    let commits = scene.volume.statistics().commits;
+    scene.tokens += 1;
+    let command = Command { kind: OpKind::Write, range: SectorRange::new(0, 16), fua: true };
+    let payload = Tags::written(scene.tokens as u32, 0, 16);
+    let request = Operation { token: Token(scene.tokens), target: 0, command, payload };
+    scene.volume.submit(scene.now, request);
+    scene.answer(|_| Verdict::Done);
+    assert!(scene.volume.view().map.get(Block(0)).is_none(), "it went home in place");
+    assert_eq!(scene.volume.statistics().commits, commits + 1, "or a crash would find the slot again");
+}
