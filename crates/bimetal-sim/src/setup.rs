@@ -324,7 +324,8 @@ impl Plan<'_> {
             Holds::Home => profile.capacity.0.max(addresses + LABEL_SECTORS + block.sectors()),
             Holds::Log => profile.capacity.0,
             Holds::Cache => self.survey.footprint_blocks * block.sectors() / 10,
-            Holds::Ranges => addresses / 10,
+            // At least one block in front of the label.
+            Holds::Ranges => (addresses / 10).max(LABEL_SECTORS + block.sectors()),
         };
         Sectors(size.next_multiple_of(block.sectors()))
     }

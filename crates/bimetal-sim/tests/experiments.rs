@@ -1,0 +1,174 @@
+//! Whole experiments: against figures that were computed independently, and against themselves.
+
+use std::path::PathBuf;
+
+use bimetal_core::operation::OpKind;
+use bimetal_core::schemes;
+use bimetal_core::units::{Bytes, Nanoseconds, SectorRange};
+use bimetal_sim::experiment::{Experiment, ExperimentError, NoProgress};
+use bimetal_sim::results::{Document, Run, RunSpeed};
+use bimetal_sim::setup::{Choices, Size};
+use bimetal_sim::simulator::Replay;
+use bimetal_sim::workload::{Requests, Workload, WorkloadError};
+use bimetal_trace::synthetic::{Generator, WorkloadSpec};
+use bimetal_trace::{OpenOptions, Request, Trace};
+
+struct File(PathBuf);
+
+impl Workload for File {
+    fn open(&self) -> Result<Requests<'_>, WorkloadError> {
+        let trace = Trace::open(&self.0, &OpenOptions::default())?;
+        Ok(Box::new(trace.map(|request| request.map_err(WorkloadError::from))))
+    }
+}
+
+/// A trace of `../shared`, if it is there.
+fn shared(name: &str) -> Option<File> {
+    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces")).join(name);
+    if !path.exists() {
+        eprintln!("skipped: no ../shared");
+        return None;
+    }
+    Some(File(path))
+}
+
+fn run(workload: &dyn Workload, names: &[&str], settings: &[(&str, &str)], replay: Replay) -> Document {
+    try_run(workload, names, settings, replay, Choices::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn try_run(
+    workload: &dyn Workload,
+    names: &[&str],
+    settings: &[(&str, &str)],
+    replay: Replay,
+    choices: Choices,
+) -> Result<Document, ExperimentError> {
+    let schemes = names.iter().map(|name| schemes::find(name).unwrap()).collect();
+    let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let choices = Choices { settings, ..choices };
+    Experiment { workload, schemes, choices, replay, warmup: 0.0 }.run(&NoProgress, |_, summary| summary)
+}
+
+const TIMED: Replay = Replay::Timed { speedup: 1.0 };
+
+fn near(figure: Option<f64>, expected: f64) -> bool {
+    figure.is_some_and(|figure| (figure - expected).abs() <= 0.00006)
+}
+
+fn griffin(settings: &[(&str, &str)]) -> Option<Run> {
+    let workload = shared("cloudPhysicsIO.vscsi.xz")?;
+    let mut all = vec![("migration", "instant"), ("read_threshold", "off")];
+    all.extend(settings);
+    run(&workload, &["griffin"], &all, TIMED).runs.pop()
+}
+
+/// Write savings and read penalty as a policy simulator of a dozen lines computes them from the same trace.
+#[test]
+fn griffin_counts_as_a_policy_simulator_does_with_only_the_timeout() {
+    let Some(run) = griffin(&[]) else { return };
+    assert!(near(run.write_savings, 0.32537), "{:?}", run.write_savings);
+    assert!(near(run.read_penalty, 0.63637), "{:?}", run.read_penalty);
+    assert_eq!(run.migration.count, Some(8));
+}
+
+#[test]
+fn griffin_counts_as_a_policy_simulator_does_without_any_trigger() {
+    let Some(run) = griffin(&[("timeout", "off")]) else { return };
+    assert!(near(run.write_savings, 0.68195), "{:?}", run.write_savings);
+    assert!(near(run.read_penalty, 0.74771), "{:?}", run.read_penalty);
+    assert_eq!(run.migration.count, Some(0));
+}
+
+fn generated(requests: u64) -> Vec<Request> {
+    let mut spec = WorkloadSpec::new(requests, Bytes::from_mib(64));
+    spec.read_fraction = 0.4;
+    spec.interarrival = "poisson:2ms".parse().unwrap();
+    Generator::new(&[spec], 7).unwrap().collect()
+}
+
+fn all_schemes() -> Vec<&'static str> {
+    schemes::ALL.iter().map(|info| info.name).collect()
+}
+
+#[test]
+fn the_same_workload_and_seed_give_the_same_bytes() {
+    let workload = generated(4000);
+    let text = || {
+        let mut document = run(&workload, &all_schemes(), &[], TIMED);
+        document.runs.iter_mut().for_each(|run| run.run = RunSpeed::default());
+        document.to_json()
+    };
+    assert_eq!(text(), text());
+}
+
+#[test]
+fn every_request_is_answered_and_counted_once_under_every_scheme() {
+    let workload = generated(4000);
+    for replay in [TIMED, Replay::Closed { depth: 16 }] {
+        for run in run(&workload, &all_schemes(), &[], replay).runs {
+            let cdf = &run.series.response_time_cdf;
+            assert_eq!(cdf.all.requests.last(), Some(&4000), "{}", run.scheme);
+            let answered = [&cdf.read, &cdf.write].map(|cdf| cdf.requests.last().copied().unwrap_or(0));
+            assert_eq!(answered.iter().sum::<u64>(), 4000, "{}", run.scheme);
+            assert_eq!(run.cost.score.is_some(), matches!(replay, Replay::Closed { .. }), "{}", run.scheme);
+        }
+    }
+}
+
+#[test]
+fn requests_of_a_kind_alone_leave_the_other_kind_null() {
+    let range = |at: u64| SectorRange::new(at * 8, 8);
+    let request = |kind, at: u64| Request {
+        arrival: Nanoseconds::from_millis(at),
+        device: 0,
+        kind,
+        fua: false,
+        range: if kind == OpKind::Flush { SectorRange::default() } else { range(at) },
+        response: None,
+    };
+    for kind in [OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Discard] {
+        let workload: Vec<Request> = (0..20).map(|at| request(kind, at)).collect();
+        for run in run(&workload, &all_schemes(), &[], TIMED).runs {
+            let times = run.response_time_ms;
+            assert_eq!(times.read.mean.is_some(), kind == OpKind::Read, "{} {kind:?}", run.scheme);
+            assert_eq!(times.write.mean.is_some(), kind == OpKind::Write, "{} {kind:?}", run.scheme);
+        }
+    }
+}
+
+#[test]
+fn a_drive_too_small_for_the_addresses_is_an_error_and_no_run() {
+    let workload = generated(100);
+    let mut choices = Choices::default();
+    choices.hdd.size = Some(Size::Bytes(Bytes::from_mib(10)));
+    let error = try_run(&workload, &["hdd-only"], &[], TIMED, choices).unwrap_err().to_string();
+    assert!(error.contains("the hdd drive of 10MiB is too small") && error.contains("every address"), "{error}");
+}
+
+#[test]
+fn units_of_several_devices_are_kept_apart_on_the_same_drives() {
+    let mut workload = generated(2000);
+    workload.iter_mut().enumerate().for_each(|(at, request)| request.device = 3 + (at % 2) as u32);
+    for run in run(&workload, &all_schemes(), &[], TIMED).runs {
+        assert!(run.assumed["devices"].starts_with("2, each a unit"), "{}", run.scheme);
+        let moved = run.devices.ssd.write_bytes.unwrap_or(0) + run.devices.hdd.write_bytes.unwrap_or(0);
+        assert!(moved > 0, "{}", run.scheme);
+    }
+}
+
+#[test]
+fn a_warm_up_is_played_and_not_measured() {
+    let workload = generated(4000);
+    let schemes = vec![schemes::find("smart-response").unwrap()];
+    let measure = |warmup| {
+        let choices = Choices::default();
+        let experiment = Experiment { workload: &workload, schemes: schemes.clone(), choices, replay: TIMED, warmup };
+        experiment.run(&NoProgress, |_, summary| summary)
+    };
+    let cold = measure(0.0).unwrap().runs.pop().unwrap();
+    let warm = measure(0.75).unwrap().runs.pop().unwrap();
+    assert_eq!(warm.series.response_time_cdf.all.requests.last(), Some(&1000));
+    assert!(warm.devices.hdd.reads < cold.devices.hdd.reads);
+    assert!(warm.ssd_hit_ratio.read > cold.ssd_hit_ratio.read, "a warm cache hits more");
+    assert!(measure(1.0).unwrap_err().to_string().contains("warm-up"));
+}
