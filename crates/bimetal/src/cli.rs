@@ -55,6 +55,7 @@ commands! {
     Record => record,
     Profiles => profiles,
     Schemes => schemes,
+    Fault => fault,
 }
 
 /// Runs the command line of this process.

@@ -6,6 +6,7 @@
 pub(crate) mod analyze;
 pub(crate) mod compare;
 pub(crate) mod convert;
+pub(crate) mod fault;
 pub(crate) mod formats;
 pub(crate) mod generate;
 pub(crate) mod profiles;
