@@ -11,6 +11,7 @@ pub mod block;
 pub mod block_map;
 pub mod journal;
 pub mod layout;
+pub mod nearest;
 pub mod operation;
 pub mod payload;
 pub mod policies;

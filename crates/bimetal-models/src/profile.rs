@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use bimetal_core::nearest::nearest;
 use bimetal_core::units::{Bytes, SectorRange, Sectors};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned};
@@ -170,15 +171,6 @@ fn suggestion(nearest: Option<&str>) -> String {
     nearest.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default()
 }
 
-/// The one of `known` that is most like `word`, if any is at all.
-fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    known
-        .map(|name| (strsim::jaro_winkler(word, name), name))
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .filter(|(likeness, _)| *likeness > 0.7)
-        .map(|(_, name)| name.to_owned())
-}
-
 /// The keys that every drive has.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -285,7 +277,7 @@ impl Profile {
         if !Path::new(name_or_path).exists() {
             return Err(ProfileError::Unknown {
                 name: name_or_path.to_owned(),
-                nearest: nearest(name_or_path, BUILTIN.iter().map(|(name, _)| *name)),
+                nearest: nearest(name_or_path, BUILTIN.iter().map(|(name, _)| *name)).map(str::to_owned),
                 known: BUILTIN.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
             });
         }
@@ -355,7 +347,7 @@ impl Profile {
     fn read_figures<T: DeserializeOwned>(figures: &Table, origin: &str) -> Result<T, ProfileError> {
         let known = keys_of::<T>();
         if let Some(key) = figures.keys().find(|key| !known.contains(&key.as_str())) {
-            let nearest = nearest(key, known.iter().chain(keys_of::<Common>()).copied());
+            let nearest = nearest(key, known.iter().chain(keys_of::<Common>()).copied()).map(str::to_owned);
             return Err(ProfileError::UnknownKey { file: origin.to_owned(), key: key.clone(), nearest });
         }
         read_table(figures, origin)
@@ -422,7 +414,7 @@ impl Profile {
         let mut table = self.table.clone();
         for (key, value) in changes {
             if !self.keys().any(|known| known == key) {
-                let nearest = nearest(key, self.keys());
+                let nearest = nearest(key, self.keys()).map(str::to_owned);
                 return Err(ProfileError::UnknownKey { file: self.origin.clone(), key: key.to_owned(), nearest });
             }
             let value = match (value.parse::<i64>(), value.parse::<f64>()) {

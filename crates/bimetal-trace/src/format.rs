@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use bimetal_core::nearest::nearest;
+
 /// A trace format, by the name that `--format` takes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Format {
@@ -233,11 +235,15 @@ impl fmt::Display for Format {
 
 /// A name that is no format.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("unknown trace format '{name}': did you mean '{nearest}'? Known are {known}")]
+#[error("unknown trace format '{name}': {}{known}", suggestion(*nearest))]
 pub struct UnknownFormatName {
     name: String,
-    nearest: &'static str,
+    nearest: Option<&'static str>,
     known: String,
+}
+
+fn suggestion(nearest: Option<&str>) -> String {
+    nearest.map_or("expected one of ".to_owned(), |name| format!("did you mean '{name}'? Known are "))
 }
 
 impl FromStr for Format {
@@ -247,9 +253,8 @@ impl FromStr for Format {
         if let Some(format) = Self::ALL.into_iter().find(|format| format.name() == name) {
             return Ok(format);
         }
-        let likeness = |format: &Format| strsim::jaro_winkler(&name.to_lowercase(), format.name());
-        let nearest = Self::ALL.into_iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b))).unwrap_or(Format::Csv);
-        Err(UnknownFormatName { name: name.to_owned(), nearest: nearest.name(), known: names(&Self::ALL) })
+        let nearest = nearest(name, Self::ALL.map(Format::name));
+        Err(UnknownFormatName { name: name.to_owned(), nearest, known: names(&Self::ALL) })
     }
 }
 
@@ -277,6 +282,10 @@ mod tests {
     fn a_misspelt_name_suggests_the_nearest() {
         let error = "mqsmi".parse::<Format>().unwrap_err().to_string();
         assert!(error.contains("did you mean 'mqsim'?"), "{error}");
+        let error = "mrs".parse::<Format>().unwrap_err().to_string();
+        assert!(error.contains("did you mean 'msr'?"), "{error}");
+        let error = "zzzz".parse::<Format>().unwrap_err().to_string();
+        assert!(error.contains("'zzzz': expected one of msr spc"), "{error}");
         let error = "CloudPhysics".parse::<Format>().unwrap_err().to_string();
         assert!(error.contains("'cloudphysics-csv'"), "{error}");
     }
