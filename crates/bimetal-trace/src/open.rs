@@ -12,8 +12,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bimetal_core::operation::OpKind;
-use bimetal_core::units::{Nanoseconds, SectorRange};
+use bimetal_core::units::Nanoseconds;
 
 use crate::Request;
 use crate::entry::{Bad, Decoder, Entry, Fault, Moment};
@@ -21,9 +20,12 @@ use crate::error::{BadLine, Place, TraceError};
 use crate::format::Format;
 use crate::formats;
 use crate::input::Input;
-use crate::pairing::Pairing;
+use crate::pairing::{Pairing, Patience};
 use crate::recognise::{self, Moments, Recognised};
 use crate::time_order::TimeOrder;
+
+/// How long requests wait for their completions: memory is all that waiting costs.
+const PATIENCE: Patience = Patience { requests: 65_536, time: Nanoseconds(u64::MAX) };
 
 /// Which event of a request is the request, in formats that record several.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -155,7 +157,7 @@ impl Trace {
             has_times: probe.has_times,
             has_operations: probe.has_operations,
             order: (probe.has_times && recognised.format != Format::Bin).then(TimeOrder::new),
-            pairing: formats::has_completions(recognised.format).then(Pairing::new),
+            pairing: formats::has_completions(recognised.format).then(|| Pairing::new(PATIENCE)),
             notes: recognised.notes,
             options: options.clone(),
             event: None,
@@ -342,10 +344,6 @@ impl Trace {
                 self.ready.push_back(entry);
                 continue;
             };
-            if entry.preflush && entry.moment != Moment::Completed {
-                let range = SectorRange::default();
-                pairing.push(Entry { kind: OpKind::Flush, range, fua: false, preflush: false, ..entry });
-            }
             pairing.push(entry);
             self.ready.extend(std::iter::from_fn(|| pairing.pop(false)));
         }

@@ -1,10 +1,17 @@
-//! Finds the completion of each request in formats that record both, for its response time.
+//! Finds the completion of each request, for its response time: in formats that record both, and in live recordings.
 //!
-//! Requests wait, in order, until the first of them is complete or [`WAITING_MAX`] of them wait; what has no
-//! completion by then comes out without a response time. A completion ends the oldest request of exactly its range; if
-//! there is none (requests were merged or split on their way to the drive), all requests it overlaps, each done once
-//! every sector of it is. Flushes complete in order, whatever address the kernel prints for them; a completion
-//! without sectors that is no flush belongs to nothing.
+//! Requests wait, in order, until the first of them is complete or has waited longer than a [`Patience`]; what has no
+//! completion by then comes out without a response time. A completion ends the oldest request of exactly its range. If
+//! there is none (requests were merged or split on their way to the drive), it covers each of its sectors once, of the
+//! requests it overlaps, and a request is done once every sector of it is covered.
+//!
+//! What else has to be known, as seen on Linux 6.18:
+//!
+//! * A flush is queued as `FWS 0 + 0`, issued as `FF 0 + 0`, completed as `FF −1 + 0`. One flush of the drive may serve
+//!   several queued ones, and then each of them completes as `WS 0 + 0`. Where nothing tells of that, the drive's
+//!   flushes end the queued ones, in order.
+//! * A write with a flush in front (`FWFS`) is that flush and a write when it is queued, and is issued in parts. It
+//!   completes as a write, and once more with length 0 when it is stable. When its flush was done, nothing tells.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -13,206 +20,452 @@ use bimetal_core::units::{Nanoseconds, SectorRange};
 
 use crate::entry::{Entry, Moment};
 
-/// Requests that wait for their completion.
-pub(crate) const WAITING_MAX: usize = 65_536;
+/// How long a stable write waits for the completion with length 0, which drives with force unit access of their own
+/// give no reason for.
+const PATIENCE_STABLE: Nanoseconds = Nanoseconds::from_seconds(2);
+
+/// How long requests wait for their completions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// While no more than so many wait.
+    pub(crate) requests: usize,
+    /// And for no longer than this, in the time of the trace.
+    pub(crate) time: Nanoseconds,
+}
+
+/// What a request waits for; requests of one class pair with the same completions.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Class {
+    Read,
+    /// Writes of zeroes too: tools differ in whether they tell them from writes.
+    Write,
+    Discard,
+    Hint,
+    /// A flush of the drive.
+    IssuedFlush,
+    /// A flush that was asked for, before the drive has done one for it.
+    QueuedFlush,
+    /// The same after it: its own completion may still come.
+    ServedFlush,
+    /// A write that is done: a completion of length 0 says when it is stable.
+    UnstableWrite,
+}
+
+/// Classes with sectors, the first of [`Class`].
+const CLASSES_WITH_SECTORS: usize = 4;
+
+impl Class {
+    fn of_data(kind: OpKind) -> Self {
+        match kind {
+            OpKind::Read => Class::Read,
+            OpKind::Write | OpKind::WriteZeroes => Class::Write,
+            OpKind::Discard => Class::Discard,
+            OpKind::Hint => Class::Hint,
+            OpKind::Flush => unreachable!("a flush has no data"),
+        }
+    }
+
+    fn of_request(entry: &Entry) -> Self {
+        match (entry.kind, entry.moment) {
+            (OpKind::Flush, Moment::Queued) => Class::QueuedFlush,
+            (OpKind::Flush, _) => Class::IssuedFlush,
+            (kind, _) => Class::of_data(kind),
+        }
+    }
+}
 
 struct Waiting {
+    /// With the response time so far, which is final once it waits for nothing.
     entry: Entry,
-    /// Sectors whose completion was not seen; a flush counts as one.
+    /// Sectors whose completion was not seen.
     open_sectors: u64,
+    /// `None` if it waits for nothing.
+    class: Option<Class>,
 }
 
 /// Requests in order of time that wait for their completions.
 pub(crate) struct Pairing {
+    patience: Patience,
     waiting: VecDeque<Waiting>,
     /// The number of the first request in `waiting`.
     first: u64,
-    /// Device, kind, first sector and number of every request that is not complete.
-    open: BTreeSet<(u32, u8, u64, u64)>,
-    /// The longest range seen of each kind: how far before a completion a request that overlaps it may start.
-    sectors_max: [u64; KINDS],
+    /// Device, class, first sector and number of every request that waits for something.
+    open: BTreeSet<(u32, Class, u64, u64)>,
+    /// The longest range among those, by class: how far before a completion a request that overlaps it may start.
+    sectors_max: [u64; CLASSES_WITH_SECTORS],
     /// Numbers of the requests that a completion touches; kept to save allocations.
     touched: Vec<u64>,
+    now: Nanoseconds,
+    unpaired: u64,
 }
 
 impl Pairing {
-    pub(crate) fn new() -> Self {
-        Self { waiting: VecDeque::new(), first: 0, open: BTreeSet::new(), sectors_max: [0; KINDS], touched: Vec::new() }
-    }
-
-    /// Takes the next entry, a request or a completion, in order of time.
-    pub(crate) fn push(&mut self, entry: Entry) {
-        if entry.moment == Moment::Completed {
-            self.complete(&entry);
-            return;
+    pub(crate) fn new(patience: Patience) -> Self {
+        Self {
+            patience,
+            waiting: VecDeque::new(),
+            first: 0,
+            open: BTreeSet::new(),
+            sectors_max: [0; CLASSES_WITH_SECTORS],
+            touched: Vec::new(),
+            now: Nanoseconds::ZERO,
+            unpaired: 0,
         }
-        let number = self.first + self.waiting.len() as u64;
-        let sectors_max = &mut self.sectors_max[usize::from(kind_number(entry.kind))];
-        *sectors_max = (*sectors_max).max(entry.range.len.0);
-        let _ = self.open.insert(key(&entry, number));
-        self.waiting.push_back(Waiting { entry, open_sectors: entry.range.len.0.max(1) });
     }
 
-    /// The earliest request, once it is complete or too many wait, or, with `all`, as long as there is one.
+    /// Takes the next entry, a request or a completion, in order of time. Requests are all queued or all issued.
+    pub(crate) fn push(&mut self, entry: Entry) {
+        self.now = entry.time;
+        match entry.moment {
+            Moment::Completed => self.complete(&entry),
+            Moment::Only | Moment::Queued | Moment::Issued => self.arrive(entry),
+        }
+    }
+
+    /// The earliest request, once it is complete or has waited too long or, with `all`, as long as there is one.
     pub(crate) fn pop(&mut self, all: bool) -> Option<Entry> {
         let head = self.waiting.front()?;
-        let open = head.open_sectors > 0;
-        if open && !all && self.waiting.len() <= WAITING_MAX {
+        if head.class.is_some() && !all && !self.is_given_up(head) {
             return None;
         }
+        let number = self.first;
+        self.become_class(number, None);
         let head = self.waiting.pop_front()?;
-        if open {
-            let was_open = self.open.remove(&key(&head.entry, self.first));
-            debug_assert!(was_open);
-        }
         self.first += 1;
         Some(head.entry)
     }
 
+    /// Requests that came out although a completion might still have come for them, and none had.
+    pub(crate) fn unpaired(&self) -> u64 {
+        self.unpaired
+    }
+
+    fn is_given_up(&self, head: &Waiting) -> bool {
+        let age = self.now.saturating_sub(head.entry.time);
+        let age_when_done = head.entry.response.unwrap_or_default();
+        self.waiting.len() > self.patience.requests
+            || age > self.patience.time
+            || (head.class == Some(Class::UnstableWrite) && age.saturating_sub(age_when_done) > PATIENCE_STABLE)
+    }
+
+    fn arrive(&mut self, entry: Entry) {
+        // What was issued is already taken apart: its flushes are requests of their own.
+        if entry.preflush && entry.moment == Moment::Queued {
+            let range = SectorRange::default();
+            let flush = Entry { kind: OpKind::Flush, range, fua: false, preflush: false, ..entry };
+            self.waiting.push_back(Waiting { entry: flush, open_sectors: 0, class: None });
+        }
+        let class = Class::of_request(&entry);
+        if let Some(sectors_max) = self.sectors_max.get_mut(class as usize) {
+            *sectors_max = (*sectors_max).max(entry.range.len.0);
+        }
+        let number = self.first + self.waiting.len() as u64;
+        self.open.insert((entry.device, class, entry.range.start.0, number));
+        self.waiting.push_back(Waiting { entry, open_sectors: entry.range.len.0, class: Some(class) });
+    }
+
     fn complete(&mut self, completion: &Entry) {
-        let (device, kind) = (completion.device, kind_number(completion.kind));
+        match (completion.kind, completion.range.is_empty()) {
+            (OpKind::Flush, _) => self.complete_flush(completion),
+            (_, true) => self.complete_without_sectors(completion),
+            (_, false) => self.complete_sectors(completion),
+        }
+        if self.open.is_empty() {
+            self.sectors_max = [0; CLASSES_WITH_SECTORS];
+        }
+    }
+
+    /// The drive has done a flush.
+    fn complete_flush(&mut self, completion: &Entry) {
+        if let Some(number) = self.oldest(completion.device, Class::IssuedFlush, None) {
+            self.respond(number, completion, None);
+        } else if let Some(number) = self.oldest(completion.device, Class::QueuedFlush, None) {
+            self.respond(number, completion, Some(Class::ServedFlush));
+        }
+    }
+
+    /// A write is stable, or a flush that was asked for is done.
+    fn complete_without_sectors(&mut self, completion: &Entry) {
+        let device = completion.device;
+        let number = self
+            .oldest(device, Class::UnstableWrite, Some(completion.range.start.0))
+            .or_else(|| self.oldest(device, Class::ServedFlush, None))
+            .or_else(|| self.oldest(device, Class::QueuedFlush, None));
+        if let Some(number) = number {
+            self.respond(number, completion, None);
+        }
+    }
+
+    fn complete_sectors(&mut self, completion: &Entry) {
+        let (device, class) = (completion.device, Class::of_data(completion.kind));
         let SectorRange { start, len } = completion.range;
-        let same_start = self.open.range((device, kind, start.0, 0)..=(device, kind, start.0, u64::MAX));
+        let same_start = self.open.range((device, class, start.0, 0)..=(device, class, start.0, u64::MAX));
         let exact = same_start.map(|key| key.3).find(|&number| self.entry(number).range.len == len);
+        if let Some(number) = exact {
+            self.respond_to_data(number, completion);
+            return;
+        }
+        let from = (device, class, start.0.saturating_sub(self.sectors_max[class as usize]), 0);
         let mut touched = std::mem::take(&mut self.touched);
         touched.clear();
-        match exact {
-            Some(number) => touched.push(number),
-            None => {
-                let from = (device, kind, start.0.saturating_sub(self.sectors_max[usize::from(kind)]), 0);
-                let overlapping = self.open.range(from..(device, kind, completion.range.end().0, 0));
-                let reaches = |number: &u64| self.entry(*number).range.overlaps(completion.range);
-                touched.extend(overlapping.map(|key| key.3).filter(reaches));
+        touched.extend(self.open.range(from..(device, class, completion.range.end().0, 0)).map(|key| key.3));
+        // The sectors before it are covered: two requests for the same sectors complete twice.
+        let mut covered = start.0;
+        for &number in &touched {
+            let waiting = self.waiting_mut(number);
+            let range = waiting.entry.range;
+            let (from, to) = (range.start.0.max(covered), range.end().0.min(completion.range.end().0));
+            if from < to {
+                covered = to;
+                waiting.open_sectors = waiting.open_sectors.saturating_sub(to - from);
+                if waiting.open_sectors == 0 {
+                    self.respond_to_data(number, completion);
+                }
             }
         }
-        for &number in &touched {
-            self.answer(number, completion);
-        }
         self.touched = touched;
+    }
+
+    fn respond_to_data(&mut self, number: u64, completion: &Entry) {
+        let Entry { kind, moment, fua, preflush, .. } = *self.entry(number);
+        let must_be_stable = kind == OpKind::Write && moment == Moment::Queued && (fua || preflush);
+        self.respond(number, completion, must_be_stable.then_some(Class::UnstableWrite));
+    }
+
+    /// The request has its answer, and waits as one of class `next` from now on.
+    fn respond(&mut self, number: u64, completion: &Entry, next: Option<Class>) {
+        let entry = &mut self.waiting_mut(number).entry;
+        entry.response = Some(completion.time.saturating_sub(entry.time));
+        self.become_class(number, next);
+    }
+
+    fn become_class(&mut self, number: u64, next: Option<Class>) {
+        let waiting = self.waiting_mut(number);
+        let Entry { device, range, response, .. } = waiting.entry;
+        if let Some(class) = std::mem::replace(&mut waiting.class, next) {
+            let was_open = self.open.remove(&(device, class, range.start.0, number));
+            debug_assert!(was_open);
+            self.unpaired += u64::from(response.is_none());
+        }
+        if let Some(class) = next {
+            self.open.insert((device, class, range.start.0, number));
+        }
+    }
+
+    /// The number of the oldest request of a class, from sector `start` on where that is given; the class has no other
+    /// sectors otherwise.
+    fn oldest(&self, device: u32, class: Class, start: Option<u64>) -> Option<u64> {
+        let start = start.unwrap_or(SectorRange::default().start.0);
+        self.open.range((device, class, start, 0)..=(device, class, start, u64::MAX)).next().map(|key| key.3)
     }
 
     fn entry(&self, number: u64) -> &Entry {
         &self.waiting[(number - self.first) as usize].entry
     }
 
-    fn answer(&mut self, number: u64, completion: &Entry) {
-        let waiting = &mut self.waiting[(number - self.first) as usize];
-        let range = waiting.entry.range;
-        let done = range.end().0.min(completion.range.end().0) - range.start.0.max(completion.range.start.0);
-        waiting.open_sectors = waiting.open_sectors.saturating_sub(done.max(1));
-        if waiting.open_sectors == 0 {
-            waiting.entry.response = Some(Nanoseconds(completion.time.0 - waiting.entry.time.0));
-            let key = key(&waiting.entry, number);
-            let was_open = self.open.remove(&key);
-            debug_assert!(was_open);
-        }
-    }
-}
-
-fn key(entry: &Entry, number: u64) -> (u32, u8, u64, u64) {
-    (entry.device, kind_number(entry.kind), entry.range.start.0, number)
-}
-
-/// Kinds that [`kind_number`] tells apart.
-const KINDS: usize = 5;
-
-/// Reads and writes pair among themselves; the kinds need an order only to stand in a key.
-fn kind_number(kind: OpKind) -> u8 {
-    match kind {
-        OpKind::Read => 0,
-        // Tools differ in whether they tell writes of zeroes from writes.
-        OpKind::Write | OpKind::WriteZeroes => 1,
-        OpKind::Flush => 2,
-        OpKind::Discard => 3,
-        OpKind::Hint => 4,
+    fn waiting_mut(&mut self, number: u64) -> &mut Waiting {
+        &mut self.waiting[(number - self.first) as usize]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::{LineFormat, tracefs::Tracefs};
 
-    fn event(time: u64, moment: Moment, kind: OpKind, start: u64, len: u64) -> Entry {
-        Entry { moment, ..Entry::request(time, 0, kind, SectorRange::new(start, len)) }
+    const ENDLESS: Patience = Patience { requests: 1000, time: Nanoseconds(u64::MAX) };
+
+    /// What comes of the requests seen at `moment`. Each line: microseconds, event, letters, sector, length.
+    fn pair(moment: Moment, lines: &str) -> (Vec<Entry>, u64) {
+        pair_with(ENDLESS, moment, lines)
     }
 
-    fn responses(events: &[Entry]) -> Vec<Option<u64>> {
-        let mut pairing = Pairing::new();
-        let mut out = Vec::new();
-        for &event in events {
-            pairing.push(event);
-            out.extend(std::iter::from_fn(|| pairing.pop(false)));
+    fn pair_with(patience: Patience, moment: Moment, lines: &str) -> (Vec<Entry>, u64) {
+        let mut reader = Tracefs::default();
+        let mut pairing = Pairing::new(patience);
+        let mut entries = Vec::new();
+        for line in lines.lines().filter(|line| !line.trim().is_empty()) {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let [at, event, letters, sector, len] = fields[..] else { panic!("{line}") };
+            let between = if event == "bio_queue" { "" } else { "0 () " };
+            let at: u64 = at.parse().unwrap();
+            let (seconds, micros) = (5 + at / 1_000_000, at % 1_000_000);
+            let text = format!(
+                "x-1 [000] ..... {seconds}.{micros:06}: block_{event}: 7,0 {letters} {between}{sector} + {len} [x]"
+            );
+            let entry = reader.entry(text.as_bytes()).unwrap();
+            if let Some(entry) = entry.filter(|entry| [moment, Moment::Completed].contains(&entry.moment)) {
+                pairing.push(entry);
+                entries.extend(std::iter::from_fn(|| pairing.pop(false)));
+            }
         }
-        out.extend(std::iter::from_fn(|| pairing.pop(true)));
+        entries.extend(std::iter::from_fn(|| pairing.pop(true)));
         assert!(pairing.open.is_empty());
-        out.iter().map(|entry| entry.response.map(Nanoseconds::get)).collect()
+        (entries, pairing.unpaired())
     }
 
-    use Moment::{Completed, Issued, Queued};
-    use OpKind::{Flush, Read, Write};
+    /// Kind, first sector, response in microseconds.
+    fn seen(entries: &[Entry]) -> Vec<(OpKind, u64, Option<u64>)> {
+        let micros = |response: Nanoseconds| response.0 / 1000;
+        entries.iter().map(|entry| (entry.kind, entry.range.start.0, entry.response.map(micros))).collect()
+    }
+
+    use Moment::{Issued, Queued};
+    use OpKind::{Flush, Read, Write, WriteZeroes};
 
     #[test]
     fn completions_in_any_order_find_their_requests() {
-        let events = [
-            event(0, Issued, Read, 0, 8),
-            event(1, Issued, Read, 8, 8),
-            event(5, Completed, Read, 8, 8),
-            event(9, Completed, Read, 0, 8),
-        ];
-        assert_eq!(responses(&events), [Some(9), Some(4)]);
+        let events = "10 rq_issue R 0 8
+                      11 rq_issue R 8 8
+                      15 rq_complete R 8 8
+                      19 rq_complete R 0 8";
+        assert_eq!(seen(&pair(Issued, events).0), [(Read, 0, Some(9)), (Read, 8, Some(4))]);
     }
 
     #[test]
-    fn merged_requests_end_together_and_a_split_one_with_its_last_part() {
-        let events = [
-            event(0, Queued, Write, 0, 8),
-            event(1, Queued, Write, 8, 8),
-            event(2, Queued, Write, 16, 32),
-            event(7, Completed, Write, 0, 16),
-            event(8, Completed, Write, 32, 16),
-            event(9, Completed, Write, 16, 16),
-        ];
-        assert_eq!(responses(&events), [Some(7), Some(6), Some(7)]);
+    fn merged_requests_are_done_when_the_one_they_became_is() {
+        let events = "10 bio_queue WSM 160 8
+                      12 bio_queue WSM 168 8
+                      20 rq_issue WSM 160 16
+                      30 rq_complete WSM 160 16";
+        let (entries, unpaired) = pair(Queued, events);
+        assert_eq!((seen(&entries), unpaired), (vec![(Write, 160, Some(20)), (Write, 168, Some(18))], 0));
     }
 
     #[test]
-    fn two_requests_of_one_range_end_in_the_order_they_came() {
-        let events = [
-            event(0, Issued, Read, 0, 8),
-            event(1, Issued, Read, 0, 8),
-            event(5, Completed, Read, 0, 8),
-            event(9, Completed, Read, 0, 8),
-        ];
-        assert_eq!(responses(&events), [Some(5), Some(8)]);
+    fn a_split_request_is_done_with_its_last_piece() {
+        let events = "10 bio_queue R 0 4000
+                      11 rq_issue R 0 2560
+                      12 rq_issue R 2560 1440
+                      50 rq_complete R 2560 1440
+                      90 rq_complete R 0 2560";
+        let (entries, unpaired) = pair(Queued, events);
+        assert_eq!((seen(&entries), unpaired), (vec![(Read, 0, Some(80))], 0));
+        assert_eq!(seen(&pair(Issued, events).0), [(Read, 0, Some(79)), (Read, 2560, Some(38))]);
     }
 
     #[test]
-    fn flushes_end_in_order_and_never_as_data() {
-        let events = [
-            event(0, Issued, Write, 0, 8),
-            event(1, Issued, Flush, 0, 0),
-            event(2, Issued, Flush, 0, 0),
-            event(4, Completed, Flush, 0, 0),
-            event(6, Completed, Flush, 0, 0),
-            event(9, Completed, Write, 0, 8),
-        ];
-        assert_eq!(responses(&events), [Some(9), Some(3), Some(4)]);
+    fn of_two_requests_for_the_same_sectors_the_older_is_done_first() {
+        let events = "10 bio_queue R 64 8
+                      12 bio_queue R 64 8
+                      20 rq_complete R 64 8
+                      50 rq_complete R 64 8";
+        assert_eq!(seen(&pair(Queued, events).0), [(Read, 64, Some(10)), (Read, 64, Some(38))]);
+        let merged = "10 bio_queue R 64 8
+                      12 bio_queue R 64 8
+                      13 bio_queue R 72 8
+                      20 rq_complete R 64 16
+                      50 rq_complete R 64 8";
+        assert_eq!(seen(&pair(Queued, merged).0), [(Read, 64, Some(10)), (Read, 64, Some(38)), (Read, 72, Some(7))]);
+    }
+
+    #[test]
+    fn a_completion_ends_the_request_of_its_very_range_before_others_that_it_overlaps() {
+        let events = "10 rq_issue R 0 8
+                      11 rq_issue R 0 16
+                      20 rq_complete R 0 16
+                      30 rq_complete R 0 8";
+        assert_eq!(seen(&pair(Issued, events).0), [(Read, 0, Some(20)), (Read, 0, Some(9))]);
+    }
+
+    #[test]
+    fn two_flushes_that_one_flush_of_the_drive_serves_are_both_done() {
+        let events = "10 bio_queue FWS 0 0
+                      11 bio_queue FWS 0 0
+                      12 rq_issue FF 0 0
+                      40 rq_complete FF 18446744073709551615 0
+                      41 rq_complete WS 0 0
+                      43 rq_complete WS 0 0";
+        let (entries, unpaired) = pair(Queued, events);
+        assert_eq!((seen(&entries), unpaired), (vec![(Flush, 0, Some(31)), (Flush, 0, Some(32))], 0));
+        assert_eq!(seen(&pair(Issued, events).0), [(Flush, 0, Some(28))]);
+    }
+
+    #[test]
+    fn flushes_end_with_those_of_the_drive_where_nothing_else_tells() {
+        let events = "10 bio_queue FWS 0 0
+                      11 bio_queue FWS 0 0
+                      40 rq_complete FF 18446744073709551615 0
+                      60 rq_complete FF 18446744073709551615 0";
+        assert_eq!(seen(&pair(Queued, events).0), [(Flush, 0, Some(30)), (Flush, 0, Some(49))]);
+    }
+
+    #[test]
+    fn a_journal_commit_is_a_flush_and_a_write_that_is_done_when_it_is_stable() {
+        let events = "10 bio_queue FWFSM 800 8
+                      11 rq_issue FF 0 0
+                      20 rq_complete FF 18446744073709551615 0
+                      21 rq_issue WSM 800 8
+                      30 rq_complete WSM 800 8
+                      31 rq_issue FF 0 0
+                      40 rq_complete FF 18446744073709551615 0
+                      41 rq_complete WSM 800 0";
+        let (entries, unpaired) = pair(Queued, events);
+        assert_eq!((seen(&entries), unpaired), (vec![(Flush, 0, None), (Write, 800, Some(31))], 0));
+        assert!(entries[1].fua);
+        let issued = [(Flush, 0, Some(9)), (Write, 800, Some(9)), (Flush, 0, Some(9))];
+        assert_eq!(seen(&pair(Issued, events).0), issued);
+    }
+
+    #[test]
+    fn a_write_that_its_drive_makes_stable_itself_waits_two_seconds_and_keeps_its_time() {
+        let events = "10 bio_queue WFS 800 8
+                      30 rq_complete WFS 800 8
+                      2000031 bio_queue R 0 8
+                      2000041 rq_complete WS 800 0";
+        assert_eq!(seen(&pair(Queued, events).0), [(Write, 800, Some(20)), (Read, 0, None)]);
+        let sooner = events.replace("2000031", "1900031").replace("2000041", "1900041");
+        assert_eq!(seen(&pair(Queued, &sooner).0), [(Write, 800, Some(1_900_031)), (Read, 0, None)]);
+    }
+
+    #[test]
+    fn flushes_do_not_mix_with_data_of_the_same_sector() {
+        let events = "10 bio_queue WS 0 8
+                      11 bio_queue FWS 0 0
+                      20 rq_complete WS 0 8
+                      99 rq_complete WS 0 0";
+        assert_eq!(seen(&pair(Queued, events).0), [(Write, 0, Some(10)), (Flush, 0, Some(88))]);
+    }
+
+    #[test]
+    fn writes_of_zeroes_are_requests() {
+        let events = "10 bio_queue NS 64 4096
+                      11 rq_issue NS 64 4096
+                      15 rq_complete NS 64 4096";
+        assert_eq!(seen(&pair(Queued, events).0), [(WriteZeroes, 64, Some(5))]);
+        assert_eq!(seen(&pair(Issued, events).0), [(WriteZeroes, 64, Some(4))]);
     }
 
     #[test]
     fn a_completion_without_request_and_a_request_without_completion_stay_alone() {
-        let events =
-            [event(0, Completed, Read, 0, 8), event(1, Issued, Read, 64, 8), event(2, Completed, Write, 64, 8)];
-        assert_eq!(responses(&events), [None]);
+        let events = "10 rq_complete R 0 8
+                      11 rq_issue R 64 8
+                      12 rq_complete W 64 8
+                      13 rq_complete WS 64 0
+                      14 rq_issue W 0 8
+                      15 rq_complete W 0 8";
+        let (entries, unpaired) = pair(Issued, events);
+        assert_eq!((seen(&entries), unpaired), (vec![(Read, 64, None), (Write, 0, Some(1))], 1));
     }
 
     #[test]
-    fn what_waits_is_bounded() {
-        let mut pairing = Pairing::new();
-        for number in 0..WAITING_MAX as u64 + 5 {
-            pairing.push(event(number, Issued, Read, number * 8, 8));
+    fn what_waits_is_bounded_in_number_and_in_time() {
+        let mut pairing = Pairing::new(ENDLESS);
+        for number in 0..ENDLESS.requests as u64 + 5 {
+            let entry = Entry::request(number, 0, Read, SectorRange::new(number * 8, 8));
+            pairing.push(Entry { moment: Issued, ..entry });
             while pairing.pop(false).is_some() {}
         }
-        assert_eq!(pairing.waiting.len(), WAITING_MAX);
+        assert_eq!((pairing.waiting.len(), pairing.unpaired()), (ENDLESS.requests, 5));
+
+        let events = "10 rq_issue R 0 8
+                      3000011 rq_issue R 8 8
+                      3000012 rq_complete R 0 8";
+        let patience = Patience { time: Nanoseconds::from_seconds(3), ..ENDLESS };
+        assert_eq!(pair_with(patience, Issued, events), {
+            let (mut entries, _) = pair(Issued, events);
+            entries[0].response = None;
+            (entries, 2)
+        });
     }
 }

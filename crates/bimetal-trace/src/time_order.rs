@@ -20,9 +20,9 @@ pub(crate) const WINDOW: usize = 65_536;
 const LEAP_NS_MAX: u64 = 30 * 86_400 * 1_000_000_000;
 
 /// An entry with its place among all.
-struct Held {
-    entry: Entry,
-    sequence: u64,
+pub(crate) struct Held {
+    pub(crate) entry: Entry,
+    pub(crate) sequence: u64,
 }
 
 impl Held {

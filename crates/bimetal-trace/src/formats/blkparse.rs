@@ -85,7 +85,7 @@ pub(crate) fn extent(fields: &mut Fields<'_>) -> Result<Option<(u64, u64)>, Box<
     let sector = number("sector", sector)?;
     let plus = fields.text("+")?;
     if plus.starts_with(b"[") {
-        return Ok(Some((0, 0)));
+        return Ok(Some((sector, 0)));
     }
     if plus.starts_with(b"(") {
         return Ok(None);
@@ -135,7 +135,8 @@ mod tests {
         assert_eq!(kind("D  FN [kworker]"), Some((OpKind::Flush, false, false)));
         assert_eq!(kind("C  FN 0 [0]"), Some((OpKind::Flush, false, false)));
         assert_eq!(kind("C  FF 18446744073709551615 + 0 [0]"), Some((OpKind::Flush, false, false)));
-        assert_eq!(kind("C  WS 0 [0]"), None);
+        assert_eq!(kind("C  WS 0 [0]"), Some((OpKind::Write, false, false)));
+        assert_eq!(read("8,0 0 1 0.5 9 C WS 64 [0]").unwrap().unwrap().range, SectorRange::new(64, 0));
         assert_eq!(kind("Q FWFSM 64 + 8 [jbd2]"), Some((OpKind::Write, true, true)));
     }
 

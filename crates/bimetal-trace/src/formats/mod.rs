@@ -8,7 +8,7 @@
 
 mod alibaba;
 pub(crate) mod bin;
-mod blkparse;
+pub(crate) mod blkparse;
 pub(crate) mod blktrace;
 mod cloudphysics_csv;
 pub(crate) mod csv;
@@ -30,7 +30,7 @@ mod spc;
 mod ssdsim;
 mod systor17;
 mod tencent;
-mod tracefs;
+pub(crate) mod tracefs;
 pub(crate) mod vscsi;
 mod wiscsee;
 

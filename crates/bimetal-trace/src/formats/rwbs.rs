@@ -47,8 +47,8 @@ impl Rwbs {
     }
 
     /// The entry of a request or completion of `sectors` sectors from `sector` on, `None` if it is neither. Without
-    /// sectors it is a flush if the letters say so; a completion without is nothing else, as the kernel reports the
-    /// end of an fsync by one more of them.
+    /// sectors it is a flush if the letters say so; a completion of a write without says that a write or a flush from
+    /// `sector` on is stable.
     ///
     /// # Errors
     /// A request without sectors that is no flush, or an impossible range.
@@ -65,6 +65,7 @@ impl Rwbs {
         let (kind, range) = match (kind, sectors) {
             (OpKind::Flush, _) => (OpKind::Flush, SectorRange::default()),
             (_, 0) if self.preflush => (OpKind::Flush, SectorRange::default()),
+            (OpKind::Write, 0) if moment == Moment::Completed => (kind, SectorRange::new(sector, 0)),
             (_, 0) if moment == Moment::Completed => return Ok(None),
             _ => (kind, sector_range(sector, sectors)?),
         };
@@ -105,12 +106,14 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_sectors_is_a_flush_or_nothing_or_bad() {
+    fn what_has_no_sectors_is_a_flush_or_the_end_of_one_or_bad() {
         let entry =
             |letters: &str, moment| Rwbs::read("rwbs", letters.as_bytes()).unwrap().entry(1, 0, moment, u64::MAX, 0);
         assert_eq!(entry("FF", Moment::Completed).unwrap().unwrap().kind, OpKind::Flush);
         assert_eq!(entry("FWS", Moment::Queued).unwrap().unwrap().kind, OpKind::Flush);
-        assert_eq!(entry("WS", Moment::Completed), Ok(None));
+        let stable = entry("WS", Moment::Completed).unwrap().unwrap();
+        assert_eq!((stable.kind, stable.range), (OpKind::Write, SectorRange::new(u64::MAX, 0)));
+        assert_eq!(entry("R", Moment::Completed), Ok(None));
         assert_eq!(entry("WS", Moment::Issued).unwrap_err().field, "size");
     }
 }

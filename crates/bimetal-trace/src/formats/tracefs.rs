@@ -4,16 +4,19 @@
 //! `block_bio_queue` (`sector + sectors [process]`) and `block_rq_issue` (`bytes (command) sector + sectors [process]`),
 //! completions `block_rq_complete` (`(command) sector + sectors [error]`) and, of drivers without requests,
 //! `block_bio_complete`. The device is a number by first appearance of `major,minor`. Comments and other events are
-//! read past; a note that events were lost is a bad line.
+//! read past; a note that events were lost is a bad line. A live recording reads its events by this reader too.
 //!
-//! Traps: a flush is issued at `0 + 0` and completes at `18446744073709551615 + 0`, and each fsync adds a completion
-//! `WS () 0 + 0` that belongs to no request; see [`pairing`](crate::pairing).
+//! Traps: a flush is issued at `0 + 0` and completes at `18446744073709551615 + 0`, and writes complete once more,
+//! without sectors, when they are stable; see [`pairing`](crate::pairing). `N` is a write of zeroes or, with an
+//! impossible range, a command to the drive; commands of old kernels stand in the parentheses.
+
+use bimetal_core::operation::OpKind;
 
 use super::LineFormat;
 use super::blkparse::{extent, is_device};
 use super::devices::DeviceNames;
 use super::rwbs::Rwbs;
-use crate::entry::{Bad, Entry, Moment};
+use crate::entry::{Bad, Entry, Moment, sector_range};
 use crate::fields::{Fields, time};
 
 /// Its reader.
@@ -46,19 +49,28 @@ impl LineFormat for Tracefs {
         if !is_device(device) {
             return Err(Bad::form("device", device, "major,minor, as in 7,0"));
         }
-        let rwbs = Rwbs::read("rwbs", fields.text("rwbs")?)?;
+        let letters = fields.text("rwbs")?;
+        let mut rwbs = Rwbs::read("rwbs", letters)?;
         if has_command {
             let rest = fields.rest();
             let Some(end) = rest.iter().position(|&byte| byte == b')') else {
                 return Err(Bad::form("command", rest, "(command) before the sector: the line may be cut off"));
             };
             fields = Fields::of_words(&rest[end + 1..]);
+            if !rest[..end].ends_with(b"(") {
+                return Ok(None);
+            }
+        }
+        let has_no_letter = letters.starts_with(b"N");
+        if has_no_letter {
+            rwbs.kind = Some(OpKind::WriteZeroes);
         }
         if rwbs.kind.is_none() {
             return Ok(None);
         }
         let device = self.devices.number("device", device)?;
         match extent(&mut fields)? {
+            Some((sector, sectors)) if has_no_letter && sector_range(sector, sectors).is_err() => Ok(None),
             Some((sector, sectors)) => rwbs.entry(stamp, device, moment, sector, sectors),
             None => Ok(None),
         }
@@ -69,10 +81,18 @@ impl LineFormat for Tracefs {
     }
 }
 
+/// How many events `line`, as `CPU:1 [LOST 1234 EVENTS]`, says are lost because nobody fetched them in time; 1 where the
+/// kernel does not know how many. `None` if it is no such line.
+pub(crate) fn lost_events(line: &[u8]) -> Option<u64> {
+    let line = std::str::from_utf8(line).ok()?;
+    let (_, count) = line.trim_end().strip_suffix("EVENTS]")?.rsplit_once("[LOST ")?;
+    if count.is_empty() { Some(1) } else { count.trim_end().parse().ok() }
+}
+
 /// A line without a block event: a comment, a heading of trace-cmd, or another event.
 fn other_line(line: &[u8]) -> Result<Option<Entry>, Box<Bad>> {
     let contains = |part: &[u8]| line.windows(part.len()).any(|window| window == part);
-    if contains(b"[LOST ") && contains(b"EVENTS]") {
+    if lost_events(line).is_some() {
         return Err(Bad::value("line", crate::error::shown(line), "no lost events (a larger trace buffer)"));
     }
     let is_heading = line.starts_with(b"#") || line.starts_with(b"cpus=") || line.starts_with(b"CPU ");
@@ -90,7 +110,6 @@ fn other_line(line: &[u8]) -> Result<Option<Entry>, Box<Bad>> {
 
 #[cfg(test)]
 mod tests {
-    use bimetal_core::operation::OpKind;
     use bimetal_core::units::SectorRange;
 
     use super::*;
@@ -113,18 +132,30 @@ mod tests {
     }
 
     #[test]
-    fn flushes_are_flushes_and_the_completion_of_an_fsync_is_nothing() {
+    fn flushes_are_flushes_and_completions_without_sectors_are_kept() {
         let kind = |rest: &str| read(&format!("x-1 [000] ..... 1.5: {rest}")).unwrap().map(|entry| entry.kind);
-        assert_eq!(kind("block_rq_issue: 7,0 FF 0 () 0 + 0 none,0,0 [kworker/0:1H]"), Some(OpKind::Flush));
+        assert_eq!(kind("block_rq_issue: 7,0 FF 0 () 0 + 0 none,0,0 [kworker/1:0H]"), Some(OpKind::Flush));
         assert_eq!(kind("block_rq_complete: 7,0 FF () 18446744073709551615 + 0 none,0,0 [0]"), Some(OpKind::Flush));
-        assert_eq!(kind("block_rq_complete: 7,0 WS () 0 + 0 none,0,0 [0]"), None);
+        assert_eq!(kind("block_rq_complete: 7,0 WS () 0 + 0 none,0,0 [0]"), Some(OpKind::Write));
         assert_eq!(kind("block_bio_queue: 7,0 FWS 0 + 0 [jbd2/loop0-8]"), Some(OpKind::Flush));
+    }
+
+    #[test]
+    fn what_has_no_letter_is_a_write_of_zeroes_or_a_command_to_the_drive() {
+        let kind = |rest: &str| read(&format!("x-1 [000] ..... 1.5: {rest}")).unwrap().map(|entry| entry.kind);
+        assert_eq!(kind("block_bio_queue: 7,0 NS 2048 + 4096 [blkdiscard]"), Some(OpKind::WriteZeroes));
+        assert_eq!(kind("block_rq_complete: 7,0 NS () 2048 + 4096 none,0,0 [0]"), Some(OpKind::WriteZeroes));
+        assert_eq!(kind("block_rq_issue: 8,0 N 512 () 0 + 0 none,0,0 [smartctl]"), None);
+        assert_eq!(kind("block_rq_complete: 8,0 N () 18446744073709551615 + 1 none,0,0 [0]"), None);
+        assert_eq!(kind("block_rq_issue: 8,0 R 36 (12 00 00 00 24 00) 0 + 0 [udevd]"), None);
     }
 
     #[test]
     fn lines_of_trace_cmd_without_flags_and_processes_with_spaces_are_read() {
         let line = " Web Content-771  [000]  514.125003: block_rq_issue:       7,0 R 4096 () 520 + 8 [Web Content]";
         assert_eq!(read(line).unwrap().unwrap().range, SectorRange::new(520, 8));
+        let line = "Web (x) [1]-77 [001] ..... 1.5: block_rq_issue: 8,16 RA 4096 () 8 + 16 none,0,0 [Web (x) [1]]";
+        assert_eq!(read(line).unwrap().unwrap().range, SectorRange::new(8, 16));
     }
 
     #[test]
@@ -138,6 +169,8 @@ mod tests {
             assert_eq!(read(line).unwrap(), None, "{line}");
         }
         assert!(read("CPU:1 [LOST 1234 EVENTS]").is_err());
+        let lost = ["CPU:1 [LOST 1234 EVENTS]", "CPU:0 [LOST EVENTS]", "x-1 [0] . 1.5: block_plug: [x]"];
+        assert_eq!(lost.map(|line| lost_events(line.as_bytes())), [Some(1234), Some(1), None]);
         assert!(read("hello 1 2 3").is_err());
     }
 

@@ -9,14 +9,19 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal};
 
 use super::device::Device;
-use super::event::{BLKPARSE_FORMAT, FieldError, Line, parse_blkparse_line};
 use super::{RecordError, Source};
+use crate::formats::LineFormat;
+use crate::formats::blkparse::Blkparse;
+
+/// What blkparse prints of an event, as its `-f` takes it: its default, with sector, sectors and program always there.
+const FORMAT: &str = "%D %c %s %T.%9t %p %a %d %S + %n [%C]\\n";
 
 /// blktrace, and blkparse behind it; both are ended on drop.
 pub(super) struct Blktrace {
     tracer: Child,
     parser: Child,
     text: ChildStdout,
+    reader: Blkparse,
 }
 
 /// Why blktrace is of no use here.
@@ -55,7 +60,7 @@ impl Blktrace {
     fn parse_output_of(mut tracer: Child) -> Result<Self, BlktraceError> {
         let binary = tracer.stdout.take().map_or_else(Stdio::null, Stdio::from);
         let mut parser = Command::new("blkparse")
-            .args(["-q", "-i", "-", "-f", BLKPARSE_FORMAT])
+            .args(["-q", "-i", "-", "-f", FORMAT])
             .stdin(binary)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -72,7 +77,7 @@ impl Blktrace {
             Ok(text)
         });
         match started {
-            Ok(text) => Ok(Self { tracer, parser, text }),
+            Ok(text) => Ok(Self { tracer, parser, text, reader: Blkparse::default() }),
             Err(error) => {
                 end(&mut tracer);
                 end(&mut parser);
@@ -110,8 +115,8 @@ impl Source for Blktrace {
         Ok(dropped_of(&message))
     }
 
-    fn parse(&self, line: &str) -> Result<Line, FieldError> {
-        parse_blkparse_line(line)
+    fn reader(&mut self) -> &mut dyn LineFormat {
+        &mut self.reader
     }
 
     fn name(&self) -> &'static str {

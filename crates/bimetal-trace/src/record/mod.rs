@@ -1,17 +1,18 @@
 //! Recording what a live block device is asked for.
 //!
-//! Here live the events of the kernel ([`event`]), how they become requests ([`pairing`]), and the two places where a
-//! kernel hands them out: the block events of tracefs, and blktrace where tracefs is not to be had. Nothing here
-//! writes a file: requests go to the caller. Everything that is switched on is switched off when its owner is dropped.
+//! Here live the two places where a kernel hands out its block events: tracefs, and blktrace where tracefs is not to be
+//! had. Their text is read by the readers of traces (`formats`), and events become requests as those of a trace do
+//! (`pairing`). Nothing here writes a file: requests go to the caller. Everything that is switched on is switched off
+//! when its owner is dropped.
 //!
 //! Read first: [`Recorder`].
 
 mod blktrace;
 mod device;
-pub mod event;
-pub mod pairing;
+mod order;
 mod tracefs;
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -19,10 +20,17 @@ use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
 
 use self::blktrace::Blktrace;
 use self::device::Device;
-use self::event::{BlockEvent, FieldError, Line, Stage};
-use self::pairing::{Pairing, Unpaired};
+use self::order::Order;
 use self::tracefs::Tracefs;
-use crate::Request;
+use crate::entry::{Bad, Entry, Moment};
+use crate::error::shown;
+use crate::formats::{LineFormat, tracefs::lost_events};
+use crate::pairing::{Pairing, Patience};
+use crate::{Event, Request};
+
+/// How long requests wait for their completions before they are given without: a recording goes on even if the kernel
+/// has lost one.
+const PATIENCE: Patience = Patience { requests: 1 << 20, time: Nanoseconds::from_seconds(60) };
 
 /// Why nothing is recorded.
 #[derive(Debug, thiserror::Error)]
@@ -60,10 +68,14 @@ pub enum RecordError {
         error: io::Error,
     },
     /// An event has a form that we do not know.
-    #[error("an event of the kernel cannot be read ({field}) in '{line}'")]
+    #[error("an event of the kernel cannot be read ({field} '{value}': expected {expected}) in '{line}'")]
     Event {
-        /// The field.
-        field: FieldError,
+        /// The field, by its name in the format's description.
+        field: &'static str,
+        /// What stands there.
+        value: String,
+        /// What should.
+        expected: Cow<'static, str>,
         /// The line.
         line: String,
     },
@@ -91,8 +103,8 @@ trait Source {
     /// Events lost so far, beyond those that the text tells of.
     fn lost_events(&mut self) -> Result<u64, RecordError>;
 
-    /// How its lines are read.
-    fn parse(&self, line: &str) -> Result<Line, FieldError>;
+    /// What reads its lines.
+    fn reader(&mut self) -> &mut dyn LineFormat;
 
     /// What it is, for the user.
     fn name(&self) -> &'static str;
@@ -103,21 +115,22 @@ trait Source {
 pub struct Recorder {
     device: Device,
     source: Box<dyn Source>,
+    /// What the arrival of a request is.
+    arrival: Moment,
+    order: Order,
     pairing: Pairing,
     /// Text whose last line is not complete yet.
     text: Vec<u8>,
-    paired: Vec<Request>,
     first_arrival: Option<Nanoseconds>,
     summary: Summary,
 }
 
 impl Recorder {
-    /// Starts to record the block device at `path`; `arrival` says which event is the arrival of a request
-    /// ([`Stage::Queue`] or [`Stage::Issue`]).
+    /// Starts to record the block device at `path`; `arrival` says which event is the arrival of a request.
     ///
     /// # Errors
     /// It is no block device, the user is not root, or the kernel gives no block events.
-    pub fn start(path: &Path, arrival: Stage) -> Result<Self, RecordError> {
+    pub fn start(path: &Path, arrival: Event) -> Result<Self, RecordError> {
         let device = Device::find(path)?;
         let source: Box<dyn Source> = match Tracefs::start(&device) {
             Ok(source) => Box::new(source),
@@ -132,9 +145,13 @@ impl Recorder {
         Ok(Self {
             device,
             source,
-            pairing: Pairing::new(arrival),
+            arrival: match arrival {
+                Event::Queue => Moment::Queued,
+                Event::Issue => Moment::Issued,
+            },
+            order: Order::default(),
+            pairing: Pairing::new(PATIENCE),
             text: Vec::new(),
-            paired: Vec::new(),
             first_arrival: None,
             summary: Summary::default(),
         })
@@ -154,7 +171,7 @@ impl Recorder {
         while self.source.read(&mut self.text)? {
             self.take_lines()?;
         }
-        self.hand_over(requests);
+        self.hand_over(false, requests);
         Ok(())
     }
 
@@ -165,73 +182,88 @@ impl Recorder {
     pub fn finish(mut self, requests: &mut Vec<Request>) -> Result<Summary, RecordError> {
         self.source.stop()?;
         self.poll(requests)?;
-        let pairing = std::mem::replace(&mut self.pairing, Pairing::new(Stage::Queue));
-        let Unpaired(unpaired) = pairing.finish(&mut self.paired);
-        self.hand_over(requests);
+        self.hand_over(true, requests);
         let lost_events = self.summary.lost_events.max(self.source.lost_events()?);
-        Ok(Summary { unpaired, lost_events, ..self.summary })
+        Ok(Summary { unpaired: self.pairing.unpaired(), lost_events, ..self.summary })
     }
 
     fn take_lines(&mut self) -> Result<(), RecordError> {
         let Some(end) = self.text.iter().rposition(|byte| *byte == b'\n') else { return Ok(()) };
-        for line in self.text[..end].split(|byte| *byte == b'\n') {
-            let line = String::from_utf8_lossy(line);
-            match self.source.parse(&line) {
-                Ok(Line::Event(event)) => {
-                    if let Some(event) = within(&self.device, event) {
-                        self.pairing.push(event, &mut self.paired);
+        let rest = self.text.split_off(end + 1);
+        let text = std::mem::replace(&mut self.text, rest);
+        for line in text.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+            match self.source.reader().entry(line) {
+                Ok(Some(entry)) if entry.moment == self.arrival || entry.moment == Moment::Completed => {
+                    if let Some(entry) = within(&self.device, entry) {
+                        self.order.push(entry);
                     }
                 }
-                Ok(Line::Lost(events)) => self.summary.lost_events += events,
-                Ok(Line::Other) => {}
-                Err(field) => return Err(RecordError::Event { field, line: line.into_owned() }),
+                Ok(_) => {}
+                Err(bad) => match lost_events(line) {
+                    Some(events) => self.summary.lost_events += events,
+                    None => {
+                        let Bad { field, value, expected, .. } = *bad;
+                        return Err(RecordError::Event { field, value, expected, line: shown(line) });
+                    }
+                },
             }
         }
-        self.text.drain(..=end);
         Ok(())
     }
 
-    fn hand_over(&mut self, requests: &mut Vec<Request>) {
-        for mut request in self.paired.drain(..) {
-            let first = *self.first_arrival.get_or_insert(request.arrival);
-            request.arrival -= first;
-            requests.push(request);
+    /// Appends the requests that are known by now or, with `all`, every one.
+    fn hand_over(&mut self, all: bool, requests: &mut Vec<Request>) {
+        while let Some(entry) = self.order.pop(all) {
+            self.pairing.push(entry);
+            self.take_paired(false, requests);
+        }
+        self.take_paired(all, requests);
+    }
+
+    fn take_paired(&mut self, all: bool, requests: &mut Vec<Request>) {
+        while let Some(Entry { time, device, kind, fua, range, response, .. }) = self.pairing.pop(all) {
+            let first = *self.first_arrival.get_or_insert(time);
+            requests.push(Request { arrival: time.saturating_sub(first), device, kind, fua, range, response });
             self.summary.requests += 1;
         }
     }
 }
 
-/// The event as the recorded device sees it: a partition's sectors count from its start. `None` if it concerns another.
-fn within(device: &Device, event: BlockEvent) -> Option<BlockEvent> {
-    let Some(partition) = device.partition else { return Some(event) };
-    if event.range.is_empty() {
-        return Some(event);
-    }
-    let inside = event.range.start >= partition.start && event.range.end() <= partition.end();
-    let start = Sectors(event.range.start.0.saturating_sub(partition.start.0));
-    inside.then_some(BlockEvent { range: SectorRange { start, len: event.range.len }, ..event })
+/// The event as the recorded device sees it, under number 0: a partition's sectors count from its start. `None` if it
+/// concerns another.
+fn within(device: &Device, entry: Entry) -> Option<Entry> {
+    let SectorRange { start, len } = entry.range;
+    let whole_disk = start == Sectors(0) && entry.range.is_empty();
+    let start = match device.partition {
+        Some(partition) if !whole_disk => {
+            let inside = start >= partition.start && entry.range.end() <= partition.end();
+            inside.then(|| start - partition.start)?
+        }
+        _ => start,
+    };
+    Some(Entry { device: 0, range: SectorRange { start, len }, ..entry })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::event::Letters;
-    use super::*;
     use bimetal_core::operation::OpKind;
+
+    use super::*;
 
     #[test]
     fn a_partition_sees_its_own_requests_from_its_own_start() {
         let partition = Some(SectorRange::new(2048, 1000));
         let device = Device { path: PathBuf::from("sda1"), numbers: vec![(8, 1), (8, 0)], partition };
         let start_seen = |start, len| {
-            let letters = Letters { kind: Some(OpKind::Write), preflush: false, fua: false };
-            let range = SectorRange::new(start, len);
-            let event = BlockEvent { at: Nanoseconds::ZERO, stage: Stage::Issue, device: (8, 0), letters, range };
-            within(&device, event).map(|event| event.range.start.0)
+            let entry = Entry::request(0, 1, OpKind::Write, SectorRange::new(start, len));
+            within(&device, entry).map(|entry| (entry.device, entry.range.start.0))
         };
-        assert_eq!(start_seen(2048, 8), Some(0));
-        assert_eq!(start_seen(3040, 8), Some(992));
+        assert_eq!(start_seen(2048, 8), Some((0, 0)));
+        assert_eq!(start_seen(3040, 8), Some((0, 992)));
         assert_eq!(start_seen(3041, 8), None, "ends in the next partition");
         assert_eq!(start_seen(0, 8), None, "lies in front");
-        assert_eq!(start_seen(0, 0), Some(0), "a flush is of the whole disk");
+        assert_eq!(start_seen(0, 0), Some((0, 0)), "a flush is of the whole disk");
+        assert_eq!(start_seen(2056, 0), Some((0, 8)), "a write is stable");
+        assert_eq!(start_seen(4096, 0), None, "a write of another partition is stable");
     }
 }

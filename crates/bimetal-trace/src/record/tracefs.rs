@@ -6,8 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::device::Device;
-use super::event::{FieldError, Line, parse_tracefs_line};
 use super::{RecordError, Source};
+use crate::formats::{self, LineFormat};
 
 /// Where tracefs is mounted if we have to do it.
 const MOUNT_POINT: &str = "/sys/kernel/tracing";
@@ -21,6 +21,7 @@ const EVENTS: [&str; 3] = ["block_bio_queue", "block_rq_issue", "block_rq_comple
 pub(super) struct Tracefs {
     instance: PathBuf,
     pipe: File,
+    reader: formats::tracefs::Tracefs,
     /// We mounted tracefs ourselves.
     mounted: Option<Mounted>,
 }
@@ -73,7 +74,7 @@ impl Tracefs {
         write(&path.join("tracing_on"), "1")?;
         let path = path.clone();
         std::mem::forget(instance);
-        Ok(Self { instance: path, pipe, mounted })
+        Ok(Self { instance: path, pipe, reader: formats::tracefs::Tracefs::default(), mounted })
     }
 }
 
@@ -105,8 +106,8 @@ impl Source for Tracefs {
         Ok(lost)
     }
 
-    fn parse(&self, line: &str) -> Result<Line, FieldError> {
-        parse_tracefs_line(line)
+    fn reader(&mut self) -> &mut dyn LineFormat {
+        &mut self.reader
     }
 
     fn name(&self) -> &'static str {

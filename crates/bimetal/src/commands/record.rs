@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bimetal_core::units::Nanoseconds;
-use bimetal_trace::record::event::Stage;
+use bimetal_trace::Event;
 use bimetal_trace::record::{Recorder, Summary};
 use bimetal_trace::write::Content;
 use clap::Args;
@@ -57,8 +57,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let arrival = match arguments.event.as_str() {
-        "queue" => Stage::Queue,
-        "issue" => Stage::Issue,
+        "queue" => Event::Queue,
+        "issue" => Event::Issue,
         other => return Err(Error::unknown("event", other, ["queue", "issue"])),
     };
     let stop = Arc::new(AtomicBool::new(false));

@@ -1,0 +1,60 @@
+//! Puts the events of several CPUs in order while they come. The window of a trace's reader counts entries, so that a
+//! quiet device would wait for hours; this one counts time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use bimetal_core::units::Nanoseconds;
+
+use crate::entry::Entry;
+use crate::time_order::Held;
+
+/// How far the events of several CPUs may be out of order.
+const DISORDER: Nanoseconds = Nanoseconds::from_millis(200);
+
+/// The window.
+#[derive(Default)]
+pub(super) struct Order {
+    held: BinaryHeap<Reverse<Held>>,
+    sequence: u64,
+    newest: Nanoseconds,
+}
+
+impl Order {
+    pub(super) fn push(&mut self, entry: Entry) {
+        self.newest = self.newest.max(entry.time);
+        self.held.push(Reverse(Held { entry, sequence: self.sequence }));
+        self.sequence += 1;
+    }
+
+    /// The earliest entry, once none before it is to come or, with `all`, as long as there is one.
+    pub(super) fn pop(&mut self, all: bool) -> Option<Entry> {
+        let Reverse(first) = self.held.peek()?;
+        let is_due = all || first.entry.time.saturating_add(DISORDER) <= self.newest;
+        is_due.then(|| self.held.pop()).flatten().map(|Reverse(held)| held.entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bimetal_core::operation::OpKind;
+    use bimetal_core::units::SectorRange;
+
+    use super::*;
+
+    #[test]
+    fn events_wait_200_ms_for_earlier_ones_and_equal_times_stay_as_they_came() {
+        let mut order = Order::default();
+        let push = |order: &mut Order, ms: u64, sector| {
+            order.push(Entry::request(ms * 1_000_000, 0, OpKind::Read, SectorRange::new(sector, 8)));
+            std::iter::from_fn(|| order.pop(false)).map(|entry| entry.range.start.0).collect::<Vec<_>>()
+        };
+        assert_eq!(push(&mut order, 300, 1), [0; 0]);
+        assert_eq!(push(&mut order, 100, 2), [2]);
+        assert_eq!(push(&mut order, 299, 3), [0; 0]);
+        assert_eq!(push(&mut order, 300, 4), [0; 0]);
+        assert_eq!(push(&mut order, 500, 5), [3, 1, 4]);
+        assert_eq!(order.pop(true).map(|entry| entry.range.start.0), Some(5));
+        assert_eq!(order.pop(true), None);
+    }
+}
