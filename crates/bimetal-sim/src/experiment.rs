@@ -1,5 +1,6 @@
 //! An experiment: a workload under several schemes, each on a core of its own, with one document as its result.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -82,7 +83,8 @@ impl Experiment<'_> {
             self.schemes.par_iter().with_max_len(1).map(|scheme| self.run_one(scheme, &survey, &count)).collect();
         let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
         let trace = describe(&survey, summary_of(&survey, &self.choices));
-        Ok(Document { bimetal: env!("CARGO_PKG_VERSION").to_owned(), command: None, trace, runs })
+        let (command, options) = (None, self.options());
+        Ok(Document { bimetal: env!("CARGO_PKG_VERSION").to_owned(), command, options, trace, runs })
     }
 
     fn run_one(
@@ -107,6 +109,26 @@ impl Experiment<'_> {
             peak_rss_bytes: peak_rss_bytes(),
         };
         Ok(figures::run_of(&setup, &measured, self.replay, speed))
+    }
+
+    /// What is in force for every run, for the document.
+    fn options(&self) -> BTreeMap<String, String> {
+        let replay = match self.replay {
+            Replay::Timed { speedup } => format!("timed, speedup {speedup}"),
+            Replay::Closed { depth } => format!("closed:{depth}"),
+        };
+        let choices = &self.choices;
+        let set = choices.settings.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
+        [
+            ("block", choices.block.bytes().to_string()),
+            ("compact", choices.compact.to_string()),
+            ("replay", replay),
+            ("seed", choices.seed.to_string()),
+            ("set", set),
+            ("warmup", self.warmup.to_string()),
+        ]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into()
     }
 
     fn requests(&self, survey: &Survey) -> Result<Requests<'_>, WorkloadError> {

@@ -89,7 +89,8 @@ fn is_about_write_savings(setup: &Setup) -> bool {
     home_on_ssd && (holds(Holds::Log) || setup.scheme.members.len() == 1)
 }
 
-/// 1 − blocks written to home / blocks written by the host; blocks that still wait in the log count as written home.
+/// 1 − blocks written to home / blocks written by the host; blocks that still wait in the log count as written home. What
+/// waited there when measuring began was written in the warm-up, and does not.
 fn write_savings(setup: &Setup, measured: &Measured) -> Option<f64> {
     if !is_about_write_savings(setup) {
         return None;
@@ -97,7 +98,8 @@ fn write_savings(setup: &Setup, measured: &Measured) -> Option<f64> {
     let home = counted(setup, measured, |statistics| statistics.home_blocks_written);
     let waiting = u64::from(setup.volume.view().map.dirty_blocks());
     let written = counted(setup, measured, |statistics| statistics.written_blocks);
-    ratio(home + waiting, written).map(|share| 1.0 - share)
+    let home_or_waiting = (home + waiting) as f64 - measured.dirty_blocks_before as f64;
+    (written > 0).then(|| 1.0 - home_or_waiting / written as f64)
 }
 
 fn read_penalty(setup: &Setup, measured: &Measured) -> Option<f64> {
@@ -256,6 +258,8 @@ fn flash_figures(
         let earlier = |cause: &str| then.iter().find(|(name, _)| *name == cause).map_or(0, |(_, count)| *count);
         now.iter().map(|&(cause, count)| (cause.to_owned(), count - earlier(cause))).collect()
     };
+    // How erases of a part of the run lie over the blocks is not known: only the whole run has been counted by block.
+    let cold = before.erases == 0;
     let erases = after.erases - before.erases;
     let host = after.host_bytes_written.0 - before.host_bytes_written.0;
     let programmed = after.bytes_programmed.0 - before.bytes_programmed.0;
@@ -273,13 +277,13 @@ fn flash_figures(
         erases_by_cause: since(&after.erases_by_cause, &before.erases_by_cause),
         erase_rate_per_s: rate,
         erase_count: EraseCount {
-            min: Some(after.erase_count.min),
-            mean: Some(after.erase_count.mean),
-            max: Some(after.erase_count.max),
-            stddev: Some(after.erase_count.stddev),
+            min: cold.then_some(after.erase_count.min),
+            mean: Some(after.erase_count.mean - before.erase_count.mean),
+            max: cold.then_some(after.erase_count.max),
+            stddev: cold.then_some(after.erase_count.stddev),
         },
         lifetime_years: scale(after.lifetime_years),
-        lifetime_worst_block_years: scale(after.lifetime_worst_block_years),
+        lifetime_worst_block_years: scale(after.lifetime_worst_block_years).filter(|_| cold),
         lifetime_unlimited: Some(erases == 0),
     }
 }

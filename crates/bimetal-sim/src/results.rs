@@ -28,7 +28,10 @@ pub struct Document {
     pub bimetal: String,
     /// The command line that made it, as a shell takes it; null when a library made it.
     pub command: Option<String>,
-    /// The workload, as it was simulated (after `--limit`, `--device`, `--warmup`).
+    /// The options in force, wherever they came from: `block`, `warmup`, `replay`, `seed` and the like, and `set` with
+    /// everything that was set.
+    pub options: BTreeMap<String, String>,
+    /// The workload, as it was simulated (after `--limit` and `--device`, warm-up included).
     pub trace: TraceSummary,
     /// One run a scheme, in the order asked for.
     pub runs: Vec<Run>,
@@ -530,7 +533,7 @@ mod tests {
             provenance: Provenance::default(),
         };
         let run = Run { scheme: "griffin".into(), members: vec![member], ..Run::default() };
-        Document { bimetal: "0.1.0".into(), command: None, trace, runs: vec![run] }
+        Document { bimetal: "0.1.0".into(), command: None, options: BTreeMap::new(), trace, runs: vec![run] }
     }
 
     fn parsed(document: &Document) -> Value {

@@ -145,24 +145,23 @@ pub struct Setup {
     pub controller_usd: f64,
 }
 
-/// Settings of a list of schemes: every key must mean something to one of them, or to a drive.
+/// Settings of a list of schemes: every key must mean something to one of them, or to a drive that one of them uses; and
+/// every drive that is named must be one.
 ///
 /// # Errors
-/// A key that nobody has.
+/// A key that nobody has, a drive that nobody uses.
 pub fn check_keys(schemes: &[&'static SchemeInfo], choices: &Choices) -> Result<(), SetupError> {
     for (key, _) in &choices.settings {
-        let known = match key.split_once('.') {
-            Some(("ssd" | "hdd" | "log", _)) => true,
-            Some((scheme, parameter)) => bimetal_core::schemes::find(scheme)
-                .is_some_and(|info| info.parameters.iter().any(|known| known.name == parameter)),
-            None if key == CONTROLLER_USD => true,
-            None => schemes.iter().any(|info| info.parameters.iter().any(|known| known.name == key)),
-        };
-        if !known {
-            let names = schemes.iter().flat_map(|info| info.parameters.iter().map(|parameter| parameter.name));
-            let hint = nearest(key.rsplit('.').next().unwrap_or(key), names);
-            let hint = hint.map_or_else(String::new, |name| format!("; did you mean '{name}'?"));
-            return Err(SetupError::UnknownKey { key: key.clone(), hint });
+        match key.split_once('.') {
+            Some((role @ ("ssd" | "hdd" | "log"), figure)) => check_figure(schemes, choices, role, key, figure)?,
+            Some((scheme, parameter)) => check_parameter(key, scheme, parameter)?,
+            None if key == CONTROLLER_USD => {}
+            None => {
+                let mut known = schemes.iter().flat_map(|info| info.parameters).map(|parameter| parameter.name);
+                if !known.clone().any(|name| name == key) {
+                    return Err(unknown_key(key, nearest(key, &mut known)));
+                }
+            }
         }
     }
     for (id, _) in &choices.members {
@@ -170,7 +169,50 @@ pub fn check_keys(schemes: &[&'static SchemeInfo], choices: &Choices) -> Result<
             return Err(SetupError::UnknownMember(id.clone()));
         }
     }
+    for choice in [&choices.ssd, &choices.hdd].into_iter().chain(choices.members.iter().map(|(_, choice)| choice)) {
+        choice.profile.as_deref().map(Profile::load).transpose()?;
+    }
     Ok(())
+}
+
+/// `--set ssd.FIGURE`: some scheme uses such a drive, and the drive has the figure.
+fn check_figure(
+    schemes: &[&'static SchemeInfo],
+    choices: &Choices,
+    role: &str,
+    key: &str,
+    figure: &str,
+) -> Result<(), SetupError> {
+    let own = choices.members.iter().rfind(|(id, _)| id == role).map(|(_, choice)| choice);
+    let common = if role == "ssd" { (&choices.ssd, DEFAULT_SSD) } else { (&choices.hdd, DEFAULT_HDD) };
+    let used = schemes.iter().flat_map(|info| info.members).any(|(needed, _)| needed.name() == role) || own.is_some();
+    if !used {
+        return Err(unknown_key(key, None));
+    }
+    let choice = own.unwrap_or(common.0);
+    let profile = Profile::load(choice.profile.as_deref().unwrap_or(common.1))?;
+    if profile.keys().any(|known| known == figure) {
+        return Ok(());
+    }
+    Err(unknown_key(key, nearest(figure, &mut profile.keys())))
+}
+
+/// `--set SCHEME.PARAMETER`.
+fn check_parameter(key: &str, scheme: &str, parameter: &str) -> Result<(), SetupError> {
+    let Some(info) = bimetal_core::schemes::find(scheme) else {
+        let names = bimetal_core::schemes::ALL.iter().map(|info| info.name);
+        return Err(unknown_key(key, nearest(scheme, &mut names.chain(["ssd", "hdd", "log"]))));
+    };
+    let mut known = info.parameters.iter().map(|parameter| parameter.name);
+    if known.clone().any(|name| name == parameter) {
+        return Ok(());
+    }
+    Err(unknown_key(key, nearest(parameter, &mut known)))
+}
+
+fn unknown_key(key: &str, nearest: Option<&str>) -> SetupError {
+    let hint = nearest.map_or_else(String::new, |name| format!("; did you mean '{name}'?"));
+    SetupError::UnknownKey { key: key.to_owned(), hint }
 }
 
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
@@ -321,8 +363,10 @@ impl Plan<'_> {
         let block = self.choices.block;
         let size = match holds {
             _ if geometry_given => return profile.capacity,
-            Holds::Home => profile.capacity.0.max(addresses + LABEL_SECTORS + block.sectors()),
-            Holds::Log => profile.capacity.0,
+            Holds::Home if profile.capacity.0 < addresses + LABEL_SECTORS + block.sectors() => {
+                addresses + LABEL_SECTORS + block.sectors()
+            }
+            Holds::Home | Holds::Log => return profile.capacity,
             Holds::Cache => self.survey.footprint_blocks * block.sectors() / 10,
             // At least one block in front of the label.
             Holds::Ranges => (addresses / 10).max(LABEL_SECTORS + block.sectors()),

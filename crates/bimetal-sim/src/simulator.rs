@@ -98,6 +98,8 @@ pub struct Measured {
     pub end: Nanoseconds,
     /// The volume's and the drives' counters when measuring began.
     pub before: (Statistics, Vec<DeviceStatistics>),
+    /// Blocks that home did not have when measuring began.
+    pub dirty_blocks_before: u64,
 }
 
 impl Measured {
@@ -117,6 +119,7 @@ impl Measured {
                 setup.volume.statistics().clone(),
                 setup.drives.iter().map(|drive| drive.model.statistics(start)).collect(),
             ),
+            dirty_blocks_before: u64::from(setup.volume.view().map.dirty_blocks()),
         }
     }
 }

@@ -39,10 +39,10 @@ pub(crate) struct SimulationOptions {
     #[arg(long, value_name = "PROFILE")]
     hdd: Option<String>,
     /// Size of the SSD, as 32GiB, or 20% of the footprint [default: what the scheme holds on it]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     ssd_size: Option<Size>,
     /// Size of the HDD [default: the profile's, or the trace's addresses if they need more]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     hdd_size: Option<Size>,
     /// A drive of its own for a role: log=PROFILE puts Griffin's log on it
     #[arg(long, value_name = "ID=PROFILE[:SIZE]", value_parser = member)]
@@ -54,10 +54,10 @@ pub(crate) struct SimulationOptions {
     #[arg(long, value_name = "timed|closed[:DEPTH]", value_parser = replay)]
     replay: Option<Replay>,
     /// Play a timed trace this many times faster
-    #[arg(long, value_name = "X", value_parser = speedup, default_value = "1")]
+    #[arg(long, value_name = "X", value_parser = speedup, allow_hyphen_values = true, default_value = "1")]
     speedup: f64,
     /// Play this share of the requests before anything is measured
-    #[arg(long, value_name = "FRACTION", value_parser = fraction, default_value = "0")]
+    #[arg(long, value_name = "FRACTION", value_parser = fraction, allow_hyphen_values = true, default_value = "0")]
     warmup: f64,
     /// State of the flash before the trace [default: sequential where flash is home, clean where it is a cache]
     #[arg(long, value_name = "clean|sequential|random")]
@@ -66,7 +66,7 @@ pub(crate) struct SimulationOptions {
     #[arg(long)]
     compact: bool,
     /// Starts whatever is random in a drive
-    #[arg(long, value_name = "N", value_parser = whole_number, default_value = "0")]
+    #[arg(long, value_name = "N", value_parser = whole_number, allow_hyphen_values = true, default_value = "0")]
     seed: u64,
     #[command(flatten)]
     config: ConfigOption,
@@ -94,10 +94,15 @@ fn setting(text: &str) -> Result<(String, String), String> {
 
 fn member(text: &str) -> Result<(String, DriveChoice), String> {
     let (id, drive) = text.split_once('=').ok_or("expected ID=PROFILE[:SIZE], like log=intel-x25-m-80gb:16GiB")?;
-    let with_size = drive.rsplit_once(':').and_then(|(profile, text)| Some((profile, size(text).ok()?)));
-    let (profile, size) = with_size.map_or((drive, None), |(profile, size)| (profile, Some(size)));
-    let profile = (!profile.is_empty()).then(|| profile.to_owned());
-    Ok((id.to_owned(), DriveChoice { profile, size }))
+    if drive.is_empty() {
+        return Err("expected a profile behind the =, like log=intel-x25-m-80gb".to_owned());
+    }
+    let (profile, size) = match drive.rsplit_once(':') {
+        // A path may have a colon; what begins with a digit behind one is meant as a size.
+        Some((profile, text)) if text.starts_with(|c: char| c.is_ascii_digit()) => (profile, Some(size(text)?)),
+        _ => (drive, None),
+    };
+    Ok((id.to_owned(), DriveChoice { profile: Some(profile.to_owned()), size }))
 }
 
 fn replay(text: &str) -> Result<Replay, String> {
@@ -235,6 +240,7 @@ pub(crate) fn run(
         run.assumed.extend(assumed.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
     document.command = Some(command_line());
+    document.options.extend(trace_options(options));
     Ok(document)
 }
 
@@ -261,6 +267,9 @@ fn choose_replay(options: &SimulationOptions, trace: &Trace) -> Result<Replay, E
         ))),
         // The reader says that there are no times, and what follows from that.
         None if !trace.has_times() => Ok(Replay::Closed { depth: 1 }),
+        Some(Replay::Closed { .. }) if options.speedup != 1.0 => {
+            Err(Error::new("--speedup: a closed replay has no times that could pass faster: leave one of the two out"))
+        }
         Some(Replay::Closed { depth }) => Ok(Replay::Closed { depth }),
         _ => Ok(Replay::Timed { speedup: options.speedup }),
     }
@@ -284,6 +293,15 @@ fn assume(assumed: &mut BTreeMap<String, String>, options: &SimulationOptions, t
         let text = "sequential fill of home on flash, clean where flash is a cache";
         assumed.insert("precondition".to_owned(), text.to_owned());
     }
+}
+
+/// Which part of the trace was taken, for the document.
+fn trace_options(options: &SimulationOptions) -> BTreeMap<String, String> {
+    let TraceOptions { event, device, limit, .. } = &options.trace;
+    let device = device.map(|device| device.to_string());
+    let limit = limit.map(|limit| limit.to_string());
+    let given = [("event", event.clone()), ("device", device), ("limit", limit)];
+    given.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
 
 /// The command that made the result, as a shell takes it.

@@ -12,8 +12,8 @@
 //! read since the last migration started; the migration size after each block written. A trigger during a
 //! migration waits for its end.
 
-use crate::block::{BlockRun, ValidMask};
-use crate::block_map::{self, Slot};
+use crate::block::BlockRun;
+use crate::block_map;
 use crate::layout::{Layout, Role, SlotKind};
 use crate::scheme::{Access, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, Parameter, SettingError, Settings};
@@ -57,6 +57,18 @@ pub const INFO: SchemeInfo = SchemeInfo {
             doc: "memory in which writes gather before they go to the log (5.4); 0: a write waits for the log itself",
         },
         Parameter {
+            name: "overwrite_threshold",
+            kind: Kind::Choice(&["0"]),
+            default: "0",
+            doc: "0: full caching, every write goes to the log (5.1)",
+        },
+        Parameter {
+            name: "log_bypass",
+            kind: Kind::Choice(&["off"]),
+            default: "off",
+            doc: "off: no write passes the log by, however fast they come",
+        },
+        Parameter {
             name: "migration",
             kind: Kind::Choice(&["timed", "instant"]),
             default: "timed",
@@ -91,7 +103,7 @@ struct Griffin {
     /// Blocks read since the last migration started, and how many of them the log served.
     blocks_read: u64,
     blocks_read_from_log: u64,
-    /// Whether the read threshold or the migration size has been passed.
+    /// Whether the read threshold has been passed.
     fired: bool,
 }
 
@@ -119,6 +131,12 @@ impl Griffin {
     fn is_above_threshold(&self, log: u64, all: u64) -> bool {
         let window = all >= self.read_window && all > 0;
         window && self.read_threshold.is_some_and(|threshold| log as f64 / all as f64 > threshold)
+    }
+
+    /// Whether what is in the log now has reached the migration size. While a migration runs this is not asked: then the map
+    /// still holds what is on its way home, and only what comes later belongs to the next one.
+    fn is_large(&self, view: &View) -> bool {
+        self.migration_blocks.is_some_and(|limit| view.map.len() >= limit)
     }
 
     fn restart(&mut self, now: Nanoseconds) {
@@ -152,15 +170,11 @@ impl Scheme for Griffin {
         }
     }
 
-    fn mapped(&mut self, view: &View, _slot: Slot, _valid: ValidMask, _replaced: Option<Slot>) {
-        self.fired |= self.migration_blocks.is_some_and(|limit| view.map.len() >= limit);
-    }
-
     fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
         if view.moving || !view.slots_online() {
             return None;
         }
-        if self.fired {
+        if self.fired || self.is_large(view) {
             return Some(view.now);
         }
         self.timeout.map(|timeout| self.timer_started.saturating_add(timeout))
@@ -179,7 +193,7 @@ impl Scheme for Griffin {
             }
             return Work::Nothing;
         }
-        if !(timer || self.fired || full) {
+        if !(timer || self.fired || self.is_large(view) || full) {
             return Work::Nothing;
         }
         self.restart(view.now);

@@ -42,6 +42,18 @@ pub const INFO: SchemeInfo = SchemeInfo {
             default: "lru",
             doc: "which pages a partial flush takes; a full one takes all (3.3)",
         },
+        Parameter {
+            name: "replacement",
+            kind: Kind::Choice(&["lru"]),
+            default: "lru",
+            doc: "which page is given up first; a full flush gives up all at once",
+        },
+        Parameter {
+            name: "admission",
+            kind: Kind::Choice(&["all"]),
+            default: "all",
+            doc: "which writes below the threshold go to flash",
+        },
     ],
     worst_crash: "what was not flushed; each block whole, old or new",
     ssd_loss: "every write since the last flush of the flash",
@@ -78,8 +90,9 @@ impl Scheme for HybridDisk {
     }
 
     fn work(&mut self, view: &View) -> Work {
-        let full = view.waiting_for_slots > 0 && view.free_slots == 0;
-        if full && !view.moving && !view.map.is_empty() { Work::MigrateAll } else { Work::Nothing }
+        // Full is full of pages that can be flushed: those on their way to flash, and those given up, are waited for.
+        let full = view.waiting_for_slots > 0 && view.map.len() == u64::from(view.map.slots());
+        if full && !view.moving { Work::MigrateAll } else { Work::Nothing }
     }
 }
 

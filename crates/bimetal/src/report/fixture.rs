@@ -44,7 +44,10 @@ pub(crate) fn document() -> Document {
         address_end_bytes: Some((278 << 30) + 4096),
     };
     let command = "bimetal compare traces/mail-server.csv.zst --schemes all --report report.html".to_owned();
-    Document { bimetal: "0.1.0".into(), command: Some(command), trace, runs: shapes().iter().map(run).collect() }
+    let options =
+        [("block", "4KiB"), ("replay", "timed, speedup 1")].map(|(key, value)| (key.into(), value.into())).into();
+    let runs = shapes().iter().map(run).collect();
+    Document { bimetal: "0.1.0".into(), command: Some(command), options, trace, runs }
 }
 
 fn shapes() -> [Shape; 6] {

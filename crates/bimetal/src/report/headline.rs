@@ -313,7 +313,13 @@ mod tests {
     }
 
     fn document(runs: Vec<Run>) -> Document {
-        Document { bimetal: "0".into(), command: None, trace: TraceSummary::default(), runs }
+        Document {
+            bimetal: "0".into(),
+            command: None,
+            options: Default::default(),
+            trace: TraceSummary::default(),
+            runs,
+        }
     }
 
     /// `html` without its tags.

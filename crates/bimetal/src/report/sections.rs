@@ -120,6 +120,7 @@ pub(crate) fn configuration(document: &Document, index: usize) -> String {
     let run = &document.runs[index];
     let mut parts = format!("<details class=\"run\"><summary>{}</summary>\n", scheme(&document.runs, index));
     parts += &strings("Settings", "--set", &run.settings);
+    parts += &strings("Options, wherever they came from", "--", &document.options);
     parts += &strings("Assumed, because not given", "", &run.assumed);
     parts += &members(&run.members);
     parts += &format!("<h4>More figures</h4>{}", definitions(&figures(run)));
@@ -133,7 +134,10 @@ fn strings(heading: &str, option: &str, map: &BTreeMap<String, String>) -> Strin
     let rows: String = map
         .iter()
         .map(|(key, value)| {
-            let prefix = if option.is_empty() { String::new() } else { format!("{option} ") };
+            let prefix = match option {
+                "" | "--" => option.to_owned(),
+                option => format!("{option} "),
+            };
             format!("<li><code>{prefix}{}={}</code></li>", html(key), html(value))
         })
         .collect();
