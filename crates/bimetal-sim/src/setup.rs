@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::{LABEL_SECTORS, LayoutError, LayoutRequest, MemberInfo, Role};
+use bimetal_core::nearest::nearest;
 use bimetal_core::payload::NoPayload;
 use bimetal_core::scheme::{Holds, SchemeError, SchemeInfo};
 use bimetal_core::settings::{SettingError, Settings};
@@ -157,9 +158,9 @@ pub fn check_keys(schemes: &[&'static SchemeInfo], choices: &Choices) -> Result<
             Some((scheme, parameter)) => check_parameter(key, scheme, parameter)?,
             None if key == CONTROLLER_USD => {}
             None => {
-                let mut known = schemes.iter().flat_map(|info| info.parameters).map(|parameter| parameter.name);
+                let known = schemes.iter().flat_map(|info| info.parameters).map(|parameter| parameter.name);
                 if !known.clone().any(|name| name == key) {
-                    return Err(unknown_key(key, nearest(key, &mut known)));
+                    return Err(unknown_key(key, nearest(key, known)));
                 }
             }
         }
@@ -194,30 +195,25 @@ fn check_figure(
     if profile.keys().any(|known| known == figure) {
         return Ok(());
     }
-    Err(unknown_key(key, nearest(figure, &mut profile.keys())))
+    Err(unknown_key(key, nearest(figure, profile.keys())))
 }
 
 /// `--set SCHEME.PARAMETER`.
 fn check_parameter(key: &str, scheme: &str, parameter: &str) -> Result<(), SetupError> {
     let Some(info) = bimetal_core::schemes::find(scheme) else {
         let names = bimetal_core::schemes::ALL.iter().map(|info| info.name);
-        return Err(unknown_key(key, nearest(scheme, &mut names.chain(["ssd", "hdd", "log"]))));
+        return Err(unknown_key(key, nearest(scheme, names.chain(["ssd", "hdd", "log"]))));
     };
-    let mut known = info.parameters.iter().map(|parameter| parameter.name);
+    let known = info.parameters.iter().map(|parameter| parameter.name);
     if known.clone().any(|name| name == parameter) {
         return Ok(());
     }
-    Err(unknown_key(key, nearest(parameter, &mut known)))
+    Err(unknown_key(key, nearest(parameter, known)))
 }
 
 fn unknown_key(key: &str, nearest: Option<&str>) -> SetupError {
     let hint = nearest.map_or_else(String::new, |name| format!("; did you mean '{name}'?"));
     SetupError::UnknownKey { key: key.to_owned(), hint }
-}
-
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = known.map(|other| (strsim::damerau_levenshtein(name, other), other));
-    scored.min().filter(|(distance, other)| *distance <= other.len().max(name.len()) / 2).map(|(_, other)| other)
 }
 
 const CONTROLLER_USD: &str = "controller_usd";

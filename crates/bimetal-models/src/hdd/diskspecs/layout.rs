@@ -57,7 +57,9 @@ pub(super) fn write(
         9 => "zone-end",
         10 => "zone-end-beside-slips",
         _ => {
-            return Err(layout.bad("Sparing scheme used", "a scheme other than 4 and 6, which this model does not have"));
+            return Err(
+                layout.bad("Sparing scheme used", "a scheme other than 4 and 6, which this model does not have")
+            );
         }
     };
     draft.set("sparing", sparing, "sparing scheme of the .model file");
