@@ -156,9 +156,13 @@ impl Draft {
 fn finish(stem: &str, model: &str, draft: &Draft, tables: &str, file: &str) -> Result<String, DiskspecsError> {
     let text_with = |capacity: u64| {
         let mut text = format!(
-            "name = {}\nkind = \"hdd\"\nsummary = {}\n\ncapacity = {capacity}\n",
+            "# Figures out of the DiskSim 4.0 validation parameter files (Carnegie Mellon University), without warranty.\n\
+             name = {}\nkind = \"hdd\"\nsummary = {}\n\ncapacity = {capacity}\n",
             Toml::from(format!("disksim-{}", stem.strip_suffix("_validate").unwrap_or(stem))),
-            Toml::from(format!("{}, from DiskSim's parameter files", model.replace('_', " ")))
+            Toml::from(format!(
+                "{}, from DiskSim's parameter files",
+                model.trim_end_matches("_validate").replace('_', " ")
+            ))
         );
         let mut sources = format!(
             "\n[sources]\ncapacity = \"sum of the zones; the declared block count is not relied on\"\n{}",

@@ -67,8 +67,14 @@ impl SegmentedHdd {
                 _ => self.electronics.write_bus_ns(1_000_000) as f64 / 1e6,
             },
         };
-        let minimum_ns = if follows { 0 } else { self.electronics.minimum_write_seek_ns };
-        let written_ns = self.write_medium(seek_from_ns.max(free_ns), start, end, arrival, minimum_ns);
+        let minimum_ns = if appends { 0 } else { self.electronics.minimum_write_seek_ns };
+        let first_needs = if fast { start + 1 } else { self.before_first(start, end) };
+        // A drive that keeps the bus takes that much in before it moves the arm.
+        let seek_from_ns = match self.habits.never_disconnects {
+            true => seek_from_ns.max(arrival.before_ns(first_needs)),
+            false => seek_from_ns,
+        };
+        let written_ns = self.write_medium(seek_from_ns.max(free_ns), (start, end), first_needs, arrival, minimum_ns);
         self.behind = Some(WriteBehind { segment, end, until_ns: written_ns });
         let received_ns = arrival.before_ns(end);
         if fast {
@@ -94,13 +100,20 @@ impl SegmentedHdd {
 
     /// Writes the sectors from `start` to before `end`, the arm free from `from_ns` on; gives when all are there. A
     /// sector that has not arrived when its place comes by waits for the next turn.
-    fn write_medium(&mut self, from_ns: u64, start: u64, end: u64, arrival: Arrival, minimum_seek_ns: u64) -> u64 {
+    fn write_medium(
+        &mut self,
+        from_ns: u64,
+        (start, end): (u64, u64),
+        first_needs: u64,
+        arrival: Arrival,
+        minimum_seek_ns: u64,
+    ) -> u64 {
         let begin_ns = self.power.ready_at_ns(from_ns);
         let wait_ns = minimum_seek_ns.saturating_sub(self.mechanics.arm_ns(start, true));
         let mut at_ns = begin_ns + wait_ns;
         let mut lbn = start;
         while lbn < end {
-            let needed = if lbn == start { self.before_first(start, end) } else { lbn + 1 };
+            let needed = if lbn == start { first_needs } else { lbn + 1 };
             let (mut sweep, early) = match self.habits.zero_latency_write {
                 true => self.mechanics.position_anywhere(at_ns, lbn, end, true),
                 false => (self.mechanics.position(at_ns, lbn, true), 0),
@@ -133,14 +146,16 @@ impl SegmentedHdd {
         at_ns
     }
 
-    /// Before which sector the data must have arrived for the first to be written.
+    /// Before which sector the data of a write that finishes on the medium must have arrived for the first to be written.
     fn before_first(&self, start: u64, end: u64) -> u64 {
         let sectors = end - start;
-        // A drive with the extra disconnect starts to write when this much is there (DiskSim's rule for the HP C2247A).
         match self.electronics.extra {
+            // DiskSim's rule for the one drive with the extra disconnect, the HP C2247A.
             Some(_) if sectors < 45 => start + sectors.min(10),
             Some(_) => start + 15,
-            None => start + 1,
+            // Of the other drives without fast writes, the bus is hardly faster than the medium, or slower: they take in
+            // half of the data first. DiskSim lets them start with the first sector, and its longest writes are too fast.
+            None => start + sectors.div_ceil(2),
         }
     }
 }
