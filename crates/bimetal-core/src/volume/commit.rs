@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use super::log_tail::Position;
-use super::{Job, Store, TaskId, Volume, purpose};
+use super::operations::purpose;
+use super::{Job, Store, TaskId, Volume};
 use crate::bit_set::BitSet;
 use crate::block::BlockRun;
 use crate::block_map::Slot;

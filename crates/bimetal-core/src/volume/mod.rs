@@ -18,10 +18,12 @@
 mod commit;
 mod log_tail;
 mod moves;
+mod operations;
 mod ordering;
 mod promote;
 mod range;
 mod read;
+mod slots;
 mod space;
 mod statistics;
 mod write;
@@ -32,7 +34,6 @@ use slab::Slab;
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{BLOCK_LIMIT, BlockMap, Slot};
-use crate::journal::record::Record;
 use crate::journal::ring::{Pending, Ring};
 use crate::layout::{Layout, LayoutRequest, MemberId, MemberInfo, SlotKind, SlotRegion};
 use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
@@ -43,6 +44,7 @@ use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use commit::{Checkpoint, Commit, Intents};
 use log_tail::LogTail;
 use moves::MoveJob;
+use operations::{InFlight, Stability};
 use ordering::Ordering;
 use promote::{PromoteJob, Promotions};
 use range::RangeJob;
@@ -129,48 +131,6 @@ enum Job<P> {
     /// The job is in the hands of the function that runs it.
     Running,
 }
-
-/// An operation on a member.
-struct InFlight<P> {
-    token: Token,
-    task: TaskId,
-    /// What the task calls it.
-    purpose: u32,
-    member: MemberId,
-    kind: OpKind,
-    foreground: bool,
-    /// How many changes of its member had completed before it: what it makes stable if it is a flush.
-    covers: u64,
-    /// For a write of metadata: how to write it again.
-    again: Option<Box<Again<P>>>,
-}
-
-/// A write of metadata that is tried again when it fails: the map in memory is right, and one sector that is bad for a
-/// moment must not cost the drive that holds it.
-struct Again<P> {
-    command: Command,
-    payload: P,
-    tries_left: u8,
-}
-
-/// How often a write of metadata is tried again.
-const METADATA_TRIES: u8 = 3;
-
-/// How many changes of a member have completed, and how many of them a completed flush has covered.
-#[derive(Clone, Copy, Default)]
-struct Stability {
-    changed: u64,
-    stable: u64,
-}
-
-impl Stability {
-    /// Whether something waits for a flush; one that is under way may still fail, and does not count.
-    fn wants_flush(self) -> bool {
-        self.stable < self.changed
-    }
-}
-
-const OPERATION_INDEX_BITS: u32 = 24;
 
 /// Why a volume cannot be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -516,117 +476,6 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Starts an operation on `member` for `task`; gives its place among those under way.
-    fn issue(&mut self, task: TaskId, purpose: u32, member: MemberId, command: Command, payload: P) -> usize {
-        let foreground = purpose < purpose::BACKGROUND;
-        self.operations_begun += 1;
-        let entry = self.operations.vacant_entry();
-        assert!(entry.key() < 1 << OPERATION_INDEX_BITS, "too many operations under way");
-        let index = entry.key();
-        let token = Token(self.operations_begun << OPERATION_INDEX_BITS | index as u64);
-        let kind = command.kind;
-        let covers = self.stability[usize::from(member.0)].changed;
-        entry.insert(InFlight { token, task, purpose, member, kind, foreground, covers, again: None });
-        self.tasks[task as usize].outstanding += 1;
-        let load = &mut self.view.members[usize::from(member.0)];
-        if foreground {
-            load.foreground += 1;
-        } else {
-            load.background += 1;
-        }
-        if load.state == MemberState::Failed {
-            self.aborted.push_back(Completion { token, status: Status::Gone, payload: P::empty() });
-        } else {
-            self.outgoing.push_back(Operation { token, target: member.0, command, payload });
-        }
-        index
-    }
-
-    /// Writes metadata in the background, and again if it fails.
-    fn issue_metadata(&mut self, task: TaskId, member: MemberId, range: SectorRange, fua: bool, payload: P) {
-        let command = Command { kind: OpKind::Write, range, fua };
-        self.issue_again(task, purpose::BACKGROUND, member, Again { command, payload, tries_left: METADATA_TRIES });
-    }
-
-    fn issue_again(&mut self, task: TaskId, purpose: u32, member: MemberId, mut again: Again<P>) {
-        let payload = again.payload.slice(Sectors::ZERO, again.payload.sectors());
-        self.count_metadata(member, again.command.range.len);
-        let index = self.issue(task, purpose, member, again.command, payload);
-        again.tries_left -= 1;
-        self.operations[index].again = (again.tries_left > 0).then(|| Box::new(again));
-    }
-
-    fn end_operation(&mut self, completion: Completion<P>) {
-        let Completion { token, status, payload } = completion;
-        // A part of an operation is no part of a request that anybody could name: all of it counts as not done.
-        let status = if matches!(status, Status::Short(_)) { Status::MediaError } else { status };
-        let index = (token.0 & ((1 << OPERATION_INDEX_BITS) - 1)) as usize;
-        let known = self.operations.get(index).is_some_and(|operation| operation.token == token);
-        assert!(known, "no operation with {token:?} is under way");
-        let mut operation = self.operations.remove(index);
-        let load = &mut self.view.members[usize::from(operation.member.0)];
-        if operation.foreground {
-            load.foreground -= 1;
-            load.idle_since = self.view.now;
-        } else {
-            load.background -= 1;
-        }
-        let stability = &mut self.stability[usize::from(operation.member.0)];
-        if operation.kind.changes_content() {
-            stability.changed += 1;
-        } else if operation.kind == OpKind::Flush && matches!(status, Status::Done | Status::Unsupported) {
-            stability.stable = stability.stable.max(operation.covers);
-        }
-        if status == Status::Gone {
-            self.fail_member(operation.member);
-        }
-        self.tasks[operation.task as usize].outstanding -= 1;
-        if status == Status::MediaError
-            && let Some(again) = operation.again.take()
-        {
-            return self.issue_again(operation.task, operation.purpose, operation.member, *again);
-        }
-        self.note_result(&operation, status, payload);
-    }
-
-    /// Gives a result to the job that waits for it, and runs the job when it has all it waits for.
-    fn note_result(&mut self, operation: &InFlight<P>, status: Status, payload: P) {
-        let task = operation.task;
-        let purpose = operation.purpose;
-        match self.take_job(task) {
-            Job::Read(mut job) => {
-                self.note_read(task, &mut job, purpose, status, payload);
-                self.put_job(task, Job::Read(job));
-            }
-            Job::Write(mut job) => {
-                job.note(self.view.layout.block, purpose, status, payload);
-                self.put_job(task, Job::Write(job));
-            }
-            Job::Range(mut job) => {
-                job.note(status);
-                self.put_job(task, Job::Range(job));
-            }
-            Job::Promote(mut job) => {
-                job.note(purpose, status);
-                self.put_job(task, Job::Promote(job));
-            }
-            Job::Move(job) => return self.note_move(task, job, purpose, status, payload),
-            Job::Segment(first, tries) => return self.note_segment(task, first, tries, status),
-            Job::Commit => {
-                self.note_commit(operation.member, operation.kind, status);
-                self.put_job(task, Job::Commit);
-            }
-            Job::Checkpoint(mut job) => {
-                job.note(operation.kind, status);
-                self.put_job(task, Job::Checkpoint(job));
-            }
-            Job::Flush(..) | Job::Running => unreachable!("task {task} has no operations"),
-        }
-        if self.outstanding(task) == 0 {
-            self.run(task);
-        }
-    }
-
     fn fail_member(&mut self, member: MemberId) {
         let load = &mut self.view.members[usize::from(member.0)];
         if load.state == MemberState::Failed {
@@ -650,121 +499,6 @@ impl<P: Payload> Volume<P> {
             self.view.map.occupied().filter(|(_, entry)| !entry.dirty).map(|(_, entry)| entry.block).collect();
         for block in clean {
             self.send_home(block);
-        }
-    }
-
-    /// Takes `block` out of the map; its slot becomes free when that is durable.
-    fn send_home(&mut self, block: Block) {
-        if let Some(slot) = self.take_from_map(block) {
-            let record = self.pending.append(Record::Home { first: block, count: 1 });
-            self.give_up_slot(slot, record);
-        }
-    }
-
-    fn take_from_map(&mut self, block: Block) -> Option<Slot> {
-        let slot = self.view.map.remove(block)?;
-        self.scheme.unmapped(slot);
-        Some(slot)
-    }
-
-    /// Takes `block` out of the map after a move. In a log that needs no record: until the log is truncated it has the
-    /// content that home has, and a full log has no room for a record of each of its blocks.
-    fn moved_out(&mut self, block: Block) {
-        if matches!(self.store, Store::Log(_)) {
-            self.take_from_map(block);
-        } else {
-            self.send_home(block);
-        }
-    }
-
-    fn give_up_slot(&mut self, slot: Slot, record: u64) {
-        if let Store::Cache { space, ring } = &mut self.store {
-            ring.touch_slot(slot);
-            space.give_up(slot, record, self.epochs.next());
-            self.view.freeing_slots += 1;
-        }
-    }
-
-    /// Gives back a cache slot that never held a block anybody knows of.
-    fn give_back_unused(&mut self, slot: Slot) {
-        if let Store::Cache { space, .. } = &mut self.store {
-            space.give_back_unused(slot);
-            self.view.free_slots = space.free();
-            self.wake_slot_waiters();
-        }
-    }
-
-    /// Frees slots whose time has come, and wakes who waits for them.
-    fn release_slots(&mut self) {
-        let oldest = self.epochs.oldest();
-        let released = match &mut self.store {
-            Store::HomeOnly => 0,
-            Store::Cache { space, .. } => space.release(self.pending.durable, oldest),
-            Store::Log(log) => log.release(oldest),
-        };
-        if released > 0 {
-            self.update_free_slots();
-            self.wake_slot_waiters();
-        }
-    }
-
-    fn wake_slot_waiters(&mut self) {
-        self.view.waiting_for_slots = 0;
-        self.ready.extend(self.slot_waiters.drain(..));
-    }
-
-    fn update_free_slots(&mut self) {
-        (self.view.free_slots, self.view.freeing_slots) = match &self.store {
-            Store::HomeOnly => (0, 0),
-            Store::Cache { space, .. } => (space.free(), space.freeing()),
-            Store::Log(log) => (log.free(), log.freeing()),
-        };
-    }
-
-    /// Parks a task until slots are free, and asks the scheme to make some free.
-    fn await_slots(&mut self, task: TaskId) {
-        self.statistics.waited += 1;
-        self.slot_waiters.push_back(task);
-        self.view.waiting_for_slots = self.slot_waiters.len() as u64;
-        self.work_requested = true;
-    }
-
-    fn evict(&mut self, slots: &[Slot]) {
-        for &slot in slots {
-            let entry = self.view.map.in_slot(slot).expect("a scheme evicts slots in use");
-            assert!(!entry.dirty, "block {} would be lost: its slot is evicted while dirty", entry.block.0);
-            self.send_home(entry.block);
-            self.statistics.evicted_blocks += 1;
-        }
-        self.update_free_slots();
-    }
-
-    /// Puts `block` into the map at `slot`, journals it and tells the scheme.
-    fn map_block(&mut self, slot: Slot, entry: crate::block_map::Entry) {
-        let replaced = self.view.map.insert(slot, entry);
-        let crate::block_map::Entry { block, valid, dirty, checksum } = entry;
-        if let Store::Cache { ring, .. } = &mut self.store {
-            ring.touch_slot(slot);
-            let record = self.pending.append(Record::Map { block, slot, valid, dirty, checksum });
-            if let Some(old) = replaced {
-                self.give_up_slot(old, record);
-            }
-        }
-        self.scheme.mapped(&self.view, slot, valid, replaced);
-        // What is in the map can be moved or evicted for those who wait.
-        self.work_requested |= !self.slot_waiters.is_empty();
-    }
-
-    /// All of `covered` of `block` was written anew: it is not lost any more. An eighth that was written in part still is.
-    fn find_again(&mut self, block: Block, covered: ValidMask) {
-        if self.lost.is_empty() {
-            return;
-        }
-        if let Some(lost) = self.lost.get_mut(&block.0) {
-            *lost = lost.without(covered);
-            if lost.is_empty() {
-                self.lost.remove(&block.0);
-            }
         }
     }
 
@@ -821,20 +555,6 @@ impl<P: Payload> Volume<P> {
         let busy = load.foreground + load.background > 0;
         (!busy).then(|| load.idle_since.max(self.last_append).saturating_add(LOG_IDLE))
     }
-}
-
-/// What an operation is to its task.
-pub(crate) mod purpose {
-    /// From here on: not for a request.
-    pub(crate) const BACKGROUND: u32 = 1 << 31;
-    /// A write to home.
-    pub(crate) const HOME: u32 = 1 << 30;
-    /// A read of the slot a block had, to merge with it.
-    pub(crate) const MERGE_SLOT: u32 = 1 << 29;
-    /// A read of home, to fill up an eighth that is written in part.
-    pub(crate) const MERGE_HOME: u32 = 1 << 28;
-    /// The number of a piece or part.
-    pub(crate) const INDEX: u32 = MERGE_HOME - 1;
 }
 
 /// A size in bytes of so many blocks.

@@ -10,7 +10,8 @@
 use std::collections::VecDeque;
 
 use super::log_tail::Position;
-use super::{Job, Store, TaskId, Volume, blocks_bytes, purpose};
+use super::operations::purpose;
+use super::{Job, Store, TaskId, Volume, blocks_bytes};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::journal::PAGE_SECTORS;

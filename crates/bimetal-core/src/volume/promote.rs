@@ -3,7 +3,8 @@
 //! A promotion is announced when the read is planned and begins when the read is done. A request that changes one of its
 //! blocks in between cancels it: the copy would be old.
 
-use super::{Job, Store, TaskId, Volume, purpose};
+use super::operations::purpose;
+use super::{Job, Store, TaskId, Volume};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::operation::{Command, OpKind, Status};

@@ -1,7 +1,8 @@
 //! Discard and write-zeroes: ranges stay ranges. Home is told of the range as a whole; blocks of it that were off home are
 //! given up, found in the map or in the range, whichever is smaller.
 
-use super::{Job, Store, TaskId, Volume, purpose};
+use super::operations::purpose;
+use super::{Job, Store, TaskId, Volume};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::journal::record::Record;
 use crate::operation::{Command, OpKind, Status, Token};

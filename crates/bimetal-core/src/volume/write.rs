@@ -5,7 +5,8 @@
 //! durable mark) waits before it takes anything, so nobody holds what another needs.
 
 use super::log_tail::{NoRoom, Piece};
-use super::{Job, Store, TaskId, Volume, access, purpose};
+use super::operations::purpose;
+use super::{Job, Store, TaskId, Volume, access};
 use crate::block::{Block, BlockRun, BlockSize, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::operation::{Command, OpKind, Status, Token};

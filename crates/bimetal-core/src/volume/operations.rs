@@ -1,0 +1,185 @@
+//! Operations on members: how one is started for a task, how its end finds the task again, what is tried again, and what
+//! a flush has still to make stable.
+
+use super::{Job, TaskId, Volume};
+use crate::layout::MemberId;
+use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
+use crate::payload::Payload;
+use crate::scheme::MemberState;
+use crate::units::{SectorRange, Sectors};
+
+/// An operation on a member.
+pub(super) struct InFlight<P> {
+    pub(super) token: Token,
+    pub(super) task: TaskId,
+    /// What the task calls it.
+    pub(super) purpose: u32,
+    pub(super) member: MemberId,
+    pub(super) kind: OpKind,
+    pub(super) foreground: bool,
+    /// How many changes of its member had completed before it: what it makes stable if it is a flush.
+    pub(super) covers: u64,
+    /// For a write of metadata: how to write it again.
+    pub(super) again: Option<Box<Again<P>>>,
+}
+
+/// A write of metadata that is tried again when it fails: the map in memory is right, and one sector that is bad for a
+/// moment must not cost the drive that holds it.
+pub(super) struct Again<P> {
+    pub(super) command: Command,
+    pub(super) payload: P,
+    pub(super) tries_left: u8,
+}
+
+/// How often a write of metadata is tried again.
+const METADATA_TRIES: u8 = 3;
+
+/// How many changes of a member have completed, and how many of them a completed flush has covered.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Stability {
+    pub(super) changed: u64,
+    pub(super) stable: u64,
+}
+
+impl Stability {
+    /// Whether something waits for a flush; one that is under way may still fail, and does not count.
+    pub(super) fn wants_flush(self) -> bool {
+        self.stable < self.changed
+    }
+}
+
+const OPERATION_INDEX_BITS: u32 = 24;
+
+impl<P: Payload> Volume<P> {
+    /// Starts an operation on `member` for `task`; gives its place among those under way.
+    pub(super) fn issue(
+        &mut self,
+        task: TaskId,
+        purpose: u32,
+        member: MemberId,
+        command: Command,
+        payload: P,
+    ) -> usize {
+        let foreground = purpose < purpose::BACKGROUND;
+        self.operations_begun += 1;
+        let entry = self.operations.vacant_entry();
+        assert!(entry.key() < 1 << OPERATION_INDEX_BITS, "too many operations under way");
+        let index = entry.key();
+        let token = Token(self.operations_begun << OPERATION_INDEX_BITS | index as u64);
+        let kind = command.kind;
+        let covers = self.stability[usize::from(member.0)].changed;
+        entry.insert(InFlight { token, task, purpose, member, kind, foreground, covers, again: None });
+        self.tasks[task as usize].outstanding += 1;
+        let load = &mut self.view.members[usize::from(member.0)];
+        if foreground {
+            load.foreground += 1;
+        } else {
+            load.background += 1;
+        }
+        if load.state == MemberState::Failed {
+            self.aborted.push_back(Completion { token, status: Status::Gone, payload: P::empty() });
+        } else {
+            self.outgoing.push_back(Operation { token, target: member.0, command, payload });
+        }
+        index
+    }
+
+    /// Writes metadata in the background, and again if it fails.
+    pub(super) fn issue_metadata(&mut self, task: TaskId, member: MemberId, range: SectorRange, fua: bool, payload: P) {
+        let command = Command { kind: OpKind::Write, range, fua };
+        self.issue_again(task, purpose::BACKGROUND, member, Again { command, payload, tries_left: METADATA_TRIES });
+    }
+
+    pub(super) fn issue_again(&mut self, task: TaskId, purpose: u32, member: MemberId, mut again: Again<P>) {
+        let payload = again.payload.slice(Sectors::ZERO, again.payload.sectors());
+        self.count_metadata(member, again.command.range.len);
+        let index = self.issue(task, purpose, member, again.command, payload);
+        again.tries_left -= 1;
+        self.operations[index].again = (again.tries_left > 0).then(|| Box::new(again));
+    }
+
+    pub(super) fn end_operation(&mut self, completion: Completion<P>) {
+        let Completion { token, status, payload } = completion;
+        // A part of an operation is no part of a request that anybody could name: all of it counts as not done.
+        let status = if matches!(status, Status::Short(_)) { Status::MediaError } else { status };
+        let index = (token.0 & ((1 << OPERATION_INDEX_BITS) - 1)) as usize;
+        let known = self.operations.get(index).is_some_and(|operation| operation.token == token);
+        assert!(known, "no operation with {token:?} is under way");
+        let mut operation = self.operations.remove(index);
+        let load = &mut self.view.members[usize::from(operation.member.0)];
+        if operation.foreground {
+            load.foreground -= 1;
+            load.idle_since = self.view.now;
+        } else {
+            load.background -= 1;
+        }
+        let stability = &mut self.stability[usize::from(operation.member.0)];
+        if operation.kind.changes_content() {
+            stability.changed += 1;
+        } else if operation.kind == OpKind::Flush && matches!(status, Status::Done | Status::Unsupported) {
+            stability.stable = stability.stable.max(operation.covers);
+        }
+        if status == Status::Gone {
+            self.fail_member(operation.member);
+        }
+        self.tasks[operation.task as usize].outstanding -= 1;
+        if status == Status::MediaError
+            && let Some(again) = operation.again.take()
+        {
+            return self.issue_again(operation.task, operation.purpose, operation.member, *again);
+        }
+        self.note_result(&operation, status, payload);
+    }
+
+    /// Gives a result to the job that waits for it, and runs the job when it has all it waits for.
+    pub(super) fn note_result(&mut self, operation: &InFlight<P>, status: Status, payload: P) {
+        let task = operation.task;
+        let purpose = operation.purpose;
+        match self.take_job(task) {
+            Job::Read(mut job) => {
+                self.note_read(task, &mut job, purpose, status, payload);
+                self.put_job(task, Job::Read(job));
+            }
+            Job::Write(mut job) => {
+                job.note(self.view.layout.block, purpose, status, payload);
+                self.put_job(task, Job::Write(job));
+            }
+            Job::Range(mut job) => {
+                job.note(status);
+                self.put_job(task, Job::Range(job));
+            }
+            Job::Promote(mut job) => {
+                job.note(purpose, status);
+                self.put_job(task, Job::Promote(job));
+            }
+            Job::Move(job) => return self.note_move(task, job, purpose, status, payload),
+            Job::Segment(first, tries) => return self.note_segment(task, first, tries, status),
+            Job::Commit => {
+                self.note_commit(operation.member, operation.kind, status);
+                self.put_job(task, Job::Commit);
+            }
+            Job::Checkpoint(mut job) => {
+                job.note(operation.kind, status);
+                self.put_job(task, Job::Checkpoint(job));
+            }
+            Job::Flush(..) | Job::Running => unreachable!("task {task} has no operations"),
+        }
+        if self.outstanding(task) == 0 {
+            self.run(task);
+        }
+    }
+}
+
+/// What an operation is to its task.
+pub(crate) mod purpose {
+    /// From here on: not for a request.
+    pub(crate) const BACKGROUND: u32 = 1 << 31;
+    /// A write to home.
+    pub(crate) const HOME: u32 = 1 << 30;
+    /// A read of the slot a block had, to merge with it.
+    pub(crate) const MERGE_SLOT: u32 = 1 << 29;
+    /// A read of home, to fill up an eighth that is written in part.
+    pub(crate) const MERGE_HOME: u32 = 1 << 28;
+    /// The number of a piece or part.
+    pub(crate) const INDEX: u32 = MERGE_HOME - 1;
+}

@@ -1,0 +1,124 @@
+//! Slots and the map: a block gets a slot, a slot is given up, and who waits for one is woken.
+
+use super::{Store, TaskId, Volume};
+use crate::block::{Block, ValidMask};
+use crate::block_map::{Entry, Slot};
+use crate::journal::record::Record;
+use crate::payload::Payload;
+
+impl<P: Payload> Volume<P> {
+    /// Takes `block` out of the map; its slot becomes free when that is durable.
+    pub(super) fn send_home(&mut self, block: Block) {
+        if let Some(slot) = self.take_from_map(block) {
+            let record = self.pending.append(Record::Home { first: block, count: 1 });
+            self.give_up_slot(slot, record);
+        }
+    }
+
+    pub(super) fn take_from_map(&mut self, block: Block) -> Option<Slot> {
+        let slot = self.view.map.remove(block)?;
+        self.scheme.unmapped(slot);
+        Some(slot)
+    }
+
+    /// Takes `block` out of the map after a move. In a log that needs no record: until the log is truncated it has the
+    /// content that home has, and a full log has no room for a record of each of its blocks.
+    pub(super) fn moved_out(&mut self, block: Block) {
+        if matches!(self.store, Store::Log(_)) {
+            self.take_from_map(block);
+        } else {
+            self.send_home(block);
+        }
+    }
+
+    pub(super) fn give_up_slot(&mut self, slot: Slot, record: u64) {
+        if let Store::Cache { space, ring } = &mut self.store {
+            ring.touch_slot(slot);
+            space.give_up(slot, record, self.epochs.next());
+            self.view.freeing_slots += 1;
+        }
+    }
+
+    /// Gives back a cache slot that never held a block anybody knows of.
+    pub(super) fn give_back_unused(&mut self, slot: Slot) {
+        if let Store::Cache { space, .. } = &mut self.store {
+            space.give_back_unused(slot);
+            self.view.free_slots = space.free();
+            self.wake_slot_waiters();
+        }
+    }
+
+    /// Frees slots whose time has come, and wakes who waits for them.
+    pub(super) fn release_slots(&mut self) {
+        let oldest = self.epochs.oldest();
+        let released = match &mut self.store {
+            Store::HomeOnly => 0,
+            Store::Cache { space, .. } => space.release(self.pending.durable, oldest),
+            Store::Log(log) => log.release(oldest),
+        };
+        if released > 0 {
+            self.update_free_slots();
+            self.wake_slot_waiters();
+        }
+    }
+
+    pub(super) fn wake_slot_waiters(&mut self) {
+        self.view.waiting_for_slots = 0;
+        self.ready.extend(self.slot_waiters.drain(..));
+    }
+
+    pub(super) fn update_free_slots(&mut self) {
+        (self.view.free_slots, self.view.freeing_slots) = match &self.store {
+            Store::HomeOnly => (0, 0),
+            Store::Cache { space, .. } => (space.free(), space.freeing()),
+            Store::Log(log) => (log.free(), log.freeing()),
+        };
+    }
+
+    /// Parks a task until slots are free, and asks the scheme to make some free.
+    pub(super) fn await_slots(&mut self, task: TaskId) {
+        self.statistics.waited += 1;
+        self.slot_waiters.push_back(task);
+        self.view.waiting_for_slots = self.slot_waiters.len() as u64;
+        self.work_requested = true;
+    }
+
+    pub(super) fn evict(&mut self, slots: &[Slot]) {
+        for &slot in slots {
+            let entry = self.view.map.in_slot(slot).expect("a scheme evicts slots in use");
+            assert!(!entry.dirty, "block {} would be lost: its slot is evicted while dirty", entry.block.0);
+            self.send_home(entry.block);
+            self.statistics.evicted_blocks += 1;
+        }
+        self.update_free_slots();
+    }
+
+    /// Puts `block` into the map at `slot`, journals it and tells the scheme.
+    pub(super) fn map_block(&mut self, slot: Slot, entry: Entry) {
+        let replaced = self.view.map.insert(slot, entry);
+        let Entry { block, valid, dirty, checksum } = entry;
+        if let Store::Cache { ring, .. } = &mut self.store {
+            ring.touch_slot(slot);
+            let record = self.pending.append(Record::Map { block, slot, valid, dirty, checksum });
+            if let Some(old) = replaced {
+                self.give_up_slot(old, record);
+            }
+        }
+        self.scheme.mapped(&self.view, slot, valid, replaced);
+        // What is in the map can be moved or evicted for those who wait.
+        self.work_requested |= !self.slot_waiters.is_empty();
+    }
+
+    /// All of `covered` of `block` was written anew: it is not lost any more. An eighth that was written in part still is.
+    pub(super) fn find_again(&mut self, block: Block, covered: ValidMask) {
+        if self.lost.is_empty() {
+            return;
+        }
+        if let Some(lost) = self.lost.get_mut(&block.0) {
+            *lost = lost.without(covered);
+            if lost.is_empty() {
+                self.lost.remove(&block.0);
+            }
+        }
+    }
+}
