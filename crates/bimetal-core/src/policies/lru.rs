@@ -3,6 +3,7 @@
 //! A doubly linked list threaded through two arrays indexed by slot, so that every step is O(1) and nothing is
 //! allocated while serving.
 
+use super::replacement::{Key, Replacement, Verdict};
 use crate::block_map::Slot;
 
 /// Resident bytes for each slot in use: two links.
@@ -96,6 +97,52 @@ impl Lru {
             next = self.link(slot.0, NEWER);
             Some(slot)
         })
+    }
+}
+
+impl Replacement for Lru {
+    fn insert(&mut self, slot: Slot, _key: Key) {
+        self.touch(slot);
+    }
+
+    fn touch(&mut self, slot: Slot) {
+        Lru::touch(self, slot);
+    }
+
+    fn rename(&mut self, from: Slot, to: Slot) {
+        let (older, newer) = (self.link(from.0, OLDER), self.link(from.0, NEWER));
+        self.links[to.0 as usize] = std::mem::replace(&mut self.links[from.0 as usize], [0, 0]);
+        match older {
+            NONE => self.oldest = to.0,
+            older => self.set_link(older, NEWER, to.0),
+        }
+        match newer {
+            NONE => self.newest = to.0,
+            newer => self.set_link(newer, OLDER, to.0),
+        }
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        Lru::remove(self, slot);
+    }
+
+    fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict) {
+        let mut next = self.oldest;
+        while next != NONE {
+            let slot = Slot(next);
+            next = self.link(slot.0, NEWER);
+            let verdict = judge(slot);
+            if verdict.take {
+                Lru::remove(self, slot);
+            }
+            if !verdict.more {
+                return;
+            }
+        }
+    }
+
+    fn len(&self) -> u32 {
+        Lru::len(self)
     }
 }
 

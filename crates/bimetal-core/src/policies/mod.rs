@@ -1,5 +1,23 @@
-//! Policies: the axes inside a scheme, one file each, shared by the schemes. A policy knows slots or sectors by number and
-//! decides an order or a class; it never touches the map or a drive.
+//! Policies: the axes inside a scheme, one file each, shared by the schemes and by `bimetal mrc`. A policy knows slots or
+//! sectors by number and decides an order or a class; it never touches the map or a drive.
+//!
+//! Read [`replacement`] first: the trait of all replacement policies and the table of them. Their parts are `slot_lists`,
+//! `ghosts` and `indexed_heap`.
 
+pub mod arc;
+pub mod belady;
+pub mod clock;
+mod ghosts;
+mod indexed_heap;
+pub mod lirs;
+pub mod lrfu;
 pub mod lru;
+pub mod replacement;
+pub mod s3fifo;
+pub mod sieve;
+mod slot_lists;
 pub mod streams;
+#[cfg(test)]
+mod twins;
+pub mod two_queues;
+pub mod wtinylfu;

@@ -6,7 +6,7 @@
 //! works by blocks and tells a "one-time accessed sequential data stream" apart, which it does not cache.
 //!
 //! Our choices, since the algorithm is the maker's: a stream is recognised by adjacent requests that together reach
-//! `stream_bypass`; replacement is LRU; idle is `idle` without a request on the HDD. Whether a write miss allocates the text
+//! `stream_bypass`; replacement is any policy that needs no foresight, by default LRU; idle is `idle` without a request on the HDD. Whether a write miss allocates the text
 //! leaves open: its prose says that all writes reach the SSD (`write_allocate=on`, the default), its table 1
 //! lists only reads as cached in enhanced mode (`off`).
 
@@ -14,7 +14,7 @@ use crate::block::BlockRun;
 use crate::block::ValidMask;
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, MemberId, Role, SlotKind};
-use crate::policies::lru::{self, Lru};
+use crate::policies::replacement::{self, Key, Replacement, Verdict};
 use crate::policies::streams::Streams;
 use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, Parameter, SettingError, Settings};
@@ -53,7 +53,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
         },
         Parameter {
             name: "replacement",
-            kind: Kind::Choice(&["lru"]),
+            kind: Kind::Choice(replacement::ONLINE_NAMES),
             default: "lru",
             doc: "which clean copy is given up (our choice)",
         },
@@ -67,7 +67,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     worst_crash: "what was not flushed; each cached block whole, old or new",
     ssd_loss: "enhanced: nothing; maximized: writes that were not synchronised yet",
     hdd_loss: "all data",
-    memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
+    memory_bytes_per_block: block_map::BYTES_PER_BLOCK + replacement::BYTES_PER_SLOT_MAX,
     layout: |_, request| {
         let home = request.concatenated(&[request.only(Role::Hdd)?])?;
         Ok(request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Cache)?)
@@ -85,7 +85,7 @@ struct SmartResponse {
     stream_bypass: Bytes,
     idle: Nanoseconds,
     hdd: MemberId,
-    recency: Lru,
+    replacement: Box<dyn Replacement>,
     streams: Streams,
     /// Slots kept free or being freed, so that a write need not wait for an eviction to become durable.
     reserve: u64,
@@ -96,13 +96,15 @@ struct SmartResponse {
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
     let slots = layout.slots.map_or(0, |slots| slots.count);
+    let policy =
+        replacement::online(settings.text("replacement")).expect("settings are checked against the table of policies");
     Ok(Box::new(SmartResponse {
         write_back: settings.text("mode") == "maximized",
         write_allocate: settings.text("write_allocate") == "on",
         stream_bypass: settings.size("stream_bypass").unwrap_or(Bytes::MAX),
         idle: settings.duration("idle").unwrap_or(Nanoseconds::MAX),
         hdd: layout.home[0].member,
-        recency: Lru::new(slots),
+        replacement: (policy.build)(slots),
         streams: Streams::default(),
         reserve: (u64::from(slots) / 64).clamp(1, 4096),
         starved: false,
@@ -116,15 +118,13 @@ impl SmartResponse {
     }
 
     fn is_short_of_slots(&self, view: &View) -> bool {
-        view.free_slots + view.freeing_slots < self.reserve && !self.recency.is_empty() && view.slots_online()
+        view.free_slots + view.freeing_slots < self.reserve && !self.replacement.is_empty() && view.slots_online()
     }
 
-    /// The least recently used copies: clean ones to evict, or, if there is none among the oldest, dirty ones to move.
+    /// What the policy gives up first: clean copies to evict, or, if there is none among the first, dirty ones to move.
     fn make_room(&mut self, view: &View) -> Work {
         let wanted = (2 * self.reserve - (view.free_slots + view.freeing_slots).min(2 * self.reserve)) as usize;
-        let is_dirty = |slot: &Slot| view.map.in_slot(*slot).is_some_and(|entry| entry.dirty);
-        let oldest = || self.recency.oldest_first().take(4 * wanted);
-        let clean: Vec<Slot> = oldest().filter(|slot| !is_dirty(slot)).take(wanted).collect();
+        let clean = self.evict_clean(view, wanted, 4 * wanted);
         if !clean.is_empty() {
             self.starved = false;
             return Work::Evict(clean);
@@ -133,7 +133,31 @@ impl SmartResponse {
             self.starved = true;
             return Work::Nothing;
         }
-        Work::MoveHome { slots: oldest().take(wanted.max(SYNCHRONISE_BLOCKS)).collect(), keep: false }
+        Work::MoveHome { slots: self.first(wanted.max(SYNCHRONISE_BLOCKS)), keep: false }
+    }
+
+    /// Up to `wanted` clean copies among the first `looks` that the policy offers; they leave it.
+    fn evict_clean(&mut self, view: &View, wanted: usize, looks: usize) -> Vec<Slot> {
+        let (mut clean, mut looked) = (Vec::with_capacity(wanted), 0);
+        self.replacement.evict(&mut |slot| {
+            looked += 1;
+            let take = !view.map.in_slot(slot).is_some_and(|entry| entry.dirty);
+            if take {
+                clean.push(slot);
+            }
+            Verdict { take, more: looked < looks && clean.len() < wanted }
+        });
+        clean
+    }
+
+    /// The first `wanted` copies that the policy offers; they stay in it until they are home.
+    fn first(&mut self, wanted: usize) -> Vec<Slot> {
+        let mut slots = Vec::with_capacity(wanted);
+        self.replacement.evict(&mut |slot| {
+            slots.push(slot);
+            Verdict { take: false, more: slots.len() < wanted }
+        });
+        slots
     }
 
     /// When dirty blocks may go home because nobody needs the HDD.
@@ -200,18 +224,24 @@ impl Scheme for SmartResponse {
     }
 
     fn touched(&mut self, slot: Slot) {
-        self.recency.touch(slot);
+        self.replacement.touch(slot);
     }
 
-    fn mapped(&mut self, _view: &View, slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
-        if let Some(old) = replaced {
-            self.recency.remove(old);
+    fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
+        match replaced {
+            Some(old) => {
+                self.replacement.rename(old, slot);
+                self.replacement.touch(slot);
+            }
+            None => {
+                let block = view.map.in_slot(slot).expect("a slot that was just mapped is in the map").block;
+                self.replacement.insert(slot, Key::from(block));
+            }
         }
-        self.recency.touch(slot);
     }
 
     fn unmapped(&mut self, slot: Slot) {
-        self.recency.remove(slot);
+        self.replacement.remove(slot);
     }
 
     fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
@@ -302,6 +332,31 @@ mod tests {
         let log = bench.take_log();
         assert_eq!(log.iter().filter(|line| *line == "ssd write 8").count(), 15, "the stream is one from 64 KiB on");
         assert_eq!(bench.volume.statistics().bypassed_blocks.values().sum::<u64>(), 25);
+    }
+
+    #[test]
+    fn every_policy_gives_up_slots_of_its_own_choice_under_reads_and_writes() {
+        let mut evicted = std::collections::BTreeMap::new();
+        for &policy in crate::policies::replacement::ONLINE_NAMES {
+            for mode in ["enhanced", "maximized"] {
+                let mut bench = Bench::new("smart-response", &[("replacement", policy), ("mode", mode)]);
+                let slots = u64::from(bench.volume.view().map.slots());
+                let mut hits = 0;
+                for step in 0..4 * slots {
+                    let block = if step % 2 == 0 { step * 37 % (slots / 2) } else { step * 7919 % (5 * slots) };
+                    let kind = if step % 5 == 0 { OpKind::Write } else { OpKind::Read };
+                    bench.request(kind, block * 16, 8);
+                    hits += u64::from(kind == OpKind::Read && bench.take_log() == ["ssd read 8"]);
+                }
+                let statistics = bench.volume.statistics();
+                let given_up = statistics.evicted_blocks + statistics.migrations.blocks;
+                assert!(given_up > slots, "{policy} {mode}: {given_up}");
+                assert!(hits > slots / 8, "{policy} {mode}: {hits} hits");
+                evicted.insert((mode, policy), (bench.volume.statistics().evicted_blocks, hits));
+            }
+        }
+        let distinct: std::collections::BTreeSet<_> = evicted.values().collect();
+        assert!(distinct.len() > 9, "policies decide differently: {evicted:?}");
     }
 
     #[test]

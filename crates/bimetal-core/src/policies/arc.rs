@@ -1,0 +1,129 @@
+//! ARC (Megiddo, Modha: *ARC: A Self-Tuning, Low Overhead Replacement Cache*, FAST 2003, figure 4): a list of what was used
+//! once lately (T1) and of what was used more often (T2), the ghosts of either (B1, B2), and a target for the size of T1 that moves
+//! towards the list whose ghosts are asked for.
+//!
+//! Our choices: the target moves by whole slots (the quotient of the ghosts' numbers rounded down); and ghosts beyond the
+//! paper's bounds are forgotten when a block comes in, not before room is made, which leaves the same ghosts. A slot that may
+//! not go stays in its place, and the other list is asked where one has no more to offer.
+
+use super::ghosts::{self, Ghosts};
+use super::replacement::{Key, Replacement, Verdict};
+use super::slot_lists::{self, SlotLists};
+use crate::block_map::Slot;
+
+/// Resident bytes for each slot, and a ghost.
+pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 4.0 + ghosts::BYTES_PER_GHOST;
+
+/// Used once: T1, and its ghosts B1.
+const ONCE: usize = 0;
+/// Used more often: T2, and its ghosts B2.
+const OFTEN: usize = 1;
+
+/// The policy.
+pub struct Arc {
+    lists: SlotLists<2>,
+    keys: Vec<u32>,
+    ghosts: Ghosts<2>,
+    slots: u32,
+    /// The paper's p.
+    once_target: u32,
+    /// The block that was announced, and whose ghost it was.
+    expected: Option<(Key, Option<usize>)>,
+}
+
+impl Arc {
+    /// The policy over `slots` slots.
+    pub fn new(slots: u32) -> Self {
+        Self {
+            lists: SlotLists::new(slots),
+            keys: vec![0; slots as usize],
+            // One more than the bound, for the time between making room and filling it.
+            ghosts: Ghosts::new(slots.saturating_add(1)),
+            slots,
+            once_target: 0,
+            expected: None,
+        }
+    }
+
+    /// Cases II and III: takes the ghost of `key` and adapts the target.
+    fn recognise(&mut self, key: Key) -> Option<usize> {
+        let (once, often) = (self.ghosts.len(ONCE), self.ghosts.len(OFTEN));
+        let list = self.ghosts.take(key)?;
+        if list == ONCE {
+            self.once_target = self.slots.min(self.once_target.saturating_add((often / once).max(1)));
+        } else {
+            self.once_target = self.once_target.saturating_sub((once / often).max(1));
+        }
+        Some(list)
+    }
+
+    /// Forgets what exceeds the bounds of case IV: |T1| + |B1| ≤ c, and all four together ≤ 2c.
+    fn bound_ghosts(&mut self) {
+        if self.lists.len(ONCE) + self.ghosts.len(ONCE) > self.slots && self.ghosts.len(ONCE) > 0 {
+            self.ghosts.drop_oldest(ONCE);
+        }
+        if self.len() + self.ghosts.len(ONCE) + self.ghosts.len(OFTEN) > 2 * self.slots {
+            self.ghosts.drop_oldest(OFTEN);
+        }
+    }
+}
+
+impl Replacement for Arc {
+    fn expect(&mut self, key: Key) {
+        let list = self.recognise(key);
+        self.expected = Some((key, list));
+    }
+
+    fn insert(&mut self, slot: Slot, key: Key) {
+        let ghost_of = match self.expected.take() {
+            Some((expected, list)) if expected == key => list,
+            _ => self.recognise(key),
+        };
+        self.keys[slot.0 as usize] = key.0;
+        self.lists.push(if ghost_of.is_some() { OFTEN } else { ONCE }, slot);
+        self.bound_ghosts();
+    }
+
+    fn touch(&mut self, slot: Slot) {
+        self.lists.refresh(OFTEN, slot);
+    }
+
+    fn rename(&mut self, from: Slot, to: Slot) {
+        self.lists.rename(from, to);
+        self.keys[to.0 as usize] = self.keys[from.0 as usize];
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        if let Some(list) = self.lists.remove(slot) {
+            self.ghosts.push(list, Key(self.keys[slot.0 as usize]));
+        }
+    }
+
+    /// The paper's REPLACE.
+    fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict) {
+        let mut next = [self.lists.oldest(ONCE), self.lists.oldest(OFTEN)];
+        let ghost_of_often = matches!(self.expected, Some((_, Some(OFTEN))));
+        loop {
+            let once = self.lists.len(ONCE);
+            let from_once = once > self.once_target || once == self.once_target && ghost_of_often;
+            let list = match (next[ONCE], next[OFTEN]) {
+                (Some(_), None) => ONCE,
+                (Some(_), Some(_)) if from_once && once > 0 => ONCE,
+                _ => OFTEN,
+            };
+            let Some(slot) = next[list] else { return };
+            next[list] = self.lists.newer(slot);
+            let verdict = judge(slot);
+            if verdict.take {
+                self.remove(slot);
+            }
+            if !verdict.more {
+                return;
+            }
+        }
+    }
+
+    fn len(&self) -> u32 {
+        self.lists.len(ONCE) + self.lists.len(OFTEN)
+    }
+}

@@ -1,0 +1,80 @@
+//! CLOCK (Corbató, *A Paging Experiment with the Multics System*, 1968): a hand goes round; a block used since the
+//! hand last came by is passed over once, any other goes.
+//!
+//! Kept as a queue, which is the same ring (*FIFO with reinsertion*): the hand stands at the old end, and what it passes goes to the
+//! new end. One bit of use; a new block starts without it. A slot that may not go is passed over as if it had been used.
+
+use super::replacement::{Key, Replacement, Verdict};
+use super::slot_lists::{self, SlotLists};
+use crate::block_map::Slot;
+
+/// Resident bytes for each slot.
+pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 5.0;
+
+/// The policy.
+pub struct Clock {
+    ring: SlotLists<1>,
+    used: Vec<bool>,
+    /// For each slot the round of offers in which it last might not go, so that it is offered once in each.
+    refused_in: Vec<u32>,
+    round: u32,
+}
+
+impl Clock {
+    /// The policy over `slots` slots.
+    pub fn new(slots: u32) -> Self {
+        Self {
+            ring: SlotLists::new(slots),
+            used: vec![false; slots as usize],
+            refused_in: vec![0; slots as usize],
+            round: 0,
+        }
+    }
+}
+
+impl Replacement for Clock {
+    fn insert(&mut self, slot: Slot, _key: Key) {
+        self.ring.push(0, slot);
+        self.used[slot.0 as usize] = false;
+    }
+
+    fn touch(&mut self, slot: Slot) {
+        self.used[slot.0 as usize] = true;
+    }
+
+    fn rename(&mut self, from: Slot, to: Slot) {
+        self.ring.rename(from, to);
+        self.used[to.0 as usize] = self.used[from.0 as usize];
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        self.ring.remove(slot);
+    }
+
+    fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict) {
+        self.round = self.round.wrapping_add(1);
+        let mut refused = 0;
+        while refused < self.ring.len(0) {
+            let Some(slot) = self.ring.oldest(0) else { return };
+            if std::mem::take(&mut self.used[slot.0 as usize]) || self.refused_in[slot.0 as usize] == self.round {
+                self.ring.refresh(0, slot);
+                continue;
+            }
+            let verdict = judge(slot);
+            if verdict.take {
+                self.ring.remove(slot);
+            } else {
+                self.ring.refresh(0, slot);
+                self.refused_in[slot.0 as usize] = self.round;
+                refused += 1;
+            }
+            if !verdict.more {
+                return;
+            }
+        }
+    }
+
+    fn len(&self) -> u32 {
+        self.ring.len(0)
+    }
+}

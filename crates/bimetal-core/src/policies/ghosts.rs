@@ -1,0 +1,258 @@
+//! Ghosts: blocks that were given up and are remembered by their key alone, in order of age, in one or more lists.
+//!
+//! At most 12 bytes a ghost: a ring of keys with a third to spare for the gaps that recognised ghosts leave, and an open-addressed
+//! index of ring positions. When gaps fill the ring it is closed up, which costs O(1) for each ghost added since.
+
+use super::replacement::Key;
+use crate::bit_set::BitSet;
+
+/// Resident bytes for each ghost, in the worst case.
+pub(super) const BYTES_PER_GHOST: f64 = 12.0;
+
+/// Places of an index for so many entries: at most two thirds are in use.
+fn index_places(entries: u32) -> usize {
+    entries as usize + entries as usize / 2 + 2
+}
+
+/// Positions in a ring by the key that stands there.
+pub(super) struct KeyIndex {
+    /// A position plus one; 0 is an empty place.
+    places: Vec<u32>,
+}
+
+impl KeyIndex {
+    pub(super) fn new(entries: u32) -> Self {
+        Self { places: vec![0; index_places(entries)] }
+    }
+
+    #[inline]
+    fn home(&self, key: u32) -> usize {
+        ((u64::from(key.wrapping_mul(0x9e37_79b1)) * self.places.len() as u64) >> 32) as usize
+    }
+
+    #[inline]
+    fn after(&self, place: usize) -> usize {
+        if place + 1 == self.places.len() { 0 } else { place + 1 }
+    }
+
+    /// The place of `key` in the index, if it is there.
+    #[inline]
+    fn place(&self, key: u32, ring: &[u32]) -> Option<usize> {
+        let mut place = self.home(key);
+        loop {
+            match self.places[place] {
+                0 => return None,
+                position if ring[position as usize - 1] == key => return Some(place),
+                _ => place = self.after(place),
+            }
+        }
+    }
+
+    /// Where in `ring` the key is.
+    #[inline]
+    pub(super) fn get(&self, key: u32, ring: &[u32]) -> Option<u32> {
+        self.place(key, ring).map(|place| self.places[place] - 1)
+    }
+
+    /// Adds `key`, which is not there and stands at `position`.
+    pub(super) fn insert(&mut self, key: u32, position: u32) {
+        let mut place = self.home(key);
+        while self.places[place] != 0 {
+            place = self.after(place);
+        }
+        self.places[place] = position + 1;
+    }
+
+    /// Takes `key` out; what was displaced by it moves up.
+    pub(super) fn remove(&mut self, key: u32, ring: &[u32]) {
+        let Some(mut gap) = self.place(key, ring) else { return };
+        let len = self.places.len();
+        let mut place = gap;
+        loop {
+            place = self.after(place);
+            let position = self.places[place];
+            if position == 0 {
+                break;
+            }
+            let home = self.home(ring[position as usize - 1]);
+            if (place + len - home) % len >= (place + len - gap) % len {
+                self.places[gap] = position;
+                gap = place;
+            }
+        }
+        self.places[gap] = 0;
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.places.fill(0);
+    }
+}
+
+/// `N` lists of ghosts, together at most `limit`.
+pub(super) struct Ghosts<const N: usize> {
+    ring: Vec<u32>,
+    /// For each list, at which positions of the ring its ghosts stand.
+    members: [BitSet; N],
+    index: KeyIndex,
+    /// The position behind the newest ghost.
+    head: u32,
+    /// Positions in use before it, gaps included.
+    span: u32,
+    limit: u32,
+}
+
+impl<const N: usize> Ghosts<N> {
+    pub(super) fn new(limit: u32) -> Self {
+        let capacity = limit + limit / 3 + 1;
+        Self {
+            ring: vec![0; capacity as usize],
+            members: std::array::from_fn(|_| BitSet::new(capacity)),
+            index: KeyIndex::new(limit),
+            head: 0,
+            span: 0,
+            limit,
+        }
+    }
+
+    /// How many are in `list`.
+    #[inline]
+    pub(super) fn len(&self, list: usize) -> u32 {
+        self.members[list].len()
+    }
+
+    fn total(&self) -> u32 {
+        self.members.iter().map(BitSet::len).sum()
+    }
+
+    fn capacity(&self) -> u32 {
+        self.ring.len() as u32
+    }
+
+    /// The position of the oldest in use, gap or not.
+    fn tail(&self) -> u32 {
+        if self.head >= self.span { self.head - self.span } else { self.head + self.capacity() - self.span }
+    }
+
+    /// Takes the ghost of `key` out of its list, and gives that.
+    pub(super) fn take(&mut self, key: Key) -> Option<usize> {
+        let position = self.index.get(key.0, &self.ring)?;
+        self.index.remove(key.0, &self.ring);
+        let list = (0..N).find(|&list| self.members[list].remove(position));
+        debug_assert!(list.is_some(), "a ghost in the index is in a list");
+        list
+    }
+
+    /// Forgets the oldest of `list`.
+    pub(super) fn drop_oldest(&mut self, list: usize) {
+        let members = &self.members[list];
+        if let Some(position) = members.next_member(self.tail()).or_else(|| members.next_member(0)) {
+            self.take(Key(self.ring[position as usize]));
+        }
+    }
+
+    /// Adds the ghost of `key` to `list` as its newest; if there is no room, the oldest of this list or else of another
+    /// is forgotten.
+    pub(super) fn push(&mut self, list: usize, key: Key) {
+        if self.limit == 0 {
+            return;
+        }
+        self.take(key);
+        if self.total() == self.limit {
+            let from = std::iter::once(list).chain(0..N).find(|&list| self.len(list) > 0);
+            from.into_iter().for_each(|list| self.drop_oldest(list));
+        }
+        if self.span == self.capacity() {
+            self.drop_gaps();
+        }
+        self.ring[self.head as usize] = key.0;
+        self.members[list].insert(self.head);
+        self.index.insert(key.0, self.head);
+        self.head = if self.head + 1 == self.capacity() { 0 } else { self.head + 1 };
+        self.span += 1;
+    }
+
+    /// Makes room in the ring: gaps at the old end go; if there are too few of them, the ring is closed up.
+    fn drop_gaps(&mut self) {
+        let tail = self.tail();
+        let capacity = self.capacity();
+        let next = |members: &BitSet| {
+            let position = members.next_member(tail).map(|position| position - tail);
+            position.or_else(|| members.next_member(0).map(|position| position + capacity - tail))
+        };
+        let gaps = self.members.iter().filter_map(next).min().unwrap_or(self.span);
+        self.span -= gaps;
+        if self.span == capacity {
+            self.close_up();
+        }
+    }
+
+    fn close_up(&mut self) {
+        let (tail, capacity) = (self.tail(), self.capacity());
+        self.index.clear();
+        let mut to = tail;
+        for at in 0..capacity {
+            let from = if tail + at < capacity { tail + at } else { tail + at - capacity };
+            let Some(list) = (0..N).find(|&list| self.members[list].remove(from)) else { continue };
+            let key = self.ring[from as usize];
+            self.ring[to as usize] = key;
+            self.members[list].insert(to);
+            self.index.insert(key, to);
+            to = if to + 1 == capacity { 0 } else { to + 1 };
+        }
+        self.head = to;
+        self.span = self.total();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn behave_as_lists_of_keys_in_order_of_age(
+            limit in 1u32..20,
+            steps in proptest::collection::vec((0usize..4, 0usize..2, 0u32..40), 0..400),
+        ) {
+            let mut ghosts = Ghosts::<2>::new(limit);
+            let mut model: [Vec<u32>; 2] = Default::default();
+            for (step, list, key) in steps {
+                match step {
+                    0 => {
+                        let expected = (0..2).find(|&list| model[list].contains(&key));
+                        model.iter_mut().for_each(|list| list.retain(|&other| other != key));
+                        prop_assert_eq!(ghosts.take(Key(key)), expected);
+                    }
+                    1 => {
+                        ghosts.drop_oldest(list);
+                        if !model[list].is_empty() {
+                            model[list].remove(0);
+                        }
+                    }
+                    _ => {
+                        ghosts.push(list, Key(key));
+                        model.iter_mut().for_each(|list| list.retain(|&other| other != key));
+                        if model[0].len() + model[1].len() == limit as usize {
+                            let from = if model[list].is_empty() { 1 - list } else { list };
+                            model[from].remove(0);
+                        }
+                        model[list].push(key);
+                    }
+                }
+                for list in 0..2 {
+                    prop_assert_eq!(ghosts.len(list) as usize, model[list].len());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_ghost_takes_at_most_twelve_bytes() {
+        let limit = 100_000;
+        let ghosts = Ghosts::<2>::new(limit);
+        let bits = 2 * (ghosts.ring.len() / 8 + 2 * ghosts.ring.len() / 512);
+        let bytes = 4 * (ghosts.ring.len() + ghosts.index.places.len()) + bits;
+        assert!(bytes as f64 <= BYTES_PER_GHOST * f64::from(limit), "{bytes}");
+    }
+}

@@ -1,0 +1,133 @@
+//! A binary heap of slots by a rank that can change: the smallest rank comes first, the lower slot where two are equal.
+
+use crate::block_map::Slot;
+
+/// Resident bytes for each slot: its place, its rank, and the heap itself.
+pub(super) const BYTES_PER_SLOT: f64 = 16.0;
+
+const ABSENT: u32 = 0;
+
+/// The heap.
+pub(super) struct IndexedHeap {
+    /// The heap in `..len`; behind it, slots set aside during a search.
+    heap: Vec<u32>,
+    /// For each slot its place in the heap plus one.
+    places: Vec<u32>,
+    ranks: Vec<u64>,
+    len: u32,
+}
+
+impl IndexedHeap {
+    pub(super) fn new(slots: u32) -> Self {
+        let slots = slots as usize;
+        Self { heap: vec![0; slots], places: vec![ABSENT; slots], ranks: vec![0; slots], len: 0 }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// The rank of `slot`, which must be in it.
+    pub(super) fn rank(&self, slot: Slot) -> u64 {
+        debug_assert!(self.contains(slot));
+        self.ranks[slot.0 as usize]
+    }
+
+    pub(super) fn contains(&self, slot: Slot) -> bool {
+        self.places[slot.0 as usize] != ABSENT
+    }
+
+    /// Adds `slot`, or changes its rank.
+    pub(super) fn set(&mut self, slot: Slot, rank: u64) {
+        self.ranks[slot.0 as usize] = rank;
+        let at = match self.places[slot.0 as usize] {
+            ABSENT => {
+                self.put(self.len, slot.0);
+                self.len += 1;
+                self.len - 1
+            }
+            place => place - 1,
+        };
+        let at = self.up(at);
+        self.down(at);
+    }
+
+    /// Takes `slot` out, if it is in.
+    pub(super) fn remove(&mut self, slot: Slot) {
+        let Some(at) = self.places[slot.0 as usize].checked_sub(1) else { return };
+        self.places[slot.0 as usize] = ABSENT;
+        self.len -= 1;
+        if at < self.len {
+            self.put(at, self.heap[self.len as usize]);
+            let at = self.up(at);
+            self.down(at);
+        }
+    }
+
+    /// Offers slots in order of rank until none are left or `judge` wants no more; what it takes goes.
+    pub(super) fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> super::replacement::Verdict) {
+        let mut kept = 0;
+        while self.len > 0 {
+            let first = self.heap[0];
+            let verdict = judge(Slot(first));
+            self.remove(Slot(first));
+            if !verdict.take {
+                // What is taken leaves a place of its own behind the heap, so kept slots close up from the far end.
+                kept += 1;
+                let end = self.heap.len() - kept;
+                self.heap[end] = first;
+            }
+            if !verdict.more {
+                break;
+            }
+        }
+        for back in (1..=kept).rev() {
+            let slot = self.heap[self.heap.len() - back];
+            self.set(Slot(slot), self.ranks[slot as usize]);
+        }
+    }
+
+    #[inline]
+    fn before(&self, a: u32, b: u32) -> bool {
+        (self.ranks[a as usize], a) < (self.ranks[b as usize], b)
+    }
+
+    #[inline]
+    fn put(&mut self, at: u32, slot: u32) {
+        self.heap[at as usize] = slot;
+        self.places[slot as usize] = at + 1;
+    }
+
+    fn up(&mut self, mut at: u32) -> u32 {
+        let slot = self.heap[at as usize];
+        while at > 0 {
+            let parent = self.heap[(at as usize - 1) / 2];
+            if !self.before(slot, parent) {
+                break;
+            }
+            self.put(at, parent);
+            at = (at - 1) / 2;
+        }
+        self.put(at, slot);
+        at
+    }
+
+    fn down(&mut self, mut at: u32) {
+        let slot = self.heap[at as usize];
+        loop {
+            let mut child = 2 * at + 1;
+            if child >= self.len {
+                break;
+            }
+            if child + 1 < self.len && self.before(self.heap[child as usize + 1], self.heap[child as usize]) {
+                child += 1;
+            }
+            if !self.before(self.heap[child as usize], slot) {
+                break;
+            }
+            self.put(at, self.heap[child as usize]);
+            at = child;
+        }
+        self.put(at, slot);
+    }
+}

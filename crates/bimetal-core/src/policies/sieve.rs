@@ -1,0 +1,92 @@
+//! SIEVE (Zhang, Yang, Yue, Vigfusson, Rashmi: *SIEVE is Simpler than LRU*, NSDI 2024, section 3, algorithm 1): a queue in
+//! order of arrival and a hand that goes from its old to its new end. What was used since the hand last came by stays where it is,
+//! unmarked; the first other one goes. Nothing moves on a hit.
+
+use super::replacement::{Key, Replacement, Verdict};
+use super::slot_lists::{self, SlotLists};
+use crate::block_map::Slot;
+
+/// Resident bytes for each slot.
+pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 5.0;
+
+/// The policy.
+pub struct Sieve {
+    queue: SlotLists<1>,
+    visited: Vec<bool>,
+    /// For each slot the round of offers in which it last might not go, so that it is offered once in each.
+    refused_in: Vec<u32>,
+    round: u32,
+    /// What the hand looks at next; `None` is the old end.
+    hand: Option<Slot>,
+}
+
+impl Sieve {
+    /// The policy over `slots` slots.
+    pub fn new(slots: u32) -> Self {
+        Self {
+            queue: SlotLists::new(slots),
+            visited: vec![false; slots as usize],
+            refused_in: vec![0; slots as usize],
+            round: 0,
+            hand: None,
+        }
+    }
+
+    fn take_out(&mut self, slot: Slot) {
+        if self.hand == Some(slot) {
+            self.hand = self.queue.newer(slot);
+        }
+        self.queue.remove(slot);
+    }
+}
+
+impl Replacement for Sieve {
+    fn insert(&mut self, slot: Slot, _key: Key) {
+        self.queue.push(0, slot);
+        self.visited[slot.0 as usize] = false;
+    }
+
+    fn touch(&mut self, slot: Slot) {
+        self.visited[slot.0 as usize] = true;
+    }
+
+    fn rename(&mut self, from: Slot, to: Slot) {
+        self.queue.rename(from, to);
+        self.visited[to.0 as usize] = self.visited[from.0 as usize];
+        if self.hand == Some(from) {
+            self.hand = Some(to);
+        }
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        if self.queue.list_of(slot).is_some() {
+            self.take_out(slot);
+        }
+    }
+
+    fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict) {
+        self.round = self.round.wrapping_add(1);
+        let mut refused = 0;
+        while refused < self.queue.len(0) {
+            let Some(slot) = self.hand.or(self.queue.oldest(0)) else { return };
+            self.hand = self.queue.newer(slot);
+            if std::mem::take(&mut self.visited[slot.0 as usize]) || self.refused_in[slot.0 as usize] == self.round {
+                continue;
+            }
+            let verdict = judge(slot);
+            if verdict.take {
+                self.take_out(slot);
+            } else {
+                self.refused_in[slot.0 as usize] = self.round;
+                refused += 1;
+            }
+            if !verdict.more {
+                return;
+            }
+        }
+    }
+
+    fn len(&self) -> u32 {
+        self.queue.len(0)
+    }
+}

@@ -1,0 +1,404 @@
+//! Each policy against a twin that does the same the obvious way: over plain vectors, by search.
+
+use proptest::prelude::*;
+
+use super::belady::{Belady, NEVER};
+use super::lrfu::LAMBDA;
+use super::replacement::{BYTES_PER_SLOT_MAX, Key, ONLINE, ONLINE_NAMES, Replacement, Verdict, online};
+use crate::block_map::Slot;
+
+/// A cache of objects the obvious way: whether an access hits.
+type Twin = Box<dyn FnMut(u32) -> bool>;
+
+fn position(list: &[u32], object: u32) -> Option<usize> {
+    list.iter().position(|&other| other == object)
+}
+
+fn take(list: &mut Vec<u32>, object: u32) -> bool {
+    position(list, object).map(|at| list.remove(at)).is_some()
+}
+
+/// Lists have their oldest first throughout.
+fn lru(size: usize) -> Twin {
+    let mut list = Vec::new();
+    Box::new(move |object| {
+        let hit = take(&mut list, object);
+        if !hit && list.len() == size {
+            list.remove(0);
+        }
+        list.push(object);
+        hit
+    })
+}
+
+fn clock(size: usize) -> Twin {
+    let mut ring: Vec<(u32, bool)> = Vec::new();
+    Box::new(move |object| {
+        if let Some(entry) = ring.iter_mut().find(|entry| entry.0 == object) {
+            entry.1 = true;
+            return true;
+        }
+        while ring.len() == size {
+            let (first, used) = ring.remove(0);
+            if used {
+                ring.push((first, false));
+            }
+        }
+        ring.push((object, false));
+        false
+    })
+}
+
+fn sieve(size: usize) -> Twin {
+    let mut queue: Vec<(u32, bool)> = Vec::new();
+    let mut hand = 0;
+    Box::new(move |object| {
+        if let Some(entry) = queue.iter_mut().find(|entry| entry.0 == object) {
+            entry.1 = true;
+            return true;
+        }
+        while queue.len() == size {
+            if hand == queue.len() {
+                hand = 0;
+            }
+            if queue[hand].1 {
+                queue[hand].1 = false;
+                hand += 1;
+            } else {
+                queue.remove(hand);
+                if hand == queue.len() {
+                    hand = 0;
+                }
+            }
+        }
+        queue.push((object, false));
+        false
+    })
+}
+
+fn two_queues(size: usize) -> Twin {
+    let (mut a1_in, mut am, mut a1_out) = (Vec::new(), Vec::new(), Vec::new());
+    Box::new(move |object| {
+        if take(&mut am, object) {
+            am.push(object);
+            return true;
+        }
+        if position(&a1_in, object).is_some() {
+            return true;
+        }
+        let remembered = take(&mut a1_out, object);
+        if a1_in.len() + am.len() == size {
+            if a1_in.len() > size / 4 || am.is_empty() {
+                a1_out.push(a1_in.remove(0));
+                if a1_out.len() > size / 2 {
+                    a1_out.remove(0);
+                }
+            } else {
+                am.remove(0);
+            }
+        }
+        if remembered {
+            am.push(object)
+        } else {
+            a1_in.push(object)
+        }
+        false
+    })
+}
+
+fn s3fifo(size: usize) -> Twin {
+    let (mut small, mut main) = (Vec::<(u32, u8)>::new(), Vec::<(u32, u8)>::new());
+    let mut ghosts = Vec::new();
+    let (main_limit, ghost_limit) = (size - size / 10, size * 9 / 10);
+    Box::new(move |object| {
+        if let Some(entry) = small.iter_mut().chain(&mut main).find(|entry| entry.0 == object) {
+            entry.1 = (entry.1 + 1).min(3);
+            return true;
+        }
+        let remembered = take(&mut ghosts, object);
+        while small.len() + main.len() == size {
+            if main.len() > main_limit || small.is_empty() {
+                let (first, uses) = main.remove(0);
+                if uses > 0 {
+                    main.push((first, uses - 1));
+                }
+            } else {
+                let (first, uses) = small.remove(0);
+                if uses > 1 {
+                    main.push((first, 0));
+                } else {
+                    ghosts.push(first);
+                    if ghosts.len() > ghost_limit {
+                        ghosts.remove(0);
+                    }
+                }
+            }
+        }
+        if remembered {
+            main.push((object, 0))
+        } else {
+            small.push((object, 0))
+        }
+        false
+    })
+}
+
+/// Figure 4 of the paper, case by case.
+fn arc(size: usize) -> Twin {
+    let (mut t1, mut t2, mut b1, mut b2) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut p = 0;
+    Box::new(move |object| {
+        if take(&mut t1, object) || take(&mut t2, object) {
+            t2.push(object);
+            return true;
+        }
+        let (in_b1, in_b2) = (position(&b1, object).is_some(), position(&b2, object).is_some());
+        if in_b1 {
+            p = size.min(p + (b2.len() / b1.len()).max(1));
+        } else if in_b2 {
+            p = p.saturating_sub((b1.len() / b2.len()).max(1));
+        }
+        let replace = |t1: &mut Vec<u32>, t2: &mut Vec<u32>, b1: &mut Vec<u32>, b2: &mut Vec<u32>| {
+            if !t1.is_empty() && (t1.len() > p || in_b2 && t1.len() == p) {
+                b1.push(t1.remove(0));
+            } else {
+                b2.push(t2.remove(0));
+            }
+        };
+        if in_b1 || in_b2 {
+            replace(&mut t1, &mut t2, &mut b1, &mut b2);
+            let _ = take(&mut b1, object) || take(&mut b2, object);
+            t2.push(object);
+            return false;
+        }
+        let all = t1.len() + t2.len() + b1.len() + b2.len();
+        if t1.len() + b1.len() == size {
+            if t1.len() < size {
+                b1.remove(0);
+                replace(&mut t1, &mut t2, &mut b1, &mut b2);
+            } else {
+                t1.remove(0);
+            }
+        } else if all >= size {
+            if all == 2 * size {
+                b2.remove(0);
+            }
+            replace(&mut t1, &mut t2, &mut b1, &mut b2);
+        }
+        t1.push(object);
+        false
+    })
+}
+
+/// LIRS over one vector for S, with what each entry is looked up in two more.
+fn lirs(size: usize) -> Twin {
+    let (mut stack, mut queue, mut lir) = (Vec::<u32>::new(), Vec::<u32>::new(), Vec::<u32>::new());
+    let queue_limit = (size / 100).max(1);
+    let lirs_limit = size - queue_limit;
+    Box::new(move |object| {
+        let resident = |queue: &[u32], lir: &[u32], object| position(queue, object).or(position(lir, object)).is_some();
+        let hit = resident(&queue, &lir, object);
+        if !hit && queue.len() + lir.len() == size {
+            queue.remove(0);
+        }
+        let was_lir = position(&lir, object).is_some();
+        let in_stack = take(&mut stack, object);
+        stack.push(object);
+        take(&mut queue, object);
+        if !was_lir && (in_stack || !hit && lir.len() < lirs_limit) {
+            lir.push(object);
+        } else if !was_lir {
+            queue.push(object);
+        }
+        let prune = |stack: &mut Vec<u32>, lir: &[u32]| {
+            while stack.first().is_some_and(|&bottom| position(lir, bottom).is_none()) {
+                stack.remove(0);
+            }
+        };
+        if position(&lir, object).is_some() {
+            while lir.len() > lirs_limit {
+                prune(&mut stack, &lir);
+                let bottom = stack.remove(0);
+                take(&mut lir, bottom);
+                queue.push(bottom);
+            }
+            prune(&mut stack, &lir);
+        }
+        while stack.len() > 2 * size {
+            let gone = stack.iter().position(|&other| !resident(&queue, &lir, other));
+            stack.remove(gone.expect("more entries than slots"));
+        }
+        hit
+    })
+}
+
+/// The sums of the paper's weights, over all uses since the block came in.
+fn lrfu(size: usize) -> Twin {
+    let mut uses: Vec<(u32, Vec<u64>)> = Vec::new();
+    let mut now = 0;
+    Box::new(move |object| {
+        let weight = |uses: &[u64]| uses.iter().map(|&at| 0.5f64.powf(LAMBDA * (now - at) as f64)).sum::<f64>();
+        let hit = uses.iter().position(|entry| entry.0 == object);
+        if hit.is_none() && uses.len() == size {
+            let least = (0..size).min_by(|&a, &b| weight(&uses[a].1).total_cmp(&weight(&uses[b].1)));
+            uses.remove(least.expect("a cache has slots"));
+        }
+        now += 1;
+        match hit {
+            Some(at) => uses[at].1.push(now),
+            None => uses.push((object, vec![now])),
+        }
+        hit.is_some()
+    })
+}
+
+/// Plays `objects` through a policy: which accesses hit, and that slots and policy agree.
+fn hits(policy: &mut dyn Replacement, size: usize, objects: &[u32], announce: bool) -> Vec<bool> {
+    let mut holds: Vec<Option<u32>> = vec![None; size];
+    let access = |&object: &u32| {
+        if let Some(slot) = holds.iter().position(|&held| held == Some(object)) {
+            policy.touch(Slot(slot as u32));
+            return true;
+        }
+        if announce {
+            policy.expect(Key(object));
+        }
+        let free = holds.iter().position(Option::is_none);
+        let slot = free.unwrap_or_else(|| {
+            let mut taken = None;
+            policy.evict(&mut |slot| {
+                taken = Some(slot.0 as usize);
+                Verdict::TAKE_AND_STOP
+            });
+            taken.expect("a full policy offers a slot")
+        });
+        holds[slot] = Some(object);
+        policy.insert(Slot(slot as u32), Key(object));
+        assert_eq!(policy.len() as usize, holds.iter().flatten().count());
+        false
+    };
+    objects.iter().map(access).collect()
+}
+
+fn accesses() -> impl Strategy<Value = Vec<u32>> {
+    // Some objects often, others seldom, so that every list and every kind of ghost is used.
+    proptest::collection::vec(prop_oneof![0u32..8, 0u32..30, 0u32..60], 0..600)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn policies_hit_where_their_twins_do(size in 2usize..32, objects in accesses()) {
+        let twins: [(&str, fn(usize) -> Twin); 7] = [
+            ("lru", lru), ("clock", clock), ("sieve", sieve), ("2q", two_queues), ("s3fifo", s3fifo), ("arc", arc), ("lirs", lirs),
+        ];
+        for (name, twin) in twins {
+            let mut policy = (online(name).unwrap().build)(size as u32);
+            let mut twin = twin(size);
+            let expected: Vec<bool> = objects.iter().map(|&object| twin(object)).collect();
+            prop_assert_eq!(hits(&mut *policy, size, &objects, true), expected, "{}", name);
+        }
+    }
+
+    #[test]
+    fn lrfu_gives_up_the_least_sum_of_weights(size in 2usize..12, objects in accesses()) {
+        let mut policy = (online("lrfu").unwrap().build)(size as u32);
+        let mut twin = lrfu(size);
+        let expected: Vec<bool> = objects.iter().map(|&object| twin(object)).collect();
+        prop_assert_eq!(hits(&mut *policy, size, &objects, true), expected);
+    }
+
+    #[test]
+    fn belady_misses_as_seldom_as_a_search_for_the_farthest_next_use(size in 1usize..12, objects in accesses()) {
+        let next = |at: usize, object: u32| objects[at..].iter().position(|&other| other == object).map_or(NEVER, |far| (at + far) as u64);
+        let (mut policy, mut holds, mut misses) = (Belady::new(size as u32), Vec::<u32>::new(), [0, 0]);
+        let mut twin = Vec::<u32>::new();
+        for (at, &object) in objects.iter().enumerate() {
+            policy.foresee(next(at + 1, object));
+            if let Some(slot) = position(&holds, object) {
+                policy.touch(Slot(slot as u32));
+            } else {
+                misses[0] += 1;
+                let slot = if holds.len() < size {
+                    holds.push(object);
+                    holds.len() - 1
+                } else {
+                    let mut taken = 0;
+                    policy.evict(&mut |slot| { taken = slot.0 as usize; Verdict::TAKE_AND_STOP });
+                    holds[taken] = object;
+                    taken
+                };
+                policy.insert(Slot(slot as u32), Key(object));
+            }
+            if position(&twin, object).is_none() {
+                misses[1] += 1;
+                if twin.len() == size {
+                    let farthest = (0..size).max_by_key(|&held| next(at, twin[held])).unwrap();
+                    twin.remove(farthest);
+                }
+                twin.push(object);
+            }
+        }
+        prop_assert_eq!(misses[0], misses[1]);
+    }
+
+    /// What a scheme does: evicts in batches ahead of need, refuses slots, renames and removes them.
+    #[test]
+    fn policies_hold_exactly_what_is_cached_whatever_a_scheme_does(
+        size in 1u32..24,
+        steps in proptest::collection::vec((0u8..12, 0u32..60, 0u32..24), 0..400),
+    ) {
+        for info in ONLINE {
+            let mut policy = (info.build)(size);
+            let mut holds: Vec<Option<u32>> = vec![None; size as usize];
+            for &(step, object, slot) in &steps {
+                let slot = (slot % size) as usize;
+                let free = holds.iter().position(Option::is_none);
+                match (step, holds.iter().position(|&held| held == Some(object))) {
+                    (0, _) => {
+                        let mut offered = Vec::new();
+                        policy.evict(&mut |offer| {
+                            offered.push(offer.0);
+                            let take = offer.0 % 3 != 0;
+                            if take {
+                                holds[offer.0 as usize] = None;
+                            }
+                            Verdict { take, more: offered.len() < 5 }
+                        });
+                        let all = offered.len();
+                        offered.sort_unstable();
+                        offered.dedup();
+                        prop_assert_eq!(offered.len(), all, "{} offers a slot twice", info.name);
+                    }
+                    (1, _) => {
+                        policy.remove(Slot(slot as u32));
+                        holds[slot] = None;
+                    }
+                    (2, _) if holds[slot].is_some() && free.is_some() => {
+                        policy.rename(Slot(slot as u32), Slot(free.unwrap() as u32));
+                        holds[free.unwrap()] = holds[slot].take();
+                    }
+                    (_, Some(slot)) => policy.touch(Slot(slot as u32)),
+                    (_, None) => if let Some(free) = free {
+                        policy.insert(Slot(free as u32), Key(object));
+                        holds[free] = Some(object);
+                    },
+                }
+                prop_assert_eq!(policy.len() as usize, holds.iter().flatten().count(), "{}", info.name);
+            }
+            let mut offered = Vec::new();
+            policy.evict(&mut |slot| { offered.push(slot.0); Verdict { take: false, more: true } });
+            offered.sort_unstable();
+            let held: Vec<u32> = (0..size).filter(|&slot| holds[slot as usize].is_some()).collect();
+            prop_assert_eq!(offered, held, "{} offers everything once when nothing may go", info.name);
+        }
+    }
+}
+
+#[test]
+fn names_and_memory_of_the_table_agree() {
+    assert_eq!(ONLINE.iter().map(|info| info.name).collect::<Vec<_>>(), ONLINE_NAMES);
+    let most = ONLINE.iter().map(|info| info.bytes_per_slot).fold(0.0, f64::max);
+    assert_eq!(most, BYTES_PER_SLOT_MAX);
+}

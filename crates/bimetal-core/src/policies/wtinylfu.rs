@@ -1,0 +1,182 @@
+//! W-TinyLFU (Einziger, Friedman, Manes: *TinyLFU: A Highly Efficient Cache Admission Policy*, ACM Transactions on Storage 2017, sections 3 and 4): a small
+//! window in order of use takes what is new; what leaves it must have been used more often than what the main part would give up for it.
+//! The main part is a segmented LRU: a block used there goes from *probation* to *protected*.
+//!
+//! As in the paper the window has 1 % of the slots, protected 80 % of the rest, and counts are halved after ten uses a slot. Our
+//! choices: counts of four bits in four rows with four counters or more a slot and no doorkeeper; on a tie the older block stays. A slot that may not go stays in
+//! its place.
+
+use super::replacement::{Key, Replacement, Verdict};
+use super::slot_lists::{self, SlotLists};
+use crate::block_map::Slot;
+
+/// Resident bytes for each slot: its lists and key, and at most eight counters of four bits in each of four rows.
+pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 4.0 + 16.0;
+
+const WINDOW: usize = 0;
+const PROBATION: usize = 1;
+const PROTECTED: usize = 2;
+
+/// The policy.
+pub struct WTinyLfu {
+    lists: SlotLists<3>,
+    keys: Vec<u32>,
+    sketch: Sketch,
+    slots: u32,
+    window_limit: u32,
+    protected_limit: u32,
+}
+
+/// Approximate counts of uses (a count-min sketch with conservative ageing).
+struct Sketch {
+    /// Sixteen counters a word; the rows are quarters of each word.
+    words: Vec<u64>,
+    mask: u32,
+    uses: u64,
+    uses_limit: u64,
+}
+
+const ROWS: u32 = 4;
+const COUNT_MAX: u64 = 15;
+
+impl Sketch {
+    fn new(slots: u32) -> Self {
+        // Four counters of each row in a word: a word for each slot gives four counters a slot and row.
+        let words = (u64::from(slots).next_power_of_two()).clamp(1, 1 << 31) as usize;
+        Self { words: vec![0; words], mask: words as u32 - 1, uses: 0, uses_limit: 10 * u64::from(slots.max(1)) }
+    }
+
+    /// The word and the shift of the counter of `key` in `row`.
+    #[inline]
+    fn place(&self, key: u32, row: u32) -> (usize, u32) {
+        const SEEDS: [u64; 4] =
+            [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f, 0x1656_67b1_9e37_79f9, 0x27d4_eb2f_1656_67c5];
+        let product = (u64::from(key) + 1).wrapping_mul(SEEDS[row as usize]);
+        let hash = product ^ (product >> 32);
+        ((hash as u32 & self.mask) as usize, row * 16 + (hash >> 60) as u32 % 4 * 4)
+    }
+
+    fn count(&self, key: u32) -> u64 {
+        let counts = (0..ROWS).map(|row| {
+            let (word, shift) = self.place(key, row);
+            self.words[word] >> shift & COUNT_MAX
+        });
+        counts.min().unwrap_or(0)
+    }
+
+    fn add(&mut self, key: u32) {
+        for row in 0..ROWS {
+            let (word, shift) = self.place(key, row);
+            if self.words[word] >> shift & COUNT_MAX < COUNT_MAX {
+                self.words[word] += 1 << shift;
+            }
+        }
+        self.uses += 1;
+        if self.uses >= self.uses_limit {
+            self.uses /= 2;
+            self.words.iter_mut().for_each(|word| *word = *word >> 1 & 0x7777_7777_7777_7777);
+        }
+    }
+}
+
+impl WTinyLfu {
+    /// The policy over `slots` slots.
+    pub fn new(slots: u32) -> Self {
+        let window_limit = (slots / 100).max(1);
+        Self {
+            lists: SlotLists::new(slots),
+            keys: vec![0; slots as usize],
+            sketch: Sketch::new(slots),
+            slots,
+            window_limit,
+            protected_limit: (u64::from(slots.saturating_sub(window_limit)) * 4 / 5) as u32,
+        }
+    }
+
+    fn count(&self, slot: Slot) -> u64 {
+        self.sketch.count(self.keys[slot.0 as usize])
+    }
+}
+
+impl Replacement for WTinyLfu {
+    fn insert(&mut self, slot: Slot, key: Key) {
+        self.sketch.add(key.0);
+        self.keys[slot.0 as usize] = key.0;
+        self.lists.push(WINDOW, slot);
+        // While there is room nothing has to be better than anything.
+        if self.lists.len(WINDOW) > self.window_limit
+            && let Some(oldest) = self.lists.oldest(WINDOW)
+        {
+            self.lists.refresh(PROBATION, oldest);
+        }
+        debug_assert!(self.len() <= self.slots);
+    }
+
+    fn touch(&mut self, slot: Slot) {
+        self.sketch.add(self.keys[slot.0 as usize]);
+        match self.lists.list_of(slot) {
+            Some(PROBATION) => {
+                self.lists.refresh(PROTECTED, slot);
+                if self.lists.len(PROTECTED) > self.protected_limit
+                    && let Some(oldest) = self.lists.oldest(PROTECTED)
+                {
+                    self.lists.refresh(PROBATION, oldest);
+                }
+            }
+            Some(list) => self.lists.refresh(list, slot),
+            None => {}
+        }
+    }
+
+    fn rename(&mut self, from: Slot, to: Slot) {
+        self.lists.rename(from, to);
+        self.keys[to.0 as usize] = self.keys[from.0 as usize];
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        self.lists.remove(slot);
+    }
+
+    /// The oldest of the window stands for admission against the next that the main part would give up.
+    fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict) {
+        let mut next = [WINDOW, PROBATION, PROTECTED].map(|list| self.lists.oldest(list));
+        loop {
+            let main = if next[PROBATION].is_some() { PROBATION } else { PROTECTED };
+            let window_is_full = self.lists.len(WINDOW) >= self.window_limit;
+            let (list, slot) = match (next[WINDOW], next[main]) {
+                (Some(new), Some(old)) if window_is_full => {
+                    if self.count(new) > self.count(old) {
+                        next[WINDOW] = self.lists.newer(new);
+                        next[main] = self.lists.newer(old);
+                        self.lists.refresh(PROBATION, new);
+                        next[PROBATION] = next[PROBATION].or(Some(new));
+                        let verdict = judge(old);
+                        if verdict.take {
+                            self.lists.remove(old);
+                        }
+                        if !verdict.more {
+                            return;
+                        }
+                        continue;
+                    }
+                    (WINDOW, new)
+                }
+                (_, Some(old)) => (main, old),
+                (Some(new), None) => (WINDOW, new),
+                (None, None) => return,
+            };
+            next[list] = self.lists.newer(slot);
+            let verdict = judge(slot);
+            if verdict.take {
+                self.lists.remove(slot);
+            }
+            if !verdict.more {
+                return;
+            }
+        }
+    }
+
+    fn len(&self) -> u32 {
+        self.lists.len(WINDOW) + self.lists.len(PROBATION) + self.lists.len(PROTECTED)
+    }
+}
