@@ -4,11 +4,13 @@
 //! A run goes like this: a [`workload`] is surveyed once ([`survey`]: how many requests, which addresses), drives are
 //! chosen and sized for a scheme ([`setup`]), the [`simulator`] plays the workload over them, and [`figures`] turns what was
 //! counted into the [`results`] document. An [`experiment`] is that for several schemes, one on each core.
-//! [`metrics`] are the recorders of the inner loop. Nothing here decides where a block lives.
+//! [`metrics`] are the recorders of the inner loop. Apart from all that, [`mrc`] measures how much caches of any size and
+//! policy would miss. Nothing here decides where a block lives.
 
 pub mod experiment;
 pub mod figures;
 pub mod metrics;
+pub mod mrc;
 pub mod results;
 pub mod setup;
 pub mod simulator;

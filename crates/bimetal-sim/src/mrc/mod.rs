@@ -1,0 +1,402 @@
+//! Miss ratios of caches of any size under any replacement policy, over a trace and without drives.
+//!
+//! A trace becomes a sequence of accesses to numbered objects ([`numbering`]). LRU needs one pass for all sizes
+//! ([`reuse`]); every other policy is played once for each size ([`play`]), by the policies of `bimetal-core`. A sample
+//! of the objects stands for all of them on request ([`sample`]). [`measure`] puts that together.
+
+pub mod numbering;
+pub mod play;
+pub mod reuse;
+pub mod sample;
+
+use std::fmt;
+use std::str::FromStr;
+
+use bimetal_core::operation::OpKind;
+use bimetal_core::policies::replacement::{OFFLINE_NAME, ONLINE_NAMES, online};
+use bimetal_core::units::{Bytes, SECTOR_BYTES};
+use bimetal_trace::Request;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use numbering::Numbering;
+use play::{Accesses, next_uses, play, play_belady};
+use reuse::{Histogram, ReuseDistances};
+use sample::{GROUPS, Sample};
+
+/// What a cache holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Blocks of one size; a request accesses each block it touches.
+    Block(Bytes),
+    /// Whole requests: one object for each address at which one starts, of the size of the first that did.
+    Request,
+}
+
+/// How large a cache is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum CacheSize {
+    /// So many objects.
+    Objects(u32),
+    /// A share of the distinct objects of the trace, rounded down.
+    Share(f64),
+    /// So many bytes: the objects of mean size that they hold.
+    Bytes(Bytes),
+}
+
+/// A text that is no size of a cache.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "'{0}' is no size of a cache: expected objects like 4897, a share of the distinct objects like 10%, or bytes like 64MiB"
+)]
+pub struct CacheSizeError(String);
+
+impl FromStr for CacheSize {
+    type Err = CacheSizeError;
+
+    fn from_str(text: &str) -> Result<Self, CacheSizeError> {
+        let error = || CacheSizeError(text.to_owned());
+        if let Some(percent) = text.strip_suffix('%') {
+            let share = percent.trim().parse::<f64>().map_err(|_| error())? / 100.0;
+            return if share > 0.0 && share <= 1.0 { Ok(Self::Share(share)) } else { Err(error()) };
+        }
+        if let Ok(objects) = text.parse::<u32>() {
+            return if objects > 0 && objects <= OBJECTS_MAX { Ok(Self::Objects(objects)) } else { Err(error()) };
+        }
+        match text.parse::<Bytes>() {
+            Ok(bytes) if bytes > Bytes::ZERO && text.ends_with(|last: char| last.is_alphabetic()) => {
+                Ok(Self::Bytes(bytes))
+            }
+            _ => Err(error()),
+        }
+    }
+}
+
+impl fmt::Display for CacheSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Objects(objects) => write!(f, "{objects}"),
+            Self::Share(share) => write!(f, "{}%", (share * 1e8).round() / 1e6),
+            Self::Bytes(bytes) => write!(f, "{bytes}"),
+        }
+    }
+}
+
+/// The largest cache that is played, in objects.
+pub const OBJECTS_MAX: u32 = 1 << 30;
+
+/// The names of all policies, in the order in which tables show them.
+pub fn policies() -> impl Iterator<Item = &'static str> {
+    ONLINE_NAMES.iter().copied().chain([OFFLINE_NAME])
+}
+
+/// What is to be measured.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Names of [`policies`].
+    pub policies: Vec<&'static str>,
+    /// Sizes of caches.
+    pub sizes: Vec<CacheSize>,
+    /// What a cache holds.
+    pub unit: Unit,
+    /// The share of the objects that stands for all; 1 is exact.
+    pub sample: f64,
+}
+
+/// One point of a curve.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Point {
+    /// The policy.
+    pub policy: &'static str,
+    /// The size of the cache in objects.
+    pub size: u32,
+    /// Accesses that missed over all accesses.
+    pub miss_ratio: f64,
+    /// Bytes of accesses that missed over the bytes of all accesses.
+    pub byte_miss_ratio: f64,
+    /// Half the width of the 95 % interval around `miss_ratio`, where it comes from a sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<f64>,
+}
+
+/// Miss ratios of one trace.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct MissRatios {
+    /// Reads and writes of the trace. Nothing else accesses a cache.
+    pub requests: u64,
+    /// `block` or `request`.
+    pub unit: &'static str,
+    /// Distinct objects, estimated where only a sample was looked at.
+    pub objects: u64,
+    /// Accesses to them.
+    pub accesses: u64,
+    /// The share of the objects that was looked at, where that is not all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<f64>,
+    /// A point for each policy and size: policies and sizes in the order they were asked for.
+    pub results: Vec<Point>,
+}
+
+/// Measures the miss ratios of a trace.
+///
+/// # Errors
+/// What reading the trace says.
+pub fn measure<E>(options: &Options, requests: impl IntoIterator<Item = Result<Request, E>>) -> Result<MissRatios, E> {
+    let mut gathering = Gathering::new(options);
+    for request in requests {
+        gathering.request(&request?);
+    }
+    Ok(gathering.finish(options))
+}
+
+/// What is kept of a trace while it passes.
+struct Gathering {
+    unit: Unit,
+    sample: Sample,
+    numbering: Numbering,
+    /// LRU's reuse distances, where LRU is asked for.
+    reuse: Option<ReuseDistances>,
+    histogram: Histogram,
+    /// The accesses themselves, where a policy must be played or a sample be judged.
+    sequence: Option<Accesses>,
+    requests: u64,
+    accesses: u64,
+    bytes: u64,
+    /// Sizes of the objects looked at, each as of its first access.
+    object_bytes: u64,
+}
+
+impl Gathering {
+    fn new(options: &Options) -> Self {
+        let sample = Sample::new(options.sample);
+        let played = options.policies.iter().any(|&policy| policy != "lru");
+        Self {
+            unit: options.unit,
+            sample,
+            numbering: Numbering::default(),
+            reuse: options.policies.contains(&"lru").then(ReuseDistances::default),
+            histogram: Histogram::default(),
+            sequence: (played || sample.is_partial()).then(Accesses::default),
+            requests: 0,
+            accesses: 0,
+            bytes: 0,
+            object_bytes: 0,
+        }
+    }
+
+    fn request(&mut self, request: &Request) {
+        if !matches!(request.kind, OpKind::Read | OpKind::Write) {
+            return;
+        }
+        self.requests += 1;
+        let device = u64::from(request.device) << 40;
+        match self.unit {
+            Unit::Request => self.access(device ^ request.range.start.0, request.range.len.bytes().0),
+            Unit::Block(size) => {
+                let sectors = size.0 / SECTOR_BYTES;
+                let (start, end) = (request.range.start.0, request.range.end().0);
+                for block in start / sectors..end.div_ceil(sectors) {
+                    let within = end.min((block + 1) * sectors) - start.max(block * sectors);
+                    self.access(device ^ block, within * SECTOR_BYTES);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn access(&mut self, id: u64, bytes: u64) {
+        self.accesses += 1;
+        self.bytes += bytes;
+        if !self.sample.takes(id) {
+            return;
+        }
+        let (object, new) = self.numbering.number(id);
+        if new {
+            self.object_bytes += match self.unit {
+                Unit::Block(size) => size.0,
+                Unit::Request => bytes,
+            };
+        }
+        if let Some(reuse) = &mut self.reuse {
+            self.histogram.add(reuse.access(object), bytes);
+        }
+        if let Some(sequence) = &mut self.sequence {
+            sequence.push(object, bytes);
+        }
+    }
+
+    fn finish(mut self, options: &Options) -> MissRatios {
+        let sizes: Vec<u32> = options.sizes.iter().map(|&size| self.objects_of(size)).collect();
+        let looked_at = f64::from(self.numbering.len());
+        let curves = Curves::new(&mut self, options);
+        let pairs: Vec<(&'static str, u32)> =
+            options.policies.iter().flat_map(|&policy| sizes.iter().map(move |&size| (policy, size))).collect();
+        let results = pairs.into_par_iter().map(|(policy, size)| curves.point(policy, size)).collect();
+        drop(curves);
+        MissRatios {
+            requests: self.requests,
+            unit: match self.unit {
+                Unit::Block(_) => "block",
+                Unit::Request => "request",
+            },
+            objects: (looked_at / self.sample.rate()).round() as u64,
+            accesses: self.accesses,
+            sample: self.sample.is_partial().then(|| self.sample.rate()),
+            results,
+        }
+    }
+
+    /// A size in objects, at least one.
+    fn objects_of(&self, size: CacheSize) -> u32 {
+        let looked_at = f64::from(self.numbering.len());
+        let objects = match size {
+            CacheSize::Objects(objects) => return objects,
+            CacheSize::Share(share) => share * looked_at / self.sample.rate(),
+            CacheSize::Bytes(bytes) => bytes.0 as f64 * looked_at / (self.object_bytes as f64).max(1.0),
+        };
+        (objects as u32).clamp(1, OBJECTS_MAX)
+    }
+}
+
+/// All that is needed for the points of all curves.
+struct Curves<'a> {
+    gathering: &'a Gathering,
+    whole: Accesses,
+    whole_next_uses: Vec<u32>,
+    /// The groups by which the error of a sample is judged; none where everything was looked at.
+    groups: Vec<Group>,
+}
+
+/// What a part of the sample, taken alone, would have told.
+struct Group {
+    accesses: Accesses,
+    next_uses: Vec<u32>,
+    histogram: Histogram,
+}
+
+impl<'a> Curves<'a> {
+    fn new(gathering: &'a mut Gathering, options: &Options) -> Self {
+        let whole = gathering.sequence.take().unwrap_or_default();
+        let gathering = &*gathering;
+        let future = |accesses: &Accesses| {
+            if options.policies.contains(&OFFLINE_NAME) { next_uses(accesses) } else { Vec::new() }
+        };
+        let group = |accesses: Accesses| {
+            let histogram = gathering.reuse.as_ref().map(|_| accesses.reuse()).unwrap_or_default();
+            Group { next_uses: future(&accesses), histogram, accesses }
+        };
+        let parts = if gathering.sample.is_partial() { whole.split(GROUPS, Sample::group) } else { Vec::new() };
+        let groups = parts.into_iter().map(group).collect();
+        Self { gathering, whole_next_uses: future(&whole), whole, groups }
+    }
+
+    fn point(&self, policy: &'static str, size: u32) -> Point {
+        let Gathering { sample, accesses, bytes, histogram, .. } = self.gathering;
+        let (missed, missed_bytes) = misses(policy, &self.whole, &self.whole_next_uses, histogram, sample.scaled(size));
+        let of_group = |group: &Group| {
+            misses(policy, &group.accesses, &group.next_uses, &group.histogram, sample.scaled_for_group(size)).0
+        };
+        let of_groups: Vec<u64> = self.groups.iter().map(of_group).collect();
+        Point {
+            policy,
+            size,
+            miss_ratio: sample.ratio(missed, *accesses),
+            byte_miss_ratio: sample.ratio(missed_bytes, *bytes),
+            error: sample.is_partial().then(|| sample.error(&of_groups, *accesses)),
+        }
+    }
+}
+
+/// Accesses and bytes that miss in a cache of `size` objects.
+fn misses(policy: &str, accesses: &Accesses, next_uses: &[u32], histogram: &Histogram, size: u32) -> (u64, u64) {
+    let mut missed = (0, 0);
+    let miss = |bytes: u64| {
+        missed.0 += 1;
+        missed.1 += bytes;
+    };
+    match online(policy) {
+        _ if policy == "lru" => return histogram.misses(size),
+        Some(info) => play(&mut *(info.build)(size), accesses, size, miss),
+        None => play_belady(accesses, next_uses, size, miss),
+    }
+    missed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bimetal_core::units::{Nanoseconds, SectorRange};
+
+    fn read(start: u64, sectors: u64) -> Request {
+        let range = SectorRange::new(start, sectors);
+        Request { arrival: Nanoseconds(0), device: 0, kind: OpKind::Read, fua: false, range, response: None }
+    }
+
+    fn measured(options: &Options, requests: &[Request]) -> MissRatios {
+        let requests = requests.iter().map(|&request| Ok::<_, std::convert::Infallible>(request));
+        measure(options, requests).unwrap_or_else(|never| match never {})
+    }
+
+    fn options(sizes: &[CacheSize], unit: Unit) -> Options {
+        Options { policies: policies().collect(), sizes: sizes.to_vec(), unit, sample: 1.0 }
+    }
+
+    #[test]
+    fn sizes_are_read_as_objects_shares_and_bytes() {
+        assert_eq!("4897".parse(), Ok(CacheSize::Objects(4897)));
+        assert_eq!("10%".parse(), Ok(CacheSize::Share(0.1)));
+        assert_eq!("64MiB".parse(), Ok(CacheSize::Bytes(Bytes(64 << 20))));
+        for wrong in ["", "0", "0%", "101%", "-1", "many", "1.5", "0MiB", "%"] {
+            assert!(wrong.parse::<CacheSize>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn every_policy_misses_each_object_once_in_a_cache_that_holds_all_and_always_in_a_scan_that_never_repeats() {
+        let twice: Vec<_> = (0..200).map(|at| read(at % 100 * 8, 8)).collect();
+        let all = measured(&options(&[CacheSize::Share(1.0)], Unit::Request), &twice);
+        assert_eq!((all.requests, all.objects, all.accesses), (200, 100, 200));
+        assert!(all.results.iter().all(|point| point.miss_ratio == 0.5 && point.byte_miss_ratio == 0.5), "{all:?}");
+        let scan: Vec<_> = (0..200).map(|at| read(at * 8, 8)).collect();
+        let none = measured(&options(&[CacheSize::Objects(10)], Unit::Request), &scan);
+        assert!(none.results.iter().all(|point| point.miss_ratio == 1.0), "{none:?}");
+    }
+
+    #[test]
+    fn a_request_touches_its_blocks_and_weighs_its_bytes() {
+        // Sectors 4 to 20 are half of block 0, block 1, half of block 2; then block 1 alone, a hit.
+        let requests = [read(4, 16), read(8, 8)];
+        let blocks = measured(&options(&[CacheSize::Objects(100)], Unit::Block(Bytes(4096))), &requests);
+        assert_eq!((blocks.objects, blocks.accesses), (3, 4));
+        assert_eq!((blocks.results[0].miss_ratio, blocks.results[0].byte_miss_ratio), (0.75, 16.0 / 24.0));
+        let whole = measured(&options(&[CacheSize::Bytes(Bytes(12 << 10))], Unit::Request), &requests);
+        assert_eq!((whole.objects, whole.results[0].size), (2, 2), "two objects of 6 KiB on average");
+    }
+
+    #[test]
+    fn no_policy_beats_belady_and_lru_by_reuse_distances_is_lru_played() {
+        let mut state = 1u64;
+        let requests: Vec<_> = (0..20_000)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let uniform = (state >> 33) as f64 / (1u64 << 31) as f64;
+                read((uniform.powi(3) * 2000.0) as u64 * 8, 8)
+            })
+            .collect();
+        let measured = measured(&options(&[CacheSize::Share(0.1), CacheSize::Share(0.5)], Unit::Request), &requests);
+        let of = |policy: &'static str| measured.results.iter().filter(move |point| point.policy == policy);
+        for policy in policies() {
+            for (bound, point) in of("belady").zip(of(policy)) {
+                assert!(bound.miss_ratio <= point.miss_ratio, "{policy} at {}", point.size);
+            }
+        }
+        let mut sequence = Accesses::default();
+        requests.iter().for_each(|request| sequence.push((request.range.start.0 / 8) as u32, 4096));
+        for point in of("lru") {
+            let mut misses = 0u64;
+            let mut lru = bimetal_core::policies::lru::Lru::new(point.size);
+            play(&mut lru, &sequence, point.size, |_| misses += 1);
+            assert_eq!(misses as f64 / 20_000.0, point.miss_ratio);
+        }
+    }
+}

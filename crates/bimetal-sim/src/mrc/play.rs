@@ -1,0 +1,124 @@
+//! A cache of so many objects under a policy, played over a sequence of accesses.
+
+use bimetal_core::block_map::Slot;
+use bimetal_core::policies::belady::{Belady, NEVER};
+use bimetal_core::policies::replacement::{Key, Replacement, Verdict};
+
+use super::reuse::{Histogram, ReuseDistances};
+
+/// Accesses in order: which object, and how many bytes of it.
+#[derive(Default)]
+pub struct Accesses {
+    objects: Vec<u32>,
+    /// Bytes of each access, unless they are all alike.
+    bytes: Vec<u32>,
+    alike: u32,
+}
+
+impl Accesses {
+    /// Adds an access. Bytes beyond 4 GiB are counted as 4 GiB.
+    #[inline]
+    pub fn push(&mut self, object: u32, bytes: u64) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        if self.objects.is_empty() {
+            self.alike = bytes;
+        }
+        if self.bytes.is_empty() && bytes != self.alike {
+            self.bytes = vec![self.alike; self.objects.len()];
+            self.bytes.push(bytes);
+        } else if !self.bytes.is_empty() {
+            self.bytes.push(bytes);
+        }
+        self.objects.push(object);
+    }
+
+    #[inline]
+    fn bytes(&self, at: usize) -> u64 {
+        u64::from(self.bytes.get(at).copied().unwrap_or(self.alike))
+    }
+
+    /// The accesses apart, by what `group` says of their objects.
+    pub fn split(&self, groups: usize, group: impl Fn(u32) -> usize) -> Vec<Self> {
+        let mut parts: Vec<Self> = (0..groups).map(|_| Self::default()).collect();
+        for (at, &object) in self.objects.iter().enumerate() {
+            parts[group(object)].push(object, self.bytes(at));
+        }
+        parts
+    }
+
+    /// All reuse distances.
+    pub fn reuse(&self) -> Histogram {
+        let (mut reuse, mut histogram) = (ReuseDistances::default(), Histogram::default());
+        for (at, &object) in self.objects.iter().enumerate() {
+            histogram.add(reuse.access(object), self.bytes(at));
+        }
+        histogram
+    }
+}
+
+const NONE: u32 = u32::MAX;
+
+/// For each access when its object is accessed next, or [`u32::MAX`].
+pub fn next_uses(accesses: &Accesses) -> Vec<u32> {
+    let objects = accesses.objects.iter().max().map_or(0, |&most| most as usize + 1);
+    let mut next_of = vec![NONE; objects];
+    let mut next = vec![NONE; accesses.objects.len()];
+    for (at, &object) in accesses.objects.iter().enumerate().rev() {
+        next[at] = std::mem::replace(&mut next_of[object as usize], at as u32);
+    }
+    next
+}
+
+/// Plays `accesses` through a cache of `size` objects and tells `miss` the bytes of each that misses.
+pub fn play<P: Replacement + ?Sized>(policy: &mut P, accesses: &Accesses, size: u32, miss: impl FnMut(u64)) {
+    play_with(policy, accesses, size, |_, _| (), miss);
+}
+
+/// The same for Belady's MIN.
+pub fn play_belady(accesses: &Accesses, next_uses: &[u32], size: u32, miss: impl FnMut(u64)) {
+    let foresee = |policy: &mut Belady, at: usize| {
+        policy.foresee(if next_uses[at] == NONE { NEVER } else { u64::from(next_uses[at]) });
+    };
+    play_with(&mut Belady::new(size), accesses, size, foresee, miss);
+}
+
+fn play_with<P: Replacement + ?Sized>(
+    policy: &mut P,
+    accesses: &Accesses,
+    size: u32,
+    mut before: impl FnMut(&mut P, usize),
+    mut miss: impl FnMut(u64),
+) {
+    let objects = accesses.objects.iter().max().map_or(0, |&most| most as usize + 1);
+    let mut slots = vec![NONE; objects];
+    let mut holds: Vec<u32> = Vec::with_capacity(objects.min(size as usize));
+    for (at, &object) in accesses.objects.iter().enumerate() {
+        before(policy, at);
+        if slots[object as usize] != NONE {
+            policy.touch(Slot(slots[object as usize]));
+            continue;
+        }
+        miss(accesses.bytes(at));
+        policy.expect(Key(object));
+        let slot = if holds.len() < size as usize {
+            holds.push(object);
+            holds.len() as u32 - 1
+        } else {
+            let slot = victim(policy);
+            let gone = std::mem::replace(&mut holds[slot as usize], object);
+            slots[gone as usize] = NONE;
+            slot
+        };
+        slots[object as usize] = slot;
+        policy.insert(Slot(slot), Key(object));
+    }
+}
+
+fn victim<P: Replacement + ?Sized>(policy: &mut P) -> u32 {
+    let mut taken = None;
+    policy.evict(&mut |slot| {
+        taken = Some(slot.0);
+        Verdict::TAKE_AND_STOP
+    });
+    taken.expect("a policy that holds slots offers one")
+}

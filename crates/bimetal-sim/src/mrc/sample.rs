@@ -1,0 +1,84 @@
+//! A sample of the objects that stands for all (Waldspurger, Park, Garthwaite, Ahmad: *Efficient MRC Construction with
+//! SHARDS*, FAST 2015): an object is in it or not by a hash of its address, so all its accesses are; a cache of the sample is as much
+//! smaller as the sample is. Misses are held against the accesses expected in the sample (section 3.4, SHARDS-adj), since
+//! whether a hot object is in it decides how many there are.
+//!
+//! The error comes from the sample itself: its objects fall into eight groups by another hash, each of which is measured as a sample of its own;
+//! the spread of what they say gives the standard error of their mean.
+
+/// Groups by which the error is estimated.
+pub const GROUPS: usize = 8;
+
+/// Half the width of a 95 % interval in standard errors, for a spread estimated from eight groups (Student's t).
+const STUDENT_95: f64 = 2.365;
+
+/// A hash in which neighbours have nothing in common (the finaliser of SplitMix64), unlike the table's: requests of a
+/// stream must not be in the sample or out of it together.
+#[inline]
+fn finalised(id: u64) -> u64 {
+    let id = id.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let id = (id ^ (id >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let id = (id ^ (id >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    id ^ (id >> 31)
+}
+
+/// Which objects are looked at.
+#[derive(Clone, Copy)]
+pub struct Sample {
+    /// Objects whose hash is below are; `u64::MAX` is all.
+    threshold: u64,
+    rate: f64,
+}
+
+impl Sample {
+    /// A sample of this share of the objects, from 0 (exclusive) to 1.
+    pub fn new(rate: f64) -> Self {
+        let threshold = if rate >= 1.0 { u64::MAX } else { (rate * u64::MAX as f64) as u64 };
+        Self { threshold, rate: rate.min(1.0) }
+    }
+
+    /// Whether the object with this address is in the sample.
+    #[inline]
+    pub fn takes(&self, id: u64) -> bool {
+        self.threshold == u64::MAX || finalised(id) < self.threshold
+    }
+
+    /// Whether some objects are left out.
+    pub fn is_partial(&self) -> bool {
+        self.threshold != u64::MAX
+    }
+
+    /// The share of the objects.
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// The cache that stands for one of `size` objects.
+    pub fn scaled(&self, size: u32) -> u32 {
+        ((f64::from(size) * self.rate).round() as u32).max(1)
+    }
+
+    /// The same for one group of the sample.
+    pub fn scaled_for_group(&self, size: u32) -> u32 {
+        ((f64::from(size) * self.rate / GROUPS as f64).round() as u32).max(1)
+    }
+
+    /// The group of an object in the sample.
+    pub fn group(object: u32) -> usize {
+        (finalised(u64::from(object)) >> 61) as usize
+    }
+
+    /// A part of the whole trace, from that part of the sample.
+    pub fn ratio(&self, part: u64, all: u64) -> f64 {
+        if all == 0 { 0.0 } else { (part as f64 / (all as f64 * self.rate)).min(1.0) }
+    }
+
+    /// Half the 95 % interval of a miss ratio, from the misses of each group.
+    pub fn error(&self, misses: &[u64], accesses: u64) -> f64 {
+        let expected = accesses as f64 * self.rate / GROUPS as f64;
+        let groups = misses.len() as f64;
+        let mean = misses.iter().sum::<u64>() as f64 / groups;
+        let spread: f64 = misses.iter().map(|&misses| (misses as f64 - mean).powi(2)).sum();
+        STUDENT_95 * (spread / (groups - 1.0) / groups).sqrt() / expected.max(1.0)
+    }
+}
