@@ -49,6 +49,7 @@ commands! {
     Analyze => analyze,
     Simulate => simulate,
     Compare => compare,
+    Mrc => mrc,
     Convert => convert,
     Formats => formats,
     Generate => generate,

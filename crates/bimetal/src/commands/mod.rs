@@ -9,6 +9,7 @@ pub(crate) mod convert;
 pub(crate) mod fault;
 pub(crate) mod formats;
 pub(crate) mod generate;
+pub(crate) mod mrc;
 pub(crate) mod profiles;
 pub(crate) mod record;
 pub(crate) mod schemes;

@@ -1,0 +1,141 @@
+//! `bimetal mrc`: how much caches of any size and policy would miss.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use bimetal_sim::mrc::{CacheSize, CacheSizeError, MissRatios, Options, Unit, measure, policies};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::options::{BlockOption, ConfigOption, JsonOption, TraceOptions};
+use crate::output::{print, print_json};
+use crate::trace_file::TraceReader;
+
+/// Miss ratios and miss-ratio curves of replacement policies
+///
+/// What share of its accesses a cache of a given size would miss, for each policy and size. No drive has a part in it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    bimetal mrc monday.bin.zst --policies lru,arc,s3fifo --sizes 1%,10%,64MiB\n  \
+    bimetal mrc monday.bin.zst --sample 0.01 --json\n\n\
+    Policies: lru clock arc lirs 2q s3fifo sieve wtinylfu lrfu belady, or all. Belady's MIN knows the future: no policy\n\
+    misses less.")]
+pub(crate) struct Arguments {
+    /// The trace
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// Replacement policies, or all
+    #[arg(long, value_name = "a,b|all", default_value = "lru")]
+    policies: String,
+    /// Sizes of the cache: objects (4897), a share of the distinct objects (10%), or bytes (64MiB)
+    #[arg(long, value_name = "SIZES", default_value = "1%,2%,5%,10%,20%,50%", value_delimiter = ',', value_parser = size)]
+    sizes: Vec<CacheSize>,
+    /// What a cache holds: the blocks that requests touch, or whole requests by the address at which they start
+    #[arg(long, value_name = "block|request", default_value = "block")]
+    unit: UnitName,
+    /// Look at this share of the objects only
+    #[arg(long, value_name = "FRACTION", default_value = "1", value_parser = sample)]
+    sample: f64,
+    #[command(flatten)]
+    options: TraceOptions,
+    #[command(flatten)]
+    block: BlockOption,
+    #[command(flatten)]
+    config: ConfigOption,
+    #[command(flatten)]
+    json: JsonOption,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum UnitName {
+    Block,
+    Request,
+}
+
+fn size(text: &str) -> Result<CacheSize, String> {
+    text.trim().parse().map_err(|error: CacheSizeError| error.to_string())
+}
+
+fn sample(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1.0 => Ok(value),
+        _ => Err("expected a fraction above 0 and at most 1, like 0.01".to_owned()),
+    }
+}
+
+/// The policies of a list of names; `all` is every one.
+fn policies_named(list: &str) -> Result<Vec<&'static str>, Error> {
+    if list == "all" {
+        return Ok(policies().collect());
+    }
+    let named =
+        |name: &str| policies().find(|&known| known == name).ok_or_else(|| Error::unknown("policy", name, policies()));
+    list.split(',').map(str::trim).map(named).collect()
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    bimetal: &'static str,
+    trace: Trace<'a>,
+    #[serde(flatten)]
+    measured: &'a MissRatios,
+}
+
+/// What was read.
+#[derive(Serialize)]
+struct Trace<'a> {
+    name: &'a str,
+    format: &'static str,
+    skipped_lines: u64,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let block = bimetal_core::block::BlockSize::new(arguments.block.block)?.bytes();
+    let options = Options {
+        policies: policies_named(&arguments.policies)?,
+        sizes: arguments.sizes,
+        unit: match arguments.unit {
+            UnitName::Block => Unit::Block(block),
+            UnitName::Request => Unit::Request,
+        },
+        sample: arguments.sample,
+    };
+    let mut reader = TraceReader::open(&arguments.trace, &arguments.options)?;
+    let measured = measure(&options, std::iter::from_fn(|| reader.next().transpose()))?;
+    let trace = reader.finish();
+    if arguments.json.json {
+        let read = Trace { name: trace.name(), format: trace.format().name(), skipped_lines: trace.skipped_lines() };
+        return print_json(&Document { bimetal: env!("CARGO_PKG_VERSION"), trace: read, measured: &measured });
+    }
+    print(&format!("trace        {} ({})\n{}", trace.name(), trace.format(), table(&options, &measured)))
+}
+
+/// A row a size, a column a policy.
+fn table(options: &Options, measured: &MissRatios) -> String {
+    let MissRatios { requests, unit, objects, accesses, .. } = measured;
+    let about = if measured.sample.is_some() { "about " } else { "" };
+    let mut text = format!("requests     {requests} reads and writes, {accesses} accesses\n");
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "objects      {about}{objects} (unit {unit})");
+    let worst = measured.results.iter().filter_map(|point| point.error).fold(0.0, f64::max);
+    if let Some(sample) = measured.sample {
+        let _ = writeln!(text, "sample       {sample} of the objects; 95 % of ratios within {worst:.4}");
+    }
+    let _ = write!(text, "\nmiss ratio\n{:>10} {:>12}", "size", "objects");
+    options.policies.iter().for_each(|policy| {
+        let _ = write!(text, " {policy:>8}");
+    });
+    text.push('\n');
+    for (row, size) in options.sizes.iter().enumerate() {
+        let points = measured.results.iter().skip(row).step_by(options.sizes.len());
+        let objects = measured.results.get(row).map_or(0, |point| point.size);
+        let _ = write!(text, "{:>10} {objects:>12}", size.to_string());
+        points.for_each(|point| {
+            let _ = write!(text, " {:>8.4}", point.miss_ratio);
+        });
+        text.push('\n');
+    }
+    text
+}
