@@ -240,9 +240,7 @@ mod tests {
                         model[list].push(key);
                     }
                 }
-                for list in 0..2 {
-                    prop_assert_eq!(ghosts.len(list) as usize, model[list].len());
-                }
+                prop_assert_eq!([0, 1].map(|list| ghosts.len(list) as usize), [model[0].len(), model[1].len()]);
             }
         }
     }

@@ -111,7 +111,7 @@ impl Replacement for Lru {
 
     fn rename(&mut self, from: Slot, to: Slot) {
         let (older, newer) = (self.link(from.0, OLDER), self.link(from.0, NEWER));
-        self.links[to.0 as usize] = std::mem::replace(&mut self.links[from.0 as usize], [0, 0]);
+        self.links[to.0 as usize] = std::mem::take(&mut self.links[from.0 as usize]);
         match older {
             NONE => self.oldest = to.0,
             older => self.set_link(older, NEWER, to.0),

@@ -10,6 +10,9 @@ use crate::block_map::Slot;
 /// A cache of objects the obvious way: whether an access hits.
 type Twin = Box<dyn FnMut(u32) -> bool>;
 
+/// Makes one of so many objects.
+type MakeTwin = fn(usize) -> Twin;
+
 fn position(list: &[u32], object: u32) -> Option<usize> {
     list.iter().position(|&other| other == object)
 }
@@ -290,7 +293,7 @@ proptest! {
 
     #[test]
     fn policies_hit_where_their_twins_do(size in 2usize..32, objects in accesses()) {
-        let twins: [(&str, fn(usize) -> Twin); 7] = [
+        let twins: [(&str, MakeTwin); 7] = [
             ("lru", lru), ("clock", clock), ("sieve", sieve), ("2q", two_queues), ("s3fifo", s3fifo), ("arc", arc), ("lirs", lirs),
         ];
         for (name, twin) in twins {
