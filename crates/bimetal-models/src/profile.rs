@@ -28,6 +28,7 @@ const BUILTIN: &[(&str, &str)] = &[
     ("samsung-970-evo-plus-500gb", include_str!("../../../profiles/samsung-970-evo-plus-500gb.toml")),
     ("samsung-870-qvo-1tb", include_str!("../../../profiles/samsung-870-qvo-1tb.toml")),
     ("intel-x25-m-80gb", include_str!("../../../profiles/intel-x25-m-80gb.toml")),
+    ("sandisk-usb-1gb", include_str!("../../../profiles/sandisk-usb-1gb.toml")),
     ("disksim-atlas10k", include_str!("../../../profiles/disksim-atlas10k.toml")),
     ("disksim-atlas_III", include_str!("../../../profiles/disksim-atlas_III.toml")),
     ("disksim-barracuda", include_str!("../../../profiles/disksim-barracuda.toml")),

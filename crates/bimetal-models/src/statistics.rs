@@ -1,5 +1,7 @@
 //! What a drive has done since the start of a run, as every model reports it.
 
+use std::collections::BTreeMap;
+
 use bimetal_core::units::{Bytes, Nanoseconds};
 
 /// Counters and sums of one drive since time zero. What a kind of drive does not have is `None`, never zero.
@@ -65,6 +67,8 @@ pub struct FlashStatistics {
     pub erases_by_cause: Vec<(&'static str, u64)>,
     /// How the erases are spread over the blocks.
     pub erase_count: EraseCount,
+    /// How many blocks were erased how often: erases, then blocks.
+    pub erases_of_blocks: BTreeMap<u32, u64>,
     /// Blocks × rated cycles / erase rate, in years; `None` when nothing was erased.
     pub lifetime_years: Option<f64>,
     /// Years until the block that is erased most often reaches its rated cycles; `None` when nothing was erased.
@@ -84,4 +88,23 @@ pub struct EraseCount {
     pub max: u64,
     /// Standard deviation over all blocks.
     pub stddev: f64,
+}
+
+impl EraseCount {
+    /// That of a drive of which so many blocks were erased so often (erases, then blocks).
+    pub fn of(erases_of_blocks: &BTreeMap<u32, u64>) -> Self {
+        let (mut blocks, mut sum, mut squares) = (0.0, 0.0, 0.0);
+        for (&erases, &count) in erases_of_blocks {
+            let (erases, count) = (f64::from(erases), count as f64);
+            (blocks, sum, squares) = (blocks + count, sum + erases * count, squares + erases * erases * count);
+        }
+        let (Some((&min, _)), Some((&max, _))) =
+            (erases_of_blocks.first_key_value(), erases_of_blocks.last_key_value())
+        else {
+            return Self::default();
+        };
+        let mean = sum / blocks;
+        let variance: f64 = squares / blocks - mean * mean;
+        Self { min: min.into(), mean, max: max.into(), stddev: variance.max(0.0).sqrt() }
+    }
 }

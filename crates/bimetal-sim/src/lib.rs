@@ -16,4 +16,5 @@ pub mod setup;
 pub mod simulator;
 pub mod survey;
 pub mod validation;
+pub mod wear_levelling;
 pub mod workload;

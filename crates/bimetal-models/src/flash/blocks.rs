@@ -1,10 +1,11 @@
 //! The blocks of a drive: what each holds, how often it was erased. Only touched blocks are resident.
 
+use std::collections::BTreeMap;
+
 use super::geometry::Geometry;
 use super::mapping::NONE;
 use super::precondition::Layout;
 use super::sparse::SparseArray;
-use crate::statistics::EraseCount;
 
 /// What a block is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -294,22 +295,17 @@ impl Blocks {
         }
     }
 
-    /// How the erases are spread over the blocks.
-    pub(crate) fn erase_count(&self) -> EraseCount {
-        let (mut resident, mut sum, mut squares, mut max, mut min) = (0u64, 0u64, 0.0, 0u64, u64::MAX);
+    /// How many physical blocks were erased how often; a block is one in each of `planes` planes.
+    pub(crate) fn erases(&self, planes: u32) -> BTreeMap<u32, u64> {
+        let (mut histogram, mut resident) = (BTreeMap::new(), 0);
         for block in self.blocks.resident() {
-            let erases = u64::from(block.erases);
+            *histogram.entry(block.erases).or_default() += u64::from(planes);
             resident += 1;
-            sum += erases;
-            squares += (erases * erases) as f64;
-            (min, max) = (min.min(erases), max.max(erases));
         }
-        if resident < u64::from(self.count) {
-            min = 0;
+        if resident < self.count {
+            *histogram.entry(0).or_default() += u64::from(self.count - resident) * u64::from(planes);
         }
-        let mean = sum as f64 / f64::from(self.count);
-        let variance = (squares / f64::from(self.count) - mean * mean).max(0.0);
-        EraseCount { min, mean, max, stddev: variance.sqrt() }
+        histogram
     }
 
     /// Bytes of memory in use.

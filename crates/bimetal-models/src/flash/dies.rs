@@ -105,6 +105,8 @@ impl Dies {
             NandKind::Read => Nanoseconds(now.0 + self.timing.read.0 * u64::from(job.operation.commands)),
             NandKind::Program => self.transfer(now, die, job.operation.units) + self.timing.program,
             NandKind::Erase => now + self.timing.erase,
+            NandKind::ReadSetup => now + self.timing.read_setup,
+            NandKind::WriteSetup => now + self.timing.write_setup,
         };
         let sensing = job.operation.kind == NandKind::Read;
         self.dies[die as usize].running = Some(Running { job, sensing });

@@ -12,15 +12,13 @@ use bimetal_core::operation::{Command, OpKind, Status, Token};
 use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
 
 use super::dies::{Dies, Job, NO_REQUEST};
-use super::ftl::page::PageMapping;
-use super::ftl::{Placed, TranslationLayer};
-use super::gc::greedy::Greedy;
+use super::ftl::{Setup, TranslationLayer};
 use super::geometry::Geometry;
 use super::operation::{Cause, NandKind, NandOp};
-use super::precondition::{Layout, Precondition};
-use super::profile::{FlashProfile, FtlKind, GcKind};
+use super::precondition::Precondition;
+use super::profile::FlashProfile;
 use super::statistics::Meter;
-use super::timing::HostTiming;
+use super::timing::{HostTiming, Parallelism};
 use super::write_buffer::{Epochs, WriteBuffer};
 use crate::hdd::profile::Switch;
 use crate::profile::BadFigure;
@@ -34,6 +32,8 @@ pub struct Flash {
     timing: HostTiming,
     /// A flush needs not wait for the buffer.
     protected: bool,
+    /// One operation at a time; a request waits for all that it causes.
+    serial: bool,
     layer: Box<dyn TranslationLayer>,
     dies: Dies,
     buffer: Option<WriteBuffer>,
@@ -98,22 +98,14 @@ impl Flash {
         let per_unit = u64::from(geometry.unit_bytes) / SECTOR_BYTES;
         let end = used.end().0.min(capacity.0).div_ceil(per_unit) as u32;
         let start = ((used.start.0 / per_unit) as u32).min(end);
-        let free_blocks = profile.gc_free_blocks + 1;
-        if precondition == Precondition::Random {
-            check_room(&geometry, end - start, free_blocks, profile)?;
-        }
-        let layout = Layout::new(precondition, &geometry, start, end - start, free_blocks, seed);
-        let layer: Box<dyn TranslationLayer> = match (profile.ftl, profile.gc) {
-            (FtlKind::Page, GcKind::Greedy) => {
-                let victims = Greedy::new(&geometry, &layout);
-                Box::new(PageMapping::new(geometry, layout, victims, profile.gc_free_blocks))
-            }
-        };
+        let setup = Setup { profile, geometry, precondition, start, units: end - start, seed };
+        let layer = (profile.ftl.0.make)(&setup)?;
         Ok(Self {
             capacity,
             geometry,
             timing: profile.host_timing(),
             protected: profile.power_loss_protection == Switch::On,
+            serial: profile.timing == Parallelism::Serial,
             layer,
             dies: Dies::new(&geometry, profile.nand_timing(geometry.unit_bytes)),
             buffer: write_buffer(profile, &geometry)?,
@@ -199,8 +191,19 @@ impl Flash {
         self.schedule(at, slot);
     }
 
+    /// With serial timing, lets a request begin with its overhead.
+    fn set_up(&mut self, kind: NandKind) {
+        if self.serial {
+            let (cause, block) = (Cause::Host, 0);
+            let none =
+                NandOp { kind, cause, die: 0, commands: 1, pages: 0, units: 0, host_units: 0, block, programmed: 0 };
+            self.operations.push(none);
+        }
+    }
+
     fn read(&mut self, now: Nanoseconds, slot: u32) {
         let Request { next, end, .. } = self.requests[slot as usize];
+        self.set_up(NandKind::ReadSetup);
         self.layer.read(next, end, &mut self.operations);
         self.requests[slot as usize].stage = Stage::Working;
         self.hand_over(now, slot);
@@ -210,7 +213,7 @@ impl Flash {
     }
 
     /// Hands the operations that the translation layer asked for to the dies. Request `slot` waits for reads of the host's
-    /// data, and without a buffer also for programs of it; [`NO_REQUEST`] waits for nothing.
+    /// data, without a buffer also for programs of it, with serial timing for all; [`NO_REQUEST`] waits for nothing.
     fn hand_over(&mut self, now: Nanoseconds, slot: u32) {
         let operations = std::mem::take(&mut self.operations);
         for &operation in &operations {
@@ -220,7 +223,8 @@ impl Flash {
                 job.epoch = self.epochs.start();
             }
             let read = slot != NO_REQUEST && operation.kind == NandKind::Read && operation.cause == Cause::Host;
-            if read || program && self.buffer.is_none() {
+            let all = self.serial && slot != NO_REQUEST;
+            if read || all || program && self.buffer.is_none() {
                 job.request = slot;
                 self.requests[slot as usize].parts += 1;
             }
@@ -246,6 +250,7 @@ impl Flash {
             return self.clear(now, slot, command);
         }
         self.meter.host_bytes += command.range.len.bytes();
+        self.set_up(NandKind::WriteSetup);
         self.read_partial_units(now, slot);
         if self.requests[slot as usize].parts > 0 {
             self.requests[slot as usize].stage = Stage::Modifying;
@@ -257,14 +262,14 @@ impl Flash {
     /// Forgets the units that a discard or write-zeroes covers wholly; writes zeroes into those at its ends.
     fn clear(&mut self, now: Nanoseconds, slot: u32, command: Command) {
         let (start, end) = self.whole_units_of(command.range);
-        self.layer.trim(start, end);
+        self.layer.trim(start, end, &mut self.operations);
         let Request { next: first, end: last, .. } = self.requests[slot as usize];
         if command.kind == OpKind::WriteZeroes {
             let whole = Sectors(u64::from(end - start) * self.sectors_per_unit());
             self.meter.host_bytes += (command.range.len - whole).bytes();
             self.read_partial_units(now, slot);
             for unit in (first..start.min(last)).chain(end.max(first)..last) {
-                self.write_unit(unit);
+                self.write_request(slot, unit, unit + 1);
             }
         }
         self.requests[slot as usize].next = last;
@@ -285,10 +290,13 @@ impl Flash {
         self.hand_over(now, if self.buffer.is_none() { slot } else { NO_REQUEST });
     }
 
-    fn write_unit(&mut self, unit: u32) {
-        let placed = self.layer.write(unit, &mut self.operations);
-        if let (Placed::New, Some(buffer)) = (placed, &mut self.buffer) {
-            buffer.take();
+    fn write_request(&mut self, slot: u32, start: u32, end: u32) {
+        let taken = self.layer.write_request(start, end, &mut self.operations);
+        if let Some(buffer) = &mut self.buffer {
+            buffer.take(taken);
+        }
+        if taken < end - start && self.layer.take_refused() > 0 {
+            self.requests[slot as usize].status = Status::MediaError;
         }
     }
 
@@ -303,8 +311,10 @@ impl Flash {
                 self.hand_over(now, NO_REQUEST);
                 return;
             }
-            self.write_unit(self.requests[slot as usize].next);
-            self.requests[slot as usize].next += 1;
+            let start = self.requests[slot as usize].next;
+            let stop = end.min(start.saturating_add(self.buffer.as_ref().map_or(u32::MAX, WriteBuffer::room)));
+            self.requests[slot as usize].next = stop;
+            self.write_request(slot, start, stop);
         }
         let through = command.fua && !self.protected;
         if self.buffer.is_none() || through {
@@ -390,17 +400,6 @@ impl Flash {
     }
 }
 
-/// A steady state needs closed blocks for all its data.
-fn check_room(geometry: &Geometry, units: u32, free_blocks: u32, profile: &FlashProfile) -> Result<(), BadFigure> {
-    let closed =
-        u64::from(geometry.blocks_per_plane.saturating_sub(free_blocks)) * u64::from(geometry.units_per_block());
-    if u64::from(units.div_ceil(geometry.dies())) > closed {
-        let expected = "fewer free blocks or more spare area: the data do not fit into the closed blocks of a die";
-        return Err(BadFigure::new("gc_free_blocks", profile.gc_free_blocks, expected));
-    }
-    Ok(())
-}
-
 fn write_buffer(profile: &FlashProfile, geometry: &Geometry) -> Result<Option<WriteBuffer>, BadFigure> {
     let Some(size) = profile.write_buffer.0 else { return Ok(None) };
     let units = size.0 / u64::from(geometry.unit_bytes);
@@ -471,6 +470,6 @@ impl DeviceModel for Flash {
     }
 
     fn statistics(&self, now: Nanoseconds) -> DeviceStatistics {
-        self.meter.statistics(now, &self.geometry, self.layer.counters(), self.layer.erase_count())
+        self.meter.statistics(now, &self.geometry, self.layer.counters(), self.layer.erases_of_blocks())
     }
 }

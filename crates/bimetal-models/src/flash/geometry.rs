@@ -66,6 +66,10 @@ pub struct GeometryRequest {
     pub unit_bytes: u64,
     /// (physical − logical) / physical.
     pub spare_factor: f64,
+    /// Whether logical blocks are kept as they are, so that the data take whole blocks.
+    pub whole_blocks: bool,
+    /// Blocks of each die that hold no data.
+    pub reserved_blocks: u32,
     /// The capacity of the drive as it is sold; used where neither `size` nor `blocks_per_plane` is given.
     pub capacity: Bytes,
     /// The size that the user asked for.
@@ -95,7 +99,7 @@ impl GeometryRequest {
             Some(blocks) => self.with_blocks(blocks)?,
             None => self.with_size(self.size.unwrap_or(self.capacity))?,
         };
-        geometry.check_reserve(self.spare_factor)?;
+        self.check_reserve(&geometry)?;
         Ok(geometry)
     }
 
@@ -121,8 +125,10 @@ impl GeometryRequest {
             let expected = format!("a power of two from 512B to the page size, {}", Bytes(self.page_bytes));
             return Err(BadFigure::new("mapping_unit", Bytes(self.unit_bytes), expected));
         }
-        if !(self.spare_factor > 0.0 && self.spare_factor < 1.0) {
-            let expected = "a fraction above 0 and below 1: (physical - logical) / physical, like 0.07";
+        let least = if self.reserved_blocks > 0 { f64::MIN_POSITIVE } else { 0.0 };
+        if !(self.spare_factor >= least && self.spare_factor < 1.0) {
+            let above = if self.reserved_blocks > 0 { "above 0" } else { "from 0" };
+            let expected = format!("a fraction {above} and below 1: (physical - logical) / physical, like 0.07");
             return Err(BadFigure::new("spare_factor", self.spare_factor, expected));
         }
         Ok(())
@@ -178,12 +184,34 @@ impl GeometryRequest {
             && (geometry.drop_dies() || geometry.shorten_blocks(PAGES_PER_BLOCK_MIN))
         {}
         let mut blocks = blocks(&geometry);
-        let needed =
-            u64::from(units.div_ceil(u64::from(geometry.dies())) as u32) + 2 * u64::from(geometry.units_per_row());
-        blocks = blocks.max(needed.div_ceil(geometry.units_per_block_u64()) + u64::from(RESERVED_BLOCKS_PER_DIE));
+        blocks = blocks.max(self.blocks_needed(&geometry));
         geometry.blocks_per_plane = blocks as u32;
         geometry.checked_physical_units()?;
         Ok(geometry)
+    }
+
+    /// Blocks of a die that its share of the data takes, with what must be free.
+    fn blocks_needed(&self, geometry: &Geometry) -> u64 {
+        let (dies, row) = (u64::from(geometry.dies()), u64::from(geometry.units_per_row()));
+        let units = u64::from(geometry.logical_units);
+        let data =
+            if self.whole_blocks { units.div_ceil(row).div_ceil(dies) * row } else { units.div_ceil(dies) + 2 * row };
+        data.div_ceil(geometry.units_per_block_u64()) + u64::from(self.reserved_blocks)
+    }
+
+    /// Every die must be able to hold its share of the data beside what its layer needs.
+    fn check_reserve(&self, geometry: &Geometry) -> Result<(), BadFigure> {
+        let (blocks, reserved) = (geometry.blocks_per_plane, self.reserved_blocks);
+        if geometry.logical_units == 0 || self.blocks_needed(geometry) > u64::from(blocks) {
+            let share = f64::from(geometry.logical_units) / f64::from(geometry.dies());
+            let expected = format!(
+                "at least {reserved} spare blocks for collection in each plane; of its {blocks} blocks the data take {:.1} \
+                 (more blocks_per_plane help as well)",
+                share / geometry.units_per_block_u64() as f64
+            );
+            return Err(BadFigure::new("spare_factor", self.spare_factor, expected));
+        }
+        Ok(())
     }
 }
 
@@ -213,23 +241,6 @@ impl Geometry {
                 format!("a geometry of at most {} mapping units of {}", u32::MAX - 1, Bytes(self.unit_bytes.into()));
             BadFigure::new("blocks_per_plane", self.blocks_per_plane, expected)
         })
-    }
-
-    /// Every die must be able to hold its share of the data beside what the collector needs.
-    fn check_reserve(&self, spare_factor: f64) -> Result<(), BadFigure> {
-        let share = u64::from(self.logical_units.div_ceil(self.dies()));
-        let closed =
-            u64::from(self.blocks_per_plane.saturating_sub(RESERVED_BLOCKS_PER_DIE)) * self.units_per_block_u64();
-        if self.logical_units == 0 || share + 2 * u64::from(self.units_per_row()) > closed {
-            let blocks = self.blocks_per_plane;
-            let expected = format!(
-                "at least {RESERVED_BLOCKS_PER_DIE} spare blocks for collection in each plane; of its {blocks} blocks the data \
-                 take {:.1} (more blocks_per_plane help as well)",
-                share as f64 / self.units_per_block_u64() as f64
-            );
-            return Err(BadFigure::new("spare_factor", spare_factor, expected));
-        }
-        Ok(())
     }
 
     /// All dies; die `d` is on channel `d % channels`, so that consecutive dies lie on different channels.
@@ -301,6 +312,8 @@ mod tests {
             page_bytes: 16384,
             unit_bytes: 4096,
             spare_factor: 0.1,
+            whole_blocks: false,
+            reserved_blocks: RESERVED_BLOCKS_PER_DIE,
             capacity: Bytes::from_gib(900),
             size: Some(size),
         }

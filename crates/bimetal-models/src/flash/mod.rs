@@ -16,6 +16,7 @@ mod ftl;
 mod gc;
 pub mod geometry;
 mod mapping;
+mod nand;
 mod operation;
 pub mod precondition;
 pub mod profile;

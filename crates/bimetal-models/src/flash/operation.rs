@@ -7,11 +7,23 @@ pub(crate) enum Cause {
     Host,
     /// Garbage collection.
     Collection,
+    /// Log and data blocks that become one: merges of log blocks, folds of chains, blocks read and written again.
+    Merge,
+    /// Wear levelling.
+    WearLevelling,
+    /// The translation layer's own tables.
+    Translation,
 }
 
 impl Cause {
     /// Every cause, in the order of statistics, with its name there.
-    pub(crate) const ALL: [(Cause, &'static str); 2] = [(Cause::Host, "host"), (Cause::Collection, "gc")];
+    pub(crate) const ALL: [(Cause, &'static str); 5] = [
+        (Cause::Host, "host"),
+        (Cause::Collection, "gc"),
+        (Cause::Merge, "merge"),
+        (Cause::WearLevelling, "wear_levelling"),
+        (Cause::Translation, "translation"),
+    ];
 }
 
 /// What a die does.
@@ -23,6 +35,10 @@ pub(crate) enum NandKind {
     Program,
     /// Erases a block in every plane.
     Erase,
+    /// With serial timing: what a read takes before it is processed.
+    ReadSetup,
+    /// With serial timing: what a write takes before it is processed.
+    WriteSetup,
 }
 
 /// One operation of a die.

@@ -1,9 +1,12 @@
 //! The figures of a flash drive, as its profile gives them.
 
+use std::fmt;
+
 use bimetal_core::units::{Bytes, Nanoseconds, Sectors};
 use serde::Deserialize;
 use serde::de;
 
+use super::ftl;
 use super::geometry::{Geometry, GeometryRequest};
 use super::timing::{HostTiming, NandTiming, Parallelism};
 use crate::hdd::profile::Switch;
@@ -49,10 +52,11 @@ pub struct FlashProfile {
     /// Time for which each command occupies the link beside its data: 1 / the largest rate of commands.
     #[serde(default)]
     pub command_us: f64,
-    /// Added to each read, while others go on.
+    /// Added to each read, while others go on; with serial timing, before it, and nothing else goes on.
     #[serde(default)]
     pub read_overhead_us: f64,
-    /// Added to each write, flush and discard, while others go on.
+    /// Added to each write, flush and discard, while others go on; with serial timing, before each write, and nothing
+    /// else goes on.
     #[serde(default)]
     pub write_overhead_us: f64,
     /// Added to each flush that finds something to make stable.
@@ -65,6 +69,22 @@ pub struct FlashProfile {
     /// Where units are written.
     #[serde(default)]
     pub ftl: FtlKind,
+    /// Log blocks of the whole drive, for layers that have them. Without it, all spare blocks.
+    pub log_blocks: Option<u32>,
+    /// The most units in a chain of `anand`.
+    #[serde(default = "default_chain_length_max")]
+    pub chain_length_max: u32,
+    /// Part of the pages that hold data before time zero, drawn at random; for `page-in-place`.
+    #[serde(default)]
+    pub prewrite_probability: f64,
+    /// With serial timing, erases that each write takes beside what the layer does: the mean k of Konanki's L = n·WL + k·EL
+    /// for a drive that is not clean (section 5.2). They take time and wear nothing.
+    #[serde(default)]
+    pub erases_per_write_request: f64,
+    /// Whether copies inside a die stay there (copy-back) instead of crossing the channel; for the layers that map
+    /// whole pages.
+    #[serde(default = "off")]
+    pub copy_back: Switch,
     /// Which block is collected.
     #[serde(default)]
     pub gc: GcKind,
@@ -94,6 +114,14 @@ fn default_gc_free_blocks() -> u32 {
     2
 }
 
+fn default_chain_length_max() -> u32 {
+    4
+}
+
+fn off() -> Switch {
+    Switch::Off
+}
+
 /// How many bits a cell holds. It names the kind; the figures that depend on it are keys of their own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -108,13 +136,31 @@ pub enum Cell {
     Qlc,
 }
 
-/// The flash translation layers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FtlKind {
-    /// Page mapping.
-    #[default]
-    Page,
+/// A flash translation layer, by its name.
+#[derive(Clone, Copy)]
+pub struct FtlKind(pub(crate) &'static ftl::Info);
+
+impl Default for FtlKind {
+    fn default() -> Self {
+        Self(&ftl::page::INFO)
+    }
+}
+
+impl fmt::Debug for FtlKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name)
+    }
+}
+
+impl<'de> Deserialize<'de> for FtlKind {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let known = ftl::ALL.iter().find(|info| info.name == name);
+        known.map(|info| Self(info)).ok_or_else(|| {
+            let names: Vec<_> = ftl::ALL.iter().map(|info| format!("`{}`", info.name)).collect();
+            de::Error::custom(format_args!("unknown layer, expected {}", names.join(", ")))
+        })
+    }
 }
 
 /// The ways to choose a victim.
@@ -168,7 +214,13 @@ impl FlashProfile {
             blocks_per_plane: self.blocks_per_plane,
             pages_per_block: self.pages_per_block,
             page_bytes: self.page_size.0.0,
-            unit_bytes: self.mapping_unit.0.0.min(self.page_size.0.0),
+            unit_bytes: if self.ftl.0.whole_pages {
+                self.page_size.0.0
+            } else {
+                self.mapping_unit.0.0.min(self.page_size.0.0)
+            },
+            whole_blocks: self.ftl.0.whole_pages,
+            reserved_blocks: (self.ftl.0.reserve)(self),
             spare_factor: self.spare_factor,
             capacity: capacity.bytes(),
             size: size.map(Sectors::bytes),
@@ -194,15 +246,19 @@ impl FlashProfile {
             program: micros(self.program_us),
             erase: micros(self.erase_us),
             unit_transfer: micros(f64::from(unit_bytes) / self.channel_mb_per_s),
+            read_setup: micros(self.read_overhead_us),
+            write_setup: micros(self.write_overhead_us + self.erases_per_write_request * self.erase_us),
             parallelism: self.timing,
         }
     }
 
     /// The times of controller and link.
     pub(crate) fn host_timing(&self) -> HostTiming {
+        // With serial timing the overheads are operations of their own.
+        let overhead = |us| micros(if self.timing == Parallelism::Serial { 0.0 } else { us });
         HostTiming {
-            read_overhead: micros(self.read_overhead_us),
-            write_overhead: micros(self.write_overhead_us),
+            read_overhead: overhead(self.read_overhead_us),
+            write_overhead: overhead(self.write_overhead_us),
             command: micros(self.command_us),
             link_bytes_per_second: (self.link_mb_per_s * 1e6) as u64,
             flush: micros(self.flush_us),
@@ -224,6 +280,8 @@ impl FlashProfile {
             ("read_overhead_us", self.read_overhead_us, 0.0, 1e6),
             ("write_overhead_us", self.write_overhead_us, 0.0, 1e6),
             ("flush_us", self.flush_us, 0.0, 1e7),
+            ("prewrite_probability", self.prewrite_probability, 0.0, 1.0),
+            ("erases_per_write_request", self.erases_per_write_request, 0.0, 1000.0),
             ("rated_cycles", f64::from(self.rated_cycles), 1.0, 1e9),
             ("gc_free_blocks", f64::from(self.gc_free_blocks), 2.0, 1e6),
         ] {
@@ -239,8 +297,21 @@ impl FlashProfile {
         ] {
             in_range(key, value, 0.0, 1e9)?;
         }
+        if self.prewrite_probability > 0.0 && self.ftl.0.name != "page-in-place" {
+            let expected = "0 unless ftl is page-in-place";
+            return Err(BadFigure::new("prewrite_probability", self.prewrite_probability, expected));
+        }
+        if self.erases_per_write_request > 0.0 && self.timing != Parallelism::Serial {
+            let expected = "0 unless timing is serial";
+            return Err(BadFigure::new("erases_per_write_request", self.erases_per_write_request, expected));
+        }
         self.geometry(capacity, None)?;
         Ok(())
+    }
+
+    /// Whether copies inside a die stay there.
+    pub(crate) fn copy_back(&self) -> bool {
+        self.copy_back == Switch::On
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a flash drive reports: write amplification, wear, lifetime, energy.
 
+use std::collections::BTreeMap;
+
 use bimetal_core::operation::{Command, OpKind};
 use bimetal_core::units::{Bytes, Nanoseconds};
 
@@ -77,13 +79,13 @@ impl Meter {
         now: Nanoseconds,
         geometry: &Geometry,
         counters: &Counters,
-        erase_count: EraseCount,
+        erases_of_blocks: BTreeMap<u32, u64>,
     ) -> DeviceStatistics {
         let busy = self.busy + self.busy_since.map_or(Nanoseconds::ZERO, |since| now.saturating_sub(since));
         DeviceStatistics {
             busy,
             energy_joules: self.energy(now, busy, counters),
-            flash: Some(self.flash(now, geometry, counters, erase_count)),
+            flash: Some(self.flash(now, geometry, counters, erases_of_blocks)),
             ..self.counts.clone()
         }
     }
@@ -110,8 +112,9 @@ impl Meter {
         now: Nanoseconds,
         geometry: &Geometry,
         counters: &Counters,
-        erase_count: EraseCount,
+        erases_of_blocks: BTreeMap<u32, u64>,
     ) -> FlashStatistics {
+        let erase_count = EraseCount::of(&erases_of_blocks);
         let by_cause = |table: &[u64; Cause::ALL.len()]| {
             Cause::ALL.iter().map(|(cause, name)| (*name, table[*cause as usize])).collect::<Vec<_>>()
         };
@@ -129,6 +132,7 @@ impl Meter {
             erases,
             erases_by_cause: by_cause(&counters.blocks_erased),
             erase_count,
+            erases_of_blocks,
             lifetime_years: lifetime(geometry.physical_blocks() as f64 * self.rated_cycles, erases),
             lifetime_worst_block_years: lifetime(self.rated_cycles, erase_count.max),
             lifetime_unlimited: erases == 0,

@@ -46,6 +46,14 @@ fn profile(changes: &[(&str, &str)]) -> Profile {
     profile
 }
 
+/// The figures of the drive for tests, with changes.
+pub(crate) fn flash_profile(changes: &[(&str, &str)]) -> super::FlashProfile {
+    match profile(changes).body {
+        Body::Flash(flash) => *flash,
+        Body::Hdd(_) => panic!("a flash drive"),
+    }
+}
+
 fn drive_in(changes: &[(&str, &str)], precondition: Precondition) -> Flash {
     let profile = profile(changes);
     let Body::Flash(flash) = &profile.body else { panic!("a flash drive") };
@@ -259,6 +267,77 @@ fn serial_timing_does_one_thing_at_a_time() {
     assert_eq!(times(&mut drive, us(1000), &[command(OpKind::Write, 0, 16)]), [1000 + 2 * 510]);
 }
 
+/// Konanki's module: 30 us before a read, 40 us before a write, 50 us a page read, 500 us a page written, 3 ms a block erased.
+const SERIAL: [(&str, &str); 9] = [
+    ("timing", "serial"),
+    ("channels", "1"),
+    ("page_size", "4KiB"),
+    ("pages_per_block", "4"),
+    ("write_buffer", "off"),
+    ("channel_mb_per_s", "1000000"),
+    ("read_overhead_us", "30"),
+    ("write_overhead_us", "40"),
+    ("ftl", "page-in-place"),
+];
+
+fn serial(changes: &[(&str, &str)], precondition: Precondition) -> Flash {
+    drive_in(&[&SERIAL, changes].concat(), precondition)
+}
+
+#[test]
+fn the_serial_module_takes_overhead_and_constant_latencies() {
+    let mut drive = serial(&[], Precondition::Clean);
+    assert_eq!(times(&mut drive, us(0), &[command(OpKind::Write, 0, 16)]), [40 + 2 * 500]);
+    let reads = [command(OpKind::Read, 0, 16), command(OpKind::Read, 0, 8)];
+    assert_eq!(times(&mut drive, us(10_000), &reads), [10_000 + 30 + 2 * 50, 10_000 + 30 + 2 * 50 + 30 + 50]);
+    // Two dirty pages are read, the block is erased, the one that stays and the two of the request are written.
+    let again = command(OpKind::Write, 8, 16);
+    assert_eq!(times(&mut drive, us(20_000), &[again]), [20_000 + 40 + 2 * 50 + 3000 + 3 * 500]);
+    assert_eq!(times(&mut drive, us(40_000), &[command(OpKind::Read, 512, 8)]), [40_000 + 30], "nothing is there");
+}
+
+#[test]
+fn a_write_to_a_drive_that_is_not_clean_takes_n_writes_and_k_erases() {
+    let mut drive = serial(&[("erases_per_write_request", "0.25")], Precondition::Clean);
+    for pages in 1..5 {
+        let write = command(OpKind::Write, 64 * pages, 8 * pages);
+        let now = us(100_000 * pages);
+        assert_eq!(times(&mut drive, now, &[write]), [100_000 * pages + 40 + pages * 500 + 750]);
+    }
+    assert_eq!(drive.statistics(us(1_000_000)).flash.unwrap().erases, 0);
+}
+
+#[test]
+fn a_drive_written_before_erases_before_it_writes() {
+    for (probability, expected) in [("0", 40 + 500), ("1", 40 + 4 * 50 + 3000 + 4 * 500)] {
+        let mut drive = serial(&[("prewrite_probability", probability)], Precondition::Clean);
+        assert_eq!(times(&mut drive, us(0), &[command(OpKind::Write, 0, 8)]), [expected], "{probability}");
+    }
+}
+
+#[test]
+fn the_bare_medium_refuses_to_overwrite_until_a_block_is_erased() {
+    let mut drive = serial(&[("ftl", "none")], Precondition::Clean);
+    let mut finished = Vec::new();
+    let commands = [
+        command(OpKind::Write, 0, 8),
+        command(OpKind::Write, 0, 8),
+        command(OpKind::Discard, 0, 24),
+        command(OpKind::Write, 0, 8),
+        command(OpKind::Discard, 0, 32),
+        command(OpKind::Write, 0, 8),
+    ];
+    for (token, command) in (0..).zip(commands) {
+        let now = finished.last().map_or(us(0), |finished: &Finished| finished.at);
+        drive.submit(now, Token(token), command);
+        drain(&mut drive, &mut finished);
+    }
+    let statuses: Vec<_> = finished.iter().map(|finished| finished.status).collect();
+    let (done, refused) = (Status::Done, Status::MediaError);
+    assert_eq!(statuses, [done, refused, done, refused, done, done]);
+    assert_eq!(drive.statistics(us(1_000_000)).flash.unwrap().erases_by_cause[0], ("host", 1));
+}
+
 #[test]
 fn the_link_serves_one_command_after_another_each_way() {
     // 4096 bytes at 409.6 MB/s are 10 us, and each command occupies the link for 5 us; overheads overlap.
@@ -433,6 +512,15 @@ fn a_bad_configuration_names_its_key() {
         (vec![("timing", "slow")], "timing = \"slow\""),
         (vec![("gc_free_blocks", "1")], "gc_free_blocks = 1: expected a number from 2"),
         (vec![("rated_cycles", "0")], "rated_cycles = 0"),
+        (vec![("ftl", "anand"), ("chain_length_max", "0")], "chain_length_max = 0: expected at least 1"),
+        (
+            vec![("ftl", "log-block"), ("log_blocks", "1000")],
+            "log_blocks = 1000: expected from 4 to 32, the spare blocks",
+        ),
+        (vec![("ftl", "log-block"), ("log_blocks", "1")], "log_blocks = 1: expected from 4"),
+        (vec![("ftl", "log-block"), ("spare_factor", "0.01")], "spare_factor = 0.01: expected at least 2 spare blocks"),
+        (vec![("prewrite_probability", "0.5")], "prewrite_probability = 0.5: expected 0 unless ftl is page-in-place"),
+        (vec![("erases_per_write_request", "2")], "expected 0 unless timing is serial"),
         (vec![("chanels", "2")], "did you mean 'channels'?"),
     ] {
         let mut profile = profile(&[]);

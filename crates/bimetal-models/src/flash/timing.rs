@@ -10,7 +10,8 @@ pub enum Parallelism {
     /// Each die and each channel has its own busy time.
     #[default]
     Parallel,
-    /// One operation at a time in the whole drive, in the order in which they are asked for.
+    /// One operation at a time in the whole drive, in the order in which they are asked for; a request is done when all
+    /// that it caused is. With constant latencies this is the flash module of Konanki's thesis (table 4.1).
     Serial,
 }
 
@@ -25,6 +26,10 @@ pub struct NandTiming {
     pub erase: Nanoseconds,
     /// To move one mapping unit over the channel.
     pub unit_transfer: Nanoseconds,
+    /// With serial timing: what a read takes before it is processed.
+    pub read_setup: Nanoseconds,
+    /// With serial timing: what a write takes before it is processed.
+    pub write_setup: Nanoseconds,
     /// Whether dies work at the same time.
     pub parallelism: Parallelism,
 }

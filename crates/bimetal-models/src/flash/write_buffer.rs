@@ -24,9 +24,14 @@ impl WriteBuffer {
         self.used >= self.capacity
     }
 
-    /// One more unit is in it.
-    pub(crate) fn take(&mut self) {
-        self.used += 1;
+    /// Units that it can take.
+    pub(crate) fn room(&self) -> u32 {
+        self.capacity.saturating_sub(self.used)
+    }
+
+    /// `units` more units are in it.
+    pub(crate) fn take(&mut self, units: u32) {
+        self.used += units;
     }
 
     /// `units` units are in the cells.

@@ -1,14 +1,60 @@
 //! Flash translation layers: where a unit is written, and what must be moved for it. One a file.
 //!
 //! A layer keeps state and counts; it knows no time. It appends what the dies have to do to a list of [`NandOp`]s, in
-//! the order in which each die must do it. Read [`TranslationLayer`] first, then `page.rs`.
+//! the order in which each die must do it. Read [`TranslationLayer`] first, then `page.rs`. The layers of the papers
+//! manage one die by pages on the medium of `nand.rs`: see [`DieLayer`], then `page_in_place.rs`, the shortest.
+//! `striped.rs` spreads the pages over the dies.
+//!
+//! To add a layer, write its file with an [`Info`], and its line into [`ALL`].
 
+mod anand;
+mod fmax;
+mod log_block;
+mod none;
 pub(crate) mod page;
+mod page_in_place;
+#[cfg(test)]
+mod properties;
+mod striped;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
+use super::geometry::Geometry;
+use super::nand::{Nand, Place};
 use super::operation::{Cause, NandKind, NandOp};
-use crate::statistics::EraseCount;
+use super::precondition::Precondition;
+use super::profile::FlashProfile;
+use crate::profile::BadFigure;
+
+/// Every layer, in the order in which messages list them.
+pub(crate) const ALL: &[&Info] =
+    &[&page::INFO, &page_in_place::INFO, &log_block::INFO, &anand::INFO, &fmax::INFO, &none::INFO];
+
+/// What is known of a kind of layer before it is made.
+pub(crate) struct Info {
+    /// The value of the key `ftl`.
+    pub(crate) name: &'static str,
+    /// Whether it maps whole pages, whatever the key `mapping_unit` says.
+    pub(crate) whole_pages: bool,
+    /// Blocks of each die that hold no data.
+    pub(crate) reserve: fn(&FlashProfile) -> u32,
+    /// Makes it.
+    pub(crate) make: fn(&Setup) -> Result<Box<dyn TranslationLayer>, BadFigure>,
+}
+
+/// What a layer is made for.
+pub(crate) struct Setup<'a> {
+    pub(crate) profile: &'a FlashProfile,
+    /// Has passed its checks.
+    pub(crate) geometry: Geometry,
+    pub(crate) precondition: Precondition,
+    /// The units in that state: the first, and how many.
+    pub(crate) start: u32,
+    pub(crate) units: u32,
+    pub(crate) seed: u64,
+}
 
 /// What became of a unit that was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +70,11 @@ pub(crate) trait TranslationLayer: Send {
     /// Writes a unit.
     fn write(&mut self, unit: u32, operations: &mut Vec<NandOp>) -> Placed;
 
+    /// Writes the units from `start` up to `end`, which are one request; gives those that are [`Placed::New`].
+    fn write_request(&mut self, start: u32, end: u32, operations: &mut Vec<NandOp>) -> u32 {
+        (start..end).map(|unit| u32::from(self.write(unit, operations) == Placed::New)).sum()
+    }
+
     /// Programs what still waits for its page to fill up.
     fn flush(&mut self, operations: &mut Vec<NandOp>);
 
@@ -32,26 +83,63 @@ pub(crate) trait TranslationLayer: Send {
     fn read(&mut self, start: u32, end: u32, operations: &mut Vec<NandOp>);
 
     /// Forgets the units from `start` up to `end`.
-    fn trim(&mut self, start: u32, end: u32);
+    fn trim(&mut self, start: u32, end: u32, operations: &mut Vec<NandOp>);
 
     /// The first `units` units of `block` are in the cells now.
     fn programmed(&mut self, block: u32, units: u32);
+
+    /// Units of the last request that the medium refused; they are counted from zero again.
+    fn take_refused(&mut self) -> u64 {
+        0
+    }
 
     /// The physical unit that holds `unit`, if any does.
     #[cfg(test)]
     fn locate(&self, unit: u32) -> Option<u32>;
 
+    /// Gives what is written from now on the version `version`; whether the layer keeps versions.
+    #[cfg(test)]
+    fn set_version(&mut self, _version: u32) -> bool {
+        false
+    }
+
+    /// The version that a read of `unit` finds, where the layer keeps versions.
+    #[cfg(test)]
+    fn version(&self, _unit: u32) -> Option<u32> {
+        None
+    }
+
     /// What was done so far.
     fn counters(&self) -> &Counters;
 
-    /// How the erases are spread over the blocks.
-    fn erase_count(&self) -> EraseCount;
+    /// How many physical blocks were erased how often.
+    fn erases_of_blocks(&self) -> BTreeMap<u32, u64>;
 
     /// Bytes of memory that its tables use.
     fn memory_bytes(&self) -> u64;
 
     /// Checks that every table agrees with every other, unit by unit; panics where one does not. For tests.
     fn check(&self);
+}
+
+/// A layer that manages the pages of one die on its own, as the schemes of the papers do.
+pub(crate) trait DieLayer: Send {
+    /// Writes the logical pages from `start` up to `end`: the request (p, n) of the papers, n = end - p.
+    fn write(&mut self, start: u32, end: u32, nand: &mut Nand);
+
+    /// Where the newest version of `page` lies. Asked only for pages in which the host has data.
+    fn locate(&self, page: u32, nand: &Nand) -> Place;
+
+    /// Forgets the logical pages from `start` up to `end`.
+    fn trim(&mut self, start: u32, end: u32, nand: &mut Nand) {
+        nand.clear(start, end);
+    }
+
+    /// Checks that every block has one use, and that those that are free are clean; panics where not. For tests.
+    fn check(&self, nand: &Nand);
+
+    /// Bytes of memory that its own tables use.
+    fn memory_bytes(&self) -> u64;
 }
 
 /// Pages and blocks by what was done with them and what for (in the order of [`Cause::ALL`]).
@@ -79,6 +167,7 @@ impl Counters {
             NandKind::Read => &mut self.pages_read,
             NandKind::Program => &mut self.pages_programmed,
             NandKind::Erase => &mut self.blocks_erased,
+            NandKind::ReadSetup | NandKind::WriteSetup => return,
         };
         table[operation.cause as usize] += u64::from(operation.pages);
     }

@@ -6,17 +6,49 @@
 //! row that the host writes to it pays for a part of a collection, just enough that the victim is erased
 //! when it has made room for as much as the host wrote meanwhile. Host and collector write to blocks of their own.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::{Counters, Placed, TranslationLayer};
+use super::{Counters, Info, Placed, TranslationLayer};
 use crate::flash::blocks::{BlockState, Blocks};
 use crate::flash::gc::VictimSelection;
+use crate::flash::gc::greedy::Greedy;
 use crate::flash::geometry::{Geometry, RESERVED_BLOCKS_PER_DIE};
 use crate::flash::mapping::{Mapping, NONE};
 use crate::flash::operation::{Cause, NandKind, NandOp};
-use crate::flash::precondition::Layout;
-use crate::statistics::EraseCount;
+use crate::flash::precondition::{Layout, Precondition};
+use crate::flash::profile::GcKind;
+use crate::profile::BadFigure;
+
+pub(crate) const INFO: Info = Info {
+    name: "page",
+    whole_pages: false,
+    reserve: |_| RESERVED_BLOCKS_PER_DIE,
+    make: |setup| {
+        let (geometry, free_blocks) = (setup.geometry, setup.profile.gc_free_blocks);
+        if setup.precondition == Precondition::Random {
+            check_room(&geometry, setup.units, free_blocks)?;
+        }
+        let layout = Layout::new(setup.precondition, &geometry, setup.start, setup.units, free_blocks + 1, setup.seed);
+        Ok(match setup.profile.gc {
+            GcKind::Greedy => {
+                let victims = Greedy::new(&geometry, &layout);
+                Box::new(PageMapping::new(geometry, layout, victims, free_blocks))
+            }
+        })
+    },
+};
+
+/// A steady state needs closed blocks for all its data.
+fn check_room(geometry: &Geometry, units: u32, free_blocks: u32) -> Result<(), BadFigure> {
+    let closed =
+        u64::from(geometry.blocks_per_plane.saturating_sub(free_blocks + 1)) * u64::from(geometry.units_per_block());
+    if u64::from(units.div_ceil(geometry.dies())) > closed {
+        let expected = "fewer free blocks or more spare area: the data do not fit into the closed blocks of a die";
+        return Err(BadFigure::new("gc_free_blocks", free_blocks, expected));
+    }
+    Ok(())
+}
 
 /// A block that is being written.
 #[derive(Clone, Copy)]
@@ -418,7 +450,7 @@ impl<V: VictimSelection + Send> TranslationLayer for PageMapping<V> {
         }
     }
 
-    fn trim(&mut self, start: u32, end: u32) {
+    fn trim(&mut self, start: u32, end: u32, _: &mut Vec<NandOp>) {
         let layout = Arc::clone(&self.layout);
         let mut mapping = std::mem::replace(&mut self.mapping, Mapping::new(0));
         mapping.unmap(start, end, &layout, |physical, len| self.invalidate(physical, len));
@@ -438,8 +470,8 @@ impl<V: VictimSelection + Send> TranslationLayer for PageMapping<V> {
         &self.counters
     }
 
-    fn erase_count(&self) -> EraseCount {
-        self.blocks.erase_count()
+    fn erases_of_blocks(&self) -> BTreeMap<u32, u64> {
+        self.blocks.erases(self.geometry.planes_per_die)
     }
 
     fn memory_bytes(&self) -> u64 {
@@ -495,11 +527,8 @@ impl<V> PageMapping<V> {
         let written = counters.host_units + counters.moved_units + counters.padding_units;
         let pages: u64 = counters.pages_programmed.iter().sum();
         assert_eq!(written, pages * u64::from(self.units_per_page) + waiting, "units written against pages programmed");
-        let erases = self.blocks.erase_count().mean * self.geometry.physical_blocks() as f64;
-        assert_eq!(
-            erases.round() as u64,
-            counters.blocks_erased.iter().sum::<u64>(),
-            "erases of blocks against their count"
-        );
+        let erases = self.blocks.erases(self.geometry.planes_per_die);
+        let erases: u64 = erases.iter().map(|(erases, blocks)| u64::from(*erases) * blocks).sum();
+        assert_eq!(erases, counters.blocks_erased.iter().sum::<u64>(), "erases of blocks against their count");
     }
 }

@@ -142,6 +142,7 @@ impl Cells {
                     assert!(*programmed <= self.units_per_block && operation.host_units <= operation.units);
                     ftl.programmed(operation.block, operation.programmed);
                 }
+                NandKind::ReadSetup | NandKind::WriteSetup => unreachable!("a layer asks for no setup"),
                 NandKind::Erase => {
                     let programmed = std::mem::take(&mut self.programmed[operation.block as usize]);
                     assert_eq!(programmed, self.units_per_block, "block {} is erased early", operation.block);
@@ -228,7 +229,7 @@ fn run(geometry: Geometry, state: Precondition, filled: f64, steps: &[Step]) {
                 written += u64::from(end - start);
             }
             Step::Trim(..) => {
-                ftl.trim(start, end);
+                ftl.trim(start, end, &mut operations);
                 mapped[start as usize..end as usize].fill(false);
             }
             Step::Read(..) => {
@@ -330,7 +331,7 @@ fn a_discard_of_everything_goes_by_runs() {
     let geometry = Geometry { channels: 8, planes_per_die: 4, page_bytes: 16384, ..plain(2000, 256, 0.1) };
     let geometry = Geometry { logical_units: geometry.physical_units() / 10 * 9, ..geometry };
     let mut ftl = page_mapping(geometry, Precondition::Sequential, geometry.logical_units);
-    ftl.trim(0, geometry.logical_units);
+    ftl.trim(0, geometry.logical_units, &mut Vec::new());
     assert!((0..geometry.logical_units).step_by(977).all(|unit| ftl.locate(unit).is_none()));
     assert!(ftl.memory_bytes() < 8 << 20, "{} bytes", ftl.memory_bytes());
     overwrite(&mut ftl, geometry.logical_units, 100_000, &mut Pcg64::seed_from_u64(1));

@@ -1,0 +1,153 @@
+//! `anand`: chains of blocks that keep offsets (Ban, US patent 5,937,425, of M-Systems, later SanDisk), as Konanki's
+//! thesis gives it in section 4.1, figures 4.4 and 4.5.
+//!
+//! A virtual unit is a chain of physical units. A page is written to the first unit of its chain that is clean at the
+//! page's offset, so the last unit that is not clean there holds the newest version. A chain of `chain_length_max` units
+//! that needs one more is folded: what is valid is copied into its last unit, the others are erased. All units are used before one is
+//! erased: the free ones are taken in turn.
+//!
+//! Slips of the figures: the offset is that of p', not of v. The units that may be lacking ("no free virtual units") are
+//! physical ones. Figure 4.5 has no answer when every unit of the chain is dirty at the offset: it is the last one. The
+//! longest chain is, among equals, the one of the lowest virtual unit.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::log_block::check_uses;
+use super::striped::{Striped, logical_blocks};
+use super::{DieLayer, Info};
+use crate::flash::nand::{Nand, Place};
+use crate::flash::operation::Cause;
+use crate::profile::BadFigure;
+
+pub(crate) const INFO: Info = Info {
+    name: "anand",
+    whole_pages: true,
+    reserve: |_| 0,
+    make: |setup| {
+        let longest = setup.profile.chain_length_max;
+        if longest == 0 {
+            return Err(BadFigure::new("chain_length_max", longest, "at least 1 unit in a chain"));
+        }
+        let (geometry, logical) = (setup.geometry, logical_blocks(&setup.geometry));
+        Ok(Box::new(Striped::new(setup, || Anand::new(logical, &geometry, longest as usize))))
+    },
+};
+
+struct Anand {
+    per_block: u32,
+    length_max: usize,
+    /// By virtual unit: its physical units.
+    chains: Vec<Vec<u32>>,
+    /// Chains of more than one unit: length, virtual unit from the highest down.
+    by_length: BTreeSet<(usize, u32)>,
+    free: VecDeque<u32>,
+}
+
+impl Anand {
+    fn new(virtual_units: u32, geometry: &crate::flash::geometry::Geometry, length_max: usize) -> Self {
+        Self {
+            per_block: geometry.units_per_block(),
+            length_max,
+            chains: vec![Vec::new(); virtual_units as usize],
+            by_length: BTreeSet::new(),
+            free: (0..geometry.blocks_per_plane).collect(),
+        }
+    }
+
+    /// Adds the next free unit to the chain of `v`; gives it.
+    fn extend(&mut self, v: u32) -> u32 {
+        let Some(unit) = self.free.pop_front() else { unreachable!("the caller saw a free unit") };
+        let chain = &mut self.chains[v as usize];
+        self.by_length.remove(&(chain.len(), !v));
+        chain.push(unit);
+        if chain.len() > 1 {
+            self.by_length.insert((chain.len(), !v));
+        }
+        unit
+    }
+
+    fn fold_longest_chain(&mut self, nand: &mut Nand) {
+        match self.by_length.last() {
+            Some(&(_, v)) => self.fold(!v, nand),
+            // There are at least as many physical units as virtual ones, and one of these has none.
+            None => unreachable!("no free unit, no chain to fold"),
+        }
+    }
+
+    fn fold(&mut self, v: u32, nand: &mut Nand) {
+        let chain = std::mem::take(&mut self.chains[v as usize]);
+        self.by_length.remove(&(chain.len(), !v));
+        let Some((&last, others)) = chain.split_last() else { return };
+        for offset in 0..self.per_block {
+            let to = Place { block: last, offset };
+            let newest = others.iter().rev().map(|&block| Place { block, offset }).find(|place| !nand.is_clean(*place));
+            if let Some(from) = newest
+                && nand.is_clean(to)
+                && nand.is_live(v * self.per_block + offset)
+            {
+                nand.copy(from, to, Cause::Merge);
+            }
+        }
+        for &unit in others {
+            nand.erase(unit, Cause::Merge);
+            self.free.push_back(unit);
+        }
+        self.chains[v as usize] = vec![last];
+    }
+
+    /// The first unit in the chain of `v` that is clean at `offset`.
+    fn clean_unit(&self, v: u32, offset: u32, nand: &Nand) -> Option<u32> {
+        self.chains[v as usize].iter().copied().find(|&block| nand.is_clean(Place { block, offset }))
+    }
+}
+
+impl DieLayer for Anand {
+    fn write(&mut self, start: u32, end: u32, nand: &mut Nand) {
+        for p in start..end {
+            let (v, offset) = (p / self.per_block, p % self.per_block);
+            if self.chains[v as usize].is_empty() {
+                if self.free.is_empty() {
+                    self.fold_longest_chain(nand);
+                }
+                self.extend(v);
+            }
+            if let Some(block) = self.clean_unit(v, offset, nand) {
+                nand.program(Place { block, offset }, p);
+                continue;
+            }
+            let length = self.chains[v as usize].len();
+            if (self.free.is_empty() || length >= self.length_max) && length > 1 {
+                self.fold(v, nand);
+            }
+            let length = self.chains[v as usize].len();
+            if !self.free.is_empty() && length < self.length_max {
+                let block = self.extend(v);
+                nand.program(Place { block, offset }, p);
+            } else {
+                nand.rewrite(self.chains[v as usize][0], offset, p, p + 1, Cause::Merge);
+            }
+        }
+    }
+
+    fn locate(&self, page: u32, nand: &Nand) -> Place {
+        let (v, offset) = (page / self.per_block, page % self.per_block);
+        let chain = &self.chains[v as usize];
+        // Figure 4.5: the unit before the first that is clean there, or the last.
+        let clean = chain.iter().position(|&block| nand.is_clean(Place { block, offset }));
+        Place { block: chain[clean.unwrap_or(chain.len()) - 1], offset }
+    }
+
+    fn check(&self, nand: &Nand) {
+        check_uses(self.chains.iter().flatten().copied(), self.free.iter().copied(), nand);
+        assert!(self.chains.iter().all(|chain| chain.len() <= self.length_max));
+        let longer = self.chains.iter().filter(|chain| chain.len() > 1).count();
+        assert_eq!(self.by_length.len(), longer, "chains of more than one unit");
+        let used: usize = self.chains.iter().map(Vec::len).sum();
+        assert_eq!(used + self.free.len(), nand.blocks() as usize, "units in chains and free ones");
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let chains: usize = self.chains.iter().map(|chain| size_of::<Vec<u32>>() + chain.capacity() * 4).sum();
+        (chains + self.by_length.len() * 24 + self.free.capacity() * 4) as u64
+    }
+}

@@ -1,0 +1,155 @@
+//! `fmax`: a primary and a replacement unit (Ban, US patent 5,937,425, of M-Systems), as Konanki's thesis gives it in section
+//! 4.1, figures 4.6 and 4.7.
+//!
+//! In the primary unit pages keep their offset; the replacement unit takes a page wherever it is clean, searched from the
+//! page's offset on, round the end. When it is full, the two are folded into a new primary unit.
+//!
+//! Slips of the figures: the offset is that of p', not of v. Figure 4.6's last branch writes to "the newly assigned primary
+//! unit", which is the replacement unit. A fold for the sake of p' leaves its old version out, so that p' is written into the
+//! new primary unit. "The first chain that has a replacement unit" is the one that has had it longest, not the one of
+//! the lowest virtual unit, which would be folded each time while others keep theirs for ever.
+
+use std::collections::VecDeque;
+
+use super::log_block::check_uses;
+use super::striped::{Striped, logical_blocks};
+use super::{DieLayer, Info};
+use crate::flash::mapping::NONE;
+use crate::flash::nand::{Nand, Place};
+use crate::flash::operation::Cause;
+
+/// A replacement unit is assigned only where this many units are free, so that a fold finds one.
+const FREE_UNITS_MIN: usize = 2;
+
+pub(crate) const INFO: Info = Info {
+    name: "fmax",
+    whole_pages: true,
+    reserve: |_| 0,
+    make: |setup| {
+        let (geometry, logical) = (setup.geometry, logical_blocks(&setup.geometry));
+        Ok(Box::new(Striped::new(setup, || Fmax {
+            per_block: geometry.units_per_block(),
+            primary: vec![NONE; logical as usize],
+            replacements: (0..logical).map(|_| None).collect(),
+            free: (0..geometry.blocks_per_plane).collect(),
+            assigned: VecDeque::new(),
+        })))
+    },
+};
+
+struct Replacement {
+    block: u32,
+    /// For each offset of the virtual unit the page with its newest version, or [`NONE`].
+    newest: Vec<u32>,
+}
+
+struct Fmax {
+    per_block: u32,
+    /// By virtual unit: its primary unit, or [`NONE`].
+    primary: Vec<u32>,
+    /// By virtual unit: its replacement unit.
+    replacements: Vec<Option<Box<Replacement>>>,
+    free: VecDeque<u32>,
+    /// Virtual units with a replacement unit, in the order in which they got it.
+    assigned: VecDeque<u32>,
+}
+
+impl Fmax {
+    fn take_free_unit(&mut self) -> u32 {
+        self.free.pop_front().unwrap_or_else(|| unreachable!("free units are counted before one is taken"))
+    }
+
+    /// Copies what is valid in both units of `v` into a new primary unit, but for the page at `but_for`.
+    fn fold(&mut self, v: u32, but_for: Option<u32>, nand: &mut Nand) {
+        let Some(replacement) = self.replacements[v as usize].take() else { return };
+        self.assigned.retain(|assigned| *assigned != v);
+        let block = self.take_free_unit();
+        let primary = self.primary[v as usize];
+        for (offset, newest) in (0..).zip(&replacement.newest) {
+            let from = match *newest {
+                NONE => Place { block: primary, offset },
+                newest => Place { block: replacement.block, offset: newest },
+            };
+            if Some(offset) != but_for && !nand.is_clean(from) && nand.is_live(v * self.per_block + offset) {
+                nand.copy(from, Place { block, offset }, Cause::Merge);
+            }
+        }
+        self.primary[v as usize] = block;
+        for old in [primary, replacement.block] {
+            nand.erase(old, Cause::Merge);
+            self.free.push_back(old);
+        }
+    }
+
+    /// Writes p, whose offset in the primary unit is dirty.
+    fn replace(&mut self, p: u32, nand: &mut Nand) {
+        let (v, offset) = (p / self.per_block, p % self.per_block);
+        if let Some(replacement) = &mut self.replacements[v as usize] {
+            let block = replacement.block;
+            let mut pages = (offset..self.per_block).chain(0..offset);
+            match pages.find(|&offset| nand.is_clean(Place { block, offset })) {
+                Some(q) => {
+                    nand.program(Place { block, offset: q }, p);
+                    replacement.newest[offset as usize] = q;
+                }
+                None => {
+                    self.fold(v, Some(offset), nand);
+                    nand.program(Place { block: self.primary[v as usize], offset }, p);
+                }
+            }
+        } else if self.free.len() < FREE_UNITS_MIN {
+            nand.rewrite(self.primary[v as usize], offset, p, p + 1, Cause::Merge);
+        } else {
+            let block = self.take_free_unit();
+            nand.program(Place { block, offset }, p);
+            let mut newest = vec![NONE; self.per_block as usize];
+            newest[offset as usize] = offset;
+            self.replacements[v as usize] = Some(Box::new(Replacement { block, newest }));
+            self.assigned.push_back(v);
+        }
+    }
+}
+
+impl DieLayer for Fmax {
+    fn write(&mut self, start: u32, end: u32, nand: &mut Nand) {
+        for p in start..end {
+            let (v, offset) = (p / self.per_block, p % self.per_block);
+            if self.primary[v as usize] == NONE {
+                if self.free.len() < FREE_UNITS_MIN
+                    && let Some(&first) = self.assigned.front()
+                {
+                    self.fold(first, None, nand);
+                }
+                self.primary[v as usize] = self.take_free_unit();
+            }
+            let place = Place { block: self.primary[v as usize], offset };
+            if nand.is_clean(place) {
+                nand.program(place, p);
+            } else {
+                self.replace(p, nand);
+            }
+        }
+    }
+
+    fn locate(&self, page: u32, _: &Nand) -> Place {
+        let (v, offset) = ((page / self.per_block) as usize, page % self.per_block);
+        match self.replacements[v].as_ref().map(|unit| (unit.block, unit.newest[offset as usize])) {
+            Some((block, newest)) if newest != NONE => Place { block, offset: newest },
+            _ => Place { block: self.primary[v], offset },
+        }
+    }
+
+    fn check(&self, nand: &Nand) {
+        let replacements = self.replacements.iter().flatten().map(|unit| unit.block);
+        let used: Vec<u32> = self.primary.iter().copied().filter(|unit| *unit != NONE).chain(replacements).collect();
+        check_uses(used.iter().copied(), self.free.iter().copied(), nand);
+        assert_eq!(used.len() + self.free.len(), nand.blocks() as usize, "units in chains and free ones");
+        assert!(self.assigned.is_empty() || !self.free.is_empty(), "a fold finds no free unit");
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let each = size_of::<Replacement>() as u64 + u64::from(self.per_block) * 4;
+        (self.primary.capacity() * 4 + self.replacements.capacity() * 8 + self.free.capacity() * 4) as u64
+            + self.assigned.len() as u64 * each
+    }
+}

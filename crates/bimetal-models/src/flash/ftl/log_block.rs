@@ -1,0 +1,172 @@
+//! `log-block`: block mapping with log blocks (Kim, Kim, Noh, Min and Cho, "A space-efficient flash translation layer for
+//! CompactFlash systems", 2002: BAST), as Konanki's thesis gives it in section 4.1, figures 4.2 and 4.3.
+//!
+//! Each logical block has a data block, in which pages keep their offset. Writes go to a log block of that logical block,
+//! page after page; when it is full, or free blocks run short, the two are merged. The sum of free and log blocks is
+//! constant: `log_blocks` of the profile, or all spare blocks.
+//!
+//! Slips of the figures: `n = n - 2` is `n = n - 1`. `merge()` names no victim: a full log block is merged itself, and
+//! when free blocks are short, the log block that was assigned first. A data block that was never programmed needs no erase.
+
+use std::collections::VecDeque;
+
+use super::striped::{Striped, logical_blocks};
+use super::{DieLayer, Info};
+use crate::flash::mapping::NONE;
+use crate::flash::nand::{Nand, Place};
+use crate::flash::operation::Cause;
+use crate::profile::BadFigure;
+
+/// Free blocks below which a merge makes room: the log block to be assigned, and the target of a full merge.
+const FREE_BLOCKS_MIN: usize = 2;
+
+pub(crate) const INFO: Info = Info {
+    name: "log-block",
+    whole_pages: true,
+    reserve: |_| FREE_BLOCKS_MIN as u32,
+    make: |setup| {
+        let (geometry, logical) = (setup.geometry, logical_blocks(&setup.geometry));
+        let logs = log_blocks_of_die(setup, FREE_BLOCKS_MIN as u32)?;
+        Ok(Box::new(Striped::new(setup, || LogBlock::new(logical, logs, geometry.units_per_block()))))
+    },
+};
+
+/// Log blocks of each die: what the profile says in all, or every spare block; at least `least`.
+pub(crate) fn log_blocks_of_die(setup: &super::Setup, least: u32) -> Result<u32, BadFigure> {
+    let (dies, spare) = (setup.geometry.dies(), setup.geometry.blocks_per_plane - logical_blocks(&setup.geometry));
+    let Some(asked) = setup.profile.log_blocks else { return Ok(spare) };
+    if asked / dies < least || asked / dies > spare {
+        let expected = format!("from {} to {}, the spare blocks of this drive", least * dies, spare * dies);
+        return Err(BadFigure::new("log_blocks", asked, expected));
+    }
+    Ok(asked / dies)
+}
+
+/// The log block of a logical block.
+struct Log {
+    block: u32,
+    /// Its first clean page.
+    next: u32,
+    /// For each offset of the logical block the page with its newest version, or [`NONE`].
+    newest: Vec<u32>,
+}
+
+struct LogBlock {
+    per_block: u32,
+    /// By logical block.
+    data: Vec<u32>,
+    /// By logical block: its log block.
+    logs: Vec<Option<Box<Log>>>,
+    free: VecDeque<u32>,
+    /// Logical blocks that have a log block, in the order in which they got it.
+    assigned: VecDeque<u32>,
+}
+
+impl LogBlock {
+    fn new(logical: u32, log_blocks: u32, per_block: u32) -> Self {
+        Self {
+            per_block,
+            data: (0..logical).collect(),
+            logs: (0..logical).map(|_| None).collect(),
+            free: (logical..logical + log_blocks).collect(),
+            assigned: VecDeque::new(),
+        }
+    }
+
+    fn take_free_block(&mut self) -> u32 {
+        self.free.pop_front().unwrap_or_else(|| unreachable!("a merge keeps a block free"))
+    }
+
+    /// Figure 4.3: makes the log block and the data block of `b` one.
+    fn merge(&mut self, b: u32, nand: &mut Nand) {
+        let Some(log) = self.logs[b as usize].take() else { return };
+        self.assigned.retain(|assigned| *assigned != b);
+        let data = self.data[b as usize];
+        let in_order = log.next == self.per_block && log.newest.iter().copied().eq(0..self.per_block);
+        if in_order {
+            // Switch merge.
+            self.data[b as usize] = log.block;
+            nand.erase(data, Cause::Merge);
+            self.free.push_back(data);
+            return;
+        }
+        // Full merge.
+        let block = self.take_free_block();
+        for (offset, newest) in (0..).zip(&log.newest) {
+            let from = match *newest {
+                NONE => Place { block: data, offset },
+                newest => Place { block: log.block, offset: newest },
+            };
+            if !nand.is_clean(from) && nand.is_live(b * self.per_block + offset) {
+                nand.copy(from, Place { block, offset }, Cause::Merge);
+            }
+        }
+        self.data[b as usize] = block;
+        for old in [data, log.block] {
+            nand.erase(old, Cause::Merge);
+            self.free.push_back(old);
+        }
+    }
+}
+
+impl DieLayer for LogBlock {
+    fn write(&mut self, start: u32, end: u32, nand: &mut Nand) {
+        for p in start..end {
+            let b = p / self.per_block;
+            if self.free.len() < FREE_BLOCKS_MIN
+                && let Some(&victim) = self.assigned.front()
+            {
+                self.merge(victim, nand);
+            }
+            if self.logs[b as usize].is_none() {
+                let block = self.take_free_block();
+                self.assigned.push_back(b);
+                self.logs[b as usize] =
+                    Some(Box::new(Log { block, next: 0, newest: vec![NONE; self.per_block as usize] }));
+            }
+            let Some(log) = &mut self.logs[b as usize] else { unreachable!("it was assigned above") };
+            nand.program(Place { block: log.block, offset: log.next }, p);
+            log.newest[(p % self.per_block) as usize] = log.next;
+            log.next += 1;
+            if log.next == self.per_block {
+                self.merge(b, nand);
+            }
+        }
+    }
+
+    fn locate(&self, page: u32, _: &Nand) -> Place {
+        let (b, offset) = ((page / self.per_block) as usize, page % self.per_block);
+        match self.logs[b].as_ref().map(|log| (log.block, log.newest[offset as usize])) {
+            Some((block, newest)) if newest != NONE => Place { block, offset: newest },
+            _ => Place { block: self.data[b], offset },
+        }
+    }
+
+    fn check(&self, nand: &Nand) {
+        let logs = self.logs.iter().flatten();
+        let used = self.data.iter().copied().chain(logs.map(|log| log.block));
+        check_uses(used, self.free.iter().copied(), nand);
+        assert_eq!(self.assigned.len(), self.logs.iter().flatten().count());
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let log = size_of::<Log>() as u64 + u64::from(self.per_block) * 4;
+        (self.data.capacity() * 4 + self.logs.capacity() * 8 + (self.free.capacity() + self.assigned.capacity()) * 4)
+            as u64
+            + self.assigned.len() as u64 * log
+    }
+}
+
+/// Every block has at most one use, and free ones are clean.
+pub(crate) fn check_uses(used: impl Iterator<Item = u32>, free: impl Iterator<Item = u32>, nand: &Nand) {
+    let mut uses = vec![0; nand.blocks() as usize];
+    used.for_each(|block| uses[block as usize] += 1);
+    for block in free {
+        uses[block as usize] += 1;
+        assert_eq!(nand.dirty(block), 0, "block {block} is free and not clean");
+    }
+    for (block, uses) in uses.iter().enumerate() {
+        assert!(*uses <= 1, "block {block} has {uses} uses");
+        assert!(*uses == 1 || nand.dirty(block as u32) == 0, "block {block} holds pages and has no use");
+    }
+}

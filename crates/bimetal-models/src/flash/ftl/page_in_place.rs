@@ -1,0 +1,77 @@
+//! `page-in-place`: the page level layer without wear levelling of Konanki's thesis ("Modeling of hybrid hard disks in
+//! Disksim", section 4.1, figure 4.1). A logical page is the physical page of the same number.
+//!
+//! A clean page is written directly. If a page of a request is dirty, its block is read into memory, erased, and written
+//! back with the request's pages in it, once a request. `prewrite_probability` makes that part of all pages dirty at first.
+//!
+//! As printed, `pageswritten` is the number of the last page minus `(i + 1)`, which never advances on a one-page write; it
+//! is the count of pages up to the block's or the request's end here.
+
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+
+use super::striped::{Striped, logical_blocks};
+use super::{DieLayer, Info};
+use crate::flash::nand::{Nand, Place};
+use crate::flash::operation::Cause;
+
+pub(crate) const INFO: Info = Info {
+    name: "page-in-place",
+    whole_pages: true,
+    reserve: |_| 0,
+    make: |setup| {
+        let mut striped = Striped::new(setup, || PageInPlace);
+        let (pages, probability) = (setup.geometry.units_per_block(), setup.profile.prewrite_probability);
+        let mut random = Pcg64::seed_from_u64(setup.seed);
+        let blocks = logical_blocks(&setup.geometry);
+        striped.for_each_die(|_, _, nand| {
+            for page in 0..if probability > 0.0 { blocks * pages } else { 0 } {
+                let place = Place { block: page / pages, offset: page % pages };
+                if f64::from(random.next_u32()) < probability * 2f64.powi(32) && nand.is_clean(place) {
+                    nand.preset(place, page);
+                }
+            }
+        });
+        Ok(Box::new(striped))
+    },
+};
+
+/// There is nothing to remember.
+struct PageInPlace;
+
+impl DieLayer for PageInPlace {
+    fn write(&mut self, start: u32, end: u32, nand: &mut Nand) {
+        let per_block = nand.pages_per_block();
+        let mut i = start;
+        while i < end {
+            let (block, offset) = (i / per_block, i % per_block);
+            let pages_written = (end - i).min(per_block - offset);
+            let offsets = offset..offset + pages_written;
+            if offsets.clone().all(|offset| nand.is_clean(Place { block, offset })) {
+                for (offset, page) in offsets.zip(i..) {
+                    nand.program(Place { block, offset }, page);
+                }
+            } else {
+                nand.rewrite(block, offset, i, i + pages_written, Cause::Merge);
+            }
+            i += pages_written;
+        }
+    }
+
+    fn locate(&self, page: u32, nand: &Nand) -> Place {
+        Place { block: page / nand.pages_per_block(), offset: page % nand.pages_per_block() }
+    }
+
+    fn check(&self, nand: &Nand) {
+        for block in 0..nand.blocks() {
+            for offset in 0..nand.pages_per_block() {
+                let place = Place { block, offset };
+                assert!(nand.is_clean(place) || self.locate(nand.holder(place), nand) == place);
+            }
+        }
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        0
+    }
+}

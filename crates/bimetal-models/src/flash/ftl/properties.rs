@@ -1,0 +1,225 @@
+//! What every translation layer must do, whatever it is: one test over all of them.
+
+use proptest::prelude::*;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+
+use super::{ALL, Info, Setup, TranslationLayer};
+use crate::flash::geometry::Geometry;
+use crate::flash::operation::NandKind;
+use crate::flash::precondition::Precondition;
+use crate::flash::profile::FlashProfile;
+use crate::flash::tests::flash_profile;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(u32, u32),
+    Trim(u32, u32),
+    Read(u32, u32),
+    Flush,
+}
+
+/// What a geometry is drawn from; how much it can hold depends on the layer.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    channels: u32,
+    dies_per_channel: u32,
+    planes_per_die: u32,
+    blocks: u32,
+    pages_per_block: u32,
+    units_per_page: u32,
+    fill: f64,
+}
+
+impl Shape {
+    fn geometry(&self, info: &Info, profile: &FlashProfile) -> Geometry {
+        let page_bytes = 4096 * self.units_per_page;
+        let mut geometry = Geometry {
+            channels: self.channels,
+            dies_per_channel: self.dies_per_channel,
+            planes_per_die: self.planes_per_die,
+            blocks_per_plane: self.blocks,
+            pages_per_block: self.pages_per_block,
+            page_bytes,
+            unit_bytes: if info.whole_pages { page_bytes } else { 4096 },
+            logical_units: 0,
+        };
+        let closed = (self.blocks - (info.reserve)(profile)) * geometry.units_per_block();
+        let most = if info.whole_pages { closed } else { closed - 2 * geometry.units_per_row() };
+        geometry.logical_units = ((f64::from(most * geometry.dies()) * self.fill) as u32).max(1);
+        geometry
+    }
+}
+
+prop_compose! {
+    fn shapes()(
+        channels in 1..4u32, dies_per_channel in 1..3u32, planes_per_die in 1..3u32, blocks in 6..20u32,
+        pages_per_block in 2..12u32, unit_shift in 0..3u32, fill in prop_oneof![Just(1.0), 0.05..1.0f64],
+    ) -> Shape {
+        Shape {
+            channels, dies_per_channel, planes_per_die, blocks, pages_per_block, units_per_page: 1 << unit_shift, fill,
+        }
+    }
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let range = || (any::<u32>(), prop_oneof![Just(1u32), 1..20u32, 1..500u32]);
+    let step = prop_oneof![
+        8 => range().prop_map(|(start, len)| Step::Write(start, len)),
+        2 => range().prop_map(|(start, len)| Step::Trim(start, len)),
+        3 => range().prop_map(|(start, len)| Step::Read(start, len)),
+        1 => Just(Step::Flush),
+    ];
+    prop::collection::vec(step, 1..40)
+}
+
+fn states() -> impl Strategy<Value = Precondition> {
+    prop_oneof![Just(Precondition::Clean), Just(Precondition::Sequential), Just(Precondition::Random)]
+}
+
+/// The layer beside what the host knows.
+struct Shadowed {
+    layer: Box<dyn TranslationLayer>,
+    /// The medium itself refuses what a layer would not.
+    raw: bool,
+    /// By unit: the version that was written last.
+    newest: Vec<Option<u32>>,
+    version: u32,
+    host_units: u64,
+    pages_programmed: u64,
+    pages_read: u64,
+    blocks_erased: u64,
+}
+
+impl Shadowed {
+    fn new(info: &Info, shape: &Shape, precondition: Precondition, seed: u64) -> Self {
+        let profile = flash_profile(&[("ftl", info.name)]);
+        // The medium refuses to be written at random.
+        let precondition = if info.name == "none" { Precondition::Clean } else { precondition };
+        let geometry = shape.geometry(info, &profile);
+        let units = geometry.logical_units;
+        let setup = Setup { profile: &profile, geometry, precondition, start: units / 4, units: units / 2, seed };
+        let layer = (info.make)(&setup).unwrap();
+        let filled = precondition != Precondition::Clean;
+        let newest = (0..units).map(|unit| (filled && unit >= units / 4 && unit - units / 4 < units / 2).then_some(0));
+        Self {
+            layer,
+            raw: info.name == "none",
+            newest: newest.collect(),
+            version: 0,
+            host_units: 0,
+            pages_programmed: 0,
+            pages_read: 0,
+            blocks_erased: 0,
+        }
+    }
+
+    fn run(&mut self, step: &Step) {
+        let units = self.newest.len() as u32;
+        let (start, len) = match *step {
+            Step::Write(start, len) | Step::Trim(start, len) | Step::Read(start, len) => (start % units, len),
+            Step::Flush => (0, 0),
+        };
+        let end = units.min(start + len);
+        let range = start as usize..end as usize;
+        let mut operations = Vec::new();
+        match step {
+            Step::Write(..) => {
+                self.version += 1;
+                self.layer.set_version(self.version);
+                self.layer.write_request(start, end, &mut operations);
+                let refused = self.newest[range.clone()].iter().filter(|newest| self.raw && newest.is_some()).count();
+                assert_eq!(self.layer.take_refused(), refused as u64, "{step:?}");
+                self.host_units += u64::from(end - start) - refused as u64;
+                for newest in &mut self.newest[range.clone()] {
+                    *newest = newest.filter(|_| self.raw).or(Some(self.version));
+                }
+            }
+            Step::Trim(..) => {
+                self.layer.trim(start, end, &mut operations);
+                for unit in start..end {
+                    // The medium forgets whole blocks only.
+                    if !self.raw || self.layer.locate(unit).is_none() {
+                        self.newest[unit as usize] = None;
+                    }
+                }
+            }
+            Step::Read(..) => {
+                let holding = self.newest[range.clone()].iter().flatten().count();
+                self.layer.read(start, end, &mut operations);
+                let fetched: u32 = operations.iter().map(|operation| operation.units).sum();
+                assert!(fetched as usize <= holding, "{fetched} units read of {holding}");
+            }
+            Step::Flush => self.layer.flush(&mut operations),
+        }
+        for operation in operations {
+            match operation.kind {
+                NandKind::Read => self.pages_read += u64::from(operation.pages),
+                NandKind::Program => {
+                    self.pages_programmed += u64::from(operation.pages);
+                    self.layer.programmed(operation.block, operation.programmed);
+                }
+                NandKind::Erase => self.blocks_erased += u64::from(operation.pages),
+                NandKind::ReadSetup | NandKind::WriteSetup => unreachable!("a layer asks for no setup"),
+            }
+        }
+        self.check_units(start, end);
+    }
+
+    fn check_units(&mut self, start: u32, end: u32) {
+        let versions = self.layer.set_version(self.version);
+        for unit in start..end {
+            let newest = self.newest[unit as usize];
+            assert_eq!(self.layer.locate(unit).is_some(), newest.is_some(), "unit {unit}");
+            if versions {
+                assert_eq!(self.layer.version(unit), newest, "the version of unit {unit}");
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        self.check_units(0, self.newest.len() as u32);
+        self.layer.check();
+        let counters = self.layer.counters();
+        assert_eq!(counters.host_units + counters.replaced_units, self.host_units, "units of the host");
+        assert_eq!(counters.pages_programmed.iter().sum::<u64>(), self.pages_programmed, "pages programmed");
+        assert_eq!(counters.pages_read.iter().sum::<u64>(), self.pages_read, "pages read");
+        assert_eq!(counters.blocks_erased.iter().sum::<u64>(), self.blocks_erased, "blocks erased");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_layer_finds_the_newest_version_whatever_happens(
+        shape in shapes(), state in states(), seed in any::<u64>(), steps in steps(),
+    ) {
+        for info in ALL {
+            let mut layer = Shadowed::new(info, &shape, state, seed);
+            steps.iter().for_each(|step| layer.run(step));
+            layer.finish();
+        }
+    }
+
+    #[test]
+    fn every_layer_takes_ten_times_its_capacity(shape in shapes(), state in states(), seed in any::<u64>()) {
+        for info in ALL {
+            let mut layer = Shadowed::new(info, &shape, state, seed);
+            let mut random = Pcg64::seed_from_u64(seed);
+            let units = layer.newest.len() as u32;
+            let mut written = 0;
+            while written < 10 * units {
+                let len = 1 + random.next_u32() % 8;
+                // Half of the writes go to a tenth of the units, so that blocks wear unevenly.
+                let start = random.next_u32() % units;
+                layer.run(&Step::Write(if random.next_u32() % 2 == 0 { start / 10 } else { start }, len));
+                if random.next_u32() % 50 == 0 {
+                    layer.run(&Step::Trim(random.next_u32(), random.next_u32() % units));
+                }
+                written += len;
+            }
+            layer.finish();
+        }
+    }
+}

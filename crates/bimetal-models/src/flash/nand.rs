@@ -1,0 +1,327 @@
+//! The cells of one die, page by page, for the translation layers of the papers.
+//!
+//! It keeps the rules of the medium, loudly: only a clean page is programmed, only a whole block is erased. A block here
+//! is one physical block in every plane of the die; its pages are numbered row by row.
+
+use std::collections::BTreeMap;
+
+use super::geometry::Geometry;
+use super::mapping::NONE;
+use super::operation::{Cause, NandKind, NandOp};
+
+/// A page of the medium: its block, and its number in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// Which block of the die.
+    pub(crate) block: u32,
+    /// Which of its pages.
+    pub(crate) offset: u32,
+}
+
+#[derive(Clone, Default)]
+struct Block {
+    erases: u32,
+    /// Pages that are not clean.
+    dirty: u32,
+    /// The logical page that each page was programmed for, or [`NONE`]; absent while the block was never programmed.
+    pages: Option<Box<[u32]>>,
+    /// The version of what each page holds.
+    #[cfg(test)]
+    versions: Vec<u32>,
+}
+
+/// The medium of one die.
+pub(crate) struct Nand {
+    blocks: Vec<Block>,
+    pages_per_block: u32,
+    pages_per_row: u32,
+    planes: u32,
+    /// Copies stay inside the die.
+    copy_back: bool,
+    /// A bit for each logical page: whether the host has data there.
+    live: Vec<u64>,
+    operations: Vec<NandOp>,
+    copied: u64,
+    refused: u64,
+    /// The version that the next pages of the host have.
+    #[cfg(test)]
+    pub(crate) version: u32,
+}
+
+impl Nand {
+    /// The erased medium of one die of `geometry`, whose mapping unit is a page, and `logical_pages` without data.
+    pub(crate) fn new(geometry: &Geometry, logical_pages: u32, copy_back: bool) -> Self {
+        debug_assert_eq!(geometry.units_per_page(), 1);
+        Self {
+            blocks: vec![Block::default(); geometry.blocks_per_plane as usize],
+            pages_per_block: geometry.units_per_block(),
+            pages_per_row: geometry.units_per_row(),
+            planes: geometry.planes_per_die,
+            copy_back,
+            live: vec![0; logical_pages.div_ceil(64) as usize],
+            operations: Vec::new(),
+            copied: 0,
+            refused: 0,
+            #[cfg(test)]
+            version: 0,
+        }
+    }
+
+    /// Blocks of the die.
+    pub(crate) fn blocks(&self) -> u32 {
+        self.blocks.len() as u32
+    }
+
+    /// Pages of a block.
+    pub(crate) fn pages_per_block(&self) -> u32 {
+        self.pages_per_block
+    }
+
+    /// Whether a page may be programmed.
+    pub(crate) fn is_clean(&self, place: Place) -> bool {
+        self.holder(place) == NONE
+    }
+
+    /// The logical page that a page was programmed for, outdated or not; [`NONE`] where it is clean.
+    pub(crate) fn holder(&self, Place { block, offset }: Place) -> u32 {
+        self.blocks[block as usize].pages.as_ref().map_or(NONE, |pages| pages[offset as usize])
+    }
+
+    /// Pages of `block` that are not clean.
+    pub(crate) fn dirty(&self, block: u32) -> u32 {
+        self.blocks[block as usize].dirty
+    }
+
+    /// Whether the host has data in a logical page.
+    pub(crate) fn is_live(&self, page: u32) -> bool {
+        self.live[page as usize / 64] >> (page % 64) & 1 == 1
+    }
+
+    /// The host has data in a logical page.
+    pub(crate) fn set_live(&mut self, page: u32) {
+        self.live[page as usize / 64] |= 1 << (page % 64);
+    }
+
+    /// The host has no data in the logical pages from `start` up to `end` any more.
+    pub(crate) fn clear(&mut self, start: u32, end: u32) {
+        let mut page = start;
+        while page < end {
+            let stop = end.min((page / 64 + 1).saturating_mul(64));
+            let count = stop - page;
+            let mask = if count == 64 { u64::MAX } else { ((1 << count) - 1) << (page % 64) };
+            self.live[page as usize / 64] &= !mask;
+            page = stop;
+        }
+    }
+
+    /// Reads a page for the host.
+    pub(crate) fn read(&mut self, place: Place) {
+        self.sense(place, Cause::Host, 1);
+    }
+
+    /// Programs data of the host for logical page `page` into a clean page.
+    pub(crate) fn program(&mut self, place: Place, page: u32) {
+        assert!(self.is_clean(place), "{place:?} is programmed for page {page} but not clean");
+        self.overwrite(place, page);
+    }
+
+    /// As [`program`](Self::program), on a medium that needs no clean page: for bounds only.
+    pub(crate) fn overwrite(&mut self, place: Place, page: u32) {
+        self.set_live(page);
+        #[cfg(test)]
+        let version = self.version;
+        self.store(
+            place,
+            page,
+            #[cfg(test)]
+            version,
+        );
+        self.emit_program(place, Cause::Host, 1);
+    }
+
+    /// Moves what `from` holds into the clean page `to`.
+    pub(crate) fn copy(&mut self, from: Place, to: Place, cause: Cause) {
+        let page = self.holder(from);
+        assert!(page != NONE && self.is_clean(to), "{from:?} is copied to {to:?}");
+        let units = u32::from(!self.copy_back);
+        self.sense(from, cause, units);
+        #[cfg(test)]
+        let version = self.blocks[from.block as usize].versions[from.offset as usize];
+        self.store(
+            to,
+            page,
+            #[cfg(test)]
+            version,
+        );
+        self.emit_program(to, cause, units);
+        self.copied += 1;
+    }
+
+    /// Erases a block, whatever it holds. A block that is clean needs none, and is left alone.
+    pub(crate) fn erase(&mut self, block: u32, cause: Cause) {
+        if self.dirty(block) == 0 {
+            return;
+        }
+        let erased = &mut self.blocks[block as usize];
+        erased.dirty = 0;
+        if let Some(pages) = &mut erased.pages {
+            pages.fill(NONE);
+        }
+        self.count_erase(block, cause);
+    }
+
+    /// Counts an erase of `block`, which keeps what it holds: for bounds only.
+    pub(crate) fn count_erase(&mut self, block: u32, cause: Cause) {
+        self.blocks[block as usize].erases += 1;
+        self.operations.push(NandOp { pages: self.planes, ..operation(NandKind::Erase, cause, block) });
+    }
+
+    /// Writes the logical pages from `start` up to `end`, which belong to the pages of `block` from `offset` on, by
+    /// reading the block into memory, erasing it and programming it again: what was not written keeps its place.
+    pub(crate) fn rewrite(&mut self, block: u32, offset: u32, start: u32, end: u32, cause: Cause) {
+        let kept: Vec<u32> = (0..self.pages_per_block)
+            .filter(|at| *at < offset || *at >= offset + (end - start))
+            .filter(|at| {
+                let page = self.holder(Place { block, offset: *at });
+                page != NONE && self.is_live(page)
+            })
+            .collect();
+        #[cfg(test)]
+        let versions = self.blocks[block as usize].versions.clone();
+        for offset in 0..self.pages_per_block {
+            if !self.is_clean(Place { block, offset }) {
+                self.sense(Place { block, offset }, cause, 1);
+            }
+        }
+        let holders: Vec<u32> = kept.iter().map(|offset| self.holder(Place { block, offset: *offset })).collect();
+        self.erase(block, cause);
+        let mut host = (offset..offset + (end - start)).zip(start..end).peekable();
+        for (&kept, holder) in kept.iter().zip(holders) {
+            while let Some((offset, page)) = host.next_if(|(offset, _)| *offset < kept) {
+                self.program(Place { block, offset }, page);
+            }
+            let place = Place { block, offset: kept };
+            self.store(
+                place,
+                holder,
+                #[cfg(test)]
+                versions[kept as usize],
+            );
+            self.emit_program(place, cause, 1);
+            self.copied += 1;
+        }
+        for (offset, page) in host {
+            self.program(Place { block, offset }, page);
+        }
+    }
+
+    /// Marks a page as programmed for logical page `page` before time zero.
+    pub(crate) fn preset(&mut self, place: Place, page: u32) {
+        self.set_live(page);
+        self.store(
+            place,
+            page,
+            #[cfg(test)]
+            0,
+        );
+    }
+
+    /// The host asked for what the medium cannot do.
+    pub(crate) fn refuse(&mut self) {
+        self.refused += 1;
+    }
+
+    fn store(&mut self, place: Place, page: u32, #[cfg(test)] version: u32) {
+        let count = self.pages_per_block as usize;
+        let block = &mut self.blocks[place.block as usize];
+        let pages = block.pages.get_or_insert_with(|| vec![NONE; count].into_boxed_slice());
+        let held = std::mem::replace(&mut pages[place.offset as usize], page);
+        block.dirty += u32::from(held == NONE);
+        #[cfg(test)]
+        {
+            block.versions.resize(count, 0);
+            block.versions[place.offset as usize] = version;
+        }
+    }
+
+    /// Appends the sensing of a page; pages of one row that follow each other are sensed by one command.
+    fn sense(&mut self, Place { block, offset }: Place, cause: Cause, units: u32) {
+        let row = offset / self.pages_per_row;
+        if let Some(last) = self.operations.last_mut()
+            && (last.kind, last.cause, last.block) == (NandKind::Read, cause, block)
+        {
+            last.commands += u32::from(last.programmed != row);
+            (last.pages, last.units, last.programmed) = (last.pages + 1, last.units + units, row);
+            return;
+        }
+        // While operations are gathered, `programmed` of a read is the row that was sensed last.
+        let read = NandOp { units, programmed: row, ..operation(NandKind::Read, cause, block) };
+        self.operations.push(read);
+    }
+
+    /// Appends the programming of a page; the next page of the same row joins it in one multi-plane command.
+    fn emit_program(&mut self, Place { block, offset }: Place, cause: Cause, units: u32) {
+        let host_units = u32::from(cause == Cause::Host);
+        if !offset.is_multiple_of(self.pages_per_row)
+            && let Some(last) = self.operations.last_mut()
+            && (last.kind, last.cause, last.block) == (NandKind::Program, cause, block)
+            && last.programmed == offset
+        {
+            (last.pages, last.units, last.programmed) = (last.pages + 1, last.units + units, offset + 1);
+            last.host_units += host_units;
+            return;
+        }
+        let program = operation(NandKind::Program, cause, block);
+        self.operations.push(NandOp { units, host_units, programmed: offset + 1, ..program });
+    }
+
+    /// Takes the operations since the last call, in order.
+    pub(crate) fn operations(&mut self) -> std::vec::Drain<'_, NandOp> {
+        self.operations.drain(..)
+    }
+
+    /// Pages that were moved, and requests refused, since the last call.
+    pub(crate) fn take_counts(&mut self) -> (u64, u64) {
+        (std::mem::take(&mut self.copied), std::mem::take(&mut self.refused))
+    }
+
+    /// What was done so far counts as done before time zero.
+    pub(crate) fn start_over(&mut self) {
+        self.operations.clear();
+        (self.copied, self.refused) = (0, 0);
+        self.blocks.iter_mut().for_each(|block| block.erases = 0);
+    }
+
+    /// Adds the blocks to `histogram` by their erases; each is one physical block in each plane.
+    pub(crate) fn add_erases(&self, histogram: &mut BTreeMap<u32, u64>) {
+        for block in &self.blocks {
+            *histogram.entry(block.erases).or_default() += u64::from(self.planes);
+        }
+    }
+
+    /// The version of what a page holds.
+    #[cfg(test)]
+    pub(crate) fn version_at(&self, place: Place) -> u32 {
+        self.blocks[place.block as usize].versions[place.offset as usize]
+    }
+
+    /// Checks the count of dirty pages of each block.
+    pub(crate) fn check(&self) {
+        for (number, block) in self.blocks.iter().enumerate() {
+            let dirty = block.pages.iter().flat_map(|pages| pages.iter()).filter(|page| **page != NONE).count();
+            assert_eq!(dirty as u32, block.dirty, "dirty pages of block {number}");
+        }
+    }
+
+    /// Bytes of memory in use.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let pages = self.blocks.iter().filter(|block| block.pages.is_some()).count() as u64;
+        pages * u64::from(self.pages_per_block) * 4
+            + self.blocks.capacity() as u64 * size_of::<Block>() as u64
+            + self.live.capacity() as u64 * 8
+    }
+}
+
+fn operation(kind: NandKind, cause: Cause, block: u32) -> NandOp {
+    NandOp { kind, cause, die: 0, commands: 1, pages: 1, units: 0, host_units: 0, block, programmed: 0 }
+}

@@ -1,0 +1,99 @@
+//! How translation layers spread erases over the blocks: the two experiments of Konanki's section 5.4.
+//!
+//! A file of 85 MB is written to a clean stick, once over a partition of 100 MB (his figure 5.7) or fifteen times over all of
+//! it (figure 5.8). The partition starts at sector 63, as partitions did, so that requests do not fall on the boundaries of
+//! flash pages; their sizes are those of the thesis' downloads (table 5.1).
+
+use std::collections::BTreeMap;
+
+use bimetal_core::operation::{Command, OpKind, Token};
+use bimetal_core::units::{Nanoseconds, SectorRange};
+use bimetal_models::profile::{Profile, ProfileError};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+
+/// The stick that the thesis measured.
+pub const STICK: &str = "sandisk-usb-1gb";
+
+/// The layers of his figures, by his names and by ours.
+pub const LAYERS: [(&str, &str); 4] =
+    [("ANAND", "anand"), ("FMAX", "fmax"), ("log block", "log-block"), ("page level", "page-in-place")];
+
+/// The first sector of the partition.
+const PARTITION_START: u64 = 63;
+
+/// Sectors of the file: 85 MB.
+const FILE_SECTORS: u64 = 85_000_000 / 512;
+
+/// Sectors of a request and how many of a hundred have them (table 5.1, "Download").
+const SIZES: [(u64, u32); 3] = [(8, 1), (32, 2), (256, 97)];
+
+/// How many blocks of the stick were erased how often, after the file was written `times` times under the layer `ftl`.
+///
+/// # Errors
+/// A layer that does not exist.
+pub fn erases_of_blocks(ftl: &str, times: u32, seed: u64) -> Result<BTreeMap<u32, u64>, ProfileError> {
+    let mut profile = Profile::load(STICK)?;
+    profile.set("ftl", ftl)?;
+    let mut stick = profile.build(None, seed)?;
+    let mut random = Pcg64::seed_from_u64(seed);
+    let (mut finished, mut now, mut token) = (Vec::new(), Nanoseconds::ZERO, 0);
+    for _ in 0..times {
+        let mut written = 0;
+        while written < FILE_SECTORS {
+            let len = size(random.next_u32() % 100).min(FILE_SECTORS - written);
+            let range = SectorRange::new(PARTITION_START + written, len);
+            stick.submit(now, Token(token), Command { kind: OpKind::Write, range, fua: false });
+            while let Some(at) = stick.next_event() {
+                stick.advance(at, &mut finished);
+                now = at;
+            }
+            (written, token) = (written + len, token + 1);
+        }
+    }
+    Ok(stick.statistics(now).flash.map(|flash| flash.erases_of_blocks).unwrap_or_default())
+}
+
+fn size(mut percent: u32) -> u64 {
+    for (sectors, share) in SIZES {
+        if percent < share {
+            return sectors;
+        }
+        percent -= share;
+    }
+    SIZES[SIZES.len() - 1].0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parts of all blocks that were erased 0, 1, 2 times, and the most erases of one.
+    fn parts(ftl: &str, times: u32) -> ([f64; 3], u32) {
+        let erases = erases_of_blocks(ftl, times, 1).unwrap();
+        let all = erases.values().sum::<u64>() as f64;
+        let part = |erased| erases.get(&erased).map_or(0.0, |blocks| *blocks as f64 / all);
+        ([part(0), part(1), part(2)], *erases.last_key_value().unwrap().0)
+    }
+
+    #[test]
+    fn a_file_written_once_over_a_partition_erases_nothing_but_where_pages_stay_in_place() {
+        for ftl in ["anand", "fmax"] {
+            assert_eq!(parts(ftl, 1).1, 0, "{ftl}");
+        }
+        let (parts, most) = parts("page-in-place", 1);
+        assert!(most == 2 && parts[1] > 0.0 && parts[1] < 0.1, "{parts:?} {most}");
+    }
+
+    #[test]
+    fn a_file_written_fifteen_times_erases_most_blocks_once_twice_or_a_few_blocks_often() {
+        let (anand, most) = parts("anand", 15);
+        assert!(anand[1] > 0.8 && most <= 2, "{anand:?} {most}");
+        let (fmax, most) = parts("fmax", 15);
+        assert!(fmax[2] > 0.8 && most <= 3, "{fmax:?} {most}");
+        for ftl in ["log-block", "page-in-place"] {
+            let (parts, most) = parts(ftl, 15);
+            assert!(parts[0] > 0.8 && most >= 14, "{ftl}: {parts:?} {most}");
+        }
+    }
+}
