@@ -164,12 +164,34 @@ impl<'de> Deserialize<'de> for FtlKind {
 }
 
 /// The ways to choose a victim.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum GcKind {
     /// The block with the fewest valid units.
     #[default]
     Greedy,
+    /// The block with the largest age × (1 − u) / 2u, u its part of valid units.
+    CostBenefit,
+    /// The block that was closed first.
+    Fifo,
+    /// The best of so many blocks drawn at random.
+    DChoices(u32),
+}
+
+impl<'de> Deserialize<'de> for GcKind {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        match text.as_str() {
+            "greedy" => return Ok(Self::Greedy),
+            "cost-benefit" => return Ok(Self::CostBenefit),
+            "fifo" => return Ok(Self::Fifo),
+            _ => {}
+        }
+        let draws = text.strip_prefix("d-choices:").and_then(|draws| draws.parse().ok());
+        draws.filter(|draws| (1..=1_000_000).contains(draws)).map(Self::DChoices).ok_or_else(|| {
+            let kinds = "`greedy`, `cost-benefit`, `fifo`, or `d-choices:` and the number of draws, like `d-choices:10`";
+            de::Error::custom(format_args!("unknown policy, expected {kinds}"))
+        })
+    }
 }
 
 /// The size of the write buffer; `None`: there is none.

@@ -12,6 +12,9 @@ use std::sync::Arc;
 use super::{Counters, Info, Placed, TranslationLayer};
 use crate::flash::blocks::{BlockState, Blocks};
 use crate::flash::gc::VictimSelection;
+use crate::flash::gc::cost_benefit::CostBenefit;
+use crate::flash::gc::d_choices::DChoices;
+use crate::flash::gc::fifo::Fifo;
 use crate::flash::gc::greedy::Greedy;
 use crate::flash::geometry::{Geometry, RESERVED_BLOCKS_PER_DIE};
 use crate::flash::mapping::{Mapping, NONE};
@@ -33,6 +36,18 @@ pub(crate) const INFO: Info = Info {
         Ok(match setup.profile.gc {
             GcKind::Greedy => {
                 let victims = Greedy::new(&geometry, &layout);
+                Box::new(PageMapping::new(geometry, layout, victims, free_blocks))
+            }
+            GcKind::CostBenefit => {
+                let victims = CostBenefit::new(&geometry, &layout);
+                Box::new(PageMapping::new(geometry, layout, victims, free_blocks))
+            }
+            GcKind::Fifo => {
+                let victims = Fifo::new(&geometry, &layout);
+                Box::new(PageMapping::new(geometry, layout, victims, free_blocks))
+            }
+            GcKind::DChoices(draws) => {
+                let victims = DChoices::new(&geometry, &layout, draws, setup.seed);
                 Box::new(PageMapping::new(geometry, layout, victims, free_blocks))
             }
         })
@@ -182,7 +197,7 @@ impl<V: VictimSelection> PageMapping<V> {
             let last = first + programmed - 1;
             let (_, valid) = self.blocks.get(last, &self.layout);
             if valid < self.units_per_block && self.blocks.touch(last, &self.layout) {
-                self.victims.closed(die, last, valid);
+                self.victims.closed(die, last, valid, false);
             }
         }
     }
@@ -344,7 +359,7 @@ impl<V: VictimSelection> PageMapping<V> {
         }
         if closed {
             let valid = self.blocks.close(block, &self.layout);
-            self.victims.closed(die, block, valid);
+            self.victims.closed(die, block, valid, true);
         }
     }
 
@@ -369,7 +384,7 @@ impl<V: VictimSelection> PageMapping<V> {
         let die = block / self.blocks_per_die;
         if self.blocks.touch(block, &self.layout) {
             let (_, valid) = self.blocks.get(block, &self.layout);
-            self.victims.closed(die, block, valid);
+            self.victims.closed(die, block, valid, false);
         }
         for unit in offset..offset + len {
             let (state, left) = self.blocks.invalidate(block, unit, &self.layout);

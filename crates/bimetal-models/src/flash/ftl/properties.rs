@@ -77,6 +77,12 @@ fn states() -> impl Strategy<Value = Precondition> {
     prop_oneof![Just(Precondition::Clean), Just(Precondition::Sequential), Just(Precondition::Random)]
 }
 
+/// Every layer, and every policy of collection with one that collects.
+fn kinds() -> impl Iterator<Item = (&'static Info, &'static str)> {
+    let policies = ["cost-benefit", "fifo", "d-choices:3"].map(|gc| (&super::page::INFO, gc));
+    ALL.iter().map(|info| (*info, "greedy")).chain(policies)
+}
+
 /// The layer beside what the host knows.
 struct Shadowed {
     layer: Box<dyn TranslationLayer>,
@@ -92,8 +98,8 @@ struct Shadowed {
 }
 
 impl Shadowed {
-    fn new(info: &Info, shape: &Shape, precondition: Precondition, seed: u64) -> Self {
-        let profile = flash_profile(&[("ftl", info.name)]);
+    fn new(info: &Info, gc: &str, shape: &Shape, precondition: Precondition, seed: u64) -> Self {
+        let profile = flash_profile(&[("ftl", info.name), ("gc", gc)]);
         // The medium refuses to be written at random.
         let precondition = if info.name == "none" { Precondition::Clean } else { precondition };
         let geometry = shape.geometry(info, &profile);
@@ -195,8 +201,8 @@ proptest! {
     fn every_layer_finds_the_newest_version_whatever_happens(
         shape in shapes(), state in states(), seed in any::<u64>(), steps in steps(),
     ) {
-        for info in ALL {
-            let mut layer = Shadowed::new(info, &shape, state, seed);
+        for (info, gc) in kinds() {
+            let mut layer = Shadowed::new(info, gc, &shape, state, seed);
             steps.iter().for_each(|step| layer.run(step));
             layer.finish();
         }
@@ -204,8 +210,8 @@ proptest! {
 
     #[test]
     fn every_layer_takes_ten_times_its_capacity(shape in shapes(), state in states(), seed in any::<u64>()) {
-        for info in ALL {
-            let mut layer = Shadowed::new(info, &shape, state, seed);
+        for (info, gc) in kinds() {
+            let mut layer = Shadowed::new(info, gc, &shape, state, seed);
             let mut random = Pcg64::seed_from_u64(seed);
             let units = layer.newest.len() as u32;
             let mut written = 0;

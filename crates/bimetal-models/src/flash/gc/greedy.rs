@@ -107,7 +107,7 @@ impl Greedy {
 }
 
 impl VictimSelection for Greedy {
-    fn closed(&mut self, die: u32, block: u32, valid: u32) {
+    fn closed(&mut self, die: u32, block: u32, valid: u32, _: bool) {
         debug_assert_eq!(block / self.blocks_per_die, die);
         if valid < self.units_per_block {
             self.insert(die, block, valid);

@@ -1,0 +1,68 @@
+//! The closed blocks with an invalid unit, kept densely: for policies that need more than the fewest valid units.
+
+use crate::flash::geometry::Geometry;
+use crate::flash::mapping::NONE;
+use crate::flash::precondition::Layout;
+
+/// Valid units of each closed block that has an invalid one.
+pub(crate) struct Candidates {
+    units_per_block: u32,
+    /// By block: its valid units, or [`NONE`] while it is no candidate.
+    valid: Vec<u32>,
+}
+
+/// What a report of a block means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Change {
+    /// It is a candidate from now on.
+    Added,
+    /// It was one before.
+    Kept,
+    /// It has no invalid unit.
+    Full,
+}
+
+impl Candidates {
+    /// The candidates of `geometry` as `layout` left it; calls `added` with die, block and valid units of each, oldest
+    /// first.
+    pub(crate) fn new(geometry: &Geometry, layout: &Layout, mut added: impl FnMut(u32, u32, u32)) -> Self {
+        let units_per_block = geometry.units_per_block();
+        let mut valid = vec![NONE; geometry.blocks() as usize];
+        for die in 0..geometry.dies() {
+            let first = die * geometry.blocks_per_plane;
+            for level in layout.levels().iter().filter(|level| level.valid < units_per_block) {
+                for block in first + level.first_block..first + level.first_block + level.blocks {
+                    valid[block as usize] = level.valid;
+                    added(die, block, level.valid);
+                }
+            }
+        }
+        Self { units_per_block, valid }
+    }
+
+    /// A report that `block` has `valid` valid units.
+    pub(crate) fn report(&mut self, block: u32, valid: u32) -> Change {
+        if valid >= self.units_per_block {
+            return Change::Full;
+        }
+        match std::mem::replace(&mut self.valid[block as usize], valid) {
+            NONE => Change::Added,
+            _ => Change::Kept,
+        }
+    }
+
+    /// Valid units of a candidate.
+    pub(crate) fn valid(&self, block: u32) -> u32 {
+        self.valid[block as usize]
+    }
+
+    /// `block` is a candidate no more.
+    pub(crate) fn remove(&mut self, block: u32) {
+        self.valid[block as usize] = NONE;
+    }
+
+    /// Bytes of memory in use.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.valid.capacity() as u64 * 4
+    }
+}

@@ -1,0 +1,86 @@
+//! Cost-benefit: the block with the largest age × (1 − u) / 2u, u the part of its units that are valid (Kawaguchi,
+//! Nishioka and Motoda, "A flash-memory based file system", USENIX 1995). Its age is the time since it was closed or last
+//! lost a unit, in such events of its die.
+//!
+//! The blocks with the same number of valid units queue by age, so that a pick compares the oldest of each queue: as
+//! many as a block has units, however many blocks there are.
+
+use std::collections::BTreeSet;
+
+use super::VictimSelection;
+use super::candidates::{Candidates, Change};
+use crate::flash::geometry::Geometry;
+use crate::flash::precondition::Layout;
+
+struct Die {
+    /// Closings and invalidations so far.
+    now: u64,
+    /// By valid units: when each block was changed, and which it is.
+    queues: Vec<BTreeSet<(u64, u32)>>,
+}
+
+/// The candidates of each die.
+pub(crate) struct CostBenefit {
+    units_per_block: u32,
+    candidates: Candidates,
+    /// By block: when it was changed last.
+    changed: Vec<u64>,
+    dies: Vec<Die>,
+}
+
+impl CostBenefit {
+    /// The candidates of a drive as `layout` left it: untouched blocks are all of one age.
+    pub(crate) fn new(geometry: &Geometry, layout: &Layout) -> Self {
+        let units = geometry.units_per_block();
+        let die = |_| Die { now: 1, queues: vec![BTreeSet::new(); units as usize] };
+        let mut dies: Vec<Die> = (0..geometry.dies()).map(die).collect();
+        let candidates = Candidates::new(geometry, layout, |die, block, valid| {
+            dies[die as usize].queues[valid as usize].insert((0, block));
+        });
+        Self { units_per_block: units, candidates, changed: vec![0; geometry.blocks() as usize], dies }
+    }
+
+    fn report(&mut self, die: u32, block: u32, valid: u32) {
+        let before = self.candidates.valid(block);
+        let change = self.candidates.report(block, valid);
+        let Die { now, queues } = &mut self.dies[die as usize];
+        if change == Change::Kept {
+            queues[before as usize].remove(&(self.changed[block as usize], block));
+        }
+        *now += 1;
+        self.changed[block as usize] = *now;
+        if change != Change::Full {
+            queues[valid as usize].insert((*now, block));
+        }
+    }
+}
+
+impl VictimSelection for CostBenefit {
+    fn closed(&mut self, die: u32, block: u32, valid: u32, _: bool) {
+        self.report(die, block, valid);
+    }
+
+    fn invalidated(&mut self, die: u32, block: u32, _: u32, after: u32) {
+        self.report(die, block, after);
+    }
+
+    fn pick(&mut self, die: u32, _: impl Fn(u32) -> bool) -> Option<u32> {
+        let Die { now, queues } = &mut self.dies[die as usize];
+        let units = f64::from(self.units_per_block);
+        let oldest = queues.iter().enumerate().filter_map(|(valid, queue)| {
+            let &(changed, _) = queue.first()?;
+            let (age, valid_units) = ((*now - changed + 1) as f64, valid as f64);
+            // An empty block costs nothing: infinite.
+            Some((age * (units - valid_units) / (2.0 * valid_units), valid))
+        });
+        let (_, valid) = oldest.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let (_, block) = queues[valid].pop_first()?;
+        self.candidates.remove(block);
+        Some(block)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let queued: usize = self.dies.iter().flat_map(|die| die.queues.iter()).map(BTreeSet::len).sum();
+        self.candidates.memory_bytes() + self.changed.capacity() as u64 * 8 + queued as u64 * 24
+    }
+}

@@ -1,0 +1,76 @@
+//! d-choices: the best of d closed blocks drawn at random, with an invalid unit each (Van Houdt, "A mean field model for a
+//! class of garbage collection algorithms in flash-based solid state drives", SIGMETRICS 2013).
+
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+
+use super::VictimSelection;
+use super::candidates::{Candidates, Change};
+use crate::flash::geometry::Geometry;
+use crate::flash::mapping::NONE;
+use crate::flash::precondition::Layout;
+
+/// The candidates of each die in no order: O(1) for every change, O(d) for a pick.
+pub(crate) struct DChoices {
+    draws: u32,
+    random: Pcg64,
+    candidates: Candidates,
+    /// By die.
+    lists: Vec<Vec<u32>>,
+    /// By block: where it is in its list, or [`NONE`].
+    positions: Vec<u32>,
+}
+
+impl DChoices {
+    /// The candidates of a drive as `layout` left it, of which `draws` are drawn, from `seed` on.
+    pub(crate) fn new(geometry: &Geometry, layout: &Layout, draws: u32, seed: u64) -> Self {
+        let mut lists = vec![Vec::new(); geometry.dies() as usize];
+        let mut positions = vec![NONE; geometry.blocks() as usize];
+        let candidates = Candidates::new(geometry, layout, |die, block, _| {
+            positions[block as usize] = lists[die as usize].len() as u32;
+            lists[die as usize].push(block);
+        });
+        Self { draws, random: Pcg64::seed_from_u64(seed), candidates, lists, positions }
+    }
+
+    fn report(&mut self, die: u32, block: u32, valid: u32) {
+        if self.candidates.report(block, valid) == Change::Added {
+            let list = &mut self.lists[die as usize];
+            self.positions[block as usize] = list.len() as u32;
+            list.push(block);
+        }
+    }
+}
+
+impl VictimSelection for DChoices {
+    fn closed(&mut self, die: u32, block: u32, valid: u32, _: bool) {
+        self.report(die, block, valid);
+    }
+
+    fn invalidated(&mut self, die: u32, block: u32, _: u32, after: u32) {
+        self.report(die, block, after);
+    }
+
+    fn pick(&mut self, die: u32, _: impl Fn(u32) -> bool) -> Option<u32> {
+        let list = &mut self.lists[die as usize];
+        let len = list.len() as u64;
+        let drawn = (0..self.draws.max(1)).filter_map(|_| {
+            let index = (u64::from(self.random.next_u32()) * len) >> 32;
+            list.get(index as usize).copied()
+        });
+        let block = drawn.min_by_key(|block| self.candidates.valid(*block))?;
+        let position = self.positions[block as usize];
+        list.swap_remove(position as usize);
+        if let Some(moved) = list.get(position as usize) {
+            self.positions[*moved as usize] = position;
+        }
+        self.positions[block as usize] = NONE;
+        self.candidates.remove(block);
+        Some(block)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let listed: usize = self.lists.iter().map(Vec::capacity).sum();
+        self.candidates.memory_bytes() + (self.positions.capacity() + listed) as u64 * 4
+    }
+}

@@ -1,0 +1,61 @@
+//! FIFO: the block that was closed first, of those with an invalid unit.
+
+use std::collections::BTreeSet;
+
+use super::VictimSelection;
+use super::candidates::{Candidates, Change};
+use crate::flash::geometry::Geometry;
+use crate::flash::precondition::Layout;
+
+/// The candidates of each die in the order in which they were closed: O(log n) for every change.
+pub(crate) struct Fifo {
+    candidates: Candidates,
+    /// By block: the number of its closing.
+    closing: Vec<u64>,
+    closings: u64,
+    /// By die: closing, block.
+    queues: Vec<BTreeSet<(u64, u32)>>,
+}
+
+impl Fifo {
+    /// The candidates of a drive as `layout` left it: untouched blocks were closed in order.
+    pub(crate) fn new(geometry: &Geometry, layout: &Layout) -> Self {
+        let mut queues = vec![BTreeSet::new(); geometry.dies() as usize];
+        let closing: Vec<u64> = (0..u64::from(geometry.blocks())).collect();
+        let candidates = Candidates::new(geometry, layout, |die, block, _| {
+            queues[die as usize].insert((u64::from(block), block));
+        });
+        Self { candidates, closings: closing.len() as u64, closing, queues }
+    }
+
+    fn report(&mut self, die: u32, block: u32, valid: u32) {
+        if self.candidates.report(block, valid) == Change::Added {
+            self.queues[die as usize].insert((self.closing[block as usize], block));
+        }
+    }
+}
+
+impl VictimSelection for Fifo {
+    fn closed(&mut self, die: u32, block: u32, valid: u32, is_new: bool) {
+        if is_new {
+            self.closing[block as usize] = self.closings;
+            self.closings += 1;
+        }
+        self.report(die, block, valid);
+    }
+
+    fn invalidated(&mut self, die: u32, block: u32, _: u32, after: u32) {
+        self.report(die, block, after);
+    }
+
+    fn pick(&mut self, die: u32, _: impl Fn(u32) -> bool) -> Option<u32> {
+        let (_, block) = self.queues[die as usize].pop_first()?;
+        self.candidates.remove(block);
+        Some(block)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let queued: usize = self.queues.iter().map(BTreeSet::len).sum();
+        self.candidates.memory_bytes() + self.closing.capacity() as u64 * 8 + queued as u64 * 24
+    }
+}
