@@ -188,7 +188,8 @@ impl<'de> Deserialize<'de> for GcKind {
         }
         let draws = text.strip_prefix("d-choices:").and_then(|draws| draws.parse().ok());
         draws.filter(|draws| (1..=1_000_000).contains(draws)).map(Self::DChoices).ok_or_else(|| {
-            let kinds = "`greedy`, `cost-benefit`, `fifo`, or `d-choices:` and the number of draws, like `d-choices:10`";
+            let kinds =
+                "`greedy`, `cost-benefit`, `fifo`, or `d-choices:` and the number of draws, like `d-choices:10`";
             de::Error::custom(format_args!("unknown policy, expected {kinds}"))
         })
     }

@@ -8,13 +8,17 @@
 //! To add a layer, write its file with an [`Info`], and its line into [`ALL`].
 
 mod anand;
+mod block;
+mod fast;
 mod fmax;
+mod ideal;
 mod log_block;
 mod none;
 pub(crate) mod page;
 mod page_in_place;
 #[cfg(test)]
 mod properties;
+mod simple;
 mod striped;
 #[cfg(test)]
 mod tests;
@@ -29,8 +33,19 @@ use super::profile::FlashProfile;
 use crate::profile::BadFigure;
 
 /// Every layer, in the order in which messages list them.
-pub(crate) const ALL: &[&Info] =
-    &[&page::INFO, &page_in_place::INFO, &log_block::INFO, &anand::INFO, &fmax::INFO, &none::INFO];
+#[rustfmt::skip]
+pub(crate) const ALL: &[&Info] = &[
+    &page::INFO,
+    &page_in_place::INFO,
+    &block::INFO,
+    &log_block::INFO,
+    &fast::INFO,
+    &anand::INFO,
+    &fmax::INFO,
+    &ideal::INFO,
+    &simple::INFO,
+    &none::INFO,
+];
 
 /// What is known of a kind of layer before it is made.
 pub(crate) struct Info {

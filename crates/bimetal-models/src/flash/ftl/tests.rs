@@ -108,9 +108,12 @@ fn fifo_theory(alpha: f64) -> f64 {
 fn fifo_and_d_choices_have_the_write_amplification_of_the_monte_carlo_table() {
     // B = 4096: units of a block, spare factor, best of 10, FIFO. The table keeps one free block; page mapping's reserve is
     // RESERVE blocks, so the figures are corrected by the ratio that theory gives for so many blocks less.
-    for (per_block, spare, ten, fifo) in
-        [(64, 0.07, 6.9121, 7.3420), (256, 0.07, 7.3628, 7.3431), (64, 0.25, 2.2001, 2.2024), (256, 0.25, 2.2371, 2.2024)]
-    {
+    for (per_block, spare, ten, fifo) in [
+        (64, 0.07, 6.9121, 7.3420),
+        (256, 0.07, 7.3628, 7.3431),
+        (64, 0.25, 2.2001, 2.2024),
+        (256, 0.25, 2.2371, 2.2024),
+    ] {
         let geometry = plain(4096, per_block, spare);
         let units = geometry.logical_units;
         let layout = || Layout::new(Precondition::Sequential, &geometry, 0, units, 3, 1);

@@ -1,0 +1,48 @@
+//! `ideal`: Griffin's lower bound of erasures (section 6.3): a perfect layer that erases as many blocks as the pages
+//! written fill, pages / pages of a block, and moves nothing. Its erases go round all blocks of a die.
+//!
+//! No layer can do this: pages are overwritten where they are.
+
+use super::striped::Striped;
+use super::{DieLayer, Info};
+use crate::flash::nand::{Nand, Place};
+use crate::flash::operation::Cause;
+
+pub(crate) const INFO: Info = Info {
+    name: "ideal",
+    whole_pages: true,
+    reserve: |_| 0,
+    make: |setup| Ok(Box::new(Striped::new(setup, || Ideal { written: 0, next: 0 }))),
+};
+
+struct Ideal {
+    /// Pages written since the last erase.
+    written: u32,
+    /// The block that is erased next.
+    next: u32,
+}
+
+impl DieLayer for Ideal {
+    fn write(&mut self, start: u32, end: u32, nand: &mut Nand) {
+        for page in start..end {
+            nand.overwrite(self.locate(page, nand), page);
+            self.written += 1;
+            if self.written == nand.pages_per_block() {
+                nand.count_erase(self.next, Cause::Collection);
+                (self.written, self.next) = (0, (self.next + 1) % nand.blocks());
+            }
+        }
+    }
+
+    fn locate(&self, page: u32, nand: &Nand) -> Place {
+        Place { block: page / nand.pages_per_block(), offset: page % nand.pages_per_block() }
+    }
+
+    fn check(&self, nand: &Nand) {
+        assert!(self.written < nand.pages_per_block());
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        0
+    }
+}
