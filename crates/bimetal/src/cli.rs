@@ -56,6 +56,7 @@ commands! {
     Record => record,
     Profiles => profiles,
     Schemes => schemes,
+    Reproduce => reproduce,
     Fault => fault,
 }
 
