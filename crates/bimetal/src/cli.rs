@@ -58,6 +58,7 @@ commands! {
     Schemes => schemes,
     Reproduce => reproduce,
     Fault => fault,
+    Validate => validate,
 }
 
 /// Runs the command line of this process.

@@ -15,3 +15,4 @@ pub(crate) mod record;
 pub(crate) mod reproduce;
 pub(crate) mod schemes;
 pub(crate) mod simulate;
+pub(crate) mod validate;

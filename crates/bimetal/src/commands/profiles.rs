@@ -2,24 +2,38 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
+use bimetal_models::hdd::diskspecs::{BusTimes, import};
 use bimetal_models::profile::{Price, Profile};
 use clap::Args;
 use serde::Serialize;
 
 use crate::error::Error;
 use crate::options::JsonOption;
-use crate::output::{print, print_json};
+use crate::output::{OutputFile, print, print_json};
 
 /// List the built-in drives, or every figure of one
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal profiles\n  \
     bimetal profiles seagate-barracuda-7200.12-1tb\n  \
-    bimetal profiles my-drive.toml")]
+    bimetal profiles my-drive.toml\n  \
+    bimetal profiles --import drive.diskspecs -o drive.toml --bus-ms-per-sector 0.17,0.187")]
 pub(crate) struct Arguments {
     /// A built-in name, or a TOML file
     name: Option<String>,
+    /// Make a profile of a drive's DiskSim parameter files: the .diskspecs, with the .model and .seek that it names
+    #[arg(long, value_name = "FILE.diskspecs", requires = "output", conflicts_with_all = ["name", "json"])]
+    import: Option<PathBuf>,
+    /// Where the imported profile goes
+    #[arg(short, long, value_name = "FILE.toml", requires = "import")]
+    output: Option<PathBuf>,
+    /// Milliseconds that the bus takes for a sector of 512 bytes, reads and writes, where the .diskspecs keeps them
+    /// elsewhere
+    #[arg(long, value_name = "R[,W]", requires = "import", value_parser = bus_times)]
+    bus_ms_per_sector: Option<BusTimes>,
     #[command(flatten)]
     json: JsonOption,
 }
@@ -69,7 +83,31 @@ impl Entry {
     }
 }
 
+/// Reads `R` or `R,W`.
+fn bus_times(text: &str) -> Result<BusTimes, String> {
+    let time = |part: &str| part.trim().parse::<f64>().ok().filter(|ms| *ms > 0.0 && *ms < 1000.0);
+    let (read, write) = text.split_once(',').unwrap_or((text, text));
+    match (time(read), time(write)) {
+        (Some(read_ms), Some(write_ms)) => Ok(BusTimes { read_ms, write_ms }),
+        _ => Err("expected milliseconds a sector, like 0.17, or two for reads and writes, like 0.17,0.187".to_owned()),
+    }
+}
+
+/// Makes a profile of DiskSim's parameter files.
+fn import_drive(file: &Path, bus: Option<BusTimes>, output: &Path) -> Result<(), Error> {
+    let text = import(file, bus)?;
+    let profile = Profile::parse(&text, &output.display().to_string())?;
+    let mut out = OutputFile::create(output)?;
+    out.write_all(text.as_bytes())?;
+    out.finish()?;
+    let gigabytes = profile.capacity.bytes().get() as f64 / 1e9;
+    print(&format!("{}: {}, {gigabytes:.2} GB\n", output.display(), profile.summary))
+}
+
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    if let (Some(file), Some(output)) = (&arguments.import, &arguments.output) {
+        return import_drive(file, arguments.bus_ms_per_sector, output);
+    }
     let profiles = match &arguments.name {
         Some(name) => vec![Profile::load(name)?],
         None => Profile::builtin().collect(),

@@ -18,6 +18,7 @@ mod headline;
 mod palette;
 pub(crate) mod sections;
 mod text;
+pub(crate) mod validation;
 
 use bimetal_sim::results::Document;
 
