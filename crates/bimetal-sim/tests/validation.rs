@@ -23,7 +23,7 @@ fn every_drive_agrees_with_its_measurements_better_than_disksim() {
     // Name, DiskSim's rms demerit and its per-request rms, in ms.
     for (name, demerit_ms, per_request_ms) in [
         ("barracuda", 0.348, 2.449),
-        ("cheetah4LP", 0.318, 1.893),
+        ("cheetah4LP", 0.3182, 1.893),
         ("ibm18es", 0.136, 2.371),
         ("atlas10k", 0.268, 1.780),
         ("hp_c2247a", 0.089, 2.291),
