@@ -6,7 +6,9 @@ use bimetal_models::hdd::diskspecs::{BusTimes, DiskspecsError, import};
 use bimetal_models::profile::Profile;
 
 /// Stem of the parameter file, name of the built-in profile, and the bus where the file keeps it elsewhere.
-const DRIVES: [(&str, &str, Option<(f64, f64)>); 10] = [
+type Drive = (&'static str, &'static str, Option<(f64, f64)>);
+
+const DRIVES: [Drive; 10] = [
     ("atlas10k", "atlas10k", None),
     ("atlas_III", "atlas_III", None),
     ("barracuda", "barracuda", None),
