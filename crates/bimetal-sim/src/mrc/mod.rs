@@ -1,7 +1,7 @@
 //! Miss ratios of caches of any size under any replacement policy, over a trace and without drives.
 //!
 //! A trace becomes a sequence of accesses to numbered objects ([`numbering`]). LRU needs one pass for all sizes
-//! ([`reuse`]); every other policy is played once for each size ([`play`]), by the policies of `bimetal-core`. A sample
+//! ([`reuse`]); every other policy is played once for each size ([`mod@play`]), by the policies of `bimetal-core`. A sample
 //! of the objects stands for all of them on request ([`sample`]). [`measure`] puts that together.
 
 pub mod numbering;
