@@ -276,3 +276,12 @@ fn fast_merges_a_block_begun_in_order_by_copying_its_rest() {
     let spread: Vec<(u32, u32)> = (0..5).map(|b| (8 * b + 3, 8 * b + 4)).collect();
     assert_eq!(after("fast", &[vec![(0, 40)], spread].concat()), (0, 0));
 }
+
+#[test]
+fn the_manual_shows_a_layer_as_it_is_compiled_and_names_every_layer() {
+    let manual = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/flash-model.md")).unwrap();
+    assert!(manual.contains(include_str!("block.rs")), "docs/flash-model.md shows another block.rs");
+    for info in ALL {
+        assert!(manual.contains(&format!("`{}`", info.name)), "docs/flash-model.md lacks {}", info.name);
+    }
+}
