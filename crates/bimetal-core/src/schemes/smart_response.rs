@@ -14,6 +14,7 @@ use crate::block::BlockRun;
 use crate::block::ValidMask;
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, MemberId, Role, SlotKind};
+use crate::policies::lru;
 use crate::policies::replacement::{self, Key, Replacement, Verdict};
 use crate::policies::streams::Streams;
 use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
@@ -67,7 +68,8 @@ pub const INFO: SchemeInfo = SchemeInfo {
     worst_crash: "what was not flushed; each cached block whole, old or new",
     ssd_loss: "enhanced: nothing; maximized: writes that were not synchronised yet",
     hdd_loss: "all data",
-    memory_bytes_per_block: block_map::BYTES_PER_BLOCK + replacement::BYTES_PER_SLOT_MAX,
+    // With the default policy; what the others take beside ghosts stands in their files.
+    memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
     layout: |_, request| {
         let home = request.concatenated(&[request.only(Role::Hdd)?])?;
         Ok(request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Cache)?)
