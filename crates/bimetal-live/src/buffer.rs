@@ -1,0 +1,407 @@
+//! The live payload: a scatter list of slices of shared, aligned memory. Cutting and joining copy nothing.
+//!
+//! Memory comes from one pool and goes back to it, so that serving allocates nothing in the steady state. Every region is
+//! aligned to [`ALIGNMENT`], as direct I/O wants it. Zeroes are slices of one region that nobody writes.
+
+#![allow(unsafe_code, reason = "aligned memory shared with the kernel")]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use bimetal_core::payload::Payload;
+use bimetal_core::units::{SECTOR_BYTES, Sectors};
+
+/// Where every region of memory begins.
+pub const ALIGNMENT: usize = 4096;
+
+/// The smallest region; each class of the pool is twice the one before.
+const REGION_BYTES_MIN: usize = 4096;
+/// Classes of the pool: 4 KiB to 4 MiB. What is larger is given back to the system at once.
+const CLASSES: usize = 11;
+/// What the pool keeps of each class, in bytes; but always [`KEPT_REGIONS_MIN`].
+const KEPT_BYTES: usize = 16 << 20;
+const KEPT_REGIONS_MIN: usize = 8;
+/// Zeroes are slices of one region of this size.
+const ZERO_BYTES: usize = 1 << 20;
+
+/// Aligned memory, zeroed when it was first allocated: always initialised, though a used region has what it had last.
+struct Region {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a region owns its memory, as a box does; it is changed only through `&mut Region`.
+unsafe impl Send for Region {}
+// SAFETY: as above; a shared region is only read.
+unsafe impl Sync for Region {}
+
+impl Region {
+    fn layout(bytes: usize) -> Layout {
+        Layout::from_size_align(bytes, ALIGNMENT).expect("a region is smaller than the address space")
+    }
+
+    fn new(bytes: usize) -> Self {
+        assert!(bytes > 0, "a region has bytes");
+        let layout = Self::layout(bytes);
+        // SAFETY: the layout has a size above zero.
+        let Some(start) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
+        Self { start, bytes }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the region owns `bytes` initialised bytes from `start` on, and nobody has it mutably.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `&mut self` says that nobody else has it.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout, and freed once.
+        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.bytes)) }
+    }
+}
+
+/// Regions that nobody uses, by class.
+static POOL: [Mutex<Vec<Arc<Region>>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
+
+fn class_of(bytes: usize) -> Option<usize> {
+    let class = bytes.max(REGION_BYTES_MIN).next_power_of_two().ilog2() - REGION_BYTES_MIN.ilog2();
+    Some(class as usize).filter(|&class| class < CLASSES)
+}
+
+fn take_region(bytes: usize) -> Arc<Region> {
+    let Some(class) = class_of(bytes) else {
+        return Arc::new(Region::new(bytes.next_multiple_of(ALIGNMENT)));
+    };
+    let kept = POOL[class].lock().unwrap_or_else(PoisonError::into_inner).pop();
+    kept.unwrap_or_else(|| Arc::new(Region::new(REGION_BYTES_MIN << class)))
+}
+
+/// Gives a region back when its last user is gone.
+fn give_back(mut region: Arc<Region>) {
+    // Two threads that give back at once may both see the other's count; then the region is freed, not kept.
+    if Arc::get_mut(&mut region).is_none() {
+        return;
+    }
+    let Some(class) = class_of(region.bytes) else { return };
+    let limit = (KEPT_BYTES / region.bytes).max(KEPT_REGIONS_MIN);
+    let mut kept = POOL[class].lock().unwrap_or_else(PoisonError::into_inner);
+    if kept.len() < limit {
+        kept.push(region);
+    }
+}
+
+/// Memory with one owner, to be filled: by a socket or by a drive.
+///
+/// What it holds before that is whatever the memory held last. So only what was filled may be handed on.
+pub struct Filling {
+    region: ManuallyDrop<Arc<Region>>,
+    len: u32,
+}
+
+impl Filling {
+    /// `len` bytes from the pool.
+    ///
+    /// # Panics
+    ///
+    /// If `len` is 4 GiB or more: no request and no operation is.
+    pub fn new(len: usize) -> Self {
+        let region = ManuallyDrop::new(take_region(len));
+        Self { region, len: u32::try_from(len).expect("a buffer is smaller than 4 GiB") }
+    }
+
+    /// How many bytes it has.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes, to be filled.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let len = self.len();
+        let region = Arc::get_mut(&mut self.region).expect("memory that is being filled has one owner");
+        &mut region.bytes_mut()[..len]
+    }
+
+    /// What was filled, shared from now on.
+    pub fn share(self) -> Slice {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not dropped, so the region is taken once.
+        let region = unsafe { ManuallyDrop::take(&mut this.region) };
+        Slice { region: ManuallyDrop::new(region), start: 0, len: this.len }
+    }
+}
+
+impl Drop for Filling {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here, where `self` ends.
+        give_back(unsafe { ManuallyDrop::take(&mut self.region) });
+    }
+}
+
+/// A part of a shared region.
+pub struct Slice {
+    region: ManuallyDrop<Arc<Region>>,
+    start: u32,
+    len: u32,
+}
+
+impl Slice {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        let start = self.start as usize;
+        &self.region.bytes()[start..start + self.len as usize]
+    }
+
+    /// `len` bytes from `start` on. The caller stays within the slice.
+    pub fn part(&self, start: usize, len: usize) -> Self {
+        assert!(start + len <= self.len as usize, "{len} bytes from {start} on of {}", self.len);
+        Self { region: self.region.clone(), start: self.start + start as u32, len: len as u32 }
+    }
+}
+
+impl Clone for Slice {
+    fn clone(&self) -> Self {
+        Self { region: self.region.clone(), ..*self }
+    }
+}
+
+impl Drop for Slice {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here, where `self` ends.
+        give_back(unsafe { ManuallyDrop::take(&mut self.region) });
+    }
+}
+
+impl fmt::Debug for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.len)
+    }
+}
+
+/// Some zeroes, at most [`ZERO_BYTES`].
+fn zero_slice(len: usize) -> Slice {
+    static ZEROES: OnceLock<Arc<Region>> = OnceLock::new();
+    let region = ZEROES.get_or_init(|| Arc::new(Region::new(ZERO_BYTES))).clone();
+    Slice { region: ManuallyDrop::new(region), start: 0, len: len as u32 }
+}
+
+/// Content of a range of sectors: a scatter list.
+#[derive(Clone, Debug, Default)]
+pub struct Buffers {
+    parts: Parts,
+    bytes: u64,
+}
+
+/// Almost always there is one part: that one needs no list.
+#[derive(Clone, Debug, Default)]
+enum Parts {
+    #[default]
+    None,
+    One(Slice),
+    Many(Vec<Slice>),
+}
+
+impl Buffers {
+    /// Its parts in order.
+    pub fn parts(&self) -> &[Slice] {
+        match &self.parts {
+            Parts::None => &[],
+            Parts::One(slice) => std::slice::from_ref(slice),
+            Parts::Many(slices) => slices,
+        }
+    }
+
+    /// How many bytes it holds.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Appends a slice; an empty one leaves no part.
+    pub fn push(&mut self, slice: Slice) {
+        if slice.len == 0 {
+            return;
+        }
+        self.bytes += u64::from(slice.len);
+        self.parts = match std::mem::take(&mut self.parts) {
+            Parts::None => Parts::One(slice),
+            Parts::One(first) => Parts::Many(vec![first, slice]),
+            Parts::Many(mut slices) => {
+                slices.push(slice);
+                Parts::Many(slices)
+            }
+        };
+    }
+
+    /// Copies everything into `target`, which is as long.
+    pub fn copy_to(&self, target: &mut [u8]) {
+        assert_eq!(target.len() as u64, self.bytes, "the target is as long as what it is to hold");
+        let mut at = 0;
+        for part in self.parts() {
+            target[at..at + part.bytes().len()].copy_from_slice(part.bytes());
+            at += part.bytes().len();
+        }
+    }
+
+    fn copied_from(bytes: &[u8]) -> Self {
+        let mut filling = Filling::new(bytes.len());
+        filling.bytes_mut().copy_from_slice(bytes);
+        Self::from(filling.share())
+    }
+}
+
+impl From<Slice> for Buffers {
+    fn from(slice: Slice) -> Self {
+        let mut buffers = Self::default();
+        buffers.push(slice);
+        buffers
+    }
+}
+
+impl PartialEq for Buffers {
+    fn eq(&self, other: &Self) -> bool {
+        let bytes = |buffers: &Self| buffers.parts().iter().flat_map(Slice::bytes).copied().collect::<Vec<u8>>();
+        self.bytes == other.bytes && bytes(self) == bytes(other)
+    }
+}
+
+impl Eq for Buffers {}
+
+impl Payload for Buffers {
+    const CARRIES_DATA: bool = true;
+
+    fn empty() -> Self {
+        Self::default()
+    }
+
+    fn zeroes(len: Sectors) -> Self {
+        let mut buffers = Self::default();
+        let mut left = len.bytes().0;
+        while left > 0 {
+            let part = left.min(ZERO_BYTES as u64);
+            buffers.push(zero_slice(part as usize));
+            left -= part;
+        }
+        buffers
+    }
+
+    fn slice(&self, start: Sectors, len: Sectors) -> Self {
+        let (mut skip, mut left) = (start.bytes().0, len.bytes().0);
+        assert!(skip + left <= self.bytes, "{len:?} from {start:?} on of {} bytes", self.bytes);
+        let mut buffers = Self::default();
+        for part in self.parts() {
+            let part_bytes = u64::from(part.len);
+            if left == 0 {
+                break;
+            } else if skip >= part_bytes {
+                skip -= part_bytes;
+                continue;
+            }
+            let taken = left.min(part_bytes - skip);
+            buffers.push(part.part(skip as usize, taken as usize));
+            left -= taken;
+            skip = 0;
+        }
+        buffers
+    }
+
+    fn join(&mut self, tail: Self) {
+        match tail.parts {
+            Parts::None => {}
+            Parts::One(slice) => self.push(slice),
+            Parts::Many(slices) => slices.into_iter().for_each(|slice| self.push(slice)),
+        }
+    }
+
+    fn sectors(&self) -> Sectors {
+        debug_assert!(self.bytes.is_multiple_of(SECTOR_BYTES), "{} bytes are no whole sectors", self.bytes);
+        Sectors(self.bytes / SECTOR_BYTES)
+    }
+
+    fn checksum(&self) -> u32 {
+        self.parts().iter().fold(0, |before, part| crc32c::crc32c_append(before, part.bytes()))
+    }
+
+    fn from_metadata(bytes: &[u8]) -> Self {
+        assert!(bytes.len().is_multiple_of(SECTOR_BYTES as usize), "{} bytes are no whole sectors", bytes.len());
+        Self::copied_from(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbered(sectors: u8) -> Buffers {
+        let bytes: Vec<u8> = (0..sectors).flat_map(|sector| [sector; SECTOR_BYTES as usize]).collect();
+        Buffers::from_metadata(&bytes)
+    }
+
+    #[test]
+    fn what_is_cut_and_joined_again_is_the_same_and_has_the_same_checksum() {
+        let mut whole = numbered(10);
+        whole.join(Buffers::zeroes(Sectors(4)));
+        whole.join(numbered(2));
+        for cut in 0..=16 {
+            let mut joined = whole.slice(Sectors(0), Sectors(cut));
+            joined.join(whole.slice(Sectors(cut), Sectors(16 - cut)));
+            assert_eq!(joined, whole);
+            assert_eq!(joined.checksum(), whole.checksum());
+        }
+        let middle = whole.slice(Sectors(9), Sectors(2));
+        assert_eq!(middle.parts().len(), 2);
+        assert_eq!(middle.parts()[0].bytes(), [9; 512]);
+        assert_eq!(middle.parts()[1].bytes(), [0; 512]);
+    }
+
+    #[test]
+    fn cutting_copies_nothing() {
+        let whole = numbered(8);
+        let part = whole.slice(Sectors(3), Sectors(1));
+        assert_eq!(part.parts()[0].bytes().as_ptr(), whole.parts()[0].bytes()[3 * 512..].as_ptr());
+    }
+
+    #[test]
+    fn every_buffer_is_aligned_as_direct_io_wants_it() {
+        for len in [1, 512, 4096, 5000, 1 << 20, 33 << 20] {
+            let mut filling = Filling::new(len);
+            assert_eq!(filling.bytes_mut().as_ptr().align_offset(ALIGNMENT), 0);
+            assert_eq!(filling.bytes_mut().len(), len);
+        }
+    }
+
+    #[test]
+    fn memory_goes_back_to_the_pool_only_when_nobody_has_a_part_of_it() {
+        // A size that no other test uses, so that its class of the pool is this test's alone.
+        let len = 2 << 20;
+        let mut filling = Filling::new(len);
+        let address = filling.bytes_mut().as_ptr();
+        let whole = Buffers::from(filling.share());
+        let part = whole.slice(Sectors(1), Sectors(1));
+        drop(whole);
+        assert_ne!(Filling::new(len).bytes_mut().as_ptr(), address);
+        drop(part);
+        let mut both = [Filling::new(len), Filling::new(len)];
+        assert!(both.iter_mut().any(|filling| filling.bytes_mut().as_ptr() == address));
+    }
+
+    #[test]
+    fn many_zeroes_share_one_region() {
+        let zeroes = Buffers::zeroes(Sectors(10_000));
+        assert_eq!(zeroes.sectors(), Sectors(10_000));
+        assert!(zeroes.parts().iter().all(|part| part.bytes().iter().all(|&byte| byte == 0)));
+        assert_eq!(zeroes.parts()[0].bytes().as_ptr(), zeroes.parts()[1].bytes().as_ptr());
+    }
+}
