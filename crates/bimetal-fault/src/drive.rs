@@ -2,16 +2,18 @@
 //!
 //! An operation takes effect when it completes; a read may see writes that are under way at the same time, sector by
 //! sector. A write that did not go through leaves each of its sectors old, new or unreadable. What was written since
-//! the last flush is known ([`Drive::is_stable`]): that is what a power cut could take.
+//! the last flush is known ([`Drive::is_stable`]): that is what a [power cut](Drive::power_cut) takes, or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bimetal_core::operation::{Completion, OpKind, Operation, Status};
+use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status};
 use bimetal_core::payload::Payload;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 
+use crate::content::Content;
 use crate::payload::{Sector, Tags};
 use crate::random::Random;
+use crate::write_cache::{Change, Manner, WriteCache};
 
 /// How often a drive fails: once in so many operations, never where 0.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,29 +49,6 @@ pub enum Lie {
     TearsWrites,
 }
 
-/// Sectors in a page of the drive's memory.
-const PAGE: u64 = 128;
-
-/// What every sector of a drive holds and which change wrote it, in memory that follows what was written.
-#[derive(Default)]
-struct Content(Vec<Option<Vec<(Sector, u64)>>>);
-
-impl Content {
-    fn get(&self, sector: u64) -> Option<&(Sector, u64)> {
-        let page = self.0.get((sector / PAGE) as usize)?.as_ref()?;
-        Some(&page[(sector % PAGE) as usize])
-    }
-
-    fn set(&mut self, sector: u64, to: Sector, change: u64) -> Sector {
-        let page = (sector / PAGE) as usize;
-        if self.0.len() <= page {
-            self.0.resize(page + 1, None);
-        }
-        let page = self.0[page].get_or_insert_with(|| vec![(Sector::Zero, 0); PAGE as usize]);
-        std::mem::replace(&mut page[(sector % PAGE) as usize], (to, change)).0
-    }
-}
-
 struct InFlight {
     operation: Operation<Tags>,
     due: Nanoseconds,
@@ -98,6 +77,8 @@ pub struct Drive {
     changes: u64,
     stable: u64,
     in_flight: Vec<InFlight>,
+    /// What a power cut would take, where there will be one.
+    cache: Option<WriteCache>,
     gone: bool,
     /// What was there before the last write, for a drive that reads stale.
     before: BTreeMap<u64, Sector>,
@@ -115,9 +96,44 @@ impl Drive {
             changes: 0,
             stable: 0,
             in_flight: Vec::new(),
+            cache: None,
             gone: false,
             before: BTreeMap::new(),
         }
+    }
+
+    /// The same drive, which remembers from now on what a [power cut](Self::power_cut) would take.
+    pub fn with_write_cache(mut self) -> Self {
+        self.cache = Some(WriteCache::default());
+        self
+    }
+
+    /// Cuts the power: everything under way is forgotten and may have landed in part; of what no flush has covered any
+    /// part is lost. What is left is stable. Gives the manner, and the sectors that cannot be read because what had
+    /// repaired them is lost.
+    ///
+    /// # Panics
+    ///
+    /// If the drive was made without [a write cache](Self::with_write_cache).
+    pub fn power_cut(&mut self, random: &mut Random) -> (Manner, Vec<u64>) {
+        let under_way = std::mem::take(&mut self.in_flight);
+        let mut landing = Vec::new();
+        for InFlight { operation, .. } in under_way {
+            let Command { kind, range, .. } = operation.command;
+            if self.gone || !kind.changes_content() || (kind == OpKind::Discard && self.plan.no_discard) {
+                continue;
+            }
+            self.changes += 1;
+            let mut change = Change::new(self.changes);
+            let written = kind == OpKind::Write;
+            change.push_all(range.start.0, if written { operation.payload } else { Tags::zeroes(range.len) });
+            landing.push(change);
+        }
+        let cache = self.cache.as_mut().expect("a drive that loses power has a write cache");
+        let (manner, unreadable) = cache.cut(&mut self.content, landing, random);
+        self.unreadable.extend(&unreadable);
+        self.stable = self.changes;
+        (manner, unreadable)
     }
 
     /// Its size in sectors.
@@ -137,12 +153,12 @@ impl Drive {
 
     /// What a sector holds.
     pub fn content(&self, sector: u64) -> Sector {
-        self.content.get(sector).map(|(content, _)| content.clone()).unwrap_or_default()
+        self.content.sector(sector)
     }
 
     /// Whether what a sector holds would be there after a power cut.
     pub fn is_stable(&self, sector: u64) -> bool {
-        self.content.get(sector).is_none_or(|(_, change)| *change <= self.stable)
+        self.content.change(sector) <= self.stable
     }
 
     /// Whether a sector cannot be read until it is written again.
@@ -158,6 +174,9 @@ impl Drive {
     /// Changes what a sector holds without a word.
     pub fn rot(&mut self, sector: u64) {
         self.content.set(sector, Sector::Rotten(sector as u32), 0);
+        if let Some(cache) = &mut self.cache {
+            cache.set_stable(sector, Sector::Rotten(sector as u32), self.changes);
+        }
     }
 
     /// It is no longer there: everything under way and everything to come ends as [`Status::Gone`].
@@ -245,12 +264,13 @@ impl Drive {
             Some(Lie::SwapsWrites) if random.one_in(10) && range.end().0 + 8 <= self.capacity => shift = 8,
             _ => {}
         }
+        let mut change = Change::new(self.changes);
         let mut values = operation.payload.iter();
         for at in range.start.0..range.start.0 + done {
             let value = values.next().unwrap_or_default();
             let at = at + shift;
             match if fails { random.below(3) } else { 0 } {
-                0 => self.store(at, value, operation.command.fua),
+                0 => self.store(at, value, operation.command.fua, &mut change),
                 1 => {}
                 _ => {
                     self.unreadable.insert(at);
@@ -258,6 +278,7 @@ impl Drive {
                 }
             }
         }
+        self.remember(change);
         if fails {
             Status::MediaError
         } else if short {
@@ -267,13 +288,26 @@ impl Drive {
         }
     }
 
-    fn store(&mut self, at: u64, value: Sector, stable: bool) {
+    fn store(&mut self, at: u64, value: Sector, stable: bool, change: &mut Change) {
+        if let Some(cache) = &mut self.cache {
+            if stable {
+                cache.set_stable(at, value.clone(), self.changes);
+            } else {
+                change.push(at, value.clone());
+            }
+        }
         let old = self.content.set(at, value, if stable { 0 } else { self.changes });
         if self.plan.lie == Some(Lie::ReadsStale) {
             self.before.insert(at, old);
         }
-        if !self.unreadable.is_empty() {
-            self.unreadable.remove(&at);
+        if !self.unreadable.is_empty() && self.unreadable.remove(&at) && !stable {
+            change.repaired.push(at);
+        }
+    }
+
+    fn remember(&mut self, change: Change) {
+        if let Some(cache) = &mut self.cache {
+            cache.keep(change);
         }
     }
 
@@ -287,11 +321,13 @@ impl Drive {
         // A drive may zero what is discarded, keep it, or do the one here and the other there.
         let manner = random.below(3);
         self.changes += 1;
+        let mut change = Change::new(self.changes);
         for at in range.start.0..range.end().0 {
             if manner == 0 || (manner == 1 && random.one_in(2)) {
-                self.store(at, Sector::Zero, false);
+                self.store(at, Sector::Zero, false, &mut change);
             }
         }
+        self.remember(change);
         Status::Done
     }
 
@@ -301,6 +337,9 @@ impl Drive {
         }
         if self.plan.lie != Some(Lie::DropsFlushes) {
             self.stable = self.stable.max(begun);
+            if let Some(cache) = &mut self.cache {
+                cache.flush(self.stable);
+            }
         }
         Status::Done
     }
@@ -319,7 +358,7 @@ fn value_of(write: &Operation<Tags>, at: u64) -> Sector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bimetal_core::operation::{Command, Token};
+    use bimetal_core::operation::Token;
 
     fn operation(kind: OpKind, start: u64, len: u64, request: u32) -> Operation<Tags> {
         let payload = if kind == OpKind::Write { Tags::written(request, start, len) } else { Tags::empty() };
@@ -352,6 +391,31 @@ mod tests {
         run(&mut drive, operation(OpKind::Write, 10, 8, 1), &mut random);
         assert_eq!(drive.flush(begun, &mut random), Status::Done);
         assert!(!drive.is_stable(10));
+    }
+
+    #[test]
+    fn a_power_cut_keeps_what_was_flushed_or_forced_and_forgets_what_is_under_way() {
+        let mut random = Random::new(1);
+        let mut untouched = 0;
+        for _ in 0..200 {
+            let mut drive = Drive::new(1000, Nanoseconds(100), Plan::default()).with_write_cache();
+            run(&mut drive, operation(OpKind::Write, 10, 8, 1), &mut random);
+            run(&mut drive, operation(OpKind::Flush, 0, 0, 2), &mut random);
+            run(&mut drive, operation(OpKind::Write, 14, 8, 3), &mut random);
+            let mut forced = operation(OpKind::Write, 100, 1, 4);
+            forced.command.fua = true;
+            run(&mut drive, forced, &mut random);
+            drive.start(Nanoseconds::ZERO, operation(OpKind::Write, 12, 1, 5), &mut random);
+            drive.power_cut(&mut random);
+            assert_eq!((drive.busy(), drive.is_stable(14)), (0, true));
+            let value = |at: u64, request: u32| Sector::Data { request, sector: at as u32 };
+            assert_eq!((drive.content(10), drive.content(100)), (value(10, 1), value(100, 4)));
+            assert!([value(12, 1), value(12, 5)].contains(&drive.content(12)));
+            assert!([value(14, 1), value(14, 3)].contains(&drive.content(14)));
+            assert!([Sector::Zero, value(20, 3)].contains(&drive.content(20)));
+            untouched += u32::from(drive.content(20) == Sector::Zero);
+        }
+        assert!((20..180).contains(&untouched), "{untouched}");
     }
 
     #[test]

@@ -10,11 +10,14 @@
 
 pub mod atlas;
 pub mod case;
+mod content;
 pub mod drive;
 pub mod payload;
 pub mod random;
 pub mod regions;
 pub mod shadow;
 pub mod tester;
+mod write_cache;
 
 pub use tester::{Failure, Options, Report, run_case};
+pub use write_cache::Manner;

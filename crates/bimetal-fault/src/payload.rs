@@ -86,6 +86,11 @@ impl Tags {
         tags
     }
 
+    /// How many sectors.
+    pub(crate) fn len(&self) -> u64 {
+        self.sectors
+    }
+
     /// Appends `len` sectors that continue `first`.
     pub fn push(&mut self, first: Sector, len: u32) {
         self.sectors += u64::from(len);

@@ -4,10 +4,17 @@
 //! that one and before the read ended: the engine promises that changes of one place run in order of arrival, and that a
 //! read sees those that arrived before it. A change that failed may show or not, until it is overwritten. A discard leaves any value the sector
 //! had before, or zeroes; but once read, that value stays.
+//!
+//! A change is stable once it was acknowledged, forced or before a flush began that was acknowledged. A [cut](Shadow::cut)
+//! of the power puts every other change in doubt: it may show or not, sector by sector, beside any older one down to
+//! the newest that is stable. What a read then finds is pinned: it stays, across further cuts too, until the next
+//! change. Of a write in doubt that went off its block's home each block shows all or nothing
+//! ([`check_whole`](Shadow::check_whole)).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use bimetal_core::block::{Block, BlockSize};
 use bimetal_core::operation::{OpKind, Status};
 use bimetal_core::units::{Nanoseconds, SectorRange};
 
@@ -31,16 +38,48 @@ pub struct Request {
     pub at: Nanoseconds,
     /// When and how it ended.
     pub ended: Option<(Moment, Status)>,
+    /// Whether a power cut leaves it.
+    pub stable: bool,
+    /// The power was cut before it was stable.
+    pub doubtful: bool,
 }
 
 impl Request {
     fn is_done_before(&self, moment: Moment) -> bool {
-        matches!(self.ended, Some((ended, Status::Done)) if ended < moment)
+        !self.doubtful && matches!(self.ended, Some((ended, Status::Done)) if ended < moment)
     }
 
     fn failed(&self) -> bool {
-        matches!(self.ended, Some((_, status)) if status != Status::Done)
+        !self.doubtful && matches!(self.ended, Some((_, status)) if status != Status::Done)
     }
+}
+
+/// What a read found of a sector in doubt.
+struct Pin {
+    /// Its newest change then.
+    link: u32,
+    value: Sector,
+}
+
+/// What a value that a read may return says.
+struct Finding {
+    /// There is nothing to pin.
+    certain: bool,
+    /// The discard that left it.
+    discard: Option<u32>,
+}
+
+impl Finding {
+    const CERTAIN: Self = Self { certain: true, discard: None };
+}
+
+/// What a sector says about a write in doubt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trace {
+    Shows,
+    Missing,
+    /// Something newer hides it, or the value could be either.
+    Unknown,
 }
 
 /// See the [module](self).
@@ -53,6 +92,12 @@ pub struct Shadow {
     links: Vec<(u32, u32)>,
     /// What a read saw of a discarded sector: (the discard, the value, when the read ended).
     settled: BTreeMap<u64, (u32, Sector, Moment)>,
+    /// What a read saw of a sector whose newest change is in doubt.
+    pins: BTreeMap<u64, Pin>,
+    /// Changes that are under way, or done and not stable.
+    unstable: Vec<u32>,
+    /// Changes in doubt since the last cut.
+    doubts: Vec<u32>,
     moment: Moment,
 }
 
@@ -71,8 +116,10 @@ impl Shadow {
     pub fn begin(&mut self, at: Nanoseconds, kind: OpKind, range: SectorRange, fua: bool) -> u32 {
         let number = self.requests.len() as u32;
         self.moment += 1;
-        self.requests.push(Request { kind, range, fua, began: self.moment, at, ended: None });
+        let began = self.moment;
+        self.requests.push(Request { kind, range, fua, began, at, ended: None, stable: false, doubtful: false });
         if kind.changes_content() {
+            self.unstable.push(number);
             for sector in range.start.0..range.end().0 {
                 let before = std::mem::replace(&mut self.newest[sector as usize], self.links.len() as u32);
                 self.links.push((number, before));
@@ -84,7 +131,44 @@ impl Shadow {
     /// A request ends.
     pub fn end(&mut self, number: u32, status: Status) {
         self.moment += 1;
-        self.requests[number as usize].ended = Some((self.moment, status));
+        let request = &mut self.requests[number as usize];
+        request.ended = Some((self.moment, status));
+        request.stable = request.fua && status == Status::Done;
+        if request.kind == OpKind::Flush && status == Status::Done {
+            let began = request.began;
+            let requests = &mut self.requests;
+            self.unstable.retain(|&change| {
+                let change = &mut requests[change as usize];
+                change.stable |= change.is_done_before(began);
+                !change.stable && !change.failed()
+            });
+        }
+    }
+
+    /// The power is cut: requests under way will not end, and what is not stable is in doubt.
+    pub fn cut(&mut self) {
+        self.moment += 1;
+        self.doubts.clear();
+        for number in std::mem::take(&mut self.unstable) {
+            let request = &mut self.requests[number as usize];
+            if !request.stable && !request.failed() {
+                request.doubtful = true;
+                self.doubts.push(number);
+            }
+        }
+        for request in self.requests.iter_mut().filter(|request| request.ended.is_none()) {
+            request.ended = Some((self.moment, Status::Gone));
+        }
+        let requests = &self.requests;
+        self.settled.retain(|_, (discard, ..)| !requests[*discard as usize].doubtful);
+    }
+
+    /// From now on `sector` must read as `value` until it is changed, whatever was written before: a drive that held
+    /// something newer is lost.
+    pub fn fall_back(&mut self, sector: u64, value: Sector) {
+        let link = self.newest[sector as usize];
+        self.settled.remove(&sector);
+        self.pins.insert(sector, Pin { link, value });
     }
 
     /// The request with this number.
@@ -105,12 +189,18 @@ impl Shadow {
 
     /// Changes of a sector, the newest first.
     fn changes(&self, sector: u64) -> impl Iterator<Item = u32> {
+        self.links_of(sector).map(|(_, request)| request)
+    }
+
+    /// Changes of a sector with their links, the newest first.
+    fn links_of(&self, sector: u64) -> impl Iterator<Item = (u32, u32)> {
         let mut link = self.newest[sector as usize];
         std::iter::from_fn(move || {
-            let (request, before) = self.links[link as usize];
-            (link != 0).then(|| {
+            let here = link;
+            let (request, before) = self.links[here as usize];
+            (here != 0).then(|| {
                 link = before;
-                request
+                (here, request)
             })
         })
     }
@@ -140,18 +230,33 @@ impl Shadow {
     /// # Errors
     /// What is wrong with it.
     pub fn check_read(&mut self, sector: u64, value: &Sector, began: Moment) -> Result<(), String> {
+        let Finding { certain, discard } = self.judge(sector, value, began)?;
+        if certain {
+            return Ok(());
+        }
+        self.pin(sector, value, began);
+        discard.map_or(Ok(()), |number| self.settle(sector, value, number, began))
+    }
+
+    fn judge(&self, sector: u64, value: &Sector, began: Moment) -> Result<Finding, String> {
         let mut discard = None;
+        let mut failed = false;
         let mut initial = true;
-        for number in self.changes(sector) {
-            let request = self.request(number);
-            let matches = match (request.kind, value) {
-                (OpKind::Write, Sector::Data { request, sector: at }) => *request == number && u64::from(*at) == sector,
-                (OpKind::WriteZeroes, Sector::Zero) => true,
-                _ => false,
-            };
-            if matches {
-                return Ok(());
+        let pin = self.pins.get(&sector);
+        for (link, number) in self.links_of(sector) {
+            if let Some(pin) = pin.filter(|pin| pin.link == link) {
+                let same = pin.value == *value;
+                return if same {
+                    Ok(Finding::CERTAIN)
+                } else {
+                    Err(self.changed_by_itself(sector, &pin.value, value))
+                };
             }
+            let request = self.request(number);
+            if matches(number, request, sector, value) {
+                return Ok(Finding { certain: failed, discard: None });
+            }
+            failed |= request.failed();
             if request.kind == OpKind::Discard {
                 discard = discard.or(Some(number));
             }
@@ -161,12 +266,78 @@ impl Shadow {
             }
         }
         if initial && *value == Sector::Zero {
-            return Ok(());
+            return Ok(Finding { certain: failed, discard: None });
         }
         match discard {
-            Some(number) if self.may_remain(sector, value, number) => self.settle(sector, value, number, began),
+            Some(number) if self.may_remain(sector, value, number) => Ok(Finding { certain: false, discard }),
             _ => Err(self.describe(sector, value)),
         }
+    }
+
+    /// Remembers what a read that began at `began` saw, if the newest change of the sector is in doubt.
+    fn pin(&mut self, sector: u64, value: &Sector, began: Moment) {
+        let Some((link, newest)) = self.links_of(sector).next() else { return };
+        let request = self.request(newest);
+        if request.doubtful && request.began < began {
+            self.pins.insert(sector, Pin { link, value: value.clone() });
+        }
+    }
+
+    /// Holds what all sectors read as after a cut against this: each block shows all or nothing of a write in doubt, where
+    /// `is_in_place(write, block)` does not say otherwise. `None` is a sector that cannot be read.
+    ///
+    /// # Errors
+    /// A write of which a block shows a part.
+    pub fn check_whole<'a>(
+        &self,
+        size: BlockSize,
+        value: impl Fn(u64) -> Option<&'a Sector>,
+        is_in_place: impl Fn(u32, Block) -> bool,
+    ) -> Result<(), String> {
+        for &number in &self.doubts {
+            let request = self.request(number);
+            let blocks = size.touched(request.range);
+            for block in blocks.blocks().filter(|_| request.kind == OpKind::Write) {
+                let part = size.clip(request.range, block);
+                let trace = |sector| value(sector).map_or(Trace::Unknown, |value| self.trace_of(number, sector, value));
+                let find = |wanted| (part.start.0..part.end().0).find(|&sector| trace(sector) == wanted);
+                let (Some(shows), Some(missing)) = (find(Trace::Shows), find(Trace::Missing)) else { continue };
+                if !is_in_place(number, block) {
+                    let detail = value(missing).map_or_else(String::new, |value| self.describe(missing, value));
+                    return Err(format!(
+                        "write {number} is torn in block {}, off its home: sector {shows} has it, and {detail}",
+                        block.0
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the `value` of a sector says about `write`, which changed it.
+    fn trace_of(&self, write: u32, sector: u64, value: &Sector) -> Trace {
+        let mut newer = true;
+        let mut discarded = false;
+        for number in self.changes(sector) {
+            let request = self.request(number);
+            if number == write {
+                newer = false;
+            }
+            if matches(number, request, sector, value) {
+                return match newer {
+                    true => Trace::Unknown,
+                    false if number == write => Trace::Shows,
+                    false if discarded => Trace::Unknown,
+                    false => Trace::Missing,
+                };
+            }
+            discarded |= newer && request.kind == OpKind::Discard;
+        }
+        if discarded { Trace::Unknown } else { Trace::Missing }
+    }
+
+    fn changed_by_itself(&self, sector: u64, seen: &Sector, value: &Sector) -> String {
+        format!("a sector changed by itself: {seen:?} was read before; {}", self.describe(sector, value))
     }
 
     /// Whether a discard may have left `value`: zeroes, or what the sector had before.
@@ -193,8 +364,7 @@ impl Shadow {
                 if seen == value {
                     return Ok(());
                 }
-                let seen = format!("a discarded sector changed by itself: {seen:?} was read before; ");
-                Err(seen + &self.describe(sector, value))
+                Err(self.changed_by_itself(sector, seen, value))
             }
             Some((number, ..)) if *number == discard => Ok(()),
             _ => {
@@ -215,12 +385,24 @@ impl Shadow {
                 request.kind, request.range.start, request.range.len, request.at, request.began
             );
             let _ = match request.ended {
+                Some((moment, _)) if request.doubtful => {
+                    write!(text, ", not stable when the power was cut at {moment}")
+                }
                 Some((moment, status)) => write!(text, ", ended {status:?} at moment {moment}"),
                 None => write!(text, ", under way"),
             };
         }
         text.push_str("\n  never written before");
         text
+    }
+}
+
+/// Whether `value` is what the change `number` puts into a sector.
+fn matches(number: u32, request: &Request, sector: u64, value: &Sector) -> bool {
+    match (request.kind, value) {
+        (OpKind::Write, Sector::Data { request, sector: at }) => *request == number && u64::from(*at) == sector,
+        (OpKind::WriteZeroes, Sector::Zero) => true,
+        _ => false,
     }
 }
 
@@ -297,5 +479,107 @@ mod tests {
         let misplaced = Sector::Data { request: 0, sector: 6 };
         assert!(shadow.check_read(SECTOR, &misplaced, now).is_err());
         assert!(shadow.check_read(SECTOR, &Sector::Rotten(5), now).is_err());
+    }
+
+    fn end(shadow: &mut Shadow, kind: OpKind, fua: bool) -> u32 {
+        let range = if kind == OpKind::Flush { SectorRange::default() } else { SectorRange::new(SECTOR, 1) };
+        let number = shadow.begin(Nanoseconds::ZERO, kind, range, fua);
+        shadow.end(number, Status::Done);
+        number
+    }
+
+    /// The first of these that a read finds is pinned: each of them alone.
+    fn allowed_after_cut(prepare: impl Fn(&mut Shadow)) -> Vec<bool> {
+        let mut values = vec![Sector::Zero];
+        values.extend((0..4).map(data));
+        let check = |value| {
+            let mut shadow = Shadow::new(10);
+            prepare(&mut shadow);
+            shadow.cut();
+            let began = shadow.now() + 1;
+            shadow.check_read(SECTOR, value, began).is_ok()
+        };
+        values.iter().map(check).collect()
+    }
+
+    #[test]
+    fn after_a_cut_anything_since_the_newest_stable_change_may_show() {
+        let flushed = |shadow: &mut Shadow| {
+            end(shadow, OpKind::Write, false);
+            end(shadow, OpKind::Write, false);
+            end(shadow, OpKind::Flush, false);
+            end(shadow, OpKind::Write, false);
+        };
+        assert_eq!(allowed_after_cut(flushed), [false, false, true, false, true], "the flush is request 2");
+        let forced = |shadow: &mut Shadow| {
+            end(shadow, OpKind::Write, false);
+            end(shadow, OpKind::Write, true);
+            begin(shadow, OpKind::Write);
+        };
+        assert_eq!(allowed_after_cut(forced), [false, false, true, true, false]);
+        let acknowledged = |shadow: &mut Shadow| {
+            end(shadow, OpKind::Write, false);
+            let flush = begin(shadow, OpKind::Flush);
+            end(shadow, OpKind::Write, false);
+            shadow.end(flush, Status::Done);
+        };
+        assert_eq!(allowed_after_cut(acknowledged), [false, true, false, true, false], "done after the flush began");
+        assert_eq!(
+            allowed_after_cut(|shadow| {
+                end(shadow, OpKind::Write, false);
+            }),
+            [true, true, false, false, false]
+        );
+    }
+
+    #[test]
+    fn what_was_read_after_a_cut_stays_until_the_next_change() {
+        let mut shadow = Shadow::new(10);
+        end(&mut shadow, OpKind::Write, false);
+        end(&mut shadow, OpKind::Write, false);
+        shadow.cut();
+        let now = shadow.now() + 1;
+        assert!(shadow.check_read(SECTOR, &data(0), now).is_ok());
+        assert!(shadow.check_read(SECTOR, &data(1), now).unwrap_err().contains("changed by itself"));
+        shadow.cut();
+        let now = shadow.now() + 1;
+        assert!(shadow.check_read(SECTOR, &data(1), now).is_err(), "after another cut, too");
+        let write = begin(&mut shadow, OpKind::Write);
+        shadow.cut();
+        let now = shadow.now() + 1;
+        assert!(shadow.check_read(SECTOR, &Sector::Zero, now).is_err());
+        assert!(shadow.check_read(SECTOR, &data(write), now).is_ok());
+        assert!(shadow.check_read(SECTOR, &data(0), now).is_err());
+    }
+
+    #[test]
+    fn a_block_off_its_home_shows_all_of_a_write_or_nothing() {
+        let size = BlockSize::default();
+        let mut shadow = Shadow::new(16);
+        let old = shadow.begin(Nanoseconds::ZERO, OpKind::Write, SectorRange::new(0, 16), true);
+        shadow.end(old, Status::Done);
+        let torn = shadow.begin(Nanoseconds::ZERO, OpKind::Write, SectorRange::new(2, 10), false);
+        shadow.end(torn, Status::Done);
+        let newer = shadow.begin(Nanoseconds::ZERO, OpKind::Write, SectorRange::new(4, 1), false);
+        shadow.cut();
+        let check = |shows: &[u64], in_place: bool| {
+            let values: Vec<Sector> = (0..16)
+                .map(|sector| {
+                    let request = if sector == 4 {
+                        newer
+                    } else if shows.contains(&sector) {
+                        torn
+                    } else {
+                        old
+                    };
+                    Sector::Data { request, sector: sector as u32 }
+                })
+                .collect();
+            shadow.check_whole(size, |sector| values.get(sector as usize), |_, _| in_place)
+        };
+        assert_eq!(check(&[2, 3, 5, 6, 7], false), Ok(()), "all of one block, nothing of the other");
+        assert_eq!(check(&[], false), Ok(()));
+        assert!(check(&[2, 3], false).unwrap_err().contains("torn in block 0"));
+        assert_eq!(check(&[2, 3], true), Ok(()));
     }
 }

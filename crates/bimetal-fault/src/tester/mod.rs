@@ -5,42 +5,35 @@
 //! crosses no other that it must not meet; what a flush or a forced write acknowledged is stable where the map says; the
 //! engine wants to be called only when it has something to do. At the end every sector that was touched is read back.
 
+mod checks;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bimetal_core::block::Block;
 use bimetal_core::block_map::Slot;
-use bimetal_core::journal::record::{self, Record};
-use bimetal_core::layout::{MemberId, SlotKind};
+use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{Command, OpKind, Operation, Status, Token};
 use bimetal_core::payload::Payload;
-use bimetal_core::scheme::{MemberState, SchemeInfo};
-use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
+use bimetal_core::scheme::SchemeInfo;
+use bimetal_core::units::{Nanoseconds, SectorRange};
 use bimetal_core::volume::Volume;
 
 use crate::atlas::Atlas;
 use crate::case::{Arrival, Case, Faults, Workload};
 use crate::drive::{Drive, Ended, Lie};
-use crate::payload::{Sector, Tags};
+use crate::payload::Tags;
 use crate::random::Random;
 use crate::regions::{Region, region_of};
-use crate::shadow::{Moment, Shadow};
+use crate::shadow::Shadow;
 
-/// A request must be finished after so much virtual time, whatever happens.
-const LATENCY_MAX: Nanoseconds = Nanoseconds::from_seconds(7200);
-/// So many operations without a request that finishes, while some are under way, lead nowhere.
-const OPERATIONS_WITHOUT_END_MAX: u64 = 300_000;
 /// Operations that moves may still start after the last request has finished, before the case counts as over.
 const IDLE_OPERATIONS_MAX: u64 = 3000;
 /// Sectors of a read when everything is read back.
 const READ_BACK_SECTORS: u64 = 96;
 /// How late a timer fires at most.
 const PATIENCE_MAX: Nanoseconds = Nanoseconds::from_seconds(10);
-/// Sectors at either end of a request that are looked for when a flush ends.
-const STABLE_SECTORS: u64 = 160;
-/// Requests whose content is looked for on the drives when a flush ends.
-const RECENT: usize = 24;
 
 /// What to run besides the ordinary.
 #[derive(Clone, Copy, Debug)]
@@ -268,35 +261,6 @@ impl Tester {
         )
     }
 
-    fn check_whole(&mut self) -> Result<(), String> {
-        let under_way = self.volume.requests_under_way();
-        if under_way != self.open.len() as u64 {
-            return Err(format!("{} requests are open, but the volume knows of {under_way}", self.open.len()));
-        }
-        let map = &self.volume.view().map;
-        if u64::from(map.dirty_blocks()) > map.len() || map.len() > u64::from(map.slots()) {
-            return Err(format!("{} of {} blocks dirty in {} slots", map.dirty_blocks(), map.len(), map.slots()));
-        }
-        if !self.open.is_empty() && self.operations_since_end > OPERATIONS_WITHOUT_END_MAX {
-            return Err(format!("{} requests are under way and none finishes", self.open.len()));
-        }
-        let oldest = self.shadow_oldest();
-        if let Some((number, at)) = oldest.filter(|(_, at)| self.now > *at + LATENCY_MAX) {
-            let request = self.shadow.request(number);
-            return Err(format!("{request:?} is under way since {at}, now it is {}", self.now));
-        }
-        if let Some(timeout) = self.volume.next_timeout().filter(|&timeout| timeout <= self.now) {
-            return Err(format!("the volume was due at {timeout}, was called at {}, and is due still", self.now));
-        }
-        Ok(())
-    }
-
-    fn shadow_oldest(&self) -> Option<(u32, Nanoseconds)> {
-        // Tokens grow, so the first open request is the oldest.
-        let number = self.open.values().find_map(|number| *number)?;
-        Some((number, self.shadow.request(number).at))
-    }
-
     fn submit(&mut self, arrival: Arrival) {
         let Arrival { unit, kind, range, fua, flat } = arrival;
         let number = flat.map(|flat| self.shadow.begin(self.now, kind, flat, fua));
@@ -382,188 +346,6 @@ impl Tester {
             self.drives[usize::from(member.0)].spoil(first + self.random.below(size.sectors()));
             self.atlas.suspect(block);
         }
-    }
-
-    fn check_finished(&mut self, number: Option<u32>, status: Status, payload: &Tags) -> Result<(), String> {
-        self.tell(|| format!("finished {number:?}: {status:?}"));
-        self.report.requests += 1;
-        self.report.failed += u64::from(status != Status::Done);
-        let Some(number) = number else {
-            return if status == Status::OutOfRange {
-                Ok(())
-            } else {
-                Err(format!("a request outside its unit ended with {status:?}"))
-            };
-        };
-        self.shadow.end(number, status);
-        let request = self.shadow.request(number).clone();
-        if status != Status::Done {
-            let view = self.volume.view();
-            return if self.atlas.explains(view, &request, status, self.any_no_discard) {
-                Ok(())
-            } else {
-                Err(format!("request {number} ended with {status:?} and no fault explains it: {request:?}"))
-            };
-        }
-        match request.kind {
-            OpKind::Read => self.check_read(request.range, request.began, payload)?,
-            OpKind::Flush => {
-                for &recent in &self.recent {
-                    let range = self.shadow.request(recent).range;
-                    let len = Sectors(range.len.0.min(STABLE_SECTORS));
-                    self.check_stable(SectorRange { len, ..range }, request.began)?;
-                    self.check_stable(SectorRange { start: Sectors(range.end().0 - len.0), len }, request.began)?;
-                }
-            }
-            _ => {}
-        }
-        if request.kind.changes_content() && request.kind != OpKind::Discard {
-            if request.fua {
-                self.check_stable(request.range, self.shadow.now() + 1)?;
-            }
-            self.recent.push_back(number);
-            if self.recent.len() > RECENT {
-                self.recent.pop_front();
-            }
-        }
-        Ok(())
-    }
-
-    fn check_read(&mut self, range: SectorRange, began: Moment, payload: &Tags) -> Result<(), String> {
-        if payload.sectors() != range.len {
-            return Err(format!("a read of {:?} returned {:?}", range.len, payload.sectors()));
-        }
-        let sectors = range.start.0..range.end().0;
-        sectors.zip(payload.iter()).try_for_each(|(sector, value)| self.shadow.check_read(sector, &value, began))
-    }
-
-    /// Every sector of `range` whose content is certain since before `moment` lies where the map says, and is stable there.
-    fn check_stable(&self, range: SectorRange, moment: Moment) -> Result<(), String> {
-        let view = self.volume.view();
-        let size = view.block();
-        let mut quiet = (Block(u64::MAX), false);
-        for sector in range.start.0..range.end().0 {
-            let block = size.block_of(sector);
-            if quiet.0 != block {
-                // A later change of the block may have taken all of it to a place that is not stable yet; the place before
-                // is kept until then.
-                quiet =
-                    (block, self.shadow.is_quiet(SectorRange::new(size.first_sector(block), size.sectors()), moment));
-            }
-            let Some(expected) = self.shadow.certain(sector, moment).filter(|_| quiet.1) else { continue };
-            let into = sector - size.first_sector(block);
-            let (_, home, _) = view.layout.home_of(block);
-            let mut place = (view.layout.home_of(block).0, home + into);
-            if let (Some((slot, entry)), Some(region)) = (view.map.get(block), view.layout.slots)
-                && entry.dirty
-                && entry.valid.0 >> (into / size.eighth_sectors()) & 1 == 1
-            {
-                place = (region.member, region.first_sector + u64::from(slot.0) * size.sectors() + into);
-            }
-            let (member, at) = place;
-            let drive = &self.drives[usize::from(member.0)];
-            let online = view.member(member).state == MemberState::Online && !drive.is_gone();
-            if !online || self.atlas.is_suspect(view, SectorRange::new(sector, 1)) {
-                continue;
-            }
-            if drive.content(at) != expected {
-                let found = drive.content(at);
-                return Err(format!("sector {sector} was made stable as {expected:?}, but {member:?} has {found:?}"));
-            }
-            if !drive.is_stable(at) {
-                return Err(format!("sector {sector} was acknowledged as stable, but {member:?} was not flushed"));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_operation(&mut self, operation: &Operation<Tags>) -> Result<(), String> {
-        let Operation { target, command, ref payload, .. } = *operation;
-        self.hash(&[u64::from(target), command.kind as u64, command.range.start.0, command.range.len.0]);
-        self.hash(&[u64::from(command.fua)]);
-        for (first, len) in payload.runs() {
-            let first = Tags::from_iter([first.clone()]);
-            self.hash(&[u64::from(first.checksum()), u64::from(len)]);
-        }
-        self.tell(|| format!("  member {target} starts {command:?}"));
-        if command.kind == OpKind::Flush {
-            return Ok(());
-        }
-        let wrong = |what: &str| Err(format!("{what}: member {target}, {command:?}"));
-        let drive = &self.drives[usize::from(target)];
-        if command.range.is_empty() || command.range.end().0 > drive.capacity() {
-            return wrong("an operation of nothing, or beyond the drive");
-        }
-        let writes = command.kind == OpKind::Write;
-        if payload.sectors() != if writes { command.range.len } else { Sectors::ZERO } {
-            return wrong("an operation with a payload of another length");
-        }
-        let layout = &self.volume.view().layout;
-        let Some(region) = region_of(layout, MemberId(target), drive.capacity(), command.range) else {
-            return wrong("an operation across regions");
-        };
-        if command.kind.changes_content() && drive.under_way(command.range, OpKind::changes_content).is_some() {
-            return wrong("two changes of the same sectors at once");
-        }
-        if !matches!(region, Region::Home(_)) {
-            let changes = command.kind.changes_content();
-            if drive.under_way(command.range, |other| changes || other.changes_content()).is_some() {
-                return wrong("a slot or metadata is read and written at once");
-            }
-        }
-        if writes && !self.belongs(region, payload) {
-            return wrong("content that does not belong there");
-        }
-        Ok(())
-    }
-
-    /// Whether what is written to a region belongs there.
-    fn belongs(&self, region: Region, payload: &Tags) -> bool {
-        let layout = &self.volume.view().layout;
-        let sectors = layout.block.sectors();
-        match region {
-            Region::Home(flat) => {
-                let mut at = flat;
-                payload.runs().all(|(first, len)| {
-                    let here = at;
-                    at += u64::from(len);
-                    match *first {
-                        Sector::Data { sector, .. } => u64::from(sector) == here,
-                        ref other => *other == Sector::Zero,
-                    }
-                })
-            }
-            Region::Slots(into) => {
-                let log = matches!(layout.slots, Some(slots) if matches!(slots.kind, SlotKind::Log { .. }));
-                let whole = into.is_multiple_of(sectors) && payload.sectors().0.is_multiple_of(sectors);
-                let skip = if log { sectors } else { 0 };
-                let page = !log || self.is_page(&payload.slice(Sectors(0), Sectors(8)));
-                let data = payload.iter().enumerate().skip(skip as usize);
-                whole
-                    && page
-                    && data.into_iter().all(|(at, sector)| match sector {
-                        Sector::Data { sector, .. } => u64::from(sector) % sectors == at as u64 % sectors,
-                        other => other == Sector::Zero,
-                    })
-            }
-            Region::Metadata | Region::Tail => payload.iter().all(|sector| sector.metadata().is_some()),
-        }
-    }
-
-    /// Whether this is a sound page of records that name blocks and slots which exist.
-    fn is_page(&self, payload: &Tags) -> bool {
-        let bytes: Vec<u8> =
-            payload.iter().flat_map(|sector| sector.metadata().map(<[u8]>::to_vec).unwrap_or_default()).collect();
-        let Ok(page) = <[u8; record::PAGE_BYTES]>::try_from(bytes) else { return false };
-        let view = self.volume.view();
-        let total = view.layout.total_blocks();
-        record::decode_page(&page).is_ok_and(|(_, _, records)| {
-            records.iter().all(|record| match *record {
-                Record::Map { block, slot, .. } => block.0 < total && slot.0 < view.map.slots(),
-                Record::Home { first, count } => first.0 + count <= total,
-                Record::Intent { .. } => true,
-            })
-        })
     }
 
     fn tell(&self, what: impl Fn() -> String) {

@@ -1,0 +1,261 @@
+//! The volatile write cache of a drive: what a power cut may take, and in which manners it takes it.
+//!
+//! Beside the newest content of a drive there is what its medium holds for certain, and every completed change that
+//! no flush has covered yet, in order. A power cut lets any part of those changes, and of the changes under way, reach the
+//! medium: an older change without a newer one, single sectors of a write, or nothing. What is on the medium then is stable.
+
+use std::collections::VecDeque;
+
+use crate::content::Content;
+use crate::payload::{Sector, Tags};
+use crate::random::Random;
+
+/// What reaches the medium when the power is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Manner {
+    /// Nothing that was not flushed.
+    LosesAll,
+    /// Everything, what is under way included.
+    KeepsAll,
+    /// What completed, and nothing that is under way.
+    KeepsCompleted,
+    /// The first changes, the last of them in part.
+    KeepsFirst,
+    /// All changes but one.
+    LosesOne,
+    /// One change.
+    KeepsOne,
+    /// Each change whole, in part or not, by chance.
+    Changes,
+    /// Each sector by chance.
+    Sectors,
+}
+
+const MANNERS: [Manner; 8] = [
+    Manner::LosesAll,
+    Manner::KeepsAll,
+    Manner::KeepsCompleted,
+    Manner::KeepsFirst,
+    Manner::LosesOne,
+    Manner::KeepsOne,
+    Manner::Changes,
+    Manner::Sectors,
+];
+
+/// What a change did: runs of sectors, and those that could not be read before it.
+#[derive(Default)]
+pub(crate) struct Change {
+    number: u64,
+    pieces: Vec<(u64, Tags)>,
+    pub(crate) repaired: Vec<u64>,
+}
+
+impl Change {
+    pub(crate) fn new(number: u64) -> Self {
+        Self { number, ..Self::default() }
+    }
+
+    /// `value` landed at `at`.
+    pub(crate) fn push(&mut self, at: u64, value: Sector) {
+        match self.pieces.last_mut() {
+            Some((first, sectors)) if *first + sectors.len() == at => sectors.push(value, 1),
+            _ => self.pieces.push((at, Tags::from_iter([value]))),
+        }
+    }
+
+    /// `sectors` are to land from `first` on.
+    pub(crate) fn push_all(&mut self, first: u64, sectors: Tags) {
+        self.pieces.push((first, sectors));
+    }
+
+    fn len(&self) -> u64 {
+        self.pieces.iter().map(|(_, sectors)| sectors.len()).sum()
+    }
+
+    fn sectors(&self) -> impl Iterator<Item = (u64, Sector)> {
+        self.pieces.iter().flat_map(|(first, sectors)| (*first..).zip(sectors.iter()))
+    }
+}
+
+/// How much of one change reaches the medium.
+#[derive(Clone, Copy)]
+enum Share {
+    Nothing,
+    First(u64),
+    Last(u64),
+    BySector,
+    All,
+}
+
+impl Share {
+    fn draw(random: &mut Random, len: u64) -> Self {
+        match random.below(8) {
+            0..=2 => Self::Nothing,
+            3..=4 => Self::All,
+            5 => Self::First(random.below(len + 1)),
+            6 => Self::Last(random.below(len + 1)),
+            _ => Self::BySector,
+        }
+    }
+
+    fn has(self, at: u64, len: u64, random: &mut Random) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::First(count) => at < count,
+            Self::Last(count) => at + count >= len,
+            Self::BySector => random.one_in(2),
+            Self::All => true,
+        }
+    }
+}
+
+/// See the [module](self).
+#[derive(Default)]
+pub(crate) struct WriteCache {
+    medium: Content,
+    unstable: VecDeque<Change>,
+}
+
+impl WriteCache {
+    /// A change completed and is not flushed.
+    pub(crate) fn keep(&mut self, change: Change) {
+        self.unstable.push_back(change);
+    }
+
+    /// A sector is on the medium, whatever happens.
+    pub(crate) fn set_stable(&mut self, sector: u64, value: Sector, number: u64) {
+        self.medium.set(sector, value, number);
+    }
+
+    /// A flush has covered every change up to `number`.
+    pub(crate) fn flush(&mut self, number: u64) {
+        while let Some(change) = self.unstable.pop_front_if(|change| change.number <= number) {
+            for (at, value) in change.sectors() {
+                if self.medium.change(at) <= change.number {
+                    self.medium.set(at, value, change.number);
+                }
+            }
+        }
+    }
+
+    /// Cuts the power while `under_way` are on their way. `content` is what the drive held, and holds afterwards what is
+    /// left. Gives the manner, and the sectors that can be read no more: what made them readable is lost.
+    pub(crate) fn cut(
+        &mut self,
+        content: &mut Content,
+        under_way: Vec<Change>,
+        random: &mut Random,
+    ) -> (Manner, Vec<u64>) {
+        let manner = random.pick(&MANNERS);
+        let completed = self.unstable.len();
+        let mut changes: Vec<Change> = std::mem::take(&mut self.unstable).into();
+        changes.extend(under_way);
+        let chosen = random.below(changes.len() as u64 + 1) as usize;
+        for (index, change) in changes.iter().enumerate() {
+            let len = change.len();
+            let share = match manner {
+                Manner::LosesAll => Share::Nothing,
+                Manner::KeepsAll => Share::All,
+                Manner::KeepsCompleted if index < completed => Share::All,
+                Manner::KeepsFirst if index < chosen => Share::All,
+                Manner::KeepsFirst if index == chosen => Share::First(random.below(len + 1)),
+                Manner::KeepsCompleted | Manner::KeepsFirst => Share::Nothing,
+                Manner::LosesOne => [Share::All, Share::Nothing][usize::from(index == chosen)],
+                Manner::KeepsOne => [Share::Nothing, Share::All][usize::from(index == chosen)],
+                Manner::Changes => Share::draw(random, len),
+                Manner::Sectors => Share::BySector,
+            };
+            for (into, (at, value)) in change.sectors().enumerate() {
+                if share.has(into as u64, len, random) && self.medium.change(at) <= change.number {
+                    self.medium.set(at, value, change.number);
+                }
+            }
+        }
+        let mut unreadable = Vec::new();
+        for change in &changes {
+            let lost = |&at: &u64| self.medium.change(at) < change.number;
+            unreadable.extend(change.repaired.iter().copied().filter(lost));
+            for (at, _) in change.sectors() {
+                content.set(at, self.medium.sector(at), 0);
+            }
+        }
+        (manner, unreadable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    /// Writes 1, 2, ... each of sectors 0..4; those up to `flushed` are flushed.
+    fn after_cut(seed: u64, flushed: u64, completed: u64, under_way: u64) -> Vec<u32> {
+        let mut cache = WriteCache::default();
+        let mut content = Content::default();
+        let change = |number: u64| {
+            let mut change = Change::new(number);
+            change.push_all(0, Tags::written(number as u32, 0, 4));
+            change
+        };
+        for number in 1..=completed {
+            for at in 0..4 {
+                content.set(at, Tags::written(number as u32, at, 1).at(0), number);
+            }
+            cache.keep(change(number));
+        }
+        cache.flush(flushed);
+        let under_way = (1..=under_way).map(|number| change(completed + number)).collect();
+        cache.cut(&mut content, under_way, &mut Random::new(seed));
+        let value = |sector: Sector| match sector {
+            Sector::Data { request, .. } => request,
+            _ => 0,
+        };
+        (0..4).map(|at| value(content.sector(at))).collect()
+    }
+
+    #[test]
+    fn a_cut_never_takes_what_was_flushed_and_may_take_anything_else() {
+        let mut seen = BTreeSet::new();
+        for seed in 0..5000 {
+            let values = after_cut(seed, 2, 4, 1);
+            assert!(values.iter().all(|value| (2..=5).contains(value)), "{values:?}");
+            seen.insert(values);
+        }
+        for expected in
+            [[2, 2, 2, 2], [3, 3, 3, 3], [4, 4, 4, 4], [5, 5, 5, 5], [3, 3, 2, 2], [2, 3, 4, 5], [4, 2, 3, 3]]
+        {
+            assert!(seen.contains(expected.as_slice()), "{expected:?} never happens");
+        }
+    }
+
+    #[test]
+    fn a_write_that_was_stable_at_once_is_not_undone_by_an_older_one() {
+        for seed in 0..100 {
+            let mut cache = WriteCache::default();
+            let mut content = Content::default();
+            let mut older = Change::new(1);
+            older.push(0, Sector::Zero);
+            cache.keep(older);
+            let value = Tags::written(7, 0, 1).at(0);
+            cache.set_stable(0, value.clone(), 2);
+            cache.cut(&mut content, Vec::new(), &mut Random::new(seed));
+            assert_eq!(content.sector(0), value);
+        }
+    }
+
+    #[test]
+    fn a_sector_is_unreadable_again_when_the_write_that_repaired_it_is_lost() {
+        let mut outcomes = BTreeSet::new();
+        for seed in 0..100 {
+            let mut cache = WriteCache::default();
+            let mut content = Content::default();
+            let mut change = Change::new(1);
+            change.push_all(3, Tags::written(1, 3, 1));
+            change.repaired.push(3);
+            cache.keep(change);
+            let (_, unreadable) = cache.cut(&mut content, Vec::new(), &mut Random::new(seed));
+            assert_eq!(unreadable.is_empty(), content.sector(3) != Sector::Zero);
+            outcomes.insert(unreadable);
+        }
+        assert_eq!(outcomes.len(), 2);
+    }
+}
