@@ -1,0 +1,182 @@
+//! An open file or block device: its size, its alignment, and the system calls on it.
+
+#![allow(unsafe_code, reason = "ioctls of block devices that rustix does not have")]
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bimetal_core::units::{Bytes, SECTOR_BYTES, Sectors};
+use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, StatxFlags, fallocate, fdatasync, fstat, open, statx};
+use rustix::io::{Errno, ReadWriteFlags, preadv, pwritev2};
+use rustix::ioctl::{Getter, Setter, ioctl, opcode};
+
+use super::job::Step;
+
+/// Why a drive cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The system says no.
+    #[error("cannot open drive '{path}': {error}")]
+    System {
+        /// Which.
+        path: String,
+        /// Why.
+        error: Errno,
+    },
+    /// It is neither.
+    #[error("'{path}' is neither a file nor a block device: give one that holds the drive's data")]
+    Kind {
+        /// Which.
+        path: String,
+    },
+}
+
+/// An open drive.
+#[derive(Debug)]
+pub struct DriveFile {
+    fd: OwnedFd,
+    name: String,
+    block_device: bool,
+    direct: bool,
+    logical_block: u32,
+    capacity: Sectors,
+    /// Cleared when the drive turns out not to know how to zero a range.
+    zeroes_ranges: AtomicBool,
+}
+
+const BLKGETSIZE64: rustix::ioctl::Opcode = opcode::read::<usize>(0x12, 114);
+const BLKDISCARD: rustix::ioctl::Opcode = opcode::none(0x12, 119);
+
+impl DriveFile {
+    /// Opens a file or block device for reading and writing past the page cache.
+    ///
+    /// Where a file system cannot do direct I/O, the page cache is used; [`is_direct`](Self::is_direct) tells.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there, may not be opened, or is something else.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let system = |error| OpenError::System { path: path.display().to_string(), error };
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let (fd, direct) = match open(path, flags | OFlags::DIRECT, Mode::empty()) {
+            Err(Errno::INVAL) => (open(path, flags, Mode::empty()).map_err(system)?, false),
+            opened => (opened.map_err(system)?, true),
+        };
+        Self::from_fd(fd, path.display().to_string(), direct)
+    }
+
+    /// Takes what is open already; `name` is for messages, `direct` says whether it was opened with `O_DIRECT`.
+    ///
+    /// # Errors
+    ///
+    /// If its size cannot be read, or it is neither a file nor a block device.
+    pub fn from_fd(fd: OwnedFd, name: String, direct: bool) -> Result<Self, OpenError> {
+        let system = |error| OpenError::System { path: name.clone(), error };
+        let stat = fstat(&fd).map_err(system)?;
+        let (block_device, bytes) = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => (false, stat.st_size as u64),
+            FileType::BlockDevice => (true, device_bytes(&fd).map_err(system)?),
+            _ => return Err(OpenError::Kind { path: name }),
+        };
+        let logical_block = if direct { alignment(&fd, block_device) } else { SECTOR_BYTES as u32 };
+        let capacity = Bytes(bytes).sectors();
+        let zeroes_ranges = AtomicBool::new(true);
+        Ok(Self { fd, name, block_device, direct, logical_block, capacity, zeroes_ranges })
+    }
+
+    /// What it was opened as.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its size; a last part of a sector is not counted.
+    pub fn capacity(&self) -> Sectors {
+        self.capacity
+    }
+
+    /// The smallest part that can be written, in bytes.
+    ///
+    /// A write that does not begin and end on it is answered as unsupported, and nothing is written: merging it here would
+    /// risk data that nobody wrote. Reads are widened.
+    pub fn logical_block(&self) -> u32 {
+        self.logical_block
+    }
+
+    /// Whether it is a block device.
+    pub fn is_block_device(&self) -> bool {
+        self.block_device
+    }
+
+    /// Whether the page cache is passed by.
+    pub fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    pub(super) fn zeroes_ranges(&self) -> bool {
+        self.zeroes_ranges.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn cannot_zero_ranges(&self) {
+        self.zeroes_ranges.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the device has gone: asked after an error that may mean that.
+    pub(super) fn is_gone(&self) -> bool {
+        self.block_device && !matches!(device_bytes(&self.fd), Ok(1..))
+    }
+
+    /// Carries a step out, and waits for it.
+    pub(super) fn perform(&self, step: Step<'_>) -> Result<u64, Errno> {
+        match step {
+            Step::Read { offset, bytes } => {
+                preadv(&self.fd, &mut [IoSliceMut::new(bytes)], offset).map(|count| count as u64)
+            }
+            Step::Write { offset, parts, fua } => {
+                let parts: Vec<IoSlice<'_>> = parts.map(IoSlice::new).collect();
+                let flags = if fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+                pwritev2(&self.fd, &parts, offset, flags).map(|count| count as u64)
+            }
+            Step::Sync => fdatasync(&self.fd).map(|()| 0),
+            Step::Allocate { mode, offset, len } => {
+                let mode = FallocateFlags::from_bits_retain(mode);
+                fallocate(&self.fd, mode, offset, len).map(|()| 0)
+            }
+            Step::DiscardDevice { offset, len } => {
+                // SAFETY: BLKDISCARD reads two u64: where, and how many bytes.
+                let discard = unsafe { Setter::<BLKDISCARD, [u64; 2]>::new([offset, len]) };
+                // SAFETY: as above; nothing of ours is written to.
+                unsafe { ioctl(&self.fd, discard) }.map(|()| 0)
+            }
+        }
+    }
+}
+
+impl AsFd for DriveFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn device_bytes(fd: &OwnedFd) -> Result<u64, Errno> {
+    // SAFETY: BLKGETSIZE64 writes one u64.
+    let size = unsafe { Getter::<BLKGETSIZE64, u64>::new() };
+    // SAFETY: as above.
+    unsafe { ioctl(fd, size) }
+}
+
+/// What offset and length of direct I/O must be multiples of.
+fn alignment(fd: &OwnedFd, block_device: bool) -> u32 {
+    if block_device {
+        return rustix::fs::ioctl_blksszget(fd).unwrap_or(4096).max(SECTOR_BYTES as u32);
+    }
+    let stated = statx(fd, "", rustix::fs::AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+    match stated {
+        Ok(stat) if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 && stat.stx_dio_offset_align > 0 => {
+            stat.stx_dio_offset_align.max(SECTOR_BYTES as u32)
+        }
+        // Kernels before 6.1 do not say. The size that every file system of those takes is its block.
+        _ => 4096,
+    }
+}

@@ -1,0 +1,272 @@
+//! One operation on a drive as a sequence of system calls: which comes next, and what the result of the last one means.
+//!
+//! It makes no call itself: a thread or the kernel's ring does. Here stand the rules for short transfers (the rest is
+//! asked for again), for what a drive cannot do, and for which error is which [`Status`].
+
+use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
+use bimetal_core::payload::Payload;
+use bimetal_core::units::{SECTOR_BYTES, SectorRange, Sectors};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use super::file::DriveFile;
+use crate::buffer::{Buffers, Filling, Slice};
+
+/// Parts in one call: what the kernel takes.
+const PARTS_MAX: usize = 1024;
+/// Bytes in one call, so that one large operation does not hold up the others.
+const CALL_BYTES_MAX: u64 = 32 << 20;
+/// How often a call that was only interrupted is tried again.
+const RETRIES_MAX: u32 = 1000;
+
+/// A system call.
+pub(super) enum Step<'a> {
+    Read { offset: u64, bytes: &'a mut [u8] },
+    Write { offset: u64, parts: PartsLeft<'a>, fua: bool },
+    Sync,
+    Allocate { mode: u32, offset: u64, len: u64 },
+    DiscardDevice { offset: u64, len: u64 },
+}
+
+/// What is still to be written, as far as one call takes it.
+#[derive(Clone)]
+pub(super) struct PartsLeft<'a> {
+    parts: &'a [Slice],
+    skip: usize,
+    bytes_left: u64,
+    parts_left: usize,
+}
+
+impl<'a> Iterator for PartsLeft<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (first, rest) = self.parts.split_first()?;
+        if self.bytes_left == 0 || self.parts_left == 0 {
+            return None;
+        }
+        let bytes = &first.bytes()[self.skip..];
+        let taken = bytes.len().min(self.bytes_left as usize);
+        (self.parts, self.skip) = (rest, 0);
+        self.bytes_left -= taken as u64;
+        self.parts_left -= 1;
+        Some(&bytes[..taken])
+    }
+}
+
+enum Data {
+    Nothing,
+    /// What is read, and how many bytes of its beginning were not asked for.
+    Into(Filling, u64),
+    From(Buffers),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// A range is zeroed or discarded by one call.
+    Range,
+    /// Bytes are read or written.
+    Transfer,
+    Sync,
+    End(Status),
+}
+
+/// An operation under way.
+pub(super) struct Job {
+    token: Token,
+    command: Command,
+    /// What the calls ask for, in bytes; the operation's range, or a little more or less where alignment wants it.
+    offset: u64,
+    len: u64,
+    done: u64,
+    data: Data,
+    stage: Stage,
+    retries: u32,
+}
+
+impl Job {
+    pub(super) fn new(operation: Operation<Buffers>, file: &DriveFile) -> Self {
+        let Operation { token, command, payload, .. } = operation;
+        let range = command.range;
+        let outside = range.checked_end().is_none_or(|end| end > file.capacity());
+        let (offset, len) = if outside { (0, 0) } else { (range.start.bytes().0, range.len.bytes().0) };
+        let mut job =
+            Self { token, command, offset, len, done: 0, data: Data::Nothing, stage: Stage::Range, retries: 0 };
+        job.stage = match command.kind {
+            _ if outside => Stage::End(Status::OutOfRange),
+            OpKind::Flush => Stage::Sync,
+            OpKind::Hint => Stage::End(Status::Unsupported),
+            _ if len == 0 => Stage::End(Status::Done),
+            OpKind::Read => job.begin_read(file),
+            OpKind::Write | OpKind::WriteZeroes if !job.is_aligned(file) => Stage::End(Status::Unsupported),
+            OpKind::Write => job.begin_write(payload, file),
+            OpKind::WriteZeroes if file.zeroes_ranges() => Stage::Range,
+            OpKind::WriteZeroes => job.begin_zeroes(),
+            OpKind::Discard => job.begin_discard(file),
+        };
+        job
+    }
+
+    fn is_aligned(&self, file: &DriveFile) -> bool {
+        let unit = u64::from(file.logical_block());
+        self.offset.is_multiple_of(unit) && self.len.is_multiple_of(unit)
+    }
+
+    /// Reads at least the range: where it is not aligned, what lies around it is read and left out.
+    fn begin_read(&mut self, file: &DriveFile) -> Stage {
+        let unit = u64::from(file.logical_block());
+        let before = self.offset % unit;
+        self.offset -= before;
+        self.len = (self.len + before).next_multiple_of(unit);
+        self.data = Data::Into(Filling::new(self.len as usize), before);
+        Stage::Transfer
+    }
+
+    fn begin_write(&mut self, payload: Buffers, file: &DriveFile) -> Stage {
+        assert_eq!(payload.bytes(), self.len, "a write carries what its range says");
+        let unit = file.logical_block() as usize;
+        // Direct I/O wants every part to begin and end on the drive's unit. Parts of 512 bytes always do where that is the
+        // unit; with larger units they are gathered, the only place where what is written is copied.
+        let fits = |part: &Slice| {
+            (part.bytes().as_ptr() as usize).is_multiple_of(unit) && part.bytes().len().is_multiple_of(unit)
+        };
+        self.data = Data::From(if !file.is_direct() || payload.parts().iter().all(fits) {
+            payload
+        } else {
+            let mut filling = Filling::new(self.len as usize);
+            payload.copy_to(filling.bytes_mut());
+            Buffers::from(filling.share())
+        });
+        Stage::Transfer
+    }
+
+    fn begin_zeroes(&mut self) -> Stage {
+        self.data = Data::From(Buffers::zeroes(Sectors(self.len / SECTOR_BYTES)));
+        Stage::Transfer
+    }
+
+    /// Discards what lies whole in the range; the rest keeps its content, as discarding allows.
+    fn begin_discard(&mut self, file: &DriveFile) -> Stage {
+        let unit = u64::from(file.logical_block());
+        let start = self.offset.next_multiple_of(unit);
+        let end = (self.offset + self.len) / unit * unit;
+        if start >= end {
+            return Stage::End(Status::Done);
+        }
+        (self.offset, self.len) = (start, end - start);
+        Stage::Range
+    }
+
+    /// The next call, or nothing when the operation has ended.
+    pub(super) fn step(&mut self, file: &DriveFile) -> Option<Step<'_>> {
+        let (offset, len) = (self.offset + self.done, self.len - self.done);
+        Some(match self.stage {
+            Stage::End(_) => return None,
+            Stage::Sync => Step::Sync,
+            Stage::Range if self.command.kind == OpKind::WriteZeroes => {
+                let mode = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+                Step::Allocate { mode: mode.bits(), offset, len }
+            }
+            Stage::Range if file.is_block_device() => Step::DiscardDevice { offset, len },
+            Stage::Range => {
+                let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                Step::Allocate { mode: mode.bits(), offset, len }
+            }
+            Stage::Transfer => match &mut self.data {
+                Data::Nothing => unreachable!("a transfer has data"),
+                Data::Into(filling, _) => {
+                    let end = self.done + len.min(CALL_BYTES_MAX);
+                    Step::Read { offset, bytes: &mut filling.bytes_mut()[self.done as usize..end as usize] }
+                }
+                Data::From(buffers) => {
+                    Step::Write { offset, parts: parts_left(buffers, self.done), fua: self.command.fua }
+                }
+            },
+        })
+    }
+
+    /// Takes the result of the last call.
+    pub(super) fn note(&mut self, result: Result<u64, Errno>, file: &DriveFile) {
+        self.stage = match (result, self.stage) {
+            (_, Stage::End(_)) => unreachable!("an operation that has ended makes no call"),
+            (Err(Errno::INTR | Errno::AGAIN), stage) if self.retries < RETRIES_MAX => {
+                self.retries += 1;
+                stage
+            }
+            (Ok(_), Stage::Sync) => Stage::End(Status::Done),
+            (Ok(_), Stage::Range) => self.end_of_transfer(),
+            (Ok(count), Stage::Transfer) => self.transferred(count, file),
+            (Err(error), Stage::Range) if is_unsupported(error) => self.range_unsupported(file),
+            (Err(error), _) => Stage::End(status_of(error, file)),
+        };
+    }
+
+    fn transferred(&mut self, count: u64, file: &DriveFile) -> Stage {
+        self.done += count;
+        if self.done >= self.len {
+            return self.end_of_transfer();
+        }
+        // The rest is asked for again, from where direct I/O can go on; a call that did less than that, or
+        // nothing, will not do more next time.
+        let rest = self.done - self.done % u64::from(file.logical_block());
+        if rest + count <= self.done || count == 0 {
+            let before = if let Data::Into(_, before) = self.data { before } else { 0 };
+            return Stage::End(Status::Short((self.done.saturating_sub(before) / SECTOR_BYTES) as u32));
+        }
+        self.done = rest;
+        Stage::Transfer
+    }
+
+    fn end_of_transfer(&self) -> Stage {
+        let unstable = self.command.fua && self.command.kind != OpKind::Write;
+        if unstable { Stage::Sync } else { Stage::End(Status::Done) }
+    }
+
+    fn range_unsupported(&mut self, file: &DriveFile) -> Stage {
+        if self.command.kind == OpKind::Discard {
+            return Stage::End(Status::Unsupported);
+        }
+        file.cannot_zero_ranges();
+        self.begin_zeroes()
+    }
+
+    /// The end of the operation, once there is no further step.
+    pub(super) fn end(self) -> Completion<Buffers> {
+        let Stage::End(status) = self.stage else { unreachable!("the operation is under way") };
+        let payload = match self.data {
+            Data::Into(filling, before) if status == Status::Done => {
+                let SectorRange { len, .. } = self.command.range;
+                Buffers::from(filling.share().part(before as usize, len.bytes().0 as usize))
+            }
+            _ => Buffers::empty(),
+        };
+        Completion { token: self.token, status, payload }
+    }
+}
+
+fn parts_left(buffers: &Buffers, done: u64) -> PartsLeft<'_> {
+    let mut parts = buffers.parts();
+    let mut skip = done as usize;
+    while let Some((first, rest)) = parts.split_first()
+        && skip >= first.bytes().len()
+    {
+        skip -= first.bytes().len();
+        parts = rest;
+    }
+    PartsLeft { parts, skip, bytes_left: CALL_BYTES_MAX, parts_left: PARTS_MAX }
+}
+
+/// Whether the drive does not know how to do that to a range.
+fn is_unsupported(error: Errno) -> bool {
+    [Errno::OPNOTSUPP, Errno::NOSYS, Errno::NOTTY, Errno::INVAL].contains(&error)
+}
+
+/// What an error means. One that nobody foresaw is an error of the medium: the request fails, nothing else does.
+fn status_of(error: Errno, file: &DriveFile) -> Status {
+    match error {
+        Errno::NODEV | Errno::NXIO | Errno::NOMEDIUM | Errno::SHUTDOWN => Status::Gone,
+        _ if file.is_gone() => Status::Gone,
+        Errno::OPNOTSUPP | Errno::NOSYS => Status::Unsupported,
+        _ => Status::MediaError,
+    }
+}

@@ -1,0 +1,76 @@
+//! Where operations go: a drive takes [`Operation`]s and gives [`Completion`]s, in any order.
+//!
+//! One file a kind: [`uring`] hands them to the kernel's ring, [`pool`] to threads, where there is no ring. Both run the
+//! same steps: `job` says what the next system call of an operation is and what its result means, so that
+//! errors, short transfers and fall-backs are told in one place. [`file`] is what is open: a file or a block device.
+//! A failing drive is a status, never a panic. Read `job.rs` first.
+
+pub mod file;
+mod job;
+pub mod pool;
+pub mod uring;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use bimetal_core::operation::{Completion, Operation};
+
+use crate::buffer::Buffers;
+use file::DriveFile;
+
+/// Something that carries out operations, without waiting.
+pub trait Drive: Send {
+    /// Takes an operation. It may begin only with the next [`start`](Self::start).
+    fn submit(&mut self, operation: Operation<Buffers>);
+
+    /// Lets everything begin that was taken.
+    fn start(&mut self);
+
+    /// Appends what has ended since the last call.
+    fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>);
+
+    /// How many operations were taken and not collected.
+    fn under_way(&self) -> usize;
+
+    /// Becomes readable when something ends after the last [`collect`](Self::collect); collecting clears it. What ends without
+    /// waiting may do so without it: so collect once after [`start`](Self::start), before sleeping.
+    fn event(&self) -> BorrowedFd<'_>;
+
+    /// The smallest part that can be written, in bytes.
+    fn logical_block(&self) -> u32;
+
+    /// How operations are carried out, for people.
+    fn describe(&self) -> String;
+}
+
+/// How operations are carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Engine {
+    /// The kernel's ring where there is one, else threads.
+    #[default]
+    Auto,
+    /// The kernel's ring.
+    Uring,
+    /// Threads.
+    Pool,
+}
+
+/// Makes a drive of an open file.
+///
+/// # Errors
+///
+/// With [`Engine::Uring`] where the kernel has no ring or refuses it; else where threads cannot be started.
+pub fn attach(file: DriveFile, engine: Engine) -> io::Result<Box<dyn Drive>> {
+    let file = std::sync::Arc::new(file);
+    match engine {
+        Engine::Pool => Ok(Box::new(pool::Pool::new(file)?)),
+        Engine::Uring => Ok(Box::new(uring::Uring::new(file)?)),
+        Engine::Auto => match uring::Uring::new(file.clone()) {
+            Ok(drive) => Ok(Box::new(drive)),
+            Err(_) => Ok(Box::new(pool::Pool::new(file)?)),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

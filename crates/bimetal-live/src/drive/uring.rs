@@ -1,0 +1,250 @@
+//! A drive worked by the kernel's ring: one system call begins many operations, and their ends lie in shared memory.
+
+#![allow(unsafe_code, reason = "the ring is told addresses of memory that it reads and writes later")]
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
+
+use bimetal_core::operation::{Completion, Operation};
+use io_uring::types::{Fd, Fixed, FsyncFlags};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use slab::Slab;
+
+use super::Drive;
+use super::file::DriveFile;
+use super::job::{Job, PartsLeft, Step};
+use super::pool::Pool;
+use crate::buffer::Buffers;
+
+/// Calls in the ring at once; what is more waits. So neither of its queues ever overflows.
+const ENTRIES: u32 = 256;
+/// The number of the helper's event among the numbers of jobs.
+const HELPER: u64 = u64::MAX;
+/// `RWF_DSYNC`: stable when it completes.
+const DSYNC: u32 = 0x2;
+
+/// A drive worked by the kernel's ring.
+pub struct Uring {
+    ring: IoUring,
+    file: Arc<DriveFile>,
+    jobs: Slab<Entry>,
+    /// Ended without a call.
+    ended: Vec<Completion<Buffers>>,
+    /// Does what the ring cannot: discards of block devices. Started when first needed.
+    helper: Option<Pool>,
+    /// Whether the ring waits for the helper's event.
+    helper_polled: bool,
+    /// Jobs whose next call finds no room in the ring.
+    waiting: VecDeque<usize>,
+    in_ring: usize,
+    unsubmitted: usize,
+}
+
+/// A job, and the list of its parts that the kernel reads; it lives as long as the call.
+struct Entry {
+    job: Job,
+    parts: Vec<IoSlice<'static>>,
+}
+
+const FILE: Fixed = Fixed(0);
+
+impl Uring {
+    /// Makes a ring for `file`.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel has no ring, or does not give us one.
+    pub fn new(file: Arc<DriveFile>) -> io::Result<Self> {
+        let ring = IoUring::builder().setup_coop_taskrun().build(ENTRIES).or_else(|_| IoUring::new(ENTRIES))?;
+        ring.submitter().register_files(&[file.as_fd().as_raw_fd()])?;
+        Ok(Self {
+            ring,
+            file,
+            jobs: Slab::with_capacity(ENTRIES as usize),
+            ended: Vec::new(),
+            helper: None,
+            helper_polled: false,
+            waiting: VecDeque::new(),
+            in_ring: 0,
+            unsubmitted: 0,
+        })
+    }
+
+    /// Begins the next call of a job, or ends it.
+    fn advance(&mut self, key: usize) {
+        // One place is kept for the helper's event.
+        if self.in_ring + 1 >= ENTRIES as usize {
+            return self.waiting.push_back(key);
+        }
+        let Entry { job, parts } = &mut self.jobs[key];
+        let entry = match job.step(&self.file) {
+            None => {
+                let entry = self.jobs.remove(key);
+                return self.ended.push(entry.job.end());
+            }
+            Some(Step::Read { offset, bytes }) => {
+                opcode::Read::new(FILE, bytes.as_mut_ptr(), bytes.len() as u32).offset(offset).build()
+            }
+            Some(Step::Write { offset, parts: left, fua }) => write(offset, left, fua, parts),
+            Some(Step::Sync) => opcode::Fsync::new(FILE).flags(FsyncFlags::DATASYNC).build(),
+            Some(Step::Allocate { mode, offset, len }) => {
+                opcode::Fallocate::new(FILE, len).offset(offset).mode(mode as i32).build()
+            }
+            Some(Step::DiscardDevice { .. }) => return self.hand_over(key),
+        };
+        self.push(entry.user_data(key as u64));
+    }
+
+    fn push(&mut self, entry: squeue::Entry) {
+        // SAFETY: what the entry points at belongs to a job that stays in the table until the call has ended; dropping the
+        // drive waits for that.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        assert!(pushed.is_ok(), "the ring has room for what is counted in it");
+        self.in_ring += 1;
+        self.unsubmitted += 1;
+    }
+
+    /// Lets the kernel take what was pushed, and waits for `wanted` calls to end. What it does not take now stays in
+    /// the ring for the next time.
+    fn enter(&mut self, wanted: usize) {
+        match self.ring.submit_and_wait(wanted) {
+            Ok(taken) => self.unsubmitted = self.unsubmitted.saturating_sub(taken),
+            Err(error) => {
+                let passing = [Errno::INTR, Errno::AGAIN, Errno::BUSY, Errno::NOMEM];
+                let passing = passing.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()));
+                assert!(passing, "the ring of '{}' is broken: {error}", self.file.name());
+            }
+        }
+    }
+
+    fn next_end(&mut self) -> Option<cqueue::Entry> {
+        self.ring.completion().next()
+    }
+
+    /// Takes the results that lie in the ring, and lets their jobs go on.
+    fn reap(&mut self) {
+        while let Some(entry) = self.next_end() {
+            self.in_ring -= 1;
+            if entry.user_data() == HELPER {
+                self.helper_polled = false;
+                self.collect_helper();
+                continue;
+            }
+            let key = entry.user_data() as usize;
+            let result = match entry.result() {
+                count @ 0.. => Ok(count as u64),
+                error => Err(Errno::from_raw_os_error(-error)),
+            };
+            self.jobs[key].job.note(result, &self.file);
+            self.advance(key);
+        }
+        for _ in 0..self.waiting.len() {
+            let Some(key) = self.waiting.pop_front() else { break };
+            self.advance(key);
+        }
+    }
+
+    /// Gives a job to a thread. Where none can be started, the job says that the drive cannot do it.
+    fn hand_over(&mut self, key: usize) {
+        let mut job = self.jobs.remove(key).job;
+        if self.helper.is_none() {
+            self.helper = Pool::with_threads(Arc::clone(&self.file), 1).ok();
+        }
+        match &mut self.helper {
+            Some(helper) => {
+                helper.submit_job(job);
+                self.poll_helper();
+            }
+            None => {
+                job.note(Err(Errno::OPNOTSUPP), &self.file);
+                self.ended.push(job.end());
+            }
+        }
+    }
+
+    fn poll_helper(&mut self) {
+        let Some(helper) = self.helper.as_ref().filter(|helper| helper.under_way() > 0 && !self.helper_polled) else {
+            return;
+        };
+        let event = Fd(helper.event().as_raw_fd());
+        self.helper_polled = true;
+        self.push(opcode::PollAdd::new(event, PollFlags::IN.bits().into()).build().user_data(HELPER));
+    }
+
+    fn collect_helper(&mut self) {
+        if let Some(helper) = &mut self.helper {
+            helper.collect(&mut self.ended);
+        }
+        self.poll_helper();
+    }
+}
+
+/// A write of what is left; `list` is where the kernel finds the parts when there are several.
+fn write(offset: u64, left: PartsLeft<'_>, fua: bool, list: &mut Vec<IoSlice<'static>>) -> squeue::Entry {
+    let flags = if fua { DSYNC } else { 0 };
+    let mut parts = left.clone();
+    if let (Some(only), None) = (parts.next(), parts.next()) {
+        let write = opcode::Write::new(FILE, only.as_ptr(), only.len() as u32);
+        return write.offset(offset).rw_flags(flags as _).build();
+    }
+    list.clear();
+    // SAFETY: the bytes are shared with the job, which stays in the table until the call has ended, and the list is
+    // read only during that call.
+    let lasting = |part| IoSlice::new(unsafe { std::mem::transmute::<&[u8], &'static [u8]>(part) });
+    list.extend(left.map(lasting));
+    let write = opcode::Writev::new(FILE, list.as_ptr().cast(), list.len() as u32);
+    write.offset(offset).rw_flags(flags as _).build()
+}
+
+impl Drive for Uring {
+    fn submit(&mut self, operation: Operation<Buffers>) {
+        let job = Job::new(operation, &self.file);
+        let key = self.jobs.insert(Entry { job, parts: Vec::new() });
+        self.advance(key);
+    }
+
+    fn start(&mut self) {
+        if self.unsubmitted > 0 {
+            self.enter(0);
+        }
+    }
+
+    fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>) {
+        self.reap();
+        // What goes on with another call goes on now.
+        self.start();
+        ended.append(&mut self.ended);
+    }
+
+    fn under_way(&self) -> usize {
+        self.jobs.len() + self.ended.len() + self.helper.as_ref().map_or(0, Pool::under_way)
+    }
+
+    fn event(&self) -> BorrowedFd<'_> {
+        // SAFETY: the ring keeps the descriptor open as long as `self` lives.
+        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+    }
+
+    fn logical_block(&self) -> u32 {
+        self.file.logical_block()
+    }
+
+    fn describe(&self) -> String {
+        let cache = if self.file.is_direct() { "O_DIRECT" } else { "the page cache" };
+        format!("io_uring, {cache}")
+    }
+}
+
+impl Drop for Uring {
+    /// Waits for what is under way: the kernel would go on to use its memory.
+    fn drop(&mut self) {
+        while !self.jobs.is_empty() || !self.waiting.is_empty() {
+            self.enter(1);
+            self.reap();
+        }
+    }
+}
