@@ -10,6 +10,7 @@ mod bit_set;
 pub mod block;
 pub mod block_map;
 pub mod journal;
+pub mod label;
 pub mod layout;
 pub mod nearest;
 pub mod operation;

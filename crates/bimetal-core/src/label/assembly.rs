@@ -1,0 +1,422 @@
+//! The rules by which labels that were found make a volume: which drive is which member, who is missing, and when nobody
+//! may go on.
+//!
+//! The label that knows all the others decides: each label says of every member which writing it was there for, and which
+//! it carried before, so it knows a drive that carries either. A drive that the deciding label does not name was replaced;
+//! one that was not there when it was written is *behind*, and as good as missing; one whose label is older only because
+//! the writing was cut short is there. Two drives with the label of one (a clone), two halves that each went on without
+//! the other, and a drive that changed its size are refused: whatever was done then would be wrong on one of them.
+
+use super::{Label, MemberLabel, Uuid, member_name};
+use crate::layout::MemberId;
+use crate::units::{Bytes, Sectors};
+
+/// A label, and what carries it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// The drive, as the user knows it.
+    pub path: String,
+    /// How large it is now.
+    pub size: Sectors,
+    /// What it says.
+    pub label: Label,
+}
+
+/// What became of a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seat {
+    /// This one of the labels found.
+    Taken(usize),
+    /// This one of the labels found, but the volume went on without it: its content is old.
+    Behind(usize),
+    /// Nobody.
+    Empty,
+}
+
+/// A volume as its labels tell of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Assembly {
+    /// The label that decides.
+    pub label: Label,
+    /// For each member, in order, who it is.
+    pub seats: Vec<Seat>,
+    /// Drives that were members once and have been replaced, as places in the list of labels found.
+    pub former: Vec<usize>,
+}
+
+/// A member that is not there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Absent {
+    /// As the user knows it: `ssd`, `hdd1`.
+    pub member: String,
+    /// Its UUID.
+    pub uuid: Uuid,
+    /// How large it is.
+    pub size: Bytes,
+    /// When it was last there, in seconds since 1970.
+    pub last_seen: u64,
+    /// The drive that carries its label, where it is there but behind.
+    pub behind: Option<String>,
+}
+
+/// Why labels make no volume.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AssemblyError {
+    /// None of the labels is of this volume.
+    #[error("no drive with a label of volume '{name}' was found{}", others(.known))]
+    NotFound {
+        /// What was asked for.
+        name: String,
+        /// Volumes of which there are labels.
+        known: Vec<String>,
+    },
+    /// Several volumes have the name.
+    #[error(
+        "{} volumes are named '{name}' ({}): name the one that you mean by the path of one of its drives",
+        .volumes.len(), described(.volumes)
+    )]
+    SameName {
+        /// The name.
+        name: String,
+        /// Each of them, with a drive of it.
+        volumes: Vec<(Uuid, String)>,
+    },
+    /// Two drives carry the label of one.
+    #[error(
+        "{first} and {second} both carry the label of volume '{name}', member {member} ({uuid}): one is a copy of the \
+         other, and if both were used they would overwrite each other's data. Take the copy away"
+    )]
+    Clone {
+        /// The volume.
+        name: String,
+        /// The member.
+        member: String,
+        /// Its UUID.
+        uuid: Uuid,
+        /// A drive.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// Two drives of a volume each went on without the other.
+    #[error(
+        "volume '{name}': {first} and {second} each went on without the other since they were last together, so they do not \
+         belong together any more. Take away the one whose data you do not want, and attach it as a new drive later"
+    )]
+    Split {
+        /// The volume.
+        name: String,
+        /// A drive.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// A drive is larger or smaller than it was.
+    #[error(
+        "{path} was labelled as member {member} of volume '{name}' with {was} and has {is} now: its data is not where it \
+         was. Give it back the size that it had"
+    )]
+    Size {
+        /// The volume.
+        name: String,
+        /// The member.
+        member: String,
+        /// The drive.
+        path: String,
+        /// Its size when it was labelled.
+        was: Bytes,
+        /// Its size.
+        is: Bytes,
+    },
+}
+
+fn others(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!("; there are drives of {}", names.join(", ")) }
+}
+
+fn described(volumes: &[(Uuid, String)]) -> String {
+    let each: Vec<_> = volumes.iter().map(|(uuid, path)| format!("{uuid} with {path}")).collect();
+    each.join(", ")
+}
+
+/// The volume named `name`.
+///
+/// # Errors
+/// There is none, or there are several.
+pub fn named(found: &[Found], name: &str) -> Result<Uuid, AssemblyError> {
+    let mut volumes: Vec<(Uuid, String)> = Vec::new();
+    for drive in found.iter().filter(|drive| drive.label.name == name) {
+        if volumes.iter().all(|(uuid, _)| *uuid != drive.label.volume) {
+            volumes.push((drive.label.volume, drive.path.clone()));
+        }
+    }
+    match volumes.as_slice() {
+        [(uuid, _)] => Ok(*uuid),
+        [] => {
+            let mut known: Vec<String> = found.iter().map(|drive| drive.label.name.clone()).collect();
+            known.sort();
+            known.dedup();
+            Err(AssemblyError::NotFound { name: name.to_owned(), known })
+        }
+        _ => Err(AssemblyError::SameName { name: name.to_owned(), volumes }),
+    }
+}
+
+/// The volume `volume`, of which at least one label is among `found`; labels of others are passed over.
+///
+/// # Errors
+/// A clone, two halves that went on apart, a drive whose size has changed; or there is no label of it.
+pub fn assemble(found: &[Found], volume: Uuid) -> Result<Assembly, AssemblyError> {
+    let of_volume = || found.iter().enumerate().filter(|(_, drive)| drive.label.volume == volume);
+    refuse_clones(of_volume().map(|(_, drive)| drive))?;
+    let Some((_, leader)) = of_volume().max_by_key(|(_, drive)| drive.label.generation) else {
+        return Err(AssemblyError::NotFound { name: volume.to_string(), known: Vec::new() });
+    };
+    let mut assembly =
+        Assembly { label: leader.label.clone(), seats: vec![Seat::Empty; leader.label.members.len()], former: vec![] };
+    for (at, drive) in of_volume() {
+        let uuid = drive.label.own().uuid;
+        let Some(seat) = leader.label.members.iter().position(|member| member.uuid == uuid) else {
+            assembly.former.push(at);
+            continue;
+        };
+        let member = &leader.label.members[seat];
+        refuse_size(drive, member)?;
+        if ![member.seen_in, member.carried].contains(&drive.label.writing) {
+            let (first, second) = (leader.path.clone(), drive.path.clone());
+            return Err(AssemblyError::Split { name: leader.label.name.clone(), first, second });
+        }
+        let was_there = leader.label.was_there(MemberId(seat as u16));
+        assembly.seats[seat] = if was_there { Seat::Taken(at) } else { Seat::Behind(at) };
+    }
+    Ok(assembly)
+}
+
+impl Assembly {
+    /// The next generation of the label, written at `now` (seconds since 1970) with all that are there. `writing` is a
+    /// random number.
+    pub fn next_label(&self, found: &[Found], now: u64, writing: u64) -> Label {
+        let there = self.seats.iter().enumerate().filter_map(|(member, seat)| match *seat {
+            Seat::Taken(at) => Some((MemberId(member as u16), found[at].label.writing)),
+            Seat::Behind(_) | Seat::Empty => None,
+        });
+        self.label.next(now, writing, there)
+    }
+
+    /// Who is not there, or is there and behind.
+    pub fn absent(&self, found: &[Found]) -> Vec<Absent> {
+        let members = self.label.members.iter().zip(&self.seats).enumerate();
+        let absent = members.filter_map(|(at, (member, seat))| {
+            let behind = match *seat {
+                Seat::Taken(_) => return None,
+                Seat::Behind(at) => Some(found[at].path.clone()),
+                Seat::Empty => None,
+            };
+            Some(Absent {
+                member: member_name(&self.label.members, MemberId(at as u16)),
+                uuid: member.uuid,
+                size: member.size.bytes(),
+                last_seen: member.last_seen,
+                behind,
+            })
+        });
+        absent.collect()
+    }
+}
+
+fn refuse_clones<'a>(drives: impl Iterator<Item = &'a Found>) -> Result<(), AssemblyError> {
+    let mut seen: Vec<&Found> = Vec::new();
+    for drive in drives {
+        let uuid = drive.label.own().uuid;
+        if let Some(first) = seen.iter().find(|other| other.label.own().uuid == uuid) {
+            return Err(AssemblyError::Clone {
+                name: drive.label.name.clone(),
+                member: drive.label.member_name(drive.label.index),
+                uuid,
+                first: first.path.clone(),
+                second: drive.path.clone(),
+            });
+        }
+        seen.push(drive);
+    }
+    Ok(())
+}
+
+fn refuse_size(drive: &Found, member: &MemberLabel) -> Result<(), AssemblyError> {
+    if drive.size == member.size {
+        return Ok(());
+    }
+    Err(AssemblyError::Size {
+        name: drive.label.name.clone(),
+        member: drive.label.member_name(drive.label.index),
+        path: drive.path.clone(),
+        was: member.size.bytes(),
+        is: drive.size.bytes(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::label::tests::label;
+    use crate::units::Bytes;
+    use proptest::prelude::*;
+
+    fn found(path: &str, label: &Label, member: u16) -> Found {
+        let label = label.of(MemberId(member));
+        Found { path: path.to_owned(), size: label.own().size, label }
+    }
+
+    /// The next label when these members were there, all with the writing of `label`.
+    fn next(label: &Label, writing: u64, there: &[u16]) -> Label {
+        label.next(2000, writing, there.iter().map(|&member| (MemberId(member), label.writing)))
+    }
+
+    fn volume(found: &[Found]) -> Result<Assembly, AssemblyError> {
+        assemble(found, label().volume)
+    }
+
+    #[test]
+    fn members_take_their_seats_in_whatever_order_they_were_found() {
+        let label = label();
+        let mut other = label.clone();
+        other.volume = Uuid([7; 16]);
+        let drives = [found("c", &other, 0), found("hdd", &label, 1), found("ssd", &label, 0)];
+        let assembly = volume(&drives).unwrap();
+        assert_eq!(assembly.seats, [Seat::Taken(2), Seat::Taken(1)]);
+        assert_eq!(assembly.absent(&drives), []);
+    }
+
+    #[test]
+    fn a_missing_member_is_named_with_when_it_was_last_seen() {
+        let drives = [found("hdd", &next(&label(), 12, &[1]), 1)];
+        let assembly = volume(&drives).unwrap();
+        assert_eq!(assembly.seats, [Seat::Empty, Seat::Taken(0)]);
+        let [absent] = &assembly.absent(&drives)[..] else { panic!("one is absent") };
+        assert_eq!((absent.member.as_str(), absent.last_seen, &absent.behind), ("ssd", 1000, &None));
+    }
+
+    #[test]
+    fn a_drive_without_which_the_volume_went_on_is_behind() {
+        let old = label();
+        let drives = [found("ssd", &old, 0), found("hdd", &next(&old, 12, &[1]), 1)];
+        let assembly = volume(&drives).unwrap();
+        assert_eq!(assembly.seats, [Seat::Behind(0), Seat::Taken(1)]);
+        assert_eq!(assembly.absent(&drives)[0].behind.as_deref(), Some("ssd"));
+    }
+
+    #[test]
+    fn a_label_whose_writing_was_cut_short_keeps_its_seat() {
+        let old = label();
+        let drives = [found("ssd", &old, 0), found("hdd", &next(&old, 12, &[0, 1]), 1)];
+        let assembly = volume(&drives).unwrap();
+        assert_eq!(assembly.seats, [Seat::Taken(0), Seat::Taken(1)]);
+        // Cut short again, at the same place.
+        let drives = [drives[0].clone(), found("hdd", &assembly.next_label(&drives, 3000, 13), 1)];
+        assert_eq!(volume(&drives).unwrap().seats, [Seat::Taken(0), Seat::Taken(1)]);
+    }
+
+    #[test]
+    fn two_halves_that_went_on_apart_are_refused() {
+        let old = label();
+        let mut apart = old.clone();
+        for writing in 20..23 {
+            apart = next(&apart, writing, &[0]);
+            let drives = [found("ssd", &apart, 0), found("hdd", &next(&old, 12, &[1]), 1)];
+            assert!(matches!(volume(&drives), Err(AssemblyError::Split { .. })), "{writing}");
+        }
+    }
+
+    #[test]
+    fn a_clone_is_refused_and_both_drives_are_named() {
+        let label = label();
+        let drives = [found("hdd", &label, 1), found("ssd", &label, 0), found("copy", &next(&label, 5, &[1]), 1)];
+        let message = volume(&drives).unwrap_err().to_string();
+        assert!(message.starts_with("hdd and copy both carry the label of volume 'mail', member hdd"), "{message}");
+    }
+
+    #[test]
+    fn a_drive_that_changed_its_size_is_refused() {
+        let mut drive = found("hdd", &label(), 1);
+        drive.size = Bytes::from_mib(63).sectors();
+        let message = volume(&[drive]).unwrap_err().to_string();
+        assert!(message.contains("with 64MiB and has 63MiB now"), "{message}");
+    }
+
+    #[test]
+    fn a_drive_that_was_replaced_belongs_no_more() {
+        let old = label();
+        let mut new = next(&old, 12, &[0, 1]);
+        new.members[0].uuid = Uuid([5; 16]);
+        let drives = [found("old", &old, 0), found("new", &new, 0), found("hdd", &new, 1)];
+        let assembly = volume(&drives).unwrap();
+        assert_eq!((assembly.seats, assembly.former), (vec![Seat::Taken(1), Seat::Taken(2)], vec![0]));
+    }
+
+    #[test]
+    fn a_name_that_several_volumes_have_or_none_is_refused_with_what_there_is() {
+        let mut other = label();
+        other.volume = Uuid([7; 16]);
+        let drives = [found("a", &label(), 0), found("b", &other, 0), found("c", &label(), 1)];
+        let message = named(&drives, "mail").unwrap_err().to_string();
+        assert!(message.contains("2 volumes are named 'mail'") && message.contains("with a"), "{message}");
+        let message = named(&drives, "male").unwrap_err().to_string();
+        assert_eq!(message, "no drive with a label of volume 'male' was found; there are drives of mail");
+        assert_eq!(named(&drives[..1], "mail"), Ok(label().volume));
+    }
+
+    /// A drive of the property below: what its label says, and the last start whose requests it served.
+    type Drive = (Found, usize);
+
+    /// Starts with the drives in `there`, writes the labels of the first `written` of those in their seats, and serves if
+    /// that was all of them.
+    fn start(drives: &mut [Drive; 3], there: &[usize], written: usize, number: usize) -> Result<(), TestCaseError> {
+        let present: Vec<Found> = there.iter().map(|&member| drives[member].0.clone()).collect();
+        let newest = there.iter().map(|&member| drives[member].1).max().unwrap_or(0);
+        let assembly = match volume(&present) {
+            Ok(assembly) => assembly,
+            Err(AssemblyError::Split { .. }) => return Ok(()),
+            Err(error) => return Err(TestCaseError::fail(error.to_string())),
+        };
+        let mut taken = Vec::new();
+        for (member, seat) in assembly.seats.iter().enumerate() {
+            match seat {
+                Seat::Taken(_) => {
+                    prop_assert_eq!(drives[member].1, newest);
+                    taken.push(member);
+                }
+                // A writing that was cut short may have come to nothing; nobody knows, so who was not there is behind.
+                Seat::Behind(_) => {}
+                Seat::Empty => prop_assert!(!there.contains(&member)),
+            }
+        }
+        let next = assembly.next_label(&present, 0, 100 + number as u64);
+        let all = written >= taken.len();
+        for (at, &member) in taken.iter().enumerate() {
+            if at < written {
+                drives[member].0.label = next.of(MemberId(member as u16));
+            }
+            if all {
+                drives[member].1 = number;
+            }
+        }
+        Ok(())
+    }
+
+    proptest! {
+        /// Whoever is there at each start, and wherever each writing of labels is cut: a drive is in its seat only if it
+        /// missed nothing that any drive there has.
+        #[test]
+        fn a_seat_is_taken_only_by_a_drive_that_missed_nothing(
+            starts in proptest::collection::vec((1usize..8, 0usize..4), 1..12),
+        ) {
+            let mut first = label();
+            first.members.push(MemberLabel { uuid: Uuid([3; 16]), ..first.members[1].clone() });
+            let mut drives = [0, 1, 2].map(|member| (found(&member.to_string(), &first, member), 0));
+            for (number, &(mask, written)) in starts.iter().enumerate() {
+                let there: Vec<usize> = (0..3).filter(|member| mask >> member & 1 == 1).collect();
+                start(&mut drives, &there, written, number + 1)?;
+            }
+        }
+    }
+}
