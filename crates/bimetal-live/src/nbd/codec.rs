@@ -1,0 +1,250 @@
+//! One connection: its phase, what it has received and not understood yet, and what it has to send.
+
+use std::io::IoSliceMut;
+use std::sync::Arc;
+
+use super::outbox::Outbox;
+use super::protocol::{self as nbd, Fields, ReplyError};
+use super::transmission::Header;
+use super::{Export, Limits, Request, Ticket};
+use crate::buffer::{Buffers, Filling};
+
+/// Received and not understood yet. A payload goes straight to its own memory, but for what came with its header.
+const STAGING_BYTES: usize = 64 << 10;
+const _: () = assert!(STAGING_BYTES > nbd::OPTION_BYTES_MAX as usize + 16);
+
+/// Why a connection ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Closed {
+    /// The client said good-bye.
+    #[error("the client disconnected")]
+    Disconnected,
+    /// The client does not speak the protocol.
+    #[error("the client does not speak NBD: {0}")]
+    Protocol(&'static str),
+    /// The client asked, in the old way that knows no error, for an export that is not there.
+    #[error("the client asked for an export that there is not")]
+    UnknownExport,
+}
+
+pub(super) enum State {
+    ClientFlags,
+    OptionHeader,
+    OptionData {
+        option: u32,
+        len: usize,
+    },
+    RequestHeader,
+    Payload {
+        header: Header,
+        filling: Filling,
+        filled: usize,
+    },
+    /// Bytes that nobody wants, and where it goes on behind them.
+    Skip {
+        left: u64,
+        handshake: bool,
+    },
+    Closed(Closed),
+}
+
+/// A connection without its socket.
+pub struct Codec {
+    pub(super) exports: Arc<[Export]>,
+    pub(super) state: State,
+    pub(super) outbox: Outbox,
+    pub(super) no_zeroes: bool,
+    pub(super) structured: bool,
+    /// The export whose block status may be asked for, as long as it is the one that is chosen.
+    pub(super) meta_context: Option<usize>,
+    pub(super) export: usize,
+    staging: Box<[u8]>,
+    /// What of the staging area is used.
+    start: usize,
+    end: usize,
+    limits: Limits,
+    requests: usize,
+    held_bytes: u64,
+    in_transmission: bool,
+}
+
+impl Codec {
+    /// A connection that has just begun; its greeting waits to be sent.
+    ///
+    /// # Panics
+    ///
+    /// If there is no export.
+    pub fn new(exports: Arc<[Export]>, limits: Limits) -> Self {
+        assert!(!exports.is_empty(), "a server has an export");
+        let mut outbox = Outbox::default();
+        outbox.push_head(&nbd::GREETING_MAGIC.to_be_bytes());
+        outbox.push_head(&nbd::OPTION_MAGIC.to_be_bytes());
+        outbox.push_head(&(nbd::FLAG_FIXED_NEWSTYLE | nbd::FLAG_NO_ZEROES).to_be_bytes());
+        Self {
+            exports,
+            state: State::ClientFlags,
+            outbox,
+            no_zeroes: false,
+            structured: false,
+            meta_context: None,
+            export: 0,
+            staging: vec![0; STAGING_BYTES].into_boxed_slice(),
+            start: 0,
+            end: 0,
+            limits,
+            requests: 0,
+            held_bytes: 0,
+            in_transmission: false,
+        }
+    }
+
+    /// Whether the handshake is over.
+    pub fn in_transmission(&self) -> bool {
+        self.in_transmission
+    }
+
+    /// Why the connection is over, if it is: nothing more is received.
+    pub fn closed(&self) -> Option<Closed> {
+        if let State::Closed(reason) = self.state { Some(reason) } else { None }
+    }
+
+    /// Requests that were given out and have no reply.
+    pub fn requests_under_way(&self) -> usize {
+        self.requests
+    }
+
+    /// Memory that requests and replies of this connection hold, in bytes.
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes + self.outbox.bytes()
+    }
+
+    /// Whether more may be received. If not, replies must be given or sent first.
+    pub fn wants_input(&self) -> bool {
+        !matches!(self.state, State::Closed(_)) && !self.is_full()
+    }
+
+    fn is_full(&self) -> bool {
+        self.requests >= self.limits.requests || self.held_bytes() >= self.limits.bytes
+    }
+
+    /// Where to receive into, in this order: the rest of a payload, and room for what comes behind it.
+    pub fn input(&mut self) -> [IoSliceMut<'_>; 2] {
+        if self.end == STAGING_BYTES {
+            self.staging.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        let payload = match &mut self.state {
+            State::Payload { filling, filled, .. } => &mut filling.bytes_mut()[*filled..],
+            _ => &mut [],
+        };
+        [IoSliceMut::new(payload), IoSliceMut::new(&mut self.staging[self.end..])]
+    }
+
+    /// Says that `count` bytes were received into what [`input`](Self::input) gave. Afterwards
+    /// [`next_request`](Self::next_request) is called until there is none.
+    pub fn received(&mut self, mut count: usize) {
+        if let State::Payload { filling, filled, .. } = &mut self.state {
+            let taken = count.min(filling.len() - *filled);
+            *filled += taken;
+            count -= taken;
+        }
+        self.end += count;
+        assert!(self.end <= STAGING_BYTES, "no more is received than there was room for");
+    }
+
+    /// The next request, if one is there and more may be under way.
+    pub fn next_request(&mut self) -> Option<Request> {
+        while !self.is_full() {
+            let left = self.end - self.start;
+            match std::mem::replace(&mut self.state, State::RequestHeader) {
+                State::Payload { header, filling, filled } if filled == filling.len() => {
+                    return Some(self.give_out(header, Buffers::from(filling.share())));
+                }
+                State::Payload { header, mut filling, mut filled } if left > 0 => {
+                    let taken = left.min(filling.len() - filled);
+                    let bytes = &self.staging[self.start..self.start + taken];
+                    filling.bytes_mut()[filled..filled + taken].copy_from_slice(bytes);
+                    filled += taken;
+                    self.consume(taken);
+                    self.state = State::Payload { header, filling, filled };
+                }
+                State::RequestHeader if left >= nbd::REQUEST_HEADER_BYTES => {
+                    if let Some(request) = self.request_header() {
+                        return Some(request);
+                    }
+                }
+                State::ClientFlags if left >= 4 => self.client_flags(),
+                State::OptionHeader if left >= 16 => self.option_header(),
+                State::OptionData { option, len } if left >= len => {
+                    let data = self.staging[self.start..self.start + len].to_vec();
+                    self.consume(len);
+                    self.state = State::OptionHeader;
+                    self.answer_option(option, &data);
+                }
+                State::Skip { left: 0, handshake: true } => self.state = State::OptionHeader,
+                State::Skip { left: 0, handshake: false } => {}
+                State::Skip { left: skip, handshake } if left > 0 => {
+                    let taken = skip.min(left as u64);
+                    self.consume(taken as usize);
+                    self.state = State::Skip { left: skip - taken, handshake };
+                }
+                waiting => {
+                    self.state = waiting;
+                    break;
+                }
+            }
+        }
+        None
+    }
+
+    /// Takes the end of a request: what a read returned, nothing for the others, or why it failed.
+    pub fn reply(&mut self, ticket: Ticket, result: Result<Buffers, ReplyError>) {
+        self.requests -= 1;
+        self.held_bytes -= u64::from(ticket.held_bytes);
+        self.push_reply(ticket, result);
+    }
+
+    /// What is to be sent.
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// The client has taken `count` more bytes of [`outbox`](Self::outbox).
+    pub fn sent(&mut self, count: usize) {
+        self.outbox.sent(count);
+    }
+
+    /// Takes the next `count` bytes, which are there.
+    pub(super) fn fields(&mut self, count: usize) -> Fields<'_> {
+        let start = self.start;
+        self.consume(count);
+        // What is consumed stays where it is until the next call of `input`.
+        Fields(&self.staging[start..start + count])
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.start += count;
+        assert!(self.start <= self.end, "no more is understood than was received");
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    pub(super) fn close(&mut self, reason: Closed) {
+        self.state = State::Closed(reason);
+    }
+
+    pub(super) fn begin_transmission(&mut self, export: usize) {
+        self.export = export;
+        self.meta_context = self.meta_context.filter(|&chosen| chosen == export);
+        self.in_transmission = true;
+        self.state = State::RequestHeader;
+    }
+
+    pub(super) fn give_out(&mut self, header: Header, payload: Buffers) -> Request {
+        let Header { ticket, command } = header;
+        self.requests += 1;
+        self.held_bytes += u64::from(ticket.held_bytes);
+        Request { ticket, export: self.export as u16, command, payload }
+    }
+}
