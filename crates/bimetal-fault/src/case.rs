@@ -27,10 +27,43 @@ pub struct Faults {
     pub vanishes: Option<(u16, Nanoseconds)>,
 }
 
+/// How large a case is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scale {
+    /// Volumes of up to 16 MiB.
+    Large,
+    /// At most 4 MiB and 500 requests, with flushes often: to be run again and again between power cuts.
+    Small,
+}
+
+/// What a volume is made from, so that it can be made again after a crash.
+pub struct Setup {
+    /// The scheme.
+    pub scheme: &'static SchemeInfo,
+    /// Its parameters.
+    pub settings: Settings,
+    /// The size of a block.
+    pub block: BlockSize,
+    /// The drives.
+    pub members: Vec<MemberInfo>,
+    /// The sizes of units that were asked for.
+    pub units: Vec<Sectors>,
+}
+
+impl Setup {
+    /// As the engine wants it.
+    pub fn config(&self) -> VolumeConfig<'_> {
+        let layout = LayoutRequest { block: self.block, members: &self.members, units: &self.units };
+        VolumeConfig { scheme: self.scheme, settings: &self.settings, layout }
+    }
+}
+
 /// A case before it runs.
 pub struct Case {
     /// What it was made from, to be told when it fails.
     pub description: String,
+    /// What the volume was made from.
+    pub setup: Setup,
     /// The volume.
     pub volume: Volume<Tags>,
     /// The size of each drive, in sectors.
@@ -51,18 +84,20 @@ impl Case {
     /// # Panics
     ///
     /// If the scheme cannot be made with its defaults on drives that are large enough.
-    pub fn draw(scheme: &'static SchemeInfo, random: &mut Random, with_faults: bool) -> Self {
+    pub fn draw(scheme: &'static SchemeInfo, scale: Scale, random: &mut Random, with_faults: bool) -> Self {
         let block_kib = [4, 8, 64][random.weighted(&[6, 2, 2])];
         let block = BlockSize::new(Bytes::from_kib(block_kib)).expect("4, 8 and 64 KiB are block sizes");
-        let (settings, volume, members) = (0..=DRAWS_MAX)
+        let (setup, volume) = (0..=DRAWS_MAX)
             .find_map(|draw| {
                 let settings = draw_settings(scheme, random, draw == DRAWS_MAX);
-                let (volume, members) = make_volume(scheme, &settings, block, random)?;
-                Some((settings, volume, members))
+                let members = draw_members(scheme, scale, block, random);
+                let units = draw_units(scale, random, block.sectors());
+                make_volume(Setup { scheme, settings, block, members, units }, random)
             })
             .expect("a scheme can be made with its defaults on drives that are large enough");
+        let members = &setup.members;
         let capacities: Vec<u64> = members.iter().map(|member| member.capacity.0).collect();
-        let workload = Workload::draw(&volume, random);
+        let workload = Workload::draw(&volume, scale, random);
         let with_faults = with_faults && !random.one_in(3);
         let plans: Vec<Plan> = members.iter().map(|_| draw_plan(random, with_faults)).collect();
         let latencies = members.iter().map(|_| Nanoseconds(random.pick(&[10_000, 100_000, 1_000_000, 10_000_000])));
@@ -74,13 +109,13 @@ impl Case {
         });
         let decay = if with_faults && random.one_in(2) { random.pick(&[50, 300, 2000]) } else { 0 };
         let faults = Faults { decay, vanishes };
-        let listed: Vec<String> = settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let listed: Vec<String> = setup.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let description = format!(
             "{} with {block_kib} KiB blocks, drives of {capacities:?} sectors, {}\n{plans:?} {faults:?}",
             scheme.name,
             listed.join(" ")
         );
-        Self { description, volume, capacities, plans, latencies, faults, workload }
+        Self { description, setup, volume, capacities, plans, latencies, faults, workload }
     }
 }
 
@@ -123,53 +158,62 @@ fn draw_value(kind: Kind, random: &mut Random) -> String {
     }
 }
 
-/// A volume on small drives; `None` where the scheme refuses the settings.
-fn make_volume(
-    scheme: &'static SchemeInfo,
-    settings: &Settings,
-    block: BlockSize,
-    random: &mut Random,
-) -> Option<(Volume<Tags>, Vec<MemberInfo>)> {
+/// Small drives for each role.
+fn draw_members(scheme: &'static SchemeInfo, scale: Scale, block: BlockSize, random: &mut Random) -> Vec<MemberInfo> {
     let sectors = block.sectors();
-    let home_max = [4000, 2000, 300][(sectors.ilog2() as usize - 3).min(2)];
-    let mut members: Vec<MemberInfo> = scheme
-        .members
-        .iter()
-        .map(|&(role, holds)| {
-            let blocks = match holds {
-                Holds::Home | Holds::Ranges => random.between(40, home_max),
-                Holds::Cache | Holds::Log => {
-                    let most = random.pick(&[40, 150, 600]);
-                    random.between(16, most)
-                }
-            };
-            MemberInfo { role, capacity: Sectors(blocks * sectors + random.below(200)) }
-        })
-        .collect();
-    let units = draw_units(random, sectors);
+    let homes = match scale {
+        Scale::Large => [4000, 2000, 300],
+        Scale::Small => [900, 450, 56],
+    };
+    let ranges = scheme.members.iter().filter(|(_, holds)| *holds == Holds::Ranges).count().max(1) as u64;
+    let home_max = homes[(sectors.ilog2() as usize - 3).min(2)] / if scale == Scale::Small { ranges } else { 1 };
+    let member = |&(role, holds)| {
+        let blocks = match (holds, scale) {
+            (Holds::Home | Holds::Ranges, Scale::Large) => random.between(40, home_max),
+            (Holds::Home | Holds::Ranges, Scale::Small) => {
+                let most = random.pick(&[home_max / 8, home_max / 2, home_max]);
+                random.between(4, most)
+            }
+            (Holds::Cache | Holds::Log, _) => {
+                let most = random.pick(match scale {
+                    Scale::Large => &[40, 150, 600],
+                    Scale::Small => &[20, 40, 150],
+                });
+                random.between(16, most)
+            }
+        };
+        MemberInfo { role, capacity: Sectors(blocks * sectors + random.below(200)) }
+    };
+    scheme.members.iter().map(member).collect()
+}
+
+/// A volume on those drives, made larger until the scheme accepts them; `None` where it refuses the settings.
+fn make_volume(mut setup: Setup, random: &mut Random) -> Option<(Setup, Volume<Tags>)> {
     loop {
-        let layout = LayoutRequest { block, members: &members, units: &units };
-        match Volume::new(&VolumeConfig { scheme, settings, layout }) {
-            Ok(volume) => return Some((volume, members)),
+        let short = match Volume::new(&setup.config()) {
+            Ok(volume) => return Some((setup, volume)),
             Err(VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall {
                 role, needed, available, ..
             }))) => {
                 assert!(needed > available, "{needed} is no more than the {available} that is too small");
-                let short = members.iter_mut().find(|member| member.role == role);
-                let short = short.expect("the drive that is too small is one of those given");
-                short.capacity = Sectors::covering(needed) + Sectors(random.below(100));
+                (role, needed)
             }
             Err(_) => return None,
-        }
+        };
+        let (role, needed) = short;
+        let short = setup.members.iter_mut().find(|member| member.role == role);
+        let short = short.expect("the drive that is too small is one of those given");
+        short.capacity = Sectors::covering(needed) + Sectors(random.below(100));
     }
 }
 
 /// No sizes (one unit, as large as the drives allow), or those of a few units.
-fn draw_units(random: &mut Random, block_sectors: u64) -> Vec<Sectors> {
+fn draw_units(scale: Scale, random: &mut Random, block_sectors: u64) -> Vec<Sectors> {
     if random.one_in(2) {
         return Vec::new();
     }
-    (0..random.between(1, 4)).map(|_| Sectors(random.between(1, 100 * block_sectors))).collect()
+    let most = if scale == Scale::Small { 1500 } else { 100 * block_sectors };
+    (0..random.between(1, 4)).map(|_| Sectors(random.between(1, most))).collect()
 }
 
 /// Where and how requests come: some places again and again, in bursts.
@@ -207,7 +251,7 @@ pub struct Arrival {
 const KINDS: [OpKind; 5] = [OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Discard, OpKind::WriteZeroes];
 
 impl Workload {
-    fn draw(volume: &Volume<Tags>, random: &mut Random) -> Self {
+    fn draw(volume: &Volume<Tags>, scale: Scale, random: &mut Random) -> Self {
         let block_sectors = volume.view().block().sectors();
         let mut first = 0;
         let units: Vec<(u64, u64)> = volume
@@ -226,11 +270,17 @@ impl Workload {
         });
         let zones = zones.collect();
         let mut weight = |most: u64| random.below(most + 1);
-        let weights = [weight(10) + 1, weight(10) + 3, weight(2), weight(1), weight(1)];
+        let mut weights = [weight(10) + 1, weight(10) + 3, weight(2), weight(1), weight(1)];
         let sizes = [weight(10) + 1, weight(10), weight(3), weight(1)];
+        if scale == Scale::Small {
+            weights[2] += weight(3);
+        }
         let fua = random.pick(&[0, 3, 20]);
         let burst_max = random.pick(&[1, 10, 60, 400]);
-        let most = random.pick(&[60, 200, 400]);
+        let most = random.pick(match scale {
+            Scale::Large => &[60, 200, 400],
+            Scale::Small => &[40, 120, 500],
+        });
         Self {
             left: random.between(20, most),
             units,
@@ -250,6 +300,11 @@ impl Workload {
     /// When the next request comes; `None` after the last.
     pub fn next_at(&self) -> Option<Nanoseconds> {
         (self.left > 0).then_some(self.at)
+    }
+
+    /// Nothing comes before `now`: there was no power.
+    pub fn wait_until(&mut self, now: Nanoseconds) {
+        self.at = self.at.max(now);
     }
 
     /// The next request.

@@ -15,9 +15,11 @@ pub mod drive;
 pub mod payload;
 pub mod random;
 pub mod regions;
+mod sabotage;
 pub mod shadow;
 pub mod tester;
 mod write_cache;
 
-pub use tester::{Failure, Options, Report, run_case};
+pub use sabotage::Sabotage;
+pub use tester::{Failure, Options, Report, run_case, run_crash_case};
 pub use write_cache::Manner;

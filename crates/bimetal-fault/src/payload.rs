@@ -8,6 +8,8 @@ use std::sync::Arc;
 use bimetal_core::payload::Payload;
 use bimetal_core::units::{SECTOR_BYTES, Sectors};
 
+use crate::sabotage;
+
 /// What a sector holds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Sector {
@@ -175,6 +177,9 @@ impl Payload for Tags {
     }
 
     fn checksum(&self) -> u32 {
+        if sabotage::checksums_pass() {
+            return 0;
+        }
         self.iter().fold(0, |before, sector| sector.checksum(before))
     }
 

@@ -69,10 +69,6 @@ struct Finding {
     discard: Option<u32>,
 }
 
-impl Finding {
-    const CERTAIN: Self = Self { certain: true, discard: None };
-}
-
 /// What a sector says about a write in doubt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trace {
@@ -245,9 +241,9 @@ impl Shadow {
         let pin = self.pins.get(&sector);
         for (link, number) in self.links_of(sector) {
             if let Some(pin) = pin.filter(|pin| pin.link == link) {
-                let same = pin.value == *value;
-                return if same {
-                    Ok(Finding::CERTAIN)
+                let remains = discard.is_some_and(|discard| self.may_remain(sector, value, discard));
+                return if pin.value == *value || remains {
+                    Ok(Finding { certain: discard.is_none(), discard })
                 } else {
                     Err(self.changed_by_itself(sector, &pin.value, value))
                 };

@@ -6,27 +6,31 @@
 //! engine wants to be called only when it has something to do. At the end every sector that was touched is read back.
 
 mod checks;
+mod crash;
+mod report;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bimetal_core::block::Block;
 use bimetal_core::block_map::Slot;
 use bimetal_core::layout::MemberId;
-use bimetal_core::operation::{Command, OpKind, Operation, Status, Token};
+use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use bimetal_core::payload::Payload;
 use bimetal_core::scheme::SchemeInfo;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 use bimetal_core::volume::Volume;
 
 use crate::atlas::Atlas;
-use crate::case::{Arrival, Case, Faults, Workload};
-use crate::drive::{Drive, Ended, Lie};
+use crate::case::{Arrival, Case, Faults, Scale, Setup, Workload};
+use crate::drive::{Drive, Ended};
 use crate::payload::Tags;
 use crate::random::Random;
 use crate::regions::{Region, region_of};
+use crate::sabotage::{self, Saboteur};
 use crate::shadow::Shadow;
+use crash::Power;
+pub use report::{Failure, Options, Report};
 
 /// Operations that moves may still start after the last request has finished, before the case counts as over.
 const IDLE_OPERATIONS_MAX: u64 = 3000;
@@ -35,92 +39,43 @@ const READ_BACK_SECTORS: u64 = 96;
 /// How late a timer fires at most.
 const PATIENCE_MAX: Nanoseconds = Nanoseconds::from_seconds(10);
 
-/// What to run besides the ordinary.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Whether drives fail. What replays a failure runs with faults: without them a seed is another case.
-    pub faults: bool,
-    /// A lie that every drive tells: the tester must notice.
-    pub lie: Option<Lie>,
-    /// Whether to print every request and operation to standard error.
-    pub trace: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { faults: true, lie: None, trace: false }
-    }
-}
-
-/// What a case that went well did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Report {
-    /// Requests that finished, those of the final reading included.
-    pub requests: u64,
-    /// Requests that finished with an error.
-    pub failed: u64,
-    /// Operations that drives answered.
-    pub operations: u64,
-    /// Operations that failed.
-    pub faults: u64,
-    /// A number made of every operation in order: the same for the same scheme and seed.
-    pub hash: u64,
-    /// Migrations, checkpoints and evictions: how much of the engine was exercised.
-    pub migrations: u64,
-    /// Checkpoints of the journal.
-    pub checkpoints: u64,
-    /// Copies given up.
-    pub evictions: u64,
-}
-
-impl Report {
-    /// Adds what another case did; the hash becomes one of both.
-    pub fn add(&mut self, other: &Self) {
-        self.requests += other.requests;
-        self.failed += other.failed;
-        self.operations += other.operations;
-        self.faults += other.faults;
-        self.hash = self.hash.rotate_left(7) ^ other.hash;
-        self.migrations += other.migrations;
-        self.checkpoints += other.checkpoints;
-        self.evictions += other.evictions;
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { requests, failed, operations, faults, migrations, checkpoints, evictions, .. } = self;
-        write!(f, "{requests} requests ({failed} ended with an error), {operations} operations ")?;
-        write!(f, "({faults} failed), {migrations} moves, {checkpoints} checkpoints, {evictions} evictions")
-    }
-}
-
-/// What went wrong, and how to see it again.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}\nThe case: {case}\nReplay: bimetal fault --scheme {scheme} --seed {seed}")]
-pub struct Failure {
-    /// The scheme.
-    pub scheme: &'static str,
-    /// The seed.
-    pub seed: u64,
-    /// What the case was made of.
-    pub case: String,
-    /// What is wrong, with the history of the sector where there is one.
-    pub message: String,
-}
-
-/// Runs the case `seed` of `scheme`.
+/// Runs the case `seed` of `scheme`, without power cuts.
 ///
 /// # Errors
 /// The first thing that is wrong; a panic of the engine is one.
 pub fn run_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
-    let mut description = String::new();
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
+    guarded(scheme, seed, options, |description| {
         let mut random = Random::new(seed);
-        let case = Case::draw(scheme, &mut random, options.faults);
+        let case = Case::draw(scheme, Scale::Large, &mut random, options.faults);
         description.clone_from(&case.description);
         Tester::new(case, random, options).run()
-    }));
+    })
+}
+
+/// Runs the crash case `seed` of `scheme`: the power is cut, also while the volume recovers.
+///
+/// # Errors
+/// The first thing that is wrong; a panic of the engine is one.
+pub fn run_crash_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
+    guarded(scheme, seed, options, |description| {
+        let mut random = Random::new(!seed);
+        let case = Case::draw(scheme, Scale::Small, &mut random, options.faults);
+        *description = format!("with power cuts, {}", case.description);
+        Tester::new(case, random, options).run_crashes()
+    })
+}
+
+/// Makes a failure of what `run` says or panics with; it is given the place of the case's description.
+fn guarded(
+    scheme: &'static SchemeInfo,
+    seed: u64,
+    options: Options,
+    run: impl FnOnce(&mut String) -> Result<Report, String>,
+) -> Result<Report, Box<Failure>> {
+    let mut case = String::new();
+    let scope = sabotage::Scope::enter(options.sabotage);
+    let outcome = catch_unwind(AssertUnwindSafe(|| run(&mut case)));
+    drop(scope);
     let message = match outcome {
         Ok(Ok(report)) => return Ok(report),
         Ok(Err(message)) => message,
@@ -130,7 +85,7 @@ pub fn run_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Res
             format!("panic: {}", text.unwrap_or_default())
         }
     };
-    Err(Box::new(Failure { scheme: scheme.name, seed, case: description, message }))
+    Err(Box::new(Failure { scheme: scheme.name, seed, case, message }))
 }
 
 struct Tester {
@@ -151,6 +106,10 @@ struct Tester {
     /// How late the volume is called when its timer is due.
     patience: Nanoseconds,
     any_no_discard: bool,
+    saboteur: Saboteur,
+    setup: Setup,
+    /// When and whether the power is cut; none in a case without cuts.
+    power: Option<Power>,
     trace: bool,
     report: Report,
 }
@@ -176,6 +135,9 @@ impl Tester {
             operations_since_end: 0,
             patience: Nanoseconds::ZERO,
             any_no_discard: case.plans.iter().any(|plan| plan.no_discard),
+            saboteur: Saboteur::new(options.sabotage),
+            setup: case.setup,
+            power: None,
             trace: options.trace,
             report: Report::default(),
             volume: case.volume,
@@ -186,21 +148,26 @@ impl Tester {
         while self.step()? {}
         self.settle()?;
         self.read_back()?;
-        let statistics = self.volume.statistics();
-        self.report.migrations = statistics.migrations.count;
-        self.report.checkpoints = statistics.checkpoints;
-        self.report.evictions = statistics.evicted_blocks;
-        self.report.faults = self.atlas.faults();
+        self.count_statistics();
         Ok(self.report)
+    }
+
+    /// Adds what the volume did to the report.
+    fn count_statistics(&mut self) {
+        let statistics = self.volume.statistics();
+        self.report.migrations += statistics.migrations.count;
+        self.report.checkpoints += statistics.checkpoints;
+        self.report.evictions += statistics.evicted_blocks;
+        self.report.faults = self.atlas.faults();
     }
 
     /// The next event; false when every request of the workload has finished.
     fn step(&mut self) -> Result<bool, String> {
-        let arrival = self.workload.next_at();
+        let arrival = self.workload.next_at().filter(|_| !self.is_checking());
         let due = self.drives.iter().filter_map(Drive::next_due).min();
         let vanishes = self.faults.vanishes.map(|(_, when)| when).filter(|_| arrival.is_some());
         let timeout = self.timeout();
-        if arrival.is_none() && self.open.is_empty() {
+        if arrival.is_none() && self.open.is_empty() || self.is_cut() {
             return Ok(false);
         }
         let next = [arrival, due, vanishes, timeout].into_iter().flatten().min();
@@ -234,13 +201,35 @@ impl Tester {
     /// Takes everything that came out, and looks at the whole.
     fn after_event(&mut self) -> Result<(), String> {
         self.follow()?;
+        if self.power.is_some() && self.random.one_in(2) {
+            // As likely as not requests are answered before the operations that come with the answer start.
+            self.take_finished()?;
+        }
         while let Some(operation) = self.volume.next_operation() {
             self.check_operation(&operation)?;
             self.patience = Nanoseconds::ZERO;
             self.operations_since_end += 1;
+            if self.is_cut_now() {
+                return Ok(());
+            }
+            self.note_placement(&operation);
+            self.start(operation);
+            if self.is_cut_now() {
+                return Ok(());
+            }
+        }
+        self.take_finished()?;
+        self.check_whole()
+    }
+
+    fn start(&mut self, operation: Operation<Tags>) {
+        for operation in self.saboteur.pass(operation, &mut self.random) {
             let drive = &mut self.drives[usize::from(operation.target)];
             drive.start(self.now, operation, &mut self.random);
         }
+    }
+
+    fn take_finished(&mut self) -> Result<(), String> {
         while let Some(finished) = self.volume.next_finished() {
             self.operations_since_end = 0;
             let Some(request) = self.open.remove(&finished.token.0) else {
@@ -248,7 +237,7 @@ impl Tester {
             };
             self.check_finished(request, finished.status, &finished.payload)?;
         }
-        self.check_whole()
+        Ok(())
     }
 
     fn follow(&mut self) -> Result<(), String> {
@@ -280,9 +269,16 @@ impl Tester {
     fn answer(&mut self) {
         let due = |drive: &Drive| drive.next_due().unwrap_or(Nanoseconds::MAX);
         let next = (0..self.drives.len()).min_by_key(|&member| due(&self.drives[member]));
-        let Some(member) = next else { return };
-        let Some(ended) = self.drives[member].end_next(&mut self.random) else { return };
-        let Ended { operation, completion, spoilt } = ended;
+        let Some(completion) = next.and_then(|member| self.end_next(member)) else { return };
+        if !self.is_cut_now() {
+            self.volume.complete(self.now, completion);
+        }
+    }
+
+    /// The end of the operation that a drive ends next, if the engine is to hear of it.
+    fn end_next(&mut self, member: usize) -> Option<Completion<Tags>> {
+        let ended = self.drives[member].end_next(&mut self.random)?;
+        let Ended { operation, completion, spoilt } = self.saboteur.ended(ended)?;
         self.report.operations += 1;
         self.tell(|| format!("  member {member} ends {:?}: {:?}", operation.command, completion.status));
         if !matches!(completion.status, Status::Done | Status::Unsupported) {
@@ -291,7 +287,7 @@ impl Tester {
         for sector in spoilt {
             self.suspect_home(member, sector);
         }
-        self.volume.complete(self.now, completion);
+        Some(completion)
     }
 
     /// A sector of a drive is spoilt: if it lies at home, its block may be lost.
@@ -364,9 +360,15 @@ impl Tester {
     fn settle(&mut self) -> Result<(), String> {
         self.faults = Faults { decay: 0, vanishes: None };
         self.drives.iter_mut().for_each(Drive::calm);
+        self.idle()
+    }
+
+    /// Lets time pass without requests.
+    fn idle(&mut self) -> Result<(), String> {
         let before = self.report.operations;
         for _ in 0..100 {
-            while self.drives.iter().any(|drive| drive.busy() > 0)
+            while !self.is_cut()
+                && self.drives.iter().any(|drive| drive.busy() > 0)
                 && self.report.operations < before + IDLE_OPERATIONS_MAX
             {
                 self.now = self.now.max(self.drives.iter().filter_map(Drive::next_due).min().unwrap_or(self.now));
@@ -374,7 +376,7 @@ impl Tester {
                 self.answer();
                 self.after_event()?;
             }
-            let Some(timeout) = self.volume.next_timeout() else { break };
+            let Some(timeout) = self.volume.next_timeout().filter(|_| !self.is_cut()) else { break };
             self.now = self.now.max(timeout);
             self.volume.advance(self.now);
             self.after_event()?;
@@ -382,14 +384,14 @@ impl Tester {
         Ok(())
     }
 
-    /// Reads every sector that was touched.
+    /// Reads every sector that was touched; in a case with cuts, all others too.
     fn read_back(&mut self) -> Result<(), String> {
         let sectors = self.volume.view().layout.total_blocks() * self.volume.view().block().sectors();
         let mut sector = 0;
         let units: Vec<u64> = self.volume.units().map(|len| len.0).collect();
         while sector < sectors || !self.open.is_empty() {
             while sector < sectors && self.open.len() < 32 {
-                if self.shadow.is_touched(sector) {
+                if self.power.is_some() || self.shadow.is_touched(sector) {
                     sector += self.read_back_from(sector, &units);
                     self.after_event()?;
                 } else {

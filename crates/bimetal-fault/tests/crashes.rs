@@ -1,0 +1,54 @@
+//! Power cuts under every scheme without slots off home: nothing has to be recovered there. A failure prints the line that replays it; `BIMETAL_FAULT_SEED=N` (and
+//! `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone, `BIMETAL_FAULT_TRACE=1` with all that happens in it.
+
+use bimetal_core::scheme::Holds;
+use bimetal_core::schemes;
+use bimetal_fault::{Options, Report, run_crash_case};
+
+/// Cases of all schemes together, at least, in the two tests that run at the same time on two cores.
+const CASES: u64 = 20_000;
+
+fn chosen(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn run_all(half: u64) {
+    let only = std::env::var("BIMETAL_FAULT_SCHEME").ok();
+    let schemes = schemes::ALL.iter().filter(|scheme| only.as_deref().is_none_or(|only| only == scheme.name));
+    let has_slots = |&(_, holds): &(_, Holds)| matches!(holds, Holds::Cache | Holds::Log);
+    let schemes: Vec<_> = schemes.filter(|scheme| !scheme.members.iter().any(has_slots)).collect();
+    let seeds = chosen("BIMETAL_FAULT_SEEDS").unwrap_or(CASES.div_ceil(2 * schemes::ALL.len() as u64));
+    let seeds = chosen("BIMETAL_FAULT_SEED").map_or(half * seeds..(half + 1) * seeds, |seed| seed..seed + 1);
+    let trace = chosen("BIMETAL_FAULT_TRACE").is_some();
+    let mut failures = Vec::new();
+    for scheme in schemes {
+        let mut total = Report::default();
+        let mut failed = 0;
+        let begun = std::time::Instant::now();
+        for seed in seeds.clone() {
+            match run_crash_case(scheme, seed, Options { trace, ..Options::default() }) {
+                Ok(report) => total.add(&report),
+                Err(failure) => {
+                    failed += 1;
+                    if failed <= 8 {
+                        failures.push(failure.to_string());
+                    }
+                }
+            }
+        }
+        let per_second = (seeds.end - seeds.start) as f64 / begun.elapsed().as_secs_f64();
+        eprintln!("{}: {failed} failures, {per_second:.0} cases a second; {total}", scheme.name);
+    }
+    assert!(failures.is_empty(), "{}\n\n{} failures", failures.join("\n\n"), failures.len());
+}
+
+#[test]
+fn every_scheme_keeps_its_word_when_the_power_is_cut() {
+    run_all(0);
+}
+
+/// Other seeds at the same time on the other core.
+#[test]
+fn every_scheme_keeps_its_word_when_the_power_is_cut_again() {
+    run_all(1);
+}
