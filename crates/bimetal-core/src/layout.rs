@@ -5,7 +5,7 @@
 
 use crate::block::{Block, BlockRun, BlockSize};
 use crate::journal;
-use crate::units::{Bytes, Sectors};
+use crate::units::{Bytes, SectorRange, Sectors};
 
 /// A member by its place in the list the volume was made with.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -106,6 +106,8 @@ pub struct Layout {
     pub slots: Option<SlotRegion>,
     /// Metadata of the slots (ring and table, or the log's superblock), if there are slots.
     pub metadata: Option<MetadataRegion>,
+    /// For each member where its tail begins: the state of the volume, and the label.
+    pub tails: Vec<u64>,
 }
 
 /// What a scheme makes its layout from.
@@ -147,7 +149,7 @@ pub enum LayoutError {
     },
 }
 
-/// At the end of every member, for its label and the marks of the engine.
+/// The tail of every member: two pages for the state of the volume, and its label.
 pub const LABEL_SECTORS: u64 = 128;
 
 impl LayoutRequest<'_> {
@@ -191,7 +193,8 @@ impl LayoutRequest<'_> {
                 first += count;
             }
         }
-        Ok(Layout { block: self.block, units, home, slots: None, metadata: None })
+        let tails = self.members.iter().map(|member| member.capacity.0.saturating_sub(LABEL_SECTORS)).collect();
+        Ok(Layout { block: self.block, units, home, slots: None, metadata: None, tails })
     }
 
     /// The units laid one after another within `available` blocks.
@@ -236,8 +239,9 @@ impl LayoutRequest<'_> {
             // Two segments with their headers, and as much again to write on while a migration runs.
             SlotKind::Log { buffer_blocks } => 4 * (u64::from(buffer_blocks) + 2),
         };
+        let blocks = layout.total_blocks();
         let metadata_of = |slots: u64| match kind {
-            SlotKind::Cache => journal::ring_and_table_sectors(slots),
+            SlotKind::Cache => journal::cache_metadata_sectors(slots, blocks),
             SlotKind::Log { .. } => journal::SUPERBLOCK_SECTORS,
         };
         let mut count = (usable / block_sectors).min(u64::from(u32::MAX - 2));
@@ -258,6 +262,19 @@ impl LayoutRequest<'_> {
 }
 
 impl Layout {
+    /// The members that are home of blocks, each once.
+    pub fn homes(&self) -> Vec<MemberId> {
+        let mut homes: Vec<MemberId> = self.home.iter().map(|extent| extent.member).collect();
+        homes.sort();
+        homes.dedup();
+        homes
+    }
+
+    /// Where the two pages of the volume's state lie on `member`.
+    pub(crate) fn state_pages(&self, member: MemberId) -> SectorRange {
+        SectorRange::new(self.tails[usize::from(member.0)], 2 * journal::PAGE_SECTORS)
+    }
+
     /// How many blocks the volume exports, over all units.
     pub fn total_blocks(&self) -> u64 {
         self.units.last().map_or(0, |unit| unit.end())

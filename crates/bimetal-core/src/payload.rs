@@ -31,6 +31,9 @@ pub trait Payload: Sized {
 
     /// Metadata of the engine as a payload; `bytes` is a whole number of sectors long.
     fn from_metadata(bytes: &[u8]) -> Self;
+
+    /// The bytes of a payload that was read where metadata lies. What is no metadata gives bytes that no page begins with.
+    fn to_metadata(&self) -> Vec<u8>;
 }
 
 /// Nothing: the payload of the simulator.
@@ -71,5 +74,10 @@ impl Payload for NoPayload {
     #[inline]
     fn from_metadata(_bytes: &[u8]) -> Self {
         Self
+    }
+
+    #[inline]
+    fn to_metadata(&self) -> Vec<u8> {
+        Vec::new()
     }
 }

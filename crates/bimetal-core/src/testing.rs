@@ -29,7 +29,7 @@ impl Bench {
         let member = |role, mib| MemberInfo { role, capacity: Bytes::from_mib(mib).sectors() };
         let members = vec![member(Role::Ssd, ssd), member(Role::Hdd, hdd)];
         let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
-        let config = VolumeConfig { scheme: info, settings: &settings, layout };
+        let config = VolumeConfig { scheme: info, settings: &settings, layout, identity: 0 };
         let volume = Volume::new(&config).unwrap();
         Self { volume, members, now: Nanoseconds::ZERO, requests: 0, log: Vec::new() }
     }

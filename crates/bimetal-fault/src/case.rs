@@ -54,7 +54,7 @@ impl Setup {
     /// As the engine wants it.
     pub fn config(&self) -> VolumeConfig<'_> {
         let layout = LayoutRequest { block: self.block, members: &self.members, units: &self.units };
-        VolumeConfig { scheme: self.scheme, settings: &self.settings, layout }
+        VolumeConfig { scheme: self.scheme, settings: &self.settings, layout, identity: 7 }
     }
 }
 

@@ -190,6 +190,19 @@ impl Payload for Tags {
         tags.push(Sector::Metadata { bytes: Arc::new(bytes.to_vec()), at: 0 }, sectors as u32);
         tags
     }
+
+    fn to_metadata(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity((self.sectors * SECTOR_BYTES) as usize);
+        for sector in self.iter() {
+            match sector.metadata() {
+                Some(metadata) => bytes.extend_from_slice(metadata),
+                None if sector == Sector::Zero => bytes.extend([0; SECTOR_BYTES as usize]),
+                // Content of a request, or rot.
+                None => bytes.extend([0xff; SECTOR_BYTES as usize]),
+            }
+        }
+        bytes
+    }
 }
 
 #[cfg(test)]

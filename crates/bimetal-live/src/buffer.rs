@@ -338,6 +338,12 @@ impl Payload for Buffers {
         assert!(bytes.len().is_multiple_of(SECTOR_BYTES as usize), "{} bytes are no whole sectors", bytes.len());
         Self::copied_from(bytes)
     }
+
+    fn to_metadata(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.bytes as usize];
+        self.copy_to(&mut bytes);
+        bytes
+    }
 }
 
 #[cfg(test)]

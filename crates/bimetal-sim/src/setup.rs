@@ -377,7 +377,7 @@ impl Plan<'_> {
             let members: Vec<MemberInfo> =
                 chosen.iter().zip(&sizes).map(|(drive, &capacity)| MemberInfo { role: drive.role, capacity }).collect();
             let layout = LayoutRequest { block: self.choices.block, members: &members, units: self.units };
-            let config = VolumeConfig { scheme: self.scheme, settings: self.settings, layout };
+            let config = VolumeConfig { scheme: self.scheme, settings: self.settings, layout, identity: 0 };
             match Volume::new(&config) {
                 Ok(volume) => {
                     self.assume_sizes(chosen, &sizes);

@@ -3,13 +3,18 @@
 //! Every change of the map is a [`Record`](record::Record). Records gather in memory and go out together in pages, at a
 //! flush or when memory is full, into a ring on the metadata member. A *slot table* (16 bytes a slot) behind the ring
 //! takes the ring's content over before the ring is full, a page at a time and only the pages that changed, so
-//! recovery reads the table and at most one ring. Two superblocks, written in turn, say where the ring's tail is.
+//! recovery reads the table and at most one ring. The table holds only what the ring has made durable. Two areas of *marks* (a bit for each region of home
+//! that may differ from clean copies) and two superblocks, written in turn, complete a checkpoint: the superblock says
+//! where the ring's tail is.
 //!
 //! A log region needs no ring: each segment begins with a page of records that describe it, and records that belong to no
-//! segment wait for the next one. Its superblocks say where the log's tail is.
+//! segment wait for the next one. Its superblocks say where the log's tail is. The [`state`] lies on home members.
 
+pub mod page;
 pub mod record;
 pub(crate) mod ring;
+pub mod state;
+pub mod superblock;
 pub mod table;
 
 /// Sectors of a metadata page of 4 KiB.
@@ -21,6 +26,9 @@ pub const SUPERBLOCK_SECTORS: u64 = 2 * PAGE_SECTORS;
 /// Slots described by a page of the slot table.
 pub const SLOTS_PER_TABLE_PAGE: u64 = 256;
 
+/// Blocks that share a mark: 64 MiB of 4 KiB blocks.
+pub const MARK_REGION_BLOCKS: u64 = 16 * 1024;
+
 /// Pages of the ring for so many slots: one for every 256, at least 32, so that half a ring of full pages takes some
 /// 80 changes a slot page before a checkpoint is due.
 pub const fn ring_pages(slots: u64) -> u64 {
@@ -28,7 +36,17 @@ pub const fn ring_pages(slots: u64) -> u64 {
     if pages < 32 { 32 } else { pages }
 }
 
-/// Sectors that superblocks, ring and slot table take.
-pub const fn ring_and_table_sectors(slots: u64) -> u64 {
-    SUPERBLOCK_SECTORS + (ring_pages(slots) + slots.div_ceil(SLOTS_PER_TABLE_PAGE)) * PAGE_SECTORS
+/// Pages of the slot table.
+pub const fn table_pages(slots: u64) -> u64 {
+    slots.div_ceil(SLOTS_PER_TABLE_PAGE)
+}
+
+/// Pages of one of the two areas of marks, for a volume of so many blocks.
+pub const fn marks_pages(blocks: u64) -> u64 {
+    blocks.div_ceil(MARK_REGION_BLOCKS).div_ceil(8 * page::PAGE_BYTES as u64)
+}
+
+/// Sectors that superblocks, ring, slot table and marks take.
+pub const fn cache_metadata_sectors(slots: u64, blocks: u64) -> u64 {
+    SUPERBLOCK_SECTORS + (ring_pages(slots) + table_pages(slots) + 2 * marks_pages(blocks)) * PAGE_SECTORS
 }

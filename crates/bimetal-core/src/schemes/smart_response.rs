@@ -344,8 +344,10 @@ mod tests {
                 let mut bench = Bench::new("smart-response", &[("replacement", policy), ("mode", mode)]);
                 let slots = u64::from(bench.volume.view().map.slots());
                 let mut hits = 0;
+                let mut random = 1u64;
                 for step in 0..4 * slots {
-                    let block = if step % 2 == 0 { step * 37 % (slots / 2) } else { step * 7919 % (5 * slots) };
+                    random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    let block = (random >> 33) % if step % 2 == 0 { slots / 2 } else { 5 * slots };
                     let kind = if step % 5 == 0 { OpKind::Write } else { OpKind::Read };
                     bench.request(kind, block * 16, 8);
                     hits += u64::from(kind == OpKind::Read && bench.take_log() == ["ssd read 8"]);

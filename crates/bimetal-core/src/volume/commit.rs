@@ -10,11 +10,12 @@ use super::log_tail::Position;
 use super::operations::purpose;
 use super::{Job, Store, TaskId, Volume};
 use crate::bit_set::BitSet;
-use crate::block::BlockRun;
+use crate::block::{Block, BlockRun};
 use crate::block_map::Slot;
-use crate::journal::record::{self, Record};
+use crate::journal::record::{self, PageHeader, Record};
 use crate::journal::ring::Sequence;
-use crate::journal::{SLOTS_PER_TABLE_PAGE, table};
+use crate::journal::superblock::Superblock;
+use crate::journal::{MARK_REGION_BLOCKS, PAGE_SECTORS, SLOTS_PER_TABLE_PAGE, marks_pages, page, table};
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
@@ -30,8 +31,6 @@ const COMMIT_TRIES: u8 = 3;
 /// Table pages of one operation of a checkpoint, and operations under way at once.
 const TABLE_PAGES_MAX: u32 = 64;
 const TABLE_OPERATIONS_MAX: u32 = 4;
-/// Blocks that share a mark: 64 MiB of 4 KiB blocks.
-const INTENT_REGION_BLOCKS: u64 = 16 * 1024;
 
 #[derive(Default)]
 pub(crate) struct Commit {
@@ -43,8 +42,9 @@ pub(crate) struct Commit {
     next_all: bool,
     /// The newest record that there was when the commit began.
     up_to: Sequence,
-    /// Whether the log's segments are on their way.
+    /// Whether the log's segments are on their way, and where the last of them ends.
     sealed: bool,
+    log_end: Position,
     status: Option<Status>,
     /// Whether it was the drive with the records that failed.
     records_failed: bool,
@@ -56,6 +56,8 @@ enum Phase {
     #[default]
     Idle,
     Writing,
+    /// The ring is full: what is written of the commit is made durable, so that a checkpoint can make room.
+    FlushingPart,
     Flushing,
 }
 
@@ -68,18 +70,38 @@ impl Commit {
 /// Which regions of home may differ from clean copies: a durable mark precedes the first change in place, so that after a
 /// crash no copy outlives the content it was made of.
 pub(crate) struct Intents {
+    /// Pages that they take on a drive.
+    pages: u64,
     durable: BitSet,
     asked: BTreeMap<u32, Sequence>,
 }
 
 impl Intents {
     pub(super) fn new(blocks: u64) -> Self {
-        Self { durable: BitSet::new(blocks.div_ceil(INTENT_REGION_BLOCKS) as u32), asked: BTreeMap::new() }
+        Self {
+            pages: marks_pages(blocks),
+            durable: BitSet::new(blocks.div_ceil(MARK_REGION_BLOCKS) as u32),
+            asked: BTreeMap::new(),
+        }
+    }
+
+    /// All marks, a bit each, as whole pages; `None` where there are none.
+    fn encode(&self) -> Option<Vec<u8>> {
+        if self.durable.len() == 0 && self.asked.is_empty() {
+            return None;
+        }
+        let mut bytes = vec![0; self.pages as usize * page::PAGE_BYTES];
+        let durable = std::iter::successors(self.durable.next_member(0), |&last| self.durable.next_member(last + 1));
+        for region in durable.chain(self.asked.keys().copied()) {
+            bytes[region as usize / 8] |= 1 << (region % 8);
+        }
+        Some(bytes)
     }
 }
 
 pub(crate) struct Checkpoint {
     phase: CheckpointPhase,
+    superblock: Superblock,
     failed: bool,
     flush_failures: u8,
     flush_again: bool,
@@ -88,6 +110,7 @@ pub(crate) struct Checkpoint {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CheckpointPhase {
     Table,
+    Marks,
     Flushing,
     Superblock,
 }
@@ -135,49 +158,88 @@ impl<P: Payload> Volume<P> {
     }
 
     pub(super) fn run_commit(&mut self, task: TaskId) {
-        if self.commit.phase == Phase::Writing {
-            // False while the ring is full: its checkpoint calls again.
-            let written = self.write_what_is_in_memory(task);
-            if written && self.outstanding(task) == 0 {
-                self.commit.phase = Phase::Flushing;
-                self.flush_members(task);
+        while self.outstanding(task) == 0 {
+            match self.commit.phase {
+                Phase::Writing => {
+                    let all = self.write_what_is_in_memory(task);
+                    if self.outstanding(task) > 0 {
+                        break;
+                    }
+                    if all {
+                        self.commit.phase = Phase::Flushing;
+                        self.flush_members(task, self.commit.all);
+                    } else if !self.make_room_for_commit(task) {
+                        return;
+                    }
+                }
+                Phase::FlushingPart if self.commit.status.is_none() => {
+                    self.made_durable(self.pending.written());
+                    self.commit.phase = Phase::Writing;
+                }
+                _ => return self.end_commit(task),
             }
-        }
-        if self.commit.phase == Phase::Flushing && self.outstanding(task) == 0 {
-            return self.end_commit(task);
         }
         self.put_job(task, Job::Commit);
     }
 
-    /// Starts to write the records that there were when the commit began; whether all of them are on their way.
-    fn write_what_is_in_memory(&mut self, task: TaskId) -> bool {
+    /// The ring or the log is full. Whether the commit can go on now; if not, who makes room calls again.
+    fn make_room_for_commit(&mut self, task: TaskId) -> bool {
         match &self.store {
-            Store::HomeOnly => self.pending.records.clear(),
-            Store::Log(_) => self.write_log_out(task),
-            Store::Cache { .. } => return self.write_pages(task),
+            Store::Cache { ring, .. } if ring.has_unflushed() => {
+                self.commit.phase = Phase::FlushingPart;
+                self.flush_members(task, false);
+                return true;
+            }
+            Store::Cache { .. } => {
+                self.put_job(task, Job::Commit);
+                if !self.checkpointing {
+                    self.begin_checkpoint();
+                }
+            }
+            _ => {
+                self.await_slots(task);
+                self.park(task, Job::Commit);
+            }
         }
-        true
+        false
     }
 
-    /// Every segment that is not on the drive yet; the commit goes on when all of them are.
-    fn write_log_out(&mut self, task: TaskId) {
-        if !self.view.slots_online() {
-            self.pending.records.clear();
-            return;
+    /// Whether all of it is on its way.
+    fn write_what_is_in_memory(&mut self, task: TaskId) -> bool {
+        match &self.store {
+            Store::HomeOnly => {
+                self.pending.give_up();
+                true
+            }
+            Store::Log(_) => self.write_log_out(task),
+            Store::Cache { .. } => self.write_pages(task),
         }
-        if std::mem::replace(&mut self.commit.sealed, true) {
-            return;
+    }
+
+    /// Every segment that is not on the drive yet; the commit goes on when all of them are. False while the log is full.
+    fn write_log_out(&mut self, task: TaskId) -> bool {
+        if !self.view.slots_online() {
+            self.pending.give_up();
+            return true;
+        }
+        if self.commit.sealed {
+            return true;
         }
         while self.pending.written() < self.commit.up_to || self.log_is_filling() {
-            if let Store::Log(log) = &mut self.store {
-                log.open();
+            let Store::Log(log) = &mut self.store else { return true };
+            if !log.has_room_for_records() {
+                return false;
             }
+            log.open();
             self.write_segment();
         }
+        self.commit.sealed = true;
         if let Store::Log(log) = &mut self.store {
+            self.commit.log_end = log.sealed();
             let segments = log.await_all(task);
             self.tasks[task as usize].outstanding += segments;
         }
+        true
     }
 
     fn log_is_filling(&self) -> bool {
@@ -228,9 +290,14 @@ impl<P: Payload> Volume<P> {
             checksum: piece.checksum,
         }));
         records.extend(&segment.records);
-        let mut page = P::from_metadata(&record::encode_page(0, first, &records));
+        let header = self.page_header(first, log.stable());
+        let mut page = P::from_metadata(&record::encode_page(header, &records));
         page.join(P::zeroes(Sectors(self.view.layout.block.sectors() - page.sectors().0)));
         page
+    }
+
+    fn page_header(&self, number: u64, stable: u64) -> PageHeader {
+        PageHeader { volume: self.identity, number, life: self.superblock.life, stable }
     }
 
     pub(super) fn note_segment(&mut self, task: TaskId, first: Position, tries: u8, status: Status) {
@@ -272,28 +339,25 @@ impl<P: Payload> Volume<P> {
         let metadata = self.view.layout.metadata.expect("a cache has its journal");
         while self.pending.written() < self.commit.up_to {
             if self.view.member(metadata.member).state == MemberState::Failed {
-                self.pending.records.clear();
+                self.pending.give_up();
                 break;
             }
             let Store::Cache { ring, .. } = &mut self.store else { unreachable!("only a cache has a ring") };
-            let Some((range, first_page, fit)) = ring.take_pages(self.pending.records.len()) else {
-                // What is under way calls again, or else the checkpoint does.
-                if self.outstanding(task) == 0 && !self.checkpointing {
-                    self.begin_checkpoint();
-                }
-                return false;
-            };
+            let Some((range, first_page, fit)) = ring.take_pages(self.pending.records.len()) else { return false };
+            let stable = ring.durable();
+            let header = self.page_header(first_page, stable);
             let records: Vec<Record> = self.pending.records.drain(..fit).collect();
-            let payload = encode_pages(first_page, &records, range);
+            let payload = encode_pages(header, &records, range);
             self.issue_metadata(task, metadata.member, range, false, payload);
         }
         true
     }
 
-    fn flush_members(&mut self, task: TaskId) {
+    /// Flushes every member, or only the one with the metadata.
+    fn flush_members(&mut self, task: TaskId, all: bool) {
         let only = self.view.layout.metadata.map(|metadata| metadata.member);
         for index in 0..self.view.members.len() {
-            let wanted = self.commit.all || only == Some(MemberId(index as u16));
+            let wanted = all || only == Some(MemberId(index as u16));
             let online = self.view.members[index].state == MemberState::Online;
             if wanted && online && self.stability[index].wants_flush() {
                 let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
@@ -324,8 +388,7 @@ impl<P: Payload> Volume<P> {
         let failed = self.commit.status.take();
         if failed.is_none() {
             self.commit.failures = 0;
-            self.pending.durable = self.commit.up_to;
-            self.make_marks_durable();
+            self.made_durable(self.commit.up_to);
         } else {
             self.count_failure();
         }
@@ -335,6 +398,7 @@ impl<P: Payload> Volume<P> {
                 match &mut self.tasks[waiter as usize].job {
                     Job::Flush(_, outcome) => *outcome = status,
                     Job::Write(job) => job.commit_failed(status),
+                    Job::Range(job) => job.commit_failed(status),
                     _ => {}
                 }
             }
@@ -344,6 +408,31 @@ impl<P: Payload> Volume<P> {
         self.release_slots();
         self.update_free_slots();
         self.work_requested = true;
+    }
+
+    /// Every record up to `durable`, and the data it names, is durable.
+    fn made_durable(&mut self, durable: Sequence) {
+        let log_end = self.commit.log_end;
+        let ring = match &mut self.store {
+            Store::Cache { ring, .. } => {
+                ring.all_durable();
+                Some(ring)
+            }
+            Store::Log(log) => {
+                log.made_stable(log_end);
+                None
+            }
+            Store::HomeOnly => None,
+        };
+        self.pending.made_durable(durable, ring);
+        self.lost.made_durable(durable);
+        self.make_marks_durable();
+    }
+
+    /// The commit waited for room in the log, which nobody can make.
+    pub(super) fn fail_commit(&mut self, task: TaskId) {
+        self.commit.status = Some(Status::MediaError);
+        self.end_commit(task);
     }
 
     /// A drive that cannot make records stable again and again protects nothing any more.
@@ -370,7 +459,13 @@ impl<P: Payload> Volume<P> {
         let task = self.begin_task(Job::Running);
         self.run_checkpoint(
             task,
-            Checkpoint { phase: CheckpointPhase::Table, failed: false, flush_failures: 0, flush_again: false },
+            Checkpoint {
+                phase: CheckpointPhase::Table,
+                superblock: Superblock::default(),
+                failed: false,
+                flush_failures: 0,
+                flush_again: false,
+            },
         );
     }
 
@@ -381,26 +476,55 @@ impl<P: Payload> Volume<P> {
             let payload = self.table_pages(first, range);
             self.write_metadata(task, range, false, payload);
         }
-        if self.outstanding(task) > 0 {
-            return self.put_job(task, Job::Checkpoint(job));
-        }
-        match job.phase {
-            _ if job.failed => return self.end_checkpoint(task, true),
-            phase if phase == CheckpointPhase::Table || std::mem::take(&mut job.flush_again) => {
-                job.phase = CheckpointPhase::Flushing;
-                let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
-                self.issue(task, purpose::BACKGROUND, self.metadata_member(), command, P::empty());
+        while self.outstanding(task) == 0 {
+            match job.phase {
+                _ if job.failed => return self.end_checkpoint(task, job),
+                CheckpointPhase::Table => {
+                    job.phase = CheckpointPhase::Marks;
+                    job.superblock = self.checkpoint_superblock();
+                    self.write_marks(task, &job.superblock);
+                }
+                phase if phase == CheckpointPhase::Marks || std::mem::take(&mut job.flush_again) => {
+                    job.phase = CheckpointPhase::Flushing;
+                    let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
+                    self.issue(task, purpose::BACKGROUND, self.metadata_member(), command, P::empty());
+                }
+                CheckpointPhase::Flushing => {
+                    job.phase = CheckpointPhase::Superblock;
+                    self.issue_superblock(task, &job.superblock);
+                }
+                _ => return self.end_checkpoint(task, job),
             }
-            CheckpointPhase::Flushing => {
-                job.phase = CheckpointPhase::Superblock;
-                let Store::Cache { ring, .. } = &mut self.store else { unreachable!("only a cache has a slot table") };
-                let range = ring.superblock();
-                let payload = self.metadata_page();
-                self.write_metadata(task, range, true, payload);
-            }
-            _ => return self.end_checkpoint(task, false),
         }
         self.put_job(task, Job::Checkpoint(job));
+    }
+
+    fn checkpoint_superblock(&self) -> Superblock {
+        let Store::Cache { ring, .. } = &self.store else { unreachable!("only a cache has a ring") };
+        let marks = self.intents.encode().map(|bytes| crc32c::crc32c(&bytes));
+        self.next_superblock(ring.tail_afterwards(), marks)
+    }
+
+    /// The superblock after the newest one, with the ring or log beginning at `tail`.
+    pub(super) fn next_superblock(&self, tail: u64, marks: Option<u32>) -> Superblock {
+        let sequence = self.superblock.sequence + 1;
+        Superblock { sequence, tail, marks, lost: self.lost.for_superblock(), ..self.superblock.clone() }
+    }
+
+    pub(super) fn issue_superblock(&mut self, task: TaskId, superblock: &Superblock) {
+        let metadata = self.view.layout.metadata.expect("what has a superblock has metadata");
+        let range = SectorRange::new(metadata.first_sector + superblock.turn() * PAGE_SECTORS, PAGE_SECTORS);
+        let payload = if P::CARRIES_DATA { P::from_metadata(&superblock.encode()) } else { P::empty() };
+        self.issue_metadata(task, metadata.member, range, true, payload);
+    }
+
+    fn write_marks(&mut self, task: TaskId, superblock: &Superblock) {
+        let Store::Cache { ring, .. } = &self.store else { unreachable!("only a cache has marks") };
+        let range = ring.marks_place(superblock.turn());
+        if let Some(bytes) = self.intents.encode() {
+            debug_assert_eq!(superblock.marks, Some(crc32c::crc32c(&bytes)));
+            self.write_metadata(task, range, false, P::from_metadata(&bytes));
+        }
     }
 
     fn metadata_member(&self) -> MemberId {
@@ -411,14 +535,16 @@ impl<P: Payload> Volume<P> {
         self.issue_metadata(task, self.metadata_member(), range, fua, payload);
     }
 
-    fn end_checkpoint(&mut self, task: TaskId, failed: bool) {
+    fn end_checkpoint(&mut self, task: TaskId, job: Checkpoint) {
         self.checkpointing = false;
         if let Store::Cache { ring, .. } = &mut self.store {
-            if failed { ring.abandon_checkpoint() } else { ring.end_checkpoint() }
+            if job.failed { ring.abandon_checkpoint() } else { ring.end_checkpoint() }
         }
-        if failed {
+        if job.failed {
             // A journal that cannot be written protects nothing any more.
             self.fail_member(self.metadata_member());
+        } else {
+            self.superblock = job.superblock;
         }
         self.end_task(task);
         let stuck = self.tasks.iter().find(|(_, task)| matches!(task.job, Job::Commit) && task.outstanding == 0);
@@ -434,19 +560,11 @@ impl<P: Payload> Volume<P> {
         let pages = range.len.0 / crate::journal::PAGE_SECTORS;
         let mut bytes = Vec::new();
         for page in 0..pages {
-            let start = u64::from(first.0) + page * SLOTS_PER_TABLE_PAGE;
-            let entries = (start..start + SLOTS_PER_TABLE_PAGE).map(|slot| self.view.map.in_slot(Slot(slot as u32)));
-            bytes.extend_from_slice(&table::encode_page(entries));
+            let start = first.0 + (page * SLOTS_PER_TABLE_PAGE) as u32;
+            let end = start + SLOTS_PER_TABLE_PAGE as u32;
+            bytes.extend_from_slice(&table::encode_page(self.pending.durable_entries(&self.view.map, start, end)));
         }
         P::from_metadata(&bytes)
-    }
-
-    /// A page that says how far the metadata reaches: a superblock or a migration's mark.
-    pub(super) fn metadata_page(&self) -> P {
-        if !P::CARRIES_DATA {
-            return P::empty();
-        }
-        P::from_metadata(&record::encode_page(0, self.pending.appended, &[]))
     }
 
     /// Whether a change in place of `blocks` must wait for a mark; asks for the mark.
@@ -454,7 +572,7 @@ impl<P: Payload> Volume<P> {
         if self.view.map.len() == u64::from(self.view.map.dirty_blocks()) || !self.view.slots_online() {
             return false;
         }
-        let regions = blocks.first.0 / INTENT_REGION_BLOCKS..=(blocks.end() - 1) / INTENT_REGION_BLOCKS;
+        let regions = blocks.first.0 / MARK_REGION_BLOCKS..=(blocks.end() - 1) / MARK_REGION_BLOCKS;
         let mut needed = false;
         for region in regions {
             let region = region as u32;
@@ -462,12 +580,24 @@ impl<P: Payload> Volume<P> {
                 continue;
             }
             needed = true;
-            if !self.intents.asked.contains_key(&region) {
-                let sequence = self.pending.append(Record::Intent { region });
-                self.intents.asked.insert(region, sequence);
-            }
+            self.ask_for_mark(region);
         }
         needed
+    }
+
+    fn ask_for_mark(&mut self, region: u32) {
+        if !self.intents.durable.contains(region) && !self.intents.asked.contains_key(&region) {
+            let sequence = self.pending.append(Record::Intent { region });
+            self.intents.asked.insert(region, sequence);
+        }
+    }
+
+    /// A copy of `block` is about to be called clean. Where home may lose in a power cut what the copy has, a mark goes before.
+    pub(super) fn mark_if_home_is_unstable(&mut self, block: Block) {
+        let (home, ..) = self.view.layout.home_of(block);
+        if P::CARRIES_DATA && self.stability[usize::from(home.0)].wants_flush() {
+            self.ask_for_mark((block.0 / MARK_REGION_BLOCKS) as u32);
+        }
     }
 
     fn has_clean_copies(&self, blocks: BlockRun) -> bool {
@@ -478,7 +608,7 @@ impl<P: Payload> Volume<P> {
 
     fn make_marks_durable(&mut self) {
         let durable = self.pending.durable;
-        let Intents { durable: marks, asked } = &mut self.intents;
+        let Intents { durable: marks, asked, .. } = &mut self.intents;
         asked.retain(|&region, &mut sequence| {
             if sequence <= durable {
                 marks.insert(region);
@@ -488,14 +618,15 @@ impl<P: Payload> Volume<P> {
     }
 }
 
-fn encode_pages<P: Payload>(first_page: u64, records: &[Record], range: SectorRange) -> P {
+fn encode_pages<P: Payload>(first: PageHeader, records: &[Record], range: SectorRange) -> P {
     if !P::CARRIES_DATA {
         return P::empty();
     }
     let mut bytes = Vec::new();
     let mut pages = records.chunks(record::RECORDS_PER_PAGE);
-    for page in 0..range.len.0 / crate::journal::PAGE_SECTORS {
-        bytes.extend_from_slice(&record::encode_page(0, first_page + page, pages.next().unwrap_or(&[])));
+    for page in 0..range.len.0 / PAGE_SECTORS {
+        let header = PageHeader { number: first.number + page, ..first };
+        bytes.extend_from_slice(&record::encode_page(header, pages.next().unwrap_or(&[])));
     }
     P::from_metadata(&bytes)
 }

@@ -55,7 +55,8 @@ pub(crate) struct LogTail<P> {
     truncations: VecDeque<(Position, Serial)>,
     pub(crate) filling: Option<Segment<P>>,
     writing: VecDeque<Segment<P>>,
-    superblock_turn: u64,
+    /// What lies before it is stable.
+    stable: Position,
 }
 
 impl<P> LogTail<P> {
@@ -69,7 +70,7 @@ impl<P> LogTail<P> {
             truncations: VecDeque::new(),
             filling: None,
             writing: VecDeque::new(),
-            superblock_turn: 0,
+            stable: 0,
         }
     }
 
@@ -223,10 +224,35 @@ impl<P> LogTail<P> {
         self.tail - before
     }
 
-    /// Which of the two superblocks is next.
-    pub(crate) fn superblock_turn(&mut self) -> u64 {
-        self.superblock_turn ^= 1;
-        self.superblock_turn
+    /// As a recovery found it: everything from `tail` to `head` is stable.
+    pub(crate) fn recovered(&mut self, tail: Position, head: Position) {
+        (self.tail, self.head, self.stable) = (tail, head, head);
+    }
+
+    /// Whether there is anything in it, live or not.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.head() > self.tail
+    }
+
+    /// Where the next segment that is sealed will begin.
+    pub(crate) fn sealed(&self) -> Position {
+        self.head
+    }
+
+    /// What lies before it is stable.
+    pub(crate) fn stable(&self) -> Position {
+        self.stable
+    }
+
+    /// Everything before `to` is stable.
+    pub(crate) fn made_stable(&mut self, to: Position) {
+        self.stable = self.stable.max(to);
+    }
+
+    /// Whether a segment of nothing but records still fits.
+    pub(crate) fn has_room_for_records(&self) -> bool {
+        // What a wrap at the region's end may waste, and the page.
+        self.filling.is_some() || self.free() >= 4
     }
 }
 

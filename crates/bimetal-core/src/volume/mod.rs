@@ -15,40 +15,47 @@
 //!
 //! Read `read.rs`, `write.rs`, `moves.rs` and `commit.rs` in this order.
 
+mod announce;
 mod commit;
 mod log_tail;
+mod lost;
 mod moves;
 mod operations;
 mod ordering;
 mod promote;
 mod range;
 mod read;
+mod recovery;
 mod slots;
 mod space;
 mod statistics;
 mod write;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use slab::Slab;
 
-use crate::block::{Block, BlockRun, ValidMask};
+use crate::block::{Block, BlockRun};
 use crate::block_map::{BLOCK_LIMIT, BlockMap, Slot};
 use crate::journal::ring::{Pending, Ring};
+use crate::journal::superblock::Superblock;
 use crate::layout::{Layout, LayoutRequest, MemberId, MemberInfo, SlotKind, SlotRegion};
 use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use crate::payload::Payload;
 use crate::scheme::{Access, MemberLoad, MemberState, Scheme, SchemeError, SchemeInfo, View, Work};
 use crate::settings::Settings;
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
+use announce::Announcements;
 use commit::{Checkpoint, Commit, Intents};
 use log_tail::LogTail;
+use lost::Lost;
 use moves::MoveJob;
 use operations::{InFlight, Stability};
 use ordering::Ordering;
 use promote::{PromoteJob, Promotions};
 use range::RangeJob;
 use read::ReadJob;
+pub use recovery::{Recovery, RecoveryError, format};
 use space::{CacheSpace, Epochs, Serial};
 pub use statistics::{Migrations, Statistics};
 use write::WriteJob;
@@ -66,12 +73,17 @@ pub(crate) type TaskId = u32;
 
 /// A scheme over its members. See the [module](self).
 pub struct Volume<P: Payload> {
+    /// Names the volume in its metadata.
+    identity: u64,
     view: View,
     scheme: Box<dyn Scheme>,
     store: Store<P>,
     pending: Pending,
     commit: Commit,
     intents: Intents,
+    announcements: Announcements,
+    /// The newest superblock that is durable.
+    superblock: Superblock,
     tasks: Slab<Task<P>>,
     operations: Slab<InFlight<P>>,
     operations_begun: u64,
@@ -82,8 +94,8 @@ pub struct Volume<P: Payload> {
     checkpointing: bool,
     work_requested: bool,
     last_append: Nanoseconds,
-    /// Blocks whose newest content no member can give any more, and which eighths: reads of them are errors.
-    lost: BTreeMap<u64, ValidMask>,
+    /// Blocks whose newest content no member can give any more: reads of them are errors.
+    lost: Lost,
     queue: VecDeque<Operation<P>>,
     ready: VecDeque<TaskId>,
     aborted: VecDeque<Completion<P>>,
@@ -95,6 +107,8 @@ pub struct Volume<P: Payload> {
     /// After a move that could not move everything: when the next may begin, and how many there were in a row.
     move_paused_until: Option<Nanoseconds>,
     move_failures: u32,
+    /// Everything goes home, and nothing off home any more.
+    draining: bool,
     /// The move waits for requests that change the home of all that it has left.
     move_held_back: bool,
     /// For each member what a flush must still make stable.
@@ -128,6 +142,7 @@ enum Job<P> {
     Segment(log_tail::Position, u8),
     Commit,
     Checkpoint(Checkpoint),
+    Announce,
     /// The job is in the hands of the function that runs it.
     Running,
 }
@@ -155,6 +170,8 @@ pub struct VolumeConfig<'a> {
     pub settings: &'a Settings,
     /// Block size, members and units.
     pub layout: LayoutRequest<'a>,
+    /// Names the volume in its metadata, so that what another one left on a drive is not taken for its own.
+    pub identity: u64,
 }
 
 impl<P: Payload> Volume<P> {
@@ -168,13 +185,15 @@ impl<P: Payload> Volume<P> {
         if P::CARRIES_DATA && scheme.migrates_instantly() {
             return Err(VolumeError::OnlySimulated);
         }
-        Ok(Self::assemble(layout, config.layout.members, scheme))
+        Ok(Self::assemble(config.identity, layout, config.layout.members, scheme))
     }
 
-    fn assemble(layout: Layout, members: &[MemberInfo], scheme: Box<dyn Scheme>) -> Self {
+    /// A volume of which every block is at its home.
+    fn assemble(identity: u64, layout: Layout, members: &[MemberInfo], scheme: Box<dyn Scheme>) -> Self {
         let store = match (layout.slots, layout.metadata) {
             (Some(SlotRegion { kind: SlotKind::Cache, count, .. }), Some(metadata)) => {
-                Store::Cache { space: CacheSpace::new(count), ring: Ring::new(metadata.first_sector, count) }
+                let ring = Ring::new(metadata.first_sector, count, layout.total_blocks(), 0);
+                Store::Cache { space: CacheSpace::new(count), ring }
             }
             (Some(SlotRegion { kind: SlotKind::Log { buffer_blocks }, count, .. }), Some(_)) => {
                 Store::Log(LogTail::new(count, buffer_blocks, scheme.migrates_instantly()))
@@ -203,12 +222,15 @@ impl<P: Payload> Volume<P> {
             waiting_for_slots: 0,
         };
         let mut volume = Self {
+            identity,
             view,
             scheme,
             store,
             pending: Pending::default(),
             commit: Commit::default(),
             intents,
+            announcements: Announcements::default(),
+            superblock: Superblock { volume: identity, ..Superblock::default() },
             tasks: Slab::new(),
             operations: Slab::new(),
             operations_begun: 0,
@@ -219,7 +241,7 @@ impl<P: Payload> Volume<P> {
             checkpointing: false,
             work_requested: false,
             last_append: Nanoseconds::ZERO,
-            lost: BTreeMap::new(),
+            lost: Lost::default(),
             queue: VecDeque::new(),
             ready: VecDeque::new(),
             aborted: VecDeque::new(),
@@ -230,6 +252,7 @@ impl<P: Payload> Volume<P> {
             moving: None,
             move_paused_until: None,
             move_failures: 0,
+            draining: false,
             move_held_back: false,
             stability: vec![Stability::default(); members.len()],
             outgoing: VecDeque::new(),
@@ -471,6 +494,7 @@ impl<P: Payload> Volume<P> {
             Job::Promote(job) => self.end_promotion(task, job),
             Job::Move(job) => self.run_move(task, job),
             Job::Commit => self.run_commit(task),
+            Job::Announce => self.run_announcement(task),
             Job::Checkpoint(job) => self.run_checkpoint(task, job),
             Job::Segment(..) | Job::Running => unreachable!("task {task} runs already"),
         }
@@ -482,6 +506,9 @@ impl<P: Payload> Volume<P> {
             return;
         }
         load.state = MemberState::Failed;
+        if P::CARRIES_DATA && self.view.layout.slots.is_some() {
+            self.announce(|state| state.failed |= 1 << member.0);
+        }
         if self.view.layout.slots.is_some_and(|slots| slots.member == member) {
             self.give_up_clean_copies();
         }

@@ -4,8 +4,8 @@
 //! changes the map; so a crash at any point finds either place whole. A block that was written again meanwhile keeps its
 //! new slot. A few operations at a time are under way, fewer while a request uses the drive: moves yield.
 //!
-//! A move of everything is a *migration*. In a log its end gives back all that was written before its beginning; a mark on
-//! the home drive precedes its first write and goes with its last (Griffin 5.2, 5.3).
+//! A move of everything is a *migration*. In a log its end gives back all that was written before its beginning; the state
+//! on the home drive says so before its first write and until its last is stable (Griffin 5.2, 5.3).
 
 use std::collections::VecDeque;
 
@@ -14,8 +14,8 @@ use super::operations::purpose;
 use super::{Job, Store, TaskId, Volume, blocks_bytes};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
-use crate::journal::PAGE_SECTORS;
 use crate::journal::record::Record;
+use crate::journal::superblock::Superblock;
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
@@ -40,8 +40,8 @@ pub(crate) struct MoveJob<P> {
     keep: bool,
     /// For a migration in a log: the end of what it moves.
     log_end: Option<Position>,
-    /// Where marks of the migration are kept, if it needs any.
-    mark: Option<(MemberId, SectorRange)>,
+    /// Whether home members must know of it while it is under way.
+    marked: bool,
     phase: Phase,
     /// In order of address.
     batch: Vec<Moving<P>>,
@@ -49,6 +49,8 @@ pub(crate) struct MoveJob<P> {
     todo: VecDeque<Transfer>,
     /// Positions in `batch`, in order of slot.
     order: Vec<u32>,
+    /// The superblock that ends it.
+    superblock: Option<Superblock>,
     /// Whether something could not be moved.
     incomplete: bool,
     /// Whether the map changed before the first write (no time is to pass).
@@ -107,23 +109,17 @@ impl<P: Payload> Volume<P> {
             _ => None,
         };
         // Everything logged may have been discarded meanwhile: then nothing is written home.
-        let mark = log_end.filter(|_| !slots.is_empty()).map(|_| self.mark_place());
-        self.begin(slots, false, log_end, mark);
+        let marked = log_end.is_some() && !slots.is_empty();
+        self.begin(slots, false, log_end, marked);
     }
 
     /// Moves the content of `slots` home.
     pub(super) fn begin_move(&mut self, mut slots: Vec<Slot>, keep: bool) {
         slots.sort();
-        self.begin(slots, keep, None, None);
+        self.begin(slots, keep, None, false);
     }
 
-    fn begin(
-        &mut self,
-        slots: Vec<Slot>,
-        keep: bool,
-        log_end: Option<Position>,
-        mark: Option<(MemberId, SectorRange)>,
-    ) {
+    fn begin(&mut self, slots: Vec<Slot>, keep: bool, log_end: Option<Position>, marked: bool) {
         assert!(!self.view.moving, "one move at a time");
         assert!(!slots.is_empty() || log_end.is_some(), "a move of nothing");
         if !slots.is_empty() {
@@ -135,42 +131,34 @@ impl<P: Payload> Volume<P> {
             held_back: Vec::new(),
             keep,
             log_end,
-            mark,
-            phase: if mark.is_some() && !instant { Phase::Marking } else { Phase::NextBatch },
+            marked,
+            phase: if marked && !instant { Phase::Marking } else { Phase::NextBatch },
             batch: Vec::new(),
             todo: VecDeque::new(),
             order: Vec::new(),
+            superblock: None,
             incomplete: false,
             instant,
         };
         let task = self.begin_task(Job::Running);
         self.view.moving = true;
         self.moving = Some(task);
-        if job.phase == Phase::Marking {
-            self.write_mark(task, &job);
-        }
         self.run_move(task, job);
     }
 
-    /// The page before the label of the first home drive.
-    fn mark_place(&self) -> (MemberId, SectorRange) {
-        let home = self.view.layout.home[0];
-        let behind = home.first_sector + home.blocks.count * self.view.layout.block.sectors();
-        (home.member, SectorRange::new(behind, PAGE_SECTORS))
-    }
-
-    fn write_mark(&mut self, task: TaskId, job: &MoveJob<P>) {
-        if let Some((member, range)) = job.mark {
-            let payload = self.metadata_page();
-            self.issue_metadata(task, member, range, true, payload);
-        }
+    /// Says on home members whether a migration is writing there; the job goes on in `phase` when they know.
+    fn announce_migrating(&mut self, task: TaskId, mut job: MoveJob<P>, migrating: bool, phase: Phase) {
+        job.phase = phase;
+        self.park(task, Job::Move(job));
+        self.announce(|state| state.migrating = migrating);
+        self.await_announcement(task);
     }
 
     /// Goes on with a move until it waits for operations.
     pub(super) fn run_move(&mut self, task: TaskId, mut job: MoveJob<P>) {
         while self.outstanding(task) == 0 {
             match job.phase {
-                Phase::Marking => job.phase = Phase::NextBatch,
+                Phase::Marking => return self.announce_migrating(task, job, true, Phase::NextBatch),
                 Phase::NextBatch => {
                     self.next_batch(&mut job);
                     if job.phase == Phase::NextBatch && self.all_held_back(&job) {
@@ -190,13 +178,13 @@ impl<P: Payload> Volume<P> {
                     self.apply_batch(&mut job);
                     job.phase = Phase::NextBatch;
                 }
-                Phase::Unmarking => {
-                    job.phase = Phase::Superblock;
-                    self.write_mark(task, &job);
+                Phase::Unmarking if job.marked => {
+                    return self.announce_migrating(task, job, false, Phase::Superblock);
                 }
+                Phase::Unmarking => job.phase = Phase::Superblock,
                 Phase::Superblock => {
                     job.phase = Phase::Ended;
-                    self.write_log_superblock(task, &job);
+                    self.write_log_superblock(task, &mut job);
                 }
                 Phase::Ended => return self.end_move(task, job),
             }
@@ -392,7 +380,7 @@ impl<P: Payload> Volume<P> {
                     bytes += Bytes(eighth * u64::from(moving.entry.valid.0.count_ones()));
                     self.moved_home(moving.slot, &moving.entry, job.keep);
                 }
-                State::Lost if self.view.slots_online() => self.lose(&moving.entry),
+                State::Lost if self.view.slots_online() && self.lost.has_room() => self.lose(&moving.entry),
                 State::Lost | State::Stays => job.incomplete = true,
             }
         }
@@ -407,37 +395,38 @@ impl<P: Payload> Volume<P> {
         if !keep {
             return self.moved_out(entry.block);
         }
+        let before = self.before_change(entry.block);
         self.view.map.mark_clean(slot);
-        if let Store::Cache { ring, .. } = &mut self.store {
+        let Entry { block, valid, checksum, .. } = *entry;
+        let record = self.pending.append(Record::Map { block, slot, valid, dirty: false, checksum });
+        self.pending.remember_all(record, before);
+        if let Store::Cache { ring, .. } = &mut self.store
+            && !P::CARRIES_DATA
+        {
             ring.touch_slot(slot);
         }
-        let Entry { block, valid, checksum, .. } = *entry;
-        self.pending.append(Record::Map { block, slot, valid, dirty: false, checksum });
     }
 
     /// The only copy of a block cannot be read: reads of it are errors until it is written.
     fn lose(&mut self, entry: &Entry) {
         if entry.dirty {
-            let lost = self.lost.entry(entry.block.0).or_default();
-            *lost = lost.union(entry.valid);
+            self.set_lost(entry.block, self.lost.of(entry.block).union(entry.valid));
         }
-        self.moved_out(entry.block);
+        self.send_home(entry.block);
     }
 
-    fn write_log_superblock(&mut self, task: TaskId, job: &MoveJob<P>) {
-        let metadata = self.view.layout.metadata.expect("a log has its superblocks");
-        let Store::Log(log) = &mut self.store else { return };
-        debug_assert!(job.log_end.is_some());
-        let turn = log.superblock_turn();
-        let range = SectorRange::new(metadata.first_sector + turn * PAGE_SECTORS, PAGE_SECTORS);
-        let payload = self.metadata_page();
-        self.issue_metadata(task, metadata.member, range, true, payload);
+    fn write_log_superblock(&mut self, task: TaskId, job: &mut MoveJob<P>) {
+        let tail = job.log_end.expect("what a log moves has an end");
+        let superblock = self.next_superblock(tail, None);
+        self.issue_superblock(task, &superblock);
+        job.superblock = Some(superblock);
     }
 
     fn end_move(&mut self, task: TaskId, job: MoveJob<P>) {
         let next = self.epochs.next();
         if let (Store::Log(log), Some(end), false) = (&mut self.store, job.log_end, job.incomplete) {
             log.truncate(end, next);
+            self.superblock = job.superblock.unwrap_or_else(|| std::mem::take(&mut self.superblock));
         }
         self.moving = None;
         let waiters = std::mem::take(&mut self.move_waiters);
@@ -465,8 +454,10 @@ impl<P: Payload> Volume<P> {
     fn fail_slot_waiters(&mut self) {
         self.view.waiting_for_slots = 0;
         for task in std::mem::take(&mut self.slot_waiters) {
-            if let Job::Write(job) = self.take_job(task) {
-                self.end_write(task, job, Status::MediaError);
+            match self.take_job(task) {
+                Job::Write(job) => self.end_write(task, job, Status::MediaError),
+                Job::Commit => self.fail_commit(task),
+                _ => unreachable!("only writes and commits wait for slots"),
             }
         }
     }

@@ -48,7 +48,7 @@ impl Stability {
     }
 }
 
-const OPERATION_INDEX_BITS: u32 = 24;
+pub(super) const OPERATION_INDEX_BITS: u32 = 24;
 
 impl<P: Payload> Volume<P> {
     /// Starts an operation on `member` for `task`; gives its place among those under way.
@@ -157,6 +157,10 @@ impl<P: Payload> Volume<P> {
             Job::Commit => {
                 self.note_commit(operation.member, operation.kind, status);
                 self.put_job(task, Job::Commit);
+            }
+            Job::Announce => {
+                self.put_job(task, Job::Announce);
+                self.note_announcement(operation.member, status);
             }
             Job::Checkpoint(mut job) => {
                 job.note(operation.kind, status);

@@ -4,7 +4,6 @@
 use super::operations::purpose;
 use super::{Job, Store, TaskId, Volume};
 use crate::block::{Block, BlockRun, ValidMask};
-use crate::journal::record::Record;
 use crate::operation::{Command, OpKind, Status, Token};
 use crate::payload::Payload;
 use crate::units::SectorRange;
@@ -13,8 +12,15 @@ pub(crate) struct RangeJob {
     token: Token,
     command: Command,
     sectors: SectorRange,
-    issued: bool,
+    phase: Phase,
     status: Status,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Waiting,
+    AtHome,
+    Committing,
 }
 
 impl RangeJob {
@@ -25,13 +31,20 @@ impl RangeJob {
             self.status = status;
         }
     }
+
+    /// The commit that this waited for has failed.
+    pub(super) fn commit_failed(&mut self, status: Status) {
+        if self.phase == Phase::Committing {
+            self.status = status;
+        }
+    }
 }
 
 impl<P: Payload> Volume<P> {
     pub(super) fn start_range(&mut self, token: Token, sectors: SectorRange, command: Command) {
         let blocks = self.view.layout.block.touched(sectors);
         self.promotions.cancel(blocks);
-        let job = RangeJob { token, command, sectors, issued: false, status: Status::Done };
+        let job = RangeJob { token, command, sectors, phase: Phase::Waiting, status: Status::Done };
         let task = self.begin_task(Job::Running);
         if self.ordering.enter(task, blocks) {
             self.run_range(task, job);
@@ -53,33 +66,59 @@ impl<P: Payload> Volume<P> {
     }
 
     pub(super) fn run_range(&mut self, task: TaskId, mut job: RangeJob) {
-        if !job.issued {
-            if job.command.kind == OpKind::WriteZeroes && self.zeroes_must_merge(job.sectors) {
+        let blocks = self.view.layout.block.touched(job.sectors);
+        if job.phase == Phase::Waiting {
+            if job.command.kind == OpKind::WriteZeroes && (self.log_serves() || self.zeroes_must_merge(job.sectors)) {
                 return self.write_zeroes(task, &job);
             }
-            let blocks = self.view.layout.block.touched(job.sectors);
             if self.is_moving(blocks) {
                 self.park(task, Job::Range(job));
                 self.statistics.waited += 1;
                 return self.move_waiters.push(task);
             }
+            if self.must_await_state() {
+                self.park(task, Job::Range(job));
+                return self.await_announcement(task);
+            }
             if self.marks_needed(blocks) {
                 self.park(task, Job::Range(job));
                 return self.await_commit(task, false);
             }
-            job.issued = true;
-            self.changes_home(task, true);
-            self.issue_range(task, &job);
+            job.phase = Phase::AtHome;
+            // What the log's drive would lose is newer than what home has (Griffin 5.3): home hears of it when nothing is logged.
+            if !(self.log_serves() && self.log_is_in_use()) {
+                self.changes_home(task, true);
+                self.issue_range(task, &job);
+            }
         }
         if self.outstanding(task) > 0 {
             return self.put_job(task, Job::Range(job));
         }
-        if job.status == Status::Done {
-            self.give_up_range(job.sectors);
+        if job.phase == Phase::AtHome {
+            let newest = self.pending.appended;
+            if job.status == Status::Done {
+                self.give_up_range(job.sectors);
+            }
+            self.give_up_copies(job.sectors);
+            self.changes_home(task, false);
+            job.phase = Phase::Committing;
+            if job.command.fua && self.pending.appended > newest {
+                self.park(task, Job::Range(job));
+                return self.await_commit(task, false);
+            }
         }
-        self.give_up_copies(job.sectors);
         self.leave_ordering(task);
         self.end_request(task, job.token, job.status, P::empty());
+    }
+
+    /// Whether changes go to a log that is there.
+    fn log_serves(&self) -> bool {
+        P::CARRIES_DATA && matches!(self.store, Store::Log(_)) && self.view.slots_online() && !self.draining
+    }
+
+    /// Whether the log has anything in it, live or not.
+    pub(super) fn log_is_in_use(&self) -> bool {
+        matches!(&self.store, Store::Log(log) if log.is_in_use())
     }
 
     /// Goes on as an ordinary write, which can merge.
@@ -90,11 +129,13 @@ impl<P: Payload> Volume<P> {
     }
 
     fn issue_range(&mut self, task: TaskId, job: &RangeJob) {
+        // The journal will say that home is newest: it must not be stable before home is.
+        let fua = job.command.fua || (P::CARRIES_DATA && self.view.map.dirty_blocks() > 0);
         let mut done = 0;
         while done < job.sectors.len.0 {
             let rest = SectorRange::new(job.sectors.start.0 + done, job.sectors.len.0 - done);
             let (member, range) = self.home_piece(rest);
-            self.issue(task, purpose::HOME, member, Command { range, ..job.command }, P::empty());
+            self.issue(task, purpose::HOME, member, Command { range, fua, ..job.command }, P::empty());
             done += range.len.0;
         }
     }
@@ -102,14 +143,12 @@ impl<P: Payload> Volume<P> {
     /// Takes every block that lies whole in `sectors` out of the map.
     fn give_up_range(&mut self, sectors: SectorRange) {
         let Some(whole) = self.whole_blocks(sectors) else { return };
-        let within = |block: u64| (whole.first.0..whole.end()).contains(&block);
         let blocks = self.blocks_off_home(whole);
-        if matches!(self.store, Store::Log(_)) {
-            // One record for all, for those too that have moved home while the log still has what they were.
-            self.pending.append(Record::Home { first: whole.first, count: whole.count });
-        }
+        // In a log one record for all, for those too that have moved home while the log still has what they were.
+        self.drop_from_log(whole);
         blocks.into_iter().for_each(|block| self.moved_out(block));
-        self.lost.retain(|&block, _| !within(block));
+        let lost: Vec<Block> = self.lost.between(whole.first.0, whole.end()).map(|(block, _)| block).collect();
+        lost.into_iter().for_each(|block| self.set_lost(block, ValidMask::NONE));
         self.update_free_slots();
     }
 

@@ -295,8 +295,8 @@ impl<P: Payload> Volume<P> {
     fn is_lost(&self, sectors: SectorRange) -> bool {
         let size = self.view.layout.block;
         let blocks = size.touched(sectors);
-        self.lost.range(blocks.first.0..blocks.end()).any(|(&block, &lost)| {
-            let (touched, _) = size.masks(size.clip(sectors, Block(block)));
+        self.lost.between(blocks.first.0, blocks.end()).any(|(block, lost)| {
+            let (touched, _) = size.masks(size.clip(sectors, block));
             !lost.intersection(touched).is_empty()
         })
     }

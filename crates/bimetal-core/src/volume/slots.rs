@@ -1,7 +1,7 @@
 //! Slots and the map: a block gets a slot, a slot is given up, and who waits for one is woken.
 
 use super::{Store, TaskId, Volume};
-use crate::block::{Block, ValidMask};
+use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::journal::record::Record;
 use crate::payload::Payload;
@@ -9,9 +9,28 @@ use crate::payload::Payload;
 impl<P: Payload> Volume<P> {
     /// Takes `block` out of the map; its slot becomes free when that is durable.
     pub(super) fn send_home(&mut self, block: Block) {
+        let before = self.before_change(block);
         if let Some(slot) = self.take_from_map(block) {
-            let record = self.pending.append(Record::Home { first: block, count: 1 });
+            if matches!(self.store, Store::Log(_)) {
+                return self.drop_from_log(BlockRun { first: block, count: 1 });
+            }
+            let record = self.pending.append(Record::Home { block });
+            self.pending.remember_all(record, before);
             self.give_up_slot(slot, record);
+        }
+    }
+
+    /// What the slot of `block` holds, where that must be remembered until a change of it is durable.
+    pub(super) fn before_change(&self, block: Block) -> Option<(Slot, Entry)> {
+        let cache = matches!(self.store, Store::Cache { .. });
+        (P::CARRIES_DATA && cache).then(|| self.view.map.get(block)).flatten()
+    }
+
+    /// Says that what the log has of `blocks` up to now is not their content any more.
+    pub(super) fn drop_from_log(&mut self, blocks: BlockRun) {
+        if let Store::Log(log) = &self.store {
+            let before = log.head();
+            self.pending.append(Record::Dropped { first: blocks.first, count: blocks.count, before });
         }
     }
 
@@ -22,7 +41,8 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Takes `block` out of the map after a move. In a log that needs no record: until the log is truncated it has the
-    /// content that home has, and a full log has no room for a record of each of its blocks.
+    /// content that home has, and a full log has no room for a record of each of its blocks. A change of home before that
+    /// leaves one.
     pub(super) fn moved_out(&mut self, block: Block) {
         if matches!(self.store, Store::Log(_)) {
             self.take_from_map(block);
@@ -33,7 +53,9 @@ impl<P: Payload> Volume<P> {
 
     pub(super) fn give_up_slot(&mut self, slot: Slot, record: u64) {
         if let Store::Cache { space, ring } = &mut self.store {
-            ring.touch_slot(slot);
+            if !P::CARRIES_DATA {
+                ring.touch_slot(slot);
+            }
             space.give_up(slot, record, self.epochs.next());
             self.view.freeing_slots += 1;
         }
@@ -95,11 +117,20 @@ impl<P: Payload> Volume<P> {
 
     /// Puts `block` into the map at `slot`, journals it and tells the scheme.
     pub(super) fn map_block(&mut self, slot: Slot, entry: Entry) {
-        let replaced = self.view.map.insert(slot, entry);
         let Entry { block, valid, dirty, checksum } = entry;
+        let before = self.before_change(block);
+        let replaced = self.view.map.insert(slot, entry);
+        if !dirty {
+            self.mark_if_home_is_unstable(block);
+        }
         if let Store::Cache { ring, .. } = &mut self.store {
-            ring.touch_slot(slot);
             let record = self.pending.append(Record::Map { block, slot, valid, dirty, checksum });
+            if P::CARRIES_DATA {
+                self.pending.remember(record, slot, None);
+                self.pending.remember_all(record, before);
+            } else {
+                ring.touch_slot(slot);
+            }
             if let Some(old) = replaced {
                 self.give_up_slot(old, record);
             }
@@ -110,15 +141,19 @@ impl<P: Payload> Volume<P> {
     }
 
     /// All of `covered` of `block` was written anew: it is not lost any more. An eighth that was written in part still is.
-    pub(super) fn find_again(&mut self, block: Block, covered: ValidMask) {
-        if self.lost.is_empty() {
-            return;
+    /// Whether the journal must say so.
+    pub(super) fn find_again(&mut self, block: Block, covered: ValidMask) -> bool {
+        let lost = self.lost.of(block);
+        let left = lost.without(covered);
+        if left != lost {
+            self.set_lost(block, left);
         }
-        if let Some(lost) = self.lost.get_mut(&block.0) {
-            *lost = lost.without(covered);
-            if lost.is_empty() {
-                self.lost.remove(&block.0);
-            }
-        }
+        left != lost
+    }
+
+    /// Exactly these eighths of `block` are lost from now on.
+    pub(super) fn set_lost(&mut self, block: Block, eighths: ValidMask) {
+        let record = self.pending.append(Record::Lost { block, eighths });
+        self.lost.set(block, eighths, record);
     }
 }

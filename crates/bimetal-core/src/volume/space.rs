@@ -31,6 +31,11 @@ impl CacheSpace {
         Self { taken: BitSet::new(slots), slots, cursor: 0, freed: VecDeque::new() }
     }
 
+    /// Says that a slot holds a block.
+    pub(crate) fn occupy(&mut self, slot: Slot) {
+        self.taken.insert(slot.0);
+    }
+
     /// Slots that can be taken now.
     pub(crate) fn free(&self) -> u64 {
         u64::from(self.slots - self.taken.len())

@@ -81,6 +81,7 @@ enum Obstacle {
     Buffer,
     Move,
     Mark,
+    State,
 }
 
 impl<P: Payload> WriteJob<P> {
@@ -242,6 +243,7 @@ impl<P: Payload> Volume<P> {
                 self.move_waiters.push(task);
             }
             Obstacle::Mark => self.await_commit(task, false),
+            Obstacle::State => self.await_announcement(task),
         }
     }
 
@@ -341,10 +343,16 @@ impl<P: Payload> Volume<P> {
         if self.is_moving(run) {
             return Err(Obstacle::Move);
         }
+        if self.must_await_state() {
+            return Err(Obstacle::State);
+        }
         if self.marks_needed(run) { Err(Obstacle::Mark) } else { Ok(()) }
     }
 
     fn place_slots(&mut self, job: &mut WriteJob<P>, run: BlockRun, both: bool) -> Result<u64, Obstacle> {
+        if !both && self.must_announce_dirty() {
+            return Err(Obstacle::State);
+        }
         let (slot, count) = match &self.store {
             Store::HomeOnly => panic!("the scheme places a write in slots that its layout does not have"),
             Store::Cache { .. } => {
@@ -450,18 +458,28 @@ impl<P: Payload> Volume<P> {
             while let Some(next) = homes.next_if(|next| next.first.0 == run.end()) {
                 run.count += next.count;
             }
-            self.write_home(task, job, self.sectors_of(job.sectors, run));
+            // Where the journal will say that home is newer than a slot, it must not be stable before home is.
+            let fua = job.fua || self.replaces_slots(run);
+            self.write_home(task, job, self.sectors_of(job.sectors, run), fua);
         }
     }
 
-    fn write_home(&mut self, task: TaskId, job: &WriteJob<P>, sectors: SectorRange) {
+    /// Whether a change of home makes what is off home old.
+    fn replaces_slots(&self, run: BlockRun) -> bool {
+        P::CARRIES_DATA
+            && (self.log_is_in_use()
+                || (self.view.map.dirty_blocks() > 0
+                    && run.blocks().any(|block| self.view.map.get(block).is_some_and(|(_, entry)| entry.dirty))))
+    }
+
+    fn write_home(&mut self, task: TaskId, job: &WriteJob<P>, sectors: SectorRange, fua: bool) {
         let mut done = 0;
         while done < sectors.len.0 {
             let rest = SectorRange::new(sectors.start.0 + done, sectors.len.0 - done);
             let (member, range) = self.home_piece(rest);
             let at = Sectors(rest.start.0 - job.sectors.start.0);
             let payload = job.payload.slice(at, range.len);
-            let command = Command { kind: OpKind::Write, range, fua: job.fua };
+            let command = Command { kind: OpKind::Write, range, fua };
             self.issue(task, purpose::HOME, member, command, payload);
             done += range.len.0;
         }
@@ -556,7 +574,7 @@ impl<P: Payload> Volume<P> {
                 let checksum = piece.content.as_ref().map_or(0, P::checksum);
                 let dirty = !piece.both || piece.old.is_some_and(|(_, entry)| entry.dirty);
                 self.map_block(slot, Entry { block: piece.block, valid: piece.valid, dirty, checksum });
-                self.find_again(piece.block, access_masks(size, job.sectors, piece.block).1);
+                job.changed_map |= self.find_again(piece.block, access_masks(size, job.sectors, piece.block).1);
             }
         }
         for home in std::mem::take(&mut job.homes) {
@@ -564,6 +582,7 @@ impl<P: Payload> Volume<P> {
                 for block in home.blocks.blocks() {
                     job.changed_map |= self.replaced_at_home(size, job.sectors, block);
                 }
+                job.changed_map |= self.replaced_in_log(home.blocks);
             }
         }
         job.appended = 0;
@@ -575,11 +594,11 @@ impl<P: Payload> Volume<P> {
     /// slot as the newest place.
     fn replaced_at_home(&mut self, size: BlockSize, sectors: SectorRange, block: Block) -> bool {
         let (_, covered) = access_masks(size, sectors, block);
-        self.find_again(block, covered);
+        let found = self.find_again(block, covered);
         if self.view.map.is_empty() {
-            return false;
+            return found;
         }
-        let Some((slot, entry)) = self.view.map.get(block) else { return false };
+        let Some((slot, entry)) = self.view.map.get(block) else { return found };
         let rest = entry.valid.without(covered);
         if rest.is_empty() || !entry.dirty {
             self.send_home(block);
@@ -588,7 +607,17 @@ impl<P: Payload> Volume<P> {
             // Its slot is on a drive that is gone: what was only there stays an error until it is written.
             self.view.map.narrow(slot, rest, entry.checksum);
         }
-        entry.dirty
+        entry.dirty || found
+    }
+
+    /// What a log that is still in use has of `blocks` is old, even where the map does not show it any more: whether the log
+    /// must say so.
+    fn replaced_in_log(&mut self, blocks: BlockRun) -> bool {
+        let old = P::CARRIES_DATA && self.log_is_in_use() && self.view.slots_online();
+        if old {
+            self.drop_from_log(blocks);
+        }
+        old
     }
 
     /// The slots could not be written. Home, if it was written too, is right; else the part is placed anew.

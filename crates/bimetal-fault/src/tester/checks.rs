@@ -1,6 +1,7 @@
 //! What is checked after each step: requests that finished, operations that start, and the whole.
 
 use bimetal_core::block::Block;
+use bimetal_core::journal::page;
 use bimetal_core::journal::record::{self, Record};
 use bimetal_core::layout::{MemberId, SlotKind};
 use bimetal_core::operation::{OpKind, Operation, Status};
@@ -231,13 +232,14 @@ impl Tester {
     fn is_page(&self, payload: &Tags) -> bool {
         let bytes: Vec<u8> =
             payload.iter().flat_map(|sector| sector.metadata().map(<[u8]>::to_vec).unwrap_or_default()).collect();
-        let Ok(page) = <[u8; record::PAGE_BYTES]>::try_from(bytes) else { return false };
+        let Ok(page) = <[u8; page::PAGE_BYTES]>::try_from(bytes) else { return false };
         let view = self.volume.view();
         let total = view.layout.total_blocks();
-        record::decode_page(&page).is_ok_and(|(_, _, records)| {
+        record::decode_page(&page).is_ok_and(|(_, records)| {
             records.iter().all(|record| match *record {
                 Record::Map { block, slot, .. } => block.0 < total && slot.0 < view.map.slots(),
-                Record::Home { first, count } => first.0 + count <= total,
+                Record::Dropped { first, count, .. } => first.0 + count <= total,
+                Record::Home { block } | Record::Lost { block, .. } => block.0 < total,
                 Record::Intent { .. } => true,
             })
         })

@@ -1,0 +1,474 @@
+//! Recovery: from what lies on the members to a volume that serves.
+//!
+//! A state machine like the volume itself: out come operations, in go completions, and at the end stands the
+//! [`Volume`]. First every member is flushed, so that nothing recovery builds on can be lost later. Then the state on home
+//! members says whether a member was given up, or is missing and needed. A cache reads its slot table and at most one ring
+//! (`cache.rs`), a log the page of each of its segments (`log.rs`). What the last flush may not have covered is held against its checksum,
+//! and is taken or left whole. A superblock of the next life ends it: cut short at any point, recovery begins again and ends the
+//! same.
+
+mod cache;
+mod log;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::announce::Announcements;
+use super::lost::Lost;
+use super::{Store, Volume, VolumeConfig, VolumeError};
+use crate::block::{Block, ValidMask};
+use crate::block_map::{BlockMap, Entry, Slot};
+use crate::journal::page::{self, Page};
+use crate::journal::state::State;
+use crate::journal::superblock::Superblock;
+use crate::journal::{PAGE_SECTORS, SUPERBLOCK_SECTORS};
+use crate::layout::{Layout, MemberId, Role};
+use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
+use crate::payload::Payload;
+use crate::scheme::SchemeError;
+use crate::units::{Bytes, SectorRange, Sectors};
+
+/// How often a read is tried before what it wanted counts as unreadable.
+const TRIES: u8 = 6;
+
+/// Why a volume cannot be recovered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecoveryError {
+    /// A member that blocks are at home on is not there.
+    #[error("member {} ({}) is missing: it is home of the volume's blocks", member.0, role.name())]
+    HomeMissing {
+        /// Which.
+        member: MemberId,
+        /// Its role.
+        role: Role,
+    },
+    /// A member that holds the newest content is not there, or was given up while it did.
+    #[error(
+        "member {} ({}) is needed: it holds content that is newer than what the others have{}", member.0, role.name(),
+        if *migrating { ", and a migration was under way, so what the others have is of different ages" } else { "" }
+    )]
+    Needed {
+        /// Which.
+        member: MemberId,
+        /// Its role.
+        role: Role,
+        /// Whether home is between two states.
+        migrating: bool,
+    },
+    /// There is no metadata of this volume where it belongs.
+    #[error("member {} ({}) has no metadata of this volume", member.0, role.name())]
+    Unformatted {
+        /// Which.
+        member: MemberId,
+        /// Its role.
+        role: Role,
+    },
+    /// A page of metadata cannot be read.
+    #[error("member {} ({}): metadata at sector {sector} cannot be read", member.0, role.name())]
+    Unreadable {
+        /// Which.
+        member: MemberId,
+        /// Its role.
+        role: Role,
+        /// Where.
+        sector: u64,
+    },
+    /// Metadata is damaged in a way that no power cut leaves behind.
+    #[error("member {} ({}): {what}", member.0, role.name())]
+    Damaged {
+        /// Which.
+        member: MemberId,
+        /// Its role.
+        role: Role,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A member failed while it was read.
+    #[error("member {} ({}) failed during recovery", member.0, role.name())]
+    Failed {
+        /// Which.
+        member: MemberId,
+        /// Its role.
+        role: Role,
+    },
+}
+
+/// See the [module](self).
+pub struct Recovery<P: Payload> {
+    /// What is being put together.
+    volume: Volume<P>,
+    absent: u64,
+    /// Members that were given up and are formatted anew.
+    attached: u64,
+    accept_loss: bool,
+    step: Step<P>,
+    state: State,
+    outgoing: VecDeque<Operation<P>>,
+    in_flight: BTreeMap<Token, Asked<P>>,
+    tokens: u64,
+    done: Bytes,
+    total: Bytes,
+    outcome: Option<Result<(), RecoveryError>>,
+}
+
+/// What recovery is doing.
+enum Step<P> {
+    Flushing,
+    States,
+    Cache(cache::CacheRecovery),
+    Log(log::LogRecovery<P>),
+}
+
+/// An operation under way.
+struct Asked<P> {
+    member: MemberId,
+    command: Command,
+    payload: P,
+    /// What the step calls it.
+    purpose: u64,
+    tries_left: u8,
+}
+
+/// What came of an operation.
+struct Answer<P> {
+    purpose: u64,
+    member: MemberId,
+    range: SectorRange,
+    /// What was read; `None` where it cannot be.
+    payload: Option<P>,
+}
+
+/// The writes that make empty members a volume, in order; each member is flushed at the end. What its homes hold stays.
+///
+/// # Errors
+/// As [`Volume::new`].
+pub fn format<P: Payload>(config: &VolumeConfig<'_>) -> Result<Vec<Operation<P>>, VolumeError> {
+    let layout = (config.scheme.layout)(config.settings, &config.layout)?;
+    let mut operations = Vec::new();
+    let mut push = |target: MemberId, kind, range, payload| {
+        let token = Token(operations.len() as u64);
+        operations.push(Operation { token, target: target.0, command: Command { kind, range, fua: false }, payload });
+    };
+    for home in layout.homes() {
+        let pages = layout.state_pages(home);
+        let state = P::from_metadata(&State::default().encode(config.identity));
+        push(home, OpKind::WriteZeroes, pages, P::empty());
+        push(home, OpKind::Write, SectorRange::new(pages.start.0, PAGE_SECTORS), state);
+    }
+    if let Some(metadata) = layout.metadata {
+        let superblock = Superblock { volume: config.identity, ..Superblock::default() };
+        let all = SectorRange::new(metadata.first_sector, metadata.sectors);
+        push(metadata.member, OpKind::WriteZeroes, all, P::empty());
+        let first = SectorRange::new(metadata.first_sector, PAGE_SECTORS);
+        push(metadata.member, OpKind::Write, first, P::from_metadata(&superblock.encode()));
+    }
+    for member in 0..config.layout.members.len() as u16 {
+        push(MemberId(member), OpKind::Flush, SectorRange::default(), P::empty());
+    }
+    Ok(operations)
+}
+
+impl<P: Payload> Recovery<P> {
+    /// Begins to recover a volume of which the members `absent` are not there.
+    ///
+    /// # Errors
+    /// As [`Volume::new`].
+    pub fn new(config: &VolumeConfig<'_>, absent: &[MemberId]) -> Result<Self, VolumeError> {
+        let volume = Volume::new(config)?;
+        if config.layout.members.len() > 64 {
+            return Err(VolumeError::Scheme(SchemeError::from(crate::layout::LayoutError::TooMany {
+                role: config.layout.members[64].role,
+                count: config.layout.members.len(),
+            })));
+        }
+        let mut recovery = Self {
+            volume,
+            absent: absent.iter().fold(0, |mask, member| mask | 1 << member.0),
+            attached: 0,
+            accept_loss: false,
+            step: Step::Flushing,
+            state: State::default(),
+            outgoing: VecDeque::new(),
+            in_flight: BTreeMap::new(),
+            tokens: 0,
+            done: Bytes::ZERO,
+            total: Bytes::ZERO,
+            outcome: None,
+        };
+        recovery.begin();
+        Ok(recovery)
+    }
+
+    /// Goes on where content is lost: with what home has.
+    pub fn accept_loss(mut self) -> Self {
+        self.accept_loss = true;
+        self
+    }
+
+    /// Says that `member`, which was given up or replaced, has just been formatted: it takes part again, empty.
+    pub fn attach(mut self, member: MemberId) -> Self {
+        self.attached |= 1 << member.0;
+        self
+    }
+
+    /// The next operation to start on a member.
+    pub fn next_operation(&mut self) -> Option<Operation<P>> {
+        self.outgoing.pop_front()
+    }
+
+    /// How much is read of what must be: bytes done, and a guess of the whole.
+    pub fn progress(&self) -> (Bytes, Bytes) {
+        (self.done, self.total.max(self.done))
+    }
+
+    /// Whether nothing is left to do.
+    pub fn is_finished(&self) -> bool {
+        self.outcome.is_some() && self.in_flight.is_empty()
+    }
+
+    /// The volume.
+    ///
+    /// # Errors
+    /// Why there is none.
+    ///
+    /// # Panics
+    /// Before the recovery [is finished](Self::is_finished).
+    pub fn finish(mut self) -> Result<Volume<P>, RecoveryError> {
+        assert!(self.in_flight.is_empty(), "operations of the recovery are still under way");
+        self.outcome.take().expect("a finished recovery has an outcome")?;
+        self.volume.operations_begun = self.tokens;
+        self.volume.begin_life(self.state, self.absent, self.attached);
+        Ok(self.volume)
+    }
+
+    /// Takes the completion of an operation.
+    ///
+    /// # Panics
+    /// If no operation with this token is under way.
+    pub fn complete(&mut self, completion: Completion<P>) {
+        let Completion { token, status, payload } = completion;
+        let mut asked = self.in_flight.remove(&token).expect("a completion answers an operation under way");
+        asked.tries_left -= 1;
+        if self.outcome.is_some() {
+            return;
+        }
+        let unsupported = status == Status::Unsupported && asked.command.kind == OpKind::Flush;
+        match status {
+            Status::Done => {}
+            _ if unsupported => {}
+            _ if status != Status::Gone && asked.tries_left > 0 => return self.start(asked),
+            _ if asked.command.kind == OpKind::Read && status != Status::Gone => {}
+            _ => return self.member_failed(asked.member),
+        }
+        self.done += asked.command.range.len.bytes();
+        let payload = (status == Status::Done).then_some(payload);
+        let Asked { purpose, member, command, .. } = asked;
+        self.take(Answer { purpose, member, range: command.range, payload });
+    }
+
+    fn take(&mut self, answer: Answer<P>) {
+        match &self.step {
+            Step::Flushing => {}
+            Step::States => self.take_states(&answer),
+            Step::Cache(_) => return self.cache_takes(answer),
+            Step::Log(_) => return self.log_takes(answer),
+        }
+        if self.in_flight.is_empty() && self.outcome.is_none() {
+            self.next_step();
+        }
+    }
+
+    fn member_failed(&mut self, failed: MemberId) {
+        if matches!(self.step, Step::Flushing) && !self.layout().homes().contains(&failed) {
+            // The state will say whether it is needed.
+            self.absent |= 1 << failed.0;
+            if self.in_flight.is_empty() {
+                self.next_step();
+            }
+            return;
+        }
+        self.fail(|member, role| RecoveryError::Failed { member, role }, failed);
+    }
+
+    fn begin(&mut self) {
+        for home in self.layout().homes() {
+            if self.is_out(home) {
+                return self.fail(|member, role| RecoveryError::HomeMissing { member, role }, home);
+            }
+        }
+        let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
+        for member in 0..self.volume.view.members.len() as u16 {
+            if !self.is_out(MemberId(member)) {
+                self.ask(MemberId(member), command, P::empty(), 0);
+            }
+        }
+    }
+
+    fn next_step(&mut self) {
+        if matches!(self.step, Step::Flushing) {
+            self.step = Step::States;
+            for home in self.layout().homes() {
+                self.read(home, self.layout().state_pages(home), 0);
+            }
+            return;
+        }
+        let Some(slots) = self.layout().slots else { return self.outcome = Some(Ok(())) };
+        let given_up = (self.state.failed & !self.attached) & 1 << slots.member.0 != 0;
+        if given_up || self.is_out(slots.member) {
+            let migrating = self.state.migrating;
+            return self.fail(|member, role| RecoveryError::Needed { member, role, migrating }, slots.member);
+        }
+        self.step = match &self.volume.store {
+            Store::Log(_) => Step::Log(log::LogRecovery::default()),
+            _ => Step::Cache(cache::CacheRecovery::default()),
+        };
+        let metadata = self.layout().metadata.expect("slots have metadata");
+        self.read(metadata.member, SectorRange::new(metadata.first_sector, SUPERBLOCK_SECTORS), 0);
+    }
+
+    fn take_states(&mut self, answer: &Answer<P>) {
+        let Some(payload) = &answer.payload else {
+            let sector = answer.range.start.0;
+            return self.fail(|member, role| RecoveryError::Unreadable { member, role, sector }, answer.member);
+        };
+        let bytes = payload.to_metadata();
+        let states = page::pages(&bytes).filter_map(|page| State::decode(page).ok());
+        let identity = self.volume.identity;
+        let newest = states.filter(|(volume, _)| *volume == identity).map(|(_, state)| state);
+        let Some(newest) = newest.max_by_key(|state| state.sequence) else {
+            return self.fail(|member, role| RecoveryError::Unformatted { member, role }, answer.member);
+        };
+        if newest.sequence >= self.state.sequence {
+            self.state = newest;
+        }
+    }
+
+    /// The newer of two superblocks that are this volume's.
+    fn superblock(&mut self, answer: &Answer<P>) -> Option<Superblock> {
+        let Some(payload) = &answer.payload else {
+            let sector = answer.range.start.0;
+            self.fail(|member, role| RecoveryError::Unreadable { member, role, sector }, answer.member);
+            return None;
+        };
+        let bytes = payload.to_metadata();
+        let superblocks = page::pages(&bytes).filter_map(|page| Superblock::decode(page).ok());
+        let identity = self.volume.identity;
+        let newest =
+            superblocks.filter(|superblock| superblock.volume == identity).max_by_key(|superblock| superblock.sequence);
+        if newest.is_none() {
+            self.fail(|member, role| RecoveryError::Unformatted { member, role }, answer.member);
+        }
+        newest
+    }
+
+    /// Ends the recovery with an error, unless what is lost by it is nothing but copies, or may be lost.
+    fn fail(&mut self, error: impl FnOnce(MemberId, Role) -> RecoveryError, member: MemberId) {
+        let role = self.volume.view.member(member).role;
+        let error = error(member, role);
+        let is_home = self.layout().homes().contains(&member);
+        let outcome = if !is_home && (!self.state.dirty || self.accept_loss) {
+            // Home alone serves; what the member has is forgotten.
+            self.volume.view.map = BlockMap::new(self.volume.view.map.slots());
+            self.volume.lost = Lost::default();
+            self.absent |= 1 << member.0;
+            Ok(())
+        } else {
+            Err(error)
+        };
+        self.outgoing.drain(..).for_each(|operation| {
+            self.in_flight.remove(&operation.token);
+        });
+        self.outcome = Some(outcome);
+    }
+
+    fn layout(&self) -> &Layout {
+        &self.volume.view.layout
+    }
+
+    fn is_out(&self, member: MemberId) -> bool {
+        self.absent & 1 << member.0 != 0
+    }
+
+    fn read(&mut self, member: MemberId, range: SectorRange, purpose: u64) {
+        self.ask(member, Command { kind: OpKind::Read, range, fua: false }, P::empty(), purpose);
+    }
+
+    /// Writes metadata where the slots' metadata lies.
+    fn write(&mut self, range: SectorRange, bytes: &[u8], fua: bool) {
+        let member = self.layout().metadata.expect("slots have metadata").member;
+        self.ask(member, Command { kind: OpKind::Write, range, fua }, P::from_metadata(bytes), 0);
+    }
+
+    /// Writes the superblock of the next life.
+    fn write_superblock(&mut self, superblock: &Superblock) {
+        let metadata = self.layout().metadata.expect("slots have metadata");
+        let start = metadata.first_sector + superblock.turn() * PAGE_SECTORS;
+        self.write(SectorRange::new(start, PAGE_SECTORS), &superblock.encode(), true);
+    }
+
+    fn ask(&mut self, member: MemberId, command: Command, payload: P, purpose: u64) {
+        self.start(Asked { member, command, payload, purpose, tries_left: TRIES });
+    }
+
+    fn start(&mut self, asked: Asked<P>) {
+        self.tokens += 1;
+        let token = Token(self.tokens << super::operations::OPERATION_INDEX_BITS);
+        let payload = asked.payload.slice(Sectors::ZERO, asked.payload.sectors());
+        self.outgoing.push_back(Operation { token, target: asked.member.0, command: asked.command, payload });
+        self.in_flight.insert(token, asked);
+    }
+
+    /// Puts what recovery finds in a slot into the map, whatever was there.
+    fn restore(&mut self, slot: Slot, entry: Entry) {
+        let map = &mut self.volume.view.map;
+        if let Some(other) = map.in_slot(slot) {
+            map.remove(other.block);
+        }
+        map.insert(slot, entry);
+    }
+
+    /// Whether a record can be about this volume.
+    fn is_possible(&self, block: Block, slot: Slot) -> bool {
+        block.0 < self.layout().total_blocks() && slot.0 < self.volume.view.map.slots()
+    }
+
+    fn sectors_of_slot(&self, slot: Slot) -> SectorRange {
+        self.volume.slot_sectors(slot, 1)
+    }
+}
+
+impl<P: Payload> Volume<P> {
+    /// Begins to serve what a recovery put together.
+    fn begin_life(&mut self, state: State, absent: u64, attached: u64) {
+        self.announcements = Announcements::new(state);
+        if let Store::Cache { space, .. } = &mut self.store {
+            self.view.map.occupied().for_each(|(slot, _)| space.occupy(slot));
+        }
+        for (slot, entry) in self.view.map.occupied() {
+            self.scheme.mapped(&self.view, slot, entry.valid, None);
+        }
+        self.update_free_slots();
+        if state.failed & attached != 0 {
+            self.announce(|state| state.failed &= !attached);
+        }
+        let out = (0..self.view.members.len() as u16).filter(|member| absent & 1 << member != 0);
+        out.for_each(|member| self.fail_member(MemberId(member)));
+        if !self.view.slots_online() {
+            // There are none, or what they held was let go.
+            self.announce(|state| (state.dirty, state.migrating) = (false, false));
+        }
+    }
+}
+
+/// Follows what is lost through records in order.
+fn note_lost(lost: &mut BTreeMap<u64, ValidMask>, block: Block, eighths: ValidMask) {
+    if eighths.is_empty() {
+        lost.remove(&block.0);
+    } else {
+        lost.insert(block.0, eighths);
+    }
+}
+
+/// The page in a payload that is one, or `None` where it could not be read or is too short.
+fn only_page<P: Payload>(payload: &P) -> Option<Page> {
+    page::pages(&payload.to_metadata()).next().copied()
+}
