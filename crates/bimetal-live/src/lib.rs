@@ -1,9 +1,11 @@
 //! The live shell: runs [`bimetal_core::volume::Volume`] over real drives and serves it as a block device.
 //!
 //! It opens drives, moves bytes between them and clients, keeps the time, and counts. It decides nothing about bytes on
-//! disk: where a block lies and what a label or a journal page says is the core's. [`nbd`] is the protocol that
+//! disk: where a block lies and what a label or a journal page says is the core's. Start with [`server`], the one
+//! owner of all state and its loop; [`nbd`] is the protocol that
 //! clients speak, [`drive`] where operations go, [`buffer`] what carries the data.
 
 pub mod buffer;
 pub mod drive;
 pub mod nbd;
+pub mod server;

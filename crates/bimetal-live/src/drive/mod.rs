@@ -2,7 +2,7 @@
 //!
 //! One file a kind: [`uring`] hands them to the kernel's ring, [`pool`] to threads, where there is no ring. Both run the
 //! same steps: `job` says what the next system call of an operation is and what its result means, so that
-//! errors, short transfers and fall-backs are told in one place. [`file`] is what is open: a file or a block device.
+//! errors, short transfers and fall-backs are told in one place. [`mod@file`] is what is open: a file or a block device.
 //! A failing drive is a status, never a panic. Read `job.rs` first.
 
 pub mod file;

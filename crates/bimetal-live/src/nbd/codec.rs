@@ -66,6 +66,7 @@ pub struct Codec {
     requests: usize,
     held_bytes: u64,
     in_transmission: bool,
+    held_back: bool,
 }
 
 impl Codec {
@@ -95,6 +96,7 @@ impl Codec {
             requests: 0,
             held_bytes: 0,
             in_transmission: false,
+            held_back: false,
         }
     }
 
@@ -121,6 +123,11 @@ impl Codec {
     /// Whether more may be received. If not, replies must be given or sent first.
     pub fn wants_input(&self) -> bool {
         !matches!(self.state, State::Closed(_)) && !self.is_full()
+    }
+
+    /// Whether something was received that was not looked at because too much was under way.
+    pub fn is_held_back(&self) -> bool {
+        self.held_back
     }
 
     fn is_full(&self) -> bool {
@@ -190,10 +197,12 @@ impl Codec {
                 }
                 waiting => {
                     self.state = waiting;
-                    break;
+                    self.held_back = false;
+                    return None;
                 }
             }
         }
+        self.held_back = true;
         None
     }
 

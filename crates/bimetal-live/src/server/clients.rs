@@ -1,0 +1,204 @@
+//! Clients: their sockets, and when each is received from and sent to.
+
+use std::io::IoSlice;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use bimetal_core::units::Nanoseconds;
+use rustix::io::{Errno, readv};
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+
+use super::Server;
+use super::select::Source;
+use super::stop::Phase;
+use crate::buffer::Buffers;
+use crate::nbd::{Closed, Codec, ReplyError, Ticket};
+
+/// How long a client may take for its handshake.
+const HANDSHAKE_TIME: Nanoseconds = Nanoseconds::from_seconds(10);
+/// Parts sent with one call.
+const PARTS_MAX: usize = 256;
+
+/// A client.
+pub(super) struct Client {
+    socket: OwnedFd,
+    codec: Codec,
+    number: u64,
+    since: Nanoseconds,
+    /// Whether the socket may have something for us, and room for what we have.
+    readable: bool,
+    writable: bool,
+    /// Whether it is in the list of clients to look at.
+    listed: bool,
+}
+
+impl Server {
+    /// Lets waiting clients in, as many as there may be.
+    pub(super) fn accept(&mut self, number: usize) {
+        while self.clients.len() < self.options.clients_max {
+            let Some(listener) = self.listeners.get(number) else { return };
+            match listener.accept() {
+                Ok(Some(socket)) => self.let_in(socket),
+                // Where the system has no descriptor left, the next client that comes finds out.
+                Ok(None) | Err(_) => return,
+            }
+        }
+        if let Some(listener) = self.listeners.get_mut(number) {
+            listener.has_more();
+        }
+    }
+
+    fn let_in(&mut self, socket: OwnedFd) {
+        let codec = Codec::new(Arc::clone(&self.exports), self.options.limits);
+        self.clients_begun += 1;
+        let (number, since) = (self.clients_begun, self.now);
+        let client = Client { socket, codec, number, since, readable: true, writable: true, listed: false };
+        let key = self.clients.insert(client);
+        // A client that cannot be watched is gone again.
+        if self.selector.add(Source::Client(key), self.clients[key].socket.as_fd()).is_err() {
+            self.clients.remove(key);
+            return;
+        }
+        self.list(key);
+    }
+
+    fn list(&mut self, key: usize) {
+        if !std::mem::replace(&mut self.clients[key].listed, true) {
+            self.active.push_back(key);
+        }
+    }
+
+    pub(super) fn client_ready(&mut self, key: usize, readable: bool, writable: bool) {
+        // It may have been closed by what came before in the same batch of events.
+        let Some(client) = self.clients.get_mut(key) else { return };
+        client.readable |= readable;
+        client.writable |= writable;
+        self.list(key);
+    }
+
+    /// Receives once from a client, and gives its requests to the volume.
+    pub(super) fn receive(&mut self, key: usize) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        client.listed = false;
+        if matches!(self.phase, Phase::Serving) {
+            if client.readable && client.codec.wants_input() && client.receive().is_err() {
+                return self.close(key);
+            }
+            let number = client.number;
+            while let Some(request) = self.clients[key].codec.next_request() {
+                self.submit(key, number, request);
+            }
+        }
+        self.dirty.push(key);
+    }
+
+    /// Gives a client the end of its request.
+    pub(super) fn answer(&mut self, key: usize, number: u64, ticket: Ticket, result: Result<Buffers, ReplyError>) {
+        let Some(client) = self.clients.get_mut(key).filter(|client| client.number == number) else { return };
+        client.codec.reply(ticket, result);
+        self.dirty.push(key);
+    }
+
+    /// Sends to every client that has something to get, and sees who is at an end or wants more.
+    pub(super) fn send_replies(&mut self) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for key in dirty.drain(..) {
+            let Some(client) = self.clients.get_mut(key) else { continue };
+            if client.send().is_err() || client.is_over() {
+                self.close(key);
+                continue;
+            }
+            // What was received long ago may have room now that replies are gone.
+            let serving = matches!(self.phase, Phase::Serving);
+            if serving && client.codec.wants_input() && (client.readable || client.codec.is_held_back()) {
+                self.list(key);
+            }
+        }
+        self.dirty = dirty;
+    }
+
+    fn close(&mut self, key: usize) {
+        let client = self.clients.remove(key);
+        self.selector.remove(client.socket.as_fd());
+        drop(client);
+        // Somebody may wait for the place.
+        for number in 0..self.listeners.len() {
+            if self.listeners[number].take_has_more() {
+                self.accept(number);
+            }
+        }
+    }
+
+    /// When the handshake that has taken longest must be over.
+    pub(super) fn clients_deadline(&self) -> Option<Nanoseconds> {
+        let shaking = self.clients.iter().filter(|(_, client)| !client.codec.in_transmission());
+        shaking.map(|(_, client)| client.since.saturating_add(HANDSHAKE_TIME)).min()
+    }
+
+    pub(super) fn close_late_clients(&mut self) {
+        if self.clients_deadline().is_none_or(|deadline| deadline > self.now) {
+            return;
+        }
+        let late = |client: &Client| client.since.saturating_add(HANDSHAKE_TIME) <= self.now;
+        let late = self.clients.iter().filter(|(_, client)| !client.codec.in_transmission() && late(client));
+        for key in late.map(|(key, _)| key).collect::<Vec<_>>() {
+            self.close(key);
+        }
+    }
+
+    /// Whether every client has all replies to what it asked.
+    pub(super) fn clients_are_served(&self) -> bool {
+        self.clients.iter().all(|(_, client)| client.codec.outbox().is_empty())
+    }
+}
+
+impl Client {
+    /// Receives once. An error means that the client is gone.
+    fn receive(&mut self) -> Result<(), Errno> {
+        let mut room = self.codec.input();
+        let wanted = room.iter().map(|slice| slice.len()).sum::<usize>();
+        let received = if room[0].is_empty() {
+            rustix::io::read(&self.socket, &mut *room[1])
+        } else {
+            readv(&self.socket, &mut room)
+        };
+        match received {
+            Ok(0) => return Err(Errno::CONNRESET),
+            Ok(count) => {
+                // Less than there was room for: the rest is not there yet, and its coming will be told.
+                self.readable = count == wanted;
+                self.codec.received(count);
+            }
+            Err(Errno::AGAIN) => self.readable = false,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Sends what there is and what the socket takes. An error means that the client is gone.
+    fn send(&mut self) -> Result<(), Errno> {
+        while self.writable && !self.codec.outbox().is_empty() {
+            let mut slices = [IoSlice::new(&[]); PARTS_MAX];
+            let count = self.codec.outbox().slices(&mut slices);
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            match sendmsg(&self.socket, &slices[..count], &mut SendAncillaryBuffer::default(), flags) {
+                Ok(sent) => self.codec.sent(sent),
+                Err(Errno::AGAIN) => self.writable = false,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing more is to be said: at once with a client that makes no sense, and with one that said good-bye when it
+    /// has its replies.
+    fn is_over(&self) -> bool {
+        match self.codec.closed() {
+            None => false,
+            Some(Closed::Disconnected) => self.codec.requests_under_way() == 0 && self.codec.outbox().is_empty(),
+            Some(Closed::Protocol(_) | Closed::UnknownExport) => true,
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Where clients connect: a Unix socket, or TCP.
+
+use std::fmt;
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use rustix::fs::{Mode, fchmod};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
+};
+
+/// Connections that wait to be let in.
+const BACKLOG: i32 = 128;
+
+/// A place to listen at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Endpoint {
+    /// A Unix socket, `unix:PATH`: only its owner may connect.
+    Unix(PathBuf),
+    /// TCP, `tcp:HOST:PORT`; port 0 takes one that is free.
+    Tcp(String),
+}
+
+/// Why one cannot listen there.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    /// It is neither form.
+    #[error("'{0}' is no place to listen at: expected unix:PATH or tcp:HOST:PORT")]
+    Syntax(String),
+    /// Somebody listens there.
+    #[error("somebody listens at '{0}' already: stop that server, or choose another path")]
+    InUse(String),
+    /// A file stands in the way.
+    #[error("'{0}' is there and is no socket: choose another path")]
+    InTheWay(String),
+    /// TCP is readable by everybody on the way.
+    #[error("'{0}' would be served without encryption: say that you want it with --insecure-tcp, or use a Unix socket")]
+    Insecure(String),
+    /// Without encryption only this machine itself may connect.
+    #[error("'{address}' is not this machine's own: without encryption expected 127.0.0.1, ::1 or localhost")]
+    NotLoopback {
+        /// The address.
+        address: String,
+    },
+    /// The system says no.
+    #[error("cannot listen at '{place}': {error}")]
+    System {
+        /// Where.
+        place: String,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+impl FromStr for Endpoint {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        match text.split_once(':') {
+            Some(("unix", path)) if !path.is_empty() => Ok(Endpoint::Unix(path.into())),
+            Some(("tcp", address))
+                if address
+                    .rsplit_once(':')
+                    .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()) =>
+            {
+                Ok(Endpoint::Tcp(address.into()))
+            }
+            _ => Err(EndpointError::Syntax(text.into())),
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
+            Endpoint::Tcp(address) => write!(f, "tcp:{address}"),
+        }
+    }
+}
+
+enum Bound {
+    /// With the file's device and inode: only that one is removed at the end.
+    Unix {
+        path: PathBuf,
+        file: Option<(u64, u64)>,
+    },
+    Tcp(SocketAddr),
+}
+
+/// A place that is listened at.
+pub(super) struct Listener {
+    socket: OwnedFd,
+    bound: Bound,
+    /// Whether clients wait that were not let in.
+    more: bool,
+}
+
+impl Listener {
+    pub(super) fn bind(endpoint: &Endpoint, insecure_tcp: bool) -> Result<Self, EndpointError> {
+        let system = |error: std::io::Error| EndpointError::System { place: endpoint.to_string(), error };
+        let (socket, bound) = match endpoint {
+            Endpoint::Unix(path) => {
+                remove_stale(path)?;
+                let socket = bind_unix(path).map_err(|error| system(error.into()))?;
+                let file = std::fs::symlink_metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
+                (socket, Bound::Unix { path: path.clone(), file })
+            }
+            Endpoint::Tcp(address) => {
+                if !insecure_tcp {
+                    return Err(EndpointError::Insecure(endpoint.to_string()));
+                }
+                let addresses: Vec<SocketAddr> = address.to_socket_addrs().map_err(system)?.collect();
+                if !addresses.iter().all(|address| address.ip().is_loopback()) {
+                    return Err(EndpointError::NotLoopback { address: address.clone() });
+                }
+                let listener = TcpListener::bind(&addresses[..]).map_err(system)?;
+                listener.set_nonblocking(true).map_err(system)?;
+                let bound = Bound::Tcp(listener.local_addr().map_err(system)?);
+                (listener.into(), bound)
+            }
+        };
+        Ok(Self { socket, bound, more: false })
+    }
+
+    pub(super) fn event(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// A client, if one waits.
+    pub(super) fn accept(&self) -> Result<Option<OwnedFd>, Errno> {
+        match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            Ok(socket) if matches!(self.bound, Bound::Tcp(_)) => {
+                let stream = TcpStream::from(socket);
+                // Replies are whole when they are sent; where this fails they are only later.
+                let _ = stream.set_nodelay(true);
+                Ok(Some(stream.into()))
+            }
+            Ok(socket) => Ok(Some(socket)),
+            Err(Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn has_more(&mut self) {
+        self.more = true;
+    }
+
+    pub(super) fn take_has_more(&mut self) -> bool {
+        std::mem::take(&mut self.more)
+    }
+
+    /// How clients name an export here.
+    pub(super) fn uri(&self, export: &str) -> String {
+        let export = percent_encoded(export);
+        match &self.bound {
+            Bound::Unix { path, .. } => {
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                format!("nbd+unix:///{export}?socket={}", percent_encoded(&path.display().to_string()))
+            }
+            Bound::Tcp(address) => format!("nbd://{address}/{export}"),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Bound::Unix { path, file } = &self.bound {
+            let now = std::fs::symlink_metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
+            if now.is_some() && now == *file {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+}
+
+/// A socket whose file nobody but its owner could ever open.
+fn bind_unix(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // The file gets the mode that the socket has.
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+/// Removes the socket of a server that is no more.
+fn remove_stale(path: &Path) -> Result<(), EndpointError> {
+    use std::os::unix::fs::FileTypeExt;
+    let place = || path.display().to_string();
+    let system = |error: std::io::Error| EndpointError::System { place: place(), error };
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if !metadata.file_type().is_socket() {
+        return Err(EndpointError::InTheWay(place()));
+    }
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket =
+        socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(|error| system(error.into()))?;
+    let address = SocketAddrUnix::new(path).map_err(|error| system(error.into()))?;
+    match connect(&socket, &address) {
+        Err(Errno::CONNREFUSED) => std::fs::remove_file(path).map_err(system),
+        _ => Err(EndpointError::InUse(place())),
+    }
+}
+
+/// Bytes that a URI does not take as they are become `%XX`.
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' => encoded.push(byte.into()),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_read_as_the_command_line_writes_them() {
+        for text in ["unix:/run/x.sock", "tcp:127.0.0.1:10809", "tcp:[::1]:0"] {
+            assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
+        }
+        for text in ["", "unix:", "tcp:", "tcp:localhost", "tcp::10809", "tcp:localhost:http", "/run/x.sock"] {
+            assert!(text.parse::<Endpoint>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn plain_tcp_needs_leave_and_the_loopback_interface() {
+        let local = Endpoint::Tcp("127.0.0.1:0".into());
+        assert!(matches!(Listener::bind(&local, false), Err(EndpointError::Insecure(_))));
+        assert!(Listener::bind(&local, true).is_ok());
+        let everywhere = Endpoint::Tcp("0.0.0.0:0".into());
+        assert!(matches!(Listener::bind(&everywhere, true), Err(EndpointError::NotLoopback { .. })));
+    }
+
+    #[test]
+    fn a_socket_is_its_owners_alone_and_only_a_stale_one_is_removed() {
+        let path = std::env::temp_dir().join(format!("bimetal-endpoint-{}.sock", std::process::id()));
+        let endpoint = Endpoint::Unix(path.clone());
+        let listener = Listener::bind(&endpoint, false).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert!(matches!(Listener::bind(&endpoint, false), Err(EndpointError::InUse(_))));
+        drop(listener);
+        assert!(!path.exists(), "it is gone with its server");
+
+        // A server that was killed leaves its file.
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        drop(Listener::bind(&endpoint, false).unwrap());
+
+        std::fs::write(&path, "mine").unwrap();
+        assert!(matches!(Listener::bind(&endpoint, false), Err(EndpointError::InTheWay(_))));
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn uris_are_encoded() {
+        assert_eq!(percent_encoded("/tmp/a b?.sock"), "/tmp/a%20b%3F.sock");
+    }
+}

@@ -1,0 +1,259 @@
+//! The server: one owner of all state, one thread, no locks. It *selects* what happened, *applies* it, and brings
+//! everything to rest again before it looks for the next.
+//!
+//! Whatever may happen is an `Event`: a client or a drive is ready, a client connects, somebody asks or a signal
+//! came. Applying one changes only the server's own state; then `settle` lets the volume do all that it can: its operations go to
+//! the drives in one batch, finished requests become replies, and each client gets its replies with one call. Threads outside
+//! (signals, control socket, metrics) talk to it through a [`Handle`]. The price of this shape is that nothing in the
+//! loop may wait; what may (a discard of a block device) is a drive's matter. Read `select.rs`, then `requests.rs`.
+
+mod clients;
+mod endpoint;
+mod handle;
+mod requests;
+mod select;
+mod snapshot;
+mod stop;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bimetal_core::operation::{Completion, OpKind};
+use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES};
+use bimetal_core::volume::Volume;
+use hashbrown::HashMap;
+use rustix::io::Errno;
+use slab::Slab;
+
+use crate::buffer::Buffers;
+use crate::drive::Drive;
+use crate::nbd::{Export, Limits};
+use clients::Client;
+use endpoint::Listener;
+pub use endpoint::{Endpoint, EndpointError};
+use handle::Mailbox;
+pub use handle::{Handle, Stopped};
+use requests::Open;
+use select::Selector;
+pub use snapshot::{KINDS, Latencies, MemberSnapshot, Snapshot};
+use stop::{Phase, Signals};
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// The names of the exports, one for each unit. Units beyond that are called after the first: `NAME.1`, `NAME.2`.
+    pub names: Vec<String>,
+    /// Whether TCP may be served without encryption, on the loopback interface.
+    pub insecure_tcp: bool,
+    /// Whether SIGTERM and SIGINT stop the server.
+    pub signals: bool,
+    /// Clients at once; further ones wait to be let in.
+    pub clients_max: usize,
+    /// What each of them may hold.
+    pub limits: Limits,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            names: vec!["bimetal".into()],
+            insecure_tcp: false,
+            signals: true,
+            clients_max: 64,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Why nothing can be served, or no longer.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Drives and members are not one to one.
+    #[error("the volume has {members} members, and there are {drives} drives: each member needs its own")]
+    Drives {
+        /// Members of the volume.
+        members: usize,
+        /// Drives that were given.
+        drives: usize,
+    },
+    /// A place to listen at is not possible.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// The system refuses what every server needs.
+    #[error("cannot {what}: {error}")]
+    System {
+        /// What it refuses.
+        what: &'static str,
+        /// Why.
+        error: Errno,
+    },
+    /// Signals cannot be received.
+    #[error("cannot receive signals: {0}")]
+    Signals(io::Error),
+}
+
+/// How serving ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Summary {
+    /// Whether every request was answered and everything is stable.
+    pub clean: bool,
+    /// Requests that were served.
+    pub requests: u64,
+    /// How long.
+    pub uptime: Nanoseconds,
+}
+
+/// A volume, its drives and its clients.
+pub struct Server {
+    volume: Volume<Buffers>,
+    drives: Vec<Box<dyn Drive>>,
+    exports: Arc<[Export]>,
+    options: ServerOptions,
+    started: Instant,
+    /// The volume's time when the server was made.
+    time_before: Nanoseconds,
+    now: Nanoseconds,
+    selector: Selector,
+    listeners: Vec<Listener>,
+    clients: Slab<Client>,
+    clients_begun: u64,
+    /// Clients that may have something to receive or to send.
+    active: VecDeque<usize>,
+    /// Clients to send to before the next look at events.
+    dirty: Vec<usize>,
+    /// Requests of clients (and of the server itself) that the volume has.
+    open: Slab<Open>,
+    requests_begun: u64,
+    /// Operations that the drives have: what and since when.
+    operations: HashMap<u64, (OpKind, Nanoseconds), foldhash::fast::RandomState>,
+    /// Drives that were given operations since they last started.
+    unstarted: Vec<bool>,
+    completions: Vec<Completion<Buffers>>,
+    latencies: Latencies,
+    mailbox: Mailbox,
+    signals: Option<Signals>,
+    phase: Phase,
+}
+
+impl Server {
+    /// A server for `volume`; `drives` are its members in order. It serves from [`run`](Self::run) on.
+    ///
+    /// # Errors
+    ///
+    /// If drives and members are not one to one, or the system has no event queue for us.
+    pub fn new(
+        volume: Volume<Buffers>,
+        drives: Vec<Box<dyn Drive>>,
+        options: ServerOptions,
+    ) -> Result<Self, ServeError> {
+        let members = volume.view().members.len();
+        if members != drives.len() {
+            return Err(ServeError::Drives { members, drives: drives.len() });
+        }
+        let exports = exports(&volume, &drives, &options.names);
+        let selector = Selector::new()?;
+        let mailbox = Mailbox::new()?;
+        selector.add(select::Source::Mailbox, mailbox.event())?;
+        for (number, drive) in drives.iter().enumerate() {
+            selector.add(select::Source::Drive(number), drive.event())?;
+        }
+        let time_before = volume.view().now;
+        Ok(Self {
+            exports,
+            options,
+            started: Instant::now(),
+            time_before,
+            now: time_before,
+            selector,
+            listeners: Vec::new(),
+            clients: Slab::new(),
+            clients_begun: 0,
+            active: VecDeque::new(),
+            dirty: Vec::new(),
+            open: Slab::new(),
+            requests_begun: 0,
+            operations: HashMap::default(),
+            unstarted: vec![false; members],
+            completions: Vec::new(),
+            latencies: Latencies::new(members),
+            mailbox,
+            signals: None,
+            phase: Phase::Serving,
+            volume,
+            drives,
+        })
+    }
+
+    /// Listens at `endpoint`; clients are let in once the server runs. Returns the URI under which the first export is
+    /// reached.
+    ///
+    /// # Errors
+    ///
+    /// If somebody listens there already, the address is not possible, or TCP would go unencrypted without leave.
+    pub fn listen(&mut self, endpoint: &Endpoint) -> Result<String, ServeError> {
+        let listener = Listener::bind(endpoint, self.options.insecure_tcp)?;
+        let uri = listener.uri(&self.exports[0].name);
+        self.selector.add(select::Source::Listener(self.listeners.len()), listener.event())?;
+        self.listeners.push(listener);
+        Ok(uri)
+    }
+
+    /// A way for other threads to ask and to stop the server.
+    pub fn handle(&self) -> Handle {
+        self.mailbox.handle()
+    }
+
+    /// Serves until it is stopped: by a [`Handle`], or by SIGTERM or SIGINT. The first lets every request end and makes
+    /// everything stable; the second stops at once, as a power cut would.
+    ///
+    /// # Errors
+    ///
+    /// If the system takes away what every server needs. What the volume promised holds then, too.
+    pub fn run(mut self) -> Result<Summary, ServeError> {
+        if self.options.signals {
+            let signals = Signals::watch().map_err(ServeError::Signals)?;
+            self.selector.add(select::Source::Signals, signals.event())?;
+            self.signals = Some(signals);
+        }
+        self.tell_time();
+        loop {
+            self.settle();
+            if let Phase::Ended { clean } = self.phase {
+                return Ok(self.end(clean));
+            }
+            self.select()?;
+        }
+    }
+
+    fn tell_time(&mut self) {
+        self.now = self.time_before + Nanoseconds(self.started.elapsed().as_nanos() as u64);
+    }
+
+    fn end(self, clean: bool) -> Summary {
+        let requests = self.volume.statistics().finished;
+        let uptime = Nanoseconds(self.started.elapsed().as_nanos() as u64);
+        if !clean {
+            // Waiting for drives that do not answer is what the second signal is against. The kernel may still use the
+            // memory of what is under way, so it is left to it.
+            std::mem::forget(self.drives);
+        }
+        Summary { clean, requests, uptime }
+    }
+}
+
+/// One export for each unit. What cannot be written in parts of 512 bytes is not offered in them.
+fn exports(volume: &Volume<Buffers>, drives: &[Box<dyn Drive>], names: &[String]) -> Arc<[Export]> {
+    let block_min_bytes = drives.iter().map(|drive| drive.logical_block()).max().unwrap_or(SECTOR_BYTES as u32);
+    let block = volume.view().block().bytes().0 as u32;
+    let first = names.first().map_or("bimetal", String::as_str);
+    let units = volume.units().enumerate().map(|(number, sectors)| Export {
+        name: names.get(number).cloned().unwrap_or_else(|| format!("{first}.{number}")),
+        description: format!("unit {number} of a Bimetal volume, {}", Bytes(sectors.bytes().0)),
+        bytes: sectors.bytes().0,
+        block_min_bytes,
+        block_preferred_bytes: block.max(block_min_bytes),
+    });
+    units.collect()
+}

@@ -1,0 +1,142 @@
+//! Requests on their way through the volume, and its operations on their way through the drives.
+
+use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
+use bimetal_core::payload::Payload;
+use bimetal_core::units::{Nanoseconds, SectorRange};
+
+use super::Server;
+use crate::buffer::Buffers;
+use crate::nbd::{ReplyError, Request, Ticket};
+
+/// A request that the volume has.
+pub(super) struct Open {
+    token: Token,
+    asker: Asker,
+    kind: OpKind,
+    since: Nanoseconds,
+    /// The unit to flush before the answer.
+    flush_first: Option<u16>,
+}
+
+/// Who waits for the answer.
+#[derive(Clone, Copy)]
+pub(super) enum Asker {
+    /// A client, by place and number: another one may have its place by then.
+    Client { key: usize, number: u64, ticket: Ticket },
+    /// The server, which wants everything stable before it stops.
+    Stop,
+}
+
+const INDEX_BITS: u32 = 24;
+
+impl Server {
+    /// Gives a client's request to the volume.
+    pub(super) fn submit(&mut self, key: usize, number: u64, request: Request) {
+        let Request { ticket, export, mut command, payload } = request;
+        let asker = Asker::Client { key, number, ticket };
+        // Records of the map that a discard makes are stable only with a flush.
+        let flush_first = (command.fua && command.kind != OpKind::Write).then_some(export);
+        command.fua &= command.kind == OpKind::Write;
+        self.ask(asker, export, command, payload, flush_first);
+    }
+
+    /// Asks the volume to make everything stable.
+    pub(super) fn submit_flush(&mut self, asker: Asker, unit: u16) {
+        let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
+        self.ask(asker, unit, command, Buffers::empty(), None);
+    }
+
+    fn ask(&mut self, asker: Asker, unit: u16, command: Command, payload: Buffers, flush_first: Option<u16>) {
+        self.requests_begun += 1;
+        let entry = self.open.vacant_entry();
+        let index = entry.key();
+        assert!(index < 1 << INDEX_BITS, "clients have bounded numbers of requests");
+        let token = Token(self.requests_begun << INDEX_BITS | index as u64);
+        entry.insert(Open { token, asker, kind: command.kind, since: self.now, flush_first });
+        self.volume.submit(self.now, Operation { token, target: unit, command, payload });
+    }
+
+    /// Lets everything happen that can happen now: clients are received from, the volume works, clients are sent to.
+    pub(super) fn settle(&mut self) {
+        if self.volume.next_timeout().is_some_and(|due| due <= self.now) {
+            self.volume.advance(self.now);
+        }
+        // Each client is received from once, and then again only after the events have been looked at.
+        for _ in 0..self.active.len() {
+            let Some(key) = self.active.pop_front() else { break };
+            self.receive(key);
+        }
+        loop {
+            self.work_drives();
+            self.send_replies();
+            if !self.go_on_stopping() {
+                break;
+            }
+        }
+        self.close_late_clients();
+    }
+
+    /// Operations go to the drives and results to the volume, until nothing moves.
+    fn work_drives(&mut self) {
+        let mut moved = true;
+        while std::mem::take(&mut moved) {
+            while let Some(operation) = self.volume.next_operation() {
+                moved = true;
+                let number = usize::from(operation.target);
+                self.operations.insert(operation.token.0, (operation.command.kind, self.now));
+                self.drives[number].submit(operation);
+                self.unstarted[number] = true;
+            }
+            for number in 0..self.drives.len() {
+                if std::mem::take(&mut self.unstarted[number]) {
+                    self.drives[number].start();
+                    // What needed no waiting has ended already.
+                    self.collect(number);
+                }
+            }
+            while let Some(completion) = self.volume.next_finished() {
+                moved = true;
+                self.finish(completion);
+            }
+        }
+    }
+
+    /// Takes what a drive has ended.
+    pub(super) fn collect(&mut self, number: usize) {
+        let mut ended = std::mem::take(&mut self.completions);
+        self.drives[number].collect(&mut ended);
+        for completion in ended.drain(..) {
+            if let Some((kind, since)) = self.operations.remove(&completion.token.0) {
+                self.latencies.note_member(number, kind, self.now.saturating_sub(since));
+            }
+            self.volume.complete(self.now, completion);
+        }
+        self.completions = ended;
+    }
+
+    fn finish(&mut self, completion: Completion<Buffers>) {
+        let index = (completion.token.0 & ((1 << INDEX_BITS) - 1)) as usize;
+        let open = self.open.remove(index);
+        assert_eq!(open.token, completion.token, "the volume answers what it was asked");
+        if let Some(unit) = open.flush_first.filter(|_| completion.status == Status::Done) {
+            return self.submit_flush(open.asker, unit);
+        }
+        self.latencies.note_request(open.kind, self.now.saturating_sub(open.since));
+        match open.asker {
+            Asker::Client { key, number, ticket } => {
+                self.answer(key, number, ticket, result(completion));
+            }
+            Asker::Stop => self.flushed(completion.status == Status::Done),
+        }
+    }
+}
+
+/// What a client is told.
+fn result(completion: Completion<Buffers>) -> Result<Buffers, ReplyError> {
+    match completion.status {
+        Status::Done => Ok(completion.payload),
+        Status::OutOfRange => Err(ReplyError::Invalid),
+        Status::Unsupported => Err(ReplyError::Unsupported),
+        Status::MediaError | Status::Short(_) | Status::Gone => Err(ReplyError::Io),
+    }
+}

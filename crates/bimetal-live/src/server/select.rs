@@ -1,0 +1,143 @@
+//! Selecting: what has happened, of everything that may.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use bimetal_core::units::Nanoseconds;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+
+use super::{ServeError, Server};
+
+/// Events taken with one call.
+const EVENTS_MAX: usize = 64;
+
+/// Where an event comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Source {
+    Mailbox,
+    Signals,
+    Drive(usize),
+    Listener(usize),
+    Client(usize),
+}
+
+/// Something that has happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Event {
+    pub(super) source: Source,
+    pub(super) readable: bool,
+    pub(super) writable: bool,
+}
+
+impl Event {
+    fn of(event: epoll::Event) -> Self {
+        let (flags, data) = (event.flags, event.data);
+        let ended = flags.intersects(EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP);
+        let readable = ended || flags.contains(EventFlags::IN);
+        let writable = ended || flags.contains(EventFlags::OUT);
+        Self { source: Source::of(data), readable, writable }
+    }
+}
+
+impl Source {
+    fn data(self) -> EventData {
+        let (kind, number) = match self {
+            Source::Mailbox => (0, 0),
+            Source::Signals => (1, 0),
+            Source::Drive(number) => (2, number),
+            Source::Listener(number) => (3, number),
+            Source::Client(number) => (4, number),
+        };
+        EventData::new_u64(kind << 32 | number as u64)
+    }
+
+    fn of(data: EventData) -> Self {
+        let number = data.u64() as u32 as usize;
+        match data.u64() >> 32 {
+            0 => Source::Mailbox,
+            1 => Source::Signals,
+            2 => Source::Drive(number),
+            3 => Source::Listener(number),
+            _ => Source::Client(number),
+        }
+    }
+}
+
+/// The kernel's event queue. Sockets tell of each change once: so nothing is registered again while serving.
+pub(super) struct Selector {
+    epoll: OwnedFd,
+    events: Vec<Event>,
+}
+
+impl Selector {
+    pub(super) fn new() -> Result<Self, ServeError> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
+            .map_err(|error| ServeError::System { what: "make an event queue", error })?;
+        Ok(Self { epoll, events: Vec::with_capacity(EVENTS_MAX) })
+    }
+
+    pub(super) fn add(&self, source: Source, event: BorrowedFd<'_>) -> Result<(), ServeError> {
+        let flags = match source {
+            Source::Mailbox | Source::Signals | Source::Drive(_) => EventFlags::IN,
+            Source::Listener(_) => EventFlags::IN | EventFlags::ET,
+            Source::Client(_) => EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET,
+        };
+        epoll::add(&self.epoll, event, source.data(), flags)
+            .map_err(|error| ServeError::System { what: "watch a descriptor", error })
+    }
+
+    pub(super) fn remove(&self, event: BorrowedFd<'_>) {
+        // Closing it removes it anyway.
+        let _ = epoll::delete(&self.epoll, event);
+    }
+
+    /// Waits for events, at most for `limit`.
+    fn wait(&mut self, limit: Option<Nanoseconds>) -> Result<(), ServeError> {
+        let limit = limit.map(|limit| Timespec {
+            tv_sec: (limit.0 / 1_000_000_000) as i64,
+            tv_nsec: (limit.0 % 1_000_000_000) as i64,
+        });
+        self.events.clear();
+        let mut room = [const { MaybeUninit::uninit() }; EVENTS_MAX];
+        match epoll::wait(&self.epoll, &mut room, limit.as_ref()) {
+            Ok((ready, _)) => self.events.extend(ready.iter().map(|&event| Event::of(event))),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(ServeError::System { what: "wait for events", error }),
+        }
+        Ok(())
+    }
+}
+
+impl Server {
+    /// Waits until something happens, and applies it.
+    pub(super) fn select(&mut self) -> Result<(), ServeError> {
+        let limit = self.patience();
+        self.selector.wait(limit)?;
+        self.tell_time();
+        for at in 0..self.selector.events.len() {
+            self.apply(self.selector.events[at]);
+        }
+        Ok(())
+    }
+
+    /// How long nothing has to be done, if nothing happens; for ever if that is none.
+    fn patience(&self) -> Option<Nanoseconds> {
+        if !self.active.is_empty() {
+            return Some(Nanoseconds::ZERO);
+        }
+        let due = [self.volume.next_timeout(), self.clients_deadline(), self.stop_deadline()];
+        due.into_iter().flatten().min().map(|due| due.saturating_sub(self.now))
+    }
+
+    fn apply(&mut self, event: Event) {
+        match event.source {
+            Source::Mailbox => self.read_mailbox(),
+            Source::Signals => self.read_signals(),
+            Source::Drive(number) => self.collect(number),
+            Source::Listener(number) => self.accept(number),
+            Source::Client(key) => self.client_ready(key, event.readable, event.writable),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What a server has counted, to be shown elsewhere.
+
+use bimetal_core::layout::Role;
+use bimetal_core::operation::OpKind;
+use bimetal_core::scheme::MemberState;
+use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_core::volume::Statistics;
+use hdrhistogram::Histogram;
+
+use super::Server;
+
+/// Kinds that have latencies of their own.
+pub const KINDS: [OpKind; 5] = [OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Discard, OpKind::WriteZeroes];
+
+/// Latencies are told apart from this one on, and up to [`LATENCY_MAX`], to two digits.
+const LATENCY_MIN: Nanoseconds = Nanoseconds::from_micros(1);
+const LATENCY_MAX: Nanoseconds = Nanoseconds::from_seconds(3600);
+
+/// Distributions of latencies, in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    requests: Vec<Histogram<u64>>,
+    members: Vec<Vec<Histogram<u64>>>,
+}
+
+impl Latencies {
+    pub(super) fn new(members: usize) -> Self {
+        let each = || {
+            let empty =
+                || Histogram::new_with_bounds(LATENCY_MIN.0, LATENCY_MAX.0, 2).expect("the bounds are in order");
+            KINDS.iter().map(|_| empty()).collect::<Vec<_>>()
+        };
+        Self { requests: each(), members: (0..members).map(|_| each()).collect() }
+    }
+
+    /// Of requests, from their arrival at the server to their end.
+    pub fn requests(&self, kind: OpKind) -> Option<&Histogram<u64>> {
+        self.requests.get(place(kind)?)
+    }
+
+    /// Of operations of the member with this number, as its drive took them.
+    pub fn member(&self, number: usize, kind: OpKind) -> Option<&Histogram<u64>> {
+        self.members.get(number)?.get(place(kind)?)
+    }
+
+    pub(super) fn note_request(&mut self, kind: OpKind, took: Nanoseconds) {
+        if let Some(place) = place(kind) {
+            self.requests[place].saturating_record(took.0);
+        }
+    }
+
+    pub(super) fn note_member(&mut self, number: usize, kind: OpKind, took: Nanoseconds) {
+        if let Some(place) = place(kind) {
+            self.members[number][place].saturating_record(took.0);
+        }
+    }
+}
+
+/// The place among [`KINDS`], in which they are declared.
+fn place(kind: OpKind) -> Option<usize> {
+    Some(match kind {
+        OpKind::Read => 0,
+        OpKind::Write => 1,
+        OpKind::Flush => 2,
+        OpKind::Discard => 3,
+        OpKind::WriteZeroes => 4,
+        OpKind::Hint => return None,
+    })
+}
+
+/// A member as the server sees it.
+#[derive(Clone, Debug)]
+pub struct MemberSnapshot {
+    /// What it is for.
+    pub role: Role,
+    /// How it is.
+    pub state: MemberState,
+    /// How its operations are carried out.
+    pub drive: String,
+    /// Operations that it has, for requests.
+    pub foreground: u32,
+    /// Operations that it has, for moves and metadata.
+    pub background: u32,
+}
+
+/// What a server has counted since it began.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// For how long it has served.
+    pub uptime: Nanoseconds,
+    /// The size of each export.
+    pub exports: Vec<(String, Bytes)>,
+    /// Clients that are connected.
+    pub clients: usize,
+    /// Requests that are not answered yet.
+    pub requests_under_way: u64,
+    /// What the volume counted.
+    pub statistics: Statistics,
+    /// Its members, in order.
+    pub members: Vec<MemberSnapshot>,
+    /// How long things took.
+    pub latencies: Latencies,
+}
+
+impl Server {
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let loads = self.volume.view().members.iter().zip(&self.drives);
+        let members = loads.map(|(load, drive)| MemberSnapshot {
+            role: load.role,
+            state: load.state,
+            drive: drive.describe(),
+            foreground: load.foreground,
+            background: load.background,
+        });
+        Snapshot {
+            uptime: self.now.saturating_sub(self.time_before),
+            exports: self.exports.iter().map(|export| (export.name.clone(), Bytes(export.bytes))).collect(),
+            clients: self.clients.len(),
+            requests_under_way: self.volume.requests_under_way(),
+            statistics: self.volume.statistics().clone(),
+            members: members.collect(),
+            latencies: self.latencies.clone(),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Stopping: first let everything end, then make it stable; or at once.
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use bimetal_core::units::Nanoseconds;
+use signal_hook::SigId;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level::unregister;
+
+use super::Server;
+use super::requests::Asker;
+
+/// How long clients may take for their last replies.
+const LAST_REPLIES_TIME: Nanoseconds = Nanoseconds::from_seconds(5);
+
+/// Where the server is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    Serving,
+    /// Nobody is let in and nothing is received; requests end.
+    Draining,
+    /// The volume makes everything stable.
+    Flushing,
+    /// Clients take their last replies.
+    Closing {
+        until: Nanoseconds,
+        clean: bool,
+    },
+    Ended {
+        clean: bool,
+    },
+}
+
+/// SIGTERM and SIGINT, as bytes that can be waited for.
+pub(super) struct Signals {
+    bytes: UnixStream,
+    registered: Vec<SigId>,
+}
+
+impl Signals {
+    pub(super) fn watch() -> io::Result<Self> {
+        let (bytes, writer) = UnixStream::pair()?;
+        bytes.set_nonblocking(true)?;
+        let mut signals = Self { bytes, registered: Vec::new() };
+        for signal in [SIGTERM, SIGINT] {
+            signals.registered.push(signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?);
+        }
+        Ok(signals)
+    }
+
+    pub(super) fn event(&self) -> BorrowedFd<'_> {
+        self.bytes.as_fd()
+    }
+
+    /// How many came since the last call.
+    fn take(&mut self) -> usize {
+        self.bytes.read(&mut [0; 16]).unwrap_or(0)
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for id in self.registered.drain(..) {
+            unregister(id);
+        }
+    }
+}
+
+impl Server {
+    pub(super) fn read_signals(&mut self) {
+        let count = self.signals.as_mut().map_or(0, Signals::take);
+        for _ in 0..count {
+            self.stop();
+        }
+    }
+
+    /// Begins to stop, or stops at once if that has begun.
+    pub(super) fn stop(&mut self) {
+        match self.phase {
+            Phase::Serving => {
+                self.listeners.clear();
+                self.phase = Phase::Draining;
+            }
+            Phase::Ended { .. } => {}
+            _ => self.phase = Phase::Ended { clean: false },
+        }
+    }
+
+    /// Takes the next step of stopping, if it is due; whether there is work to do for it.
+    pub(super) fn go_on_stopping(&mut self) -> bool {
+        match self.phase {
+            Phase::Draining if self.open.is_empty() => {
+                self.phase = Phase::Flushing;
+                self.submit_flush(Asker::Stop, 0);
+                return true;
+            }
+            Phase::Closing { until, clean } if self.clients_are_served() || until <= self.now => {
+                self.phase = Phase::Ended { clean };
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// Everything is stable now, or cannot be made so.
+    pub(super) fn flushed(&mut self, clean: bool) {
+        let until = self.now.saturating_add(LAST_REPLIES_TIME);
+        self.phase = Phase::Closing { until, clean };
+    }
+
+    pub(super) fn stop_deadline(&self) -> Option<Nanoseconds> {
+        if let Phase::Closing { until, .. } = self.phase { Some(until) } else { None }
+    }
+}

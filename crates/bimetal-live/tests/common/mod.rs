@@ -1,0 +1,153 @@
+//! A server over files, and clients that speak to it.
+
+#![allow(unreachable_pub, dead_code, reason = "each test uses its part of it")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use bimetal_core::block::BlockSize;
+use bimetal_core::layout::{LayoutRequest, MemberInfo, Role};
+use bimetal_core::schemes;
+use bimetal_core::settings::Settings;
+use bimetal_core::units::{Bytes, Sectors};
+use bimetal_core::volume::{Volume, VolumeConfig};
+use bimetal_live::buffer::Buffers;
+use bimetal_live::drive::file::DriveFile;
+use bimetal_live::drive::{Drive, Engine, attach};
+use bimetal_live::server::{Endpoint, Handle, ServeError, Server, ServerOptions, Summary};
+
+/// A directory that is removed at the end of the test.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    /// A new one.
+    pub fn new() -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("bimetal-live-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// The path of a file in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// An empty file of this size, in MiB.
+    pub fn file(&self, name: &str, mib: u64) -> PathBuf {
+        let path = self.path(name);
+        fs::File::create(&path).unwrap().set_len(mib << 20).unwrap();
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A volume to be made.
+#[derive(Clone, Copy)]
+pub struct Plan {
+    /// The scheme.
+    pub scheme: &'static str,
+    /// Its settings.
+    pub settings: &'static [(&'static str, &'static str)],
+    /// The size of the SSD, in MiB.
+    pub ssd_mib: u64,
+    /// The size of the HDD, in MiB; none where that is 0.
+    pub hdd_mib: u64,
+    /// How drives are worked.
+    pub engine: Engine,
+}
+
+/// A running server.
+pub struct Running {
+    /// To ask it and to stop it.
+    pub handle: Handle,
+    /// Where it serves.
+    pub uri: String,
+    /// Where its files are.
+    pub scratch: Scratch,
+    thread: JoinHandle<Result<Summary, ServeError>>,
+}
+
+/// A new volume over new files.
+pub fn volume(plan: Plan, scratch: &Scratch) -> (Volume<Buffers>, Vec<Box<dyn Drive>>) {
+    let mut members = vec![(Role::Ssd, scratch.file("ssd", plan.ssd_mib), plan.ssd_mib)];
+    if plan.hdd_mib > 0 {
+        members.push((Role::Hdd, scratch.file("hdd", plan.hdd_mib), plan.hdd_mib));
+    }
+    let scheme = schemes::find(plan.scheme).unwrap();
+    let settings = Settings::new(scheme.name, scheme.parameters, plan.settings.iter().copied()).unwrap();
+    let infos: Vec<MemberInfo> =
+        members.iter().map(|&(role, _, mib)| MemberInfo { role, capacity: Bytes::from_mib(mib).sectors() }).collect();
+    let layout = LayoutRequest { block: BlockSize::default(), members: &infos, units: &[] as &[Sectors] };
+    let volume = Volume::new(&VolumeConfig { scheme, settings: &settings, layout }).unwrap();
+    let drives = members.iter().map(|(_, path, _)| attach(DriveFile::open(path).unwrap(), plan.engine).unwrap());
+    (volume, drives.collect())
+}
+
+/// Starts a server for a new volume over new files, at a Unix socket.
+pub fn serve(plan: Plan) -> Running {
+    let scratch = Scratch::new();
+    let (volume, drives) = volume(plan, &scratch);
+    let options = ServerOptions { signals: false, names: vec!["disk".into()], ..ServerOptions::default() };
+    let mut server = Server::new(volume, drives, options).unwrap();
+    let uri = server.listen(&Endpoint::Unix(scratch.path("nbd.sock"))).unwrap();
+    let handle = server.handle();
+    let thread = std::thread::spawn(move || server.run());
+    Running { handle, uri, scratch, thread }
+}
+
+impl Running {
+    /// Stops the server, as a first SIGTERM would.
+    pub fn stop(self) -> (Summary, Scratch) {
+        self.handle.stop().unwrap();
+        let summary = self.thread.join().unwrap().unwrap();
+        (summary, self.scratch)
+    }
+}
+
+/// Whether all these programs are there; says which is not.
+pub fn has(programs: &[&str]) -> bool {
+    let missing = programs.iter().find(|program| {
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        !std::env::split_paths(&paths).any(|path| path.join(program).is_file())
+    });
+    let Some(missing) = missing else { return true };
+    assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none(), "no {missing}");
+    println!("skipped: no {missing}");
+    false
+}
+
+/// Runs a program for at most a minute; it must end well.
+pub fn run(program: &str, arguments: &[&str]) -> String {
+    let output = run_any(program, arguments);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{program} {arguments:?}: {}\n{out}\n{err}", output.status);
+    out
+}
+
+/// Runs a program for at most a minute.
+pub fn run_any(program: &str, arguments: &[&str]) -> Output {
+    Command::new("timeout").args(["-k", "1", "60", program]).args(arguments).output().unwrap()
+}
+
+/// Bytes that no two places have in common.
+pub fn noise(bytes: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    (0..bytes.div_ceil(8)).flat_map(|_| next().to_le_bytes()).take(bytes).collect()
+}
