@@ -88,7 +88,7 @@ pub fn volume(plan: Plan, scratch: &Scratch) -> (Volume<Buffers>, Vec<Box<dyn Dr
     let infos: Vec<MemberInfo> =
         members.iter().map(|&(role, _, mib)| MemberInfo { role, capacity: Bytes::from_mib(mib).sectors() }).collect();
     let layout = LayoutRequest { block: BlockSize::default(), members: &infos, units: &[] as &[Sectors] };
-    let volume = Volume::new(&VolumeConfig { scheme, settings: &settings, layout }).unwrap();
+    let volume = Volume::new(&VolumeConfig { scheme, settings: &settings, layout, identity: 1 }).unwrap();
     let drives = members.iter().map(|(_, path, _)| attach(DriveFile::open(path).unwrap(), plan.engine).unwrap());
     (volume, drives.collect())
 }
