@@ -9,3 +9,4 @@ pub mod buffer;
 pub mod drive;
 pub mod nbd;
 pub mod server;
+pub mod startup;

@@ -1,10 +1,12 @@
 //! Where operations go: a drive takes [`Operation`]s and gives [`Completion`]s, in any order.
 //!
-//! One file a kind: [`uring`] hands them to the kernel's ring, [`pool`] to threads, where there is no ring. Both run the
+//! One file a kind: [`uring`] hands them to the kernel's ring, [`pool`] to threads, where there is no ring; [`absent`]
+//! stands where a member is missing. The first two run the
 //! same steps: `job` says what the next system call of an operation is and what its result means, so that
 //! errors, short transfers and fall-backs are told in one place. [`mod@file`] is what is open: a file or a block device.
 //! A failing drive is a status, never a panic. Read `job.rs` first.
 
+pub mod absent;
 pub mod file;
 mod job;
 pub mod pool;

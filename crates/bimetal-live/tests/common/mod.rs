@@ -13,11 +13,13 @@ use bimetal_core::layout::{LayoutRequest, MemberInfo, Role};
 use bimetal_core::schemes;
 use bimetal_core::settings::Settings;
 use bimetal_core::units::{Bytes, Sectors};
-use bimetal_core::volume::{Volume, VolumeConfig};
+
+use bimetal_core::volume::{self, Recovery, Volume, VolumeConfig};
 use bimetal_live::buffer::Buffers;
 use bimetal_live::drive::file::DriveFile;
 use bimetal_live::drive::{Drive, Engine, attach};
 use bimetal_live::server::{Endpoint, Handle, ServeError, Server, ServerOptions, Summary};
+use bimetal_live::startup;
 
 /// A directory that is removed at the end of the test.
 pub struct Scratch(pub PathBuf);
@@ -77,27 +79,44 @@ pub struct Running {
     thread: JoinHandle<Result<Summary, ServeError>>,
 }
 
-/// A new volume over new files.
-pub fn volume(plan: Plan, scratch: &Scratch) -> (Volume<Buffers>, Vec<Box<dyn Drive>>) {
-    let mut members = vec![(Role::Ssd, scratch.file("ssd", plan.ssd_mib), plan.ssd_mib)];
+/// The drives of a plan, and the volume on them: made anew, or found again.
+pub fn volume(plan: Plan, scratch: &Scratch, fresh: bool) -> (Volume<Buffers>, Vec<Box<dyn Drive>>) {
+    let mut members = vec![(Role::Ssd, "ssd", plan.ssd_mib)];
     if plan.hdd_mib > 0 {
-        members.push((Role::Hdd, scratch.file("hdd", plan.hdd_mib), plan.hdd_mib));
+        members.push((Role::Hdd, "hdd", plan.hdd_mib));
     }
     let scheme = schemes::find(plan.scheme).unwrap();
     let settings = Settings::new(scheme.name, scheme.parameters, plan.settings.iter().copied()).unwrap();
     let infos: Vec<MemberInfo> =
         members.iter().map(|&(role, _, mib)| MemberInfo { role, capacity: Bytes::from_mib(mib).sectors() }).collect();
     let layout = LayoutRequest { block: BlockSize::default(), members: &infos, units: &[] as &[Sectors] };
-    let volume = Volume::new(&VolumeConfig { scheme, settings: &settings, layout, identity: 1 }).unwrap();
-    let drives = members.iter().map(|(_, path, _)| attach(DriveFile::open(path).unwrap(), plan.engine).unwrap());
-    (volume, drives.collect())
+    let config = VolumeConfig { scheme, settings: &settings, layout, identity: 1 };
+    let mut drives = Vec::new();
+    for (_, name, mib) in members {
+        let path = if fresh { scratch.file(name, mib) } else { scratch.path(name) };
+        drives.push(attach(DriveFile::open(&path).unwrap(), plan.engine).unwrap());
+    }
+    if fresh {
+        startup::format(volume::format(&config).unwrap(), &mut drives).unwrap();
+    }
+    let recovery = Recovery::new(&config, &[]).unwrap();
+    (startup::recover(recovery, &mut drives, |_, _| {}).unwrap(), drives)
 }
 
 /// Starts a server for a new volume over new files, at a Unix socket.
 pub fn serve(plan: Plan) -> Running {
-    let scratch = Scratch::new();
-    let (volume, drives) = volume(plan, &scratch);
-    let options = ServerOptions { signals: false, names: vec!["disk".into()], ..ServerOptions::default() };
+    start(plan, Scratch::new(), true, ServerOptions::default())
+}
+
+/// Starts a server for the volume that lies in `scratch`.
+pub fn serve_again(plan: Plan, scratch: Scratch) -> Running {
+    start(plan, scratch, false, ServerOptions::default())
+}
+
+/// Starts a server.
+pub fn start(plan: Plan, scratch: Scratch, fresh: bool, options: ServerOptions) -> Running {
+    let (volume, drives) = volume(plan, &scratch, fresh);
+    let options = ServerOptions { signals: false, names: vec!["disk".into()], ..options };
     let mut server = Server::new(volume, drives, options).unwrap();
     let uri = server.listen(&Endpoint::Unix(scratch.path("nbd.sock"))).unwrap();
     let handle = server.handle();
@@ -111,6 +130,15 @@ impl Running {
         self.handle.stop().unwrap();
         let summary = self.thread.join().unwrap().unwrap();
         (summary, self.scratch)
+    }
+
+    /// Stops the server as a second SIGTERM would.
+    pub fn stop_at_once(self) -> Scratch {
+        self.handle.stop().unwrap();
+        // The first may have been enough by then.
+        let _ = self.handle.stop();
+        self.thread.join().unwrap().unwrap();
+        self.scratch
     }
 }
 

@@ -1,0 +1,58 @@
+//! A drive that is not there: everything ends as gone.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use bimetal_core::operation::{Completion, Operation, Status};
+use bimetal_core::payload::Payload;
+use bimetal_core::units::SECTOR_BYTES;
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::Drive;
+use crate::buffer::Buffers;
+
+/// Stands where a member is missing.
+pub struct Absent {
+    ended: Vec<Completion<Buffers>>,
+    /// Never readable: what is asked has ended before anybody waits.
+    event: OwnedFd,
+}
+
+impl Absent {
+    /// One more that is missing.
+    ///
+    /// # Errors
+    ///
+    /// If the system gives no event.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Self { ended: Vec::new(), event: eventfd(0, EventfdFlags::CLOEXEC)? })
+    }
+}
+
+impl Drive for Absent {
+    fn submit(&mut self, operation: Operation<Buffers>) {
+        let Operation { token, .. } = operation;
+        self.ended.push(Completion { token, status: Status::Gone, payload: Buffers::empty() });
+    }
+
+    fn start(&mut self) {}
+
+    fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>) {
+        ended.append(&mut self.ended);
+    }
+
+    fn under_way(&self) -> usize {
+        self.ended.len()
+    }
+
+    fn event(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+
+    fn logical_block(&self) -> u32 {
+        SECTOR_BYTES as u32
+    }
+
+    fn describe(&self) -> String {
+        "missing".into()
+    }
+}

@@ -1,0 +1,93 @@
+//! Before serving: lets the core's recovery, and what makes empty members a volume, run over drives, and waits for the end.
+
+use bimetal_core::operation::{Completion, OpKind, Operation, Status};
+use bimetal_core::units::Bytes;
+use bimetal_core::volume::{Recovery, RecoveryError, Volume};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+use crate::buffer::Buffers;
+use crate::drive::Drive;
+
+/// Why members do not become a volume.
+#[derive(Debug, thiserror::Error)]
+pub enum StartupError {
+    /// What lies on them does not.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
+    /// A member could not be written.
+    #[error("member {member}: {kind:?} of its metadata failed with {status:?}: check the drive, and try again")]
+    Format {
+        /// The member, by number.
+        member: u16,
+        /// What failed.
+        kind: OpKind,
+        /// How.
+        status: Status,
+    },
+    /// The system does not let us wait.
+    #[error("cannot wait for drives: {0}")]
+    Wait(Errno),
+}
+
+/// Runs a recovery over its members' drives, to its end. `progress` hears how much of what must be read is read.
+///
+/// # Errors
+///
+/// Why there is no volume.
+pub fn recover(
+    mut recovery: Recovery<Buffers>,
+    drives: &mut [Box<dyn Drive>],
+    mut progress: impl FnMut(Bytes, Bytes),
+) -> Result<Volume<Buffers>, StartupError> {
+    while !recovery.is_finished() {
+        while let Some(operation) = recovery.next_operation() {
+            drives[usize::from(operation.target)].submit(operation);
+        }
+        for completion in wait(drives)? {
+            recovery.complete(completion);
+        }
+        let (done, total) = recovery.progress();
+        progress(done, total);
+    }
+    Ok(recovery.finish()?)
+}
+
+/// Carries out what [`format`](bimetal_core::volume::format) gave, each operation after the one before.
+///
+/// # Errors
+///
+/// The first operation that fails; a drive that needs no flush may say that it knows none.
+pub fn format(operations: Vec<Operation<Buffers>>, drives: &mut [Box<dyn Drive>]) -> Result<(), StartupError> {
+    for operation in operations {
+        let (member, kind) = (operation.target, operation.command.kind);
+        drives[usize::from(member)].submit(operation);
+        for Completion { status, .. } in wait(drives)? {
+            let unsupported = kind == OpKind::Flush && status == Status::Unsupported;
+            if status != Status::Done && !unsupported {
+                return Err(StartupError::Format { member, kind, status });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What ends next, on whichever drive; nothing if nothing is under way.
+fn wait(drives: &mut [Box<dyn Drive>]) -> Result<Vec<Completion<Buffers>>, StartupError> {
+    let mut ended = Vec::new();
+    loop {
+        for drive in drives.iter_mut() {
+            drive.start();
+            drive.collect(&mut ended);
+        }
+        if !ended.is_empty() || drives.iter().all(|drive| drive.under_way() == 0) {
+            return Ok(ended);
+        }
+        let mut events: Vec<_> =
+            drives.iter().map(|drive| PollFd::from_borrowed_fd(drive.event(), PollFlags::IN)).collect();
+        match poll(&mut events, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(StartupError::Wait(error)),
+        }
+    }
+}
