@@ -98,6 +98,9 @@ impl Atlas {
             return no_discard && request.kind == OpKind::Discard;
         }
         let possible = matches!(status, Status::MediaError | Status::Gone);
+        if request.kind == OpKind::Flush && self.failed.iter().any(|failed| *failed) {
+            return possible;
+        }
         let passing = self.last_fault >= request.began.min(self.move_began);
         possible && (passing || self.is_suspect(view, request.range))
     }

@@ -13,6 +13,9 @@ use crate::payload::Payload;
 use crate::scheme::MemberState;
 use crate::units::SectorRange;
 
+/// So often in a row the state cannot be written before the member counts as gone.
+const FAILURES_MAX: u8 = 4;
+
 #[derive(Default)]
 pub(crate) struct Announcements {
     /// What is durable, and what shall be.
@@ -20,6 +23,9 @@ pub(crate) struct Announcements {
     wanted: State,
     /// What is being written.
     writing: Option<State>,
+    /// Whether a page of it could not be written, and how often in a row that was so.
+    failed: bool,
+    failures: u8,
     waiters: Vec<TaskId>,
 }
 
@@ -93,16 +99,28 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// A home that cannot keep a page is no home any more.
+    /// Where one page cannot be written the other is tried. A home that can keep neither is no home any more.
     pub(super) fn note_announcement(&mut self, member: MemberId, status: Status) {
-        if status != Status::Done {
+        if status == Status::Done {
+            return;
+        }
+        self.announcements.failed = true;
+        if status == Status::Gone || self.announcements.failures >= FAILURES_MAX {
             self.fail_member(member);
         }
     }
 
     pub(super) fn run_announcement(&mut self, task: TaskId) {
         self.end_task(task);
-        self.announcements.durable = self.announcements.writing.take().expect("a state was being written");
+        let announcements = &mut self.announcements;
+        let written = announcements.writing.take().expect("a state was being written");
+        if std::mem::take(&mut announcements.failed) && announcements.failures < FAILURES_MAX {
+            announcements.failures += 1;
+            announcements.durable.sequence = written.sequence;
+        } else {
+            announcements.failures = 0;
+            announcements.durable = written;
+        }
         self.write_state();
         if self.announcements.are_durable() {
             let waiters = std::mem::take(&mut self.announcements.waiters);

@@ -55,6 +55,8 @@ pub(crate) struct LogTail<P> {
     truncations: VecDeque<(Position, Serial)>,
     pub(crate) filling: Option<Segment<P>>,
     writing: VecDeque<Segment<P>>,
+    /// Its drive is gone: what is in memory may be older than home.
+    gone: bool,
     /// What lies before it is stable.
     stable: Position,
 }
@@ -70,6 +72,7 @@ impl<P> LogTail<P> {
             truncations: VecDeque::new(),
             filling: None,
             writing: VecDeque::new(),
+            gone: false,
             stable: 0,
         }
     }
@@ -197,7 +200,7 @@ impl<P> LogTail<P> {
 
     /// The content of `slot` if it is still in memory.
     pub(crate) fn in_memory(&self, slot: Slot) -> Option<&Piece<P>> {
-        if self.filling.is_none() && self.writing.is_empty() {
+        if self.gone || (self.filling.is_none() && self.writing.is_empty()) {
             return None;
         }
         let position = self.position(slot);
@@ -222,6 +225,11 @@ impl<P> LogTail<P> {
             self.tail = to;
         }
         self.tail - before
+    }
+
+    /// Its drive is gone: blocks that are written at home from now on no longer pass through it.
+    pub(crate) fn drive_gone(&mut self) {
+        self.gone = true;
     }
 
     /// As a recovery found it: everything from `tail` to `head` is stable.

@@ -511,6 +511,9 @@ impl<P: Payload> Volume<P> {
         }
         if self.view.layout.slots.is_some_and(|slots| slots.member == member) {
             self.give_up_clean_copies();
+            if let Store::Log(log) = &mut self.store {
+                log.drive_gone();
+            }
         }
         self.scheme.member_failed(&self.view, member);
         self.update_free_slots();
