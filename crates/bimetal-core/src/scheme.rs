@@ -37,6 +37,8 @@ impl Reason {
     pub const NOT_ADMITTED: Self = Self("not-admitted");
     /// The member it would go to is gone.
     pub const MEMBER_GONE: Self = Self("member-gone");
+    /// Everything goes home, because the volume drains.
+    pub const DRAINING: Self = Self("draining");
     /// Too many copies were being made already.
     pub const BUSY: Self = Self("busy");
 }

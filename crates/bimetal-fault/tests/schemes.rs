@@ -21,7 +21,11 @@ fn run_all(first: u64) {
         let mut total = Report::default();
         let mut failed = 0;
         for seed in seeds.clone() {
-            match run_case(scheme, seed, Options { trace: chosen("BIMETAL_FAULT_TRACE").is_some(), ..Options::default() }) {
+            match run_case(
+                scheme,
+                seed,
+                Options { trace: chosen("BIMETAL_FAULT_TRACE").is_some(), ..Options::default() },
+            ) {
                 Ok(report) => total.add(&report),
                 Err(failure) => {
                     failed += 1;

@@ -85,6 +85,14 @@ impl Intents {
         }
     }
 
+    /// Home has what clean copies have, and will keep it.
+    pub(super) fn clear(&mut self) {
+        while let Some(region) = self.durable.next_member(0) {
+            self.durable.remove(region);
+        }
+        self.asked.clear();
+    }
+
     /// All marks, a bit each, as whole pages; `None` where there are none.
     fn encode(&self) -> Option<Vec<u8>> {
         if self.durable.len() == 0 && self.asked.is_empty() {
@@ -396,7 +404,7 @@ impl<P: Payload> Volume<P> {
         for waiter in std::mem::take(&mut self.commit.waiters) {
             if let Some(status) = failed {
                 match &mut self.tasks[waiter as usize].job {
-                    Job::Flush(_, outcome) => *outcome = status,
+                    Job::Flush(_, outcome) | Job::Close(outcome) => *outcome = status,
                     Job::Write(job) => job.commit_failed(status),
                     Job::Range(job) => job.commit_failed(status),
                     _ => {}

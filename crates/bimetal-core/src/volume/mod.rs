@@ -16,7 +16,9 @@
 //! Read `read.rs`, `write.rs`, `moves.rs` and `commit.rs` in this order.
 
 mod announce;
+mod close;
 mod commit;
+mod drain;
 mod log_tail;
 mod lost;
 mod moves;
@@ -46,7 +48,10 @@ use crate::scheme::{Access, MemberLoad, MemberState, Scheme, SchemeError, Scheme
 use crate::settings::Settings;
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use announce::Announcements;
+use close::Closing;
 use commit::{Checkpoint, Commit, Intents};
+pub use drain::Drain;
+use drain::Draining;
 use log_tail::LogTail;
 use lost::Lost;
 use moves::MoveJob;
@@ -107,8 +112,8 @@ pub struct Volume<P: Payload> {
     /// After a move that could not move everything: when the next may begin, and how many there were in a row.
     move_paused_until: Option<Nanoseconds>,
     move_failures: u32,
-    /// Everything goes home, and nothing off home any more.
-    draining: bool,
+    draining: Draining,
+    closing: Closing,
     /// The move waits for requests that change the home of all that it has left.
     move_held_back: bool,
     /// For each member what a flush must still make stable.
@@ -123,6 +128,22 @@ enum Store<P> {
     HomeOnly,
     Cache { space: CacheSpace, ring: Ring },
     Log(LogTail<P>),
+}
+
+impl<P> Store<P> {
+    /// With nothing in it.
+    fn new(layout: &Layout, instant: bool) -> Self {
+        match (layout.slots, layout.metadata) {
+            (Some(SlotRegion { kind: SlotKind::Cache, count, .. }), Some(metadata)) => {
+                let ring = Ring::new(metadata.first_sector, count, layout.total_blocks(), 0);
+                Store::Cache { space: CacheSpace::new(count), ring }
+            }
+            (Some(SlotRegion { kind: SlotKind::Log { buffer_blocks }, count, .. }), Some(_)) => {
+                Store::Log(LogTail::new(count, buffer_blocks, instant))
+            }
+            _ => Store::HomeOnly,
+        }
+    }
 }
 
 struct Task<P> {
@@ -143,6 +164,7 @@ enum Job<P> {
     Commit,
     Checkpoint(Checkpoint),
     Announce,
+    Close(Status),
     /// The job is in the hands of the function that runs it.
     Running,
 }
@@ -190,16 +212,7 @@ impl<P: Payload> Volume<P> {
 
     /// A volume of which every block is at its home.
     fn assemble(identity: u64, layout: Layout, members: &[MemberInfo], scheme: Box<dyn Scheme>) -> Self {
-        let store = match (layout.slots, layout.metadata) {
-            (Some(SlotRegion { kind: SlotKind::Cache, count, .. }), Some(metadata)) => {
-                let ring = Ring::new(metadata.first_sector, count, layout.total_blocks(), 0);
-                Store::Cache { space: CacheSpace::new(count), ring }
-            }
-            (Some(SlotRegion { kind: SlotKind::Log { buffer_blocks }, count, .. }), Some(_)) => {
-                Store::Log(LogTail::new(count, buffer_blocks, scheme.migrates_instantly()))
-            }
-            _ => Store::HomeOnly,
-        };
+        let store = Store::new(&layout, scheme.migrates_instantly());
         // Where migrations take no time, decisions do not wait either: each is made when its request arrives.
         let admitted_max = if scheme.migrates_instantly() { u32::MAX } else { ADMITTED_MAX };
         let intents = Intents::new(layout.total_blocks());
@@ -252,7 +265,8 @@ impl<P: Payload> Volume<P> {
             moving: None,
             move_paused_until: None,
             move_failures: 0,
-            draining: false,
+            draining: Draining::No,
+            closing: Closing::No,
             move_held_back: false,
             stability: vec![Stability::default(); members.len()],
             outgoing: VecDeque::new(),
@@ -321,6 +335,7 @@ impl<P: Payload> Volume<P> {
     /// When [`advance`](Self::advance) must be called, if nothing else happens before.
     pub fn next_timeout(&self) -> Option<Nanoseconds> {
         let scheme = self.scheme.next_timeout(&self.view);
+        let scheme = scheme.filter(|_| !self.is_closing());
         [scheme, self.log_idle_at(), self.move_paused_until].into_iter().flatten().min()
     }
 
@@ -359,7 +374,7 @@ impl<P: Payload> Volume<P> {
                 self.write_segment();
             } else if self.move_paused_until.is_some_and(|at| at <= self.view.now) {
                 self.end_pause();
-            } else if !self.work() {
+            } else if !(self.drain_on() || self.close_on() || self.work()) {
                 break;
             }
         }
@@ -367,6 +382,9 @@ impl<P: Payload> Volume<P> {
 
     /// Asks the scheme for work if that is due; whether there was any.
     fn work(&mut self) -> bool {
+        if self.is_closing() {
+            return false;
+        }
         let due = |this: &Self| this.scheme.next_timeout(&this.view).is_some_and(|at| at <= this.view.now);
         let wanted = std::mem::take(&mut self.work_requested) && !self.slot_waiters.is_empty();
         if !wanted && !due(self) {
@@ -495,6 +513,7 @@ impl<P: Payload> Volume<P> {
             Job::Move(job) => self.run_move(task, job),
             Job::Commit => self.run_commit(task),
             Job::Announce => self.run_announcement(task),
+            Job::Close(status) => self.run_close(task, status),
             Job::Checkpoint(job) => self.run_checkpoint(task, job),
             Job::Segment(..) | Job::Running => unreachable!("task {task} runs already"),
         }

@@ -166,7 +166,7 @@ impl<P: Payload> Volume<P> {
                 job.note(operation.kind, status);
                 self.put_job(task, Job::Checkpoint(job));
             }
-            Job::Flush(..) | Job::Running => unreachable!("task {task} has no operations"),
+            Job::Flush(..) | Job::Close(_) | Job::Running => unreachable!("task {task} has no operations"),
         }
         if self.outstanding(task) == 0 {
             self.run(task);

@@ -31,6 +31,10 @@ impl Promotions {
         self.announced.len() >= PROMOTIONS_MAX
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.announced.is_empty()
+    }
+
     pub(crate) fn announce(&mut self, task: TaskId, blocks: BlockRun) {
         self.announced.push(Announced { task, blocks, cancelled: false });
     }

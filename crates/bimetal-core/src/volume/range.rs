@@ -113,7 +113,7 @@ impl<P: Payload> Volume<P> {
 
     /// Whether changes go to a log that is there.
     fn log_serves(&self) -> bool {
-        P::CARRIES_DATA && matches!(self.store, Store::Log(_)) && self.view.slots_online() && !self.draining
+        P::CARRIES_DATA && matches!(self.store, Store::Log(_)) && self.view.slots_online() && !self.is_draining()
     }
 
     /// Whether the log has anything in it, live or not.

@@ -11,7 +11,7 @@ use crate::block::{Block, BlockRun, BlockSize, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::operation::{Command, OpKind, Status, Token};
 use crate::payload::Payload;
-use crate::scheme::{Access, Placement};
+use crate::scheme::{Access, Placement, Reason};
 use crate::units::{SectorRange, Sectors};
 
 /// Blocks of a part: what a large write may hold of slots and buffers at once.
@@ -278,7 +278,11 @@ impl<P: Payload> Volume<P> {
         let first = job.next;
         while job.next < access.blocks.end() && job.next - first < PART_BLOCKS_MAX {
             let rest = BlockRun { first: Block(job.next), count: access.blocks.end() - job.next };
-            let (placement, blocks) = self.scheme.place_write(&self.view, &access, rest);
+            let (placement, blocks) = if self.is_draining() {
+                (Placement::Home(Some(Reason::DRAINING)), rest.count)
+            } else {
+                self.scheme.place_write(&self.view, &access, rest)
+            };
             assert!(blocks >= 1 && blocks <= rest.count, "a scheme places 1 to {} blocks, not {blocks}", rest.count);
             let run = BlockRun { count: blocks.min(PART_BLOCKS_MAX), ..rest };
             let placed = self.place_run(job, &access, run, placement);
@@ -663,6 +667,11 @@ impl<P: Payload> Volume<P> {
 impl<P: Payload> WriteJob<P> {
     fn worst(&self) -> Status {
         if self.home_status == Status::Done { self.slot_status } else { self.home_status }
+    }
+
+    /// Whether blocks of it are on their way to slots.
+    pub(super) fn writes_slots(&self) -> bool {
+        !self.pieces.is_empty()
     }
 
     /// A commit that this write waited for has failed.

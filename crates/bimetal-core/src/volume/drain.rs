@@ -1,0 +1,149 @@
+//! Drain and detach: everything goes home, until home has the newest of every block and says so. While a volume drains, writes
+//! go home too, so it comes to an end under any load. What cannot be moved stays where it is, readable, and is tried again.
+//!
+//! A drain goes on where it was cut off: what is left is what is off home. *Detach* lets the member with the slots go
+//! afterwards: home alone serves, and nothing on that member is trusted again.
+
+use super::{Job, Store, Volume};
+use crate::block_map::Slot;
+use crate::journal::superblock::Superblock;
+use crate::layout::MemberId;
+use crate::payload::Payload;
+use crate::scheme::MemberState;
+use crate::units::Nanoseconds;
+
+/// How far a drain is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drain {
+    /// None was asked for.
+    Idle,
+    /// These blocks are still off home.
+    UnderWay {
+        /// How many.
+        blocks_left: u64,
+        /// Attempts in a row that could not move everything.
+        failures: u32,
+    },
+    /// Home has everything, and its members know it.
+    Done,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Draining {
+    #[default]
+    No,
+    Yes {
+        detach: bool,
+    },
+    /// Home has everything; that is being written down.
+    Announcing,
+    Done,
+}
+
+impl<P: Payload> Volume<P> {
+    /// Begins to move everything home; with `detach`, the member with the slots is let go afterwards.
+    pub fn drain(&mut self, now: Nanoseconds, detach: bool) {
+        self.set_time(now);
+        if self.view.layout.slots.is_some() {
+            self.draining = Draining::Yes { detach };
+        } else {
+            self.draining = Draining::Done;
+        }
+        self.pump();
+    }
+
+    /// Gives a drain up, or ends one that is done: writes go where the scheme says again.
+    pub fn end_drain(&mut self, now: Nanoseconds) {
+        self.set_time(now);
+        self.draining = Draining::No;
+        self.pump();
+    }
+
+    /// How far a drain is.
+    pub fn drain_progress(&self) -> Drain {
+        match self.draining {
+            Draining::No => Drain::Idle,
+            Draining::Done => Drain::Done,
+            Draining::Yes { .. } | Draining::Announcing => {
+                Drain::UnderWay { blocks_left: u64::from(self.view.map.dirty_blocks()), failures: self.move_failures }
+            }
+        }
+    }
+
+    /// Whether writes go home because the volume drains.
+    pub(super) fn is_draining(&self) -> bool {
+        self.draining != Draining::No
+    }
+
+    /// Does what a drain needs next; whether there was anything.
+    pub(super) fn drain_on(&mut self) -> bool {
+        match self.draining {
+            Draining::Yes { .. } if self.view.moving => false,
+            Draining::Yes { detach } if self.is_all_at_home() => {
+                self.draining = Draining::Announcing;
+                if detach && self.view.slots_online() {
+                    self.fail_member(self.member_of_slots());
+                }
+                self.announce(|state| state.dirty = false);
+                true
+            }
+            Draining::Yes { .. } => self.move_all_home(),
+            Draining::Announcing if self.announcements.are_durable() => {
+                let done = self.is_all_at_home();
+                self.draining = if done { Draining::Done } else { Draining::Yes { detach: false } };
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether home has the newest of every block, whatever becomes of the slots.
+    fn is_all_at_home(&self) -> bool {
+        let placing = |job: &Job<P>| matches!(job, Job::Write(job) if job.writes_slots());
+        self.view.map.dirty_blocks() == 0
+            && (!self.log_is_in_use() || !self.view.slots_online())
+            && !self.tasks.iter().any(|(_, task)| placing(&task.job))
+    }
+
+    fn move_all_home(&mut self) -> bool {
+        if !self.view.slots_online() {
+            return false;
+        }
+        if matches!(self.store, Store::Log(_)) {
+            self.begin_migration();
+            return true;
+        }
+        let first = self.view.map.next_dirty(Slot(0));
+        let dirty = std::iter::successors(first, |last| self.view.map.next_dirty(Slot(last.0 + 1)));
+        let dirty: Vec<Slot> = dirty.collect();
+        if dirty.is_empty() {
+            return false;
+        }
+        self.begin_move(dirty, true);
+        true
+    }
+
+    /// Takes the member with the slots in again, empty: its metadata was just [formatted](super::format). False, and nothing
+    /// happens, while that member serves, while something still waits for it to answer, or while blocks whose only copy it
+    /// had are lost.
+    pub fn attach(&mut self, now: Nanoseconds, member: MemberId) -> bool {
+        self.set_time(now);
+        let is_slots = self.view.layout.slots.is_some_and(|slots| slots.member == member);
+        let in_use = self.commit.is_busy()
+            || self.moving.is_some()
+            || !self.promotions.is_empty()
+            || self.tasks.iter().any(|(_, task)| matches!(&task.job, Job::Write(job) if job.writes_slots()));
+        if !is_slots || self.view.slots_online() || !self.view.map.is_empty() || in_use {
+            return false;
+        }
+        self.store = Store::new(&self.view.layout, false);
+        self.intents.clear();
+        self.pending.give_up();
+        self.superblock = Superblock { volume: self.identity, ..Superblock::default() };
+        self.view.members[usize::from(member.0)].state = MemberState::Online;
+        self.announce(|state| state.failed &= !(1 << member.0));
+        self.update_free_slots();
+        self.pump();
+        true
+    }
+}
