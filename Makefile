@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test lint bench fuzz
+.PHONY: demo test lint bench bench-live fuzz
 
 # Builds, compares every scheme on the embedded sample trace, prints the table and writes report.html.
 demo:
@@ -21,6 +21,10 @@ lint:
 # One table of speed and memory, each figure beside what it is to reach.
 bench:
 	$(CARGO) bench --package bimetal --bench speed --locked
+
+# Speed of serving beside qemu-nbd and nbdkit (packages qemu-utils, nbdkit, fio), on equal files below BENCH_DIR.
+bench-live:
+	$(CARGO) bench --package bimetal-live --bench serve --locked
 
 # Fuzzes every parser for FUZZ_SECONDS each.
 FUZZ_SECONDS ?= 60

@@ -174,7 +174,7 @@ fn fio_verifies_what_two_connections_wrote_at_once() {
                 offset.as_str(),
                 "--io_size=8m",
                 "--verify=crc32c",
-            "--verify_state_save=0",
+                "--verify_state_save=0",
                 "--verify_backlog=64",
                 "--do_verify=1",
                 "--fsync=100",

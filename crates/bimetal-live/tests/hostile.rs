@@ -1,0 +1,144 @@
+//! Clients that mean ill or are broken: they harm neither the server nor other clients.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use bimetal_live::drive::Engine;
+use bimetal_live::nbd::fuzz::HANDSHAKE;
+use bimetal_live::server::ServerOptions;
+use common::{Plan, Running, Scratch, noise, serve, start};
+
+const PLAN: Plan = Plan { scheme: "ssd-only", settings: &[], ssd_mib: 48, hdd_mib: 0, engine: Engine::Auto };
+
+/// A handshake with the empty name for everything, so that it fits any export.
+fn handshake() -> Vec<u8> {
+    let mut bytes = HANDSHAKE[..4].to_vec();
+    bytes.extend(b"IHAVEOPT\0\0\0\x07\0\0\0\x06\0\0\0\0\0\0");
+    bytes
+}
+
+fn request(command: u16, offset: u64, len: u32) -> Vec<u8> {
+    let head = [0x2560_9513u32.to_be_bytes().as_slice(), &[0, 0], &command.to_be_bytes(), &[7; 8]].concat();
+    [head, offset.to_be_bytes().to_vec(), len.to_be_bytes().to_vec()].concat()
+}
+
+fn connect(running: &Running) -> UnixStream {
+    let client = UnixStream::connect(running.scratch.path("nbd.sock")).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    client.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+    client
+}
+
+/// A client that has chosen the export.
+fn chosen(running: &Running) -> UnixStream {
+    let mut client = connect(running);
+    client.write_all(&handshake()).unwrap();
+    // Greeting, two answers of information with their heads, and the acknowledgement.
+    client.read_exact(&mut [0; 18 + 20 + 12 + 20 + 14 + 20]).unwrap();
+    client
+}
+
+/// Reads a block as a good client does.
+fn assert_serves(running: &Running) {
+    let mut client = chosen(running);
+    client.write_all(&request(0, 4096, 4096)).unwrap();
+    let mut reply = [0; 16 + 4096];
+    client.read_exact(&mut reply).unwrap();
+    assert_eq!(reply[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
+}
+
+fn assert_closed(mut client: UnixStream) {
+    let mut rest = Vec::new();
+    // A reset is an end, too.
+    let _ = client.read_to_end(&mut rest);
+}
+
+#[test]
+fn garbage_in_any_phase_ends_that_connection_only() {
+    let running = serve(PLAN);
+    for (seed, begin) in [Vec::new(), HANDSHAKE[..4].to_vec(), handshake()].into_iter().enumerate() {
+        let mut client = connect(&running);
+        client.write_all(&begin).unwrap();
+        // It may be cut off before all of it is written.
+        let _ = client.write_all(&noise(100_000, seed as u64 + 1));
+        assert_closed(client);
+        assert_serves(&running);
+    }
+    running.stop();
+}
+
+#[test]
+fn a_write_that_ends_half_way_changes_nothing() {
+    let running = serve(PLAN);
+    let mut client = chosen(&running);
+    client.write_all(&request(1, 0, 1 << 20)).unwrap();
+    client.write_all(&[0xee; 600_000]).unwrap();
+    drop(client);
+    assert_serves(&running);
+    let (summary, scratch) = running.stop();
+    assert!(summary.clean);
+    let bytes = std::fs::read(scratch.path("ssd")).unwrap();
+    assert!(bytes[..1 << 20].iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn who_never_takes_replies_holds_little_memory_and_holds_nobody_up() {
+    let running = serve(PLAN);
+    let mut greedy = chosen(&running);
+    greedy.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    let reads: Vec<u8> = (0..2000).flat_map(|_| request(0, 0, 32 << 20)).collect();
+    // The server stops reading long before this is written.
+    let _ = greedy.write_all(&reads);
+    assert_serves(&running);
+    let begun = running.handle.snapshot().unwrap().statistics.arrived;
+    assert!(begun < 100, "{begun} requests of 32 MiB were taken from one client");
+    // It does not keep the server from stopping either.
+    let before = Instant::now();
+    let (summary, _) = running.stop();
+    assert!(summary.clean);
+    assert!(before.elapsed() < Duration::from_secs(15));
+}
+
+#[test]
+fn requests_for_what_cannot_be_are_answered_with_an_error() {
+    let running = serve(PLAN);
+    let mut client = chosen(&running);
+    let cases =
+        [(0, 0, 33 << 20, 22), (0, 1, 512, 22), (4, u64::MAX - 511, 512, 22), (77, 0, 512, 22), (0, 1 << 40, 512, 22)];
+    for (command, offset, len, error) in cases {
+        client.write_all(&request(command, offset, len)).unwrap();
+        let mut reply = [0; 16];
+        client.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[4..8], i32::to_be_bytes(error), "command {command}, {len} bytes at {offset}");
+    }
+    running.stop();
+}
+
+#[test]
+fn no_more_clients_than_the_limit_and_the_next_one_gets_its_turn() {
+    let options = ServerOptions { clients_max: 3, ..ServerOptions::default() };
+    let running = start(PLAN, Scratch::new(), true, options);
+    let first = [chosen(&running), chosen(&running), chosen(&running)];
+    let mut waiting = connect(&running);
+    waiting.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert!(waiting.read(&mut [0; 18]).is_err(), "a fourth client was let in");
+    drop(first);
+    waiting.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    waiting.read_exact(&mut [0; 18]).unwrap();
+    running.stop();
+}
+
+#[test]
+fn half_a_handshake_is_ended_after_a_while() {
+    let running = serve(PLAN);
+    let mut slow = connect(&running);
+    slow.write_all(&HANDSHAKE[..10]).unwrap();
+    let before = Instant::now();
+    assert_closed(slow);
+    assert!(before.elapsed() > Duration::from_secs(5));
+    assert_serves(&running);
+    running.stop();
+}
