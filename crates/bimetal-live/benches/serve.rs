@@ -38,11 +38,18 @@ const WORKLOADS: [(&str, &str, bool); 6] = [
 ];
 
 const PEERS: [&str; 2] = ["qemu-nbd", "nbdkit"];
-/// Our servers: name, scheme, settings, and the share of the better peer that it is to reach.
-const OURS: [(&str, &str, &[(&str, &str)], f64); 3] = [
-    ("ssd-only", "ssd-only", &[], 1.0),
-    ("smart-response", "smart-response", &[("mode", "maximized")], 0.9),
-    ("griffin", "griffin", &[("timeout", "off"), ("read_threshold", "off")], 0.9),
+/// A server of ours, which has the name of its scheme.
+struct Ours {
+    scheme: &'static str,
+    settings: &'static [(&'static str, &'static str)],
+    /// The share of the better peer that it is to reach.
+    target: f64,
+}
+
+const OURS: [Ours; 3] = [
+    Ours { scheme: "ssd-only", settings: &[], target: 1.0 },
+    Ours { scheme: "smart-response", settings: &[("mode", "maximized")], target: 0.9 },
+    Ours { scheme: "griffin", settings: &[("timeout", "off"), ("read_threshold", "off")], target: 0.9 },
 ];
 
 fn number(name: &str, default: u64) -> u64 {
@@ -70,7 +77,7 @@ fn main() {
         named.is_empty() || named.iter().any(|word| *word == name)
     };
     let workloads = WORKLOADS.map(|(name, ..)| name);
-    let servers: Vec<&str> = ["file"].into_iter().chain(PEERS).chain(OURS.map(|(name, ..)| name)).collect();
+    let servers: Vec<&str> = ["file"].into_iter().chain(PEERS).chain(OURS.map(|ours| ours.scheme)).collect();
     let servers: Vec<&str> = servers.iter().copied().filter(|name| chosen(name, &servers)).collect();
     let bench = Bench::new(&servers);
     println!("load {}; medians of {} rounds of {} s each", load(), bench.rounds, bench.seconds);
@@ -209,12 +216,12 @@ impl Bench {
         }
         let peers: Vec<&Vec<f64>> = turns.iter().filter(|(name, _)| PEERS.contains(name)).map(|(_, all)| all).collect();
         for (name, all) in &turns {
-            let Some((.., target)) = OURS.iter().find(|(ours, ..)| ours == name).filter(|_| !peers.is_empty()) else {
+            let Some(ours) = OURS.iter().find(|ours| ours.scheme == *name).filter(|_| !peers.is_empty()) else {
                 continue;
             };
             let better = |round: usize| peers.iter().map(|all| all[round]).fold(0.0, f64::max);
             let quotients: Vec<f64> = all.iter().enumerate().map(|(round, iops)| iops / better(round)).collect();
-            print!("; {name} {:.2} x the better peer (wanted {target})", median(&quotients));
+            print!("; {name} {:.2} x the better peer (wanted {})", median(&quotients), ours.target);
         }
         println!();
         let _ = std::io::stdout().flush();
@@ -239,10 +246,10 @@ fn filled(path: &Path, mib: u64) {
 
 /// Serves until it is killed.
 fn serve(name: &str, directory: &Path) {
-    let (_, scheme, settings, _) =
-        OURS.into_iter().find(|(ours, ..)| *ours == name).expect("the bench knows its servers");
-    let scheme = schemes::find(scheme).expect("the bench knows its schemes");
-    let settings = Settings::new(scheme.name, scheme.parameters, settings.iter().copied()).expect("they are possible");
+    let ours = OURS.into_iter().find(|ours| ours.scheme == name).expect("the bench knows its servers");
+    let scheme = schemes::find(ours.scheme).expect("the bench knows its schemes");
+    let settings = ours.settings.iter().copied();
+    let settings = Settings::new(scheme.name, scheme.parameters, settings).expect("they are possible");
     let paths = [("ssd", Role::Ssd), ("hdd", Role::Hdd)]
         .map(|(ending, role)| (directory.join(format!("{name}.{ending}")), role));
     let count = if name == "ssd-only" { 1 } else { 2 };

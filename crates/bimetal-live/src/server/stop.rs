@@ -1,4 +1,4 @@
-//! Stopping: first let everything end, then make it stable; or at once.
+//! Stopping: first let everything end, then make it stable, then close the volume; or at once.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -23,8 +23,12 @@ pub(super) enum Phase {
     Draining,
     /// The volume makes everything stable.
     Flushing,
-    /// Clients take their last replies.
+    /// The volume ends its moves and writes down that nothing is in doubt.
     Closing {
+        stable: bool,
+    },
+    /// Clients take their last replies.
+    Leaving {
         until: Nanoseconds,
         clean: bool,
     },
@@ -96,7 +100,12 @@ impl Server {
                 self.submit_flush(Asker::Stop, 0);
                 return true;
             }
-            Phase::Closing { until, clean } if self.clients_are_served() || until <= self.now => {
+            Phase::Closing { stable } if self.volume.is_closed() => {
+                let until = self.now.saturating_add(LAST_REPLIES_TIME);
+                self.phase = Phase::Leaving { until, clean: stable };
+                return true;
+            }
+            Phase::Leaving { until, clean } if self.clients_are_served() || until <= self.now => {
                 self.phase = Phase::Ended { clean };
             }
             _ => {}
@@ -105,12 +114,12 @@ impl Server {
     }
 
     /// Everything is stable now, or cannot be made so.
-    pub(super) fn flushed(&mut self, clean: bool) {
-        let until = self.now.saturating_add(LAST_REPLIES_TIME);
-        self.phase = Phase::Closing { until, clean };
+    pub(super) fn flushed(&mut self, stable: bool) {
+        self.phase = Phase::Closing { stable };
+        self.volume.close(self.now);
     }
 
     pub(super) fn stop_deadline(&self) -> Option<Nanoseconds> {
-        if let Phase::Closing { until, .. } = self.phase { Some(until) } else { None }
+        if let Phase::Leaving { until, .. } = self.phase { Some(until) } else { None }
     }
 }
