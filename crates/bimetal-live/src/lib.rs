@@ -2,11 +2,12 @@
 //!
 //! It opens drives, moves bytes between them and clients, keeps the time, and counts. It decides nothing about bytes on
 //! disk: where a block lies and what a label or a journal page says is the core's. Start with [`server`], the one
-//! owner of all state and its loop; [`nbd`] is the protocol that
-//! clients speak, [`drive`] where operations go, [`buffer`] what carries the data.
+//! owner of all state and its loop; [`nbd`] is the protocol that clients speak, [`drive`] where operations go, [`buffer`]
+//! what carries the data, [`member`] finds, labels and makes the drives of a volume, [`startup`] formats and recovers one.
 
 pub mod buffer;
 pub mod drive;
+pub mod member;
 pub mod nbd;
 pub mod server;
 pub mod startup;

@@ -59,6 +59,8 @@ commands! {
     Reproduce => reproduce,
     Fault => fault,
     Validate => validate,
+    Create => create,
+    Status => status,
 }
 
 /// Runs the command line of this process.

@@ -19,3 +19,4 @@ pub mod sample;
 mod simulation;
 pub mod table;
 mod trace_file;
+mod volume;

@@ -64,7 +64,7 @@ pub struct MemberLabel {
     pub last_seen: u64,
 }
 
-/// Where the beginning of a home drive is while its volume is attached. See [`crate::layout::Layout::guard`].
+/// Where the beginning of a home drive is while its volume is attached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Guard {
     /// In its own place, always: the layout keeps no room for another.

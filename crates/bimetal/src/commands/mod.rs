@@ -6,6 +6,7 @@
 pub(crate) mod analyze;
 pub(crate) mod compare;
 pub(crate) mod convert;
+pub(crate) mod create;
 pub(crate) mod fault;
 pub(crate) mod formats;
 pub(crate) mod generate;
@@ -15,4 +16,5 @@ pub(crate) mod record;
 pub(crate) mod reproduce;
 pub(crate) mod schemes;
 pub(crate) mod simulate;
+pub(crate) mod status;
 pub(crate) mod validate;

@@ -1,0 +1,411 @@
+//! Making a volume of drives: look, lock, judge, and only then write; labels come last.
+//!
+//! Nothing is written before every drive has passed. Then what the user gave up is erased, the engine's metadata is
+//! formatted and flushed, and one drive after the other is labelled. Fails something on the way, the labels that stand
+//! already are taken back, so that no half of a volume is ever found, and the error says what was written.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bimetal_core::block::BlockSize;
+use bimetal_core::label::page::TooLongError;
+use bimetal_core::label::{Guard, Label, MemberLabel, NameError, Uuid, check_name, tail_start, usable};
+use bimetal_core::layout::{Layout, LayoutRequest, MemberId, MemberInfo, Role};
+use bimetal_core::scheme::{SchemeError, SchemeInfo};
+use bimetal_core::settings::{SettingError, Settings};
+use bimetal_core::units::{Bytes, SECTOR_BYTES, Sectors};
+use bimetal_core::volume::{self, VolumeConfig, VolumeError};
+
+use super::find::Scan;
+use super::in_order::run_in_order;
+use super::lock::{DriveLock, LockError, VolumeLock};
+use super::probe::{Probe, ProbeError, probe};
+use super::verdict::{Purpose, Refusal, Verdict, judge};
+use super::{labels, registry, signature, verdict};
+
+/// A drive that is to be a member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DriveChoice {
+    /// What for.
+    pub role: Role,
+    /// A block device or a regular file.
+    pub path: PathBuf,
+    /// The profile of the drive that it plays.
+    pub emulates: Option<String>,
+}
+
+/// A volume that is to be made.
+#[derive(Clone)]
+pub struct Request {
+    /// Its name.
+    pub name: String,
+    /// Its scheme.
+    pub scheme: &'static SchemeInfo,
+    /// Settings of the scheme, and of emulated drives (`hdd.volatile_cache`).
+    pub settings: Vec<(String, String)>,
+    /// Its block size.
+    pub block: BlockSize,
+    /// Its drives, in the order of its members.
+    pub drives: Vec<DriveChoice>,
+    /// Whether what lies on the drives may be erased.
+    pub force: bool,
+    /// Name and version of the program.
+    pub created_by: String,
+}
+
+/// A volume that was made.
+#[derive(Clone, Debug)]
+pub struct Created {
+    /// What stands on its drives.
+    pub label: Label,
+    /// Where things lie.
+    pub layout: Layout,
+    /// The drives, in the order of the members, and what became of what lay on them.
+    pub drives: Vec<(PathBuf, Verdict)>,
+    /// Why the files among the drives will not be found by the volume's name, if so.
+    pub forgotten: Option<String>,
+}
+
+/// Why no volume is made.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// No volume can have this name.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// There is a volume of this name.
+    #[error("a volume named '{name}' is there already, on {path}: choose another name")]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// One of its drives.
+        path: String,
+    },
+    /// A setting is wrong.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The scheme cannot use these drives.
+    #[error(transparent)]
+    Scheme(#[from] SchemeError),
+    /// Settings that only a simulation can follow.
+    #[error("these settings let migrations take no time: only a simulation can do that")]
+    OnlySimulated,
+    /// The scheme has no use for a drive.
+    #[error("scheme {scheme} has no use for {} beside the other drives: leave --{role} out", path.display())]
+    Unused {
+        /// The scheme.
+        scheme: &'static str,
+        /// The drive's role.
+        role: &'static str,
+        /// The drive.
+        path: PathBuf,
+    },
+    /// A path is no drive.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// Two of the paths lead to one drive.
+    #[error("{} and {} are the same drive, or one lies on the other: a volume needs drives of their own", first.display(), second.display())]
+    SameDrive {
+        /// A path.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+    /// A drive is in use. `--force` does not help.
+    #[error("{}", in_use(path, .uses))]
+    InUse {
+        /// The drive.
+        path: PathBuf,
+        /// By whom, and what ends it.
+        uses: Vec<String>,
+    },
+    /// A drive cannot be written.
+    #[error("{}: is read-only; a volume writes all of its drives", path.display())]
+    ReadOnly {
+        /// The drive.
+        path: PathBuf,
+    },
+    /// A drive with sectors larger than what the volume may write.
+    #[error("{}: has sectors of {sector} bytes; at most 4096 are possible", path.display())]
+    SectorSize {
+        /// The drive.
+        path: PathBuf,
+        /// Their size.
+        sector: u32,
+    },
+    /// Something lies on a drive.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// A drive or the name is locked.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The settings do not fit the label.
+    #[error(transparent)]
+    TooLong(#[from] TooLongError),
+    /// A drive failed while it was looked at.
+    #[error("{}: cannot be read: {error}", path.display())]
+    Read {
+        /// The drive.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The system has no random numbers.
+    #[error("no random number for a UUID: {0}")]
+    Random(io::Error),
+    /// A drive failed while it was written.
+    #[error("no volume was made: {}: {error}. {}", path.display(), written(.erased, .labelled))]
+    Write {
+        /// The drive.
+        path: PathBuf,
+        /// What failed.
+        error: String,
+        /// Drives of which what lay on them was erased already.
+        erased: Vec<PathBuf>,
+        /// Drives whose new label could not be taken back.
+        labelled: Vec<PathBuf>,
+    },
+}
+
+fn in_use(path: &Path, uses: &[String]) -> String {
+    let mut text = format!("{}: is in use, so it cannot be a drive of a volume", path.display());
+    for one in uses {
+        let _ = write!(text, "\n  {one}");
+    }
+    text
+}
+
+fn written(erased: &[PathBuf], labelled: &[PathBuf]) -> String {
+    let list = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+    let mut text = match erased {
+        [] => "Nothing that lay on the drives was erased".to_owned(),
+        paths => format!("What lay on {} is erased", list(paths)),
+    };
+    match labelled {
+        [] => text.push_str("; no drive is labelled"),
+        paths => {
+            let _ = write!(text, "; the label on {} could not be taken back: --force writes over it", list(paths));
+        }
+    }
+    text
+}
+
+/// A drive that has been looked at and locked.
+struct Checked {
+    probe: Probe,
+    capacity: Sectors,
+    lock: DriveLock,
+    verdict: Verdict,
+}
+
+/// Makes the volume.
+///
+/// # Errors
+/// A drive may not be used, the scheme cannot use it, or something fails while it is written.
+pub fn create(request: &Request) -> Result<Created, CreateError> {
+    check_name(&request.name)?;
+    let probes = look_at_drives(request)?;
+    let label = label_of(request, &probes)?;
+    let settings = Settings::new(request.scheme.name, request.scheme.parameters, label.scheme_settings())?;
+    let layout = lay_out(request, &settings, &label.member_infos())?;
+    refuse_idle_drives(request, &layout)?;
+    refuse_taken_name(request, &probes)?;
+    let lock = VolumeLock::take(&request.name, &probes)?;
+    let drives = judge_drives(request, &layout, probes, lock.drives)?;
+    write(request, &settings, &label, &drives)?;
+    let files = drives.iter().filter(|drive| drive.probe.is_file()).map(|drive| drive.probe.canonical.clone());
+    let remembered = registry::remember(&files.collect::<Vec<_>>());
+    let drives = drives.into_iter().map(|drive| (drive.probe.path, drive.verdict)).collect();
+    Ok(Created { label, layout, drives, forgotten: remembered.err().map(|error| error.to_string()) })
+}
+
+fn look_at_drives(request: &Request) -> Result<Vec<Probe>, CreateError> {
+    let mut probes: Vec<Probe> = Vec::new();
+    for choice in &request.drives {
+        let probe = probe(&choice.path)?;
+        let path = probe.path.clone();
+        if let Some(other) = probes.iter().find(|other| other.overlaps(&probe) || probe.overlaps(other)) {
+            return Err(CreateError::SameDrive { first: other.path.clone(), second: path });
+        }
+        if !probe.uses.is_empty() {
+            let uses = probe.uses.iter().map(|one| one.describe()).collect();
+            return Err(CreateError::InUse { path, uses });
+        }
+        if probe.read_only {
+            return Err(CreateError::ReadOnly { path });
+        }
+        if probe.logical_sector > 4096 {
+            return Err(CreateError::SectorSize { path, sector: probe.logical_sector });
+        }
+        probes.push(probe);
+    }
+    Ok(probes)
+}
+
+/// A drive that the scheme puts nothing on is one that the user expected something else of.
+fn refuse_idle_drives(request: &Request, layout: &Layout) -> Result<(), CreateError> {
+    for (at, choice) in request.drives.iter().enumerate() {
+        let member = MemberId(at as u16);
+        let holds = layout.home.iter().map(|home| home.member).chain(layout.slots.map(|slots| slots.member));
+        if !holds.into_iter().any(|used| used == member) {
+            let (scheme, role, path) = (request.scheme.name, choice.role.name(), choice.path.clone());
+            return Err(CreateError::Unused { scheme, role, path });
+        }
+    }
+    Ok(())
+}
+
+fn label_of(request: &Request, probes: &[Probe]) -> Result<Label, CreateError> {
+    let (now, writing) = (seconds_since_1970(), u64::from_le_bytes(random()?));
+    let mut members = Vec::new();
+    for (choice, probe) in request.drives.iter().zip(probes) {
+        members.push(MemberLabel {
+            uuid: Uuid::from_random(random()?),
+            role: choice.role,
+            size: usable(probe.size),
+            emulates: choice.emulates.clone(),
+            seen_in: writing,
+            carried: writing,
+            last_seen: now,
+        });
+    }
+    let label = Label {
+        volume: Uuid::from_random(random()?),
+        name: request.name.clone(),
+        index: MemberId(0),
+        members,
+        scheme: request.scheme.name.to_owned(),
+        settings: request.settings.clone(),
+        block: request.block,
+        units: Vec::new(),
+        guard: Guard::None,
+        generation: 1,
+        writing,
+        written: now,
+        created_by: request.created_by.clone(),
+    };
+    bimetal_core::label::page::encode(&label)?;
+    Ok(label)
+}
+
+fn lay_out(request: &Request, settings: &Settings, members: &[MemberInfo]) -> Result<Layout, CreateError> {
+    let layout = (request.scheme.layout)(settings, &LayoutRequest { block: request.block, members, units: &[] })?;
+    if (request.scheme.build)(settings, &layout)?.migrates_instantly() {
+        return Err(CreateError::OnlySimulated);
+    }
+    Ok(layout)
+}
+
+/// Two volumes of one name could only be told apart by their drives.
+fn refuse_taken_name(request: &Request, probes: &[Probe]) -> Result<(), CreateError> {
+    let scan = Scan::of_machine();
+    let others = scan.drives.iter().filter(|drive| drive.found.label.name == request.name);
+    let mut others = others.filter(|drive| probes.iter().all(|probe| probe.identity != drive.probe.identity));
+    match others.next() {
+        Some(drive) => Err(CreateError::NameTaken { name: request.name.clone(), path: drive.found.path.clone() }),
+        None => Ok(()),
+    }
+}
+
+fn judge_drives(
+    request: &Request,
+    layout: &Layout,
+    probes: Vec<Probe>,
+    locks: Vec<DriveLock>,
+) -> Result<Vec<Checked>, CreateError> {
+    let mut drives = Vec::new();
+    for (at, (probe, lock)) in probes.into_iter().zip(locks).enumerate() {
+        let read = |error| CreateError::Read { path: probe.path.clone(), error };
+        let signatures = signature::scan(lock.file(), probe.size).map_err(read)?;
+        let purpose = purpose_of(layout, MemberId(at as u16));
+        let drive = verdict::Drive { path: &probe.path, is_file: probe.is_file(), purpose };
+        let verdict = judge(&drive, &signatures, request.force)?;
+        drives.push(Checked { capacity: usable(probe.size), probe, lock, verdict });
+    }
+    Ok(drives)
+}
+
+fn purpose_of(layout: &Layout, member: MemberId) -> Purpose {
+    match layout.home.as_slice() {
+        [home] if home.member == member && home.first_sector == 0 => {
+            Purpose::Home(Sectors(home.blocks.count * layout.block.sectors()).bytes())
+        }
+        homes if homes.iter().any(|home| home.member == member) => Purpose::PartOfHome,
+        _ => Purpose::Slots,
+    }
+}
+
+/// Everything that is written, in order. What fails names its drive, and labels are taken back.
+fn write(request: &Request, settings: &Settings, label: &Label, drives: &[Checked]) -> Result<(), CreateError> {
+    let mut erased = Vec::new();
+    let fail = |path: &Path, error: String, erased: &[PathBuf], labelled: Vec<PathBuf>| CreateError::Write {
+        path: path.to_owned(),
+        error,
+        erased: erased.to_vec(),
+        labelled,
+    };
+    for drive in drives {
+        if matches!(drive.verdict, Verdict::Erased(_)) {
+            erased.push(drive.probe.path.clone());
+        }
+        erase(drive).map_err(|error| fail(&drive.probe.path, error.to_string(), &erased, Vec::new()))?;
+    }
+    format(request, settings, label, drives).map_err(|(path, error)| fail(&path, error, &erased, Vec::new()))?;
+    for (at, drive) in drives.iter().enumerate() {
+        let own = label.of(MemberId(at as u16));
+        if let Err(error) = labels::write(drive.lock.file(), drive.capacity, &drive.probe.path, &own, 0) {
+            let standing = drives[..=at].iter().filter(|drive| clear_tail(drive).is_err());
+            let labelled = standing.map(|drive| drive.probe.path.clone()).collect();
+            return Err(fail(&drive.probe.path, error.to_string(), &erased, labelled));
+        }
+    }
+    Ok(())
+}
+
+/// Has the engine write what an empty volume begins with, and waits until it is stable.
+fn format(request: &Request, settings: &Settings, label: &Label, drives: &[Checked]) -> Result<(), (PathBuf, String)> {
+    let members = label.member_infos();
+    let layout = LayoutRequest { block: request.block, members: &members, units: &label.units };
+    let config = VolumeConfig { scheme: request.scheme, settings, layout, identity: label.volume.identity() };
+    let named = |error: VolumeError| (drives[0].probe.path.clone(), error.to_string());
+    let operations = volume::format(&config).map_err(named)?;
+    let paths = drives.iter().map(|drive| drive.probe.canonical.as_path());
+    run_in_order(operations, paths).map_err(|(member, error)| (drives[member].probe.path.clone(), error))
+}
+
+/// What an erased drive may carry a signature in, at either end.
+const ERASED: Bytes = Bytes::from_mib(1);
+
+/// Makes the drive forget what lay on it, if the user said so, and clears its tail.
+fn erase(drive: &Checked) -> io::Result<()> {
+    if matches!(drive.verdict, Verdict::Erased(_)) {
+        let (size, span) = (drive.probe.size.0, ERASED.0.min(drive.probe.size.0));
+        zero(drive.lock.file(), 0, span)?;
+        zero(drive.lock.file(), size - span, span)?;
+    }
+    clear_tail(drive)
+}
+
+fn clear_tail(drive: &Checked) -> io::Result<()> {
+    let start = tail_start(drive.capacity).map_or(0, |start| start.0 * SECTOR_BYTES);
+    zero(drive.lock.file(), start, drive.probe.size.0 - start)?;
+    drive.lock.file().sync_all()
+}
+
+fn zero(file: &File, from: u64, length: u64) -> io::Result<()> {
+    let zeroes = vec![0; length as usize];
+    file.write_all_at(&zeroes, from)
+}
+
+fn random<const N: usize>() -> Result<[u8; N], CreateError> {
+    let mut bytes = [0; N];
+    File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)).map_err(CreateError::Random)?;
+    Ok(bytes)
+}
+
+fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}

@@ -1,0 +1,248 @@
+//! A volume by its name or by the path of any of its drives.
+//!
+//! Labels are looked for on every block device and on the files that are remembered or named; where members are still
+//! missing, on the files beside the one that was named. Never by the name of a device. Which labels make a volume is core's
+//! ([`bimetal_core::label::assembly`]).
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bimetal_core::label::assembly::{Assembly, AssemblyError, Found, Seat, assemble, named};
+use bimetal_core::label::{Uuid, usable};
+
+use super::labels::{self, LabelError};
+use super::probe::{self, Kind, Probe, ProbeError, probe};
+use super::registry;
+
+/// Why a volume is not found.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// Its labels make no volume.
+    #[error("{error}{}", not_looked_at(.unreadable))]
+    Assembly {
+        /// Why.
+        error: AssemblyError,
+        /// Block devices that could not be looked at.
+        unreadable: Vec<String>,
+    },
+    /// The path that was named is no drive.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// The drive that was named has no label.
+    #[error(transparent)]
+    Label(#[from] LabelError),
+    /// The drive that was named was replaced.
+    #[error(
+        "{} was a drive of volume '{name}' once and has been replaced: name another drive of the volume, or make this one \
+         a new drive with --force", path.display()
+    )]
+    Former {
+        /// The drive.
+        path: PathBuf,
+        /// Its volume.
+        name: String,
+    },
+}
+
+fn not_looked_at(devices: &[String]) -> String {
+    match devices {
+        [] => String::new(),
+        [first, rest @ ..] => {
+            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+            format!(". Not looked at, for want of permission: {first}{more} (use sudo)")
+        }
+    }
+}
+
+/// A drive with a label.
+#[derive(Clone, Debug)]
+pub struct Labelled {
+    /// The drive.
+    pub probe: Probe,
+    /// Its label, as core takes it.
+    pub found: Found,
+    /// Which of its two pages the next label goes to.
+    pub next_page: usize,
+}
+
+/// A volume that was found.
+#[derive(Clone, Debug)]
+pub struct Located {
+    /// What its labels say, and who is there.
+    pub assembly: Assembly,
+    /// The drives with a label of it.
+    pub drives: Vec<Labelled>,
+}
+
+impl Located {
+    /// The labels, in the order of [`drives`](Self::drives), as [`assembly`](Self::assembly) counts them.
+    pub fn found(&self) -> Vec<Found> {
+        self.drives.iter().map(|drive| drive.found.clone()).collect()
+    }
+
+    /// For each member, in order, the drive in its seat.
+    pub fn members(&self) -> impl Iterator<Item = Option<&Labelled>> {
+        self.assembly.seats.iter().map(|seat| match *seat {
+            Seat::Taken(at) => self.drives.get(at),
+            Seat::Behind(_) | Seat::Empty => None,
+        })
+    }
+}
+
+/// What a look at all drives gave.
+#[derive(Clone, Debug, Default)]
+pub struct Scan {
+    /// Drives with a label.
+    pub drives: Vec<Labelled>,
+    /// Block devices that could not be looked at.
+    pub unreadable: Vec<String>,
+}
+
+impl Scan {
+    /// Looks at every block device, and at the files that are remembered.
+    pub fn of_machine() -> Self {
+        let mut scan = Self::default();
+        // A drive of which another device is made is looked at through that.
+        for name in probe::block_devices().into_iter().filter(|name| !probe::has_holders(name)) {
+            scan.look_at(&Path::new("/dev").join(name));
+        }
+        for path in registry::files() {
+            scan.look_at(&path);
+        }
+        scan.drop_doubles();
+        scan
+    }
+
+    /// Looks at one more path; one without a label, or that is no drive, adds nothing.
+    pub fn look_at(&mut self, path: &Path) {
+        match look(path) {
+            Ok(drive) => self.add(drive),
+            Err(LookError::Probe(ProbeError::Io { error, .. })) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.unreadable.push(path.display().to_string());
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn add(&mut self, drive: Labelled) {
+        if self.drives.iter().all(|other| other.probe.identity != drive.probe.identity) {
+            self.drives.push(drive);
+        }
+    }
+
+    /// A disk and its last partition may end together, and a file and the loop device over it are one: the label seen
+    /// through both is one drive's, and the one of its size is meant.
+    fn drop_doubles(&mut self) {
+        let files: Vec<PathBuf> = self.drives.iter().map(|drive| drive.probe.canonical.clone()).collect();
+        self.drives.retain(|drive| backing_file(&drive.probe).is_none_or(|file| !files.contains(&file)));
+        let all = self.drives.clone();
+        self.drives.retain(|drive| {
+            let fits = |drive: &Labelled| drive.found.size == drive.found.label.own().size;
+            let same =
+                |other: &&Labelled| other.probe.identity != drive.probe.identity && other.probe.overlaps(&drive.probe);
+            let twin = all.iter().filter(same).find(|other| other.found.label == drive.found.label);
+            fits(drive) || !twin.is_some_and(fits)
+        });
+    }
+
+    fn labels(&self) -> Vec<Found> {
+        self.drives.iter().map(|drive| drive.found.clone()).collect()
+    }
+}
+
+/// The file below a loop device.
+fn backing_file(probe: &Probe) -> Option<PathBuf> {
+    let Kind::Device(number) = probe.kind else { return None };
+    let file = format!("/sys/dev/block/{}:{}/loop/backing_file", number.major, number.minor);
+    fs::read_to_string(file).ok().map(|path| PathBuf::from(path.trim_end_matches('\n')))
+}
+
+enum LookError {
+    Probe(ProbeError),
+    Label(LabelError),
+}
+
+fn look(path: &Path) -> Result<Labelled, LookError> {
+    let probe = probe(path).map_err(LookError::Probe)?;
+    let size = usable(probe.size);
+    let open = File::open(&probe.canonical);
+    let drive = open.map_err(|error| LookError::Probe(ProbeError::Io { path: path.to_owned(), error }))?;
+    let current = labels::read(&drive, size, path).map_err(LookError::Label)?;
+    let found = Found { path: path.display().to_string(), size, label: current.label };
+    Ok(Labelled { probe, found, next_page: current.next_page })
+}
+
+/// The volume that `volume` means: its name, or the path of one of its drives.
+///
+/// # Errors
+/// There is none of that name, or several; the path is no drive of a volume; its labels contradict each other.
+pub fn find(volume: &str) -> Result<Located, FindError> {
+    find_in(Scan::of_machine(), volume)
+}
+
+/// As [`find`], among the drives of `scan` and the one that `volume` names.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_in(mut scan: Scan, volume: &str) -> Result<Located, FindError> {
+    let path = Path::new(volume);
+    let is_path = volume.contains('/') || path.exists();
+    let uuid = if is_path {
+        let drive = look(path).map_err(|error| match error {
+            LookError::Probe(error) => FindError::Probe(error),
+            LookError::Label(error) => FindError::Label(error),
+        })?;
+        let uuid = drive.found.label.volume;
+        scan.add(drive);
+        scan.drop_doubles();
+        uuid
+    } else {
+        let unreadable = scan.unreadable.clone();
+        named(&scan.labels(), volume).map_err(|error| FindError::Assembly { error, unreadable })?
+    };
+    let mut located = locate(&scan, uuid)?;
+    if is_path && located.assembly.seats.contains(&Seat::Empty) {
+        for file in files_beside(path) {
+            scan.look_at(&file);
+        }
+        scan.drop_doubles();
+        located = locate(&scan, uuid)?;
+    }
+    if is_path {
+        refuse_former(&located, path)?;
+    }
+    Ok(located)
+}
+
+fn locate(scan: &Scan, uuid: Uuid) -> Result<Located, FindError> {
+    let drives: Vec<Labelled> = scan.drives.iter().filter(|drive| drive.found.label.volume == uuid).cloned().collect();
+    let found: Vec<Found> = drives.iter().map(|drive| drive.found.clone()).collect();
+    let unreadable = Vec::new();
+    let assembly = assemble(&found, uuid).map_err(|error| FindError::Assembly { error, unreadable })?;
+    Ok(Located { assembly, drives })
+}
+
+fn refuse_former(located: &Located, path: &Path) -> Result<(), FindError> {
+    let canonical = fs::canonicalize(path).ok();
+    let former = located.assembly.former.iter().filter_map(|&at| located.drives.get(at));
+    for drive in former {
+        if Some(&drive.probe.canonical) == canonical.as_ref() {
+            return Err(FindError::Former { path: path.to_owned(), name: located.assembly.label.name.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// Regular files in the directory of `path`, sorted.
+fn files_beside(path: &Path) -> Vec<PathBuf> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if directory.starts_with("/dev") {
+        return Vec::new();
+    }
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> =
+        entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())).map(|entry| entry.path()).collect();
+    files.sort();
+    files
+}

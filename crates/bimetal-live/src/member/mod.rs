@@ -1,0 +1,17 @@
+//! The drives of a volume: what a path is, what lies on it, how it is labelled, found, locked and made a member.
+//!
+//! [`probe`](mod@probe) says what a path is and who uses it, [`signature`] what lies on it, [`labels`] reads and writes its label, [`find`](mod@find) finds
+//! all drives of a volume by their labels ([`registry`] remembers files, which nobody could find), [`lock`] keeps others
+//! away, and [`create`](mod@create) makes a volume of drives, if [`verdict`] has nothing against them. What a label says, and whether labels make a volume, is core's
+//! ([`bimetal_core::label`]). Nothing here serves a request. Read first: [`create`](mod@create).
+
+pub mod create;
+pub mod directories;
+pub mod find;
+pub mod in_order;
+pub mod labels;
+pub mod lock;
+pub mod probe;
+pub mod registry;
+pub mod signature;
+pub mod verdict;

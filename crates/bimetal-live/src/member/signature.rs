@@ -1,0 +1,256 @@
+//! What lies on a drive already: file systems, partition tables, parts of other volumes, by their signatures.
+//!
+//! Each kind is a line of a table: where its magic is, and what it is. Where a file system says how large it is
+//! (ext2/3/4, xfs, btrfs), that is read too, so that its end can be held against what a volume needs. Only reads.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use bimetal_core::label::page::{self, PAGE_BYTES, PageError};
+use bimetal_core::label::{places, usable};
+use bimetal_core::units::Bytes;
+
+/// What a signature stands for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// A file system, with how much of the drive it takes where that is known for sure.
+    FileSystem {
+        /// Its end, counted from the drive's first byte.
+        end: Option<Bytes>,
+    },
+    /// A table of partitions.
+    Partitions,
+    /// A part of something larger: RAID, LVM, a pool, an encrypted device, another cache.
+    Part,
+    /// Swap space.
+    Swap,
+    /// A label of a Bimetal volume, whose name is this if it can be read.
+    Label(Option<String>),
+}
+
+/// Something that lies on a drive.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Signature {
+    /// Its usual name: `ext4`, `GPT`.
+    pub name: &'static str,
+    /// What it stands for.
+    pub content: Content,
+}
+
+/// A magic number at a place: what stands there, and what that is.
+struct Magic {
+    at: u64,
+    bytes: &'static [u8],
+    name: &'static str,
+    content: Content,
+}
+
+const fn magic(at: u64, bytes: &'static [u8], name: &'static str, content: Content) -> Magic {
+    Magic { at, bytes, name, content }
+}
+
+const FILE_SYSTEM: Content = Content::FileSystem { end: None };
+const MD_MAGIC: &[u8] = &[0xfc, 0x4e, 0x2b, 0xa9];
+
+/// Signatures at a fixed place from the drive's beginning.
+const FROM_START: &[Magic] = &[
+    magic(0x1_0040, b"_BHRfS_M", "btrfs", FILE_SYSTEM),
+    magic(0, b"XFSB", "xfs", FILE_SYSTEM),
+    magic(1024 + 56, &[0x53, 0xef], "ext", FILE_SYSTEM),
+    magic(82, b"FAT32   ", "vfat", FILE_SYSTEM),
+    magic(54, b"FAT16   ", "vfat", FILE_SYSTEM),
+    magic(54, b"FAT12   ", "vfat", FILE_SYSTEM),
+    magic(3, b"EXFAT   ", "exfat", FILE_SYSTEM),
+    magic(3, b"NTFS    ", "ntfs", FILE_SYSTEM),
+    magic(1024, &[0x10, 0x20, 0xf5, 0xf2], "f2fs", FILE_SYSTEM),
+    magic(32_769, b"CD001", "iso9660", FILE_SYSTEM),
+    magic(0, b"hsqs", "squashfs", FILE_SYSTEM),
+    magic(0, b"-rom1fs-", "romfs", FILE_SYSTEM),
+    magic(4086, b"SWAPSPACE2", "swap", Content::Swap),
+    magic(4086, b"SWAP-SPACE", "swap", Content::Swap),
+    magic(16_374, b"SWAPSPACE2", "swap", Content::Swap),
+    magic(65_526, b"SWAPSPACE2", "swap", Content::Swap),
+    magic(0, b"LUKS\xba\xbe", "LUKS", Content::Part),
+    magic(0, b"LABELONE", "LVM2 physical volume", Content::Part),
+    magic(512, b"LABELONE", "LVM2 physical volume", Content::Part),
+    magic(1024, b"LABELONE", "LVM2 physical volume", Content::Part),
+    magic(1536, b"LABELONE", "LVM2 physical volume", Content::Part),
+    magic(0, MD_MAGIC, "md RAID member", Content::Part),
+    magic(4096, MD_MAGIC, "md RAID member", Content::Part),
+    magic(4096 + 24, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81", "bcache", Content::Part),
+    magic(4096 + 24, b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef", "bcachefs", FILE_SYSTEM),
+    magic(512, b"EFI PART", "GPT", Content::Partitions),
+    magic(4096, b"EFI PART", "GPT", Content::Partitions),
+];
+
+/// Signatures at a place that depends on the size of the drive.
+fn from_end(size: u64) -> Vec<Magic> {
+    let mut magics = Vec::new();
+    let mut at = |at: Option<u64>, bytes, name, content| magics.extend(at.map(|at| magic(at, bytes, name, content)));
+    // Version 0.90 lies in the last whole 64 KiB before the last one begun, version 1.0 some 8 KiB before the end.
+    at((size & !0xffff).checked_sub(0x1_0000), MD_MAGIC, "md RAID member", Content::Part);
+    let sectors = size / 512;
+    at(sectors.checked_sub(16).map(|sector| (sector & !7) * 512), MD_MAGIC, "md RAID member", Content::Part);
+    at(size.checked_sub(512), b"EFI PART", "GPT", Content::Partitions);
+    at(size.checked_sub(4096), b"EFI PART", "GPT", Content::Partitions);
+    at(size.checked_sub(1024), b"Intel Raid ISM Cfg Sig. ", "Intel RAID member", Content::Part);
+    magics
+}
+
+/// What lies on `drive` of `size` bytes, each kind once.
+///
+/// # Errors
+/// The drive cannot be read.
+pub fn scan(drive: &File, size: Bytes) -> io::Result<Vec<Signature>> {
+    let reader = Reader { drive, size: size.0 };
+    let mut found: Vec<Signature> = Vec::new();
+    for magic in FROM_START.iter().chain(&from_end(size.0)) {
+        if reader.is_at(magic.at, magic.bytes)? {
+            found.push(reader.look_closer(magic)?);
+        }
+    }
+    if reader.is_zfs()? {
+        found.push(Signature { name: "zfs", content: Content::Part });
+    }
+    if let Some(content) = reader.label()? {
+        found.push(Signature { name: "Bimetal label", content });
+    }
+    if found.is_empty() && reader.is_mbr()? {
+        found.push(Signature { name: "MBR", content: Content::Partitions });
+    }
+    let mut names = Vec::new();
+    found.retain(|signature| {
+        !names.contains(&signature.name) && {
+            names.push(signature.name);
+            true
+        }
+    });
+    Ok(found)
+}
+
+struct Reader<'a> {
+    drive: &'a File,
+    size: u64,
+}
+
+impl Reader<'_> {
+    /// What stands at `at`, or `None` where the drive ends before.
+    fn read<const N: usize>(&self, at: u64) -> io::Result<Option<[u8; N]>> {
+        if at.checked_add(N as u64).is_none_or(|end| end > self.size) {
+            return Ok(None);
+        }
+        let mut bytes = [0; N];
+        self.drive.read_exact_at(&mut bytes, at)?;
+        Ok(Some(bytes))
+    }
+
+    fn is_at(&self, at: u64, wanted: &[u8]) -> io::Result<bool> {
+        let mut bytes = [0; 32];
+        let bytes = &mut bytes[..wanted.len()];
+        if at.checked_add(wanted.len() as u64).is_none_or(|end| end > self.size) {
+            return Ok(false);
+        }
+        self.drive.read_exact_at(bytes, at)?;
+        Ok(bytes == wanted)
+    }
+
+    /// The proper name of what `magic` found, and its size where it tells.
+    fn look_closer(&self, magic: &Magic) -> io::Result<Signature> {
+        let told = match magic.name {
+            "ext" => self.read(1024)?.map(|superblock| ext(&superblock)),
+            "xfs" => self.read(0)?.map(|superblock| ("xfs", xfs_end(&superblock))),
+            "btrfs" => self.read(0x1_0000)?.map(|superblock| ("btrfs", btrfs_end(&superblock))),
+            _ => None,
+        };
+        Ok(match told {
+            Some((name, end)) => Signature { name, content: Content::FileSystem { end } },
+            None => Signature { name: magic.name, content: magic.content.clone() },
+        })
+    }
+
+    /// A pool's uberblocks stand in four labels of 256 KiB, two at each end, in either order of bytes.
+    fn is_zfs(&self) -> io::Result<bool> {
+        const LABEL: u64 = 256 << 10;
+        let end = self.size / LABEL * LABEL;
+        let labels = [Some(0), Some(LABEL), end.checked_sub(2 * LABEL), end.checked_sub(LABEL)];
+        for label in labels.into_iter().flatten() {
+            for at in (label + LABEL / 2..label + LABEL).step_by(1024) {
+                let Some(bytes) = self.read(at)? else { continue };
+                if [u64::from_le_bytes(bytes), u64::from_be_bytes(bytes)].contains(&0x00ba_b10c) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// A label of ours, even one that is damaged or of a later version.
+    fn label(&self) -> io::Result<Option<Content>> {
+        let Some([first, second]) = places(usable(Bytes(self.size))) else { return Ok(None) };
+        let page = |at: u64| self.read::<PAGE_BYTES>(at * 512).map(|page| page.unwrap_or([0; PAGE_BYTES]));
+        let pages = [page(first.start.0)?, page(second.start.0)?];
+        Ok(match page::read([&pages[0], &pages[1]]) {
+            Ok(current) => Some(Content::Label(Some(current.label.name))),
+            Err(PageError::NotALabel) => None,
+            Err(_) => Some(Content::Label(None)),
+        })
+    }
+
+    /// A boot sector's table with at least one partition, every entry of which can be one.
+    fn is_mbr(&self) -> io::Result<bool> {
+        let Some(sector) = self.read::<512>(0)? else { return Ok(false) };
+        let entries = sector[446..510].chunks_exact(16);
+        let possible = entries.clone().all(|entry| entry[0] & 0x7f == 0);
+        let used = |entry: &[u8]| entry[4] != 0 && u32_le(entry, 12) != 0;
+        Ok(sector[510..] == [0x55, 0xaa] && possible && entries.clone().any(used))
+    }
+}
+
+/// Name and end of an ext file system, by its superblock.
+fn ext(superblock: &[u8; 1024]) -> (&'static str, Option<Bytes>) {
+    let (compatible, incompatible, read_only) =
+        (u32_le(superblock, 0x5c), u32_le(superblock, 0x60), u32_le(superblock, 0x64));
+    let has_journal = compatible & 0x4 != 0;
+    // What only ext4 has: anything beyond file types, recovery, a journal's device and block groups that may be absent;
+    // and beyond sparse superblocks, large files and directories as trees.
+    let name = match () {
+        () if incompatible & !0x1e != 0 || read_only & !0x7 != 0 => "ext4",
+        () if has_journal => "ext3",
+        () => "ext2",
+    };
+    // A journal of another file system is none itself.
+    if incompatible & 0x8 != 0 {
+        return ("ext journal", None);
+    }
+    let high = if incompatible & 0x80 != 0 { u64::from(u32_le(superblock, 0x150)) } else { 0 };
+    let blocks = high << 32 | u64::from(u32_le(superblock, 4));
+    let block = 1024u64.checked_shl(u32_le(superblock, 24));
+    (name, block.filter(|block| *block <= 65_536).and_then(|block| blocks.checked_mul(block)).map(Bytes))
+}
+
+/// The end of an xfs, by its superblock; `None` where its log or real-time part is a drive of its own.
+fn xfs_end(superblock: &[u8; 512]) -> Option<Bytes> {
+    let be32 =
+        |at: usize| u32::from_be_bytes([superblock[at], superblock[at + 1], superblock[at + 2], superblock[at + 3]]);
+    let be64 = |at: usize| u64::from(be32(at)) << 32 | u64::from(be32(at + 4));
+    let (block, data_blocks, real_time_blocks, log_start) = (be32(4), be64(8), be64(16), be64(48));
+    if real_time_blocks != 0 || log_start == 0 {
+        return None;
+    }
+    data_blocks.checked_mul(u64::from(block)).map(Bytes)
+}
+
+/// The end of a btrfs on this device, by its superblock; `None` where it has several devices.
+fn btrfs_end(superblock: &[u8; 4096]) -> Option<Bytes> {
+    let devices = u64_le(superblock, 0x88);
+    (devices == 1).then(|| Bytes(u64_le(superblock, 0xc9 + 8)))
+}
+
+fn u32_le(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn u64_le(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_le(bytes, at)) | u64::from(u32_le(bytes, at + 4)) << 32
+}

@@ -1,0 +1,241 @@
+//! Whether a drive may become a member, by what lies on it: kept, erased because the user said so, or refused.
+//!
+//! A file system on a drive that is to be home is kept ("adopted") when it verifiably ends before what the volume needs at the
+//! drive's end, and nothing else lies there. Everything else is in the way: without `--force` it is refused, with what it
+//! is and what to do. No I/O here.
+
+use std::path::{Path, PathBuf};
+
+use bimetal_core::units::Bytes;
+
+use super::signature::{Content, Signature};
+
+/// What becomes of what lies on a drive.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Nothing lies there that anybody knows.
+    Empty,
+    /// A file system that stays: the volume begins with it.
+    Adopted {
+        /// Its name.
+        name: &'static str,
+        /// Its end.
+        end: Bytes,
+    },
+    /// What lies there is erased, as the user said.
+    Erased(Vec<&'static str>),
+}
+
+/// What a drive is to be, as far as what lies on it is concerned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// Home of every address, each at its own place from byte 0 up to here.
+    Home(Bytes),
+    /// Home of a part of the addresses.
+    PartOfHome,
+    /// Cache or log: all of it is written.
+    Slots,
+}
+
+/// Why a drive is not made a member.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It is a drive of a volume.
+    #[error(
+        "{}: is labelled as a drive of {volume} already. --force makes it a drive of this volume, and {volume} is lost with it",
+        path.display()
+    )]
+    Labelled {
+        /// The drive.
+        path: PathBuf,
+        /// Of which.
+        volume: String,
+    },
+    /// A partition table.
+    #[error(
+        "{}: carries {name} partitions, and the volume would {harm}. Give one of the partitions (lsblk shows them), or \
+         --force to erase the table with all that is in them", path.display()
+    )]
+    Partitions {
+        /// The drive.
+        path: PathBuf,
+        /// The kind of table.
+        name: &'static str,
+        /// What would happen to it.
+        harm: &'static str,
+    },
+    /// A file system that reaches too far.
+    #[error("{}: carries {name} of {end} bytes, and the volume needs what lies behind byte {limit}. {remedy}", path.display())]
+    TooLong {
+        /// The drive.
+        path: PathBuf,
+        /// The kind of file system.
+        name: &'static str,
+        /// Its end, in bytes.
+        end: u64,
+        /// Where it would have to end.
+        limit: u64,
+        /// What to do.
+        remedy: String,
+    },
+    /// Anything else that would be harmed.
+    #[error("{}: carries {name}, {why}. --force erases it", path.display())]
+    InTheWay {
+        /// The drive.
+        path: PathBuf,
+        /// What.
+        name: &'static str,
+        /// Why it cannot stay.
+        why: &'static str,
+    },
+}
+
+/// A drive that is judged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Drive<'a> {
+    /// As the user knows it.
+    pub path: &'a Path,
+    /// Whether it is a regular file, which can be made larger.
+    pub is_file: bool,
+    /// What it is to be.
+    pub purpose: Purpose,
+}
+
+/// What becomes of `signatures` on `drive`.
+///
+/// # Errors
+/// One of them is in the way, and `force` is not given.
+pub fn judge(drive: &Drive<'_>, signatures: &[Signature], force: bool) -> Result<Verdict, Refusal> {
+    let &Drive { path, purpose, .. } = drive;
+    let refusal = match signatures {
+        [] => return Ok(Verdict::Empty),
+        [Signature { name, content: Content::FileSystem { end: Some(end) } }] => match purpose {
+            Purpose::Home(limit) if *end <= limit => return Ok(Verdict::Adopted { name, end: *end }),
+            Purpose::Home(limit) => too_long(drive, name, *end, limit),
+            Purpose::PartOfHome | Purpose::Slots => in_the_way(path, &signatures[0], purpose),
+        },
+        [.., last] => {
+            // A label says most, then a table of partitions, then what was found last.
+            let label = signatures.iter().find(|signature| matches!(signature.content, Content::Label(_)));
+            let table = signatures.iter().find(|signature| signature.content == Content::Partitions);
+            in_the_way(path, label.or(table).unwrap_or(last), purpose)
+        }
+    };
+    if !force {
+        return Err(refusal);
+    }
+    Ok(Verdict::Erased(signatures.iter().map(|signature| signature.name).collect()))
+}
+
+fn in_the_way(path: &Path, signature: &Signature, purpose: Purpose) -> Refusal {
+    let path = path.to_owned();
+    let name = signature.name;
+    match &signature.content {
+        Content::Label(volume) => {
+            let named = volume.as_ref().map(|name| format!("volume '{name}'"));
+            Refusal::Labelled { path, volume: named.unwrap_or_else(|| "a volume that cannot be read".to_owned()) }
+        }
+        Content::Partitions => {
+            let harm = match purpose {
+                Purpose::Slots => "overwrite them",
+                Purpose::Home(_) | Purpose::PartOfHome => {
+                    "overwrite the end of the drive, where a table or a partition may lie"
+                }
+            };
+            Refusal::Partitions { path, name, harm }
+        }
+        content => {
+            let why = match (content, purpose) {
+                (_, Purpose::Slots) => "and the volume would overwrite it",
+                (_, Purpose::PartOfHome) => {
+                    "and this scheme spreads the addresses over several drives, so it cannot stay"
+                }
+                (Content::FileSystem { .. }, _) => "whose end is not known for sure, so it may be harmed",
+                _ => "which is no file system that can stay",
+            };
+            Refusal::InTheWay { path, name, why }
+        }
+    }
+}
+
+fn too_long(drive: &Drive<'_>, name: &'static str, end: Bytes, limit: Bytes) -> Refusal {
+    let path = drive.path.display();
+    let (kib, missing) = (limit.0 / 4096 * 4, end.0.saturating_sub(limit.0).next_multiple_of(4096));
+    let remedy = match name {
+        // The tools that shrink a file system would cut the file off behind it.
+        _ if drive.is_file => format!("Make the file larger first: truncate -s +{missing} {path}"),
+        "xfs" => format!(
+            "xfs cannot be shrunk: make the partition or volume that it is on at least {missing} bytes larger, or copy the \
+             data away"
+        ),
+        "btrfs" => format!("Shrink it first: mount {path} /mnt && btrfs filesystem resize {kib}K /mnt && umount /mnt"),
+        _ => format!("Shrink it first: e2fsck -f {path} && resize2fs {path} {kib}K"),
+    };
+    Refusal::TooLong { path: drive.path.to_owned(), name, end: end.0, limit: limit.0, remedy }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(name: &'static str, content: Content) -> Signature {
+        Signature { name, content }
+    }
+
+    fn ext4(end_mib: u64) -> Signature {
+        found("ext4", Content::FileSystem { end: Some(Bytes::from_mib(end_mib)) })
+    }
+
+    const HOME: Purpose = Purpose::Home(Bytes::from_mib(99));
+
+    fn verdict(signatures: &[Signature], purpose: Purpose, force: bool) -> Result<Verdict, String> {
+        let drive = Drive { path: Path::new("/dev/sdx1"), is_file: false, purpose };
+        judge(&drive, signatures, force).map_err(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn a_file_system_that_ends_early_stays_on_a_home_and_even_force_does_not_erase_it() {
+        for force in [false, true] {
+            let kept = Ok(Verdict::Adopted { name: "ext4", end: Bytes::from_mib(99) });
+            assert_eq!(verdict(&[ext4(99)], HOME, force), kept);
+        }
+    }
+
+    #[test]
+    fn a_file_system_that_reaches_too_far_is_refused_with_the_command_that_shrinks_it() {
+        let message = verdict(&[ext4(100)], HOME, false).unwrap_err();
+        assert!(message.ends_with("e2fsck -f /dev/sdx1 && resize2fs /dev/sdx1 101376K"), "{message}");
+        let end = Some(Bytes::from_mib(100));
+        let message = verdict(&[found("xfs", Content::FileSystem { end })], HOME, false).unwrap_err();
+        assert!(
+            message.contains("xfs cannot be shrunk: make the partition or volume that it is on at least 1048576 bytes")
+        );
+        let message = verdict(&[found("btrfs", Content::FileSystem { end })], HOME, false).unwrap_err();
+        assert!(message.contains("btrfs filesystem resize 101376K /mnt"), "{message}");
+        let file = Drive { path: Path::new("hdd.img"), is_file: true, purpose: HOME };
+        let message = judge(&file, &[ext4(100)], false).unwrap_err().to_string();
+        assert!(message.ends_with("truncate -s +1048576 hdd.img"), "{message}");
+    }
+
+    #[test]
+    fn everything_else_is_refused_and_erased_with_force() {
+        let label = found("Bimetal label", Content::Label(Some("mail".into())));
+        let gpt = found("GPT", Content::Partitions);
+        let cases = [
+            (vec![label.clone()], HOME, "is labelled as a drive of volume 'mail' already"),
+            (vec![ext4(5), label], HOME, "is labelled as a drive of volume 'mail' already"),
+            (vec![ext4(5), gpt.clone()], HOME, "carries GPT partitions"),
+            (vec![gpt], Purpose::Slots, "the volume would overwrite them"),
+            (vec![ext4(5)], Purpose::Slots, "carries ext4, and the volume would overwrite it"),
+            (vec![ext4(5)], Purpose::PartOfHome, "spreads the addresses over several drives"),
+            (vec![found("zfs", Content::Part)], HOME, "carries zfs, which is no file system that can stay"),
+            (vec![found("ntfs", Content::FileSystem { end: None })], HOME, "whose end is not known for sure"),
+        ];
+        for (signatures, purpose, expected) in cases {
+            let message = verdict(&signatures, purpose, false).unwrap_err();
+            assert!(message.contains(expected), "{message}");
+            let names = signatures.iter().map(|signature| signature.name).collect();
+            assert_eq!(verdict(&signatures, purpose, true), Ok(Verdict::Erased(names)));
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! `bimetal create`: a volume of drives.
+
+use std::fmt::Write as _;
+
+use bimetal_core::block::BlockSize;
+use bimetal_core::layout::{Layout, MemberId, Role};
+use bimetal_core::scheme::{Holds, SchemeInfo};
+use bimetal_core::units::{Bytes, SECTOR_BYTES};
+use bimetal_live::member::create::{Created, DriveChoice, Request, create};
+use bimetal_live::member::verdict::Verdict;
+use bimetal_models::profile::Profile;
+use clap::Args;
+
+use crate::error::Error;
+use crate::options::BlockOption;
+use crate::output::{note, print};
+use crate::simulation::schemes_named;
+use crate::volume::{DrivePath, drive_path, member, setting, size};
+
+/// Make a hybrid volume of drives: checks them, writes what the engine needs, and labels them
+///
+/// A drive is a block device (a disk or a partition) or a file. Drives are found by their labels from then on, whatever
+/// they are called. A drive that is mounted, in use, too small, labelled already, or carries something that would be
+/// harmed is refused. A file system on the drive that is home of all addresses stays and is what the volume begins with, if it
+/// ends before what the volume needs at the drive's end.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    bimetal create mail --scheme smart-response --ssd /dev/nvme0n1p3 --hdd /dev/sdb1\n  \
+    bimetal create logs --scheme griffin --ssd /dev/sda2 --hdd /dev/sdb1 --set timeout=5min\n  \
+    bimetal create try --scheme smart-response --ssd ssd.img --hdd emulate:seagate-barracuda-7200.12-1tb:hdd.img")]
+pub(crate) struct Arguments {
+    /// The volume's name
+    name: String,
+    /// How the drives work together; see `bimetal schemes`
+    #[arg(long, value_name = "SCHEME")]
+    scheme: String,
+    /// The SSD: a block device, a file, or emulate:PROFILE:FILE, a file as slow as that drive
+    #[arg(long, value_name = "PATH", value_parser = drive_path)]
+    ssd: Option<DrivePath>,
+    /// The HDD, as --ssd
+    #[arg(long, value_name = "PATH", value_parser = drive_path)]
+    hdd: Option<DrivePath>,
+    /// A drive of its own for a role: log=PATH puts Griffin's log on it
+    #[arg(long, value_name = "ID=PATH", value_parser = member)]
+    member: Vec<(Role, DrivePath)>,
+    /// A parameter of the scheme (timeout=30s) or of an emulated drive (hdd.volatile_cache=on)
+    #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
+    set: Vec<(String, String)>,
+    #[command(flatten)]
+    block: BlockOption,
+    /// Erase what lies on the drives (a file system that can stay on its home stays); never one in use
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let scheme = match schemes_named(&arguments.scheme)?.as_slice() {
+        [scheme] => *scheme,
+        _ => return Err(Error::new(format!("--scheme {}: a volume has one scheme", arguments.scheme))),
+    };
+    let drives = drives_of(&arguments, scheme)?;
+    let settings = settings_of(&arguments.set, scheme, &drives)?;
+    let request = Request {
+        name: arguments.name,
+        scheme,
+        settings,
+        block: BlockSize::new(arguments.block.block)?,
+        drives,
+        force: arguments.force,
+        created_by: concat!("bimetal ", env!("CARGO_PKG_VERSION")).to_owned(),
+    };
+    let created = create(&request)?;
+    if let Some(error) = &created.forgotten {
+        note(format_args!(
+            "the files of '{}' cannot be remembered ({error}): name the volume by the path of one of them",
+            request.name
+        ));
+    }
+    print(&describe(&created, scheme))
+}
+
+/// The drives in the order of the scheme's members.
+fn drives_of(arguments: &Arguments, scheme: &SchemeInfo) -> Result<Vec<DriveChoice>, Error> {
+    let given = [(Role::Ssd, &arguments.ssd), (Role::Hdd, &arguments.hdd)];
+    let given = given.into_iter().filter_map(|(role, path)| Some((role, path.as_ref()?)));
+    let given: Vec<_> = given.chain(arguments.member.iter().map(|(role, path)| (*role, path))).collect();
+    let has = |wanted: Role| given.iter().any(|(role, _)| *role == wanted);
+    for &(role, holds) in scheme.members {
+        if !has(role) && !(holds == Holds::Log && has(Role::Log)) {
+            let (name, what) = (role.name(), holds_what(holds));
+            let message = format!("scheme {} needs a drive that holds {what}: give it with --{name} PATH", scheme.name);
+            return Err(Error::new(message));
+        }
+    }
+    for (_, drive) in &given {
+        if let Some(profile) = &drive.emulates {
+            Profile::load(profile)?;
+        }
+    }
+    let mut choices: Vec<DriveChoice> = given.into_iter().map(|(role, path)| path.choice(role)).collect();
+    let place = |role: Role| scheme.members.iter().position(|&(member, _)| member == role).unwrap_or(usize::MAX);
+    choices.sort_by_key(|choice| place(choice.role));
+    Ok(choices)
+}
+
+fn holds_what(holds: Holds) -> &'static str {
+    match holds {
+        Holds::Home => "every address",
+        Holds::Cache => "the cache",
+        Holds::Ranges => "a part of the addresses",
+        Holds::Log => "the log",
+    }
+}
+
+/// The settings as the label keeps them: without the scheme's name before a key, and those of drives checked.
+fn settings_of(
+    given: &[(String, String)],
+    scheme: &SchemeInfo,
+    drives: &[DriveChoice],
+) -> Result<Vec<(String, String)>, Error> {
+    let mut settings: Vec<(String, String)> = Vec::new();
+    for (key, value) in given {
+        let key = match key.split_once('.') {
+            Some((of, key)) if of == scheme.name => key,
+            Some((of, of_drive)) => {
+                check_drive_setting(of, of_drive, value, drives)?;
+                key.as_str()
+            }
+            None => key.as_str(),
+        };
+        settings.retain(|(other, _)| other != key);
+        settings.push((key.to_owned(), value.clone()));
+    }
+    Ok(settings)
+}
+
+/// A setting of a drive is one of its model, so only an emulated drive has any.
+fn check_drive_setting(role: &str, key: &str, value: &str, drives: &[DriveChoice]) -> Result<(), Error> {
+    let of_role: Vec<&DriveChoice> = drives.iter().filter(|drive| drive.role.name() == role).collect();
+    if of_role.is_empty() {
+        return Err(Error::new(format!("--set {role}.{key}: this volume has no drive or scheme '{role}'")));
+    }
+    for drive in of_role {
+        let Some(profile) = &drive.emulates else {
+            return Err(Error::new(format!(
+                "--set {role}.{key}: {} is a drive of its own and not emulated, so it has no settings",
+                drive.path.display()
+            )));
+        };
+        match (key, value) {
+            ("volatile_cache", "on" | "off") => {}
+            ("volatile_cache", _) => {
+                return Err(Error::new(format!("--set {role}.{key}={value}: expected on or off")));
+            }
+            _ => Profile::load(profile)?.set(key, value)?,
+        }
+    }
+    Ok(())
+}
+
+/// What was made: the exported size, where things lie, and what may be lost when.
+fn describe(created: &Created, scheme: &SchemeInfo) -> String {
+    let Created { label, layout, .. } = created;
+    let block = layout.block.bytes();
+    let exported = Bytes(layout.total_blocks() * block.0);
+    let mut text = format!(
+        "{}: {} exported ({} bytes), {}, {block} blocks\n",
+        label.name,
+        size(exported),
+        exported.0,
+        scheme.name
+    );
+    // Writing to a string cannot fail.
+    for (at, (path, verdict)) in created.drives.iter().enumerate() {
+        let member = MemberId(at as u16);
+        let _ = writeln!(text, "  {:<4} {}: {}", label.member_name(member), path.display(), lies_on(layout, member));
+        let emulates = &label.members[at].emulates;
+        if let Some(profile) = emulates {
+            let _ = writeln!(text, "       as slow as {profile}");
+        }
+        let _ = match verdict {
+            Verdict::Empty => Ok(()),
+            Verdict::Adopted { name, .. } => writeln!(text, "       the {name} on it stays: the volume begins with it"),
+            Verdict::Erased(names) => writeln!(text, "       what lay on it is erased ({})", names.join(", ")),
+        };
+    }
+    let _ = writeln!(text, "worst crash  loses {}", scheme.worst_crash);
+    for (role, loss) in [(Role::Ssd, scheme.ssd_loss), (Role::Hdd, scheme.hdd_loss)] {
+        if scheme.members.iter().any(|&(member, _)| member == role) {
+            let _ = writeln!(text, "{} lost     loses {loss}", role.name().to_uppercase());
+        }
+    }
+    let _ = writeln!(text, "Serve it with: bimetal serve {}", label.name);
+    text
+}
+
+/// What lies where on a member.
+fn lies_on(layout: &Layout, member: MemberId) -> String {
+    let block = layout.block.bytes().0;
+    let mut parts = Vec::new();
+    for home in layout.home.iter().filter(|home| home.member == member) {
+        let held = size(Bytes(home.blocks.count * block));
+        let which = if layout.home.len() == 1 { "every address" } else { "a part of the addresses" };
+        parts.push(format!("home of {which}, {held}"));
+    }
+    if let Some(slots) = layout.slots.filter(|slots| slots.member == member) {
+        parts.push(format!("{} of slots", size(Bytes(u64::from(slots.count) * block))));
+    }
+    if let Some(metadata) = layout.metadata.filter(|metadata| metadata.member == member) {
+        parts.push(format!("{} of metadata", size(Bytes(metadata.sectors * SECTOR_BYTES))));
+    }
+    parts.push("64KiB for its label".to_owned());
+    parts.join(", ")
+}
