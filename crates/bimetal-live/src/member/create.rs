@@ -18,14 +18,16 @@ use bimetal_core::layout::{Layout, LayoutRequest, MemberId, MemberInfo, Role};
 use bimetal_core::scheme::{SchemeError, SchemeInfo};
 use bimetal_core::settings::{SettingError, Settings};
 use bimetal_core::units::{Bytes, SECTOR_BYTES, Sectors};
-use bimetal_core::volume::{self, VolumeConfig, VolumeError};
+use bimetal_core::volume::{self, VolumeConfig};
 
 use super::find::Scan;
-use super::in_order::run_in_order;
 use super::lock::{DriveLock, LockError, VolumeLock};
 use super::probe::{Probe, ProbeError, probe};
 use super::verdict::{Purpose, Refusal, Verdict, judge};
 use super::{labels, registry, signature, verdict};
+use crate::drive::file::DriveFile;
+use crate::drive::{Engine, attach};
+use crate::startup::{self, StartupError};
 
 /// A drive that is to be a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -370,10 +372,17 @@ fn format(request: &Request, settings: &Settings, label: &Label, drives: &[Check
     let members = label.member_infos();
     let layout = LayoutRequest { block: request.block, members: &members, units: &label.units };
     let config = VolumeConfig { scheme: request.scheme, settings, layout, identity: label.volume.identity() };
-    let named = |error: VolumeError| (drives[0].probe.path.clone(), error.to_string());
-    let operations = volume::format(&config).map_err(named)?;
-    let paths = drives.iter().map(|drive| drive.probe.canonical.as_path());
-    run_in_order(operations, paths).map_err(|(member, error)| (drives[member].probe.path.clone(), error))
+    let of = |at: usize, error: String| (drives[at].probe.path.clone(), error);
+    let operations = volume::format(&config).map_err(|error| of(0, error.to_string()))?;
+    let mut open = Vec::new();
+    for (at, drive) in drives.iter().enumerate() {
+        let file = DriveFile::open(&drive.probe.canonical).map_err(|error| of(at, error.to_string()))?;
+        open.push(attach(file, Engine::Pool).map_err(|error| of(at, error.to_string()))?);
+    }
+    startup::format(operations, &mut open).map_err(|error| match error {
+        StartupError::Format { member, kind, status } => of(usize::from(member), format!("{kind:?}: {status:?}")),
+        error => of(0, error.to_string()),
+    })
 }
 
 /// What an erased drive may carry a signature in, at either end.

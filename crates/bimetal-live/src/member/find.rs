@@ -22,7 +22,7 @@ pub enum FindError {
     #[error("{error}{}", not_looked_at(.unreadable))]
     Assembly {
         /// Why.
-        error: AssemblyError,
+        error: Box<AssemblyError>,
         /// Block devices that could not be looked at.
         unreadable: Vec<String>,
     },
@@ -199,7 +199,7 @@ pub fn find_in(mut scan: Scan, volume: &str) -> Result<Located, FindError> {
         uuid
     } else {
         let unreadable = scan.unreadable.clone();
-        named(&scan.labels(), volume).map_err(|error| FindError::Assembly { error, unreadable })?
+        named(&scan.labels(), volume).map_err(|error| FindError::Assembly { error: Box::new(error), unreadable })?
     };
     let mut located = locate(&scan, uuid)?;
     if is_path && located.assembly.seats.contains(&Seat::Empty) {
@@ -219,7 +219,8 @@ fn locate(scan: &Scan, uuid: Uuid) -> Result<Located, FindError> {
     let drives: Vec<Labelled> = scan.drives.iter().filter(|drive| drive.found.label.volume == uuid).cloned().collect();
     let found: Vec<Found> = drives.iter().map(|drive| drive.found.clone()).collect();
     let unreadable = Vec::new();
-    let assembly = assemble(&found, uuid).map_err(|error| FindError::Assembly { error, unreadable })?;
+    let assembly =
+        assemble(&found, uuid).map_err(|error| FindError::Assembly { error: Box::new(error), unreadable })?;
     Ok(Located { assembly, drives })
 }
 

@@ -8,7 +8,6 @@
 pub mod create;
 pub mod directories;
 pub mod find;
-pub mod in_order;
 pub mod labels;
 pub mod lock;
 pub mod probe;

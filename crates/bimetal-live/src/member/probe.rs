@@ -203,7 +203,7 @@ fn probe_file(mut probe: Probe) -> io::Result<Probe> {
             probe.uses.push(Use::Held { device: device.clone(), by: name });
         }
     }
-    if swaps().iter().any(|swap| *swap == probe.canonical) {
+    if swaps().contains(&probe.canonical) {
         probe.uses.push(Use::Swap { device });
     }
     Ok(probe)

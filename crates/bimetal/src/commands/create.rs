@@ -86,7 +86,8 @@ fn drives_of(arguments: &Arguments, scheme: &SchemeInfo) -> Result<Vec<DriveChoi
     let given: Vec<_> = given.chain(arguments.member.iter().map(|(role, path)| (*role, path))).collect();
     let has = |wanted: Role| given.iter().any(|(role, _)| *role == wanted);
     for &(role, holds) in scheme.members {
-        if !has(role) && !(holds == Holds::Log && has(Role::Log)) {
+        let given = has(role) || (holds == Holds::Log && has(Role::Log));
+        if !given {
             let (name, what) = (role.name(), holds_what(holds));
             let message = format!("scheme {} needs a drive that holds {what}: give it with --{name} PATH", scheme.name);
             return Err(Error::new(message));

@@ -1,0 +1,311 @@
+//! `bimetal create` and `status` on files: what is refused and how, what stays, and how a volume is found.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
+
+/// A directory with drives in it, and with what the program remembers.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("bimetal-create-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).expect("a folder for the test");
+        Self(directory)
+    }
+
+    fn file(&self, name: &str, mib: u64) -> PathBuf {
+        let path = self.0.join(name);
+        File::create(&path).and_then(|file| file.set_len(mib << 20)).expect("a file for the test");
+        path
+    }
+
+    /// Runs a program in the directory; `None` where it is not installed.
+    fn tool(&self, program: &str, arguments: &[&str]) -> Option<Output> {
+        match Command::new(program).args(arguments).current_dir(&self.0).output() {
+            Ok(output) => {
+                assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+                Some(output)
+            }
+            Err(_) => {
+                assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none(), "no {program}");
+                println!("skipped: no {program}");
+                None
+            }
+        }
+    }
+
+    fn run(&self, line: &str) -> Output {
+        Command::new(BIMETAL)
+            .args(line.split_whitespace())
+            .current_dir(&self.0)
+            .env("XDG_STATE_HOME", self.0.join("state"))
+            .env("XDG_RUNTIME_DIR", self.0.join("run"))
+            .output()
+            .expect("bimetal starts")
+    }
+
+    /// What it prints.
+    fn succeed(&self, line: &str) -> String {
+        let output = self.run(line);
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// The message it ends with.
+    fn refuse(&self, line: &str) -> String {
+        let output = self.run(line);
+        let message = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(1), "{line}: {message}");
+        message
+    }
+
+    /// Everything in a drive.
+    fn bytes(&self, name: &str) -> Vec<u8> {
+        fs::read(self.0.join(name)).expect("a drive of the test")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const CREATE: &str = "create mail --scheme smart-response --ssd ssd.img --hdd hdd.img";
+
+fn with_drives(name: &str) -> Place {
+    let place = Place::new(name);
+    place.file("ssd.img", 16);
+    place.file("hdd.img", 64);
+    place
+}
+
+#[test]
+fn a_volume_says_what_it_exports_where_things_lie_and_what_may_be_lost() {
+    let place = with_drives("says");
+    let text = place.succeed(&format!("{CREATE} --set mode=maximized"));
+    assert!(text.starts_with("mail: "), "{text}");
+    for expected in
+        ["exported (", "hdd  hdd.img: home of every address", "ssd  ssd.img: ", "of slots", "worst crash  loses "]
+    {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let status = place.succeed("status mail");
+    assert!(status.starts_with("mail: smart-response, stopped\n"), "{status}");
+    assert!(status.contains("/ssd.img") && status.contains("mode=maximized"), "{status}");
+    let json = place.succeed("status ssd.img --json");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["members"][0]["role"], "hdd");
+    assert_eq!(json["members"][1]["state"], "present");
+}
+
+#[test]
+fn drives_are_found_by_their_labels_wherever_they_went() {
+    let place = with_drives("found");
+    place.succeed(CREATE);
+    let elsewhere = place.0.join("elsewhere");
+    fs::create_dir(&elsewhere).expect("a folder");
+    for (name, new) in [("ssd.img", "a"), ("hdd.img", "b")] {
+        fs::rename(place.0.join(name), elsewhere.join(new)).expect("a drive moves");
+    }
+    let status = place.succeed("status elsewhere/b");
+    assert!(status.contains("elsewhere/a") && status.contains("stopped"), "{status}");
+    fs::remove_file(elsewhere.join("a")).expect("a drive goes");
+    let status = place.succeed("status elsewhere/b");
+    assert!(status.contains("incomplete") && status.contains("missing, last seen"), "{status}");
+}
+
+#[test]
+fn a_clone_is_refused_and_named() {
+    let place = with_drives("clone");
+    place.succeed(CREATE);
+    fs::copy(place.0.join("hdd.img"), place.0.join("copy.img")).expect("a copy");
+    let message = place.refuse("status copy.img");
+    assert!(message.contains("both carry the label of volume 'mail', member hdd"), "{message}");
+    assert!(message.contains("hdd.img") && message.contains("copy.img"), "{message}");
+}
+
+#[test]
+fn a_drive_of_another_size_is_refused() {
+    let place = with_drives("size");
+    place.succeed(CREATE);
+    let bytes = place.bytes("hdd.img");
+    // The beginning is cut off, the label at the end stays.
+    fs::write(place.0.join("hdd.img"), &bytes[1 << 20..]).expect("a drive");
+    let message = place.refuse("status hdd.img");
+    assert!(message.contains("with 64MiB and has 63MiB now"), "{message}");
+}
+
+#[test]
+fn what_is_labelled_already_is_refused_until_it_is_forced() {
+    let place = with_drives("labelled");
+    place.succeed(CREATE);
+    place.file("other.img", 64);
+    let message = place.refuse("create news --scheme smart-response --ssd ssd.img --hdd other.img");
+    assert!(message.contains("ssd.img: is labelled as a drive of volume 'mail' already. --force"), "{message}");
+    let message = place.refuse("create mail --scheme smart-response --ssd ssd.img --hdd other.img --force");
+    assert!(message.contains("a volume named 'mail' is there already"), "{message}");
+    place.succeed("create news --scheme smart-response --ssd ssd.img --hdd other.img --force");
+    let status = place.succeed("status hdd.img");
+    assert!(status.contains("mail: smart-response, incomplete"), "{status}");
+    // The same drives again are no clash of names.
+    place.succeed("create news --scheme smart-response --ssd ssd.img --hdd other.img --force");
+}
+
+#[test]
+fn a_refusal_changes_nothing_on_any_drive() {
+    let place = with_drives("nothing");
+    place.succeed(CREATE);
+    place.file("other.img", 64);
+    let before = (place.bytes("ssd.img"), place.bytes("other.img"));
+    place.refuse("create news --scheme smart-response --ssd ssd.img --hdd other.img");
+    assert!(before == (place.bytes("ssd.img"), place.bytes("other.img")));
+}
+
+#[test]
+fn a_file_that_somebody_has_locked_is_refused_even_with_force() {
+    let place = with_drives("locked");
+    let ssd = File::open(place.0.join("ssd.img")).expect("a drive");
+    rustix::fs::flock(&ssd, rustix::fs::FlockOperation::LockExclusive).expect("a lock");
+    let message = place.refuse(&format!("{CREATE} --force"));
+    assert!(message.contains("ssd.img: is in use, so it cannot be a drive of a volume"), "{message}");
+    drop(ssd);
+    place.succeed(CREATE);
+}
+
+#[test]
+fn an_ext4_that_ends_early_stays_and_one_that_does_not_is_refused() {
+    let place = with_drives("ext4");
+    if place.tool("mkfs.ext4", &["-q", "hdd.img"]).is_none() {
+        return;
+    }
+    let message = place.refuse(CREATE);
+    assert!(message.contains("hdd.img: carries ext4 of 67108864 bytes"), "{message}");
+    let (_, remedy) = message.trim().rsplit_once("Make the file larger first: truncate ").expect("a remedy");
+    place.tool("truncate", &remedy.split(' ').collect::<Vec<_>>());
+    let text = place.succeed(CREATE);
+    assert!(text.contains("the ext4 on it stays: the volume begins with it"), "{text}");
+    place.tool("e2fsck", &["-fn", "hdd.img"]);
+}
+
+#[test]
+fn an_xfs_on_a_cache_drive_is_in_the_way() {
+    let place = with_drives("xfs");
+    place.file("ssd.img", 400);
+    if place.tool("mkfs.xfs", &["-q", "ssd.img"]).is_none() {
+        return;
+    }
+    let message = place.refuse(CREATE);
+    assert!(
+        message.contains("ssd.img: carries xfs, and the volume would overwrite it. --force erases it"),
+        "{message}"
+    );
+    let text = place.succeed(&format!("{CREATE} --force"));
+    assert!(text.contains("what lay on it is erased (xfs)"), "{text}");
+    assert_eq!(&place.bytes("ssd.img")[..4], [0; 4]);
+}
+
+#[test]
+fn a_whole_disk_with_gpt_is_refused_for_its_backup_too() {
+    let place = with_drives("gpt");
+    fs::write(place.0.join("table"), "label: gpt\nsize=20M\n").expect("a table");
+    if place.tool("sh", &["-c", "command -v sfdisk || PATH=$PATH:/sbin:/usr/sbin command -v sfdisk"]).is_none() {
+        return;
+    }
+    place.tool("sh", &["-c", "PATH=$PATH:/sbin:/usr/sbin sfdisk -q hdd.img < table"]);
+    let message = place.refuse(CREATE);
+    assert!(message.contains("hdd.img: carries GPT partitions") && message.contains("lsblk"), "{message}");
+    // The table at the beginning is gone, the backup is not.
+    let disk = fs::OpenOptions::new().write(true).open(place.0.join("hdd.img")).expect("a drive");
+    disk.write_all_at(&[0; 1 << 15], 0).expect("written");
+    let message = place.refuse(CREATE);
+    assert!(message.contains("hdd.img: carries GPT partitions"), "{message}");
+}
+
+#[test]
+fn wrong_drives_and_settings_are_named() {
+    let place = with_drives("wrong");
+    place.file("tiny.img", 0);
+    let create = |rest: &str| place.refuse(&format!("create mail --scheme {rest}"));
+    let cases = [
+        ("griffin --ssd ssd.img", "scheme griffin needs a drive that holds the log: give it with --hdd PATH"),
+        ("griffin --ssd ssd.img --hdd ./ssd.img", "are the same drive"),
+        ("griffin --ssd ssd.img --hdd none.img", "(a file is made with: truncate -s 64G none.img)"),
+        ("griffin --ssd ssd.img --hdd tiny.img", "the hdd drive of 0B is too small"),
+        ("griffin --ssd ssd.img --hdd hdd.img --set timeot=3s", "griffin has no parameter 'timeot'"),
+        ("griffin --ssd ssd.img --hdd hdd.img --set migration=instant", "only a simulation can do that"),
+        ("griffin --ssd ssd.img --hdd hdd.img --set hdd.volatile_cache=on", "is a drive of its own and not emulated"),
+        ("hdd-only --ssd ssd.img --hdd hdd.img", "has no use for ssd.img"),
+        ("grifin --ssd ssd.img --hdd hdd.img", "did you mean 'griffin'?"),
+        ("griffin --ssd ssd.img --hdd emulate:nothing:hdd.img", "nothing"),
+        ("griffin --ssd ssd.img --hdd /dev/null", "/dev/null: is a character device"),
+    ];
+    for (rest, expected) in cases {
+        let message = create(rest);
+        assert!(message.contains(expected), "{rest}: {message}");
+    }
+    let message = place.refuse("create a/b --scheme griffin --ssd ssd.img --hdd hdd.img");
+    assert!(message.contains("'a/b' cannot be the name of a volume"), "{message}");
+}
+
+#[test]
+fn an_emulated_drive_is_kept_in_the_label_with_its_settings() {
+    let place = with_drives("emulated");
+    let hdd = "emulate:seagate-barracuda-7200.12-1tb:hdd.img";
+    let line = format!("create mail --scheme griffin --ssd ssd.img --hdd {hdd} --set hdd.volatile_cache=on");
+    let text = place.succeed(&line);
+    assert!(text.contains("as slow as seagate-barracuda-7200.12-1tb"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&place.succeed("status mail --json")).expect("JSON");
+    assert_eq!(json["members"][1]["emulates"], "seagate-barracuda-7200.12-1tb");
+    assert_eq!(json["settings"][0][0], "hdd.volatile_cache");
+}
+
+/// A loop device over a file; gone on drop.
+struct Loop(String);
+
+impl Loop {
+    /// `None` where the system does not let us have one.
+    fn over(file: &Path) -> Option<Self> {
+        let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok()?;
+        let device = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+        (output.status.success() && !device.is_empty()).then_some(Self(device))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+fn a_block_device_in_use_is_refused_and_a_free_one_is_found() {
+    let place = with_drives("device");
+    let Some(device) = Loop::over(&place.0.join("hdd.img")) else {
+        println!("skipped: no loop device may be made here");
+        return;
+    };
+    let message = place.refuse(CREATE);
+    assert!(message.contains("hdd.img is a part of /dev/loop"), "{message}");
+    // Every test on this machine sees the device, so its volume has a name of its own.
+    let name = format!("device-{}", std::process::id());
+    let create = format!("create {name} --scheme smart-response --ssd ssd.img --hdd {}", device.0);
+    if place.tool("mkfs.ext4", &["-q", "-b", "4096", &device.0, "16000"]).is_some() {
+        let at = place.0.join("mounted");
+        fs::create_dir(&at).expect("a folder");
+        let mounted = Command::new("mount").arg(&device.0).arg(&at).status();
+        if mounted.is_ok_and(|status| status.success()) {
+            let message = place.refuse(&format!("{create} --force"));
+            place.tool("umount", &[&at.display().to_string()]);
+            assert!(message.contains(&format!("{} is mounted at {}", device.0, at.display())), "{message}");
+        }
+    }
+    place.succeed(&create);
+    let status = place.succeed(&format!("status {name}"));
+    assert!(status.contains(&device.0), "{status}");
+}
