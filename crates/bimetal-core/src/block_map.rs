@@ -46,6 +46,9 @@ const CLEAN: u8 = 1;
 const DIRTY: u8 = 2;
 const CHUNK: usize = 4096;
 
+/// In so many parts an index is built: each fits a processor's cache.
+const INDEX_PARTS: u64 = 4096;
+
 /// The largest block number an entry can hold: 4 PiB of 4 KiB blocks.
 pub(crate) const BLOCK_LIMIT: u64 = 1 << 40;
 
@@ -100,6 +103,53 @@ impl BlockMap {
     pub(crate) fn new(slots: u32) -> Self {
         let chunks = (slots as usize).div_ceil(CHUNK);
         Self { chunks: (0..chunks).map(|_| None).collect(), index: HashTable::new(), dirty: BitSet::new(slots), slots }
+    }
+
+    /// Makes room for every slot at once, so that the index never grows while a volume serves.
+    pub(crate) fn reserve_all(&mut self) {
+        let chunks = &self.chunks;
+        self.index.reserve(self.slots as usize, |&slot| hash(packed(chunks, slot).block()));
+    }
+
+    /// Puts an entry into an empty slot of a map whose index is [built](Self::build_index) later.
+    pub(crate) fn load(&mut self, slot: Slot, entry: Entry) {
+        self.fill(slot, &entry);
+    }
+
+    /// Builds the index over what was loaded. Where two slots claim one block only one keeps it; gives the others, which are
+    /// empty now.
+    ///
+    /// The index is filled in the order in which it lies in memory, part by part: at random it would miss the processor's
+    /// cache for every one of some hundred million blocks.
+    pub(crate) fn build_index(&mut self) -> Vec<Slot> {
+        self.reserve_all();
+        let places = (self.index.capacity() as u64 * 8 / 7).next_power_of_two();
+        let shift = places.ilog2().saturating_sub(INDEX_PARTS.ilog2());
+        let part = |block: Block| ((hash(block) & (places - 1)) >> shift) as usize;
+        let mut ends = vec![0; INDEX_PARTS as usize];
+        self.occupied().for_each(|(_, entry)| ends[part(entry.block)] += 1);
+        let mut total = 0;
+        for end in &mut ends {
+            total += std::mem::replace(end, total);
+        }
+        let mut sorted = vec![(0u32, 0u32, 0u32); total];
+        for (slot, entry) in self.occupied() {
+            let at = &mut ends[part(entry.block)];
+            sorted[*at] = (slot.0, entry.block.0 as u32, (entry.block.0 >> 32) as u32);
+            *at += 1;
+        }
+        let mut twice = Vec::new();
+        for (slot, low, high) in sorted {
+            let block = Block(u64::from(low) | u64::from(high) << 32);
+            let chunks = &self.chunks;
+            if self.index.find(hash(block), |&other| packed(chunks, other).block() == block).is_some() {
+                twice.push(Slot(slot));
+            } else {
+                self.index.insert_unique(hash(block), slot, |&slot| hash(packed(chunks, slot).block()));
+            }
+        }
+        twice.iter().for_each(|slot| self.clear(slot.0));
+        twice
     }
 
     /// How many blocks are in it.
@@ -251,6 +301,29 @@ mod tests {
     fn an_entry_is_twelve_bytes_and_a_block_at_most_thirty_two_with_its_policy() {
         assert_eq!(size_of::<Packed>(), 12);
         const { assert!(BYTES_PER_BLOCK + crate::policies::lru::BYTES_PER_BLOCK <= 32.0) };
+    }
+
+    #[test]
+    fn a_loaded_map_is_the_same_as_one_that_grew_and_a_block_claimed_twice_is_there_once() {
+        let mut loaded = BlockMap::new(50_000);
+        let mut grown = BlockMap::new(50_000);
+        for slot in 0..40_000u32 {
+            let block = Block(u64::from(slot) * 0x1_0000_0007 % (1 << 39));
+            let entry = Entry { block, valid: ValidMask::ALL, dirty: slot % 3 == 0, checksum: slot };
+            loaded.load(Slot(slot), entry);
+            grown.insert(Slot(slot), entry);
+        }
+        let again = Entry { block: Block(0x1_0000_0007), valid: ValidMask::ALL, dirty: false, checksum: 0 };
+        loaded.load(Slot(45_000), again);
+        let twice = loaded.build_index();
+        assert_eq!(twice.len(), 1);
+        assert_eq!(loaded.in_slot(twice[0]), None);
+        assert_eq!((loaded.len(), loaded.dirty_blocks()), (40_000, grown.dirty_blocks()));
+        for slot in (0..40_000u32).filter(|&slot| slot != 1) {
+            let block = grown.in_slot(Slot(slot)).unwrap().block;
+            assert_eq!(loaded.get(block), grown.get(block));
+        }
+        assert!(loaded.get(Block(0x1_0000_0007)).is_some());
     }
 
     proptest! {

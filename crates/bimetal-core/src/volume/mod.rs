@@ -223,7 +223,10 @@ impl<P: Payload> Volume<P> {
             background: 0,
             idle_since: Nanoseconds::ZERO,
         });
-        let map = BlockMap::new(layout.slots.map_or(0, |slots| slots.count));
+        let mut map = BlockMap::new(layout.slots.map_or(0, |slots| slots.count));
+        if P::CARRIES_DATA {
+            map.reserve_all();
+        }
         let view = View {
             now: Nanoseconds::ZERO,
             map,

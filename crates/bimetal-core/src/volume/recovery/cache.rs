@@ -95,6 +95,10 @@ impl<P: Payload> Recovery<P> {
             Phase::Superblocks => self.cache().phase = Phase::Table,
             Phase::Table => {
                 self.cache().phase = Phase::Marks;
+                // Two slots of one block: the ring says which of them is the newer.
+                for slot in self.volume.view.map.build_index() {
+                    self.ring().touch_slot(slot);
+                }
                 if self.cache().superblock.marks.is_some() {
                     let turn = self.cache().superblock.turn();
                     let range = self.ring().marks_place(turn);
@@ -157,7 +161,7 @@ impl<P: Payload> Recovery<P> {
             for place in table::decode_page(page).take((slots - slot.0) as usize) {
                 match place {
                     Ok(None) => {}
-                    Ok(Some(entry)) if self.is_possible(entry.block, slot) => self.restore(slot, entry),
+                    Ok(Some(entry)) if self.is_possible(entry.block, slot) => self.volume.view.map.load(slot, entry),
                     _ => return self.damaged("its slot table says what cannot be"),
                 }
                 slot.0 += 1;

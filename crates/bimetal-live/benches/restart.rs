@@ -1,0 +1,105 @@
+//! How long a volume takes to come back after a crash, and how much memory its map takes, with a cache that is full: the
+//! slot table of a 100 GiB cache in sparse files, made directly. `cargo bench -p bimetal-live --bench restart [-- GIB]`.
+
+use std::fs::File;
+use std::path::Path;
+use std::time::Instant;
+
+use bimetal_core::block::{Block, BlockSize, ValidMask};
+use bimetal_core::block_map::Entry;
+use bimetal_core::journal::{self, table};
+use bimetal_core::layout::{LayoutRequest, MemberInfo, Role};
+use bimetal_core::operation::{Command, OpKind, Operation, Token};
+use bimetal_core::payload::Payload;
+use bimetal_core::schemes;
+use bimetal_core::settings::Settings;
+use bimetal_core::units::{Bytes, SectorRange};
+use bimetal_core::volume::{self, Recovery, VolumeConfig};
+use bimetal_live::buffer::Buffers;
+use bimetal_live::drive::file::DriveFile;
+use bimetal_live::drive::{self, Drive, Engine};
+use bimetal_live::startup;
+
+/// Table pages of one write.
+const PAGES_AT_ONCE: u64 = 1024;
+
+fn main() {
+    let gib = std::env::args().filter_map(|argument| argument.parse().ok()).next().unwrap_or(100);
+    println!("{:>15} {:>9} {:>12} {:>10} {:>12}", "scheme", "cache GiB", "blocks", "seconds", "MiB per GiB");
+    for (scheme, given) in [("smart-response", vec![("mode", "maximized")]), ("hybrid-disk", Vec::new())] {
+        run(scheme, &given, gib);
+    }
+}
+
+fn run(name: &str, given: &[(&str, &str)], gib: u64) {
+    let directory = std::env::temp_dir().join(format!("bimetal-restart-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory for the drives");
+    let scheme = schemes::find(name).expect("a scheme that there is");
+    let settings = Settings::new(scheme.name, scheme.parameters, given.iter().copied()).expect("its settings");
+    let sizes = [(Role::Ssd, gib), (Role::Hdd, 4 * gib)];
+    let members = sizes.map(|(role, gib)| MemberInfo { role, capacity: Bytes(gib << 30).sectors() });
+    let mut drives: Vec<Box<dyn Drive>> =
+        sizes.iter().map(|(role, gib)| sparse(&directory.join(role.name()), gib << 30)).collect();
+    let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
+    let config = VolumeConfig { scheme, settings: &settings, layout, identity: 1 };
+    startup::format(volume::format(&config).expect("a volume"), &mut drives).expect("formatted drives");
+    let blocks = fill_table(&config, &mut drives);
+    let before = resident_bytes();
+    let begun = Instant::now();
+    let recovery = Recovery::new(&config, &[]).expect("a recovery");
+    let volume = startup::recover(recovery, &mut drives, |_, _| {}).expect("a volume");
+    let seconds = begun.elapsed().as_secs_f64();
+    assert_eq!(volume.view().map.len(), blocks, "every block of the cache came back");
+    let mib = (resident_bytes() - before) as f64 / f64::from(1 << 20) / gib as f64;
+    println!("{name:>15} {gib:>9} {blocks:>12} {seconds:>10.2} {mib:>12.2}");
+    let _ = std::fs::remove_dir_all(&directory);
+}
+
+fn sparse(path: &Path, bytes: u64) -> Box<dyn Drive> {
+    File::create(path).and_then(|file| file.set_len(bytes)).expect("a sparse file");
+    let file = DriveFile::open(path).expect("the file as a drive");
+    drive::attach(file, Engine::default()).expect("a drive")
+}
+
+/// Fills every slot with a block of its own, far from its neighbours', every other one dirty; how many those are.
+fn fill_table(config: &VolumeConfig<'_>, drives: &mut [Box<dyn Drive>]) -> u64 {
+    let layout = (config.scheme.layout)(config.settings, &config.layout).expect("a layout");
+    let (slots, metadata) = (layout.slots.expect("slots"), layout.metadata.expect("metadata"));
+    let total = layout.total_blocks();
+    let first = metadata.first_sector
+        + journal::SUPERBLOCK_SECTORS
+        + journal::ring_pages(u64::from(slots.count)) * journal::PAGE_SECTORS;
+    // Coprime to the number of blocks: no block twice.
+    let step = (total / 2..).find(|step| gcd(*step, total) == 1).expect("a step");
+    let entry = |slot: u64| {
+        let block = Block((u128::from(slot) * u128::from(step) % u128::from(total)) as u64);
+        Entry { block, valid: ValidMask::ALL, dirty: slot % 2 == 0, checksum: slot as u32 }
+    };
+    let pages = journal::table_pages(u64::from(slots.count));
+    for page in (0..pages).step_by(PAGES_AT_ONCE as usize) {
+        let count = PAGES_AT_ONCE.min(pages - page);
+        let mut bytes = Vec::new();
+        for page in page..page + count {
+            let from = page * journal::SLOTS_PER_TABLE_PAGE;
+            let entries = (from..from + journal::SLOTS_PER_TABLE_PAGE)
+                .map(|slot| (slot < u64::from(slots.count)).then(|| entry(slot)));
+            bytes.extend_from_slice(&table::encode_page(entries));
+        }
+        let range = SectorRange::new(first + page * journal::PAGE_SECTORS, count * journal::PAGE_SECTORS);
+        let command = Command { kind: OpKind::Write, range, fua: false };
+        let payload = Buffers::from_metadata(&bytes);
+        let write = Operation { token: Token(page), target: metadata.member.0, command, payload };
+        startup::format(vec![write], drives).expect("a write of the table");
+    }
+    u64::from(slots.count)
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+fn resident_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    let resident = pages.and_then(|pages| pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()));
+    resident.unwrap_or_default() * 4096
+}
