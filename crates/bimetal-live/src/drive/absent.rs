@@ -40,6 +40,10 @@ impl Drive for Absent {
         ended.append(&mut self.ended);
     }
 
+    fn has_ended(&mut self) -> bool {
+        !self.ended.is_empty()
+    }
+
     fn under_way(&self) -> usize {
         self.ended.len()
     }

@@ -31,6 +31,9 @@ pub trait Drive: Send {
     /// Appends what has ended since the last call.
     fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>);
 
+    /// Whether [`collect`](Self::collect) would find something; asks without a system call.
+    fn has_ended(&mut self) -> bool;
+
     /// How many operations were taken and not collected.
     fn under_way(&self) -> usize;
 

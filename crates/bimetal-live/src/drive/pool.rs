@@ -119,6 +119,10 @@ impl Drive for Pool {
         ended.append(&mut fresh);
     }
 
+    fn has_ended(&mut self) -> bool {
+        !lock(&self.shared.ended).is_empty()
+    }
+
     fn under_way(&self) -> usize {
         self.under_way
     }

@@ -220,6 +220,10 @@ impl Drive for Uring {
         ended.append(&mut self.ended);
     }
 
+    fn has_ended(&mut self) -> bool {
+        !self.ended.is_empty() || !self.ring.completion().is_empty()
+    }
+
     fn under_way(&self) -> usize {
         self.jobs.len() + self.ended.len() + self.helper.as_ref().map_or(0, Pool::under_way)
     }

@@ -1,7 +1,7 @@
 //! Where clients connect: a Unix socket, or TCP.
 
 use std::fmt;
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,15 @@ use std::str::FromStr;
 
 use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
+use rustix::net::sockopt::{set_socket_send_buffer_size, set_tcp_nodelay};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
 };
 
 /// Connections that wait to be let in.
 const BACKLOG: i32 = 128;
+/// What a socket takes before the client has read it.
+const SEND_BUFFER_BYTES: usize = 1 << 20;
 
 /// A place to listen at.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -134,13 +137,15 @@ impl Listener {
     /// A client, if one waits.
     pub(super) fn accept(&self) -> Result<Option<OwnedFd>, Errno> {
         match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            Ok(socket) if matches!(self.bound, Bound::Tcp(_)) => {
-                let stream = TcpStream::from(socket);
-                // Replies are whole when they are sent; where this fails they are only later.
-                let _ = stream.set_nodelay(true);
-                Ok(Some(stream.into()))
+            Ok(socket) => {
+                // Replies are whole when they are sent, and large ones go out with one call. Where this fails they only
+                // take longer.
+                let _ = set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
+                if matches!(self.bound, Bound::Tcp(_)) {
+                    let _ = set_tcp_nodelay(&socket, true);
+                }
+                Ok(Some(socket))
             }
-            Ok(socket) => Ok(Some(socket)),
             Err(Errno::AGAIN) => Ok(None),
             Err(error) => Err(error),
         }

@@ -119,6 +119,12 @@ impl Server {
         for at in 0..self.selector.events.len() {
             self.apply(self.selector.events[at]);
         }
+        // The end of an operation may interrupt the wait before the queue tells of it.
+        for number in 0..self.drives.len() {
+            if self.drives[number].has_ended() {
+                self.collect(number);
+            }
+        }
         Ok(())
     }
 
