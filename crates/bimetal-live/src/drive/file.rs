@@ -8,8 +8,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bimetal_core::units::{Bytes, SECTOR_BYTES, Sectors};
-use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, StatxFlags, fallocate, fdatasync, fstat, open, statx};
-use rustix::io::{Errno, ReadWriteFlags, preadv, pwritev2};
+use rustix::fs::{
+    FallocateFlags, FileType, Mode, OFlags, StatxFlags, fallocate, fdatasync, fstat, fstatfs, open, statx,
+};
+use rustix::io::{Errno, ReadWriteFlags, preadv, preadv2, pwrite, pwritev2};
 use rustix::ioctl::{Getter, Setter, ioctl, opcode};
 
 use super::job::Step;
@@ -44,7 +46,14 @@ pub struct DriveFile {
     capacity: Sectors,
     /// Cleared when the drive turns out not to know how to zero a range.
     zeroes_ranges: AtomicBool,
+    /// Whether it lies in memory, and nowhere else.
+    in_memory: bool,
 }
+
+/// Copying more than this at once would hold up others.
+const AT_ONCE_BYTES_MAX: u64 = 256 << 10;
+/// The magic number of tmpfs.
+const TMPFS: i64 = 0x0102_1994;
 
 const BLKGETSIZE64: rustix::ioctl::Opcode = opcode::read::<usize>(0x12, 114);
 const BLKDISCARD: rustix::ioctl::Opcode = opcode::none(0x12, 119);
@@ -67,6 +76,17 @@ impl DriveFile {
         Self::from_fd(fd, path.display().to_string(), direct)
     }
 
+    /// Opens a file that is to be read and written through the page cache.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_cached(path: &Path) -> Result<Self, OpenError> {
+        let system = |error| OpenError::System { path: path.display().to_string(), error };
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        Self::from_fd(open(path, flags, Mode::empty()).map_err(system)?, path.display().to_string(), false)
+    }
+
     /// Takes what is open already; `name` is for messages, `direct` says whether it was opened with `O_DIRECT`.
     ///
     /// # Errors
@@ -83,7 +103,9 @@ impl DriveFile {
         let logical_block = if direct { alignment(&fd, block_device) } else { SECTOR_BYTES as u32 };
         let capacity = Bytes(bytes).sectors();
         let zeroes_ranges = AtomicBool::new(true);
-        Ok(Self { fd, name, block_device, direct, logical_block, capacity, zeroes_ranges })
+        #[allow(clippy::unnecessary_cast, reason = "its type differs between machines")]
+        let in_memory = fstatfs(&fd).is_ok_and(|system| system.f_type as i64 == TMPFS);
+        Ok(Self { fd, name, block_device, direct, logical_block, capacity, zeroes_ranges, in_memory })
     }
 
     /// What it was opened as.
@@ -125,6 +147,38 @@ impl DriveFile {
     /// Whether the device has gone: asked after an error that may mean that.
     pub(super) fn is_gone(&self) -> bool {
         self.block_device && !matches!(device_bytes(&self.fd), Ok(1..))
+    }
+
+    /// Carries a step out if that is but a copy from or to the page cache; else nothing happens.
+    pub(super) fn perform_at_once(&self, step: Step<'_>) -> Option<Result<u64, Errno>> {
+        match step {
+            Step::Read { offset, bytes } if bytes.len() as u64 <= AT_ONCE_BYTES_MAX => {
+                // What is not in the page cache is not waited for. Where the file lies in memory, everything is.
+                let flags = if self.in_memory { ReadWriteFlags::empty() } else { ReadWriteFlags::NOWAIT };
+                match preadv2(&self.fd, &mut [IoSliceMut::new(bytes)], offset, flags) {
+                    Err(Errno::AGAIN | Errno::OPNOTSUPP) => None,
+                    result => Some(result.map(|count| count as u64)),
+                }
+            }
+            Step::Write { fua: false, ref parts, .. } if parts.bytes() <= AT_ONCE_BYTES_MAX => Some(self.perform(step)),
+            _ => None,
+        }
+    }
+
+    /// Writes all of `bytes`, into the page cache where the file was opened for that.
+    pub(super) fn write_all_at(&self, mut offset: u64, mut bytes: &[u8]) -> Result<(), Errno> {
+        while !bytes.is_empty() {
+            match pwrite(&self.fd, bytes, offset) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => {
+                    offset += count as u64;
+                    bytes = &bytes[count..];
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Carries a step out, and waits for it.

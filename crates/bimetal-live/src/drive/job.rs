@@ -37,6 +37,13 @@ pub(super) struct PartsLeft<'a> {
     parts_left: usize,
 }
 
+impl PartsLeft<'_> {
+    /// How many bytes they are.
+    pub(super) fn bytes(&self) -> u64 {
+        self.clone().map(|part| part.len() as u64).sum()
+    }
+}
+
 impl<'a> Iterator for PartsLeft<'a> {
     type Item = &'a [u8];
 

@@ -1,12 +1,12 @@
 //! Where operations go: a drive takes [`Operation`]s and gives [`Completion`]s, in any order.
 //!
-//! One file a kind: [`uring`] hands them to the kernel's ring, [`pool`] to threads, where there is no ring; [`absent`]
-//! stands where a member is missing. The first two run the
-//! same steps: `job` says what the next system call of an operation is and what its result means, so that
+//! One file a kind: [`uring`] hands them to the kernel's ring, [`pool`] to threads, where there is no ring; [`emulated`] is a file that
+//! takes as long as a drive would, [`absent`] stands where a member is missing. The others run the same steps: `job` says what the next system call of an operation is and what its result means, so that
 //! errors, short transfers and fall-backs are told in one place. [`mod@file`] is what is open: a file or a block device.
 //! A failing drive is a status, never a panic. Read `job.rs` first.
 
 pub mod absent;
+pub mod emulated;
 pub mod file;
 mod job;
 pub mod pool;
@@ -18,6 +18,7 @@ use std::os::fd::BorrowedFd;
 use bimetal_core::operation::{Completion, Operation};
 
 use crate::buffer::Buffers;
+use emulated::Emulation;
 use file::DriveFile;
 
 /// Something that carries out operations, without waiting.
@@ -46,6 +47,11 @@ pub trait Drive: Send {
 
     /// How operations are carried out, for people.
     fn describe(&self) -> String;
+
+    /// How well it keeps the times of another drive, if it plays one.
+    fn emulation(&self) -> Option<Emulation> {
+        None
+    }
 }
 
 /// How operations are carried out.

@@ -14,13 +14,13 @@ use super::file::DriveFile;
 use super::{Drive, Engine, attach};
 use crate::buffer::Buffers;
 
-const FILE_SECTORS: u64 = 4096;
+pub(super) const FILE_SECTORS: u64 = 4096;
 
 /// A file that is removed at the end of the test.
-struct Temporary(PathBuf);
+pub(super) struct Temporary(pub(super) PathBuf);
 
 impl Temporary {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("bimetal-drive-{}-{number}", std::process::id()));
@@ -36,13 +36,13 @@ impl Drop for Temporary {
     }
 }
 
-fn operation(kind: OpKind, start: u64, payload: Buffers, len: u64, fua: bool) -> Operation<Buffers> {
+pub(super) fn operation(kind: OpKind, start: u64, payload: Buffers, len: u64, fua: bool) -> Operation<Buffers> {
     let command = Command { kind, range: SectorRange::new(start, len), fua };
     Operation { token: Token(start), target: 0, command, payload }
 }
 
 /// Runs operations, all at once, and gives their ends in order of token.
-fn run(drive: &mut dyn Drive, operations: Vec<Operation<Buffers>>) -> Vec<Completion<Buffers>> {
+pub(super) fn run(drive: &mut dyn Drive, operations: Vec<Operation<Buffers>>) -> Vec<Completion<Buffers>> {
     let count = operations.len();
     operations.into_iter().for_each(|operation| drive.submit(operation));
     let mut ended = Vec::new();
@@ -60,7 +60,7 @@ fn run(drive: &mut dyn Drive, operations: Vec<Operation<Buffers>>) -> Vec<Comple
     ended
 }
 
-fn pattern(seed: u64, sectors: u64) -> Buffers {
+pub(super) fn pattern(seed: u64, sectors: u64) -> Buffers {
     let bytes: Vec<u8> = (0..sectors * SECTOR_BYTES).map(|at| (at / 512 + at * 7 + seed * 31) as u8).collect();
     Buffers::from_metadata(&bytes)
 }

@@ -8,6 +8,7 @@ use bimetal_core::volume::Statistics;
 use hdrhistogram::Histogram;
 
 use super::Server;
+use crate::drive::emulated::Emulation;
 
 /// Kinds that have latencies of their own.
 pub const KINDS: [OpKind; 5] = [OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Discard, OpKind::WriteZeroes];
@@ -81,6 +82,8 @@ pub struct MemberSnapshot {
     pub foreground: u32,
     /// Operations that it has, for moves and metadata.
     pub background: u32,
+    /// How well it keeps the times of the drive that it plays, if it plays one.
+    pub emulation: Option<Emulation>,
 }
 
 /// What a server has counted since it began.
@@ -111,6 +114,7 @@ impl Server {
             drive: drive.describe(),
             foreground: load.foreground,
             background: load.background,
+            emulation: drive.emulation(),
         });
         Snapshot {
             uptime: self.now.saturating_sub(self.time_before),
