@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::record::{RECORDS_PER_PAGE, Record};
 use super::{PAGE_SECTORS, SLOTS_PER_TABLE_PAGE, SUPERBLOCK_SECTORS, marks_pages, ring_pages, table_pages};
 use crate::bit_set::BitSet;
+use crate::block::BlockRun;
 use crate::block_map::{BlockMap, Entry, Slot};
 use crate::units::SectorRange;
 
@@ -201,6 +202,12 @@ impl Pending {
         if let Some(ring) = ring {
             ended.for_each(|undo| ring.touch_slot(undo.slot));
         }
+    }
+
+    /// Whether a crash could find one of `blocks` in a slot that it has left, and which home does not agree with.
+    pub(crate) fn could_come_back(&self, blocks: BlockRun) -> bool {
+        let newest = |entry: Entry| entry.dirty && (blocks.first.0..blocks.end()).contains(&entry.block.0);
+        self.undo.iter().any(|undo| undo.before.is_some_and(newest))
     }
 
     /// The records can go nowhere any more.

@@ -257,7 +257,8 @@ mod tests {
         bench.take_log();
         bench.pass(Nanoseconds::from_seconds(900));
         let log = bench.take_log();
-        // A mark, the three live blocks from where they lie, blocks 4 and 5 together, then 9; then the mark and the log's tail.
+        // A mark, the three live blocks from where they lie, which are stable there before home changes, blocks 4 and 5
+        // together, then 9; then the mark and the log's tail.
         assert_eq!(
             log,
             [
@@ -265,6 +266,7 @@ mod tests {
                 "hdd read 8",
                 "hdd read 8",
                 "hdd read 8",
+                "hdd flush 0",
                 "ssd write 16",
                 "ssd write 8",
                 "ssd flush 0",

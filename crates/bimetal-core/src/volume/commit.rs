@@ -338,6 +338,7 @@ impl<P: Payload> Volume<P> {
         match &mut self.tasks[waiter as usize].job {
             Job::Write(job) => job.note(self.view.layout.block, 0, status, P::empty()),
             Job::Commit => self.commit.status = Some(status),
+            Job::Move(job) => job.commit_failed(),
             _ => {}
         }
     }
@@ -407,6 +408,7 @@ impl<P: Payload> Volume<P> {
                     Job::Flush(_, outcome) | Job::Close(outcome) => *outcome = status,
                     Job::Write(job) => job.commit_failed(status),
                     Job::Range(job) => job.commit_failed(status),
+                    Job::Move(job) => job.commit_failed(),
                     _ => {}
                 }
             }

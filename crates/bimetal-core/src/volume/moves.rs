@@ -1,7 +1,7 @@
 //! Moves: content that is off home goes home, in batches of bounded size.
 //!
-//! A batch reads its slots in the order in which they lie, sorts by address and writes home, flushes home, and only then
-//! changes the map; so a crash at any point finds either place whole. A block that was written again meanwhile keeps its
+//! A batch reads its slots in the order in which they lie, makes sure that their records are durable, sorts by address and
+//! writes home, flushes home, and only then changes the map; so a crash at any point finds either place whole. A block that was written again meanwhile keeps its
 //! new slot. A few operations at a time are under way, fewer while a request uses the drive: moves yield.
 //!
 //! A move of everything is a *migration*. In a log its end gives back all that was written before its beginning; the state
@@ -51,6 +51,8 @@ pub(crate) struct MoveJob<P> {
     order: Vec<u32>,
     /// The superblock that ends it.
     superblock: Option<Superblock>,
+    /// Whether the records of the batch were seen to before home changes.
+    committed: bool,
     /// Whether something could not be moved.
     incomplete: bool,
     /// Whether the map changed before the first write (no time is to pass).
@@ -62,6 +64,9 @@ enum Phase {
     Marking,
     NextBatch,
     Reading,
+    /// What the log's segments hold of the batch is to be on its drive before home changes, and stable.
+    Logging,
+    FlushingLog,
     Writing,
     Flushing,
     Unmarking,
@@ -101,6 +106,10 @@ impl<P: Payload> Volume<P> {
     /// Moves everything that is off home now.
     pub(super) fn begin_migration(&mut self) {
         let mut slots: Vec<Slot> = self.view.map.occupied().map(|(slot, _)| slot).collect();
+        if !self.scheme.migrates_instantly() {
+            // The log begins with a segment, and not within one, when the migration ends.
+            self.write_segment();
+        }
         let log_end = match &self.store {
             Store::Log(log) => {
                 slots.sort_by_key(|&slot| log.position(slot));
@@ -137,6 +146,7 @@ impl<P: Payload> Volume<P> {
             todo: VecDeque::new(),
             order: Vec::new(),
             superblock: None,
+            committed: instant,
             incomplete: false,
             instant,
         };
@@ -166,6 +176,25 @@ impl<P: Payload> Volume<P> {
                         return self.park(task, Job::Move(job));
                     }
                 }
+                Phase::Reading if !std::mem::replace(&mut job.committed, true) => match &mut self.store {
+                    Store::Log(log) => {
+                        // Not a commit: a full log may have no room for the records of one before the migration ends.
+                        let segments = log.await_all(task);
+                        self.tasks[task as usize].outstanding += segments;
+                        job.phase = Phase::Logging;
+                    }
+                    _ if self.pending.durable < self.pending.appended => {
+                        // The task reads on from its slots, so it is not parked: nobody may reuse them.
+                        self.put_job(task, Job::Move(job));
+                        return self.await_commit(task, false);
+                    }
+                    _ => {}
+                },
+                Phase::Logging => {
+                    job.phase = Phase::FlushingLog;
+                    self.flush_if_wanted(task, self.member_of_slots());
+                }
+                Phase::FlushingLog => job.phase = Phase::Reading,
                 Phase::Reading => {
                     job.phase = Phase::Writing;
                     job.plan_writes(self);
@@ -239,6 +268,7 @@ impl<P: Payload> Volume<P> {
             _ => job.order.sort_by_key(|&at| batch[at as usize].slot),
         }
         job.phase = Phase::Reading;
+        job.committed = false;
         self.plan_reads(job);
     }
 
@@ -301,11 +331,15 @@ impl<P: Payload> Volume<P> {
                 job.batch[first..first + count].iter_mut().for_each(|moving| moving.state = State::Stays);
             }
             // A mark or a flush that failed: nothing of this batch may be given up.
-            Phase::Marking | Phase::Flushing | Phase::Unmarking | Phase::Superblock | Phase::Ended
+            Phase::Marking
+            | Phase::FlushingLog
+            | Phase::Flushing
+            | Phase::Unmarking
+            | Phase::Superblock
+            | Phase::Ended
                 if status != Status::Done =>
             {
-                job.batch.iter_mut().for_each(|moving| moving.state = State::Stays);
-                job.incomplete = true;
+                job.commit_failed();
             }
             _ => {}
         }
@@ -347,10 +381,14 @@ impl<P: Payload> Volume<P> {
         let mut homes: Vec<MemberId> = self.view.layout.home.iter().map(|extent| extent.member).collect();
         homes.dedup();
         for member in homes {
-            if self.stability[usize::from(member.0)].wants_flush() {
-                let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
-                self.issue(task, purpose::BACKGROUND, member, command, P::empty());
-            }
+            self.flush_if_wanted(task, member);
+        }
+    }
+
+    fn flush_if_wanted(&mut self, task: TaskId, member: MemberId) {
+        if self.stability[usize::from(member.0)].wants_flush() {
+            let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
+            self.issue(task, purpose::BACKGROUND, member, command, P::empty());
         }
     }
 
@@ -478,6 +516,12 @@ fn pause(failures: u32) -> Nanoseconds {
 }
 
 impl<P: Payload> MoveJob<P> {
+    /// What was to be durable before home changes is not: nothing of the batch moves.
+    pub(super) fn commit_failed(&mut self) {
+        self.batch.iter_mut().for_each(|moving| moving.state = State::Stays);
+        self.incomplete = true;
+    }
+
     /// Writes in order of address: runs of whole blocks together, parts of blocks by their valid eighths.
     fn plan_writes(&mut self, volume: &Volume<P>) {
         let mut transfers: Vec<Transfer> = Vec::new();

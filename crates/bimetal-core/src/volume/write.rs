@@ -586,7 +586,8 @@ impl<P: Payload> Volume<P> {
                 for block in home.blocks.blocks() {
                     job.changed_map |= self.replaced_at_home(size, job.sectors, block);
                 }
-                job.changed_map |= self.replaced_in_log(home.blocks);
+                // An earlier change may have sent them home, and nobody knows yet who finds them after a crash.
+                job.changed_map |= self.replaced_in_log(home.blocks) || self.pending.could_come_back(home.blocks);
             }
         }
         job.appended = 0;

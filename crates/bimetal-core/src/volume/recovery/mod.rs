@@ -102,6 +102,9 @@ pub struct Recovery<P: Payload> {
     accept_loss: bool,
     step: Step<P>,
     state: State,
+    /// The homes whose state was found, a bit each, and a page of a state that cannot be read: it may have been the newest.
+    stated: u64,
+    unreadable_state: Option<(MemberId, u64)>,
     outgoing: VecDeque<Operation<P>>,
     in_flight: BTreeMap<Token, Asked<P>>,
     tokens: u64,
@@ -187,6 +190,8 @@ impl<P: Payload> Recovery<P> {
             accept_loss: false,
             step: Step::Flushing,
             state: State::default(),
+            stated: 0,
+            unreadable_state: None,
             outgoing: VecDeque::new(),
             in_flight: BTreeMap::new(),
             tokens: 0,
@@ -307,8 +312,14 @@ impl<P: Payload> Recovery<P> {
         if matches!(self.step, Step::Flushing) {
             self.step = Step::States;
             for home in self.layout().homes() {
-                self.read(home, self.layout().state_pages(home), 0);
+                // One by one: a page that was being written when the power went may be unreadable since.
+                let pages = self.layout().state_pages(home);
+                self.read(home, SectorRange::new(pages.start.0, PAGE_SECTORS), 0);
+                self.read(home, SectorRange::new(pages.start.0 + PAGE_SECTORS, PAGE_SECTORS), 0);
             }
+            return;
+        }
+        if matches!(self.step, Step::States) && !self.has_all_states() {
             return;
         }
         let Some(slots) = self.layout().slots else { return self.outcome = Some(Ok(())) };
@@ -327,19 +338,26 @@ impl<P: Payload> Recovery<P> {
 
     fn take_states(&mut self, answer: &Answer<P>) {
         let Some(payload) = &answer.payload else {
-            let sector = answer.range.start.0;
-            return self.fail(|member, role| RecoveryError::Unreadable { member, role, sector }, answer.member);
+            self.unreadable_state = Some((answer.member, answer.range.start.0));
+            return;
         };
-        let bytes = payload.to_metadata();
-        let states = page::pages(&bytes).filter_map(|page| State::decode(page).ok());
-        let identity = self.volume.identity;
-        let newest = states.filter(|(volume, _)| *volume == identity).map(|(_, state)| state);
-        let Some(newest) = newest.max_by_key(|state| state.sequence) else {
-            return self.fail(|member, role| RecoveryError::Unformatted { member, role }, answer.member);
-        };
-        if newest.sequence >= self.state.sequence {
-            self.state = newest;
+        let found = only_page(payload).and_then(|page| State::decode(&page).ok());
+        let Some((_, state)) = found.filter(|(volume, _)| *volume == self.volume.identity) else { return };
+        self.stated |= 1 << answer.member.0;
+        if state.sequence >= self.state.sequence {
+            self.state = state;
         }
+    }
+
+    /// Whether every home has a state; ends the recovery where one has none.
+    fn has_all_states(&mut self) -> bool {
+        let without = self.layout().homes().into_iter().find(|home| self.stated & 1 << home.0 == 0);
+        let Some(home) = without else { return true };
+        match self.unreadable_state {
+            Some((_, sector)) => self.fail(|member, role| RecoveryError::Unreadable { member, role, sector }, home),
+            None => self.fail(|member, role| RecoveryError::Unformatted { member, role }, home),
+        }
+        false
     }
 
     /// The newer of two superblocks that are this volume's.
@@ -365,7 +383,8 @@ impl<P: Payload> Recovery<P> {
         let role = self.volume.view.member(member).role;
         let error = error(member, role);
         let is_home = self.layout().homes().contains(&member);
-        let outcome = if !is_home && (!self.state.dirty || self.accept_loss) {
+        let dirty = self.state.dirty || self.unreadable_state.is_some();
+        let outcome = if !is_home && (!dirty || self.accept_loss) {
             // Home alone serves; what the member has is forgotten.
             self.volume.view.map = BlockMap::new(self.volume.view.map.slots());
             self.volume.lost = Lost::default();
