@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::record::{RECORDS_PER_PAGE, Record};
 use super::{PAGE_SECTORS, SLOTS_PER_TABLE_PAGE, SUPERBLOCK_SECTORS, marks_pages, ring_pages, table_pages};
 use crate::bit_set::BitSet;
-use crate::block::BlockRun;
+use crate::block::{Block, BlockRun};
 use crate::block_map::{BlockMap, Entry, Slot};
 use crate::units::SectorRange;
 
@@ -204,10 +204,22 @@ impl Pending {
         }
     }
 
-    /// Whether a crash could find one of `blocks` in a slot that it has left, and which home does not agree with.
-    pub(crate) fn could_come_back(&self, blocks: BlockRun) -> bool {
-        let newest = |entry: Entry| entry.dirty && (blocks.first.0..blocks.end()).contains(&entry.block.0);
-        self.undo.iter().any(|undo| undo.before.is_some_and(newest))
+    /// Whether every record is durable.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable == self.appended
+    }
+
+    /// Whether a crash finds no slot other than it is now.
+    pub(crate) fn nothing_could_come_back(&self) -> bool {
+        self.undo.is_empty()
+    }
+
+    /// Whether a crash could find one of `blocks` in a slot that it has left: as the only one that has it where `dirty`, else
+    /// as a copy of home.
+    pub(crate) fn could_come_back(&self, blocks: BlockRun, dirty: bool) -> bool {
+        let within = |block: Block| (blocks.first.0..blocks.end()).contains(&block.0);
+        let comes_back = |entry: Entry| entry.dirty == dirty && within(entry.block);
+        self.undo.iter().any(|undo| undo.before.is_some_and(comes_back))
     }
 
     /// The records can go nowhere any more.
@@ -228,7 +240,7 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::{Block, ValidMask};
+    use crate::block::ValidMask;
 
     #[test]
     fn a_ring_is_never_overrun_and_a_checkpoint_gives_its_pages_back() {

@@ -40,6 +40,8 @@ pub(crate) struct Commit {
     next: Vec<TaskId>,
     all: bool,
     next_all: bool,
+    /// Whether content was lost with its drive that no flush has reported yet.
+    untold_loss: bool,
     /// The newest record that there was when the commit began.
     up_to: Sequence,
     /// Whether the log's segments are on their way, and where the last of them ends.
@@ -160,9 +162,15 @@ impl<P: Payload> Volume<P> {
         self.commit.all = std::mem::take(&mut self.commit.next_all);
         self.commit.up_to = self.pending.appended;
         self.commit.sealed = false;
-        self.commit.status = None;
+        let loss = self.commit.all && std::mem::take(&mut self.commit.untold_loss);
+        self.commit.status = loss.then_some(Status::Gone);
         let task = self.begin_task(Job::Running);
         self.run_commit(task);
+    }
+
+    /// The drive with the slots is gone, and what only it had: the next flush says so.
+    pub(super) fn note_loss(&mut self) {
+        self.commit.untold_loss |= self.view.map.dirty_blocks() > 0;
     }
 
     pub(super) fn run_commit(&mut self, task: TaskId) {
@@ -579,7 +587,9 @@ impl<P: Payload> Volume<P> {
 
     /// Whether a change in place of `blocks` must wait for a mark; asks for the mark.
     pub(super) fn marks_needed(&mut self, blocks: BlockRun) -> bool {
-        if self.view.map.len() == u64::from(self.view.map.dirty_blocks()) || !self.view.slots_online() {
+        let all_dirty = self.view.map.len() == u64::from(self.view.map.dirty_blocks());
+        let no_copies = all_dirty && self.pending.nothing_could_come_back();
+        if no_copies || !matches!(self.store, Store::Cache { .. }) || !self.view.slots_online() {
             return false;
         }
         let regions = blocks.first.0 / MARK_REGION_BLOCKS..=(blocks.end() - 1) / MARK_REGION_BLOCKS;
@@ -614,6 +624,7 @@ impl<P: Payload> Volume<P> {
         // A range larger than the map is not walked: a mark too many is harmless.
         blocks.count > self.view.map.len()
             || blocks.blocks().any(|block| self.view.map.get(block).is_some_and(|(_, entry)| !entry.dirty))
+            || self.pending.could_come_back(blocks, false)
     }
 
     fn make_marks_durable(&mut self) {

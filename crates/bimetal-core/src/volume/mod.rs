@@ -532,6 +532,7 @@ impl<P: Payload> Volume<P> {
             self.announce(|state| state.failed |= 1 << member.0);
         }
         if self.view.layout.slots.is_some_and(|slots| slots.member == member) {
+            self.note_loss();
             self.give_up_clean_copies();
             if let Store::Log(log) = &mut self.store {
                 log.drive_gone();

@@ -183,7 +183,7 @@ impl<P: Payload> Volume<P> {
                         self.tasks[task as usize].outstanding += segments;
                         job.phase = Phase::Logging;
                     }
-                    _ if self.pending.durable < self.pending.appended => {
+                    _ if !self.pending.is_durable() => {
                         // The task reads on from its slots, so it is not parked: nobody may reuse them.
                         self.put_job(task, Job::Move(job));
                         return self.await_commit(task, false);

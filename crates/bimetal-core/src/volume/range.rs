@@ -102,7 +102,7 @@ impl<P: Payload> Volume<P> {
             self.give_up_copies(job.sectors);
             self.changes_home(task, false);
             job.phase = Phase::Committing;
-            if job.command.fua && (self.pending.appended > newest || self.pending.could_come_back(blocks)) {
+            if job.command.fua && (self.pending.appended > newest || self.pending.could_come_back(blocks, true)) {
                 self.park(task, Job::Range(job));
                 return self.await_commit(task, false);
             }

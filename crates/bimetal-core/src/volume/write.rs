@@ -170,7 +170,8 @@ impl<P: Payload> Volume<P> {
             match job.phase {
                 Phase::Placing if job.next == self.view.layout.block.touched(job.sectors).end() => {
                     if !(job.fua && job.changed_map) {
-                        return self.end_write(task, job, Status::Done);
+                        let status = self.status_if_forced(&job);
+                        return self.end_write(task, job, status);
                     }
                     job.phase = Phase::Committing;
                     self.park(task, Job::Write(job));
@@ -215,12 +216,23 @@ impl<P: Payload> Volume<P> {
                     job.phase = Phase::Placing;
                 }
                 Phase::Committing => {
-                    let status = job.worst();
+                    let status = if job.worst() == Status::Done { self.status_if_forced(&job) } else { job.worst() };
                     return self.end_write(task, job, status);
                 }
             }
         }
         self.put_job(task, Job::Write(job));
+    }
+
+    /// What a write that must be stable ends with: a part of it may have been lost with the drive of its slots.
+    fn status_if_forced(&self, job: &WriteJob<P>) -> Status {
+        let size = self.view.layout.block;
+        let is_lost = |block: Block| {
+            let (touched, _) = access_masks(size, job.sectors, block);
+            self.view.map.get(block).is_some_and(|(_, entry)| !entry.valid.intersection(touched).is_empty())
+        };
+        let lost = job.fua && !self.view.map.is_empty() && !self.view.slots_online();
+        if lost && size.touched(job.sectors).blocks().any(is_lost) { Status::Gone } else { Status::Done }
     }
 
     fn is_log(&self) -> bool {
@@ -587,7 +599,7 @@ impl<P: Payload> Volume<P> {
                     job.changed_map |= self.replaced_at_home(size, job.sectors, block);
                 }
                 // An earlier change may have sent them home, and nobody knows yet who finds them after a crash.
-                job.changed_map |= self.replaced_in_log(home.blocks) || self.pending.could_come_back(home.blocks);
+                job.changed_map |= self.replaced_in_log(home.blocks) || self.pending.could_come_back(home.blocks, true);
             }
         }
         job.appended = 0;
