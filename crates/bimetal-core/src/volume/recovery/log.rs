@@ -135,7 +135,7 @@ impl<P: Payload> Recovery<P> {
         let first = self.log().head + if left < 2 { left } else { 0 };
         let segment = only_page(payload).and_then(|page| self.segment(first, &page));
         let Some((segment, stable, life)) = segment else {
-            if self.log().head < self.log().superblock.life_began_at {
+            if first < self.log().superblock.life_began_at {
                 return self.damaged("a segment of its log is gone that was there when it was last recovered");
             }
             return self.end_scan();

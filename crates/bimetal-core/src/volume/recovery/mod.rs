@@ -92,7 +92,8 @@ pub enum RecoveryError {
     },
 }
 
-/// See the [module](self).
+/// From what lies on the members to a volume that serves: out come operations, in go completions, and at the end stands
+/// the [`Volume`].
 pub struct Recovery<P: Payload> {
     /// What is being put together.
     volume: Volume<P>,
