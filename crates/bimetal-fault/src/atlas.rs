@@ -49,6 +49,11 @@ impl Atlas {
         self.faults.iter().sum()
     }
 
+    /// Whether the engine gave `member` up.
+    pub fn has_given_up(&self, member: MemberId) -> bool {
+        self.failed[usize::from(member.0)]
+    }
+
     /// An operation on `member` failed.
     pub fn note_fault(&mut self, member: u16, now: Moment) {
         self.faults[usize::from(member)] += 1;

@@ -146,6 +146,11 @@ impl Drive {
         self.gone
     }
 
+    /// From now on it fails as `plan` says; how it failed before.
+    pub fn replace_plan(&mut self, plan: Plan) -> Plan {
+        std::mem::replace(&mut self.plan, plan)
+    }
+
     /// From now on it fails no more: what is broken stays broken.
     pub fn calm(&mut self) {
         self.plan = Plan { lie: self.plan.lie, no_discard: self.plan.no_discard, ..Plan::default() };

@@ -1,7 +1,6 @@
-//! Power cuts under every scheme without slots off home: nothing has to be recovered there. A failure prints the line that replays it; `BIMETAL_FAULT_SEED=N` (and
+//! Power cuts under every scheme. A failure prints the line that replays it; `BIMETAL_FAULT_SEED=N` (and
 //! `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone, `BIMETAL_FAULT_TRACE=1` with all that happens in it.
 
-use bimetal_core::scheme::Holds;
 use bimetal_core::schemes;
 use bimetal_fault::{Options, Report, run_crash_case};
 
@@ -15,8 +14,7 @@ fn chosen(name: &str) -> Option<u64> {
 fn run_all(half: u64) {
     let only = std::env::var("BIMETAL_FAULT_SCHEME").ok();
     let schemes = schemes::ALL.iter().filter(|scheme| only.as_deref().is_none_or(|only| only == scheme.name));
-    let has_slots = |&(_, holds): &(_, Holds)| matches!(holds, Holds::Cache | Holds::Log);
-    let schemes: Vec<_> = schemes.filter(|scheme| !scheme.members.iter().any(has_slots)).collect();
+    let schemes: Vec<_> = schemes.collect();
     let seeds = chosen("BIMETAL_FAULT_SEEDS").unwrap_or(CASES.div_ceil(2 * schemes::ALL.len() as u64));
     let seeds = chosen("BIMETAL_FAULT_SEED").map_or(half * seeds..(half + 1) * seeds, |seed| seed..seed + 1);
     let trace = chosen("BIMETAL_FAULT_TRACE").is_some();

@@ -1,28 +1,52 @@
 //! Power cuts in the run of a case: the drives lose what they lose, the volume is gone, another recovers what is left, and
 //! everything is read.
 //!
-//! A cut comes before or after an operation starts, or after it ended and before the engine hears of it. Then every sector is read, twice: the first reading settles what each holds and shows
+//! A cut comes before or after an operation starts, or after it ended and before the engine hears of it. Recovery is cut
+//! too, any number of times. Then every sector is read, twice: the first reading settles what each holds and shows
 //! whether a block off its home holds a part of a write; the second, and every one after further cuts, must find the same.
 
 use std::collections::BTreeSet;
 
 use bimetal_core::block::Block;
 use bimetal_core::layout::MemberId;
-use bimetal_core::operation::{OpKind, Operation};
-use bimetal_core::units::SectorRange;
-use bimetal_core::volume::Volume;
+use bimetal_core::operation::{OpKind, Operation, Status};
+use bimetal_core::units::{Bytes, SectorRange};
+use bimetal_core::volume::{self, Recovery, RecoveryError, Volume};
 
 use super::{Report, Tester};
 use crate::case::Faults;
-use crate::drive::Drive;
+use crate::drive::{Drive, Plan};
 use crate::payload::{Sector, Tags};
 use crate::regions::{Region, region_of};
+
+/// Recoveries of a case that are cut, at most.
+const CUT_RECOVERIES_MAX: u64 = 8;
+/// Recoveries in a row that fail because a drive fails, before loss is accepted.
+const REFUSALS_MAX: u32 = 4;
+
+/// What became of a recovery.
+enum Attempt {
+    Cut,
+    Refused(RecoveryError),
+    Recovered(Box<Volume<Tags>>),
+}
+
+/// What a refusal leads to.
+enum Refusal {
+    /// There is no volume any more.
+    Final,
+    /// A drive failed: another attempt may succeed.
+    Passing,
+    /// Something is lost, and is let go.
+    OfLoss,
+}
 
 /// When the power is cut, and what the checks after a cut need.
 #[derive(Default)]
 pub(super) struct Power {
-    /// Starts and ends of operations until then.
+    /// Starts and ends of operations until then; where `at_flush`, of flushes alone.
     countdown: Option<u64>,
+    at_flush: bool,
     cut: bool,
     /// Everything is being read: no requests arrive meanwhile.
     checking: bool,
@@ -30,6 +54,8 @@ pub(super) struct Power {
     pub(super) seen: Option<Vec<Option<Sector>>>,
     /// Blocks of writes that went to their home in place.
     in_place: BTreeSet<(u32, Block)>,
+    /// Blocks that slots ever held anything of.
+    off_home: BTreeSet<Block>,
 }
 
 impl Tester {
@@ -42,10 +68,10 @@ impl Tester {
         self.power.as_ref().is_some_and(|power| power.checking)
     }
 
-    /// Counts an event; whether the power is cut at it, or was before.
-    pub(super) fn is_cut_now(&mut self) -> bool {
+    /// Counts the start or end of an operation of this kind; whether the power is cut at it, or was before.
+    pub(super) fn is_cut_now(&mut self, kind: OpKind) -> bool {
         let Some(power) = &mut self.power else { return false };
-        if let Some(countdown) = &mut power.countdown {
+        if let Some(countdown) = power.countdown.as_mut().filter(|_| !power.at_flush || kind == OpKind::Flush) {
             power.cut |= *countdown == 0;
             *countdown = countdown.saturating_sub(1);
         }
@@ -65,9 +91,17 @@ impl Tester {
         let (layout, size) = (&view.layout, view.block());
         let member = MemberId(operation.target);
         let drive = &self.drives[usize::from(operation.target)];
-        let Some(Region::Home(mut at)) = region_of(layout, member, drive.capacity(), operation.command.range) else {
+        let region = region_of(layout, member, drive.capacity(), operation.command.range);
+        if let Some(Region::Slots(_)) = region {
+            let blocks = operation.payload.runs().filter_map(|(first, len)| match first {
+                Sector::Data { sector, .. } => Some(size.touched(SectorRange::new(u64::from(*sector), u64::from(len)))),
+                _ => None,
+            });
+            let blocks: Vec<Block> = blocks.flat_map(|run| run.blocks()).collect();
+            self.power().off_home.extend(blocks);
             return;
-        };
+        }
+        let Some(Region::Home(mut at)) = region else { return };
         let mut placed = Vec::new();
         for (first, len) in operation.payload.runs() {
             let range = SectorRange::new(at, u64::from(len));
@@ -97,19 +131,23 @@ impl Tester {
     pub(super) fn run_crashes(mut self) -> Result<Report, String> {
         self.power = Some(Power::default());
         self.drives = std::mem::take(&mut self.drives).into_iter().map(Drive::with_write_cache).collect();
+        self.format()?;
+        if !self.recover()? {
+            return Err("a fresh volume cannot be recovered".into());
+        }
         let cuts = self.random.pick(&[1, 1, 1, 2, 3]);
         let faults = self.faults;
         for _ in 0..cuts {
-            let bits = self.random.between(1, 11);
-            let countdown = self.random.below(1 << bits);
-            self.power().countdown = Some(countdown);
+            self.plan_cut();
             self.faults = faults;
             while self.step()? {}
             if !self.is_cut() {
                 self.idle()?;
             }
             self.cut_power();
-            self.recover()?;
+            if !self.recover()? {
+                return Ok(self.report);
+            }
             self.check_everything()?;
             self.workload.wait_until(self.now);
         }
@@ -121,10 +159,23 @@ impl Tester {
         Ok(self.report)
     }
 
+    /// Draws when the power is cut. Most of what can go wrong goes wrong around a flush.
+    fn plan_cut(&mut self) {
+        let at_flush = self.random.one_in(2);
+        let bits = if at_flush { self.random.between(0, 6) } else { self.random.between(1, 11) };
+        let countdown = self.random.below(1 << bits);
+        let power = self.power();
+        (power.countdown, power.at_flush) = (Some(countdown), at_flush);
+    }
+
     /// The power is cut, whether anything is under way or not.
     fn cut_power(&mut self) {
         self.report.cuts += 1;
         self.count_statistics();
+        // What a log's buffer holds never began on its way to a slot.
+        let dirty = self.volume.view().map.occupied().filter(|(_, entry)| entry.dirty);
+        let dirty: Vec<Block> = dirty.map(|(_, entry)| entry.block).collect();
+        self.power().off_home.extend(dirty);
         self.shadow.cut();
         self.open.clear();
         self.recent.clear();
@@ -144,10 +195,168 @@ impl Tester {
         (power.cut, power.countdown) = (false, None);
     }
 
-    /// Makes a volume of what is left: where nothing is off home, that is a new one.
-    fn recover(&mut self) -> Result<(), String> {
-        self.volume = Volume::new(&self.setup.config()).map_err(|error| error.to_string())?;
+    /// Makes the empty drives a volume.
+    fn format(&mut self) -> Result<(), String> {
+        let operations = volume::format::<Tags>(&self.setup.config()).map_err(|error| error.to_string())?;
+        let plans: Vec<Plan> = self.drives.iter_mut().map(|drive| drive.replace_plan(Plan::default())).collect();
+        for operation in operations {
+            let member = usize::from(operation.target);
+            self.drives[member].start(self.now, operation, &mut self.random);
+            let ended = self.drives[member].end_next(&mut self.random);
+            let status = ended.map(|ended| ended.completion.status);
+            if status != Some(Status::Done) {
+                return Err(format!("making a volume of sound drives ended with {status:?}"));
+            }
+        }
+        for (drive, plan) in self.drives.iter_mut().zip(plans) {
+            drive.replace_plan(plan);
+        }
         Ok(())
+    }
+
+    /// Recovers what is left, cut again and again; false where there is no volume any more, and may be none.
+    fn recover(&mut self) -> Result<bool, String> {
+        let mut accept_loss = false;
+        let mut refusals = 0;
+        loop {
+            match self.try_to_recover(accept_loss)? {
+                Attempt::Cut => {
+                    self.report.cut_recoveries += 1;
+                    self.cut_drives();
+                }
+                Attempt::Refused(error) => {
+                    self.tell(|| format!("refused: {error}"));
+                    refusals += 1;
+                    match self.judge_refusal(&error)? {
+                        Refusal::Final => return Ok(false),
+                        Refusal::Passing if refusals < REFUSALS_MAX => {}
+                        _ if accept_loss => return Err(format!("recovery fails even where loss is accepted: {error}")),
+                        _ => accept_loss = true,
+                    }
+                }
+                Attempt::Recovered(volume) => {
+                    self.volume = *volume;
+                    if accept_loss {
+                        self.fall_back();
+                    }
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
+    /// One recovery, from its beginning to its end or to a cut.
+    fn try_to_recover(&mut self, accept_loss: bool) -> Result<Attempt, String> {
+        let gone = (0..self.drives.len()).filter(|&member| self.drives[member].is_gone());
+        let gone: Vec<MemberId> = gone.map(|member| MemberId(member as u16)).collect();
+        let recovery = Recovery::new(&self.setup.config(), &gone).map_err(|error| error.to_string())?;
+        let mut recovery = if accept_loss { recovery.accept_loss() } else { recovery };
+        let bits = self.random.between(0, 7);
+        let countdown = (self.random.one_in(3) && self.report.cut_recoveries < CUT_RECOVERIES_MAX)
+            .then(|| self.random.below(1 << bits));
+        let power = self.power();
+        (power.countdown, power.at_flush) = (countdown, false);
+        let mut done = Bytes::ZERO;
+        loop {
+            while let Some(operation) = recovery.next_operation() {
+                self.check_recovery(&operation)?;
+                let kind = operation.command.kind;
+                if self.is_cut_now(kind) {
+                    return Ok(Attempt::Cut);
+                }
+                self.start(operation);
+                if self.is_cut_now(kind) {
+                    return Ok(Attempt::Cut);
+                }
+            }
+            let (progress, total) = recovery.progress();
+            if progress < done || progress > total {
+                return Err(format!("recovery went from {done} to {progress} of {total}"));
+            }
+            done = progress;
+            if recovery.is_finished() {
+                break;
+            }
+            let due = (0..self.drives.len()).filter_map(|member| Some((self.drives[member].next_due()?, member))).min();
+            let Some((due, member)) = due else {
+                return Err(format!("recovery waits for nothing after {done} of {total}"));
+            };
+            self.now = self.now.max(due);
+            if let Some(completion) = self.end_next(member) {
+                recovery.complete(completion);
+            }
+            if self.is_cut() {
+                return Ok(Attempt::Cut);
+            }
+        }
+        self.power().countdown = None;
+        Ok(match recovery.finish() {
+            Ok(volume) => Attempt::Recovered(Box::new(volume)),
+            Err(error) => Attempt::Refused(error),
+        })
+    }
+
+    /// Recovery writes metadata, and nothing else.
+    fn check_recovery(&mut self, operation: &Operation<Tags>) -> Result<(), String> {
+        let Operation { target, command, .. } = operation;
+        self.hash(&[u64::from(*target), command.kind as u64, command.range.start.0, command.range.len.0]);
+        self.tell(|| format!("  member {target} recovers: {command:?}"));
+        let layout = &self.volume.view().layout;
+        let capacity = self.drives[usize::from(*target)].capacity();
+        let region = region_of(layout, MemberId(*target), capacity, command.range);
+        let metadata = matches!(region, Some(Region::Metadata | Region::Tail));
+        if command.kind.changes_content() && !metadata {
+            return Err(format!("recovery writes where no metadata is: member {target}, {command:?}"));
+        }
+        Ok(())
+    }
+
+    /// Whether a refusal is right: a home that is gone ends the case; content that only a lost or broken drive has may
+    /// be let go; what an error of a drive explains passes.
+    fn judge_refusal(&self, error: &RecoveryError) -> Result<Refusal, String> {
+        let layout = &self.volume.view().layout;
+        let home_gone = layout.homes().iter().any(|home| self.drives[usize::from(home.0)].is_gone());
+        let broken = layout.slots.is_some_and(|slots| {
+            self.atlas.has_given_up(slots.member) || self.drives[usize::from(slots.member.0)].is_gone()
+        });
+        let passing = matches!(error, RecoveryError::Unreadable { .. } | RecoveryError::Failed { .. });
+        match error {
+            _ if home_gone => Ok(Refusal::Final),
+            RecoveryError::Needed { .. } if broken && (self.may_be_dirty() || self.is_state_damaged()) => {
+                Ok(Refusal::OfLoss)
+            }
+            _ if passing && self.atlas.faults() > 0 => Ok(Refusal::Passing),
+            _ => Err(format!("recovery fails and no fault explains it: {error}")),
+        }
+    }
+
+    /// Whether a home may not know whether the slots are needed.
+    fn is_state_damaged(&self) -> bool {
+        let layout = &self.volume.view().layout;
+        layout.homes().iter().any(|home| {
+            let drive = &self.drives[usize::from(home.0)];
+            (layout.tails[usize::from(home.0)]..drive.capacity()).any(|sector| drive.is_unreadable(sector))
+        })
+    }
+
+    /// Whether the slots may ever hold what home does not: not under a scheme that promises that their loss loses nothing.
+    fn may_be_dirty(&self) -> bool {
+        !(self.setup.scheme.name == "smart-response" && self.setup.settings.text("mode") == "enhanced")
+    }
+
+    /// Loss was accepted: from now on home is all there is. Blocks of which a slot may have had something newer read as home
+    /// has them; all others must read as before.
+    fn fall_back(&mut self) {
+        let view = self.volume.view();
+        let size = view.block();
+        let power = self.power.as_ref().expect("a case with power cuts");
+        for &block in &power.off_home {
+            let (home, first, _) = view.layout.home_of(block);
+            for into in 0..size.sectors() {
+                let sector = size.first_sector(block) + into;
+                self.shadow.fall_back(sector, self.drives[usize::from(home.0)].content(first + into));
+            }
+        }
     }
 
     /// Reads every sector twice.

@@ -200,6 +200,9 @@ impl Tester {
 
     /// Takes everything that came out, and looks at the whole.
     fn after_event(&mut self) -> Result<(), String> {
+        if self.is_cut() {
+            return Ok(());
+        }
         self.follow()?;
         if self.power.is_some() && self.random.one_in(2) {
             // As likely as not requests are answered before the operations that come with the answer start.
@@ -209,12 +212,13 @@ impl Tester {
             self.check_operation(&operation)?;
             self.patience = Nanoseconds::ZERO;
             self.operations_since_end += 1;
-            if self.is_cut_now() {
+            let kind = operation.command.kind;
+            if self.is_cut_now(kind) {
                 return Ok(());
             }
             self.note_placement(&operation);
             self.start(operation);
-            if self.is_cut_now() {
+            if self.is_cut_now(kind) {
                 return Ok(());
             }
         }
@@ -269,13 +273,12 @@ impl Tester {
     fn answer(&mut self) {
         let due = |drive: &Drive| drive.next_due().unwrap_or(Nanoseconds::MAX);
         let next = (0..self.drives.len()).min_by_key(|&member| due(&self.drives[member]));
-        let Some(completion) = next.and_then(|member| self.end_next(member)) else { return };
-        if !self.is_cut_now() {
+        if let Some(completion) = next.and_then(|member| self.end_next(member)) {
             self.volume.complete(self.now, completion);
         }
     }
 
-    /// The end of the operation that a drive ends next, if the engine is to hear of it.
+    /// The end of the operation that a drive ends next, if the engine is to hear of it: not when the power is cut then.
     fn end_next(&mut self, member: usize) -> Option<Completion<Tags>> {
         let ended = self.drives[member].end_next(&mut self.random)?;
         let Ended { operation, completion, spoilt } = self.saboteur.ended(ended)?;
@@ -287,7 +290,7 @@ impl Tester {
         for sector in spoilt {
             self.suspect_home(member, sector);
         }
-        Some(completion)
+        (!self.is_cut_now(operation.command.kind)).then_some(completion)
     }
 
     /// A sector of a drive is spoilt: if it lies at home, its block may be lost.
@@ -329,7 +332,9 @@ impl Tester {
                 return;
             }
             if self.random.one_in(2) {
-                drive.rot(sector)
+                drive.rot(sector);
+                let first = size.first_sector(entry.block);
+                self.shadow.distrust(SectorRange::new(first, size.sectors()));
             } else {
                 drive.spoil(sector)
             }

@@ -1,0 +1,37 @@
+//! The tester notices an engine that is broken: a flush that never reaches its drive, a checksum that nobody checks, two writes
+//! in the wrong order. Each is caught under every scheme that it can hurt, within a stated number of seeds, and by what
+//! reads return: here the tester does not look at what is on the drives.
+
+use bimetal_core::scheme::{Holds, SchemeInfo};
+use bimetal_core::schemes;
+use bimetal_fault::{Options, Sabotage, run_crash_case};
+
+fn has_slots(scheme: &SchemeInfo) -> bool {
+    scheme.members.iter().any(|(_, holds)| matches!(holds, Holds::Cache | Holds::Log))
+}
+
+/// Runs crash cases without faults of drives until one fails: at most `seeds`.
+fn caught_within(seeds: u64, sabotage: Sabotage, can_hurt: impl Fn(&SchemeInfo) -> bool) {
+    for scheme in schemes::ALL.iter().filter(|scheme| can_hurt(scheme)) {
+        let options = Options { faults: false, sabotage: Some(sabotage), ..Options::default() };
+        let caught = (0..seeds).find_map(|seed| run_crash_case(scheme, seed, options).err());
+        let failure = caught.unwrap_or_else(|| panic!("{}: nobody notices {sabotage:?}", scheme.name));
+        let message = failure.message.lines().next().unwrap_or_default();
+        eprintln!("{}: {sabotage:?} is caught by seed {}: {message}", scheme.name, failure.seed);
+    }
+}
+
+#[test]
+fn a_flush_that_is_skipped_is_caught() {
+    caught_within(100, Sabotage::SkipsFlushes(3), |_| true);
+}
+
+#[test]
+fn a_checksum_that_is_not_checked_is_caught() {
+    caught_within(1000, Sabotage::ChecksumsPass, has_slots);
+}
+
+#[test]
+fn two_writes_that_change_places_are_caught() {
+    caught_within(20, Sabotage::SwapsWrites(8), |_| true);
+}
