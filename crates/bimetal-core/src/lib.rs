@@ -9,6 +9,7 @@
 mod bit_set;
 pub mod block;
 pub mod block_map;
+pub mod guard;
 pub mod journal;
 pub mod label;
 pub mod layout;

@@ -12,6 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::block::BlockSize;
+use crate::guard::Area;
 use crate::layout::{LABEL_SECTORS, MemberId, MemberInfo, Role};
 use crate::units::{Bytes, SectorRange, Sectors};
 
@@ -64,15 +65,12 @@ pub struct MemberLabel {
     pub last_seen: u64,
 }
 
-/// Where the beginning of a home drive is while its volume is attached.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// Where the beginning of a guarded drive is ([`crate::guard`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Guard {
-    /// In its own place, always: the layout keeps no room for another.
-    #[default]
-    None,
     /// In its own place: the drive may be read without Bimetal.
     Down,
-    /// In two copies before the tail; in its place stands a header that says so.
+    /// In two copies at the drive's end; in its place stands a header that says so.
     Up,
 }
 
@@ -95,8 +93,9 @@ pub struct Label {
     pub block: BlockSize,
     /// What each unit must at least hold; empty: one unit.
     pub units: Vec<Sectors>,
-    /// Where the beginning of the home drive is.
-    pub guard: Guard,
+    /// The member that has a guard, and where that is; none where no single drive is home of everything that another
+    /// may have newer.
+    pub guard: Option<(MemberId, Guard)>,
     /// Rises by one with every writing of the labels.
     pub generation: u64,
     /// A random number for each writing of the labels. Two halves of a volume that go on apart reach the same
@@ -160,9 +159,19 @@ impl Label {
         self.members[usize::from(member.0)].seen_in == self.writing
     }
 
-    /// The members as a scheme lays them out.
+    /// The members as a scheme lays them out: a guarded one ends before its guard's area.
     pub fn member_infos(&self) -> Vec<MemberInfo> {
-        self.members.iter().map(|member| MemberInfo { role: member.role, capacity: member.size }).collect()
+        let infos = self.members.iter().enumerate().map(|(at, member)| {
+            let area = self.area_of(MemberId(at as u16));
+            MemberInfo { role: member.role, capacity: area.map_or(member.size, |area| area.capacity()) }
+        });
+        infos.collect()
+    }
+
+    /// Where the beginning of `member` lies while the guard is up, if it has one.
+    pub fn area_of(&self, member: MemberId) -> Option<Area> {
+        let guarded = self.guard.is_some_and(|(guarded, _)| guarded == member);
+        guarded.then(|| Area::on(self.members[usize::from(member.0)].size)).flatten()
     }
 
     /// The scheme's settings, as `--set` takes them: those that are not about a drive (`hdd.volatile_cache`).
@@ -259,7 +268,7 @@ pub(crate) mod tests {
             settings: vec![("timeout".into(), "30s".into()), ("hdd.volatile_cache".into(), "on".into())],
             block: BlockSize::default(),
             units: vec![],
-            guard: Guard::None,
+            guard: None,
             generation: 1,
             writing: 11,
             written: 1000,

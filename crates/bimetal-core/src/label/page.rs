@@ -78,7 +78,7 @@ pub fn encode(label: &Label) -> Result<[u8; PAGE_BYTES], TooLongError> {
     let mut out = Vec::with_capacity(PAGE_BYTES);
     out.extend(MAGIC.to_le_bytes());
     out.extend(VERSION.to_le_bytes());
-    out.extend([guard_number(label.guard), 0]);
+    out.extend(guard_bytes(label.guard));
     out.extend(label.generation.to_le_bytes());
     out.extend(label.written.to_le_bytes());
     out.extend((label.block.bytes().0 as u32).to_le_bytes());
@@ -125,7 +125,7 @@ pub fn decode(page: &[u8; PAGE_BYTES]) -> Result<Label, PageError> {
         return Err(PageError::NotALabel);
     }
     let version = reader.u16("version")?;
-    let [guard, _] = reader.array("guard")?;
+    let guard = reader.array("guard")?;
     let (generation, written) = (reader.u64("generation")?, reader.u64("time")?);
     let (block, checksum) = (reader.u32("block size")?, reader.u32("checksum")?);
     if checksum != checksum_of(page) {
@@ -165,6 +165,13 @@ fn check(label: &Label) -> Result<(), PageError> {
     check_name(&label.name).map_err(|_| PageError::Field("name"))?;
     if usize::from(label.index.0) >= label.members.len() {
         return Err(PageError::Field("index"));
+    }
+    // A guard on a drive that has no room for one would be taken for none.
+    if label
+        .guard
+        .is_some_and(|(member, _)| member.0 as usize >= label.members.len() || label.area_of(member).is_none())
+    {
+        return Err(PageError::Field("guard"));
     }
     if label.units.iter().any(|&unit| unit > SIZE_MAX) {
         return Err(PageError::Field("unit"));
@@ -263,19 +270,21 @@ const fn role_of(number: u8) -> Option<Role> {
     }
 }
 
-const fn guard_number(guard: Guard) -> u8 {
+/// Where the guard is, and whose it is.
+fn guard_bytes(guard: Option<(MemberId, Guard)>) -> [u8; 2] {
     match guard {
-        Guard::None => 0,
-        Guard::Down => 1,
-        Guard::Up => 2,
+        None => [0, 0],
+        Some((member, Guard::Down)) => [1, member.0 as u8],
+        Some((member, Guard::Up)) => [2, member.0 as u8],
     }
 }
 
-const fn guard_of(number: u8) -> Option<Guard> {
-    match number {
-        0 => Some(Guard::None),
-        1 => Some(Guard::Down),
-        2 => Some(Guard::Up),
+fn guard_of([state, member]: [u8; 2]) -> Option<Option<(MemberId, Guard)>> {
+    let member = MemberId(member.into());
+    match state {
+        0 if member.0 == 0 => Some(None),
+        1 => Some(Some((member, Guard::Down))),
+        2 => Some(Some((member, Guard::Up))),
         _ => None,
     }
 }
@@ -283,6 +292,7 @@ const fn guard_of(number: u8) -> Option<Guard> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::Area;
     use crate::label::tests::label;
     use proptest::prelude::*;
 
@@ -307,7 +317,7 @@ mod tests {
             settings in proptest::collection::vec(("[a-z_.]{1,20}", "[ -~]{0,40}"), 0..10),
             block in 0u32..=8,
             units in proptest::collection::vec(0..=SIZE_MAX.0, 0..3),
-            guard in prop_oneof![Just(Guard::None), Just(Guard::Down), Just(Guard::Up)],
+            guard in prop_oneof![Just(None), Just(Some(Guard::Down)), Just(Some(Guard::Up))],
             (generation, writing, written) in any::<(u64, u64, u64)>(),
             created_by in ".{0,30}",
             index: prop::sample::Index,
@@ -319,6 +329,7 @@ mod tests {
             let units = units.into_iter().map(Sectors).collect();
             let block = BlockSize::new(Bytes::from_kib(4 << block)).unwrap();
             let volume = Uuid(volume);
+            let guard = guard.map(|guard| (index, guard)).filter(|_| Area::on(members[usize::from(index.0)].size).is_some());
             Label {
                 volume, name, index, members, scheme, settings, block, units, guard, generation, writing, written, created_by,
             }

@@ -8,6 +8,7 @@
 pub mod absent;
 pub mod emulated;
 pub mod file;
+pub mod guarded;
 mod job;
 pub mod pool;
 pub mod uring;

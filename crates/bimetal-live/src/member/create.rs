@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bimetal_core::block::BlockSize;
+use bimetal_core::guard::GUARDED;
 use bimetal_core::label::page::TooLongError;
 use bimetal_core::label::{Guard, Label, MemberLabel, NameError, Uuid, check_name, tail_start, usable};
-use bimetal_core::layout::{Layout, LayoutRequest, MemberId, MemberInfo, Role};
+use bimetal_core::layout::{LABEL_SECTORS, Layout, LayoutError, LayoutRequest, MemberId, MemberInfo, Role};
 use bimetal_core::scheme::{SchemeError, SchemeInfo};
 use bimetal_core::settings::{SettingError, Settings};
 use bimetal_core::units::{Bytes, SECTOR_BYTES, Sectors};
@@ -210,9 +211,14 @@ struct Checked {
 pub fn create(request: &Request) -> Result<Created, CreateError> {
     check_name(&request.name)?;
     let probes = look_at_drives(request)?;
-    let label = label_of(request, &probes)?;
+    let mut label = label_of(request, &probes)?;
     let settings = Settings::new(request.scheme.name, request.scheme.parameters, label.scheme_settings())?;
-    let layout = lay_out(request, &settings, &label.member_infos())?;
+    let mut layout = lay_out(request, &settings, &label.member_infos())?;
+    label.guard = guarded(&layout).map(|member| (member, Guard::Down));
+    if let Some((member, _)) = label.guard {
+        refuse_without_area(&label, member)?;
+        layout = lay_out(request, &settings, &label.member_infos())?;
+    }
     refuse_idle_drives(request, &layout)?;
     refuse_taken_name(request, &probes)?;
     let lock = VolumeLock::take(&request.name, &probes)?;
@@ -247,6 +253,24 @@ fn look_at_drives(request: &Request) -> Result<Vec<Probe>, CreateError> {
     Ok(probes)
 }
 
+/// The one member that is home of every address, where another may have newer content.
+fn guarded(layout: &Layout) -> Option<MemberId> {
+    match (layout.home.as_slice(), layout.slots) {
+        ([home], Some(slots)) if home.first_sector == 0 && home.member != slots.member => Some(home.member),
+        _ => None,
+    }
+}
+
+fn refuse_without_area(label: &Label, member: MemberId) -> Result<(), CreateError> {
+    if label.area_of(member).is_some() {
+        return Ok(());
+    }
+    let MemberLabel { role, size, .. } = label.members[usize::from(member.0)];
+    let needed = Sectors(3 * GUARDED.0 + LABEL_SECTORS + label.block.sectors()).bytes();
+    let reason = " to keep its beginning safe while the volume is attached";
+    Err(SchemeError::from(LayoutError::TooSmall { role, needed, available: size.bytes(), reason }).into())
+}
+
 /// A drive that the scheme puts nothing on is one that the user expected something else of.
 fn refuse_idle_drives(request: &Request, layout: &Layout) -> Result<(), CreateError> {
     for (at, choice) in request.drives.iter().enumerate() {
@@ -261,11 +285,11 @@ fn refuse_idle_drives(request: &Request, layout: &Layout) -> Result<(), CreateEr
 }
 
 fn label_of(request: &Request, probes: &[Probe]) -> Result<Label, CreateError> {
-    let (now, writing) = (seconds_since_1970(), u64::from_le_bytes(random()?));
+    let (now, writing) = (seconds_since_1970(), u64::from_le_bytes(random().map_err(CreateError::Random)?));
     let mut members = Vec::new();
     for (choice, probe) in request.drives.iter().zip(probes) {
         members.push(MemberLabel {
-            uuid: Uuid::from_random(random()?),
+            uuid: Uuid::from_random(random().map_err(CreateError::Random)?),
             role: choice.role,
             size: usable(probe.size),
             emulates: choice.emulates.clone(),
@@ -275,7 +299,7 @@ fn label_of(request: &Request, probes: &[Probe]) -> Result<Label, CreateError> {
         });
     }
     let label = Label {
-        volume: Uuid::from_random(random()?),
+        volume: Uuid::from_random(random().map_err(CreateError::Random)?),
         name: request.name.clone(),
         index: MemberId(0),
         members,
@@ -283,7 +307,7 @@ fn label_of(request: &Request, probes: &[Probe]) -> Result<Label, CreateError> {
         settings: request.settings.clone(),
         block: request.block,
         units: Vec::new(),
-        guard: Guard::None,
+        guard: None,
         generation: 1,
         writing,
         written: now,
@@ -409,12 +433,12 @@ fn zero(file: &File, from: u64, length: u64) -> io::Result<()> {
     file.write_all_at(&zeroes, from)
 }
 
-fn random<const N: usize>() -> Result<[u8; N], CreateError> {
+pub(super) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
-    File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)).map_err(CreateError::Random)?;
+    File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes))?;
     Ok(bytes)
 }
 
-fn seconds_since_1970() -> u64 {
+pub(super) fn seconds_since_1970() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use bimetal_core::block::BlockSize;
+use bimetal_core::label::Label;
 use bimetal_core::layout::{Layout, MemberId, Role};
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_core::units::{Bytes, SECTOR_BYTES};
@@ -174,7 +175,8 @@ fn describe(created: &Created, scheme: &SchemeInfo) -> String {
     // Writing to a string cannot fail.
     for (at, (path, verdict)) in created.drives.iter().enumerate() {
         let member = MemberId(at as u16);
-        let _ = writeln!(text, "  {:<4} {}: {}", label.member_name(member), path.display(), lies_on(layout, member));
+        let _ =
+            writeln!(text, "  {:<4} {}: {}", label.member_name(member), path.display(), lies_on(label, layout, member));
         let emulates = &label.members[at].emulates;
         if let Some(profile) = emulates {
             let _ = writeln!(text, "       as slow as {profile}");
@@ -191,12 +193,19 @@ fn describe(created: &Created, scheme: &SchemeInfo) -> String {
             let _ = writeln!(text, "{} lost     loses {loss}", role.name().to_uppercase());
         }
     }
+    text.push_str(match (layout.home.len(), label.guard) {
+        (1, Some(_)) => {
+            "drained      the home drive is a plain disk again, without Bimetal; attached, it is not to be used alone\n"
+        }
+        (1, None) => "alone        the drive is a plain disk, with Bimetal or without\n",
+        _ => "drained      no drive is a plain disk: each has a part of the addresses\n",
+    });
     let _ = writeln!(text, "Serve it with: bimetal serve {}", label.name);
     text
 }
 
 /// What lies where on a member.
-fn lies_on(layout: &Layout, member: MemberId) -> String {
+fn lies_on(label: &Label, layout: &Layout, member: MemberId) -> String {
     let block = layout.block.bytes().0;
     let mut parts = Vec::new();
     for home in layout.home.iter().filter(|home| home.member == member) {
@@ -209,6 +218,9 @@ fn lies_on(layout: &Layout, member: MemberId) -> String {
     }
     if let Some(metadata) = layout.metadata.filter(|metadata| metadata.member == member) {
         parts.push(format!("{} of metadata", size(Bytes(metadata.sectors * SECTOR_BYTES))));
+    }
+    if label.area_of(member).is_some() {
+        parts.push("2MiB for its beginning while attached".to_owned());
     }
     parts.push("64KiB for its label".to_owned());
     parts.join(", ")

@@ -68,7 +68,7 @@ impl Status {
         let state = match (process, whole, label.guard) {
             (Some(_), ..) => "in use",
             (None, false, _) => "incomplete",
-            (None, true, Guard::Up) => "stopped, attached",
+            (None, true, Some((_, Guard::Up))) => "stopped, attached",
             (None, true, _) => "stopped",
         };
         Self {

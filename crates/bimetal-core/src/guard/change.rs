@@ -1,0 +1,464 @@
+//! Raising the guard and lowering it, as a state machine: out comes what to do next, in goes what came of it.
+//!
+//! *Raise*, from down: the drive's beginning is copied to both places and flushed; the labels say up; the header takes its
+//! place and is flushed. *Raise*, from up (a start after a stop or a crash): the copies are compared, the second is made like
+//! the first, a copy that cannot be read is written from the other, and the header is written again if it does not stand
+//! whole. *Lower*: the beginning is written back from the first copy that can be read and flushed; the labels say down.
+//! At every moment the labels say which of the two holds, so a power cut at any point leaves one that does.
+//!
+//! While the guard is up, every sector in the header's place is the header's or, where a change was cut short, what belongs
+//! there. Anything else was written by somebody who used the drive without the volume; that is refused, not overwritten.
+
+use super::Area;
+use crate::label::Guard;
+use crate::units::{SECTOR_BYTES, SectorRange};
+
+/// What is to be done next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Read these sectors of the drive; answer what is in them.
+    Read(SectorRange),
+    /// Write these bytes from this sector on.
+    Write(u64, Vec<u8>),
+    /// Flush the drive.
+    Flush,
+    /// Write the labels with this guard, and wait until they are stable on every member, the guarded drive's first.
+    Label(Guard),
+    /// Nothing: the guard is where it should be.
+    Finished,
+}
+
+/// What came of a step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// What was read.
+    Bytes(Vec<u8>),
+    /// These sectors cannot be read.
+    Unreadable,
+}
+
+/// Why the guard cannot be raised or lowered. Nothing was lost by trying.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// Sectors that no copy has.
+    #[error("sector {0} of the drive's beginning cannot be read, from any of its places")]
+    Unreadable(u64),
+    /// Somebody used the drive.
+    #[error(
+        "sector {0} of the drive was written while its volume was attached, by something that used the drive without the \
+         volume: what it wrote and what the volume has do not fit together"
+    )]
+    Changed(u64),
+}
+
+/// Sectors that are read at once.
+const CHUNK: u64 = 8;
+
+/// A change under way.
+pub struct Change {
+    area: Area,
+    header: Vec<u8>,
+    goal: Guard,
+    phase: Phase,
+    /// What belongs to the drive's beginning, as far as it is read.
+    content: Vec<u8>,
+    /// The current chunk as each place has it: the two copies, and the place itself.
+    chunk: [Option<Vec<u8>>; 3],
+    /// Steps that follow in order, the last first.
+    queue: Vec<Step>,
+    /// Writes that make the copies equal.
+    mends: Vec<Step>,
+    /// Whether the header does not stand whole.
+    torn: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Reading the place itself, from this sector on: the guard is down.
+    Place(u64),
+    /// Reading this chunk from this one of the three places: the guard is up.
+    Compare(u64, usize),
+    /// Doing what is in the queue.
+    Queue,
+}
+
+impl Change {
+    /// Raises a guard that the labels say is at `now`, with a header as long as the drive's place for it.
+    pub fn raise(area: Area, now: Guard, header: Vec<u8>) -> Self {
+        Self::begin(area, now, Guard::Up, header)
+    }
+
+    /// Lowers a guard that the labels say is at `now`.
+    pub fn lower(area: Area, now: Guard, header: Vec<u8>) -> Self {
+        Self::begin(area, now, Guard::Down, header)
+    }
+
+    fn begin(area: Area, now: Guard, goal: Guard, header: Vec<u8>) -> Self {
+        assert_eq!(header.len() as u64, area.length * SECTOR_BYTES, "the header is as long as its place");
+        let phase = match (now, goal) {
+            (Guard::Up, _) => Phase::Compare(0, 0),
+            (Guard::Down, Guard::Up) => Phase::Place(0),
+            (Guard::Down, Guard::Down) => Phase::Queue,
+        };
+        let (content, chunk) = (Vec::new(), [None, None, None]);
+        Self { area, header, goal, phase, content, chunk, queue: Vec::new(), mends: Vec::new(), torn: false }
+    }
+
+    /// What is to be done next. Every step but the last wants an [`answer`](Self::answer).
+    pub fn next(&self) -> Step {
+        match self.phase {
+            Phase::Place(from) => Step::Read(self.chunk_of(from)),
+            Phase::Compare(from, place) => {
+                let chunk = self.chunk_of(from);
+                let start = self.places()[place].start.0 + chunk.start.0;
+                Step::Read(SectorRange::new(start, chunk.len.0))
+            }
+            Phase::Queue => self.queue.last().cloned().unwrap_or(Step::Finished),
+        }
+    }
+
+    /// Takes what came of the step that [`next`](Self::next) gave.
+    ///
+    /// # Errors
+    /// The change cannot go on. It can be tried again.
+    pub fn answer(&mut self, answer: Answer) -> Result<(), ChangeError> {
+        match self.phase {
+            Phase::Place(from) => {
+                let Answer::Bytes(bytes) = answer else { return Err(ChangeError::Unreadable(from)) };
+                self.content.extend(bytes);
+                let next = from + self.chunk_of(from).len.0;
+                self.phase = Phase::Place(next);
+                if next == self.area.length {
+                    self.plan_first_raise();
+                }
+            }
+            Phase::Compare(from, place) => {
+                self.chunk[place] = match answer {
+                    Answer::Bytes(bytes) => Some(bytes),
+                    Answer::Done | Answer::Unreadable => None,
+                };
+                self.phase = Phase::Compare(from, place + 1);
+                if place == 2 {
+                    self.compare(from)?;
+                }
+            }
+            Phase::Queue => {
+                self.queue.pop();
+            }
+        }
+        Ok(())
+    }
+
+    fn places(&self) -> [SectorRange; 3] {
+        let [first, second] = self.area.copies();
+        [first, second, self.area.place()]
+    }
+
+    fn chunk_of(&self, from: u64) -> SectorRange {
+        SectorRange::new(from, CHUNK.min(self.area.length - from))
+    }
+
+    /// The guard was down: what follows when the place is read.
+    fn plan_first_raise(&mut self) {
+        let [first, second] = self.area.copies();
+        let content = std::mem::take(&mut self.content);
+        self.plan([
+            Step::Write(first.start.0, content.clone()),
+            Step::Write(second.start.0, content),
+            Step::Flush,
+            Step::Label(Guard::Up),
+            Step::Write(0, self.header.clone()),
+            Step::Flush,
+        ]);
+    }
+
+    fn plan(&mut self, steps: impl IntoIterator<Item = Step, IntoIter: DoubleEndedIterator>) {
+        self.phase = Phase::Queue;
+        self.queue.extend(steps.into_iter().rev());
+    }
+
+    /// The guard is up, and a chunk is read from all three places.
+    fn compare(&mut self, from: u64) -> Result<(), ChangeError> {
+        let [first, second, place] = std::mem::take(&mut self.chunk);
+        let Some(content) = first.as_ref().or(second.as_ref()).cloned() else {
+            return Err(ChangeError::Unreadable(from));
+        };
+        let span = (from * SECTOR_BYTES) as usize;
+        let header = &self.header[span..span + content.len()];
+        if let Some(place) = &place {
+            refuse_foreign(from, place, &[Some(header), first.as_deref(), second.as_deref()])?;
+        }
+        self.torn |= place.as_deref() != Some(header);
+        for (copy, at) in [first, second].iter().zip(self.area.copies()) {
+            if copy.as_ref() != Some(&content) {
+                self.mends.push(Step::Write(at.start.0 + from, content.clone()));
+            }
+        }
+        self.content.extend(content);
+        let next = from + self.chunk_of(from).len.0;
+        self.phase = Phase::Compare(next, 0);
+        if next == self.area.length {
+            self.plan_rest();
+        }
+        Ok(())
+    }
+
+    /// What follows when all is compared.
+    fn plan_rest(&mut self) {
+        let mut steps = std::mem::take(&mut self.mends);
+        if !steps.is_empty() {
+            steps.push(Step::Flush);
+        }
+        match self.goal {
+            Guard::Up if self.torn => steps.extend([Step::Write(0, self.header.clone()), Step::Flush]),
+            Guard::Up => {}
+            Guard::Down => {
+                let content = std::mem::take(&mut self.content);
+                steps.extend([Step::Write(0, content), Step::Flush, Step::Label(Guard::Down)]);
+            }
+        }
+        self.plan(steps);
+    }
+}
+
+/// Refuses a sector of `place` that is none of what may stand there.
+fn refuse_foreign(from: u64, place: &[u8], possible: &[Option<&[u8]>]) -> Result<(), ChangeError> {
+    let sector = SECTOR_BYTES as usize;
+    for (at, bytes) in place.chunks_exact(sector).enumerate() {
+        let known = |all: &&[u8]| &all[at * sector..(at + 1) * sector] == bytes;
+        if !possible.iter().flatten().any(known) {
+            return Err(ChangeError::Changed(from + at as u64));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guard::header::header;
+    use crate::label::tests::label;
+    use crate::units::Sectors;
+
+    const LENGTH: u64 = 16;
+    const SIZE: u64 = 512;
+
+    fn area() -> Area {
+        Area::of_length(Sectors(SIZE), LENGTH).unwrap()
+    }
+
+    fn head() -> Vec<u8> {
+        header(&label(), (LENGTH * SECTOR_BYTES) as usize)
+    }
+
+    /// A drive with a volatile cache, and the labels of its volume.
+    #[derive(Clone)]
+    struct Disk {
+        stable: Vec<[u8; 512]>,
+        pending: Vec<(usize, [u8; 512])>,
+        unreadable: Vec<u64>,
+        label: Guard,
+    }
+
+    impl Disk {
+        /// Every sector has content of its own.
+        fn new() -> Self {
+            let stable = (0..SIZE).map(|sector| [sector as u8 ^ 0x5a; 512]).collect();
+            Self { stable, pending: Vec::new(), unreadable: Vec::new(), label: Guard::Down }
+        }
+
+        fn read(&self, range: SectorRange) -> Option<Vec<u8>> {
+            let mut seen = self.stable.clone();
+            self.pending.iter().for_each(|(sector, bytes)| seen[*sector] = *bytes);
+            let bad = self.unreadable.iter().any(|&bad| SectorRange::new(bad, 1).overlaps(range));
+            (!bad).then(|| seen[range.start.0 as usize..range.end().0 as usize].concat())
+        }
+
+        fn write(&mut self, from: u64, bytes: &[u8]) {
+            for (at, sector) in bytes.chunks_exact(512).enumerate() {
+                self.unreadable.retain(|&bad| bad != from + at as u64);
+                self.pending.push((from as usize + at, sector.try_into().unwrap()));
+            }
+        }
+
+        fn flush(&mut self) {
+            for (sector, bytes) in std::mem::take(&mut self.pending) {
+                self.stable[sector] = bytes;
+            }
+        }
+
+        /// Loses of the writes that are not flushed those that `seed` says: 0 keeps all, 1 loses all.
+        fn crash(&mut self, seed: u64) {
+            for (at, (sector, bytes)) in std::mem::take(&mut self.pending).into_iter().enumerate() {
+                let chance = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at as u64).wrapping_mul(0xd129_0ed8_8d5c_4b2d);
+                if seed == 0 || (seed > 1 && chance >> 63 == 1) {
+                    self.stable[sector] = bytes;
+                }
+            }
+        }
+
+        /// Carries out at most `steps` of a change towards `goal`; `Ok(true)` if it ended.
+        fn run(&mut self, goal: Guard, steps: usize) -> Result<bool, ChangeError> {
+            let mut change = Change::begin(area(), self.label, goal, head());
+            for _ in 0..steps {
+                let answer = match change.next() {
+                    Step::Read(range) => self.read(range).map_or(Answer::Unreadable, Answer::Bytes),
+                    Step::Write(from, bytes) => {
+                        self.write(from, &bytes);
+                        Answer::Done
+                    }
+                    Step::Flush => {
+                        self.flush();
+                        Answer::Done
+                    }
+                    // Labels of other members become stable without what this drive has in its cache.
+                    Step::Label(guard) => {
+                        self.label = guard;
+                        Answer::Done
+                    }
+                    Step::Finished => return Ok(true),
+                };
+                change.answer(answer)?;
+            }
+            Ok(change.next() == Step::Finished)
+        }
+
+        fn finish(&mut self, goal: Guard) {
+            assert_eq!(self.run(goal, usize::MAX), Ok(true));
+        }
+
+        /// Checks that a change to `goal` that ended left everything where it should be.
+        fn check(&self, goal: Guard, content: &[u8]) {
+            assert_eq!(self.label, goal);
+            assert!(self.pending.is_empty());
+            let place = self.read(area().place()).unwrap();
+            if goal == Guard::Down {
+                assert_eq!(place, content);
+                return;
+            }
+            assert_eq!(place, head());
+            for copy in area().copies() {
+                assert_eq!(self.read(copy).unwrap(), content);
+            }
+        }
+    }
+
+    fn raised() -> (Disk, Vec<u8>) {
+        let mut disk = Disk::new();
+        let content = disk.read(area().place()).unwrap();
+        disk.finish(Guard::Up);
+        disk.check(Guard::Up, &content);
+        (disk, content)
+    }
+
+    const GOALS: [Guard; 2] = [Guard::Up, Guard::Down];
+
+    /// Cuts the power after every step of a change to `goal`, then after every step of whatever comes next.
+    fn cut_everywhere(begin: &Disk, content: &[u8], goal: Guard, seeds: u64) {
+        for steps in 0.. {
+            let mut whole = begin.clone();
+            let ended = whole.run(goal, steps).unwrap();
+            for seed in 0..seeds {
+                let mut cut = whole.clone();
+                cut.crash(seed);
+                for next in GOALS {
+                    let mut once = cut.clone();
+                    once.finish(next);
+                    once.check(next, content);
+                    cut_again(&cut, content, next, seed);
+                }
+            }
+            if ended {
+                return;
+            }
+        }
+    }
+
+    fn cut_again(begin: &Disk, content: &[u8], goal: Guard, seed: u64) {
+        for steps in 0.. {
+            let mut twice = begin.clone();
+            let ended = twice.run(goal, steps).unwrap();
+            twice.crash(seed ^ steps as u64);
+            for last in GOALS {
+                let mut end = twice.clone();
+                end.finish(last);
+                end.check(last, content);
+            }
+            if ended {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn a_raise_that_is_cut_anywhere_twice_loses_nothing() {
+        let disk = Disk::new();
+        let content = disk.read(area().place()).unwrap();
+        cut_everywhere(&disk, &content, Guard::Up, 8);
+    }
+
+    #[test]
+    fn a_lower_that_is_cut_anywhere_twice_loses_nothing() {
+        let (disk, content) = raised();
+        cut_everywhere(&disk, &content, Guard::Down, 8);
+    }
+
+    #[test]
+    fn what_was_written_to_one_copy_only_is_decided_once() {
+        let (begin, old) = raised();
+        let [first, second] = area().copies();
+        let new = vec![0xee; old.len()];
+        for seed in 0..64 {
+            let mut disk = begin.clone();
+            for copy in [first, second] {
+                disk.write(copy.start.0, &new);
+            }
+            disk.crash(seed);
+            disk.finish(Guard::Up);
+            let content = disk.read(first).unwrap();
+            disk.check(Guard::Up, &content);
+            for (at, sector) in content.chunks_exact(512).enumerate() {
+                let range = at * 512..(at + 1) * 512;
+                assert!(sector == &new[range.clone()] || sector == &old[range], "sector {at}");
+            }
+            // The other copy gives the same, and is there to do so.
+            disk.unreadable = (first.start.0..first.end().0).collect();
+            disk.finish(Guard::Down);
+            disk.check(Guard::Down, &content);
+        }
+    }
+
+    #[test]
+    fn a_sector_that_one_copy_has_is_enough_and_one_that_none_has_is_named() {
+        let (begin, content) = raised();
+        let [first, second] = area().copies();
+        for sector in 0..LENGTH {
+            for copy in [first, second] {
+                let mut disk = begin.clone();
+                disk.unreadable = vec![copy.start.0 + sector];
+                disk.finish(Guard::Up);
+                assert_eq!(disk.unreadable, []);
+                disk.check(Guard::Up, &content);
+            }
+            let mut disk = begin.clone();
+            disk.unreadable = vec![first.start.0 + sector, second.start.0 + sector];
+            assert_eq!(disk.run(Guard::Up, usize::MAX), Err(ChangeError::Unreadable(sector / CHUNK * CHUNK)));
+        }
+    }
+
+    #[test]
+    fn what_somebody_else_wrote_is_refused_and_not_overwritten() {
+        let (begin, _) = raised();
+        for sector in 0..LENGTH {
+            let mut disk = begin.clone();
+            disk.write(sector, &[0x77; 512]);
+            disk.flush();
+            for goal in GOALS {
+                assert_eq!(disk.run(goal, usize::MAX), Err(ChangeError::Changed(sector)));
+                assert_eq!(disk.read(SectorRange::new(sector, 1)).unwrap(), [0x77; 512]);
+            }
+        }
+    }
+}

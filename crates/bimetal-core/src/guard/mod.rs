@@ -1,0 +1,70 @@
+//! The guard: while a volume is attached, the beginning of its home drive lies elsewhere, so that nobody mounts stale data.
+//!
+//! The one drive that is home of every address looks, from byte 0 on, like a plain disk, though newer content lies on
+//! another drive. So its first MiB moves to an *area* at the drive's end, twice, and in its place stands a header that
+//! `blkid` and people recognise and nothing mounts by mistake ([`header`]). To the volume the drive ends before the area, and
+//! all of it is where it should be: [`redirect`] turns the operations on the first MiB to both copies. [`change`] raises the
+//! guard and lowers it, step by step, each of which may be the last before a power cut. Read first: [`Area`].
+
+pub mod change;
+pub mod header;
+pub mod redirect;
+
+use crate::label::tail_start;
+use crate::units::{Bytes, SectorRange, Sectors};
+
+/// How much of a home drive's beginning lies elsewhere.
+pub const GUARDED: Sectors = Bytes::from_mib(1).sectors();
+
+/// Where the beginning of a guarded drive lies instead.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Area {
+    /// How much lies there.
+    length: u64,
+    /// The first copy; the second follows it.
+    first: u64,
+}
+
+impl Area {
+    /// On a drive of `size`: right before the tail. `None` where the drive has no room for it beside a MiB of home.
+    pub fn on(size: Sectors) -> Option<Self> {
+        Self::of_length(size, GUARDED.0)
+    }
+
+    fn of_length(size: Sectors, length: u64) -> Option<Self> {
+        let first = tail_start(size)?.0.checked_sub(2 * length)?;
+        (first > length).then_some(Self { length, first })
+    }
+
+    /// What is left of the drive for the volume.
+    pub const fn capacity(self) -> Sectors {
+        Sectors(self.first)
+    }
+
+    /// The place at the drive's beginning that the header takes.
+    pub const fn place(self) -> SectorRange {
+        SectorRange::new(0, self.length)
+    }
+
+    /// The two copies of what belongs there.
+    pub const fn copies(self) -> [SectorRange; 2] {
+        [SectorRange::new(self.first, self.length), SectorRange::new(self.first + self.length, self.length)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::LABEL_SECTORS;
+
+    #[test]
+    fn both_copies_lie_between_the_volume_s_part_and_the_tail() {
+        let size = Bytes::from_mib(100).sectors();
+        let area = Area::on(size).unwrap();
+        let [first, second] = area.copies();
+        assert_eq!(area.capacity(), first.start);
+        assert_eq!(first.end(), second.start);
+        assert_eq!(second.end().0, size.0 - LABEL_SECTORS);
+        assert_eq!(Area::on(Bytes::from_mib(3).sectors()), None);
+    }
+}

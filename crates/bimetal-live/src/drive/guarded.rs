@@ -1,0 +1,70 @@
+//! A drive whose beginning lies elsewhere: the core says where ([`bimetal_core::guard`]), another drive carries it out.
+
+use std::os::fd::BorrowedFd;
+
+use bimetal_core::guard::Area;
+use bimetal_core::guard::redirect::Redirect;
+use bimetal_core::operation::{Completion, Operation};
+
+use super::Drive;
+use crate::buffer::Buffers;
+
+/// See the [module](self).
+pub struct Guarded {
+    drive: Box<dyn Drive>,
+    redirect: Redirect<Buffers>,
+    under_way: usize,
+    /// What the drive below gave, before it is looked at.
+    ended: Vec<Completion<Buffers>>,
+}
+
+impl Guarded {
+    /// `drive`, whose guard is up.
+    pub fn new(drive: Box<dyn Drive>, area: Area) -> Self {
+        Self { drive, redirect: Redirect::new(area), under_way: 0, ended: Vec::new() }
+    }
+
+    fn pass_on(&mut self) {
+        while let Some(operation) = self.redirect.next_operation() {
+            self.drive.submit(operation);
+        }
+    }
+}
+
+impl Drive for Guarded {
+    fn submit(&mut self, operation: Operation<Buffers>) {
+        self.under_way += 1;
+        self.redirect.submit(operation);
+        self.pass_on();
+    }
+
+    fn start(&mut self) {
+        self.drive.start();
+    }
+
+    fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>) {
+        self.drive.collect(&mut self.ended);
+        let before = ended.len();
+        ended.extend(self.ended.drain(..).filter_map(|completion| self.redirect.complete(completion)));
+        self.under_way -= ended.len() - before;
+        // A read that the first copy could not answer goes on at the second.
+        self.pass_on();
+        self.drive.start();
+    }
+
+    fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    fn event(&self) -> BorrowedFd<'_> {
+        self.drive.event()
+    }
+
+    fn logical_block(&self) -> u32 {
+        self.drive.logical_block()
+    }
+
+    fn describe(&self) -> String {
+        format!("{}, guarded", self.drive.describe())
+    }
+}

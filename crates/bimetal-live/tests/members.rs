@@ -1,0 +1,217 @@
+//! A volume's drives from `create` to an open volume and back: labels, locks, and the guard of the home drive.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bimetal_core::block::BlockSize;
+use bimetal_core::label::Guard;
+use bimetal_core::layout::{MemberId, Role};
+use bimetal_core::operation::{Command as Drives, Completion, OpKind, Operation, Status, Token};
+use bimetal_core::payload::Payload;
+use bimetal_core::schemes;
+use bimetal_core::units::{SectorRange, Sectors};
+use bimetal_live::buffer::Buffers;
+use bimetal_live::drive::{Drive, Engine, attach};
+use bimetal_live::member::create::{Created, DriveChoice, Request, create};
+use bimetal_live::member::find::find;
+use bimetal_live::member::open::{OpenVolumeError, Opened};
+use bimetal_live::member::verdict::Verdict;
+
+/// Where a test runs: in a process of its own, whose directories are the test's.
+const PLACE: &str = "BIMETAL_TEST_PLACE";
+
+/// Runs `body` in a directory of its own; `name` is the name of the test.
+fn in_own_place(name: &str, body: impl FnOnce(&Path)) {
+    if let Some(place) = std::env::var_os(PLACE) {
+        return body(Path::new(&place));
+    }
+    let place = std::env::temp_dir().join(format!("bimetal-members-{name}-{}", std::process::id()));
+    fs::create_dir_all(&place).expect("a folder for the test");
+    let output = Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", name, "--nocapture"])
+        .env(PLACE, &place)
+        .env("XDG_STATE_HOME", place.join("state"))
+        .env("XDG_RUNTIME_DIR", place.join("run"))
+        .output()
+        .expect("this test starts again");
+    fs::remove_dir_all(&place).expect("the folder of the test goes");
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().filter(|line| line.starts_with("skipped: ")).for_each(|line| println!("{line}"));
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn file(place: &Path, name: &str, mib: u64) -> PathBuf {
+    let path = place.join(name);
+    File::create(&path).and_then(|file| file.set_len(mib << 20)).expect("a file for the test");
+    path
+}
+
+fn volume(name: &str, scheme: &str, ssd: &Path, hdd: &Path) -> Created {
+    let choice = |role, path: &Path| DriveChoice { role, path: path.to_owned(), emulates: None };
+    let request = Request {
+        name: name.to_owned(),
+        scheme: schemes::find(scheme).expect("a scheme"),
+        settings: Vec::new(),
+        block: BlockSize::default(),
+        drives: vec![choice(Role::Hdd, hdd), choice(Role::Ssd, ssd)],
+        force: false,
+        created_by: "test".to_owned(),
+    };
+    create(&request).expect("a volume")
+}
+
+fn home_of(opened: &Opened) -> Box<dyn Drive> {
+    let mut drives = opened.drives(|_, file| attach(file, Engine::Pool)).expect("drives");
+    drives[0].take().expect("the home is there")
+}
+
+fn run(drive: &mut dyn Drive, kind: OpKind, range: SectorRange, payload: Buffers) -> Completion<Buffers> {
+    let command = Drives { kind, range, fua: false };
+    drive.submit(Operation { token: Token(1), target: 0, command, payload });
+    drive.start();
+    let mut ended = Vec::new();
+    while ended.is_empty() {
+        drive.collect(&mut ended);
+        std::thread::yield_now();
+    }
+    ended.remove(0)
+}
+
+fn start_of(path: &Path) -> Vec<u8> {
+    let mut bytes = vec![0; 8];
+    File::open(path).and_then(|file| file.read_exact_at(&mut bytes, 0)).expect("a drive");
+    bytes
+}
+
+#[test]
+fn an_open_volume_keeps_its_home_from_being_taken_for_a_plain_drive() {
+    in_own_place("an_open_volume_keeps_its_home_from_being_taken_for_a_plain_drive", |place| {
+        let (ssd, hdd) = (file(place, "ssd", 16), file(place, "hdd", 64));
+        let before = vec![0x42; 4 << 20];
+        File::options().write(true).open(&hdd).and_then(|file| file.write_all_at(&before, 0)).expect("written");
+        let created = volume("guarded", "smart-response", &ssd, &hdd);
+        assert_eq!(created.label.guard, Some((MemberId(0), Guard::Down)));
+        assert_eq!(start_of(&hdd), [0x42; 8]);
+
+        let mut opened = Opened::open(&find("guarded").expect("found")).expect("opened");
+        assert_eq!(opened.label().guard, Some((MemberId(0), Guard::Up)));
+        assert_eq!(start_of(&hdd), *b"-rom1fs-");
+        let mut home = home_of(&opened);
+        // Across the border of what lies elsewhere.
+        let range = SectorRange::new(2040, 16);
+        let read = run(home.as_mut(), OpKind::Read, range, Buffers::empty());
+        assert_eq!((read.status, read.payload.to_metadata()), (Status::Done, vec![0x42; 16 * 512]));
+        let new = Buffers::from_metadata(&[0x77; 16 * 512]);
+        assert_eq!(run(home.as_mut(), OpKind::Write, range, new).status, Status::Done);
+        let flush = run(home.as_mut(), OpKind::Flush, SectorRange::default(), Buffers::empty());
+        assert_eq!(flush.status, Status::Done);
+        drop(home);
+        // As after a crash: nothing is closed, and it is found again with the guard up.
+        drop(opened);
+        opened = Opened::open(&find(&ssd.display().to_string()).expect("found")).expect("opened again");
+        assert_eq!(opened.label().guard, Some((MemberId(0), Guard::Up)));
+        opened.lower_guard().expect("lowered");
+        assert_eq!(opened.label().guard, Some((MemberId(0), Guard::Down)));
+        let mut bytes = vec![0; 4 << 20];
+        File::open(&hdd).and_then(|file| file.read_exact_at(&mut bytes, 0)).expect("read");
+        let mut expected = before;
+        expected[2040 * 512..2056 * 512].fill(0x77);
+        assert!(bytes == expected, "the drive is as it was, and what was written is in its place");
+    });
+}
+
+#[test]
+fn a_volume_in_use_is_not_opened_twice() {
+    in_own_place("a_volume_in_use_is_not_opened_twice", |place| {
+        volume("once", "smart-response", &file(place, "ssd", 16), &file(place, "hdd", 64));
+        let located = find("once").expect("found");
+        let opened = Opened::open(&located).expect("opened");
+        let error = Opened::open(&find("once").expect("found")).err().expect("refused").to_string();
+        assert_eq!(error, format!("volume 'once' is in use by process {}: stop that first", std::process::id()));
+        drop(opened);
+        Opened::open(&find("once").expect("found")).expect("opened again");
+    });
+}
+
+#[test]
+fn a_home_that_was_written_without_its_volume_is_not_used() {
+    in_own_place("a_home_that_was_written_without_its_volume_is_not_used", |place| {
+        let hdd = file(place, "hdd", 64);
+        volume("foreign", "smart-response", &file(place, "ssd", 16), &hdd);
+        drop(Opened::open(&find("foreign").expect("found")).expect("opened"));
+        File::options().write(true).open(&hdd).and_then(|file| file.write_all_at(&[1; 512], 4096)).expect("written");
+        let error = Opened::open(&find("foreign").expect("found")).err().expect("refused");
+        assert!(matches!(error, OpenVolumeError::Guard { .. }), "{error}");
+        assert!(
+            error.to_string().contains("sector 8 of the drive was written while its volume was attached"),
+            "{error}"
+        );
+    });
+}
+
+#[test]
+fn a_member_that_is_missing_is_told_and_its_return_is_behind() {
+    in_own_place("a_member_that_is_missing_is_told_and_its_return_is_behind", |place| {
+        let (ssd, hdd) = (file(place, "ssd", 16), file(place, "hdd", 64));
+        volume("alone", "smart-response", &ssd, &hdd);
+        let away = place.join("away");
+        fs::create_dir(&away).expect("a folder");
+        fs::rename(&ssd, away.join("ssd")).expect("a drive goes");
+        let opened = Opened::open(&find("alone").expect("found")).expect("opened");
+        assert_eq!(opened.absent().len(), 1);
+        assert_eq!(opened.absent()[0].member, "ssd");
+        drop(opened);
+        fs::rename(away.join("ssd"), &ssd).expect("a drive comes back");
+        let located = find("alone").expect("found");
+        let absent = located.assembly.absent(&located.found());
+        assert_eq!(absent[0].behind.as_deref(), Some(ssd.to_str().expect("a path")));
+    });
+}
+
+#[test]
+fn a_scheme_that_spreads_its_addresses_has_no_guard() {
+    in_own_place("a_scheme_that_spreads_its_addresses_has_no_guard", |place| {
+        let hdd = file(place, "hdd", 64);
+        let created = volume("spread", "combo", &file(place, "ssd", 16), &hdd);
+        assert_eq!(created.label.guard, None);
+        Opened::open(&find("spread").expect("found")).expect("opened");
+        assert_eq!(start_of(&hdd), [0; 8]);
+    });
+}
+
+fn tool(program: &str, arguments: &[&str], path: &Path) -> Option<String> {
+    match Command::new(program).args(arguments).arg(path).output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+            Some(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        Err(_) => {
+            assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none(), "no {program}");
+            println!("skipped: no {program}");
+            None
+        }
+    }
+}
+
+#[test]
+fn an_adopted_file_system_is_hidden_while_attached_and_whole_afterwards() {
+    in_own_place("an_adopted_file_system_is_hidden_while_attached_and_whole_afterwards", |place| {
+        let (ssd, hdd) = (file(place, "ssd", 16), file(place, "hdd", 64));
+        if tool("mkfs.ext4", &["-q"], &hdd).is_none() {
+            return;
+        }
+        File::options().write(true).open(&hdd).and_then(|file| file.set_len(68 << 20)).expect("a larger drive");
+        let created = volume("adopted", "smart-response", &ssd, &hdd);
+        assert!(matches!(created.drives[0].1, Verdict::Adopted { name: "ext4", .. }));
+        let mut opened = Opened::open(&find("adopted").expect("found")).expect("opened");
+        if let Some(text) = tool("blkid", &["-p", "-o", "value", "-s", "TYPE"], &hdd) {
+            assert_eq!(text.trim(), "romfs");
+        }
+        assert_eq!(opened.config().layout.members[0].capacity, Sectors(68 * 2048 - 128 - 4096));
+        opened.lower_guard().expect("lowered");
+        drop(opened);
+        tool("e2fsck", &["-fn"], &hdd);
+    });
+}
