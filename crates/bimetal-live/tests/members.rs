@@ -13,10 +13,12 @@ use bimetal_core::payload::Payload;
 use bimetal_core::schemes;
 use bimetal_core::units::{SectorRange, Sectors};
 use bimetal_live::buffer::Buffers;
+use bimetal_live::drive::absent::Absent;
+use bimetal_live::drive::file::DriveFile;
 use bimetal_live::drive::{Drive, Engine, attach};
 use bimetal_live::member::create::{Created, DriveChoice, Request, create};
-use bimetal_live::member::find::find;
-use bimetal_live::member::open::{OpenVolumeError, Opened};
+use bimetal_live::member::find::{Labelled, Located, find};
+use bimetal_live::member::held::{Held, HoldError};
 use bimetal_live::member::verdict::Verdict;
 
 /// Where a test runs: in a process of its own, whose directories are the test's.
@@ -62,9 +64,22 @@ fn volume(name: &str, scheme: &str, ssd: &Path, hdd: &Path) -> Created {
     create(&request).expect("a volume")
 }
 
-fn home_of(opened: &Opened) -> Box<dyn Drive> {
-    let mut drives = opened.drives(|_, file| attach(file, Engine::Pool)).expect("drives");
-    drives[0].take().expect("the home is there")
+fn drives_of(held: &Held, located: &Located) -> Vec<Box<dyn Drive>> {
+    let open = |(at, drive): (usize, Option<&Labelled>)| -> Box<dyn Drive> {
+        let Some(drive) = drive else { return Box::new(Absent::new().expect("an absent drive")) };
+        let file = DriveFile::open(&drive.probe.canonical).expect("a drive");
+        held.wrap(MemberId(at as u16), attach(file, Engine::Pool).expect("a drive that can be worked"))
+    };
+    located.members().enumerate().map(open).collect()
+}
+
+/// Takes the volume and begins to use it, as a server does.
+fn begin(volume: &str) -> Result<(Held, Vec<Box<dyn Drive>>), HoldError> {
+    let located = find(volume).expect("found");
+    let mut held = Held::take(&located)?;
+    let mut drives = drives_of(&held, &located);
+    held.begin(&mut drives)?;
+    Ok((held, drives))
 }
 
 fn run(drive: &mut dyn Drive, kind: OpKind, range: SectorRange, payload: Buffers) -> Completion<Buffers> {
@@ -95,10 +110,10 @@ fn an_open_volume_keeps_its_home_from_being_taken_for_a_plain_drive() {
         assert_eq!(created.label.guard, Some((MemberId(0), Guard::Down)));
         assert_eq!(start_of(&hdd), [0x42; 8]);
 
-        let mut opened = Opened::open(&find("guarded").expect("found")).expect("opened");
-        assert_eq!(opened.label().guard, Some((MemberId(0), Guard::Up)));
+        let (held, mut drives) = begin("guarded").expect("begun");
+        assert_eq!(held.label().guard, Some((MemberId(0), Guard::Up)));
         assert_eq!(start_of(&hdd), *b"-rom1fs-");
-        let mut home = home_of(&opened);
+        let home = &mut drives[0];
         // Across the border of what lies elsewhere.
         let range = SectorRange::new(2040, 16);
         let read = run(home.as_mut(), OpKind::Read, range, Buffers::empty());
@@ -107,13 +122,15 @@ fn an_open_volume_keeps_its_home_from_being_taken_for_a_plain_drive() {
         assert_eq!(run(home.as_mut(), OpKind::Write, range, new).status, Status::Done);
         let flush = run(home.as_mut(), OpKind::Flush, SectorRange::default(), Buffers::empty());
         assert_eq!(flush.status, Status::Done);
-        drop(home);
         // As after a crash: nothing is closed, and it is found again with the guard up.
-        drop(opened);
-        opened = Opened::open(&find(&ssd.display().to_string()).expect("found")).expect("opened again");
-        assert_eq!(opened.label().guard, Some((MemberId(0), Guard::Up)));
-        opened.lower_guard().expect("lowered");
-        assert_eq!(opened.label().guard, Some((MemberId(0), Guard::Down)));
+        drop((drives, held));
+        let (mut held, mut drives) = begin(&ssd.display().to_string()).expect("begun again");
+        assert_eq!(held.label().guard, Some((MemberId(0), Guard::Up)));
+        let read = run(drives[0].as_mut(), OpKind::Read, range, Buffers::empty());
+        assert_eq!(read.payload.to_metadata(), vec![0x77; 16 * 512]);
+        drop(drives);
+        held.lower_guard().expect("lowered");
+        assert_eq!(held.label().guard, Some((MemberId(0), Guard::Down)));
         let mut bytes = vec![0; 4 << 20];
         File::open(&hdd).and_then(|file| file.read_exact_at(&mut bytes, 0)).expect("read");
         let mut expected = before;
@@ -127,11 +144,11 @@ fn a_volume_in_use_is_not_opened_twice() {
     in_own_place("a_volume_in_use_is_not_opened_twice", |place| {
         volume("once", "smart-response", &file(place, "ssd", 16), &file(place, "hdd", 64));
         let located = find("once").expect("found");
-        let opened = Opened::open(&located).expect("opened");
-        let error = Opened::open(&find("once").expect("found")).err().expect("refused").to_string();
+        let held = Held::take(&located).expect("taken");
+        let error = Held::take(&find("once").expect("found")).expect_err("refused").to_string();
         assert_eq!(error, format!("volume 'once' is in use by process {}: stop that first", std::process::id()));
-        drop(opened);
-        Opened::open(&find("once").expect("found")).expect("opened again");
+        drop(held);
+        begin("once").expect("begun");
     });
 }
 
@@ -140,10 +157,10 @@ fn a_home_that_was_written_without_its_volume_is_not_used() {
     in_own_place("a_home_that_was_written_without_its_volume_is_not_used", |place| {
         let hdd = file(place, "hdd", 64);
         volume("foreign", "smart-response", &file(place, "ssd", 16), &hdd);
-        drop(Opened::open(&find("foreign").expect("found")).expect("opened"));
+        drop(begin("foreign").expect("begun"));
         File::options().write(true).open(&hdd).and_then(|file| file.write_all_at(&[1; 512], 4096)).expect("written");
-        let error = Opened::open(&find("foreign").expect("found")).err().expect("refused");
-        assert!(matches!(error, OpenVolumeError::Guard { .. }), "{error}");
+        let error = begin("foreign").err().expect("refused");
+        assert!(matches!(error, HoldError::Guard { .. }), "{error}");
         assert!(
             error.to_string().contains("sector 8 of the drive was written while its volume was attached"),
             "{error}"
@@ -159,10 +176,14 @@ fn a_member_that_is_missing_is_told_and_its_return_is_behind() {
         let away = place.join("away");
         fs::create_dir(&away).expect("a folder");
         fs::rename(&ssd, away.join("ssd")).expect("a drive goes");
-        let opened = Opened::open(&find("alone").expect("found")).expect("opened");
-        assert_eq!(opened.absent().len(), 1);
-        assert_eq!(opened.absent()[0].member, "ssd");
-        drop(opened);
+        let located = find("alone").expect("found");
+        assert_eq!(located.assembly.absent(&located.found())[0].member, "ssd");
+        // To look is not to go on without it.
+        drop(Held::take(&located).expect("taken"));
+        fs::rename(away.join("ssd"), &ssd).expect("a drive comes back");
+        assert_eq!(find("alone").expect("found").members().flatten().count(), 2);
+        fs::rename(&ssd, away.join("ssd")).expect("a drive goes again");
+        drop(begin("alone").expect("begun"));
         fs::rename(away.join("ssd"), &ssd).expect("a drive comes back");
         let located = find("alone").expect("found");
         let absent = located.assembly.absent(&located.found());
@@ -176,7 +197,7 @@ fn a_scheme_that_spreads_its_addresses_has_no_guard() {
         let hdd = file(place, "hdd", 64);
         let created = volume("spread", "combo", &file(place, "ssd", 16), &hdd);
         assert_eq!(created.label.guard, None);
-        Opened::open(&find("spread").expect("found")).expect("opened");
+        begin("spread").expect("begun");
         assert_eq!(start_of(&hdd), [0; 8]);
     });
 }
@@ -205,13 +226,13 @@ fn an_adopted_file_system_is_hidden_while_attached_and_whole_afterwards() {
         File::options().write(true).open(&hdd).and_then(|file| file.set_len(68 << 20)).expect("a larger drive");
         let created = volume("adopted", "smart-response", &ssd, &hdd);
         assert!(matches!(created.drives[0].1, Verdict::Adopted { name: "ext4", .. }));
-        let mut opened = Opened::open(&find("adopted").expect("found")).expect("opened");
+        let (mut held, drives) = begin("adopted").expect("begun");
         if let Some(text) = tool("blkid", &["-p", "-o", "value", "-s", "TYPE"], &hdd) {
             assert_eq!(text.trim(), "romfs");
         }
-        assert_eq!(opened.config().layout.members[0].capacity, Sectors(68 * 2048 - 128 - 4096));
-        opened.lower_guard().expect("lowered");
-        drop(opened);
+        assert_eq!(held.label().member_infos()[0].capacity, Sectors(68 * 2048 - 128 - 4096));
+        drop(drives);
+        held.lower_guard().expect("lowered");
         tool("e2fsck", &["-fn"], &hdd);
     });
 }

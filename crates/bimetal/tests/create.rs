@@ -295,7 +295,7 @@ fn a_block_device_in_use_is_refused_and_a_free_one_is_found() {
     // Every test on this machine sees the device, so its volume has a name of its own.
     let name = format!("device-{}", std::process::id());
     let create = format!("create {name} --scheme smart-response --ssd ssd.img --hdd {}", device.0);
-    if place.tool("mkfs.ext4", &["-q", "-b", "4096", &device.0, "16000"]).is_some() {
+    if place.tool("mkfs.ext4", &["-q", "-b", "4096", &device.0, "15000"]).is_some() {
         let at = place.0.join("mounted");
         fs::create_dir(&at).expect("a folder");
         let mounted = Command::new("mount").arg(&device.0).arg(&at).status();

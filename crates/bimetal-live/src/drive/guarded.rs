@@ -7,6 +7,7 @@ use bimetal_core::guard::redirect::Redirect;
 use bimetal_core::operation::{Completion, Operation};
 
 use super::Drive;
+use super::emulated::Emulation;
 use crate::buffer::Buffers;
 
 /// See the [module](self).
@@ -24,10 +25,14 @@ impl Guarded {
         Self { drive, redirect: Redirect::new(area), under_way: 0, ended: Vec::new() }
     }
 
-    fn pass_on(&mut self) {
+    /// Hands on what is to be done; whether that was anything.
+    fn pass_on(&mut self) -> bool {
+        let mut any = false;
         while let Some(operation) = self.redirect.next_operation() {
             self.drive.submit(operation);
+            any = true;
         }
+        any
     }
 }
 
@@ -43,13 +48,21 @@ impl Drive for Guarded {
     }
 
     fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>) {
-        self.drive.collect(&mut self.ended);
         let before = ended.len();
-        ended.extend(self.ended.drain(..).filter_map(|completion| self.redirect.complete(completion)));
+        loop {
+            self.drive.collect(&mut self.ended);
+            ended.extend(self.ended.drain(..).filter_map(|completion| self.redirect.complete(completion)));
+            // A read that the first copy could not answer goes on at the second, and may end at once.
+            if !self.pass_on() {
+                break;
+            }
+            self.drive.start();
+        }
         self.under_way -= ended.len() - before;
-        // A read that the first copy could not answer goes on at the second.
-        self.pass_on();
-        self.drive.start();
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.drive.has_ended()
     }
 
     fn under_way(&self) -> usize {
@@ -62,6 +75,10 @@ impl Drive for Guarded {
 
     fn logical_block(&self) -> u32 {
         self.drive.logical_block()
+    }
+
+    fn emulation(&self) -> Option<Emulation> {
+        self.drive.emulation()
     }
 
     fn describe(&self) -> String {

@@ -3,15 +3,15 @@
 //! [`probe`](mod@probe) says what a path is and who uses it, [`signature`] what lies on it, [`labels`] reads and writes its label, [`find`](mod@find) finds
 //! all drives of a volume by their labels ([`registry`] remembers files, which nobody could find), [`lock`] keeps others
 //! away, and [`create`](mod@create) makes a volume of drives, if [`verdict`] has nothing against them. What a label says, and whether labels make a volume, is core's
-//! ([`bimetal_core::label`]). [`open`](mod@open) takes a volume that was
-//! found into our hands. Nothing here serves a request. Read first: [`create`](mod@create).
+//! ([`bimetal_core::label`]). [`held`] is a volume that
+//! was found and is in our hands. Nothing here serves a request. Read first: [`create`](mod@create).
 
 pub mod create;
 pub mod directories;
 pub mod find;
+pub mod held;
 pub mod labels;
 pub mod lock;
-pub mod open;
 pub mod probe;
 pub mod registry;
 pub mod signature;

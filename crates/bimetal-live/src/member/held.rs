@@ -1,0 +1,247 @@
+//! A volume in our hands: its drives are locked, its labels are ours to write, and its guard is ours to raise and lower.
+//!
+//! [`Held::take`] locks and changes nothing that matters, so that a recovery may still refuse. [`Held::begin`] comes after
+//! it and before anything is served: it writes the next generation of the labels, from which on a drive that was not
+//! there is behind, and raises the guard of the home drive. After a drain, with the drives flushed,
+//! [`Held::lower_guard`] makes the home drive a plain one again. The drives that operations go to are opened by the caller,
+//! who lets [`Held::wrap`] have each.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use bimetal_core::guard::change::{Answer, Change, ChangeError, Step};
+use bimetal_core::guard::header::header;
+use bimetal_core::guard::{Area, GUARDED};
+use bimetal_core::label::{Guard, Label};
+use bimetal_core::layout::MemberId;
+use bimetal_core::units::{SECTOR_BYTES, SectorRange};
+use rustix::io::Errno;
+
+use super::create::{random, seconds_since_1970};
+use super::find::Located;
+use super::labels::{self, LabelError};
+use super::lock::{LockError, VolumeLock};
+use super::probe::Probe;
+use crate::drive::Drive;
+use crate::drive::absent::Absent;
+use crate::drive::guarded::Guarded;
+
+/// Why a volume cannot be taken, or its labels or guard not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum HoldError {
+    /// A drive is in use, mounted or part of another device.
+    #[error("{}: is in use: {uses}", path.display())]
+    InUse {
+        /// The drive.
+        path: PathBuf,
+        /// By whom, and what ends it.
+        uses: String,
+    },
+    /// Somebody has the volume or one of its drives.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// A label cannot be written.
+    #[error(transparent)]
+    Label(#[from] LabelError),
+    /// The guard cannot be raised or lowered.
+    #[error("{}: {error}", path.display())]
+    Guard {
+        /// The drive.
+        path: PathBuf,
+        /// Why not.
+        error: ChangeError,
+    },
+    /// A drive or the system fails.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// What fails.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+/// A member that is there.
+#[derive(Debug)]
+struct Present {
+    id: MemberId,
+    probe: Probe,
+    next_page: usize,
+    /// The writing of labels that it carries.
+    carried: u64,
+}
+
+/// See the [module](self). Lets go of everything when it is dropped; the guard stays where it is.
+#[derive(Debug)]
+pub struct Held {
+    label: Label,
+    present: Vec<Present>,
+    lock: VolumeLock,
+}
+
+impl Held {
+    /// Locks the members that are there. Where the guard is up, its two copies are made equal.
+    ///
+    /// # Errors
+    /// A drive is in use or fails, or something wrote to the guarded drive without the volume.
+    pub fn take(located: &Located) -> Result<Self, HoldError> {
+        let label = located.assembly.label.clone();
+        let drives = located.members().enumerate().filter_map(|(at, drive)| Some((MemberId(at as u16), drive?)));
+        let present: Vec<Present> = drives
+            .map(|(id, drive)| Present {
+                id,
+                probe: drive.probe.clone(),
+                next_page: drive.next_page,
+                carried: drive.found.label.writing,
+            })
+            .collect();
+        let lock = lock(&label.name, &present)?;
+        let mut held = Self { label, present, lock };
+        if held.guard_is_up() {
+            held.move_guard(Guard::Up)?;
+        }
+        Ok(held)
+    }
+
+    /// What stands on the drives; after [`take`](Self::take), on the newest of them.
+    pub fn label(&self) -> &Label {
+        &self.label
+    }
+
+    /// `drive`, which carries out the operations on `member`, as the volume is to see it: where the guard is up, without the
+    /// header.
+    pub fn wrap(&self, member: MemberId, drive: Box<dyn Drive>) -> Box<dyn Drive> {
+        match self.label.area_of(member) {
+            Some(area) if self.guard_is_up() => Box::new(Guarded::new(drive, area)),
+            _ => drive,
+        }
+    }
+
+    /// Writes the next generation of the labels and raises the guard, before anything is served. `drives` are those of
+    /// all members, in order, with nothing under way; the one that is guarded from now on is wrapped.
+    ///
+    /// # Errors
+    /// A drive fails. It can be tried again.
+    pub fn begin(&mut self, drives: &mut [Box<dyn Drive>]) -> Result<(), HoldError> {
+        if self.guard_is_up() {
+            return self.relabel(|_| {});
+        }
+        let Some((member, at)) = self.guarded() else { return self.relabel(|_| {}) };
+        self.move_guard(Guard::Up)?;
+        let Some(area) = self.label.area_of(member) else { return Ok(()) };
+        let drive = &mut drives[usize::from(self.present[at].id.0)];
+        let stand_in =
+            Absent::new().map_err(|error| HoldError::Io { path: self.present[at].probe.path.clone(), error })?;
+        let plain = std::mem::replace(drive, Box::new(stand_in));
+        *drive = Box::new(Guarded::new(plain, area));
+        Ok(())
+    }
+
+    /// Makes the home drive a plain one again. Only after a drain, with all drives flushed and closed.
+    ///
+    /// # Errors
+    /// A drive fails. Nothing is lost; it can be tried again.
+    pub fn lower_guard(&mut self) -> Result<(), HoldError> {
+        self.move_guard(Guard::Down)
+    }
+
+    /// Writes the next generation of the labels to all that are there, changed by `change`: settings, or a member.
+    ///
+    /// # Errors
+    /// A label cannot be written; some may have been.
+    pub fn relabel(&mut self, change: impl FnOnce(&mut Label)) -> Result<(), HoldError> {
+        let there = self.present.iter().map(|member| (member.id, member.carried));
+        let mut label = self.label.next(seconds_since_1970(), writing()?, there);
+        change(&mut label);
+        self.label = label;
+        self.write_labels()
+    }
+
+    fn guard_is_up(&self) -> bool {
+        matches!(self.label.guard, Some((_, Guard::Up)))
+    }
+
+    /// The member with a guard, if there is one and it is there, and its place among those.
+    fn guarded(&self) -> Option<(MemberId, usize)> {
+        let (member, _) = self.label.guard?;
+        Some((member, self.present.iter().position(|present| present.id == member)?))
+    }
+
+    /// The guarded drive's label first: what it says of itself is what counts when it is alone.
+    fn write_labels(&mut self) -> Result<(), HoldError> {
+        let guarded = self.label.guard.map(|(member, _)| member);
+        let mut order: Vec<usize> = (0..self.present.len()).collect();
+        order.sort_by_key(|&at| Some(self.present[at].id) != guarded);
+        for at in order {
+            let Present { id, probe, next_page, carried } = &mut self.present[at];
+            let (file, size) = (self.lock.drives[at].file(), self.label.members[usize::from(id.0)].size);
+            *next_page = labels::write(file, size, &probe.path, &self.label.of(*id), *next_page)?;
+            *carried = self.label.writing;
+        }
+        Ok(())
+    }
+
+    fn move_guard(&mut self, goal: Guard) -> Result<(), HoldError> {
+        let (Some((_, now)), Some((member, at))) = (self.label.guard, self.guarded()) else { return Ok(()) };
+        let Some(area) = self.label.area_of(member) else { return Ok(()) };
+        let path = self.present[at].probe.path.clone();
+        let mut change = begin(area, now, goal, &self.label.of(member));
+        loop {
+            let answer = match change.next() {
+                Step::Finished => return Ok(()),
+                Step::Label(guard) => {
+                    self.relabel(|label| label.guard = Some((member, guard)))?;
+                    Answer::Done
+                }
+                step => perform(self.lock.drives[at].file(), step)
+                    .map_err(|error| HoldError::Io { path: path.clone(), error })?,
+            };
+            change.answer(answer).map_err(|error| HoldError::Guard { path: path.clone(), error })?;
+        }
+    }
+}
+
+/// That another process has the volume says more than that its drives are in use, and what a drive is used for more than
+/// that it is.
+fn lock(name: &str, present: &[Present]) -> Result<VolumeLock, HoldError> {
+    let lock = VolumeLock::take(name, present.iter().map(|member| &member.probe));
+    if !matches!(lock, Err(LockError::Volume { .. })) {
+        for Present { probe, .. } in present {
+            if let Some(first) = probe.uses.first() {
+                return Err(HoldError::InUse { path: probe.path.clone(), uses: first.describe() });
+            }
+        }
+    }
+    Ok(lock?)
+}
+
+fn begin(area: Area, now: Guard, goal: Guard, label: &Label) -> Change {
+    let header = header(label, GUARDED.bytes().0 as usize);
+    match goal {
+        Guard::Up => Change::raise(area, now, header),
+        Guard::Down => Change::lower(area, now, header),
+    }
+}
+
+fn perform(file: &File, step: Step) -> io::Result<Answer> {
+    match step {
+        Step::Read(SectorRange { start, len }) => {
+            let mut bytes = vec![0; len.bytes().0 as usize];
+            match file.read_exact_at(&mut bytes, start.bytes().0) {
+                Ok(()) => Ok(Answer::Bytes(bytes)),
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => Ok(Answer::Unreadable),
+                Err(error) => Err(error),
+            }
+        }
+        Step::Write(from, bytes) => file.write_all_at(&bytes, from * SECTOR_BYTES).map(|()| Answer::Done),
+        Step::Flush => file.sync_all().map(|()| Answer::Done),
+        Step::Label(_) | Step::Finished => Ok(Answer::Done),
+    }
+}
+
+fn writing() -> Result<u64, HoldError> {
+    let random = random().map_err(|error| HoldError::Io { path: PathBuf::from("/dev/urandom"), error })?;
+    Ok(u64::from_le_bytes(random))
+}
