@@ -254,3 +254,115 @@ fn u32_le(bytes: &[u8], at: usize) -> u32 {
 fn u64_le(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_le(bytes, at)) | u64::from(u32_le(bytes, at + 4)) << 32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    /// A file of `mib` MiB; gone on drop.
+    struct Image(PathBuf, u64);
+
+    impl Image {
+        fn new(name: &str, mib: u64) -> Self {
+            let path = std::env::temp_dir().join(format!("bimetal-signature-{name}-{}", std::process::id()));
+            File::create(&path).and_then(|file| file.set_len(mib << 20)).expect("a file for the test");
+            Self(path, mib << 20)
+        }
+
+        fn write(&self, at: u64, bytes: &[u8]) {
+            File::options().write(true).open(&self.0).and_then(|file| file.write_all_at(bytes, at)).expect("written");
+        }
+
+        fn scan(&self) -> Vec<Signature> {
+            scan(&File::open(&self.0).expect("a file"), Bytes(self.1)).expect("scanned")
+        }
+
+        fn names(&self) -> Vec<&'static str> {
+            self.scan().iter().map(|signature| signature.name).collect()
+        }
+    }
+
+    impl Drop for Image {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    /// Runs a program on `image`; false where it is not installed.
+    fn made_by(program: &str, arguments: &[&str], image: &Path) -> bool {
+        match Command::new(program).args(arguments).arg(image).output() {
+            Ok(output) => {
+                assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+                true
+            }
+            Err(_) => {
+                assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none(), "no {program}");
+                println!("skipped: no {program}");
+                false
+            }
+        }
+    }
+
+    #[test]
+    fn file_systems_are_told_apart_and_say_where_they_end() {
+        let of = |program: &str, arguments: &[&str], mib: u64| {
+            let image = Image::new("fs", mib);
+            made_by(program, arguments, &image.0).then(|| image.scan())
+        };
+        let whole =
+            |name, mib| vec![Signature { name, content: Content::FileSystem { end: Some(Bytes::from_mib(mib)) } }];
+        for kind in ["ext2", "ext3", "ext4"] {
+            if let Some(found) = of("mkfs.ext4", &["-q", "-t", kind], 16) {
+                assert_eq!(found, whole(kind, 16));
+            }
+        }
+        if let Some(found) = of("mkfs.xfs", &["-q"], 400) {
+            assert_eq!(found, whole("xfs", 400));
+        }
+        if let Some(found) = of("mkswap", &[], 16) {
+            assert_eq!(found, [Signature { name: "swap", content: Content::Swap }]);
+        }
+    }
+
+    #[test]
+    fn an_empty_drive_has_no_signature_however_small() {
+        for mib in [0, 1, 16] {
+            assert_eq!(Image::new("empty", mib).names(), Vec::<&str>::new());
+        }
+    }
+
+    #[test]
+    fn what_lies_at_the_end_is_found_too() {
+        let size = 16 << 20;
+        // Places as their makers document them, each on a drive of 16 MiB.
+        let cases: [(u64, &[u8], &str); 7] = [
+            (size - 65_536, &0xa92b_4efc_u32.to_le_bytes(), "md RAID member"),
+            (size - 8192, &0xa92b_4efc_u32.to_le_bytes(), "md RAID member"),
+            (4096, &0xa92b_4efc_u32.to_le_bytes(), "md RAID member"),
+            (size - 512, b"EFI PART", "GPT"),
+            (size - 131_072, &0x00ba_b10c_u64.to_be_bytes(), "zfs"),
+            (512, b"LABELONE", "LVM2 physical volume"),
+            (0, b"LUKS\xba\xbe\0\x02", "LUKS"),
+        ];
+        for (at, bytes, name) in cases {
+            let image = Image::new("end", 16);
+            image.write(at, bytes);
+            assert_eq!(image.names(), [name], "at {at}");
+        }
+    }
+
+    #[test]
+    fn a_boot_sector_is_a_table_only_if_it_has_partitions() {
+        let image = Image::new("mbr", 16);
+        image.write(510, &[0x55, 0xaa]);
+        assert_eq!(image.names(), Vec::<&str>::new());
+        let mut entry = [0; 16];
+        (entry[0], entry[4], entry[8], entry[12]) = (0x80, 0x83, 1, 100);
+        image.write(446, &entry);
+        assert_eq!(image.scan(), [Signature { name: "MBR", content: Content::Partitions }]);
+        image.write(446, &[0x77]);
+        assert_eq!(image.names(), Vec::<&str>::new());
+    }
+}

@@ -7,9 +7,9 @@ use bimetal_core::label::Label;
 use bimetal_core::layout::{Layout, MemberId, Role};
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_core::units::{Bytes, SECTOR_BYTES};
+use bimetal_live::drive::emulated::Player;
 use bimetal_live::member::create::{Created, DriveChoice, Request, create};
 use bimetal_live::member::verdict::Verdict;
-use bimetal_models::profile::Profile;
 use clap::Args;
 
 use crate::error::Error;
@@ -96,7 +96,7 @@ fn drives_of(arguments: &Arguments, scheme: &SchemeInfo) -> Result<Vec<DriveChoi
     }
     for (_, drive) in &given {
         if let Some(profile) = &drive.emulates {
-            Profile::load(profile)?;
+            Player::new(profile, [])?;
         }
     }
     let mut choices: Vec<DriveChoice> = given.into_iter().map(|(role, path)| path.choice(role)).collect();
@@ -149,13 +149,7 @@ fn check_drive_setting(role: &str, key: &str, value: &str, drives: &[DriveChoice
                 drive.path.display()
             )));
         };
-        match (key, value) {
-            ("volatile_cache", "on" | "off") => {}
-            ("volatile_cache", _) => {
-                return Err(Error::new(format!("--set {role}.{key}={value}: expected on or off")));
-            }
-            _ => Profile::load(profile)?.set(key, value)?,
-        }
+        Player::new(profile, [(key, value)])?;
     }
     Ok(())
 }
