@@ -333,3 +333,24 @@ fn what_another_volume_left_on_a_drive_is_not_taken_for_its_own() {
     }
     assert!(matches!(recovery.finish(), Err(RecoveryError::Unformatted { .. })));
 }
+
+#[test]
+fn how_old_the_oldest_dirty_content_may_be_is_known_and_unknown_after_a_restart() {
+    let mut world = World::new("griffin", &[("timeout", "900s"), ("read_threshold", "off")]);
+    let mut volume = world.recover(&[]).unwrap();
+    assert_eq!(volume.dirty_since(), None, "nothing is dirty");
+    let second = Nanoseconds::from_seconds;
+    world.pass(&mut volume, second(10));
+    world.write(&mut volume, 80, 8, 1);
+    world.pass(&mut volume, second(10));
+    world.write(&mut volume, 160, 8, 1);
+    assert_eq!(volume.dirty_since(), Some(second(10)));
+    world.flush(&mut volume);
+    drop(volume);
+    let mut volume = world.recover(&[]).unwrap();
+    assert_eq!(volume.dirty_since(), None, "it is of the life before");
+    world.pass(&mut volume, second(901));
+    assert_eq!((volume.view().map.dirty_blocks(), volume.dirty_since()), (0, None));
+    world.write(&mut volume, 80, 8, 1);
+    assert_eq!(volume.dirty_since(), Some(second(901)));
+}

@@ -114,6 +114,7 @@ pub struct Volume<P: Payload> {
     move_failures: u32,
     draining: Draining,
     closing: Closing,
+    dirty_since: DirtySince,
     /// The move waits for requests that change the home of all that it has left.
     move_held_back: bool,
     /// For each member what a flush must still make stable.
@@ -121,6 +122,17 @@ pub struct Volume<P: Payload> {
     outgoing: VecDeque<Operation<P>>,
     finished: VecDeque<Completion<P>>,
     statistics: Statistics,
+}
+
+/// Since when something has always been dirty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum DirtySince {
+    /// Nothing is.
+    Clean,
+    /// Since this time.
+    At(Nanoseconds),
+    /// Since before this life.
+    Before,
 }
 
 /// What is off home, by kind of region.
@@ -270,6 +282,7 @@ impl<P: Payload> Volume<P> {
             move_failures: 0,
             draining: Draining::No,
             closing: Closing::No,
+            dirty_since: DirtySince::Clean,
             move_held_back: false,
             stability: vec![Stability::default(); members.len()],
             outgoing: VecDeque::new(),
@@ -298,6 +311,22 @@ impl<P: Payload> Volume<P> {
     /// Requests that arrived and are not finished.
     pub fn requests_under_way(&self) -> u64 {
         self.statistics.arrived - self.statistics.finished
+    }
+
+    /// No content that is off home alone is older than this; `None` where nothing is, or where some of it is from a life
+    /// before this one.
+    pub fn dirty_since(&self) -> Option<Nanoseconds> {
+        if let DirtySince::At(since) = self.dirty_since { Some(since) } else { None }
+    }
+
+    /// Takes note of whether anything is dirty, after it may have changed.
+    fn note_dirty(&mut self) {
+        let dirty = self.view.map.dirty_blocks() > 0;
+        self.dirty_since = match self.dirty_since {
+            _ if !dirty => DirtySince::Clean,
+            DirtySince::Clean => DirtySince::At(self.view.now),
+            since => since,
+        };
     }
 
     /// Takes a request to the unit `request.target`. Its token comes back with its completion; the caller does not reuse
@@ -381,6 +410,7 @@ impl<P: Payload> Volume<P> {
                 break;
             }
         }
+        self.note_dirty();
     }
 
     /// Asks the scheme for work if that is due; whether there was any.

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use super::log_tail::Position;
 use super::operations::purpose;
-use super::{Job, Store, TaskId, Volume, blocks_bytes};
+use super::{DirtySince, Job, Store, TaskId, Volume, blocks_bytes};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::journal::record::Record;
@@ -57,6 +57,8 @@ pub(crate) struct MoveJob<P> {
     incomplete: bool,
     /// Whether the map changed before the first write (no time is to pass).
     instant: bool,
+    /// When it began, if it moves everything that was dirty then.
+    all_since: Option<Nanoseconds>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -135,7 +137,10 @@ impl<P: Payload> Volume<P> {
             self.statistics.migrations.begin(self.view.now);
         }
         let instant = self.scheme.migrates_instantly();
+        let is_dirty = |slot: &&Slot| self.view.map.in_slot(**slot).is_some_and(|entry| entry.dirty);
+        let all = slots.iter().filter(is_dirty).count() as u64 == u64::from(self.view.map.dirty_blocks());
         let job = MoveJob {
+            all_since: all.then_some(self.view.now),
             slots: slots.into_iter(),
             held_back: Vec::new(),
             keep,
@@ -477,6 +482,9 @@ impl<P: Payload> Volume<P> {
             self.fail_slot_waiters();
         } else {
             self.move_failures = 0;
+            if let Some(since) = job.all_since {
+                self.dirty_since = DirtySince::At(since);
+            }
             self.end_pause();
         }
     }

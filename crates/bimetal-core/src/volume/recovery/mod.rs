@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::announce::Announcements;
 use super::lost::Lost;
-use super::{Store, Volume, VolumeConfig, VolumeError};
+use super::{DirtySince, Store, Volume, VolumeConfig, VolumeError};
 use crate::block::{Block, ValidMask};
 use crate::block_map::{BlockMap, Entry, Slot};
 use crate::journal::page::{self, Page};
@@ -242,6 +242,9 @@ impl<P: Payload> Recovery<P> {
         assert!(self.in_flight.is_empty(), "operations of the recovery are still under way");
         self.outcome.take().expect("a finished recovery has an outcome")?;
         self.volume.operations_begun = self.tokens;
+        if self.volume.view.map.dirty_blocks() > 0 {
+            self.volume.dirty_since = DirtySince::Before;
+        }
         self.volume.begin_life(self.state, self.absent, self.attached);
         Ok(self.volume)
     }
