@@ -8,19 +8,23 @@
 //! loop may wait; what may (a discard of a block device) is a drive's matter. Read `select.rs`, then `requests.rs`.
 
 mod clients;
+mod control;
+mod drains;
 mod endpoint;
 mod handle;
 mod requests;
 mod select;
 mod snapshot;
 mod stop;
+mod traffic;
+mod visitors;
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bimetal_core::operation::{Completion, OpKind};
+use bimetal_core::operation::{Command, Completion};
 use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES};
 use bimetal_core::volume::Volume;
 use hashbrown::HashMap;
@@ -31,6 +35,7 @@ use crate::buffer::Buffers;
 use crate::drive::Drive;
 use crate::nbd::{Export, Limits};
 use clients::Client;
+use control::Control;
 use endpoint::Listener;
 pub use endpoint::{Endpoint, EndpointError};
 use handle::Mailbox;
@@ -39,6 +44,7 @@ use requests::Open;
 use select::Selector;
 pub use snapshot::{KINDS, Latencies, MemberSnapshot, Snapshot};
 use stop::{Phase, Signals};
+use traffic::Traffic;
 
 /// How to serve.
 #[derive(Clone, Debug)]
@@ -127,11 +133,15 @@ pub struct Server {
     open: Slab<Open>,
     requests_begun: u64,
     /// Operations that the drives have: what and since when.
-    operations: HashMap<u64, (OpKind, Nanoseconds), foldhash::fast::RandomState>,
+    operations: HashMap<u64, (Command, Nanoseconds), foldhash::fast::RandomState>,
     /// Drives that were given operations since they last started.
     unstarted: Vec<bool>,
     completions: Vec<Completion<Buffers>>,
     latencies: Latencies,
+    /// Of all requests, and of each member.
+    traffic: (Traffic, Vec<Traffic>),
+    dirty_blocks_before: u64,
+    control: Control,
     mailbox: Mailbox,
     signals: Option<Signals>,
     phase: Phase,
@@ -178,6 +188,9 @@ impl Server {
             unstarted: vec![false; members],
             completions: Vec::new(),
             latencies: Latencies::new(members),
+            traffic: (Traffic::default(), vec![Traffic::default(); members]),
+            dirty_blocks_before: u64::from(volume.view().map.dirty_blocks()),
+            control: Control::default(),
             mailbox,
             signals: None,
             phase: Phase::Serving,

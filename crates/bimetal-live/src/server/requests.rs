@@ -12,7 +12,7 @@ use crate::nbd::{ReplyError, Request, Ticket};
 pub(super) struct Open {
     token: Token,
     asker: Asker,
-    kind: OpKind,
+    command: Command,
     since: Nanoseconds,
     /// The unit to flush before the answer.
     flush_first: Option<u16>,
@@ -52,7 +52,7 @@ impl Server {
         let index = entry.key();
         assert!(index < 1 << INDEX_BITS, "clients have bounded numbers of requests");
         let token = Token(self.requests_begun << INDEX_BITS | index as u64);
-        entry.insert(Open { token, asker, kind: command.kind, since: self.now, flush_first });
+        entry.insert(Open { token, asker, command, since: self.now, flush_first });
         self.volume.submit(self.now, Operation { token, target: unit, command, payload });
     }
 
@@ -69,7 +69,7 @@ impl Server {
         loop {
             self.work_drives();
             self.send_replies();
-            if !self.go_on_stopping() {
+            if !(self.go_on_with_control() || self.go_on_stopping()) {
                 break;
             }
         }
@@ -83,7 +83,7 @@ impl Server {
             while let Some(operation) = self.volume.next_operation() {
                 moved = true;
                 let number = usize::from(operation.target);
-                self.operations.insert(operation.token.0, (operation.command.kind, self.now));
+                self.operations.insert(operation.token.0, (operation.command, self.now));
                 self.drives[number].submit(operation);
                 self.unstarted[number] = true;
             }
@@ -106,8 +106,9 @@ impl Server {
         let mut ended = std::mem::take(&mut self.completions);
         self.drives[number].collect(&mut ended);
         for completion in ended.drain(..) {
-            if let Some((kind, since)) = self.operations.remove(&completion.token.0) {
-                self.latencies.note_member(number, kind, self.now.saturating_sub(since));
+            if let Some((command, since)) = self.operations.remove(&completion.token.0) {
+                self.latencies.note_member(number, command.kind, self.now.saturating_sub(since));
+                self.traffic.1[number].note(command, completion.status);
             }
             self.volume.complete(self.now, completion);
         }
@@ -121,7 +122,8 @@ impl Server {
         if let Some(unit) = open.flush_first.filter(|_| completion.status == Status::Done) {
             return self.submit_flush(open.asker, unit);
         }
-        self.latencies.note_request(open.kind, self.now.saturating_sub(open.since));
+        self.latencies.note_request(open.command.kind, self.now.saturating_sub(open.since));
+        self.traffic.0.note(open.command, completion.status);
         match open.asker {
             Asker::Client { key, number, ticket } => {
                 self.answer(key, number, ticket, result(completion));

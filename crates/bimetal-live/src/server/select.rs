@@ -21,6 +21,9 @@ pub(super) enum Source {
     Drive(usize),
     Listener(usize),
     Client(usize),
+    /// A place where the server is asked about itself, and who came there.
+    Door(usize),
+    Visitor(usize),
 }
 
 /// Something that has happened.
@@ -49,6 +52,8 @@ impl Source {
             Source::Drive(number) => (2, number),
             Source::Listener(number) => (3, number),
             Source::Client(number) => (4, number),
+            Source::Door(number) => (5, number),
+            Source::Visitor(number) => (6, number),
         };
         EventData::new_u64(kind << 32 | number as u64)
     }
@@ -60,7 +65,9 @@ impl Source {
             1 => Source::Signals,
             2 => Source::Drive(number),
             3 => Source::Listener(number),
-            _ => Source::Client(number),
+            4 => Source::Client(number),
+            5 => Source::Door(number),
+            _ => Source::Visitor(number),
         }
     }
 }
@@ -81,8 +88,10 @@ impl Selector {
     pub(super) fn add(&self, source: Source, event: BorrowedFd<'_>) -> Result<(), ServeError> {
         let flags = match source {
             Source::Mailbox | Source::Signals | Source::Drive(_) => EventFlags::IN,
-            Source::Listener(_) => EventFlags::IN | EventFlags::ET,
-            Source::Client(_) => EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET,
+            Source::Listener(_) | Source::Door(_) => EventFlags::IN | EventFlags::ET,
+            Source::Client(_) | Source::Visitor(_) => {
+                EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET
+            }
         };
         epoll::add(&self.epoll, event, source.data(), flags)
             .map_err(|error| ServeError::System { what: "watch a descriptor", error })
@@ -130,10 +139,10 @@ impl Server {
 
     /// How long nothing has to be done, if nothing happens; for ever if that is none.
     fn patience(&self) -> Option<Nanoseconds> {
-        if !self.active.is_empty() {
+        if !self.active.is_empty() || self.control.is_busy() {
             return Some(Nanoseconds::ZERO);
         }
-        let due = [self.volume.next_timeout(), self.clients_deadline(), self.stop_deadline()];
+        let due = [self.volume.next_timeout(), self.clients_deadline(), self.control_deadline(), self.stop_deadline()];
         due.into_iter().flatten().min().map(|due| due.saturating_sub(self.now))
     }
 
@@ -144,6 +153,8 @@ impl Server {
             Source::Drive(number) => self.collect(number),
             Source::Listener(number) => self.accept(number),
             Source::Client(key) => self.client_ready(key, event.readable, event.writable),
+            Source::Door(number) => self.open_door(number),
+            Source::Visitor(key) => self.visitor_ready(key, event.readable, event.writable),
         }
     }
 }

@@ -4,11 +4,12 @@ use bimetal_core::layout::Role;
 use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::MemberState;
 use bimetal_core::units::{Bytes, Nanoseconds};
-use bimetal_core::volume::Statistics;
+use bimetal_core::volume::{Drain, Statistics};
 use hdrhistogram::Histogram;
 
 use super::Server;
 use crate::drive::emulated::Emulation;
+use super::stop::Phase;
 
 /// Kinds that have latencies of their own.
 pub const KINDS: [OpKind; 5] = [OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Discard, OpKind::WriteZeroes];
@@ -84,6 +85,14 @@ pub struct MemberSnapshot {
     pub background: u32,
     /// How well it keeps the times of the drive that it plays, if it plays one.
     pub emulation: Option<Emulation>,
+    /// Bytes that were read from it.
+    pub read_bytes: Bytes,
+    /// Bytes that were written to it.
+    pub write_bytes: Bytes,
+    /// Operations that failed.
+    pub errors: u64,
+    /// The last of them, in words.
+    pub last_error: Option<String>,
 }
 
 /// What a server has counted since it began.
@@ -103,18 +112,43 @@ pub struct Snapshot {
     pub members: Vec<MemberSnapshot>,
     /// How long things took.
     pub latencies: Latencies,
+    /// Bytes that requests read.
+    pub read_bytes: Bytes,
+    /// Bytes that requests wrote.
+    pub write_bytes: Bytes,
+    /// The size of a block.
+    pub block_bytes: Bytes,
+    /// Blocks that are newer off home than at home.
+    pub dirty_blocks: u64,
+    /// The same when the server began.
+    pub dirty_blocks_before: u64,
+    /// How old the oldest of them can be; none where nothing is dirty or it is not known.
+    pub dirty_age: Option<Nanoseconds>,
+    /// Places off home.
+    pub slots: u64,
+    /// Places off home that hold something.
+    pub occupied_slots: u64,
+    /// How far a drain is.
+    pub drain: Drain,
+    /// Whether the server is about to end.
+    pub stopping: bool,
 }
 
 impl Server {
     pub(super) fn snapshot(&self) -> Snapshot {
-        let loads = self.volume.view().members.iter().zip(&self.drives);
-        let members = loads.map(|(load, drive)| MemberSnapshot {
+        let view = self.volume.view();
+        let loads = view.members.iter().zip(&self.drives).zip(&self.traffic.1);
+        let members = loads.map(|((load, drive), traffic)| MemberSnapshot {
             role: load.role,
             state: load.state,
             drive: drive.describe(),
             foreground: load.foreground,
             background: load.background,
             emulation: drive.emulation(),
+            read_bytes: traffic.read,
+            write_bytes: traffic.written,
+            errors: traffic.errors,
+            last_error: traffic.trouble(),
         });
         Snapshot {
             uptime: self.now.saturating_sub(self.time_before),
@@ -124,6 +158,16 @@ impl Server {
             statistics: self.volume.statistics().clone(),
             members: members.collect(),
             latencies: self.latencies.clone(),
+            read_bytes: self.traffic.0.read,
+            write_bytes: self.traffic.0.written,
+            block_bytes: view.block().bytes(),
+            dirty_blocks: u64::from(view.map.dirty_blocks()),
+            dirty_blocks_before: self.dirty_blocks_before,
+            dirty_age: self.volume.dirty_since().map(|since| self.now.saturating_sub(since)),
+            slots: view.layout.slots.map_or(0, |slots| slots.count.into()),
+            occupied_slots: view.map.len(),
+            drain: self.volume.drain_progress(),
+            stopping: !matches!(self.phase, Phase::Serving),
         }
     }
 }

@@ -105,7 +105,9 @@ impl Server {
                 self.phase = Phase::Leaving { until, clean: stable };
                 return true;
             }
-            Phase::Leaving { until, clean } if self.clients_are_served() || until <= self.now => {
+            Phase::Leaving { until, clean }
+                if (self.clients_are_served() && self.visitors_are_served()) || until <= self.now =>
+            {
                 self.phase = Phase::Ended { clean };
             }
             _ => {}

@@ -3,6 +3,8 @@
 #![allow(unreachable_pub, dead_code, reason = "each test uses its part of it")]
 
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +18,7 @@ use bimetal_core::units::{Bytes, Sectors};
 
 use bimetal_core::volume::{self, Recovery, Volume, VolumeConfig};
 use bimetal_live::buffer::Buffers;
+use bimetal_live::control::about::{About, AboutMember};
 use bimetal_live::drive::file::DriveFile;
 use bimetal_live::drive::{Drive, Engine, attach};
 use bimetal_live::server::{Endpoint, Handle, ServeError, Server, ServerOptions, Summary};
@@ -119,12 +122,43 @@ pub fn start(plan: Plan, scratch: Scratch, fresh: bool, options: ServerOptions) 
     let options = ServerOptions { signals: false, names: vec!["disk".into()], ..options };
     let mut server = Server::new(volume, drives, options).unwrap();
     let uri = server.listen(&Endpoint::Unix(scratch.path("nbd.sock"))).unwrap();
+    server.control(&Endpoint::Unix(scratch.path("control.sock")), about(plan, &scratch)).unwrap();
     let handle = server.handle();
     let thread = std::thread::spawn(move || server.run());
     Running { handle, uri, scratch, thread }
 }
 
+/// What labels would tell of a plan.
+pub fn about(plan: Plan, scratch: &Scratch) -> About {
+    let scheme = schemes::find(plan.scheme).unwrap();
+    let settings = Settings::new(scheme.name, scheme.parameters, plan.settings.iter().copied()).unwrap();
+    let members = [("ssd", plan.ssd_mib), ("hdd", plan.hdd_mib)].into_iter().filter(|&(_, mib)| mib > 0);
+    let members = members.map(|(id, mib)| AboutMember {
+        id: id.into(),
+        path: Some(scratch.path(id).display().to_string()),
+        bytes: Bytes::from_mib(mib),
+        ..AboutMember::default()
+    });
+    About {
+        name: "disk".into(),
+        uuid: None,
+        scheme,
+        settings: settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        members: members.collect(),
+    }
+}
+
 impl Running {
+    /// A client of the block device.
+    pub fn connect(&self) -> Disk {
+        Disk::connect(&self.scratch.path("nbd.sock"))
+    }
+
+    /// Waits until the server has ended by itself.
+    pub fn wait(self) -> (Summary, Scratch) {
+        (self.thread.join().unwrap().unwrap(), self.scratch)
+    }
+
     /// Stops the server, as a first SIGTERM would.
     pub fn stop(self) -> (Summary, Scratch) {
         self.handle.stop().unwrap();
@@ -178,4 +212,67 @@ pub fn noise(bytes: usize, seed: u64) -> Vec<u8> {
         state
     };
     (0..bytes.div_ceil(8)).flat_map(|_| next().to_le_bytes()).take(bytes).collect()
+}
+
+/// A client of the block device that waits for each reply: enough of the protocol to read, write and flush.
+pub struct Disk {
+    socket: UnixStream,
+    requests: u64,
+}
+
+impl Disk {
+    /// Connects to the export "disk".
+    pub fn connect(path: &std::path::Path) -> Self {
+        let mut socket = UnixStream::connect(path).unwrap();
+        socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+        let mut greeting = [0; 18];
+        socket.read_exact(&mut greeting).unwrap();
+        // Fixed newstyle without zeroes; then NBD_OPT_EXPORT_NAME.
+        let mut hello = 3u32.to_be_bytes().to_vec();
+        hello.extend(b"IHAVEOPT");
+        hello.extend(1u32.to_be_bytes());
+        hello.extend(4u32.to_be_bytes());
+        hello.extend(b"disk");
+        socket.write_all(&hello).unwrap();
+        socket.read_exact(&mut [0; 10]).unwrap();
+        Self { socket, requests: 0 }
+    }
+
+    /// Asks, and gives what was read, or the error.
+    pub fn ask(&mut self, kind: u16, offset: u64, length: u32, data: &[u8]) -> Result<Vec<u8>, u32> {
+        self.requests += 1;
+        let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
+        request.extend(0u16.to_be_bytes());
+        request.extend(kind.to_be_bytes());
+        request.extend(self.requests.to_be_bytes());
+        request.extend(offset.to_be_bytes());
+        request.extend(length.to_be_bytes());
+        request.extend(data);
+        self.socket.write_all(&request).unwrap();
+        let mut reply = [0; 16];
+        self.socket.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[8..], self.requests.to_be_bytes());
+        match u32::from_be_bytes(reply[4..8].try_into().unwrap()) {
+            0 => {}
+            error => return Err(error),
+        }
+        let mut read = vec![0; if kind == 0 { length as usize } else { 0 }];
+        self.socket.read_exact(&mut read).unwrap();
+        Ok(read)
+    }
+
+    /// Reads.
+    pub fn read(&mut self, offset: u64, bytes: u32) -> Vec<u8> {
+        self.ask(0, offset, bytes, &[]).unwrap()
+    }
+
+    /// Writes.
+    pub fn write(&mut self, offset: u64, data: &[u8]) {
+        self.ask(1, offset, data.len() as u32, data).unwrap();
+    }
+
+    /// Flushes.
+    pub fn flush(&mut self) {
+        self.ask(3, 0, 0, &[]).unwrap();
+    }
 }

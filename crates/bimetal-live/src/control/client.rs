@@ -1,0 +1,102 @@
+//! How a command asks a running server.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::message::{Reply, Request};
+
+/// A server that says nothing for so long is stuck.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes of a reply: beyond that it is no server of ours.
+const REPLY_BYTES_MAX: u64 = 64 << 20;
+
+/// Why a server gives no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The socket cannot be connected to or fails.
+    #[error("control socket {}: {error}", path.display())]
+    Io {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The server went away before it had answered.
+    #[error("control socket {}: the server ended before it had answered: see `bimetal status`", path.display())]
+    Ended {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// What came is no answer.
+    #[error("control socket {}: what came is no answer ({error}): is the server of another version?", path.display())]
+    Answer {
+        /// The socket.
+        path: PathBuf,
+        /// Why not.
+        error: serde_json::Error,
+    },
+}
+
+/// A connection to a server.
+#[derive(Debug)]
+pub struct Client {
+    path: PathBuf,
+    stream: BufReader<UnixStream>,
+}
+
+impl Client {
+    /// Connects to the server at `path`; none if no server listens there.
+    ///
+    /// # Errors
+    /// Somebody may listen there, but the socket cannot be used.
+    pub fn connect(path: &Path) -> Result<Option<Self>, ClientError> {
+        let io = |error| ClientError::Io { path: path.to_owned(), error };
+        match UnixStream::connect(path) {
+            Ok(stream) => {
+                stream.set_read_timeout(Some(PATIENCE)).map_err(io)?;
+                Ok(Some(Self { path: path.to_owned(), stream: BufReader::new(stream) }))
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+                Ok(None)
+            }
+            Err(error) => Err(io(error)),
+        }
+    }
+
+    /// Asks, and gives the answer; what comes before it goes to `progress`.
+    ///
+    /// # Errors
+    /// The connection fails or ends. What cannot be done is an answer.
+    pub fn ask(&mut self, request: &Request, mut progress: impl FnMut(&Reply)) -> Result<Reply, ClientError> {
+        let mut line = serde_json::to_vec(request).map_err(|error| self.no_answer(error))?;
+        line.push(b'\n');
+        self.stream.get_mut().write_all(&line).map_err(|error| self.failed(error))?;
+        loop {
+            let reply = self.next()?;
+            if reply.is_last() {
+                return Ok(reply);
+            }
+            progress(&reply);
+        }
+    }
+
+    fn next(&mut self) -> Result<Reply, ClientError> {
+        let mut line = Vec::new();
+        let mut bounded = io::Read::take(&mut self.stream, REPLY_BYTES_MAX);
+        match bounded.read_until(b'\n', &mut line) {
+            Ok(_) if line.ends_with(b"\n") => serde_json::from_slice(&line).map_err(|error| self.no_answer(error)),
+            Ok(_) => Err(ClientError::Ended { path: self.path.clone() }),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    fn failed(&self, error: io::Error) -> ClientError {
+        ClientError::Io { path: self.path.clone(), error }
+    }
+
+    fn no_answer(&self, error: serde_json::Error) -> ClientError {
+        ClientError::Answer { path: self.path.clone(), error }
+    }
+}

@@ -1,0 +1,13 @@
+//! The control side of a running server: what people and scripts ask of it, and what it answers.
+//!
+//! A Unix socket of the owner's beside the one that serves blocks; one JSON document a line, in either direction
+//! ([`message`]). [`codec`] is that protocol without a socket, with bounds; [`exchange`] the buffers below it; [`status`] the
+//! document that `status` gives; [`client`] how a command asks. The server's own loop reads and answers (`server/visitors.rs`):
+//! nothing here touches a volume. Read first: [`message`].
+
+pub mod about;
+pub mod client;
+pub mod codec;
+pub mod exchange;
+pub mod message;
+pub mod status;

@@ -1,0 +1,452 @@
+//! The document that `status` gives, in the names that a run of the simulator has too. A figure that does not apply or is not
+//! known is null, never 0. Figures count from when the server began to serve.
+
+use std::collections::BTreeMap;
+
+use bimetal_core::layout::Role;
+use bimetal_core::operation::OpKind;
+use bimetal_core::scheme::MemberState;
+use bimetal_core::units::Nanoseconds;
+use bimetal_core::volume::Drain;
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::about::{About, AboutMember};
+use super::message::Progress;
+use crate::server::{MemberSnapshot, Snapshot};
+
+/// How a volume is.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Status {
+    /// The volume's name.
+    pub name: String,
+    /// Its UUID.
+    pub uuid: Option<String>,
+    /// `serving`, `degraded` (without one of its drives), `draining`, `stopping`; without a server `stopped`, `incomplete`,
+    /// `in use`.
+    pub state: String,
+    /// What it means for the data, in a sentence.
+    pub meaning: String,
+    /// The scheme.
+    pub scheme: String,
+    /// The scheme's parameters, and what was set of drives.
+    pub settings: BTreeMap<String, String>,
+    /// The size of a block.
+    pub block_bytes: u64,
+    /// What it offers its users.
+    pub exported_bytes: Option<u64>,
+    /// The process that serves it.
+    pub process: Option<u32>,
+    /// For how long it has served.
+    pub uptime_s: Option<f64>,
+    /// Clients that are connected.
+    pub clients: Option<u64>,
+    /// Requests that are not answered yet.
+    pub requests_under_way: Option<u64>,
+    /// Content that is off home and nowhere else.
+    pub dirty_bytes: Option<u64>,
+    /// None of it is older than this.
+    pub dirty_oldest_s: Option<f64>,
+    /// What the drive off home can hold, and what it holds.
+    pub slots: Slots,
+    /// The drives, one by one.
+    pub members: Vec<Member>,
+    /// Requests that were answered.
+    pub requests: Requests,
+    /// From arrival to answer.
+    pub response_time_ms: ResponseTimes,
+    /// What was answered per second.
+    pub throughput: Throughput,
+    /// 1 − blocks written to the home / blocks written by the host; `griffin` and `ssd-only` only.
+    pub write_savings: Option<f64>,
+    /// Fraction of read blocks served by the log; `griffin` and `ssd-only` only.
+    pub read_penalty: Option<f64>,
+    /// Share of blocks that the SSD served.
+    pub ssd_hit_ratio: HitRatio,
+    /// Background moves by batches.
+    pub migration: Migration,
+    /// Blocks that went past the cache, by reason.
+    pub bypass: BTreeMap<String, u64>,
+    /// Flash that was written, and what that means for its life.
+    pub wear: Vec<Wear>,
+    /// What the engine did.
+    pub engine: Engine,
+    /// How far a drain is, where one is under way.
+    pub drain: Option<Progress>,
+    /// How far a check is, where one is under way.
+    pub check: Option<Progress>,
+    /// The recording, where there is one.
+    pub trace: Option<TraceStatus>,
+}
+
+/// Places off home.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Slots {
+    /// All of them.
+    pub bytes: Option<u64>,
+    /// Those that hold something.
+    pub used_bytes: Option<u64>,
+}
+
+/// A drive.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Member {
+    /// As the command line names it: `ssd`, `hdd`.
+    pub id: String,
+    /// What the scheme keeps on it: `home`, `cache`, `ranges`, `log`.
+    pub role: String,
+    /// Where it is.
+    pub path: Option<String>,
+    /// The profile of the drive that it plays.
+    pub profile: Option<String>,
+    /// Its size.
+    pub bytes: u64,
+    /// `online`, `failed` (it does not answer or was let go); without a server `present`, `missing`, `behind`.
+    pub state: String,
+    /// When it was last there, in seconds since 1970, where the label says so.
+    pub last_seen_s: Option<u64>,
+    /// How its operations are carried out.
+    pub drive: Option<String>,
+    /// What the engine wrote for itself.
+    pub metadata_bytes: Option<u64>,
+    /// Read operations.
+    pub reads: Option<u64>,
+    /// Write operations.
+    pub writes: Option<u64>,
+    /// Flushes.
+    pub flushes: Option<u64>,
+    /// Bytes read.
+    pub read_bytes: Option<u64>,
+    /// Bytes written.
+    pub write_bytes: Option<u64>,
+    /// Operations that failed.
+    pub errors: Option<u64>,
+    /// The last of them, in words.
+    pub last_error: Option<String>,
+    /// How long its operations took.
+    pub response_time_ms: ResponseTimes,
+}
+
+/// Requests that were answered.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "each is what it says")]
+pub struct Requests {
+    pub reads: Option<u64>,
+    pub writes: Option<u64>,
+    pub flushes: Option<u64>,
+    pub discards: Option<u64>,
+    pub read_bytes: Option<u64>,
+    pub write_bytes: Option<u64>,
+    /// Of all of them, those that were answered with an error.
+    pub failed: Option<u64>,
+}
+
+/// Response times in milliseconds; `all` is reads and writes together.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct ResponseTimes {
+    /// Reads and writes.
+    pub all: Distribution,
+    /// Reads.
+    pub read: Distribution,
+    /// Writes.
+    pub write: Distribution,
+    /// Flushes.
+    pub flush: Distribution,
+}
+
+/// Mean, percentiles and maximum, each at most 1 % off; all null where there was no request of the kind.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "each is what it says")]
+pub struct Distribution {
+    pub mean: Option<f64>,
+    pub p50: Option<f64>,
+    pub p90: Option<f64>,
+    pub p95: Option<f64>,
+    pub p99: Option<f64>,
+    pub p999: Option<f64>,
+    pub p9999: Option<f64>,
+    pub max: Option<f64>,
+}
+
+/// What was answered per second, since the server began.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Throughput {
+    /// Requests per second.
+    pub iops: Option<f64>,
+    /// Megabytes (10⁶ bytes) read and written per second.
+    pub mb_per_s: Option<f64>,
+}
+
+/// Share of blocks that the SSD served.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct HitRatio {
+    /// Of the blocks read.
+    pub read: Option<f64>,
+    /// Of the blocks written.
+    pub write: Option<f64>,
+}
+
+/// Background moves; a trigger's whole batch counts once.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Migration {
+    /// Batches.
+    pub count: Option<u64>,
+    /// Bytes moved.
+    pub bytes: Option<u64>,
+    /// Seconds between the starts of two batches.
+    pub mean_interval_s: Option<f64>,
+    /// Bytes of a batch.
+    pub mean_bytes: Option<f64>,
+}
+
+/// The life of a flash drive.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Wear {
+    /// Which drive.
+    pub id: String,
+    /// Bytes written to it since the server began.
+    pub write_bytes: u64,
+    /// Bytes that its maker rates it for; null where that is not known.
+    pub rated_write_bytes: Option<u64>,
+    /// Years that the rating lasts at the rate since the server began; null where it is not known, or nothing was written.
+    pub rated_life_years: Option<f64>,
+}
+
+/// What the engine did.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Engine {
+    /// Commits of its journal.
+    pub commits: Option<u64>,
+    /// Checkpoints of its tables.
+    pub checkpoints: Option<u64>,
+    /// Blocks copied off home because they were read.
+    pub promoted_blocks: Option<u64>,
+    /// Clean copies given up.
+    pub evicted_blocks: Option<u64>,
+    /// Requests that had to wait for others, a move, or room.
+    pub waited: Option<u64>,
+    /// Reads served from home because the copy off home could not be read.
+    pub reads_repaired: Option<u64>,
+}
+
+/// A recording under way.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct TraceStatus {
+    /// The file.
+    pub path: String,
+    /// Requests in it so far.
+    pub requests: u64,
+    /// Requests that were left out because the file could not be written fast enough.
+    pub dropped: u64,
+}
+
+impl Status {
+    /// How a volume is that is being served.
+    pub fn of(about: &About, snapshot: &Snapshot) -> Self {
+        let statistics = &snapshot.statistics;
+        let has_slots = snapshot.slots > 0;
+        let with_slots = |value: u64| has_slots.then_some(value);
+        let block = snapshot.block_bytes.0;
+        let members = about.members.iter().zip(&snapshot.members).enumerate();
+        let mut status = Self {
+            name: about.name.clone(),
+            uuid: about.uuid.clone(),
+            state: state(snapshot).to_owned(),
+            scheme: about.scheme.name.to_owned(),
+            settings: about.settings.clone(),
+            block_bytes: block,
+            exported_bytes: Some(snapshot.exports.iter().map(|(_, bytes)| bytes.0).sum()),
+            process: Some(std::process::id()),
+            uptime_s: Some(snapshot.uptime.as_seconds_f64()),
+            clients: Some(snapshot.clients as u64),
+            requests_under_way: Some(snapshot.requests_under_way),
+            dirty_bytes: Some(snapshot.dirty_blocks * block),
+            dirty_oldest_s: snapshot.dirty_age.map(Nanoseconds::as_seconds_f64),
+            slots: Slots {
+                bytes: with_slots(snapshot.slots * block),
+                used_bytes: with_slots(snapshot.occupied_slots * block),
+            },
+            members: members.map(|(at, (about_it, it))| Member::of(about, snapshot, at, about_it, it)).collect(),
+            requests: requests(snapshot),
+            response_time_ms: response_times(|kind| snapshot.latencies.requests(kind)),
+            throughput: throughput(snapshot),
+            bypass: statistics.bypassed_blocks.iter().map(|(reason, &blocks)| (reason.0.to_owned(), blocks)).collect(),
+            wear: wear(about, snapshot),
+            engine: Engine {
+                commits: with_slots(statistics.commits),
+                checkpoints: with_slots(statistics.checkpoints),
+                promoted_blocks: with_slots(statistics.promoted_blocks),
+                evicted_blocks: with_slots(statistics.evicted_blocks),
+                waited: Some(statistics.waited),
+                reads_repaired: with_slots(statistics.reads_repaired),
+            },
+            ..Self::default()
+        };
+        status.note_scheme_figures(about, snapshot);
+        status.meaning = meaning(about, snapshot);
+        status
+    }
+
+    fn note_scheme_figures(&mut self, about: &About, snapshot: &Snapshot) {
+        let statistics = &snapshot.statistics;
+        if about.is_about_write_savings() {
+            let home = statistics.home_blocks_written + snapshot.dirty_blocks;
+            // What waited in the log when the server began was written before.
+            let home = home.saturating_sub(snapshot.dirty_blocks_before);
+            self.write_savings = ratio(home, statistics.written_blocks).map(|share| 1.0 - share);
+            self.read_penalty = ratio(statistics.read_blocks_from_slots, statistics.read_blocks);
+        }
+        if snapshot.members.len() > 1 {
+            let on_ssd = |blocks: &[u64]| -> u64 {
+                let each = snapshot.members.iter().zip(blocks);
+                each.filter(|(member, _)| member.role == Role::Ssd).map(|(_, blocks)| blocks).sum()
+            };
+            self.ssd_hit_ratio = HitRatio {
+                read: ratio(on_ssd(&statistics.read_blocks_by_member), statistics.read_blocks),
+                write: ratio(on_ssd(&statistics.written_blocks_by_member), statistics.written_blocks),
+            };
+        }
+        if snapshot.slots > 0 {
+            let migrations = &statistics.migrations;
+            self.migration = Migration {
+                count: Some(migrations.count),
+                bytes: Some(migrations.bytes.0),
+                mean_interval_s: migrations.mean_interval().map(Nanoseconds::as_seconds_f64),
+                mean_bytes: ratio(migrations.bytes.0, migrations.count),
+            };
+        }
+    }
+}
+
+/// In which state a volume is that is being served.
+pub fn state(snapshot: &Snapshot) -> &'static str {
+    let degraded = snapshot.members.iter().any(|member| member.state == MemberState::Failed);
+    match (snapshot.stopping, snapshot.drain) {
+        (true, _) => "stopping",
+        (false, Drain::UnderWay { .. }) => "draining",
+        (false, _) if degraded => "degraded",
+        (false, _) => "serving",
+    }
+}
+
+/// Whether the data is safe, in a sentence.
+fn meaning(about: &About, snapshot: &Snapshot) -> String {
+    let failed = about.members.iter().zip(&snapshot.members).find(|(_, member)| member.state == MemberState::Failed);
+    let dirty = snapshot.dirty_blocks > 0;
+    match failed {
+        Some((member, _)) if dirty => {
+            format!("{} is gone, and content that only it has: do not stop the server before it is back", member.id)
+        }
+        Some((member, _)) => format!(
+            "{} is gone, and nothing with it: everything is served from home; put a drive in its place with `bimetal attach {} PATH`",
+            member.id, about.name
+        ),
+        None if dirty => {
+            "all that was flushed is safe while every drive is there; drain before you take one out".to_owned()
+        }
+        None if snapshot.slots > 0 => "everything is at home".to_owned(),
+        None => "every block is at its home, always".to_owned(),
+    }
+}
+
+impl Member {
+    fn of(about: &About, snapshot: &Snapshot, at: usize, label: &AboutMember, member: &MemberSnapshot) -> Self {
+        let count = |kind| snapshot.latencies.member(at, kind).map(Histogram::len);
+        let metadata = snapshot.statistics.metadata_bytes.get(at);
+        Self {
+            id: label.id.clone(),
+            role: about.holds(member.role).to_owned(),
+            path: label.path.clone(),
+            profile: label.profile.clone(),
+            bytes: label.bytes.0,
+            state: if member.state == MemberState::Online { "online" } else { "failed" }.to_owned(),
+            last_seen_s: None,
+            drive: Some(member.drive.clone()),
+            metadata_bytes: metadata.map(|bytes| bytes.0),
+            reads: count(OpKind::Read),
+            writes: count(OpKind::Write),
+            flushes: count(OpKind::Flush),
+            read_bytes: Some(member.read_bytes.0),
+            write_bytes: Some(member.write_bytes.0),
+            errors: Some(member.errors),
+            last_error: member.last_error.clone(),
+            response_time_ms: response_times(|kind| snapshot.latencies.member(at, kind)),
+        }
+    }
+}
+
+fn requests(snapshot: &Snapshot) -> Requests {
+    let count = |kind| snapshot.latencies.requests(kind).map_or(0, Histogram::len);
+    Requests {
+        reads: Some(count(OpKind::Read)),
+        writes: Some(count(OpKind::Write) + count(OpKind::WriteZeroes)),
+        flushes: Some(count(OpKind::Flush)),
+        discards: Some(count(OpKind::Discard)),
+        read_bytes: Some(snapshot.read_bytes.0),
+        write_bytes: Some(snapshot.write_bytes.0),
+        failed: Some(snapshot.statistics.failed),
+    }
+}
+
+fn throughput(snapshot: &Snapshot) -> Throughput {
+    let seconds = snapshot.uptime.as_seconds_f64();
+    if seconds <= 0.0 {
+        return Throughput::default();
+    }
+    let bytes = snapshot.read_bytes.0 + snapshot.write_bytes.0;
+    Throughput {
+        iops: Some(snapshot.statistics.finished as f64 / seconds),
+        mb_per_s: Some(bytes as f64 / 1e6 / seconds),
+    }
+}
+
+const SECONDS_PER_YEAR: f64 = 365.25 * 86_400.0;
+
+fn wear(about: &About, snapshot: &Snapshot) -> Vec<Wear> {
+    let members = about.members.iter().zip(&snapshot.members);
+    let flash = members.filter(|(_, member)| member.role == Role::Ssd);
+    let wear = flash.map(|(label, member)| {
+        let rated = label.rated_write_bytes.map(|bytes| bytes.0);
+        let years = snapshot.uptime.as_seconds_f64() / SECONDS_PER_YEAR;
+        let written = member.write_bytes.0;
+        let life = rated.filter(|_| written > 0).map(|rated| rated as f64 / written as f64 * years);
+        Wear { id: label.id.clone(), write_bytes: written, rated_write_bytes: rated, rated_life_years: life }
+    });
+    wear.collect()
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+fn response_times<'a>(of: impl Fn(OpKind) -> Option<&'a Histogram<u64>>) -> ResponseTimes {
+    let (read, write) = (of(OpKind::Read), of(OpKind::Write));
+    let all = read.cloned().map(|mut all| {
+        // Both have the same bounds, so they can be added.
+        let added = write.map_or(Ok(()), |write| all.add(write));
+        debug_assert!(added.is_ok());
+        all
+    });
+    ResponseTimes {
+        all: distribution(all.as_ref()),
+        read: distribution(read),
+        write: distribution(write),
+        flush: distribution(of(OpKind::Flush)),
+    }
+}
+
+fn distribution(histogram: Option<&Histogram<u64>>) -> Distribution {
+    let Some(histogram) = histogram.filter(|histogram| !histogram.is_empty()) else { return Distribution::default() };
+    let ms = |nanoseconds: f64| Some(nanoseconds / 1e6);
+    let at = |quantile: f64| ms(histogram.value_at_quantile(quantile) as f64);
+    Distribution {
+        mean: ms(histogram.mean()),
+        p50: at(0.5),
+        p90: at(0.9),
+        p95: at(0.95),
+        p99: at(0.99),
+        p999: at(0.999),
+        p9999: at(0.9999),
+        max: ms(histogram.max() as f64),
+    }
+}

@@ -1,0 +1,138 @@
+//! Control: what the server is asked about itself, and what goes on because of it.
+//!
+//! What can be answered at once is; what takes long (a drain) is begun, and whoever asked *watches* it: hears how far it is,
+//! each second, until it is done. It goes on when nobody watches any more.
+
+use bimetal_core::units::Nanoseconds;
+use slab::Slab;
+
+use super::drains::Drainage;
+use super::visitors::{Door, Visitor};
+use super::{Endpoint, ServeError, Server};
+use crate::control::about::About;
+use crate::control::message::{Done, Reply, Request};
+use crate::control::status::Status;
+
+/// How often those who watch hear how far it is.
+const REPORT_EVERY: Nanoseconds = Nanoseconds::from_seconds(1);
+
+/// What somebody waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Watch {
+    Drain,
+}
+
+/// Who asks, and what goes on because of it.
+#[derive(Default)]
+pub(super) struct Control {
+    pub(super) about: Option<About>,
+    pub(super) doors: Vec<Door>,
+    pub(super) visitors: Slab<Visitor>,
+    /// Visitors whose turn was cut short.
+    pub(super) waiting: Vec<usize>,
+    pub(super) drainage: Option<Drainage>,
+    /// When those who watch hear the next time how far it is.
+    report_at: Option<Nanoseconds>,
+}
+
+impl Control {
+    /// Whether somebody is to be attended at once.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    fn is_at_work(&self) -> bool {
+        self.drainage.is_some()
+    }
+}
+
+impl Server {
+    /// Lets the server be asked about itself, at `endpoint`; `about` is what it cannot know.
+    ///
+    /// # Errors
+    /// Somebody listens there already, or nobody can.
+    pub fn control(&mut self, endpoint: &Endpoint, about: About) -> Result<(), ServeError> {
+        self.control.about = Some(about);
+        self.add_door(endpoint)
+    }
+
+    pub(super) fn control_deadline(&self) -> Option<Nanoseconds> {
+        self.control.report_at
+    }
+
+    /// Answers a visitor; what takes long is answered later.
+    pub(super) fn hear(&mut self, key: usize, request: Request) -> Option<Reply> {
+        Some(match request {
+            Request::Status {} => self.tell_status(),
+            Request::Drain { detach } => return self.hear_drain(key, detach),
+            Request::Detach {} => return self.hear_detach(key),
+            Request::Stop {} => {
+                self.stop();
+                Reply::Done(Done::new("stopping: what was asked is still answered, then everything is made stable"))
+            }
+            Request::Attach { .. }
+            | Request::Set { .. }
+            | Request::Check { .. }
+            | Request::TraceStart { .. }
+            | Request::TraceStop {} => Reply::error("this server cannot do that"),
+        })
+    }
+
+    fn tell_status(&self) -> Reply {
+        let Some(about) = &self.control.about else { return Reply::error("this server does not know its volume") };
+        let snapshot = self.snapshot();
+        let mut status = Status::of(about, &snapshot);
+        status.drain = self.control.drainage.as_ref().map(|drainage| drainage.progress(&self.volume, &self.trouble()));
+        Reply::Status { status: Box::new(status) }
+    }
+
+    /// Lets `key` hear how far something is until it is done.
+    pub(super) fn watch(&mut self, key: usize, watch: Watch) {
+        if let Some(visitor) = self.control.visitors.get_mut(key) {
+            visitor.watch = Some(watch);
+        }
+        self.control.report_at.get_or_insert(self.now.saturating_add(REPORT_EVERY));
+    }
+
+    /// Ends a wait: everybody who watched hears the outcome.
+    pub(super) fn tell_watchers(&mut self, watch: Watch, reply: &Reply) {
+        let watchers = self.control.visitors.iter().filter(|(_, visitor)| visitor.watch == Some(watch));
+        for key in watchers.map(|(key, _)| key).collect::<Vec<_>>() {
+            if reply.is_last() {
+                self.control.visitors[key].watch = None;
+            }
+            self.tell(key, reply);
+        }
+    }
+
+    /// Takes the next step of whatever goes on; whether the volume has work to do for it.
+    pub(super) fn go_on_with_control(&mut self) -> bool {
+        self.attend_waiting();
+        let moved = self.control.drainage.is_some() && self.go_on_draining();
+        if self.control.report_at.is_some_and(|at| at <= self.now) {
+            self.report();
+        }
+        moved
+    }
+
+    fn report(&mut self) {
+        let again = self.now.saturating_add(REPORT_EVERY);
+        self.control.report_at = self.control.is_at_work().then_some(again);
+        if let Some(drainage) = &mut self.control.drainage {
+            drainage.note(&self.volume, self.now);
+            let progress = self.control.drainage.as_ref().map(|it| it.progress(&self.volume, &self.trouble()));
+            progress.into_iter().for_each(|progress| self.tell_watchers(Watch::Drain, &Reply::Progress(progress)));
+        }
+    }
+
+    /// What was wrong with members lately, in words.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let names = self.control.about.as_ref().map(|about| about.members.as_slice()).unwrap_or_default();
+        let each = self.traffic.1.iter().enumerate().filter_map(|(at, traffic)| {
+            let name = names.get(at).map_or_else(|| format!("member {at}"), |member| member.id.clone());
+            Some(format!("{name}: {}", traffic.trouble()?))
+        });
+        let all: Vec<String> = each.collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+}

@@ -1,0 +1,156 @@
+//! Drains: everything goes home, on request. The volume does it ([`Volume::drain`]); here is who wanted it and why, how fast
+//! it goes, and when it is given up: after some attempts in a row that could not move everything, writes go where the scheme
+//! says again, and the volume stays as it is, attached and readable.
+
+use std::collections::VecDeque;
+
+use bimetal_core::scheme::MemberState;
+use bimetal_core::units::Nanoseconds;
+use bimetal_core::volume::{Drain, Volume};
+
+use super::Server;
+use super::control::Watch;
+use crate::buffer::Buffers;
+use crate::control::message::{Done, Progress, Reply};
+
+/// Attempts in a row that could not move everything before a drain is given up.
+const ATTEMPTS_MAX: u32 = 6;
+/// Seconds over which the rate is taken.
+const RATE_SAMPLES: usize = 10;
+
+/// What happens after a drain.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Then {
+    /// Serving as before.
+    GoOn,
+    /// The drive off home goes, home serves.
+    LetGo,
+    /// The server ends.
+    Stop,
+}
+
+/// A drain that somebody asked for.
+#[derive(Debug)]
+pub(super) struct Drainage {
+    then: Then,
+    /// Blocks that were dirty when it began.
+    blocks: u64,
+    /// When how many were left, in order.
+    left: VecDeque<(Nanoseconds, u64)>,
+}
+
+impl Drainage {
+    /// Takes note of how many are left.
+    pub(super) fn note(&mut self, volume: &Volume<Buffers>, now: Nanoseconds) {
+        if self.left.len() > RATE_SAMPLES {
+            self.left.pop_front();
+        }
+        self.left.push_back((now, dirty(volume)));
+    }
+
+    pub(super) fn progress(&self, volume: &Volume<Buffers>, trouble: &Option<String>) -> Progress {
+        let block = volume.view().block().bytes().0;
+        let left = dirty(volume);
+        let rate = self.left.front().zip(self.left.back()).and_then(|(&(then, before), &(now, after))| {
+            let seconds = now.saturating_sub(then).as_seconds_f64();
+            (seconds > 0.0).then(|| before.saturating_sub(after) as f64 * block as f64 / seconds)
+        });
+        let left_bytes = left * block;
+        let failing = matches!(volume.drain_progress(), Drain::UnderWay { failures: 1.., .. });
+        Progress {
+            task: "drain".into(),
+            done_bytes: self.blocks.saturating_sub(left) * block,
+            left_bytes,
+            bytes_per_s: rate,
+            eta_s: rate.filter(|&rate| rate > 0.0).map(|rate| left_bytes as f64 / rate),
+            trouble: trouble.clone().filter(|_| failing),
+        }
+    }
+}
+
+fn dirty(volume: &Volume<Buffers>) -> u64 {
+    volume.view().map.dirty_blocks().into()
+}
+
+impl Server {
+    pub(super) fn hear_drain(&mut self, key: usize, stop: bool) -> Option<Reply> {
+        self.begin_drain(key, if stop { Then::Stop } else { Then::GoOn })
+    }
+
+    pub(super) fn hear_detach(&mut self, key: usize) -> Option<Reply> {
+        let view = self.volume.view();
+        let Some(slots) = view.layout.slots else {
+            return Some(Reply::error(
+                "no drive of this volume can be let go: every one of them is home of blocks, so it would take them along",
+            ));
+        };
+        if view.member(slots.member).state == MemberState::Failed && dirty(&self.volume) == 0 {
+            return Some(Reply::Done(Done::new("it is gone already: everything is served from home")));
+        }
+        self.begin_drain(key, Then::LetGo)
+    }
+
+    fn begin_drain(&mut self, key: usize, then: Then) -> Option<Reply> {
+        let blocks = dirty(&self.volume);
+        let now = self.now;
+        let drainage = self.control.drainage.get_or_insert_with(|| Drainage { then, blocks, left: VecDeque::new() });
+        // Who asks for more than is under way gets it.
+        drainage.then = drainage.then.max(then);
+        let then = drainage.then;
+        drainage.note(&self.volume, now);
+        self.volume.drain(now, then == Then::LetGo);
+        self.watch(key, Watch::Drain);
+        None
+    }
+
+    /// Looks how far the drain is; whether the volume has work to do now that it is over.
+    pub(super) fn go_on_draining(&mut self) -> bool {
+        let slots = self.volume.view().layout.slots.map(|slots| slots.member);
+        let gone = slots.is_some_and(|slots| self.volume.view().member(slots).state == MemberState::Failed);
+        match self.volume.drain_progress() {
+            Drain::Done => self.end_drain(),
+            Drain::UnderWay { blocks_left, .. } if gone && blocks_left > 0 => {
+                self.give_drain_up("the drive that has it is gone: bring it back and start the server again".to_owned())
+            }
+            Drain::UnderWay { failures, .. } if failures >= ATTEMPTS_MAX => {
+                let trouble = self.trouble().unwrap_or_else(|| "blocks cannot be moved home".to_owned());
+                self.give_drain_up(trouble);
+            }
+            Drain::UnderWay { .. } => return false,
+            Drain::Idle => self.give_drain_up("it was ended".to_owned()),
+        }
+        true
+    }
+
+    fn end_drain(&mut self) {
+        let Some(Drainage { then, .. }) = self.control.drainage.take() else { return };
+        let homes = self.volume.view().layout.homes().len();
+        let home = if homes == 1 {
+            "home has everything: it is a plain disk"
+        } else {
+            "nothing is off home; no drive alone has everything under this scheme"
+        };
+        let message = match then {
+            Then::GoOn => format!("{home} until something is written again"),
+            Then::LetGo => format!("{home}; the other drive is let go, and home alone serves"),
+            Then::Stop => format!("{home}; serving ends"),
+        };
+        if then == Then::Stop {
+            self.stop();
+        } else {
+            self.volume.end_drain(self.now);
+        }
+        self.tell_watchers(Watch::Drain, &Reply::Done(Done::new(message)));
+    }
+
+    fn give_drain_up(&mut self, reason: String) {
+        let left = dirty(&self.volume) * self.volume.view().block().bytes().0;
+        self.control.drainage = None;
+        self.volume.end_drain(self.now);
+        let message = format!(
+            "not drained: {left} bytes are still off home: {reason}. The volume stays attached and readable; drain again when \
+             that is mended"
+        );
+        self.tell_watchers(Watch::Drain, &Reply::Error { message });
+    }
+}
