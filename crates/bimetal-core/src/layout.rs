@@ -242,7 +242,7 @@ impl LayoutRequest<'_> {
         let blocks = layout.total_blocks();
         let metadata_of = |slots: u64| match kind {
             SlotKind::Cache => journal::cache_metadata_sectors(slots, blocks),
-            SlotKind::Log { .. } => journal::SUPERBLOCK_SECTORS,
+            SlotKind::Log { .. } => journal::log_metadata_sectors(slots),
         };
         let mut count = (usable / block_sectors).min(u64::from(u32::MAX - 2));
         while count >= least && count * block_sectors + metadata_of(count) > usable {

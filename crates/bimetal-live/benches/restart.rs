@@ -73,7 +73,7 @@ fn fill_table(config: &VolumeConfig<'_>, drives: &mut [Box<dyn Drive>]) -> u64 {
     let step = (total / 2..).find(|step| gcd(*step, total) == 1).expect("a step");
     let entry = |slot: u64| {
         let block = Block((u128::from(slot) * u128::from(step) % u128::from(total)) as u64);
-        Entry { block, valid: ValidMask::ALL, dirty: slot % 2 == 0, checksum: slot as u32 }
+        Entry { block, valid: ValidMask::ALL, dirty: slot.is_multiple_of(2), checksum: slot as u32 }
     };
     let pages = journal::table_pages(u64::from(slots.count));
     for page in (0..pages).step_by(PAGES_AT_ONCE as usize) {

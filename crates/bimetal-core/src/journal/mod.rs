@@ -8,7 +8,8 @@
 //! where the ring's tail is.
 //!
 //! A log region needs no ring: each segment begins with a page of records that describe it, and records that belong to no
-//! segment wait for the next one. Its superblocks say where the log's tail is. The [`state`] lies on home members.
+//! segment wait for the next one. Its superblocks say where the log's tail is. An *index* beside them, a ring of pages with the
+//! records of segments that are stable, spares recovery the way from segment to segment. The [`state`] lies on home members.
 
 pub mod page;
 pub mod record;
@@ -44,6 +45,16 @@ pub const fn table_pages(slots: u64) -> u64 {
 /// Pages of one of the two areas of marks, for a volume of so many blocks.
 pub const fn marks_pages(blocks: u64) -> u64 {
     blocks.div_ceil(MARK_REGION_BLOCKS).div_ceil(8 * page::PAGE_BYTES as u64)
+}
+
+/// Pages of the index of a log of so many slots: enough for a record of each, some that are full in part, and discards.
+pub const fn index_pages(slots: u64) -> u64 {
+    slots / record::RECORDS_PER_PAGE as u64 + slots / 2048 + 8
+}
+
+/// Sectors that the superblocks and the index of a log take.
+pub const fn log_metadata_sectors(slots: u64) -> u64 {
+    SUPERBLOCK_SECTORS + index_pages(slots) * PAGE_SECTORS
 }
 
 /// Sectors that superblocks, ring, slot table and marks take.

@@ -17,6 +17,10 @@ pub struct Superblock {
     pub tail: u64,
     /// The page or position at which the present life began.
     pub life_began_at: u64,
+    /// In a log: the first page of its index that counts, and the one at which the present life began.
+    pub index_tail: u64,
+    /// See [`index_tail`](Self::index_tail).
+    pub index_began_at: u64,
     /// CRC32C of the marks written with it, in the area of its turn; none: no region is marked.
     pub marks: Option<u32>,
     /// Blocks whose newest content could not be read any more, and which eighths.
@@ -24,7 +28,7 @@ pub struct Superblock {
 }
 
 const MAGIC: u32 = 0x736d_4942; // "BIms"
-const LOST_AT: usize = 64;
+const LOST_AT: usize = 80;
 const LOST_BYTES: usize = 16;
 /// Lost blocks that a superblock can name.
 pub const LOST_MAX: usize = (page::PAGE_BYTES - LOST_AT) / LOST_BYTES;
@@ -46,6 +50,8 @@ impl Superblock {
         put(&mut page, 40, self.life_began_at.to_le_bytes());
         put(&mut page, 48, self.marks.unwrap_or_default().to_le_bytes());
         put(&mut page, 52, [u8::from(self.marks.is_some())]);
+        put(&mut page, 56, self.index_tail.to_le_bytes());
+        put(&mut page, 64, self.index_began_at.to_le_bytes());
         for (place, (block, eighths)) in page[LOST_AT..].chunks_exact_mut(LOST_BYTES).zip(&self.lost) {
             put(place, 0, block.0.to_le_bytes());
             put(place, 8, [eighths.0]);
@@ -67,6 +73,8 @@ impl Superblock {
             life: u32_at(page, 24),
             tail: u64_at(page, 32),
             life_began_at: u64_at(page, 40),
+            index_tail: u64_at(page, 56),
+            index_began_at: u64_at(page, 64),
             marks: (page[52] != 0).then(|| u32_at(page, 48)),
             lost: places.map(|place| (Block(u64_at(place, 0)), ValidMask(place[8]))).collect(),
         })
@@ -80,10 +88,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_superblock_reads_back(numbers: [u64; 4], life: u32, marks: Option<u32>, lost in proptest::collection::vec((any::<u64>(), any::<u8>()), 0..=LOST_MAX)) {
-            let [volume, sequence, tail, life_began_at] = numbers;
+        fn a_superblock_reads_back(numbers: [u64; 6], life: u32, marks: Option<u32>, lost in proptest::collection::vec((any::<u64>(), any::<u8>()), 0..=LOST_MAX)) {
+            let [volume, sequence, tail, life_began_at, index_tail, index_began_at] = numbers;
             let lost = lost.into_iter().map(|(block, eighths)| (Block(block), ValidMask(eighths))).collect();
-            let superblock = Superblock { volume, sequence, life, tail, life_began_at, marks, lost };
+            let superblock = Superblock { volume, sequence, life, tail, life_began_at, index_tail, index_began_at, marks, lost };
             prop_assert_eq!(Superblock::decode(&superblock.encode()), Ok(superblock));
         }
 

@@ -269,6 +269,12 @@ impl<P: Payload> Volume<P> {
             return;
         }
         let first = log.seal(&mut self.pending.records).first;
+        if P::CARRIES_DATA {
+            let records = self.segment_records(first);
+            if let Store::Log(log) = &mut self.store {
+                log.index.sealed(log.sealed(), records);
+            }
+        }
         let task = self.begin_task(Job::Running);
         self.issue_segment(task, first);
         self.put_job(task, Job::Segment(first, 1));
@@ -296,23 +302,13 @@ impl<P: Payload> Volume<P> {
     /// The page that describes a segment, as large as a block.
     fn segment_page(&self, first: Position) -> P {
         let Store::Log(log) = &self.store else { return P::empty() };
-        let segment = log.segment_being_written(first);
-        let mut records: Vec<Record> = Vec::with_capacity(record::RECORDS_PER_PAGE);
-        records.extend(segment.pieces.iter().enumerate().map(|(at, piece)| Record::Map {
-            block: piece.block,
-            slot: log.slot(first + 1 + at as u64),
-            valid: piece.valid,
-            dirty: true,
-            checksum: piece.checksum,
-        }));
-        records.extend(&segment.records);
         let header = self.page_header(first, log.stable());
-        let mut page = P::from_metadata(&record::encode_page(header, &records));
+        let mut page = P::from_metadata(&record::encode_page(header, &self.segment_records(first)));
         page.join(P::zeroes(Sectors(self.view.layout.block.sectors() - page.sectors().0)));
         page
     }
 
-    fn page_header(&self, number: u64, stable: u64) -> PageHeader {
+    pub(super) fn page_header(&self, number: u64, stable: u64) -> PageHeader {
         PageHeader { volume: self.identity, number, life: self.superblock.life, stable }
     }
 
@@ -443,6 +439,7 @@ impl<P: Payload> Volume<P> {
             Store::HomeOnly => None,
         };
         self.pending.made_durable(durable, ring);
+        self.index_stable_segments(log_end);
         self.lost.made_durable(durable);
         self.make_marks_durable();
     }

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use super::log_index::LogIndex;
 use super::space::Serial;
 use crate::block::{Block, ValidMask};
 use crate::block_map::Slot;
@@ -46,6 +47,7 @@ impl<P> Segment<P> {
 }
 
 pub(crate) struct LogTail<P> {
+    pub(super) index: LogIndex,
     slots: u64,
     buffer_blocks: u32,
     /// Whether segments may wait for their drive without bound: for a policy simulation, in which nothing waits.
@@ -62,8 +64,9 @@ pub(crate) struct LogTail<P> {
 }
 
 impl<P> LogTail<P> {
-    pub(crate) fn new(slots: u32, buffer_blocks: u32, unbounded: bool) -> Self {
+    pub(crate) fn new(slots: u32, buffer_blocks: u32, unbounded: bool, metadata_sector: u64) -> Self {
         Self {
+            index: LogIndex::new(metadata_sector, slots),
             slots: u64::from(slots),
             buffer_blocks,
             unbounded,
@@ -283,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_segment_has_its_page_in_front_and_wraps_as_a_whole() {
-        let mut log = LogTail::new(40, 4, false);
+        let mut log = LogTail::new(40, 4, false, 0);
         let mut slots = Vec::new();
         for round in 0..7 {
             for block in 0..4 {
@@ -305,7 +308,7 @@ mod tests {
     #[test]
     fn a_small_log_without_a_buffer_has_room() {
         for slots in 8..600 {
-            let mut log = LogTail::new(slots, 0, false);
+            let mut log = LogTail::new(slots, 0, false, 0);
             assert_eq!(log.room(), Ok(()), "{slots} slots");
             log.append(piece(0));
         }
@@ -313,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_full_log_says_so_before_it_would_overwrite_itself() {
-        let mut log = LogTail::new(40, 4, false);
+        let mut log = LogTail::new(40, 4, false, 0);
         let mut appended = 0;
         while log.room() != Err(NoRoom::Log) {
             log.append(piece(appended));

@@ -19,6 +19,7 @@ mod announce;
 mod close;
 mod commit;
 mod drain;
+mod log_index;
 mod log_tail;
 mod lost;
 mod moves;
@@ -150,8 +151,8 @@ impl<P> Store<P> {
                 let ring = Ring::new(metadata.first_sector, count, layout.total_blocks(), 0);
                 Store::Cache { space: CacheSpace::new(count), ring }
             }
-            (Some(SlotRegion { kind: SlotKind::Log { buffer_blocks }, count, .. }), Some(_)) => {
-                Store::Log(LogTail::new(count, buffer_blocks, instant))
+            (Some(SlotRegion { kind: SlotKind::Log { buffer_blocks }, count, .. }), Some(metadata)) => {
+                Store::Log(LogTail::new(count, buffer_blocks, instant, metadata.first_sector))
             }
             _ => Store::HomeOnly,
         }
@@ -176,6 +177,8 @@ enum Job<P> {
     Commit,
     Checkpoint(Checkpoint),
     Announce,
+    /// Pages of a log's index are being written.
+    Index,
     Close(Status),
     /// The job is in the hands of the function that runs it.
     Running,
@@ -548,7 +551,7 @@ impl<P: Payload> Volume<P> {
             Job::Announce => self.run_announcement(task),
             Job::Close(status) => self.run_close(task, status),
             Job::Checkpoint(job) => self.run_checkpoint(task, job),
-            Job::Segment(..) | Job::Running => unreachable!("task {task} runs already"),
+            Job::Segment(..) | Job::Index | Job::Running => unreachable!("task {task} runs already"),
         }
     }
 

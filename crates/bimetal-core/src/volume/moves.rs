@@ -120,6 +120,9 @@ impl<P: Payload> Volume<P> {
             _ => None,
         };
         // Everything logged may have been discarded meanwhile: then nothing is written home.
+        if let (Store::Log(log), Some(end)) = (&mut self.store, log_end) {
+            log.index.migration_began(end);
+        }
         let marked = log_end.is_some() && !slots.is_empty();
         self.begin(slots, false, log_end, marked);
     }
@@ -460,7 +463,15 @@ impl<P: Payload> Volume<P> {
 
     fn write_log_superblock(&mut self, task: TaskId, job: &mut MoveJob<P>) {
         let tail = job.log_end.expect("what a log moves has an end");
-        let superblock = self.next_superblock(tail, None);
+        let mut superblock = self.next_superblock(tail, None);
+        let header = self.page_header(0, 0);
+        if let Store::Log(log) = &mut self.store
+            && P::CARRIES_DATA
+        {
+            let (index_tail, writes) = log.index.tail_after_migration(header);
+            superblock.index_tail = index_tail;
+            self.write_index(writes);
+        }
         self.issue_superblock(task, &superblock);
         job.superblock = Some(superblock);
     }
@@ -469,6 +480,7 @@ impl<P: Payload> Volume<P> {
         let next = self.epochs.next();
         if let (Store::Log(log), Some(end), false) = (&mut self.store, job.log_end, job.incomplete) {
             log.truncate(end, next);
+            log.index.migration_ended(end);
             self.superblock = job.superblock.unwrap_or_else(|| std::mem::take(&mut self.superblock));
         }
         self.moving = None;

@@ -320,8 +320,8 @@ impl<P: Payload> Recovery<P> {
             life: old.life + 1,
             tail: cache.next,
             life_began_at: cache.next,
-            marks: None,
             lost,
+            ..Superblock::default()
         };
         cache.phase = Phase::Superblock;
         cache.superblock = superblock.clone();

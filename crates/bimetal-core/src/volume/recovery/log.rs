@@ -1,4 +1,4 @@
-//! A log: from its tail on, the page of each segment says what lies behind it. Segments behind the last known flush are in
+//! A log: its index first, as far as it goes; behind that the page of each segment says what lies behind it. Segments behind the last known flush are in
 //! doubt: the log ends before the first of them that does not hold what its page says.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -7,6 +7,7 @@ use super::{Answer, Recovery, Step, note_lost, only_page};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::journal::PAGE_SECTORS;
+use crate::journal::page::{self, Page};
 use crate::journal::record::{self, Record};
 use crate::journal::superblock::Superblock;
 use crate::payload::Payload;
@@ -15,6 +16,8 @@ use crate::volume::Store;
 use crate::volume::log_tail::{LogTail, Position};
 use crate::volume::lost::Lost;
 
+/// Pages of the index that are read at once.
+const INDEX_PAGES_AT_ONCE: u64 = 256;
 /// Slots of one segment that are checked at once.
 const READS_MAX: usize = 8;
 
@@ -45,6 +48,11 @@ pub(super) struct LogRecovery<P> {
     /// Whether a piece is not what its page says.
     torn: bool,
     lost: BTreeMap<u64, ValidMask>,
+    /// The next page of the index, and up to where those before it are complete.
+    next_page: u64,
+    indexed: Position,
+    /// Records of segments behind that.
+    not_indexed: Vec<Record>,
     payload: std::marker::PhantomData<P>,
 }
 
@@ -60,6 +68,9 @@ impl<P> Default for LogRecovery<P> {
             next_piece: 0,
             torn: false,
             lost: BTreeMap::new(),
+            next_page: 0,
+            indexed: 0,
+            not_indexed: Vec::new(),
             payload: std::marker::PhantomData,
         }
     }
@@ -68,6 +79,7 @@ impl<P> Default for LogRecovery<P> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Superblocks,
+    Index,
     Scanning,
     Verifying,
     Superblock,
@@ -88,9 +100,10 @@ impl<P: Payload> Recovery<P> {
         match self.log().phase {
             Phase::Superblocks => {
                 if let Some(superblock) = self.superblock(&answer) {
-                    self.begin_scan(superblock);
+                    self.begin_index(superblock);
                 }
             }
+            Phase::Index => self.takes_index_pages(&answer),
             Phase::Scanning => match &answer.payload {
                 // Whether the log goes on there is not known: what follows could be what was promised.
                 None => self.unreadable(&answer),
@@ -104,15 +117,76 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    fn begin_scan(&mut self, superblock: Superblock) {
+    fn begin_index(&mut self, superblock: Superblock) {
         self.total = crate::units::Sectors(PAGE_SECTORS).bytes();
         let log = self.log();
-        log.phase = Phase::Scanning;
+        log.phase = Phase::Index;
+        (log.next_page, log.indexed) = (superblock.index_tail, superblock.tail);
         log.lost = superblock.lost.iter().map(|(block, eighths)| (block.0, *eighths)).collect();
         (log.head, log.stable) = (superblock.tail, superblock.tail);
         log.superblock = superblock;
         let tail = self.log().head;
         self.tail().recovered(tail, tail);
+        self.read_index();
+    }
+
+    fn read_index(&mut self) {
+        let (next, first) = (self.log().next_page, self.log().superblock.index_tail);
+        let index = &self.tail().index;
+        let left = index.pages() - (next - first);
+        if left == 0 {
+            return self.begin_scan();
+        }
+        let range = index.place(next, INDEX_PAGES_AT_ONCE.min(left));
+        self.read(self.volume.member_of_slots(), range, 0);
+    }
+
+    /// The index ends at the first page that is not the next one, or cannot be read: the log itself has the rest.
+    fn takes_index_pages(&mut self, answer: &Answer<P>) {
+        let bytes = answer.payload.as_ref().map(P::to_metadata).unwrap_or_default();
+        for page in page::pages(&bytes) {
+            let Some((stable, records)) = self.index_page(page) else { return self.begin_scan() };
+            for record in records {
+                self.apply_indexed(record);
+            }
+            if self.outcome.is_some() {
+                return;
+            }
+            let log = self.log();
+            log.next_page += 1;
+            log.indexed = log.indexed.max(stable);
+        }
+        if bytes.is_empty() {
+            return self.begin_scan();
+        }
+        self.read_index();
+    }
+
+    fn index_page(&mut self, page: &Page) -> Option<(Position, Vec<Record>)> {
+        let (header, records) = record::decode_page(page).ok()?;
+        let volume = self.volume.identity;
+        let LogRecovery { superblock, next_page, .. } = self.log();
+        let lives = if *next_page < superblock.index_began_at { 0 } else { superblock.life }..=superblock.life;
+        let belongs = header.volume == volume && header.number == *next_page && lives.contains(&header.life);
+        belongs.then_some((header.stable, records))
+    }
+
+    fn apply_indexed(&mut self, record: Record) {
+        match record {
+            Record::Map { block, slot, valid, dirty, checksum } if self.is_possible(block, slot) => {
+                self.restore(slot, Entry { block, valid, dirty, checksum });
+            }
+            Record::Dropped { first, count, before } => self.drop_before(BlockRun { first, count }, before),
+            Record::Lost { block, eighths } => note_lost(&mut self.log().lost, block, eighths),
+            _ => self.damaged("the index of its log names what cannot be"),
+        }
+    }
+
+    /// Goes on behind what the index has.
+    fn begin_scan(&mut self) {
+        let log = self.log();
+        log.phase = Phase::Scanning;
+        (log.head, log.stable) = (log.indexed, log.indexed);
         self.read_page();
     }
 
@@ -152,7 +226,7 @@ impl<P: Payload> Recovery<P> {
     }
 
     /// The segment at `first`, if its page is one that belongs there.
-    fn segment(&mut self, first: Position, page: &crate::journal::page::Page) -> Option<(Segment, Position, u32)> {
+    fn segment(&mut self, first: Position, page: &Page) -> Option<(Segment, Position, u32)> {
         let (header, records) = record::decode_page(page).ok()?;
         let volume = self.volume.identity;
         let slots = u64::from(self.volume.view.map.slots());
@@ -177,6 +251,7 @@ impl<P: Payload> Recovery<P> {
 
     fn apply_segment(&mut self) {
         let Some(segment) = self.log().in_doubt.pop_front() else { return };
+        self.log().not_indexed.extend_from_slice(&segment.records);
         for (at, &record) in segment.records.iter().enumerate() {
             match record {
                 Record::Map { block, slot, valid, dirty, checksum } => {
@@ -263,6 +338,7 @@ impl<P: Payload> Recovery<P> {
             sequence: log.superblock.sequence + 1,
             life: log.superblock.life + 1,
             life_began_at: log.head,
+            index_began_at: log.next_page,
             lost: log.lost.iter().map(|(&block, &eighths)| (Block(block), eighths)).collect(),
             ..log.superblock.clone()
         };
@@ -271,8 +347,10 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn end_log(&mut self) {
-        let LogRecovery { superblock, head, lost, .. } = std::mem::take(self.log());
-        self.tail().recovered(superblock.tail, head);
+        let LogRecovery { superblock, head, lost, next_page, indexed, not_indexed, .. } = std::mem::take(self.log());
+        let tail = self.tail();
+        tail.recovered(superblock.tail, head);
+        tail.index.recovered((superblock.index_tail, next_page), indexed, not_indexed, head);
         self.volume.lost = Lost::new(lost);
         self.volume.superblock = superblock;
         self.outcome = Some(Ok(()));

@@ -1,0 +1,296 @@
+//! The index of a log: the records of its stable segments once more, packed, so that recovery reads them in one go instead of
+//! going from segment to segment across the whole log.
+//!
+//! Its pages lie in a ring beside the superblocks. Each says up to which position of the log it and those before it are
+//! complete; recovery walks the segments behind that. So a page that is missing costs time and nothing else: pages are written
+//! when enough has gathered, and nobody waits for them. When a migration gives segments back, the index begins anew at a page
+//! that has nothing of them.
+
+use std::collections::VecDeque;
+
+use super::log_tail::Position;
+use super::{Job, Store, Volume};
+use crate::journal::record::{self, PageHeader, RECORDS_PER_PAGE, Record};
+use crate::journal::{PAGE_SECTORS, SUPERBLOCK_SECTORS, index_pages, page};
+use crate::operation::{Command, OpKind};
+use crate::payload::Payload;
+use crate::units::SectorRange;
+use crate::volume::operations::purpose;
+
+/// Pages that are written at once, in a log that is large.
+const PAGES_AT_ONCE: u64 = 64;
+
+/// Pages of the index on their way out.
+pub(super) struct IndexWrite {
+    pub(super) range: SectorRange,
+    pub(super) bytes: Vec<u8>,
+}
+
+pub(crate) struct LogIndex {
+    first_sector: u64,
+    pages: u64,
+    head: u64,
+    tail: u64,
+    /// Segments that may not be stable yet, by where they end.
+    waiting: VecDeque<(Position, Vec<Record>)>,
+    /// Records of stable segments that are in no page yet, and up to where they complete the index.
+    ready: Vec<Record>,
+    complete: Position,
+    /// What the last page says of that.
+    written: Position,
+    /// A migration gives back everything before this position, and the first page that has nothing of that.
+    boundary: Option<Position>,
+    tail_afterwards: Option<u64>,
+    /// Where the last segment ends that has found no room: nothing is added before it is given back.
+    left_out: Option<Position>,
+}
+
+impl LogIndex {
+    pub(super) fn new(metadata_sector: u64, slots: u32) -> Self {
+        Self {
+            first_sector: metadata_sector + SUPERBLOCK_SECTORS,
+            pages: index_pages(u64::from(slots)),
+            head: 0,
+            tail: 0,
+            waiting: VecDeque::new(),
+            ready: Vec::new(),
+            complete: 0,
+            written: 0,
+            boundary: None,
+            tail_afterwards: None,
+            left_out: None,
+        }
+    }
+
+    /// As a recovery found it: pages from `tail` to `head` complete the index up to `written`, and `missing` from there to
+    /// `complete`.
+    pub(super) fn recovered(&mut self, pages: (u64, u64), written: Position, missing: Vec<Record>, complete: Position) {
+        (self.tail, self.head) = pages;
+        self.written = written;
+        self.ready = missing;
+        self.complete = complete;
+    }
+
+    /// Where pages from the one with this number on lie, up to the ring's end.
+    pub(super) fn place(&self, number: u64, count: u64) -> SectorRange {
+        let position = number % self.pages;
+        let count = count.min(self.pages - position);
+        SectorRange::new(self.first_sector + position * PAGE_SECTORS, count * PAGE_SECTORS)
+    }
+
+    /// How many pages there are.
+    pub(super) fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    /// A segment with these records ends at `end`.
+    pub(super) fn sealed(&mut self, end: Position, records: Vec<Record>) {
+        match &mut self.left_out {
+            Some(last) => *last = end,
+            None => self.waiting.push_back((end, records)),
+        }
+    }
+
+    /// Everything before `to` is stable: takes in what is, and gives the pages that are due.
+    pub(super) fn made_stable(&mut self, to: Position, header: PageHeader) -> Vec<IndexWrite> {
+        let mut writes = Vec::new();
+        while self.waiting.front().is_some_and(|&(end, _)| end <= to) {
+            let Some((end, records)) = self.waiting.pop_front() else { break };
+            if self.boundary.is_some_and(|boundary| end > boundary) && self.tail_afterwards.is_none() {
+                self.write_ready(header, &mut writes);
+                self.tail_afterwards = Some(self.head);
+            }
+            self.ready.extend(records);
+            self.complete = end;
+        }
+        let at_once = PAGES_AT_ONCE.min(self.pages / 32).max(1);
+        if self.ready.len() as u64 >= at_once * RECORDS_PER_PAGE as u64 {
+            self.write_ready(header, &mut writes);
+        }
+        writes
+    }
+
+    /// A migration gives back everything before `end`.
+    pub(super) fn migration_began(&mut self, end: Position) {
+        self.boundary = Some(end);
+        self.tail_afterwards = None;
+    }
+
+    /// The first page that counts when the migration has ended, and the pages that have to be written for it.
+    pub(super) fn tail_after_migration(&mut self, header: PageHeader) -> (u64, Vec<IndexWrite>) {
+        let mut writes = Vec::new();
+        if self.tail_afterwards.is_none() {
+            self.write_ready(header, &mut writes);
+        }
+        // What is given back must be in none of the pages to come: its slots will hold something else.
+        let first = self.waiting.front().map(|&(end, _)| end);
+        if first.is_some_and(|end| self.boundary.is_some_and(|boundary| end <= boundary)) {
+            self.leave_out_what_waits();
+        }
+        (*self.tail_afterwards.get_or_insert(self.head), writes)
+    }
+
+    /// The migration has ended: pages before its tail, and everything before `end`, are needed no longer.
+    pub(super) fn migration_ended(&mut self, end: Position) {
+        if let Some(tail) = self.tail_afterwards.take() {
+            self.tail = tail;
+        }
+        self.boundary = None;
+        self.left_out = self.left_out.filter(|&last| last > end);
+    }
+
+    fn leave_out_what_waits(&mut self) {
+        self.left_out = Some(self.waiting.back().map_or(self.complete, |&(end, _)| end));
+        self.waiting.clear();
+    }
+
+    fn write_ready(&mut self, header: PageHeader, writes: &mut Vec<IndexWrite>) {
+        let needed = self.ready.len().div_ceil(RECORDS_PER_PAGE) as u64;
+        if needed == 0 {
+            return;
+        }
+        if self.head - self.tail + needed > self.pages {
+            self.ready.clear();
+            return self.leave_out_what_waits();
+        }
+        let records = std::mem::take(&mut self.ready);
+        let mut chunks = records.chunks(RECORDS_PER_PAGE).peekable();
+        let mut bytes = Vec::new();
+        let mut first = self.head;
+        while let Some(chunk) = chunks.next() {
+            let stable = if chunks.peek().is_none() { self.complete } else { self.written };
+            bytes.extend_from_slice(&record::encode_page(PageHeader { number: self.head, stable, ..header }, chunk));
+            self.head += 1;
+            if self.head.is_multiple_of(self.pages) || chunks.peek().is_none() {
+                let range = self.place(first, (bytes.len() / page::PAGE_BYTES) as u64);
+                writes.push(IndexWrite { range, bytes: std::mem::take(&mut bytes) });
+                first = self.head;
+            }
+        }
+        self.written = self.complete;
+    }
+}
+
+impl<P: Payload> Volume<P> {
+    /// The records of a segment, in the order in which its page has them.
+    pub(super) fn segment_records(&self, first: Position) -> Vec<Record> {
+        let Store::Log(log) = &self.store else { return Vec::new() };
+        let segment = log.segment_being_written(first);
+        let pieces = segment.pieces.iter().enumerate().map(|(at, piece)| Record::Map {
+            block: piece.block,
+            slot: log.slot(first + 1 + at as u64),
+            valid: piece.valid,
+            dirty: true,
+            checksum: piece.checksum,
+        });
+        pieces.chain(segment.records.iter().copied()).collect()
+    }
+
+    /// The log is stable before `to`: its index may grow.
+    pub(super) fn index_stable_segments(&mut self, to: Position) {
+        let header = self.page_header(0, 0);
+        if let Store::Log(log) = &mut self.store
+            && P::CARRIES_DATA
+        {
+            let writes = log.index.made_stable(to, header);
+            self.write_index(writes);
+        }
+    }
+
+    /// Writes pages of the index; nobody waits for them, and where one is missing recovery takes longer.
+    pub(super) fn write_index(&mut self, writes: Vec<IndexWrite>) {
+        if writes.is_empty() || !self.view.slots_online() {
+            return;
+        }
+        let member = self.member_of_slots();
+        let task = self.begin_task(Job::Running);
+        for IndexWrite { range, bytes } in writes {
+            self.count_metadata(member, range.len);
+            let command = Command { kind: OpKind::Write, range, fua: false };
+            self.issue(task, purpose::BACKGROUND, member, command, P::from_metadata(&bytes));
+        }
+        self.put_job(task, Job::Index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::{Block, ValidMask};
+    use crate::block_map::Slot;
+
+    const HEADER: PageHeader = PageHeader { volume: 1, number: 0, life: 1, stable: 0 };
+
+    fn segment(first: Position) -> (Position, Vec<Record>) {
+        let map = |at| Record::Map {
+            block: Block(at),
+            slot: Slot(at as u32),
+            valid: ValidMask::ALL,
+            dirty: true,
+            checksum: 0,
+        };
+        (first + 33, (first + 1..first + 33).map(map).collect())
+    }
+
+    fn decoded(writes: &[IndexWrite]) -> Vec<(PageHeader, usize)> {
+        let pages = writes.iter().flat_map(|write| page::pages(&write.bytes));
+        pages.map(|page| record::decode_page(page).map(|(header, records)| (header, records.len())).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_page_says_up_to_where_the_index_is_complete() {
+        let mut index = LogIndex::new(0, 20_000);
+        for first in (0..33 * 30).step_by(33) {
+            let (end, records) = segment(first);
+            index.sealed(end, records);
+        }
+        assert!(index.made_stable(32, HEADER).is_empty(), "no segment ends there");
+        let writes = index.made_stable(33 * 30, HEADER);
+        let pages = decoded(&writes);
+        assert_eq!(pages.iter().map(|(_, records)| records).sum::<usize>(), 30 * 32);
+        assert_eq!(pages.last().unwrap().0.stable, 33 * 30);
+        assert!(pages[..pages.len() - 1].iter().all(|(header, _)| header.stable == 0));
+    }
+
+    #[test]
+    fn a_migration_leaves_an_index_without_anything_that_it_gave_back() {
+        let mut index = LogIndex::new(0, 20_000);
+        let (end, records) = segment(0);
+        index.sealed(end, records);
+        index.migration_began(33);
+        let (end, records) = segment(33);
+        index.sealed(end, records);
+        let before = decoded(&index.made_stable(66, HEADER));
+        assert_eq!(before.iter().map(|(header, _)| (header.number, header.stable)).collect::<Vec<_>>(), [(0, 33)]);
+        let (tail, writes) = index.tail_after_migration(HEADER);
+        assert_eq!((tail, writes.len()), (1, 0));
+        index.migration_ended(33);
+        let (end, records) = segment(66);
+        index.sealed(end, records);
+        index.migration_began(99);
+        index.made_stable(99, HEADER);
+        let (tail, writes) = index.tail_after_migration(HEADER);
+        let pages = decoded(&writes);
+        assert_eq!((tail, pages[0].0.number, pages[0].1), (2, 1, 64));
+    }
+
+    #[test]
+    fn an_index_that_is_full_stops_and_goes_on_after_a_migration() {
+        let mut index = LogIndex::new(0, 400);
+        let mut written = 0;
+        for first in (0..33 * 200).step_by(33) {
+            let (end, records) = segment(first);
+            index.sealed(end, records);
+            written += index.made_stable(end, HEADER).iter().map(|write| write.range.len.0 / PAGE_SECTORS).sum::<u64>();
+        }
+        assert!(index.left_out.is_some() && written <= index.pages(), "{written}");
+        index.migration_began(33 * 100);
+        index.tail_after_migration(HEADER);
+        index.migration_ended(33 * 100);
+        assert!(index.left_out.is_some(), "segments behind what was given back are in no page");
+        index.migration_began(33 * 200);
+        index.tail_after_migration(HEADER);
+        index.migration_ended(33 * 200);
+        assert!(index.left_out.is_none());
+    }
+}
