@@ -61,6 +61,8 @@ pub(crate) struct LogTail<P> {
     gone: bool,
     /// What lies before it is stable.
     stable: Position,
+    /// What a segment that is stable itself says of that: recovery looks at what lies behind it.
+    stable_on_drive: Position,
 }
 
 impl<P> LogTail<P> {
@@ -77,6 +79,7 @@ impl<P> LogTail<P> {
             writing: VecDeque::new(),
             gone: false,
             stable: 0,
+            stable_on_drive: 0,
         }
     }
 
@@ -237,7 +240,7 @@ impl<P> LogTail<P> {
 
     /// As a recovery found it: everything from `tail` to `head` is stable.
     pub(crate) fn recovered(&mut self, tail: Position, head: Position) {
-        (self.tail, self.head, self.stable) = (tail, head, head);
+        (self.tail, self.head, self.stable, self.stable_on_drive) = (tail, head, head, head);
     }
 
     /// Whether there is anything in it, live or not.
@@ -257,7 +260,15 @@ impl<P> LogTail<P> {
 
     /// Everything before `to` is stable.
     pub(crate) fn made_stable(&mut self, to: Position) {
-        self.stable = self.stable.max(to);
+        if to > self.stable {
+            self.stable_on_drive = self.stable;
+            self.stable = to;
+        }
+    }
+
+    /// Whether recovery would take what `slot` holds without a look at it.
+    pub(crate) fn is_trusted(&self, slot: Slot) -> bool {
+        self.position(slot) < self.stable_on_drive
     }
 
     /// Whether a segment of nothing but records still fits.

@@ -51,6 +51,8 @@ pub(crate) struct MoveJob<P> {
     order: Vec<u32>,
     /// The superblock that ends it.
     superblock: Option<Superblock>,
+    /// In a log: where what is settled before the superblock ends.
+    settled: Position,
     /// Whether the records of the batch were seen to before home changes.
     committed: bool,
     /// Whether something could not be moved.
@@ -71,6 +73,10 @@ enum Phase {
     FlushingLog,
     Writing,
     Flushing,
+    /// What was written again meanwhile, and so was not moved, is to be stable in the log before what it replaced is given back.
+    Settling,
+    Settled,
+    MakingStable,
     Unmarking,
     Superblock,
     Ended,
@@ -154,6 +160,7 @@ impl<P: Payload> Volume<P> {
             todo: VecDeque::new(),
             order: Vec::new(),
             superblock: None,
+            settled: 0,
             committed: instant,
             incomplete: false,
             instant,
@@ -215,6 +222,20 @@ impl<P: Payload> Volume<P> {
                     self.apply_batch(&mut job);
                     job.phase = Phase::NextBatch;
                 }
+                Phase::Settling => {
+                    job.phase = Phase::Settled;
+                    job.settled = self.settle_log(task);
+                }
+                Phase::Settled if self.log_is_stable(job.settled) => job.phase = Phase::Unmarking,
+                Phase::Settled if !job.incomplete => {
+                    job.phase = Phase::MakingStable;
+                    self.flush_if_wanted(task, self.member_of_slots());
+                }
+                Phase::MakingStable if !job.incomplete => {
+                    job.phase = Phase::Unmarking;
+                    self.log_made_stable(job.settled);
+                }
+                Phase::Settled | Phase::MakingStable => job.phase = Phase::Ended,
                 Phase::Unmarking if job.marked => {
                     return self.announce_migrating(task, job, false, Phase::Superblock);
                 }
@@ -256,7 +277,7 @@ impl<P: Payload> Volume<P> {
         if job.batch.is_empty() {
             job.phase = match job.log_end {
                 Some(_) if job.instant || job.incomplete => Phase::Ended,
-                Some(_) => Phase::Unmarking,
+                Some(_) => Phase::Settling,
                 None => Phase::Ended,
             };
             return;
@@ -342,6 +363,7 @@ impl<P: Payload> Volume<P> {
             Phase::Marking
             | Phase::FlushingLog
             | Phase::Flushing
+            | Phase::MakingStable
             | Phase::Unmarking
             | Phase::Superblock
             | Phase::Ended
@@ -459,6 +481,27 @@ impl<P: Payload> Volume<P> {
             self.set_lost(entry.block, self.lost.of(entry.block).union(entry.valid));
         }
         self.send_home(entry.block);
+    }
+
+    /// Puts everything that the log has in memory on its way; gives where it ends.
+    fn settle_log(&mut self, task: TaskId) -> Position {
+        self.write_segment();
+        let Store::Log(log) = &mut self.store else { return 0 };
+        let segments = log.await_all(task);
+        let end = log.sealed();
+        self.tasks[task as usize].outstanding += segments;
+        end
+    }
+
+    fn log_is_stable(&self, to: Position) -> bool {
+        matches!(&self.store, Store::Log(log) if log.stable() >= to)
+    }
+
+    fn log_made_stable(&mut self, to: Position) {
+        if let Store::Log(log) = &mut self.store {
+            log.made_stable(to);
+        }
+        self.index_stable_segments(to);
     }
 
     fn write_log_superblock(&mut self, task: TaskId, job: &mut MoveJob<P>) {

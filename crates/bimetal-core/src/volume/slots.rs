@@ -7,6 +7,15 @@ use crate::journal::record::Record;
 use crate::payload::Payload;
 
 impl<P: Payload> Volume<P> {
+    /// Whether recovery would take what `slot` holds for what was written there. What it has in doubt it holds against its
+    /// checksum, and one that does not match never was: rot in what was flushed last cannot be told from that.
+    pub fn is_trusted(&self, slot: Slot) -> bool {
+        match &self.store {
+            Store::Log(log) => log.is_trusted(slot),
+            _ => true,
+        }
+    }
+
     /// Takes `block` out of the map; its slot becomes free when that is durable.
     pub(super) fn send_home(&mut self, block: Block) {
         let before = self.before_change(block);

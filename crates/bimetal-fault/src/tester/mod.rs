@@ -331,7 +331,7 @@ impl Tester {
             if drive.under_way(SectorRange::new(sector, 1), OpKind::changes_content).is_some() {
                 return;
             }
-            if self.random.one_in(2) {
+            if self.random.one_in(2) && self.volume.is_trusted(slot) {
                 drive.rot(sector);
                 let first = size.first_sector(entry.block);
                 self.shadow.distrust(SectorRange::new(first, size.sectors()));
