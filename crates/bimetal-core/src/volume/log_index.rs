@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use super::log_tail::Position;
-use super::{Job, Store, Volume};
+use super::{Job, Store, TaskId, Volume};
 use crate::journal::record::{self, PageHeader, RECORDS_PER_PAGE, Record};
 use crate::journal::{PAGE_SECTORS, SUPERBLOCK_SECTORS, index_pages, page};
 use crate::operation::{Command, OpKind};
@@ -41,6 +41,9 @@ pub(crate) struct LogIndex {
     /// A migration gives back everything before this position, and the first page that has nothing of that.
     boundary: Option<Position>,
     tail_afterwards: Option<u64>,
+    /// Pages that are to be written, and whether some are being written.
+    queue: VecDeque<IndexWrite>,
+    writing: bool,
     /// Where the last segment ends that has found no room: nothing is added before it is given back.
     left_out: Option<Position>,
 }
@@ -58,6 +61,8 @@ impl LogIndex {
             written: 0,
             boundary: None,
             tail_afterwards: None,
+            queue: VecDeque::new(),
+            writing: false,
             left_out: None,
         }
     }
@@ -197,18 +202,30 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Writes pages of the index; nobody waits for them, and where one is missing recovery takes longer.
+    /// Writes pages of the index, one after the other, since their ring comes round; nobody waits for them, and where one is
+    /// missing recovery takes longer.
     pub(super) fn write_index(&mut self, writes: Vec<IndexWrite>) {
-        if writes.is_empty() || !self.view.slots_online() {
+        let Store::Log(log) = &mut self.store else { return };
+        log.index.queue.extend(writes);
+        if log.index.queue.is_empty() || std::mem::replace(&mut log.index.writing, true) {
             return;
         }
-        let member = self.member_of_slots();
         let task = self.begin_task(Job::Running);
-        for IndexWrite { range, bytes } in writes {
-            self.count_metadata(member, range.len);
-            let command = Command { kind: OpKind::Write, range, fua: false };
-            self.issue(task, purpose::BACKGROUND, member, command, P::from_metadata(&bytes));
-        }
+        self.write_next_of_index(task);
+    }
+
+    pub(super) fn write_next_of_index(&mut self, task: TaskId) {
+        let member = self.member_of_slots();
+        let online = self.view.slots_online();
+        let Store::Log(log) = &mut self.store else { return };
+        let Some(IndexWrite { range, bytes }) = log.index.queue.pop_front().filter(|_| online) else {
+            log.index.writing = false;
+            log.index.queue.clear();
+            return self.end_task(task);
+        };
+        self.count_metadata(member, range.len);
+        let command = Command { kind: OpKind::Write, range, fua: false };
+        self.issue(task, purpose::BACKGROUND, member, command, P::from_metadata(&bytes));
         self.put_job(task, Job::Index);
     }
 }

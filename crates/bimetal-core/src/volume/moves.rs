@@ -15,6 +15,7 @@ use super::{DirtySince, Job, Store, TaskId, Volume, blocks_bytes};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::journal::record::Record;
+use crate::journal::ring::Sequence;
 use crate::journal::superblock::Superblock;
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
@@ -51,8 +52,8 @@ pub(crate) struct MoveJob<P> {
     order: Vec<u32>,
     /// The superblock that ends it.
     superblock: Option<Superblock>,
-    /// In a log: where what is settled before the superblock ends.
-    settled: Position,
+    /// In a log: where what is settled before the superblock ends, and the newest record in that.
+    settled: (Position, Sequence),
     /// Whether the records of the batch were seen to before home changes.
     committed: bool,
     /// Whether something could not be moved.
@@ -160,7 +161,7 @@ impl<P: Payload> Volume<P> {
             todo: VecDeque::new(),
             order: Vec::new(),
             superblock: None,
-            settled: 0,
+            settled: (0, 0),
             committed: instant,
             incomplete: false,
             instant,
@@ -226,7 +227,6 @@ impl<P: Payload> Volume<P> {
                     job.phase = Phase::Settled;
                     job.settled = self.settle_log(task);
                 }
-                Phase::Settled if self.log_is_stable(job.settled) => job.phase = Phase::Unmarking,
                 Phase::Settled if !job.incomplete => {
                     job.phase = Phase::MakingStable;
                     self.flush_if_wanted(task, self.member_of_slots());
@@ -484,23 +484,21 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Puts everything that the log has in memory on its way; gives where it ends.
-    fn settle_log(&mut self, task: TaskId) -> Position {
+    fn settle_log(&mut self, task: TaskId) -> (Position, Sequence) {
         self.write_segment();
-        let Store::Log(log) = &mut self.store else { return 0 };
+        let newest = self.pending.written();
+        let Store::Log(log) = &mut self.store else { return (0, newest) };
         let segments = log.await_all(task);
         let end = log.sealed();
         self.tasks[task as usize].outstanding += segments;
-        end
+        (end, newest)
     }
 
-    fn log_is_stable(&self, to: Position) -> bool {
-        matches!(&self.store, Store::Log(log) if log.stable() >= to)
-    }
-
-    fn log_made_stable(&mut self, to: Position) {
+    fn log_made_stable(&mut self, (to, newest): (Position, Sequence)) {
         if let Store::Log(log) = &mut self.store {
             log.made_stable(to);
         }
+        self.lost.made_durable(newest);
         self.index_stable_segments(to);
     }
 

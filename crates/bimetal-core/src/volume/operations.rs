@@ -158,8 +158,7 @@ impl<P: Payload> Volume<P> {
                 self.note_commit(operation.member, operation.kind, status);
                 self.put_job(task, Job::Commit);
             }
-            Job::Index if self.outstanding(task) == 0 => return self.end_task(task),
-            Job::Index => return self.put_job(task, Job::Index),
+            Job::Index => return self.write_next_of_index(task),
             Job::Announce => {
                 self.put_job(task, Job::Announce);
                 self.note_announcement(operation.member, status);

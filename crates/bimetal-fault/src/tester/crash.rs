@@ -236,11 +236,27 @@ impl Tester {
                 }
                 Attempt::Recovered(volume) => {
                     self.volume = *volume;
+                    self.suspect_unreadable_slots();
                     if accept_loss {
                         self.fall_back();
                     }
                     return Ok(true);
                 }
+            }
+        }
+    }
+
+    /// A write that failed and could not be tried again before the power went leaves slots that cannot be read. Whether what
+    /// they held was promised is not known: an error is right, and what was there before would not be.
+    fn suspect_unreadable_slots(&mut self) {
+        let view = self.volume.view();
+        let Some(region) = view.layout.slots else { return };
+        let sectors = view.block().sectors();
+        let drive = &self.drives[usize::from(region.member.0)];
+        for (slot, entry) in view.map.occupied() {
+            let first = region.first_sector + u64::from(slot.0) * sectors;
+            if (first..first + sectors).any(|sector| drive.is_unreadable(sector)) {
+                self.atlas.suspect(entry.block);
             }
         }
     }
