@@ -11,5 +11,6 @@ pub mod control;
 pub mod drive;
 pub mod member;
 pub mod nbd;
+pub mod replay;
 pub mod server;
 pub mod startup;

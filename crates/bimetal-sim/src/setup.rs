@@ -248,6 +248,43 @@ impl Setup {
     }
 }
 
+/// A volume whose drives are there already, with sizes that are not ours to choose: it is simulated as it is.
+pub struct Existing<'a> {
+    /// The scheme.
+    pub scheme: &'static SchemeInfo,
+    /// Its parameters.
+    pub settings: Settings,
+    /// Its block size.
+    pub block: BlockSize,
+    /// What each unit must at least hold; empty: one unit.
+    pub units: &'a [Sectors],
+    /// Its drives, in the order of its members: role, profile with all settings, and size.
+    pub drives: Vec<(Role, Profile, Sectors)>,
+}
+
+impl Setup {
+    /// The same volume over models, empty. A workload for it names one device, 0, which is its first unit.
+    ///
+    /// # Errors
+    /// A drive that its profile cannot be, or settings that the scheme refuses.
+    pub fn of_existing(existing: Existing<'_>) -> Result<Self, SetupError> {
+        let Existing { scheme, settings, block, units, drives } = existing;
+        let members: Vec<MemberInfo> =
+            drives.iter().map(|&(role, _, capacity)| MemberInfo { role, capacity }).collect();
+        let layout = LayoutRequest { block, members: &members, units };
+        let config = VolumeConfig { scheme, settings: &settings, layout, identity: 0 };
+        let volume = Volume::new(&config).map_err(|error| SetupError::Volume { scheme: scheme.name, error })?;
+        let holds = scheme.members.iter().map(|&(_, holds)| holds).chain(std::iter::repeat(Holds::Cache));
+        let chosen = drives.into_iter().zip(holds);
+        let chosen: Vec<Chosen> =
+            chosen.map(|((role, profile, size), holds)| Chosen { role, holds, profile, size, given: true }).collect();
+        let sizes: Vec<Sectors> = chosen.iter().map(|drive| drive.size).collect();
+        let drives = build(chosen, &sizes, &volume, &Choices { block, ..Choices::default() })?;
+        let (units, assumed) = (BTreeMap::from([(0, 0)]), BTreeMap::new());
+        Ok(Self { scheme, settings, volume, drives, units, assumed, controller_usd: 0.0 })
+    }
+}
+
 fn settings_for(scheme: &'static SchemeInfo, choices: &Choices) -> Result<Settings, SettingError> {
     let own = choices.settings.iter().filter_map(|(key, value)| match key.split_once('.') {
         Some((name, parameter)) if name == scheme.name => Some((parameter, value.as_str())),

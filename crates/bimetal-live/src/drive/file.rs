@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bimetal_core::units::{Bytes, SECTOR_BYTES, Sectors};
 use rustix::fs::{
-    FallocateFlags, FileType, Mode, OFlags, StatxFlags, fallocate, fdatasync, fstat, fstatfs, open, statx,
+    FallocateFlags, FileType, Mode, OFlags, StatxFlags, fallocate, fcntl_getfl, fcntl_setfl, fdatasync, fstat, fstatfs,
+    open, statx,
 };
 use rustix::io::{Errno, ReadWriteFlags, preadv, preadv2, pwrite, pwritev2};
 use rustix::ioctl::{Getter, Setter, ioctl, opcode};
@@ -76,15 +77,15 @@ impl DriveFile {
         Self::from_fd(fd, path.display().to_string(), direct)
     }
 
-    /// Opens a file that is to be read and written through the page cache.
+    /// The same file or device, read and written through the page cache from now on.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
-    pub fn open_cached(path: &Path) -> Result<Self, OpenError> {
-        let system = |error| OpenError::System { path: path.display().to_string(), error };
-        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        Self::from_fd(open(path, flags, Mode::empty()).map_err(system)?, path.display().to_string(), false)
+    /// If the system refuses.
+    pub fn cached(self) -> Result<Self, OpenError> {
+        let flags = fcntl_getfl(&self.fd).and_then(|flags| fcntl_setfl(&self.fd, flags - OFlags::DIRECT));
+        flags.map_err(|error| OpenError::System { path: self.name.clone(), error })?;
+        Ok(Self { direct: false, logical_block: SECTOR_BYTES as u32, ..self })
     }
 
     /// Takes what is open already; `name` is for messages, `direct` says whether it was opened with `O_DIRECT`.
@@ -149,7 +150,8 @@ impl DriveFile {
         self.block_device && !matches!(device_bytes(&self.fd), Ok(1..))
     }
 
-    /// Carries a step out if that is but a copy from or to the page cache; else nothing happens.
+    /// Carries a step out if that needs no waiting: a copy from or to the page cache, and where the file lies in memory
+    /// everything that is short. Else nothing happens.
     pub(super) fn perform_at_once(&self, step: Step<'_>) -> Option<Result<u64, Errno>> {
         match step {
             Step::Read { offset, bytes } if bytes.len() as u64 <= AT_ONCE_BYTES_MAX => {
@@ -160,7 +162,12 @@ impl DriveFile {
                     result => Some(result.map(|count| count as u64)),
                 }
             }
-            Step::Write { fua: false, ref parts, .. } if parts.bytes() <= AT_ONCE_BYTES_MAX => Some(self.perform(step)),
+            Step::Write { fua, ref parts, .. } if parts.bytes() <= AT_ONCE_BYTES_MAX && (self.in_memory || !fua) => {
+                Some(self.perform(step))
+            }
+            // Memory is as stable as it will ever be.
+            Step::Sync if self.in_memory => Some(self.perform(step)),
+            Step::Allocate { len, .. } if self.in_memory && len <= AT_ONCE_BYTES_MAX => Some(self.perform(step)),
             _ => None,
         }
     }

@@ -6,6 +6,7 @@
 //! whole of one connection; `handshake` and `transmission` are the two phases, [`outbox`] what is to be sent,
 //! `protocol` the numbers.
 
+pub mod client;
 pub mod codec;
 pub mod fuzz;
 mod handshake;

@@ -51,6 +51,16 @@ impl ResponseTimeRecorder {
         self.reads.histogram.len() + self.writes.histogram.len()
     }
 
+    /// Largest vertical distance of two distributions (Kolmogorov and Smirnov): of all, of the reads, and of the writes;
+    /// none where either has no request of the kind. Times closer to each other than 0.1 % count as one.
+    pub fn ks_distances(&self, other: &Self) -> [Option<f64>; 3] {
+        [
+            self.all().ks_distance(&other.all()),
+            self.reads.ks_distance(&other.reads),
+            self.writes.ks_distance(&other.writes),
+        ]
+    }
+
     /// Mean, percentiles and maximum of reads, writes and both.
     pub fn response_times(&self) -> ResponseTimes {
         ResponseTimes {
@@ -92,6 +102,27 @@ impl OneKind {
         self.histogram.saturating_record(response.0);
         self.sum += u128::from(response.0);
         self.max = self.max.max(response);
+    }
+
+    fn ks_distance(&self, other: &Self) -> Option<f64> {
+        let (mine, others) = (self.histogram.len(), other.histogram.len());
+        if mine == 0 || others == 0 {
+            return None;
+        }
+        let steps = |one: &Self| {
+            let counts =
+                one.histogram.iter_recorded().map(|at| (at.value_iterated_to(), at.count_since_last_iteration()));
+            counts.collect::<Vec<_>>()
+        };
+        let (a, b) = (steps(self), steps(other));
+        let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
+        let (mut below_a, mut below_b, mut largest) = (0, 0, 0.0_f64);
+        while let Some(at) = [a.peek(), b.peek()].into_iter().flatten().map(|step| step.0).min() {
+            below_a += a.next_if(|step| step.0 == at).map_or(0, |step| step.1);
+            below_b += b.next_if(|step| step.0 == at).map_or(0, |step| step.1);
+            largest = largest.max((below_a as f64 / mine as f64 - below_b as f64 / others as f64).abs());
+        }
+        Some(largest)
     }
 
     fn distribution(&self) -> Distribution {
@@ -174,6 +205,18 @@ mod tests {
         assert_eq!(times.all.mean, Some(2_005_050_000.0 / 101.0 / 1e6));
         assert_eq!(times.all.max, Some(2000.0));
         assert!(within_a_thousandth(times.all.p99, 0.1), "{:?}", times.all.p99);
+    }
+
+    #[test]
+    fn the_distance_of_two_distributions_is_their_largest_gap() {
+        let (one, mut other) = (recorder(), recorder());
+        assert_eq!(one.ks_distances(&other), [Some(0.0); 3]);
+        // Half of the reads are as they were, and as many again take longer than all.
+        (0..100).for_each(|_| other.record_read(Nanoseconds::from_micros(500)));
+        let [all, reads, writes] = one.ks_distances(&other);
+        assert_eq!((reads, writes), (Some(0.5), Some(0.0)));
+        assert!((all.unwrap() - (100.0 / 101.0 - 100.0 / 201.0)).abs() < 1e-12, "{all:?}");
+        assert_eq!(one.ks_distances(&ResponseTimeRecorder::new()), [None; 3]);
     }
 
     #[test]

@@ -12,10 +12,11 @@ mod pace;
 mod volatile_cache;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bimetal_core::label::{Label, usable};
+use bimetal_core::layout::{HomeExtent, Layout, MemberId};
 use bimetal_core::operation::{Completion, OpKind, Operation, Status, Token};
 use bimetal_core::payload::Payload;
 use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
@@ -111,6 +112,24 @@ impl Player {
         player.profile.set_all(figures)?;
         Ok(player)
     }
+
+    /// The drive that a member plays by its label; none if it is a drive of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn of_member(label: &Label, member: MemberId) -> Result<Option<Self>, EmulationError> {
+        let member = &label.members[usize::from(member.0)];
+        let player = member.emulates.as_deref().map(|profile| Self::new(profile, label.drive_settings(member.role)));
+        player.transpose()
+    }
+}
+
+/// The part of a member on which addresses have their home; empty if there is none.
+pub fn home_of(layout: &Layout, member: MemberId) -> SectorRange {
+    let home = layout.home.iter().find(|extent| extent.member == member);
+    let blocks = |extent: &HomeExtent| extent.blocks.count * layout.block.sectors();
+    home.map_or(SectorRange::default(), |extent| SectorRange::new(extent.first_sector, blocks(extent)))
 }
 
 /// A file that plays a drive.
@@ -133,16 +152,16 @@ pub struct Emulated {
 }
 
 impl Emulated {
-    /// Opens `path` to play a drive, of the size that the file has. Flash under `home` is written full, in order, as in a
+    /// Has a file play a drive, of the size that the file has. Flash under `home` is written full, in order, as in a
     /// simulation; the rest of it is clean.
     ///
     /// # Errors
     ///
-    /// If the file cannot be opened, or the drive cannot have its size.
-    pub fn open(path: &Path, player: &Player, home: SectorRange) -> Result<Self, EmulationError> {
-        let file = DriveFile::open_cached(path)?;
+    /// If the drive cannot have the file's size, or the system refuses what it needs.
+    pub fn new(file: DriveFile, player: &Player, home: SectorRange) -> Result<Self, EmulationError> {
+        let file = file.cached()?;
         let name = file.name().to_owned();
-        let size = bimetal_core::label::usable(file.capacity().bytes());
+        let size = usable(file.capacity().bytes());
         let precondition = if home.is_empty() { Precondition::Clean } else { Precondition::Sequential };
         let used = if home.is_empty() { SectorRange::new(0, size.0) } else { home };
         let model = player.profile.build_preconditioned(Some(size), precondition, used, 0)?;

@@ -1,0 +1,300 @@
+//! Replay: a workload is issued to a server as it would arrive, and each response time is measured.
+//!
+//! One thread, one connection. Open loop: a request is issued when it is due, whatever is under way, and its response time
+//! counts from that moment, so that being late here shows as time and not as its absence; lateness is counted besides. The
+//! thread sleeps until shortly before the next request is due, and then looks again and again.
+
+use std::io::{self, IoSlice};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+use bimetal_core::operation::{Command, OpKind};
+use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
+use bimetal_trace::Request;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use slab::Slab;
+
+use crate::buffer::{Buffers, Filling, Slice};
+use crate::nbd::client::{Client, ClientError, Offer, Reply};
+use crate::server::Endpoint;
+
+/// How long before a request is due the thread stops to sleep: longer than waking takes.
+const EARLY: Nanoseconds = Nanoseconds::from_micros(120);
+/// What is issued later than this counts as late.
+pub const LATE: Nanoseconds = Nanoseconds::from_micros(100);
+/// Requests under way at most; further ones wait, and are late.
+const UNDER_WAY_MAX: usize = 1 << 16;
+/// From the beginning to the first request.
+const LEAD: Nanoseconds = Nanoseconds::from_millis(20);
+/// What writes carry is a part of this, again and again.
+const NOISE_BYTES: usize = 1 << 20;
+/// Parts sent with one call.
+const PARTS_MAX: usize = 256;
+
+/// When requests are issued.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Issue {
+    /// At their times, divided by `speedup`.
+    Timed {
+        /// How much faster than recorded.
+        speedup: f64,
+    },
+    /// As soon as fewer than `depth` are under way.
+    Closed {
+        /// How many are under way at once.
+        depth: u32,
+    },
+}
+
+/// Why a replay ended before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// No server is there.
+    #[error("cannot connect to {place}: {error}; is the volume served? (bimetal serve)")]
+    Connect {
+        /// Where.
+        place: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// The connection broke.
+    #[error("the connection to the server broke: {0}")]
+    Connection(#[from] Errno),
+    /// The server left.
+    #[error("the server closed the connection with {0} requests under way")]
+    Closed(usize),
+    /// The server makes no sense, or refuses.
+    #[error(transparent)]
+    Protocol(#[from] ClientError),
+    /// A request is larger than a server takes.
+    #[error("a request of {bytes} bytes is more than the server takes at once ({max})")]
+    TooLarge {
+        /// Its size.
+        bytes: u64,
+        /// The largest.
+        max: u32,
+    },
+}
+
+/// A request that was answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answered {
+    /// What it did.
+    pub kind: OpKind,
+    /// From the moment it was due to its reply; from its issue in a closed loop.
+    pub response: Nanoseconds,
+    /// How much later than due it was issued.
+    pub late: Nanoseconds,
+    /// Bytes that it read or wrote.
+    pub bytes: u64,
+    /// 0, or the number of the server's error.
+    pub error: u32,
+}
+
+/// A connection to a server, ready for requests.
+pub struct Connection {
+    socket: OwnedFd,
+    client: Client,
+    offer: Offer,
+    noise: Slice,
+}
+
+struct UnderWay {
+    kind: OpKind,
+    due: Nanoseconds,
+    late: Nanoseconds,
+    bytes: u64,
+}
+
+impl Connection {
+    /// Connects to a server, for its first export.
+    ///
+    /// # Errors
+    ///
+    /// If nobody serves there, or what does is not understood.
+    pub fn open(endpoint: &Endpoint) -> Result<Self, ReplayError> {
+        let socket = match endpoint {
+            Endpoint::Unix(path) => UnixStream::connect(path).map(OwnedFd::from),
+            Endpoint::Tcp(address) => TcpStream::connect(address).and_then(|stream| {
+                stream.set_nodelay(true)?;
+                Ok(OwnedFd::from(stream))
+            }),
+        };
+        let socket = socket.map_err(|error| ReplayError::Connect { place: endpoint.to_string(), error })?;
+        let flags = rustix::fs::fcntl_getfl(&socket)?;
+        rustix::fs::fcntl_setfl(&socket, flags | rustix::fs::OFlags::NONBLOCK)?;
+        let (client, offer) = (Client::new(""), Offer { bytes: 0, block_min_bytes: 1, request_bytes_max: 0 });
+        let mut connection = Self { socket, client, offer, noise: noise() };
+        connection.offer = loop {
+            connection.send()?;
+            if !connection.receive()? {
+                return Err(ReplayError::Closed(0));
+            }
+            connection.client.next_reply()?;
+            if let Some(offer) = connection.client.offer() {
+                break offer;
+            }
+            connection.wait(None)?;
+        };
+        Ok(connection)
+    }
+
+    /// What the server offers.
+    pub fn offer(&self) -> Offer {
+        self.offer
+    }
+
+    /// Issues `requests` and waits for all replies. `answered` hears of each, in the order of the replies. What is not
+    /// aligned as the server wants it is widened until it is.
+    ///
+    /// # Errors
+    ///
+    /// The first error of the connection or of `requests`. What the server answers with an error is no error here.
+    pub fn replay<E: From<ReplayError>>(
+        mut self,
+        requests: impl Iterator<Item = Result<Request, E>>,
+        issue: Issue,
+        mut answered: impl FnMut(Answered),
+    ) -> Result<(), E> {
+        let mut requests = requests.fuse();
+        let mut next = requests.next().transpose()?;
+        let mut under_way: Slab<UnderWay> = Slab::new();
+        let begun = Instant::now();
+        let now = || Nanoseconds(begun.elapsed().as_nanos() as u64);
+        let due_at = |request: &Request| match issue {
+            Issue::Timed { speedup } => LEAD + Nanoseconds((request.arrival.0 as f64 / speedup).round() as u64),
+            Issue::Closed { .. } => Nanoseconds::ZERO,
+        };
+        let room = match issue {
+            Issue::Timed { .. } => UNDER_WAY_MAX,
+            Issue::Closed { depth } => depth as usize,
+        };
+        while next.is_some() || !under_way.is_empty() {
+            while let Some(request) = next.filter(|request| under_way.len() < room && due_at(request) <= now()) {
+                self.issue(&request, due_at(&request), now(), issue, &mut under_way)?;
+                next = requests.next().transpose()?;
+            }
+            self.send().map_err(ReplayError::from)?;
+            let open = self.receive().map_err(ReplayError::from)?;
+            let at = now();
+            while let Some(Reply { cookie, error }) = self.client.next_reply().map_err(ReplayError::from)? {
+                let UnderWay { kind, due, late, bytes } = under_way.remove(cookie as usize);
+                answered(Answered { kind, response: at.saturating_sub(due), late, bytes, error });
+            }
+            if !open {
+                return Err(ReplayError::Closed(under_way.len()).into());
+            }
+            let due = next.as_ref().filter(|_| under_way.len() < room).map(due_at);
+            if next.is_some() || !under_way.is_empty() {
+                let patience = due.map(|due| due.saturating_sub(now()).saturating_sub(EARLY));
+                if patience != Some(Nanoseconds::ZERO) {
+                    self.wait(patience).map_err(ReplayError::from)?;
+                }
+            }
+        }
+        self.client.disconnect();
+        // Who does not wait for a good-bye is gone just as well.
+        let _ = self.send();
+        Ok(())
+    }
+
+    fn issue(
+        &mut self,
+        request: &Request,
+        due: Nanoseconds,
+        now: Nanoseconds,
+        issue: Issue,
+        under_way: &mut Slab<UnderWay>,
+    ) -> Result<(), ReplayError> {
+        let (due, late) = match issue {
+            Issue::Timed { .. } => (due, now - due),
+            Issue::Closed { .. } => (now, Nanoseconds::ZERO),
+        };
+        let range = self.aligned(request.range);
+        let carries = matches!(request.kind, OpKind::Read | OpKind::Write);
+        let bytes = range.len.bytes().0;
+        let max = if carries { u64::from(self.offer.request_bytes_max) } else { u32::MAX.into() };
+        if bytes > max {
+            return Err(ReplayError::TooLarge { bytes, max: max as u32 });
+        }
+        let payload = if request.kind == OpKind::Write { self.payload(bytes) } else { Buffers::default() };
+        let bytes = if carries { bytes } else { 0 };
+        let cookie = under_way.insert(UnderWay { kind: request.kind, due, late, bytes });
+        let command = Command { kind: request.kind, range, fua: request.fua };
+        self.client.ask(cookie as u64, command, &payload);
+        Ok(())
+    }
+
+    fn aligned(&self, range: SectorRange) -> SectorRange {
+        let unit = Sectors::covering(bimetal_core::units::Bytes(self.offer.block_min_bytes.into())).0;
+        let (start, end) = (range.start.0 / unit * unit, range.end().0.next_multiple_of(unit));
+        SectorRange::new(start, end - start)
+    }
+
+    fn payload(&self, bytes: u64) -> Buffers {
+        let mut payload = Buffers::default();
+        while payload.bytes() < bytes {
+            let part = (bytes - payload.bytes()).min(NOISE_BYTES as u64);
+            payload.push(self.noise.part(0, part as usize));
+        }
+        payload
+    }
+
+    /// Sends what there is and what the socket takes.
+    fn send(&mut self) -> Result<(), Errno> {
+        while !self.client.outbox().is_empty() {
+            let mut slices = [IoSlice::new(&[]); PARTS_MAX];
+            let count = self.client.outbox().slices(&mut slices);
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            match sendmsg(&self.socket, &slices[..count], &mut SendAncillaryBuffer::default(), flags) {
+                Ok(sent) => self.client.sent(sent),
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives what is there; whether the server is.
+    fn receive(&mut self) -> Result<bool, Errno> {
+        match rustix::io::read(&self.socket, self.client.input()) {
+            Ok(0) => return Ok(false),
+            Ok(count) => self.client.received(count),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(true)
+    }
+
+    /// Waits until the socket has something, or takes something; at most for `limit`.
+    fn wait(&self, limit: Option<Nanoseconds>) -> Result<(), Errno> {
+        let limit = limit.map(|limit| Timespec {
+            tv_sec: (limit.0 / 1_000_000_000) as i64,
+            tv_nsec: (limit.0 % 1_000_000_000) as i64,
+        });
+        let sending = if self.client.outbox().is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+        let socket = self.socket.as_fd();
+        match poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::IN | sending)], limit.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Bytes that nothing compresses.
+fn noise() -> Slice {
+    let mut filling = Filling::new(NOISE_BYTES);
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    for word in filling.bytes_mut().chunks_exact_mut(8) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        word.copy_from_slice(&state.to_le_bytes());
+    }
+    filling.share()
+}
