@@ -125,6 +125,43 @@ pub struct Member {
     pub last_error: Option<String>,
     /// How long its operations took.
     pub response_time_ms: ResponseTimes,
+    /// How well it keeps the times of the drive that it plays, if it plays one.
+    #[serde(default)]
+    pub emulation: Option<Emulation>,
+}
+
+/// How well a file keeps the times of the drive that it plays.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Emulation {
+    /// Operations that ended.
+    pub operations: u64,
+    /// Those of which the real part took longer than the drive would have.
+    pub overruns: u64,
+    /// By how much, on average; null where there is none.
+    pub overrun_mean_ms: Option<f64>,
+    /// By how much at most.
+    pub overrun_max_ms: f64,
+    /// How long after the drive would have ended an operation it was given back: half of them at most so long.
+    pub late_p50_ms: f64,
+    /// 99 % of them.
+    pub late_p99_ms: f64,
+    /// The latest.
+    pub late_max_ms: f64,
+}
+
+impl Emulation {
+    fn of(kept: &crate::drive::emulated::Emulation) -> Self {
+        let late = |quantile| kept.late.value_at_quantile(quantile) as f64 / 1e6;
+        Self {
+            operations: kept.operations,
+            overruns: kept.overruns,
+            overrun_mean_ms: ratio(kept.overrun_total.0, kept.overruns).map(|nanoseconds| nanoseconds / 1e6),
+            overrun_max_ms: kept.overrun_max.as_millis_f64(),
+            late_p50_ms: late(0.5),
+            late_p99_ms: late(0.99),
+            late_max_ms: kept.late.max() as f64 / 1e6,
+        }
+    }
 }
 
 /// Requests that were answered.
@@ -371,6 +408,7 @@ impl Member {
             errors: Some(member.errors),
             last_error: member.last_error.clone(),
             response_time_ms: response_times(|kind| snapshot.latencies.member(at, kind)),
+            emulation: member.emulation.as_ref().map(Emulation::of),
         }
     }
 }
