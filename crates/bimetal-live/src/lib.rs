@@ -4,8 +4,9 @@
 //! disk: where a block lies and what a label or a journal page says is the core's. Start with [`server`], the one
 //! owner of all state and its loop; [`nbd`] is the protocol that clients speak, [`drive`] where operations go, [`buffer`]
 //! what carries the data, [`member`] finds, labels and makes the drives of a volume, [`startup`] formats and
-//! recovers one, [`control`] is how a running server is asked about itself.
+//! recovers one, [`attach`] does all that comes before serving, [`control`] is how a running server is asked about itself.
 
+pub mod attach;
 pub mod buffer;
 pub mod control;
 pub mod drive;

@@ -60,6 +60,7 @@ commands! {
     Fault => fault,
     Validate => validate,
     Create => create,
+    Serve => serve,
     Status => status,
 }
 

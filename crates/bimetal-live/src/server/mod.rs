@@ -53,7 +53,7 @@ pub struct ServerOptions {
     pub names: Vec<String>,
     /// Whether TCP may be served without encryption, on the loopback interface.
     pub insecure_tcp: bool,
-    /// Whether SIGTERM and SIGINT stop the server.
+    /// Whether SIGTERM and SIGINT stop the server, from its making on.
     pub signals: bool,
     /// Clients at once; further ones wait to be let in.
     pub clients_max: usize,
@@ -169,6 +169,10 @@ impl Server {
         for (number, drive) in drives.iter().enumerate() {
             selector.add(select::Source::Drive(number), drive.event())?;
         }
+        let signals = options.signals.then(Signals::watch).transpose().map_err(ServeError::Signals)?;
+        if let Some(signals) = &signals {
+            selector.add(select::Source::Signals, signals.event())?;
+        }
         let time_before = volume.view().now;
         Ok(Self {
             exports,
@@ -192,7 +196,7 @@ impl Server {
             dirty_blocks_before: u64::from(volume.view().map.dirty_blocks()),
             control: Control::default(),
             mailbox,
-            signals: None,
+            signals,
             phase: Phase::Serving,
             volume,
             drives,
@@ -225,11 +229,6 @@ impl Server {
     ///
     /// If the system takes away what every server needs. What the volume promised holds then, too.
     pub fn run(mut self) -> Result<Summary, ServeError> {
-        if self.options.signals {
-            let signals = Signals::watch().map_err(ServeError::Signals)?;
-            self.selector.add(select::Source::Signals, signals.event())?;
-            self.signals = Some(signals);
-        }
         self.tell_time();
         loop {
             self.settle();

@@ -15,6 +15,7 @@ pub(crate) mod profiles;
 pub(crate) mod record;
 pub(crate) mod reproduce;
 pub(crate) mod schemes;
+pub(crate) mod serve;
 pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod validate;

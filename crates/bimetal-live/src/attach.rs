@@ -1,0 +1,182 @@
+//! From the labels of a volume to the volume: its drives are held and opened, recovered, and labelled anew.
+//!
+//! What is missing is refused or, with leave, done without; whether that is possible at all is what the core's recovery
+//! says. Labels are written after the recovery and before anything is served: from then on a drive that was not there is behind.
+
+use std::io;
+use std::path::PathBuf;
+
+use bimetal_core::label::Label;
+use bimetal_core::label::assembly::Absent as Missing;
+use bimetal_core::layout::{Layout, LayoutRequest, MemberId};
+use bimetal_core::schemes;
+use bimetal_core::settings::{SettingError, Settings};
+use bimetal_core::units::{Bytes, SectorRange};
+use bimetal_core::volume::{Recovery, Volume, VolumeConfig, VolumeError};
+
+use crate::buffer::Buffers;
+use crate::drive::absent::Absent;
+use crate::drive::emulated::{Emulated, EmulationError, Player};
+use crate::drive::file::{DriveFile, OpenError};
+use crate::drive::{self, Drive, Engine};
+use crate::member::find::{Labelled, Located};
+use crate::member::held::{Held, HoldError};
+use crate::startup::{self, StartupError};
+
+/// What to do where something is missing, and how drives are worked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// Whether a volume is served of which members are missing, if nothing on them is needed.
+    pub degraded: bool,
+    /// Whether to go on with what there is where content is lost.
+    pub accept_loss: bool,
+    /// How drives are worked.
+    pub engine: Engine,
+}
+
+/// A volume that is ready to be served. Nobody else has it while this lives.
+pub struct Attached {
+    /// The volume.
+    pub volume: Volume<Buffers>,
+    /// Its drives, in order of members.
+    pub drives: Vec<Box<dyn Drive>>,
+    /// Its labels and its guard, and what keeps others away.
+    pub held: Held,
+}
+
+/// Why a volume is not attached.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// Drives are missing, and nobody said to go on without.
+    #[error("volume '{name}' is not whole: {}: plug in what is missing, or serve without it with --degraded", missing(.absent))]
+    Incomplete {
+        /// The volume.
+        name: String,
+        /// Who is missing.
+        absent: Vec<Missing>,
+    },
+    /// A scheme of another version.
+    #[error(
+        "volume '{name}' has the scheme '{scheme}', which this version of bimetal does not know: use the one that made it"
+    )]
+    Scheme {
+        /// The volume.
+        name: String,
+        /// Its scheme.
+        scheme: String,
+    },
+    /// A file cannot play the drive that it is to play.
+    #[error(transparent)]
+    Emulation(#[from] EmulationError),
+    /// Settings that the scheme does not take.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The members make no volume.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+    /// Somebody has the volume or a drive, or its labels or its guard cannot be changed.
+    #[error(transparent)]
+    Hold(#[from] HoldError),
+    /// A drive cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A drive cannot be worked.
+    #[error("{}: {error}", path.display())]
+    Drive {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// What lies on the drives does not become a volume.
+    #[error("volume '{name}': {error}")]
+    Startup {
+        /// The volume.
+        name: String,
+        /// Why.
+        error: StartupError,
+    },
+}
+
+fn missing(absent: &[Missing]) -> String {
+    let one = |absent: &Missing| match &absent.behind {
+        Some(path) => format!("{} ({path}) is behind, because the volume went on without it", absent.member),
+        None => format!("{} ({}, UUID {}) is missing", absent.member, absent.size, absent.uuid),
+    };
+    absent.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// Attaches a volume that was found. `progress` hears how much of what recovery must read is read.
+///
+/// # Errors
+///
+/// Drives are missing, in use or failing, or what lies on them is not enough.
+pub fn attach(
+    located: &Located,
+    options: Options,
+    progress: impl FnMut(Bytes, Bytes),
+) -> Result<Attached, AttachError> {
+    let label = &located.assembly.label;
+    let name = &label.name;
+    let absent = located.assembly.absent(&located.found());
+    if !absent.is_empty() && !options.degraded && !options.accept_loss {
+        return Err(AttachError::Incomplete { name: name.clone(), absent });
+    }
+    let Some(scheme) = schemes::find(&label.scheme) else {
+        return Err(AttachError::Scheme { name: name.clone(), scheme: label.scheme.clone() });
+    };
+    let settings = Settings::new(scheme.name, scheme.parameters, label.scheme_settings())?;
+    let members = label.member_infos();
+    let layout = LayoutRequest { block: label.block, members: &members, units: &label.units };
+    let config = VolumeConfig { scheme, settings: &settings, layout, identity: label.volume.identity() };
+    let lay_out = scheme.layout;
+    let layout = lay_out(&settings, &config.layout).map_err(VolumeError::from)?;
+    let mut held = Held::take(located)?;
+    let mut drives = open(located, &held, &layout, options.engine)?;
+    let seats = located.members().enumerate();
+    let missing: Vec<MemberId> =
+        seats.filter(|(_, drive)| drive.is_none()).map(|(at, _)| MemberId(at as u16)).collect();
+    let recovery = Recovery::new(&config, &missing)?;
+    let recovery = if options.accept_loss { recovery.accept_loss() } else { recovery };
+    let volume = startup::recover(recovery, &mut drives, progress)
+        .map_err(|error| AttachError::Startup { name: name.clone(), error })?;
+    held.begin(&mut drives)?;
+    Ok(Attached { volume, drives, held })
+}
+
+fn open(located: &Located, held: &Held, layout: &Layout, engine: Engine) -> Result<Vec<Box<dyn Drive>>, AttachError> {
+    let mut drives = Vec::new();
+    for (at, drive) in located.members().enumerate() {
+        let member = MemberId(at as u16);
+        let opened = match drive {
+            Some(drive) => open_member(drive, held.label(), layout, member, engine)?,
+            None => Box::new(Absent::new().map_err(|error| AttachError::Drive { path: PathBuf::new(), error })?),
+        };
+        drives.push(held.wrap(member, opened));
+    }
+    Ok(drives)
+}
+
+fn open_member(
+    drive: &Labelled,
+    label: &Label,
+    layout: &Layout,
+    member: MemberId,
+    engine: Engine,
+) -> Result<Box<dyn Drive>, AttachError> {
+    let path = &drive.probe.canonical;
+    let own = &label.members[usize::from(member.0)];
+    if let Some(profile) = &own.emulates {
+        let player = Player::new(profile, label.drive_settings(own.role))?;
+        return Ok(Box::new(Emulated::open(path, &player, home_on(layout, member))?));
+    }
+    let file = DriveFile::open(path)?;
+    drive::attach(file, engine).map_err(|error| AttachError::Drive { path: drive.probe.path.clone(), error })
+}
+
+/// What of a member is home.
+fn home_on(layout: &Layout, member: MemberId) -> SectorRange {
+    let sectors = layout.block.sectors();
+    let home = layout.home.iter().find(|home| home.member == member);
+    home.map_or_else(SectorRange::default, |home| SectorRange::new(home.first_sector, home.blocks.count * sectors))
+}

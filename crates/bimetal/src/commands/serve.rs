@@ -1,0 +1,75 @@
+//! `bimetal serve`: a volume as a network block device.
+
+use std::path::PathBuf;
+
+use bimetal_live::attach::{Attached, Options, attach};
+use bimetal_live::member::directories;
+use bimetal_live::member::find::find;
+use bimetal_live::server::{Endpoint, Server, ServerOptions};
+use clap::Args;
+
+use crate::error::Error;
+use crate::output::print;
+use crate::progress::Progress;
+
+/// Serve a volume as a block device, by the NBD protocol
+///
+/// Prints `ready NAME URI` when clients can connect. SIGTERM or Ctrl-C lets every request end, makes everything stable and
+/// stops; a second one stops at once, which loses no more than a power cut would.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    bimetal serve mail\n  \
+    bimetal serve /dev/sdb1 --nbd unix:/run/mail.sock\n  \
+    nbdinfo 'nbd+unix:///mail?socket=/run/mail.sock'")]
+pub(crate) struct Arguments {
+    /// The volume's name, or the path of any of its drives
+    volume: String,
+    /// Where clients connect: unix:PATH or tcp:HOST:PORT; without it, the socket NAME.sock in the run-time directory
+    #[arg(long, value_name = "ENDPOINT")]
+    nbd: Vec<Endpoint>,
+    /// Serve TCP without encryption, to this machine only
+    #[arg(long)]
+    insecure_tcp: bool,
+    /// Serve also where drives are missing, if nothing on them is needed
+    #[arg(long)]
+    degraded: bool,
+    /// Go on with what there is where content is lost
+    #[arg(long)]
+    accept_loss: bool,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let located = find(&arguments.volume)?;
+    let options = Options { degraded: arguments.degraded, accept_loss: arguments.accept_loss, ..Options::default() };
+    let mut progress: Option<Progress> = None;
+    let attached = attach(&located, options, |done, total| {
+        progress.get_or_insert_with(|| Progress::new(Some(total.0), "bytes")).set(done.0);
+    });
+    drop(progress);
+    let Attached { volume, drives, held } = attached?;
+    let name = held.label().name.clone();
+    let options =
+        ServerOptions { names: vec![name.clone()], insecure_tcp: arguments.insecure_tcp, ..ServerOptions::default() };
+    let mut server = Server::new(volume, drives, options)?;
+    let endpoints = if arguments.nbd.is_empty() { vec![own_socket(&name)?] } else { arguments.nbd };
+    for endpoint in &endpoints {
+        let uri = server.listen(endpoint)?;
+        print(&format!("ready {} {uri}\n", name))?;
+    }
+    let summary = server.run()?;
+    // Held until nothing is written any more.
+    drop(held);
+    if summary.clean {
+        return Ok(());
+    }
+    Err(Error::new(format!("volume '{}' was stopped at once: what was not flushed may be lost", name)))
+}
+
+/// The socket of a volume that nobody named one for.
+fn own_socket(name: &str) -> Result<Endpoint, Error> {
+    let directory = directories::run_time();
+    directories::make(&directory)
+        .map_err(|error| Error::new(format!("cannot make the directory {}: {error}", directory.display())))?;
+    let path: PathBuf = directory.join(format!("{name}.sock"));
+    Ok(Endpoint::Unix(path))
+}
