@@ -11,12 +11,12 @@ use bimetal_core::label::assembly::Absent as Missing;
 use bimetal_core::layout::{Layout, LayoutRequest, MemberId};
 use bimetal_core::schemes;
 use bimetal_core::settings::{SettingError, Settings};
-use bimetal_core::units::{Bytes, SectorRange};
+use bimetal_core::units::Bytes;
 use bimetal_core::volume::{Recovery, Volume, VolumeConfig, VolumeError};
 
 use crate::buffer::Buffers;
 use crate::drive::absent::Absent;
-use crate::drive::emulated::{Emulated, EmulationError, Player};
+use crate::drive::emulated::{Emulated, EmulationError, Player, home_of};
 use crate::drive::file::{DriveFile, OpenError};
 use crate::drive::{self, Drive, Engine};
 use crate::member::find::{Labelled, Located};
@@ -164,19 +164,9 @@ fn open_member(
     member: MemberId,
     engine: Engine,
 ) -> Result<Box<dyn Drive>, AttachError> {
-    let path = &drive.probe.canonical;
-    let own = &label.members[usize::from(member.0)];
-    if let Some(profile) = &own.emulates {
-        let player = Player::new(profile, label.drive_settings(own.role))?;
-        return Ok(Box::new(Emulated::open(path, &player, home_on(layout, member))?));
+    let file = DriveFile::open(&drive.probe.canonical)?;
+    if let Some(player) = Player::of_member(label, member)? {
+        return Ok(Box::new(Emulated::new(file, &player, home_of(layout, member))?));
     }
-    let file = DriveFile::open(path)?;
     drive::attach(file, engine).map_err(|error| AttachError::Drive { path: drive.probe.path.clone(), error })
-}
-
-/// What of a member is home.
-fn home_on(layout: &Layout, member: MemberId) -> SectorRange {
-    let sectors = layout.block.sectors();
-    let home = layout.home.iter().find(|home| home.member == member);
-    home.map_or_else(SectorRange::default, |home| SectorRange::new(home.first_sector, home.blocks.count * sectors))
 }

@@ -8,8 +8,8 @@ use bimetal_core::volume::{Drain, Statistics};
 use hdrhistogram::Histogram;
 
 use super::Server;
-use crate::drive::emulated::Emulation;
 use super::stop::Phase;
+use crate::drive::emulated::Emulation;
 
 /// Kinds that have latencies of their own.
 pub const KINDS: [OpKind; 5] = [OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Discard, OpKind::WriteZeroes];
