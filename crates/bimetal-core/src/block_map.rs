@@ -116,12 +116,20 @@ impl BlockMap {
         self.fill(slot, &entry);
     }
 
-    /// Builds the index over what was loaded. Where two slots claim one block only one keeps it; gives the others, which are
-    /// empty now.
+    /// Like [`load`](Self::load), whatever was in the slot.
+    pub(crate) fn reload(&mut self, slot: Slot, entry: Entry) {
+        if self.in_slot(slot).is_some() {
+            self.clear(slot.0);
+        }
+        self.load(slot, entry);
+    }
+
+    /// Builds the index over what was loaded. Where two slots claim one block the second keeps it if it `is_newer` than the
+    /// first; gives the others, which are empty now.
     ///
     /// The index is filled in the order in which it lies in memory, part by part: at random it would miss the processor's
     /// cache for every one of some hundred million blocks.
-    pub(crate) fn build_index(&mut self) -> Vec<Slot> {
+    pub(crate) fn build_index(&mut self, is_newer: impl Fn(Slot, Slot) -> bool) -> Vec<Slot> {
         self.reserve_all();
         let places = (self.index.capacity() as u64 * 8 / 7).next_power_of_two();
         let shift = places.ilog2().saturating_sub(INDEX_PARTS.ilog2());
@@ -142,10 +150,12 @@ impl BlockMap {
         for (slot, low, high) in sorted {
             let block = Block(u64::from(low) | u64::from(high) << 32);
             let chunks = &self.chunks;
-            if self.index.find(hash(block), |&other| packed(chunks, other).block() == block).is_some() {
-                twice.push(Slot(slot));
-            } else {
-                self.index.insert_unique(hash(block), slot, |&slot| hash(packed(chunks, slot).block()));
+            match self.index.find_mut(hash(block), |&other| packed(chunks, other).block() == block) {
+                Some(other) if is_newer(Slot(slot), Slot(*other)) => twice.push(Slot(std::mem::replace(other, slot))),
+                Some(_) => twice.push(Slot(slot)),
+                None => {
+                    self.index.insert_unique(hash(block), slot, |&slot| hash(packed(chunks, slot).block()));
+                }
             }
         }
         twice.iter().for_each(|slot| self.clear(slot.0));
@@ -315,8 +325,8 @@ mod tests {
         }
         let again = Entry { block: Block(0x1_0000_0007), valid: ValidMask::ALL, dirty: false, checksum: 0 };
         loaded.load(Slot(45_000), again);
-        let twice = loaded.build_index();
-        assert_eq!(twice.len(), 1);
+        let twice = loaded.build_index(|slot, other| slot > other);
+        assert_eq!(twice, [Slot(1)]);
         assert_eq!(loaded.in_slot(twice[0]), None);
         assert_eq!((loaded.len(), loaded.dirty_blocks()), (40_000, grown.dirty_blocks()));
         for slot in (0..40_000u32).filter(|&slot| slot != 1) {

@@ -1,14 +1,15 @@
-//! How long a volume takes to come back after a crash, and how much memory its map takes, with a cache that is full: the
-//! slot table of a 100 GiB cache in sparse files, made directly. `cargo bench -p bimetal-live --bench restart [-- GIB]`.
+//! How long a volume takes to come back after a crash, and how much memory its map takes, with a cache or a log that is
+//! full: the metadata of 100 GiB of slots in sparse files, made directly. `cargo bench -p bimetal-live --bench restart [-- GIB]`.
 
 use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
 
 use bimetal_core::block::{Block, BlockSize, ValidMask};
-use bimetal_core::block_map::Entry;
+use bimetal_core::block_map::{Entry, Slot};
+use bimetal_core::journal::record::{self, PageHeader, RECORDS_PER_PAGE, Record};
 use bimetal_core::journal::{self, table};
-use bimetal_core::layout::{LayoutRequest, MemberInfo, Role};
+use bimetal_core::layout::{LayoutRequest, MemberId, MemberInfo, Role};
 use bimetal_core::operation::{Command, OpKind, Operation, Token};
 use bimetal_core::payload::Payload;
 use bimetal_core::schemes;
@@ -26,7 +27,9 @@ const PAGES_AT_ONCE: u64 = 1024;
 fn main() {
     let gib = std::env::args().filter_map(|argument| argument.parse().ok()).next().unwrap_or(100);
     println!("{:>15} {:>9} {:>12} {:>10} {:>12}", "scheme", "cache GiB", "blocks", "seconds", "MiB per GiB");
-    for (scheme, given) in [("smart-response", vec![("mode", "maximized")]), ("hybrid-disk", Vec::new())] {
+    let schemes =
+        [("smart-response", vec![("mode", "maximized")]), ("hybrid-disk", Vec::new()), ("griffin", Vec::new())];
+    for (scheme, given) in schemes {
         run(scheme, &given, gib);
     }
 }
@@ -36,14 +39,18 @@ fn run(name: &str, given: &[(&str, &str)], gib: u64) {
     std::fs::create_dir_all(&directory).expect("a directory for the drives");
     let scheme = schemes::find(name).expect("a scheme that there is");
     let settings = Settings::new(scheme.name, scheme.parameters, given.iter().copied()).expect("its settings");
-    let sizes = [(Role::Ssd, gib), (Role::Hdd, 4 * gib)];
+    let sizes = if name == "griffin" {
+        [(Role::Ssd, 4 * gib), (Role::Hdd, gib)]
+    } else {
+        [(Role::Ssd, gib), (Role::Hdd, 4 * gib)]
+    };
     let members = sizes.map(|(role, gib)| MemberInfo { role, capacity: Bytes(gib << 30).sectors() });
     let mut drives: Vec<Box<dyn Drive>> =
         sizes.iter().map(|(role, gib)| sparse(&directory.join(role.name()), gib << 30)).collect();
     let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
     let config = VolumeConfig { scheme, settings: &settings, layout, identity: 1 };
     startup::format(volume::format(&config).expect("a volume"), &mut drives).expect("formatted drives");
-    let blocks = fill_table(&config, &mut drives);
+    let blocks = if name == "griffin" { fill_index(&config, &mut drives) } else { fill_table(&config, &mut drives) };
     let before = resident_bytes();
     let begun = Instant::now();
     let recovery = Recovery::new(&config, &[]).expect("a recovery");
@@ -65,15 +72,15 @@ fn sparse(path: &Path, bytes: u64) -> Box<dyn Drive> {
 fn fill_table(config: &VolumeConfig<'_>, drives: &mut [Box<dyn Drive>]) -> u64 {
     let layout = (config.scheme.layout)(config.settings, &config.layout).expect("a layout");
     let (slots, metadata) = (layout.slots.expect("slots"), layout.metadata.expect("metadata"));
-    let total = layout.total_blocks();
     let first = metadata.first_sector
         + journal::SUPERBLOCK_SECTORS
         + journal::ring_pages(u64::from(slots.count)) * journal::PAGE_SECTORS;
-    // Coprime to the number of blocks: no block twice.
-    let step = (total / 2..).find(|step| gcd(*step, total) == 1).expect("a step");
-    let entry = |slot: u64| {
-        let block = Block((u128::from(slot) * u128::from(step) % u128::from(total)) as u64);
-        Entry { block, valid: ValidMask::ALL, dirty: slot.is_multiple_of(2), checksum: slot as u32 }
+    let block = scatter(layout.total_blocks());
+    let entry = |slot: u64| Entry {
+        block: block(slot),
+        valid: ValidMask::ALL,
+        dirty: slot.is_multiple_of(2),
+        checksum: slot as u32,
     };
     let pages = journal::table_pages(u64::from(slots.count));
     for page in (0..pages).step_by(PAGES_AT_ONCE as usize) {
@@ -85,13 +92,55 @@ fn fill_table(config: &VolumeConfig<'_>, drives: &mut [Box<dyn Drive>]) -> u64 {
                 .map(|slot| (slot < u64::from(slots.count)).then(|| entry(slot)));
             bytes.extend_from_slice(&table::encode_page(entries));
         }
-        let range = SectorRange::new(first + page * journal::PAGE_SECTORS, count * journal::PAGE_SECTORS);
-        let command = Command { kind: OpKind::Write, range, fua: false };
-        let payload = Buffers::from_metadata(&bytes);
-        let write = Operation { token: Token(page), target: metadata.member.0, command, payload };
-        startup::format(vec![write], drives).expect("a write of the table");
+        write(metadata.member, first + page * journal::PAGE_SECTORS, &bytes, drives);
     }
     u64::from(slots.count)
+}
+
+/// Fills the index of a log whose segments are full and stable; how many blocks they hold.
+fn fill_index(config: &VolumeConfig<'_>, drives: &mut [Box<dyn Drive>]) -> u64 {
+    const SEGMENT: u64 = 33;
+    let layout = (config.scheme.layout)(config.settings, &config.layout).expect("a layout");
+    let (slots, metadata) = (layout.slots.expect("slots"), layout.metadata.expect("metadata"));
+    let block = scatter(layout.total_blocks());
+    let segments = u64::from(slots.count) / SEGMENT - 1;
+    let positions = (0..segments).flat_map(|segment| segment * SEGMENT + 1..(segment + 1) * SEGMENT);
+    let records: Vec<Record> = positions
+        .map(|slot| Record::Map {
+            block: block(slot),
+            slot: Slot(slot as u32),
+            valid: ValidMask::ALL,
+            dirty: true,
+            checksum: 0,
+        })
+        .collect();
+    let mut number = 0;
+    let first = metadata.first_sector + journal::SUPERBLOCK_SECTORS;
+    for chunk in records.chunks(RECORDS_PER_PAGE * PAGES_AT_ONCE as usize) {
+        let mut bytes = Vec::new();
+        let begin = number;
+        for page in chunk.chunks(RECORDS_PER_PAGE) {
+            let header = PageHeader { volume: config.identity, number, life: 0, stable: segments * SEGMENT };
+            bytes.extend_from_slice(&record::encode_page(header, page));
+            number += 1;
+        }
+        write(metadata.member, first + begin * journal::PAGE_SECTORS, &bytes, drives);
+    }
+    records.len() as u64
+}
+
+fn write(member: MemberId, sector: u64, bytes: &[u8], drives: &mut [Box<dyn Drive>]) {
+    let range = SectorRange::new(sector, bytes.len() as u64 / 512);
+    let command = Command { kind: OpKind::Write, range, fua: false };
+    let write = Operation { token: Token(sector), target: member.0, command, payload: Buffers::from_metadata(bytes) };
+    startup::format(vec![write], drives).expect("a write of metadata");
+}
+
+/// A block for each slot, far from its neighbours' and none twice.
+fn scatter(total: u64) -> impl Fn(u64) -> Block {
+    let step =
+        (total / 2..).find(|step| gcd(*step, total) == 1).expect("a step that is coprime to the number of blocks");
+    move |slot| Block((u128::from(slot) * u128::from(step) % u128::from(total)) as u64)
 }
 
 fn gcd(a: u64, b: u64) -> u64 {

@@ -96,7 +96,7 @@ impl<P: Payload> Recovery<P> {
             Phase::Table => {
                 self.cache().phase = Phase::Marks;
                 // Two slots of one block: the ring says which of them is the newer.
-                for slot in self.volume.view.map.build_index() {
+                for slot in self.volume.view.map.build_index(|_, _| false) {
                     self.ring().touch_slot(slot);
                 }
                 if self.cache().superblock.marks.is_some() {

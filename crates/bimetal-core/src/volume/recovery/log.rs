@@ -51,6 +51,8 @@ pub(super) struct LogRecovery<P> {
     /// The next page of the index, and up to where those before it are complete.
     next_page: u64,
     indexed: Position,
+    /// What the index says was dropped, to be applied when all of it is read.
+    dropped: Vec<(BlockRun, Position)>,
     /// Records of segments behind that.
     not_indexed: Vec<Record>,
     payload: std::marker::PhantomData<P>,
@@ -70,6 +72,7 @@ impl<P> Default for LogRecovery<P> {
             lost: BTreeMap::new(),
             next_page: 0,
             indexed: 0,
+            dropped: Vec::new(),
             not_indexed: Vec::new(),
             payload: std::marker::PhantomData,
         }
@@ -174,9 +177,11 @@ impl<P: Payload> Recovery<P> {
     fn apply_indexed(&mut self, record: Record) {
         match record {
             Record::Map { block, slot, valid, dirty, checksum } if self.is_possible(block, slot) => {
-                self.restore(slot, Entry { block, valid, dirty, checksum });
+                self.volume.view.map.reload(slot, Entry { block, valid, dirty, checksum });
             }
-            Record::Dropped { first, count, before } => self.drop_before(BlockRun { first, count }, before),
+            Record::Dropped { first, count, before } => {
+                self.log().dropped.push((BlockRun { first, count }, before));
+            }
             Record::Lost { block, eighths } => note_lost(&mut self.log().lost, block, eighths),
             _ => self.damaged("the index of its log names what cannot be"),
         }
@@ -184,6 +189,11 @@ impl<P: Payload> Recovery<P> {
 
     /// Goes on behind what the index has.
     fn begin_scan(&mut self) {
+        let Store::Log(tail) = &self.volume.store else { unreachable!("the volume has a log") };
+        self.volume.view.map.build_index(|slot, other| tail.position(slot) > tail.position(other));
+        for (blocks, before) in std::mem::take(&mut self.log().dropped) {
+            self.drop_before(blocks, before);
+        }
         let log = self.log();
         log.phase = Phase::Scanning;
         (log.head, log.stable) = (log.indexed, log.indexed);
