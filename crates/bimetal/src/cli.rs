@@ -62,6 +62,8 @@ commands! {
     Create => create,
     Serve => serve,
     Status => status,
+    Drain => drain,
+    Detach => detach,
 }
 
 /// Runs the command line of this process.

@@ -18,5 +18,6 @@ pub mod report;
 pub mod sample;
 mod simulation;
 pub mod table;
+mod target;
 mod trace_file;
 mod volume;

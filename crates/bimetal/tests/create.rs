@@ -100,7 +100,7 @@ fn a_volume_says_what_it_exports_where_things_lie_and_what_may_be_lost() {
     assert!(status.contains("/ssd.img") && status.contains("mode=maximized"), "{status}");
     let json = place.succeed("status ssd.img --json");
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
-    assert_eq!(json["members"][0]["role"], "hdd");
+    assert_eq!((&json["members"][0]["id"], &json["members"][0]["role"]), (&"hdd".into(), &"home".into()));
     assert_eq!(json["members"][1]["state"], "present");
 }
 
@@ -261,8 +261,8 @@ fn an_emulated_drive_is_kept_in_the_label_with_its_settings() {
     let text = place.succeed(&line);
     assert!(text.contains("as slow as seagate-barracuda-7200.12-1tb"), "{text}");
     let json: serde_json::Value = serde_json::from_str(&place.succeed("status mail --json")).expect("JSON");
-    assert_eq!(json["members"][1]["emulates"], "seagate-barracuda-7200.12-1tb");
-    assert_eq!(json["settings"][0][0], "hdd.volatile_cache");
+    assert_eq!(json["members"][1]["profile"], "seagate-barracuda-7200.12-1tb");
+    assert_eq!(json["settings"]["hdd.volatile_cache"], "on");
 }
 
 /// A loop device over a file; gone on drop.

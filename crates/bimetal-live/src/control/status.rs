@@ -35,6 +35,8 @@ pub struct Status {
     pub block_bytes: u64,
     /// What it offers its users.
     pub exported_bytes: Option<u64>,
+    /// Name and version of the program that made it.
+    pub created_by: Option<String>,
     /// The process that serves it.
     pub process: Option<u32>,
     /// For how long it has served.
@@ -93,6 +95,8 @@ pub struct Slots {
 pub struct Member {
     /// As the command line names it: `ssd`, `hdd`.
     pub id: String,
+    /// Its UUID.
+    pub uuid: Option<String>,
     /// What the scheme keeps on it: `home`, `cache`, `ranges`, `log`.
     pub role: String,
     /// Where it is.
@@ -392,6 +396,7 @@ impl Member {
         let metadata = snapshot.statistics.metadata_bytes.get(at);
         Self {
             id: label.id.clone(),
+            uuid: None,
             role: about.holds(member.role).to_owned(),
             path: label.path.clone(),
             profile: label.profile.clone(),

@@ -31,6 +31,8 @@ pub(super) struct Control {
     /// Visitors whose turn was cut short.
     pub(super) waiting: Vec<usize>,
     pub(super) drainage: Option<Drainage>,
+    /// The server ends because everything is at home.
+    pub(super) drained: bool,
     /// When those who watch hear the next time how far it is.
     report_at: Option<Nanoseconds>,
 }

@@ -136,6 +136,7 @@ impl Server {
             Then::Stop => format!("{home}; serving ends"),
         };
         if then == Then::Stop {
+            self.control.drained = true;
             self.stop();
         } else {
             self.volume.end_drain(self.now);

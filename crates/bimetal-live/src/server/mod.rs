@@ -105,6 +105,8 @@ pub enum ServeError {
 pub struct Summary {
     /// Whether every request was answered and everything is stable.
     pub clean: bool,
+    /// Whether everything is at home, and nothing was served since.
+    pub drained: bool,
     /// Requests that were served.
     pub requests: u64,
     /// How long.
@@ -251,7 +253,7 @@ impl Server {
             // memory of what is under way, so it is left to it.
             std::mem::forget(self.drives);
         }
-        Summary { clean, requests, uptime }
+        Summary { clean, drained: clean && self.control.drained, requests, uptime }
     }
 }
 

@@ -7,6 +7,8 @@ pub(crate) mod analyze;
 pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod create;
+pub(crate) mod detach;
+pub(crate) mod drain;
 pub(crate) mod fault;
 pub(crate) mod formats;
 pub(crate) mod generate;

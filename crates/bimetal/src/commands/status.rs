@@ -1,25 +1,24 @@
-//! `bimetal status`: what the labels of a volume say.
+//! `bimetal status`: how a volume is, from its server, or from its labels where nobody serves it.
 
 use std::fmt::Write as _;
 
-use bimetal_core::label::assembly::Seat;
-use bimetal_core::label::{Guard, MemberLabel};
-use bimetal_core::layout::MemberId;
-use bimetal_live::member::find::{Located, find};
-use bimetal_live::member::lock;
+use bimetal_core::units::Bytes;
+use bimetal_live::control::message::{Progress, Reply, Request};
+use bimetal_live::control::offline;
+use bimetal_live::control::status::{Distribution, Member, Status};
 use clap::Args;
-use serde::Serialize;
 
 use crate::error::Error;
 use crate::options::JsonOption;
 use crate::output::{print, print_json};
+use crate::target::{Target, ask};
 use crate::volume::{ago, size};
 
-/// Show a volume: its scheme, its drives and where they are, and who is missing
+/// Show a volume: whether the data is safe, what is dirty, what its drives do, and why I/O is not cached
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal status mail\n  \
-    bimetal status /dev/sdb1")]
+    bimetal status /dev/sdb1 --json")]
 pub(crate) struct Arguments {
     /// The volume's name, or the path of any of its drives
     volume: String,
@@ -27,106 +26,147 @@ pub(crate) struct Arguments {
     json: JsonOption,
 }
 
-/// A volume in JSON.
-#[derive(Serialize)]
-struct Status {
-    name: String,
-    uuid: String,
-    state: &'static str,
-    scheme: String,
-    settings: Vec<(String, String)>,
-    block_bytes: u64,
-    created_by: String,
-    members: Vec<Member>,
-    /// The process that serves it.
-    process: Option<u32>,
-}
-
-/// A member in JSON.
-#[derive(Serialize)]
-struct Member {
-    id: String,
-    uuid: String,
-    role: &'static str,
-    size_bytes: u64,
-    emulates: Option<String>,
-    /// `present`, `missing`, or `behind`: there, but the volume went on without it.
-    state: &'static str,
-    path: Option<String>,
-    last_seen_s: u64,
-}
-
-impl Status {
-    fn of(located: &Located) -> Self {
-        let label = &located.assembly.label;
-        let members = label.members.iter().zip(&located.assembly.seats).enumerate();
-        let members: Vec<Member> = members
-            .map(|(at, (member, seat))| Member::of(located, label.member_name(MemberId(at as u16)), member, *seat))
-            .collect();
-        let process = lock::owner(&label.name);
-        let whole = members.iter().all(|member| member.state == "present");
-        let state = match (process, whole, label.guard) {
-            (Some(_), ..) => "in use",
-            (None, false, _) => "incomplete",
-            (None, true, Some((_, Guard::Up))) => "stopped, attached",
-            (None, true, _) => "stopped",
-        };
-        Self {
-            name: label.name.clone(),
-            uuid: label.volume.to_string(),
-            state,
-            scheme: label.scheme.clone(),
-            settings: label.settings.clone(),
-            block_bytes: label.block.bytes().0,
-            created_by: label.created_by.clone(),
-            members,
-            process,
-        }
-    }
-
-    fn describe(&self) -> String {
-        let mut text = format!("{}: {}, {}\n", self.name, self.scheme, self.state);
-        // Writing to a string cannot fail.
-        if let Some(process) = self.process {
-            let _ = writeln!(text, "  process {process} has it");
-        }
-        for member in &self.members {
-            let where_ = match (&member.path, member.state) {
-                (Some(path), "present") => path.clone(),
-                (Some(path), _) => format!("{path}, which is behind: the volume went on without it"),
-                (None, _) => format!("missing, last seen {}", ago(member.last_seen_s)),
-            };
-            let bytes = size(bimetal_core::units::Bytes(member.size_bytes));
-            let _ = writeln!(text, "  {:<4} {bytes:<8} {where_}", member.id);
-        }
-        for (key, value) in &self.settings {
-            let _ = writeln!(text, "  {key}={value}");
-        }
-        text
-    }
-}
-
-impl Member {
-    fn of(located: &Located, id: String, member: &MemberLabel, seat: Seat) -> Self {
-        let (state, path) = match seat {
-            Seat::Taken(at) => ("present", located.drives.get(at)),
-            Seat::Behind(at) => ("behind", located.drives.get(at)),
-            Seat::Empty => ("missing", None),
-        };
-        Self {
-            id,
-            uuid: member.uuid.to_string(),
-            role: member.role.name(),
-            size_bytes: member.size.bytes().0,
-            emulates: member.emulates.clone(),
-            state,
-            path: path.map(|drive| drive.found.path.clone()),
-            last_seen_s: member.last_seen,
-        }
-    }
-}
-
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let status = Status::of(&find(&arguments.volume)?);
-    if arguments.json.json { print_json(&status) } else { print(&status.describe()) }
+    let status = match Target::find(&arguments.volume)? {
+        Target::Served(mut client) => match ask(&mut client, &Request::Status {})? {
+            Reply::Status { status } => *status,
+            other => return Err(Error::new(format!("the server answered something else: {other:?}"))),
+        },
+        Target::Stopped(located) => offline::status(&located),
+    };
+    if arguments.json.json { print_json(&status) } else { print(&describe(&status)) }
+}
+
+/// Writing to a string cannot fail, so what it returns is let go.
+macro_rules! line {
+    ($text:expr, $($argument:tt)*) => { let _ = writeln!($text, $($argument)*); };
+}
+
+fn describe(status: &Status) -> String {
+    let mut text = String::new();
+    line!(text, "{}: {}, {}", status.name, status.scheme, status.state);
+    line!(text, "  {}", status.meaning);
+    let served_for = status.uptime_s.map(|seconds| format!(", up {}", span(seconds))).unwrap_or_default();
+    if let Some(process) = status.process {
+        line!(text, "  process {process} has it{served_for}");
+    }
+    describe_dirty(status, &mut text);
+    for (name, task) in [("drain", &status.drain), ("check", &status.check)] {
+        if let Some(task) = task {
+            line!(text, "{name:<9}{}", progress(task));
+        }
+    }
+    line!(text, "drives");
+    for member in &status.members {
+        describe_member(member, &mut text);
+    }
+    describe_service(status, &mut text);
+    if let Some(trace) = &status.trace {
+        line!(text, "trace    {}: {} requests, {} left out", trace.path, trace.requests, trace.dropped);
+    }
+    if !status.settings.is_empty() {
+        let settings: Vec<_> = status.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        line!(text, "settings {}", settings.join(" "));
+    }
+    text
+}
+
+fn describe_dirty(status: &Status, text: &mut String) {
+    let dirty = match (status.dirty_bytes, status.dirty_oldest_s) {
+        (None, _) => return,
+        (Some(0), _) => "nothing: home has everything".to_owned(),
+        (Some(bytes), Some(age)) => format!("{}, none of it older than {}", size(Bytes(bytes)), span(age)),
+        (Some(bytes), None) => format!("{}, some of it from before the server began", size(Bytes(bytes))),
+    };
+    line!(text, "dirty    {dirty}");
+    if let (Some(all), Some(used)) = (status.slots.bytes, status.slots.used_bytes) {
+        line!(text, "off home {} of {} in use", size(Bytes(used)), size(Bytes(all)));
+    }
+}
+
+fn describe_member(member: &Member, text: &mut String) {
+    let path = match (&member.path, member.state.as_str()) {
+        (Some(path), "behind") => format!("{path}, which is behind: the volume went on without it"),
+        (Some(path), _) => path.clone(),
+        (None, _) => {
+            format!("missing, last seen {}", member.last_seen_s.map(ago).unwrap_or_else(|| "never".to_owned()))
+        }
+    };
+    line!(text, "  {:<4} {:<6} {:<8} {:<8} {path}", member.id, member.role, size(Bytes(member.bytes)), member.state);
+    if let (Some(reads), Some(writes)) = (member.reads, member.writes) {
+        let bytes = |bytes: Option<u64>| size(Bytes(bytes.unwrap_or_default()));
+        let times = times(&member.response_time_ms.all);
+        line!(
+            text,
+            "       read {} in {reads}, wrote {} in {writes}{times}",
+            bytes(member.read_bytes),
+            bytes(member.write_bytes)
+        );
+    }
+    if let (Some(errors @ 1..), last) = (member.errors, &member.last_error) {
+        line!(text, "       {errors} errors, the last: {}", last.as_deref().unwrap_or("not known"));
+    }
+}
+
+fn describe_service(status: &Status, text: &mut String) {
+    let requests = &status.requests;
+    let (Some(reads), Some(writes)) = (requests.reads, requests.writes) else { return };
+    line!(text, "requests {reads} reads{}", times(&status.response_time_ms.read));
+    line!(text, "         {writes} writes{}", times(&status.response_time_ms.write));
+    let share = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{:.1} %", share * 100.0));
+    let hits = &status.ssd_hit_ratio;
+    if hits.read.is_some() || hits.write.is_some() {
+        line!(text, "on SSD   {} of the blocks read, {} of the blocks written", share(hits.read), share(hits.write));
+    }
+    if status.write_savings.is_some() {
+        let (savings, penalty) = (share(status.write_savings), share(status.read_penalty));
+        line!(text, "savings  {savings} of the writes kept off the home, {penalty} of the blocks read from the log");
+    }
+    if !status.bypass.is_empty() {
+        let mut reasons: Vec<_> = status.bypass.iter().collect();
+        reasons.sort_by_key(|&(_, &blocks)| std::cmp::Reverse(blocks));
+        let block = status.block_bytes;
+        let each: Vec<_> =
+            reasons.iter().map(|(reason, blocks)| format!("{reason} {}", size(Bytes(**blocks * block)))).collect();
+        line!(text, "bypassed {}", each.join(", "));
+    }
+    for wear in &status.wear {
+        let life = match (wear.rated_life_years, wear.rated_write_bytes) {
+            (Some(years), _) => format!(", rated for {years:.1} years at this rate"),
+            (None, _) => String::new(),
+        };
+        line!(text, "wear     {}: {} written since the server began{life}", wear.id, size(Bytes(wear.write_bytes)));
+    }
+}
+
+fn times(distribution: &Distribution) -> String {
+    match (distribution.p50, distribution.p99) {
+        (Some(p50), Some(p99)) => format!(", p50 {p50:.2} ms, p99 {p99:.2} ms"),
+        _ => String::new(),
+    }
+}
+
+fn progress(task: &Progress) -> String {
+    let mut text = format!("{} left", size(Bytes(task.left_bytes)));
+    if let Some(rate) = task.bytes_per_s {
+        let _ = write!(text, ", {}/s", size(Bytes(rate as u64)));
+    }
+    if let Some(eta) = task.eta_s {
+        let _ = write!(text, ", done in {}", span(eta));
+    }
+    if let Some(trouble) = &task.trouble {
+        let _ = write!(text, "; {trouble}");
+    }
+    text
+}
+
+/// A span of time for people.
+fn span(seconds: f64) -> String {
+    match seconds {
+        ..0.0 => "0 s".to_owned(),
+        ..120.0 => format!("{seconds:.0} s"),
+        ..7200.0 => format!("{:.0} min", seconds / 60.0),
+        ..172_800.0 => format!("{:.1} h", seconds / 3600.0),
+        _ => format!("{:.1} days", seconds / 86_400.0),
+    }
 }

@@ -1,0 +1,137 @@
+//! How a volume is that nobody serves: what its labels say, and the state that its home members keep.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use bimetal_core::journal::page::PAGE_BYTES;
+use bimetal_core::journal::state::State;
+use bimetal_core::label::assembly::Seat;
+use bimetal_core::label::{Guard, Label, tail_start};
+use bimetal_core::layout::MemberId;
+use bimetal_core::scheme::Holds;
+use bimetal_core::schemes;
+use bimetal_core::units::SECTOR_BYTES;
+
+use super::about::{About, AboutMember};
+use super::status::{Member, Status};
+use crate::member::find::Located;
+use crate::member::lock;
+
+impl About {
+    /// What the labels of a volume say of it; none if its scheme is not known here.
+    pub fn of(label: &Label, located: &Located) -> Option<Self> {
+        let scheme = schemes::find(&label.scheme)?;
+        let mut settings: BTreeMap<String, String> = label.settings.iter().cloned().collect();
+        for parameter in scheme.parameters {
+            settings.entry(parameter.name.to_owned()).or_insert_with(|| parameter.default.to_owned());
+        }
+        let members = label.members.iter().zip(located.members()).enumerate();
+        let members = members.map(|(at, (member, drive))| AboutMember {
+            id: label.member_name(MemberId(at as u16)),
+            path: drive.map(|drive| drive.found.path.clone()),
+            bytes: member.size.bytes(),
+            profile: member.emulates.clone(),
+            rated_write_bytes: None,
+        });
+        let members = members.collect();
+        Some(Self { name: label.name.clone(), uuid: Some(label.volume.to_string()), scheme, settings, members })
+    }
+}
+
+/// How a volume is that was found and is not served by anybody who answers.
+pub fn status(located: &Located) -> Status {
+    let label = &located.assembly.label;
+    let members: Vec<Member> = (0..label.members.len()).map(|at| member(located, at)).collect();
+    let process = lock::owner(&label.name);
+    let whole = members.iter().all(|member| member.state == "present");
+    let state = match (process, whole, label.guard) {
+        (Some(_), ..) => "in use",
+        (None, false, _) => "incomplete",
+        (None, true, Some((_, Guard::Up))) => "stopped, attached",
+        (None, true, _) => "stopped",
+    };
+    let kept = newest_state(located);
+    // While somebody uses the volume, what its home members say of it may be old.
+    let dirty = kept.filter(|_| process.is_none()).map(|state| state.dirty);
+    Status {
+        name: label.name.clone(),
+        uuid: Some(label.volume.to_string()),
+        state: state.to_owned(),
+        meaning: meaning(process, whole, kept).to_owned(),
+        scheme: label.scheme.clone(),
+        settings: About::of(label, located).map(|about| about.settings).unwrap_or_default(),
+        block_bytes: label.block.bytes().0,
+        created_by: Some(label.created_by.clone()),
+        process,
+        dirty_bytes: dirty.filter(|&dirty| !dirty).map(|_| 0),
+        members,
+        ..Status::default()
+    }
+}
+
+fn meaning(process: Option<u32>, whole: bool, state: Option<State>) -> &'static str {
+    match (process, state.map(|state| state.dirty), whole) {
+        (Some(_), ..) => "a program has it that does not answer on the control socket",
+        (None, Some(true), true) => {
+            "some content may be off home only: every drive is needed; drain before you take one out"
+        }
+        (None, Some(true), false) => "some content may be only on a drive that is not there: bring it back",
+        (None, Some(false), true) => "everything is at home",
+        (None, Some(false), false) => {
+            "everything is at home, on the drives that are there: `bimetal serve --degraded` serves it"
+        }
+        (None, None, _) => "whether everything is at home is not known: no drive that is home of it can be read",
+    }
+}
+
+fn member(located: &Located, at: usize) -> Member {
+    let label = &located.assembly.label;
+    let member = &label.members[at];
+    let (state, drive) = match located.assembly.seats[at] {
+        Seat::Taken(drive) => ("present", located.drives.get(drive)),
+        Seat::Behind(drive) => ("behind", located.drives.get(drive)),
+        Seat::Empty => ("missing", None),
+    };
+    let role = About::of(label, located).map(|about| about.holds(member.role).to_owned());
+    Member {
+        id: label.member_name(MemberId(at as u16)),
+        uuid: Some(member.uuid.to_string()),
+        role: role.unwrap_or_else(|| member.role.name().to_owned()),
+        path: drive.map(|drive| drive.found.path.clone()),
+        profile: member.emulates.clone(),
+        bytes: member.size.bytes().0,
+        state: state.to_owned(),
+        last_seen_s: Some(member.last_seen),
+        ..Member::default()
+    }
+}
+
+/// The newest state on the home members that are there.
+fn newest_state(located: &Located) -> Option<State> {
+    let label = &located.assembly.label;
+    let scheme = schemes::find(&label.scheme)?;
+    let is_home = |at: usize| {
+        let kept = scheme.members.iter().find(|&&(role, _)| role == label.members[at].role);
+        kept.is_some_and(|&(_, holds)| matches!(holds, Holds::Home | Holds::Ranges))
+    };
+    let homes = located.members().enumerate().filter(|&(at, _)| is_home(at));
+    let states = homes.filter_map(|(at, drive)| {
+        let start = tail_start(label.members[at].size)?.0 * SECTOR_BYTES;
+        states_at(&drive?.probe.canonical, start, label.volume.identity())
+    });
+    states.flatten().max_by_key(|state| state.sequence)
+}
+
+/// The states in the two pages from byte `start` of a drive on.
+fn states_at(path: &Path, start: u64, volume: u64) -> Option<Vec<State>> {
+    let drive = File::open(path).ok()?;
+    let mut states = Vec::new();
+    for turn in 0..2 {
+        let mut page = [0; PAGE_BYTES];
+        drive.read_exact_at(&mut page, start + turn * PAGE_BYTES as u64).ok()?;
+        states.extend(State::decode(&page).ok().filter(|&(of, _)| of == volume).map(|(_, state)| state));
+    }
+    Some(states)
+}

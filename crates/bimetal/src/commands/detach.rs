@@ -1,0 +1,27 @@
+//! `bimetal detach`: a cache drive that is to be taken out is let go, while serving goes on.
+
+use bimetal_live::control::message::{Reply, Request};
+use clap::Args;
+
+use crate::error::Error;
+use crate::output::print;
+use crate::target::{Target, ask};
+
+/// Let the drive off home (the cache or the log) go, while home alone serves on
+///
+/// Moves everything home first, as `bimetal drain` does. Afterwards the drive can be taken out; `bimetal attach` puts a new
+/// one in its place.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bimetal detach mail")]
+pub(crate) struct Arguments {
+    /// The volume's name, or the path of any of its drives
+    volume: String,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let mut client = Target::find(&arguments.volume)?.served("there is nothing to let a drive go from")?;
+    match ask(&mut client, &Request::Detach {})? {
+        Reply::Done(done) => print(&format!("{}\n", done.message)),
+        other => Err(Error::new(format!("the server answered something else: {other:?}"))),
+    }
+}
