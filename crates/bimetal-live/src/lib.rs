@@ -4,13 +4,15 @@
 //! disk: where a block lies and what a label or a journal page says is the core's. Start with [`server`], the one
 //! owner of all state and its loop; [`nbd`] is the protocol that clients speak, [`drive`] where operations go, [`buffer`]
 //! what carries the data, [`member`] finds, labels and makes the drives of a volume, [`startup`] formats and
-//! recovers one, [`attach`] does all that comes before serving, [`control`] is how a running server is asked about itself.
+//! recovers one, [`attach`] does all that comes before serving, [`control`] is how a running server is asked about itself,
+//! [`metrics`] what it tells Prometheus.
 
 pub mod attach;
 pub mod buffer;
 pub mod control;
 pub mod drive;
 pub mod member;
+pub mod metrics;
 pub mod nbd;
 pub mod replay;
 pub mod server;

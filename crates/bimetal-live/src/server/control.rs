@@ -7,11 +7,12 @@ use bimetal_core::units::Nanoseconds;
 use slab::Slab;
 
 use super::drains::Drainage;
-use super::visitors::{Door, Visitor};
+use super::visitors::{Door, Language, Visitor};
 use super::{Endpoint, ServeError, Server};
 use crate::control::about::About;
 use crate::control::message::{Done, Reply, Request};
 use crate::control::status::Status;
+use crate::metrics;
 
 /// How often those who watch hear how far it is.
 const REPORT_EVERY: Nanoseconds = Nanoseconds::from_seconds(1);
@@ -55,7 +56,22 @@ impl Server {
     /// Somebody listens there already, or nobody can.
     pub fn control(&mut self, endpoint: &Endpoint, about: About) -> Result<(), ServeError> {
         self.control.about = Some(about);
-        self.add_door(endpoint)
+        self.add_door(endpoint, Language::Control)
+    }
+
+    /// Gives metrics to who asks for `http://ADDRESS/metrics`; `address` is `HOST:PORT` on this machine. Gives the URL.
+    ///
+    /// # Errors
+    /// Somebody listens there already, or it is not an address of this machine's own.
+    pub fn metrics(&mut self, address: &str) -> Result<String, ServeError> {
+        let endpoint: Endpoint = format!("tcp:{address}").parse()?;
+        self.add_door(&endpoint, Language::Http)?;
+        let bound = self.control.doors.last().and_then(Door::address);
+        Ok(format!("http://{}/metrics", bound.unwrap_or_else(|| address.to_owned())))
+    }
+
+    pub(super) fn metrics_page(&self) -> Option<String> {
+        Some(metrics::page(self.control.about.as_ref()?, &self.snapshot()))
     }
 
     pub(super) fn control_deadline(&self) -> Option<Nanoseconds> {

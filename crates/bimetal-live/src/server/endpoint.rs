@@ -159,6 +159,11 @@ impl Listener {
         std::mem::take(&mut self.more)
     }
 
+    /// The address, if it is TCP.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        if let Bound::Tcp(address) = self.bound { Some(address) } else { None }
+    }
+
     /// How clients name an export here.
     pub(super) fn uri(&self, export: &str) -> String {
         let export = percent_encoded(export);

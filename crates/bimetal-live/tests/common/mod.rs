@@ -77,6 +77,8 @@ pub struct Running {
     pub handle: Handle,
     /// Where it serves.
     pub uri: String,
+    /// Where its metrics are.
+    pub metrics: String,
     /// Where its files are.
     pub scratch: Scratch,
     thread: JoinHandle<Result<Summary, ServeError>>,
@@ -123,9 +125,10 @@ pub fn start(plan: Plan, scratch: Scratch, fresh: bool, options: ServerOptions) 
     let mut server = Server::new(volume, drives, options).unwrap();
     let uri = server.listen(&Endpoint::Unix(scratch.path("nbd.sock"))).unwrap();
     server.control(&Endpoint::Unix(scratch.path("control.sock")), about(plan, &scratch)).unwrap();
+    let metrics = server.metrics("127.0.0.1:0").unwrap();
     let handle = server.handle();
     let thread = std::thread::spawn(move || server.run());
-    Running { handle, uri, scratch, thread }
+    Running { handle, uri, metrics, scratch, thread }
 }
 
 /// What labels would tell of a plan.
