@@ -71,7 +71,8 @@ impl Collector for Page {
 
 impl Page {
     fn encode_volume(&self, sheet: &mut Sheet<'_>) -> fmt::Result {
-        let Status { state, scheme, uptime_s, clients, requests_under_way, dirty_bytes, dirty_oldest_s, .. } = &self.status;
+        let Status { state, scheme, uptime_s, clients, requests_under_way, dirty_bytes, dirty_oldest_s, .. } =
+            &self.status;
         let slots = &self.status.slots;
         let whole = |value: &Option<u64>| value.map(|value| value as f64);
         sheet.gauges("scheme", "Which scheme decides, as a label", [(vec![("scheme", scheme.clone())], Some(1.0))])?;
@@ -83,7 +84,11 @@ impl Page {
         sheet.gauge("requests_under_way", "Requests that are not answered yet", whole(requests_under_way))?;
         sheet.gauge("exported_bytes", "What the volume offers", whole(&self.status.exported_bytes))?;
         sheet.gauge("dirty_bytes", "Content that is off home and nowhere else", whole(dirty_bytes))?;
-        sheet.gauge("dirty_oldest_seconds", "No dirty content is older; absent where nothing is dirty", *dirty_oldest_s)?;
+        sheet.gauge(
+            "dirty_oldest_seconds",
+            "No dirty content is older; absent where nothing is dirty",
+            *dirty_oldest_s,
+        )?;
         sheet.gauge("slots_bytes", "Room off home", whole(&slots.bytes))?;
         sheet.gauge("slots_used_bytes", "Room off home that is in use", whole(&slots.used_bytes))
     }
@@ -150,7 +155,11 @@ impl Page {
         sheet.gauges("flash_rated_write_bytes", "Bytes that the maker rates it for; absent where unknown", rated)?;
         let seconds = |years: f64| self.clock + years * 365.25 * 86_400.0;
         let end = wear().map(|wear| (named(&wear.id), wear.rated_life_years.map(seconds)));
-        sheet.gauges("flash_end_of_life_timestamp_seconds", "When the rating is used up at this rate; absent where unknown", end)
+        sheet.gauges(
+            "flash_end_of_life_timestamp_seconds",
+            "When the rating is used up at this rate; absent where unknown",
+            end,
+        )
     }
 }
 
@@ -181,12 +190,22 @@ impl Sheet<'_> {
         ConstCounter::new(value).encode(metric)
     }
 
-    fn gauges(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (Labels, Option<f64>)>) -> fmt::Result {
+    fn gauges(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, Option<f64>)>,
+    ) -> fmt::Result {
         let values = values.into_iter().filter_map(|(labels, value)| Some((labels, value?)));
         self.family(name, help, MetricType::Gauge, values, |value, metric| ConstGauge::new(value).encode(metric))
     }
 
-    fn counters(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (Labels, Option<u64>)>) -> fmt::Result {
+    fn counters(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, Option<u64>)>,
+    ) -> fmt::Result {
         let values = values.into_iter().filter_map(|(labels, value)| Some((labels, value?)));
         self.family(name, help, MetricType::Counter, values, |value, metric| ConstCounter::new(value).encode(metric))
     }

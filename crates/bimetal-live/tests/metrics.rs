@@ -23,7 +23,8 @@ fn fetch(url: &str, path: &str) -> String {
 
 /// The value of the line that begins so.
 fn value(page: &str, line: &str) -> f64 {
-    let found = page.lines().find_map(|found| found.strip_prefix(line)).unwrap_or_else(|| panic!("no {line} in {page}"));
+    let found =
+        page.lines().find_map(|found| found.strip_prefix(line)).unwrap_or_else(|| panic!("no {line} in {page}"));
     found.trim().parse().unwrap()
 }
 
@@ -43,9 +44,14 @@ fn everything_that_moves_is_on_the_page() {
     assert_eq!(value(&page, &format!("bimetal_request_bytes_total{{{volume},kind=\"write\"}}")), 80.0 * 1024.0);
     let kind = format!("{volume},kind=\"read\"");
     assert_eq!(value(&page, &format!("bimetal_request_duration_seconds_count{{{kind}}}")), 3.0);
-    assert_eq!(value(&page, &format!("bimetal_request_duration_seconds_bucket{{{volume},le=\"+Inf\",kind=\"read\"}}")), 3.0);
+    assert_eq!(
+        value(&page, &format!("bimetal_request_duration_seconds_bucket{{{volume},le=\"+Inf\",kind=\"read\"}}")),
+        3.0
+    );
     assert!(value(&page, &format!("bimetal_request_duration_seconds_sum{{{kind}}}")) > 0.0);
-    assert!(value(&page, &format!("bimetal_member_bytes_total{{{volume},member=\"hdd\",kind=\"write\"}}")) >= 80.0 * 1024.0);
+    assert!(
+        value(&page, &format!("bimetal_member_bytes_total{{{volume},member=\"hdd\",kind=\"write\"}}")) >= 80.0 * 1024.0
+    );
     assert_eq!(value(&page, &format!("bimetal_member_up{{{volume},member=\"ssd\"}}")), 1.0);
     assert!(fetch(&running.metrics, "/").starts_with("HTTP/1.1 404"));
     running.stop();
@@ -53,7 +59,8 @@ fn everything_that_moves_is_on_the_page() {
 
 /// Names of metrics in a text: `bimetal_` and what follows.
 fn names(text: &str) -> BTreeSet<String> {
-    let of = |part: &str| part.chars().take_while(|&sign| sign.is_ascii_alphanumeric() || sign == '_').collect::<String>();
+    let of =
+        |part: &str| part.chars().take_while(|&sign| sign.is_ascii_alphanumeric() || sign == '_').collect::<String>();
     text.split("bimetal_").skip(1).map(|part| format!("bimetal_{}", of(part))).collect()
 }
 
@@ -73,7 +80,9 @@ fn the_dashboard_names_metrics_that_are_there() {
         assert!(there.contains(&name) || sometimes.contains(&name.as_str()), "no metric {name}");
     }
     for name in sometimes {
-        assert!(include_str!("../src/metrics.rs").contains(name.trim_start_matches("bimetal_").trim_end_matches("_total")));
+        assert!(
+            include_str!("../src/metrics.rs").contains(name.trim_start_matches("bimetal_").trim_end_matches("_total"))
+        );
     }
     running.stop();
 }

@@ -1,14 +1,20 @@
 //! A live volume as a command finds it: served by somebody who can be asked, or by nobody.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bimetal_core::label::check_name;
+use bimetal_live::attach::{Attached, Options, attach};
+use bimetal_live::control::about::About;
 use bimetal_live::control::client::Client;
 use bimetal_live::control::message::{Progress as Step, Reply, Request};
 use bimetal_live::control::socket_of;
+use bimetal_live::member::directories;
 use bimetal_live::member::find::{Located, find};
+use bimetal_live::member::held::Held;
+use bimetal_live::server::{Endpoint, Server, ServerOptions, Summary};
 
 use crate::error::Error;
+use crate::output::note;
 use crate::progress::Progress;
 
 /// See the [module](self).
@@ -39,12 +45,72 @@ impl Target {
             Self::Served(client) => Ok(client),
             Self::Stopped(located) => {
                 let name = &located.assembly.label.name;
-                Err(Error::new(format!(
-                    "volume '{name}' is not being served, so {what}: start it with `bimetal serve {name}`"
-                )))
+                let message =
+                    format!("volume '{name}' is not being served, so {what}: start it with `bimetal serve {name}`");
+                Err(Error::new(message))
             }
         }
     }
+}
+
+/// Where sockets of running servers are; made if it is not there.
+pub(crate) fn run_time() -> Result<PathBuf, Error> {
+    let directory = directories::run_time();
+    match directories::make(&directory) {
+        Ok(()) => Ok(directory),
+        Err(error) => Err(Error::new(format!("cannot make the directory {}: {error}", directory.display()))),
+    }
+}
+
+/// Lets a server be asked about itself where commands look for it.
+pub(crate) fn control(server: &mut Server, located: &Located, held: &Held) -> Result<(), Error> {
+    let label = held.label();
+    run_time()?;
+    let about = About::of(label, located)
+        .ok_or_else(|| Error::new(format!("volume '{}': its scheme '{}' is not known", label.name, label.scheme)))?;
+    Ok(server.control(&Endpoint::Unix(socket_of(&label.name)), about)?)
+}
+
+/// Lets go of the drives of a server that has ended. After a drain the home drive becomes a plain one; says so.
+pub(crate) fn let_go(mut held: Held, summary: &Summary) -> Result<Option<String>, Error> {
+    if !summary.drained || held.label().guard.is_none() {
+        return Ok(None);
+    }
+    held.lower_guard()?;
+    let guarded = held.label().guard.map(|(member, _)| held.label().member_name(member));
+    Ok(guarded.map(|member| format!("{member} is a plain disk now: what lies on it can be used without bimetal")))
+}
+
+/// Starts a server that only does what `request` asks, for a volume that nobody serves, and gives its answer.
+pub(crate) fn serve_for(located: &Located, request: &Request) -> Result<Reply, Error> {
+    let name = &located.assembly.label.name;
+    let mut progress: Option<Progress> = None;
+    let attached = attach(located, Options::default(), |done, total| {
+        progress.get_or_insert_with(|| Progress::new(Some(total.0), "bytes")).set(done.0);
+    });
+    drop(progress);
+    let Attached { volume, drives, held } = attached?;
+    let mut server =
+        Server::new(volume, drives, ServerOptions { names: vec![name.clone()], ..ServerOptions::default() })?;
+    control(&mut server, located, &held)?;
+    let handle = server.handle();
+    let thread = std::thread::spawn(move || server.run());
+    let answer = match Client::connect(&socket_of(name)) {
+        Ok(Some(mut client)) => ask(&mut client, request),
+        Ok(None) => Err(Error::new(format!("the server of '{name}' went away before it was asked"))),
+        Err(error) => Err(error.into()),
+    };
+    // After a drain it ends by itself, and a second word would make it end at once.
+    let ends = answer.is_ok() && matches!(request, Request::Drain { detach: true });
+    if !ends {
+        // It may have been interrupted meanwhile.
+        let _ = handle.stop();
+    }
+    let ended = thread.join().map_err(|_| Error::new(format!("the server of '{name}' broke: please report this")))?;
+    if let Some(message) = let_go(held, &ended?)? {
+        note(message);
+    }
+    answer
 }
 
 /// Asks a server and shows how far it is. What it says at the end is given; what it cannot do is an error.
@@ -55,7 +121,7 @@ pub(crate) fn ask(client: &mut Client, request: &Request) -> Result<Reply, Error
         let Reply::Progress(Step { done_bytes, left_bytes, trouble: now, .. }) = reply else { return };
         bar.get_or_insert_with(|| Progress::new(Some(done_bytes + left_bytes), "bytes")).set(*done_bytes);
         if now.is_some() && *now != trouble {
-            crate::output::note(now.as_deref().unwrap_or_default());
+            note(now.as_deref().unwrap_or_default());
         }
         trouble.clone_from(now);
     });

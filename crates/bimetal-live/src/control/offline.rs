@@ -116,9 +116,10 @@ fn newest_state(located: &Located) -> Option<State> {
         let kept = scheme.members.iter().find(|&&(role, _)| role == label.members[at].role);
         kept.is_some_and(|&(_, holds)| matches!(holds, Holds::Home | Holds::Ranges))
     };
+    let infos = label.member_infos();
     let homes = located.members().enumerate().filter(|&(at, _)| is_home(at));
     let states = homes.filter_map(|(at, drive)| {
-        let start = tail_start(label.members[at].size)?.0 * SECTOR_BYTES;
+        let start = tail_start(infos[at].capacity)?.0 * SECTOR_BYTES;
         states_at(&drive?.probe.canonical, start, label.volume.identity())
     });
     states.flatten().max_by_key(|state| state.sequence)

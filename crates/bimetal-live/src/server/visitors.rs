@@ -145,7 +145,9 @@ impl Server {
                 Speech::Http(codec) => {
                     let Some(asked) = codec.next_request() else { return };
                     let page = (asked.path == "/metrics").then(|| self.metrics_page()).flatten();
-                    let Some(Visitor { speech: Speech::Http(codec), .. }) = self.control.visitors.get_mut(key) else { return };
+                    let Some(Visitor { speech: Speech::Http(codec), .. }) = self.control.visitors.get_mut(key) else {
+                        return;
+                    };
                     match page {
                         Some(page) => codec.reply("200 OK", metrics::CONTENT_TYPE, &page, asked.head_only),
                         None => codec.reply("404 Not Found", "text/plain", "expected /metrics\n", asked.head_only),

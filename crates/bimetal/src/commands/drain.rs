@@ -5,12 +5,12 @@ use clap::Args;
 
 use crate::error::Error;
 use crate::output::print;
-use crate::target::{Target, ask};
+use crate::target::{Target, ask, serve_for};
 
 /// Move everything home, so that the drives off home hold nothing that home does not have
 ///
-/// Goes on while the volume is being served and used; writes go home meanwhile, so it comes to an end. Interrupted, it is
-/// simply run again. What cannot be moved stays where it is, readable, and is reported.
+/// Works with or without a running server. While the volume is being served and used, writes go home meanwhile, so it
+/// comes to an end. Interrupted, it is simply run again. What cannot be moved stays where it is, readable, and is reported.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal drain mail\n  \
@@ -24,8 +24,12 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let mut client = Target::find(&arguments.volume)?.served("nobody drains it")?;
-    match ask(&mut client, &Request::Drain { detach: arguments.detach })? {
+    let reply = match Target::find(&arguments.volume)? {
+        Target::Served(mut client) => ask(&mut client, &Request::Drain { detach: arguments.detach })?,
+        // Nobody goes on to serve it, so it stays as it is then.
+        Target::Stopped(located) => serve_for(&located, &Request::Drain { detach: true })?,
+    };
+    match reply {
         Reply::Done(done) => print(&format!("{}\n", done.message)),
         other => Err(Error::new(format!("the server answered something else: {other:?}"))),
     }

@@ -1,20 +1,18 @@
 //! `bimetal serve`: a volume as a network block device.
 
-use std::path::PathBuf;
-
 use bimetal_live::attach::{Attached, Options, attach};
-use bimetal_live::member::directories;
 use bimetal_live::member::find::find;
 use bimetal_live::server::{Endpoint, Server, ServerOptions};
 use clap::Args;
 
 use crate::error::Error;
-use crate::output::print;
+use crate::output::{note, print};
 use crate::progress::Progress;
+use crate::target::{control, let_go, run_time};
 
 /// Serve a volume as a block device, by the NBD protocol
 ///
-/// Prints `ready NAME URI` when clients can connect. SIGTERM or Ctrl-C lets every request end, makes everything stable and
+/// Prints `ready NAME URI` when clients can connect. `bimetal status`, `drain` and the like ask the server then. SIGTERM or Ctrl-C lets every request end, makes everything stable and
 /// stops; a second one stops at once, which loses no more than a power cut would.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -27,6 +25,9 @@ pub(crate) struct Arguments {
     /// Where clients connect: unix:PATH or tcp:HOST:PORT; without it, the socket NAME.sock in the run-time directory
     #[arg(long, value_name = "ENDPOINT")]
     nbd: Vec<Endpoint>,
+    /// Where Prometheus fetches http://HOST:PORT/metrics, on this machine only
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<String>,
     /// Serve TCP without encryption, to this machine only
     #[arg(long)]
     insecure_tcp: bool,
@@ -51,14 +52,19 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let options =
         ServerOptions { names: vec![name.clone()], insecure_tcp: arguments.insecure_tcp, ..ServerOptions::default() };
     let mut server = Server::new(volume, drives, options)?;
+    control(&mut server, &located, &held)?;
+    if let Some(address) = &arguments.metrics {
+        let url = server.metrics(address)?;
+        note(format_args!("metrics of '{name}' are at {url}"));
+    }
     let endpoints = if arguments.nbd.is_empty() { vec![own_socket(&name)?] } else { arguments.nbd };
     for endpoint in &endpoints {
         let uri = server.listen(endpoint)?;
         print(&format!("ready {} {uri}\n", name))?;
     }
     let summary = server.run()?;
-    // Held until nothing is written any more.
-    drop(held);
+    let drained = let_go(held, &summary)?;
+    drained.into_iter().for_each(note);
     if summary.clean {
         return Ok(());
     }
@@ -67,9 +73,5 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
 
 /// The socket of a volume that nobody named one for.
 fn own_socket(name: &str) -> Result<Endpoint, Error> {
-    let directory = directories::run_time();
-    directories::make(&directory)
-        .map_err(|error| Error::new(format!("cannot make the directory {}: {error}", directory.display())))?;
-    let path: PathBuf = directory.join(format!("{name}.sock"));
-    Ok(Endpoint::Unix(path))
+    Ok(Endpoint::Unix(run_time()?.join(format!("{name}.sock"))))
 }

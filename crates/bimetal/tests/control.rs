@@ -1,0 +1,213 @@
+//! The commands that look after a volume, with the real program: status, drain, detach, served and not.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
+
+/// A directory with drives in it, and with what the program remembers.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str, scheme: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("bimetal-control-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).unwrap();
+        let place = Self(directory);
+        for (drive, mib) in [("ssd.img", 64), ("hdd.img", 64)] {
+            File::create(place.0.join(drive)).and_then(|file| file.set_len(mib << 20)).unwrap();
+        }
+        place.succeed(&format!("create box --scheme {scheme} --ssd ssd.img --hdd hdd.img"));
+        place
+    }
+
+    /// A command that ends within a minute; a server is started by itself, so that a signal reaches it and nothing else.
+    fn command(&self, line: &str) -> Command {
+        let mut command = if line.starts_with("serve") { Command::new(BIMETAL) } else { Command::new("timeout") };
+        if !line.starts_with("serve") {
+            command.args(["-k", "1", "60", BIMETAL]);
+        }
+        command
+            .args(line.split_whitespace())
+            .current_dir(&self.0)
+            .env("XDG_STATE_HOME", self.0.join("state"))
+            .env("XDG_RUNTIME_DIR", self.0.join("run"));
+        command
+    }
+
+    fn run(&self, line: &str) -> Output {
+        self.command(line).output().unwrap()
+    }
+
+    fn succeed(&self, line: &str) -> String {
+        let output = self.run(line);
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn refuse(&self, line: &str) -> String {
+        let output = self.run(line);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{line}: {message}");
+        message
+    }
+
+    fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.succeed("status box --json")).unwrap()
+    }
+
+    /// Serves the volume.
+    fn serve(&self, options: &str) -> Served {
+        let mut child = self
+            .command(&format!("serve box {options}"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("ready box "), "{line}");
+        Served(child)
+    }
+
+    fn disk(&self) -> Disk {
+        Disk::connect(&self.0.join("run/bimetal/box.sock"))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running server; killed when it is dropped.
+struct Served(Child);
+
+impl Served {
+    /// Waits for its end; what it said on standard error.
+    fn wait(mut self) -> String {
+        assert!(self.0.wait().unwrap().success());
+        let mut text = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        text
+    }
+
+    fn signal(&self, name: &str) {
+        assert!(Command::new("kill").args([name, &self.0.id().to_string()]).status().unwrap().success());
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).stderr(Stdio::null()).status();
+        let _ = self.0.wait();
+    }
+}
+
+/// A client of the block device that writes and flushes.
+struct Disk(UnixStream);
+
+impl Disk {
+    fn connect(path: &std::path::Path) -> Self {
+        let mut socket = UnixStream::connect(path).unwrap();
+        socket.read_exact(&mut [0; 18]).unwrap();
+        // Fixed newstyle without zeroes; then NBD_OPT_EXPORT_NAME.
+        let mut hello = 3u32.to_be_bytes().to_vec();
+        hello.extend(b"IHAVEOPT");
+        hello.extend(1u32.to_be_bytes());
+        hello.extend(3u32.to_be_bytes());
+        hello.extend(b"box");
+        socket.write_all(&hello).unwrap();
+        socket.read_exact(&mut [0; 10]).unwrap();
+        Self(socket)
+    }
+
+    fn ask(&mut self, kind: u16, offset: u64, data: &[u8]) {
+        let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
+        request.extend(0u16.to_be_bytes());
+        request.extend(kind.to_be_bytes());
+        request.extend([0; 8]);
+        request.extend(offset.to_be_bytes());
+        request.extend((data.len() as u32).to_be_bytes());
+        request.extend(data);
+        self.0.write_all(&request).unwrap();
+        let mut reply = [0; 16];
+        self.0.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[4..8], [0; 4], "an error");
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) {
+        self.ask(1, offset, data);
+    }
+
+    fn flush(&mut self) {
+        self.ask(3, 0, &[]);
+    }
+}
+
+#[test]
+fn a_served_volume_is_asked_drained_and_ends_as_a_plain_disk() {
+    let place = Place::new("served", "griffin");
+    let text = place.succeed("status box");
+    assert!(text.starts_with("box: griffin, stopped\n  everything is at home\n"), "{text}");
+    let served = place.serve("--metrics 127.0.0.1:0");
+    let mut disk = place.disk();
+    (0..50).for_each(|at| disk.write(at * 8192, &[at as u8 + 1; 4096]));
+    disk.flush();
+    let json = place.json();
+    assert_eq!((&json["state"], &json["dirty_bytes"]), (&"serving".into(), &(50 * 4096).into()));
+    let text = place.succeed("status ssd.img");
+    assert!(text.contains("dirty    200KiB, none of it older than"), "{text}");
+    assert!(text.contains("50 writes, p50 "), "{text}");
+    assert!(place.refuse("drain nobody").contains("no drive with a label of volume 'nobody'"));
+    let text = place.succeed("drain box --detach");
+    assert!(text.contains("home has everything"), "{text}");
+    let said = served.wait();
+    assert!(said.contains("metrics of 'box' are at http://127.0.0.1:"), "{said}");
+    assert!(said.contains("ssd is a plain disk now"), "{said}");
+    let home = fs::read(place.0.join("ssd.img")).unwrap();
+    (0..50).for_each(|at| assert_eq!(home[at * 8192], at as u8 + 1));
+    assert_eq!(place.json()["dirty_bytes"], 0);
+}
+
+#[test]
+fn a_volume_that_nobody_serves_is_drained_and_its_home_drive_needs_no_other_then() {
+    let place = Place::new("stopped", "hybrid-disk");
+    let served = place.serve("");
+    let mut disk = place.disk();
+    (0..50).for_each(|at| disk.write(at * 8192, &[at as u8 + 1; 4096]));
+    disk.flush();
+    served.signal("-KILL");
+    drop(served);
+    let text = place.succeed("status box");
+    assert!(text.contains("some content may be off home only"), "{text}");
+    assert!(place.json()["dirty_bytes"].is_null());
+    let text = place.succeed("drain box");
+    assert!(text.contains("home has everything"), "{text}");
+    let home = fs::read(place.0.join("hdd.img")).unwrap();
+    (0..50).for_each(|at| assert_eq!(home[at * 8192], at as u8 + 1));
+    fs::remove_file(place.0.join("ssd.img")).unwrap();
+    let text = place.succeed("status hdd.img");
+    assert!(text.contains("everything is at home, on the drives that are there"), "{text}");
+}
+
+#[test]
+fn a_cache_is_detached_while_a_client_goes_on() {
+    let place = Place::new("detach", "smart-response");
+    assert!(place.refuse("detach box").contains("not being served"));
+    let served = place.serve("");
+    let mut disk = place.disk();
+    disk.write(0, &[1; 4096]);
+    disk.flush();
+    let text = place.succeed("detach box");
+    assert!(text.contains("the other drive is let go"), "{text}");
+    disk.write(0, &[2; 4096]);
+    disk.flush();
+    assert_eq!(place.json()["state"], "degraded");
+    served.signal("-TERM");
+    served.wait();
+}
