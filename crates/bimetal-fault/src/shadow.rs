@@ -59,6 +59,8 @@ struct Pin {
     /// Its newest change then.
     link: u32,
     value: Sector,
+    /// When it was read.
+    at: Moment,
 }
 
 /// What a value that a read may return says.
@@ -170,12 +172,17 @@ impl Shadow {
         self.rotten.extend(range.start.0..range.end().0);
     }
 
+    /// Blocks may show a part of writes that the last cut put in doubt.
+    pub fn forget_doubts(&mut self) {
+        self.doubts.clear();
+    }
+
     /// From now on `sector` must read as `value` until it is changed, whatever was written before: a drive that held
     /// something newer is lost.
     pub fn fall_back(&mut self, sector: u64, value: Sector) {
         let link = self.newest[sector as usize];
         self.settled.remove(&sector);
-        self.pins.insert(sector, Pin { link, value });
+        self.pins.insert(sector, Pin { link, value, at: self.moment });
     }
 
     /// The request with this number.
@@ -286,12 +293,34 @@ impl Shadow {
         }
     }
 
+    /// Whether `value` is what `sector` held at `moment`, give or take what was under way then; or something newer, where
+    /// `or_newer`. A discard excuses anything older.
+    pub fn is_state_of(&self, sector: u64, value: &Sector, moment: Moment, or_newer: bool) -> bool {
+        let mut discarded = false;
+        let pin = self.pins.get(&sector).filter(|pin| pin.at <= moment);
+        for (link, number) in self.links_of(sector) {
+            let request = self.request(number);
+            let counts = or_newer || request.began <= moment;
+            if let Some(pin) = pin.filter(|pin| pin.link == link) {
+                return pin.value == *value || discarded;
+            }
+            if counts && matches(number, request, sector, value) {
+                return true;
+            }
+            discarded |= counts && request.kind == OpKind::Discard;
+            if request.is_done_before(moment) && !discarded {
+                return false;
+            }
+        }
+        *value == Sector::Zero
+    }
+
     /// Remembers what a read that began at `began` saw, if the newest change of the sector is in doubt.
     fn pin(&mut self, sector: u64, value: &Sector, began: Moment) {
         let Some((link, newest)) = self.links_of(sector).next() else { return };
         let request = self.request(newest);
         if request.doubtful && request.began < began {
-            self.pins.insert(sector, Pin { link, value: value.clone() });
+            self.pins.insert(sector, Pin { link, value: value.clone(), at: self.moment });
         }
     }
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use bimetal_core::block::Block;
-use bimetal_core::layout::MemberId;
+use bimetal_core::layout::{MemberId, SlotKind};
 use bimetal_core::operation::{OpKind, Operation, Status};
 use bimetal_core::units::{Bytes, SectorRange};
 use bimetal_core::volume::{self, Recovery, RecoveryError, Volume};
@@ -18,6 +18,7 @@ use crate::case::Faults;
 use crate::drive::{Drive, Plan};
 use crate::payload::{Sector, Tags};
 use crate::regions::{Region, region_of};
+use crate::shadow::Moment;
 
 /// Recoveries of a case that are cut, at most.
 const CUT_RECOVERIES_MAX: u64 = 8;
@@ -56,6 +57,20 @@ pub(super) struct Power {
     in_place: BTreeSet<(u32, Block)>,
     /// Blocks that slots ever held anything of.
     off_home: BTreeSet<Block>,
+    home: HomeState,
+}
+
+/// What home alone would show under a scheme with a log (Griffin 5.3): the state at the start of the last completed
+/// migration; between that of one and its end each block has that state or a newer one.
+#[derive(Default)]
+struct HomeState {
+    /// Of when home has the state.
+    as_of: Moment,
+    /// Whether a migration has changed some of it.
+    mixed: bool,
+    /// When the migration under way began, and how many there were.
+    migration: Option<Moment>,
+    migrations: u64,
 }
 
 impl Tester {
@@ -82,6 +97,25 @@ impl Tester {
         self.power.as_mut().expect("a case with power cuts")
     }
 
+    /// Follows of when home has the state.
+    pub(super) fn follow_home(&mut self) {
+        let Some(power) = &mut self.power else { return };
+        let view = self.volume.view();
+        let home = &mut power.home;
+        // One may end and the next begin between two looks.
+        let count = self.volume.statistics().migrations.count;
+        let another = std::mem::replace(&mut home.migrations, count) != count;
+        if let Some(began) = home.migration.filter(|_| !view.moving || another) {
+            (home.as_of, home.mixed, home.migration) = (began, false, None);
+        }
+        if view.moving {
+            home.migration.get_or_insert(self.shadow.now());
+        }
+        if view.map.is_empty() && !view.moving {
+            (home.as_of, home.mixed) = (self.shadow.now(), false);
+        }
+    }
+
     /// Remembers where a write of a request goes to its home in place: not off home, and not by a move.
     pub(super) fn note_placement(&mut self, operation: &Operation<Tags>) {
         if self.power.is_none() || operation.command.kind != OpKind::Write {
@@ -101,7 +135,17 @@ impl Tester {
             self.power().off_home.extend(blocks);
             return;
         }
+        let moving = view.moving;
+        let home = &mut self.power().home;
+        match (region, home.migration) {
+            (Some(Region::Home(_)), _) if moving => home.mixed = true,
+            // The end of a migration is announced when all of it is stable at home.
+            (Some(Region::Tail), Some(began)) if home.mixed => (home.as_of, home.mixed) = (began, false),
+            _ => {}
+        }
         let Some(Region::Home(mut at)) = region else { return };
+        let view = self.volume.view();
+        let (layout, size) = (&view.layout, view.block());
         let mut placed = Vec::new();
         for (first, len) in operation.payload.runs() {
             let range = SectorRange::new(at, u64::from(len));
@@ -179,7 +223,22 @@ impl Tester {
         self.shadow.cut();
         self.open.clear();
         self.recent.clear();
+        let home = &mut self.power().home;
+        (home.migration, home.migrations) = (None, 0);
         self.cut_drives();
+        self.lose_a_drive();
+    }
+
+    /// Sometimes a drive does not come back with the power.
+    fn lose_a_drive(&mut self) {
+        let layout = &self.volume.view().layout;
+        let member = match layout.slots {
+            Some(slots) if self.random.one_in(6) => slots.member,
+            _ if self.random.one_in(60) => layout.home[0].member,
+            _ => return,
+        };
+        self.tell(|| format!("{member:?} does not come back"));
+        self.drives[usize::from(member.0)].vanish();
     }
 
     fn cut_drives(&mut self) {
@@ -227,6 +286,7 @@ impl Tester {
                 Attempt::Refused(error) => {
                     self.tell(|| format!("refused: {error}"));
                     refusals += 1;
+                    self.check_migrating(&error)?;
                     match self.judge_refusal(&error)? {
                         Refusal::Final => return Ok(false),
                         Refusal::Passing if refusals < REFUSALS_MAX => {}
@@ -238,7 +298,7 @@ impl Tester {
                     self.volume = *volume;
                     self.suspect_unreadable_slots();
                     if accept_loss {
-                        self.fall_back();
+                        self.fall_back()?;
                     }
                     return Ok(true);
                 }
@@ -355,24 +415,54 @@ impl Tester {
         })
     }
 
-    /// Whether the slots may ever hold what home does not: not under a scheme that promises that their loss loses nothing.
+    /// Whether the slots may ever hold what home does not: not where the scheme promises that the loss of the SSD, in
+    /// general or with these settings, loses nothing.
     fn may_be_dirty(&self) -> bool {
-        !(self.setup.scheme.name == "smart-response" && self.setup.settings.text("mode") == "enhanced")
+        let set = |word: &str| self.setup.settings.iter().any(|(_, value)| value == word);
+        let clauses = self.setup.scheme.ssd_loss.split("; ");
+        let mut of_nothing = clauses.filter_map(|clause| clause.strip_suffix("nothing"));
+        !of_nothing.any(|when| when.is_empty() || when.strip_suffix(": ").is_some_and(set))
+    }
+
+    /// A log that is gone says whether home is between two states.
+    fn check_migrating(&self, error: &RecoveryError) -> Result<(), String> {
+        let RecoveryError::Needed { migrating, .. } = *error else { return Ok(()) };
+        let mixed = self.power.as_ref().is_some_and(|power| power.home.mixed);
+        if self.has_log() && self.atlas.faults() == 0 && mixed && !migrating {
+            return Err(format!("a migration was writing home, and nothing says so: {error}"));
+        }
+        Ok(())
+    }
+
+    fn has_log(&self) -> bool {
+        let slots = self.volume.view().layout.slots;
+        slots.is_some_and(|slots| matches!(slots.kind, SlotKind::Log { .. }))
     }
 
     /// Loss was accepted: from now on home is all there is. Blocks of which a slot may have had something newer read as home
     /// has them; all others must read as before.
-    fn fall_back(&mut self) {
+    fn fall_back(&mut self) -> Result<(), String> {
+        let exact = self.has_log() && self.atlas.faults() == 0;
         let view = self.volume.view();
         let size = view.block();
         let power = self.power.as_ref().expect("a case with power cuts");
+        let HomeState { as_of, mixed, .. } = power.home;
+        // A move may have been writing home what is lost.
+        self.shadow.forget_doubts();
         for &block in &power.off_home {
             let (home, first, _) = view.layout.home_of(block);
             for into in 0..size.sectors() {
                 let sector = size.first_sector(block) + into;
-                self.shadow.fall_back(sector, self.drives[usize::from(home.0)].content(first + into));
+                let value = self.drives[usize::from(home.0)].content(first + into);
+                if exact && !self.shadow.is_state_of(sector, &value, as_of, mixed) {
+                    let wrong = self.shadow.describe(sector, &value);
+                    let or_newer = if mixed { " or newer" } else { "" };
+                    return Err(format!("home without the log is not as of moment {as_of}{or_newer}: {wrong}"));
+                }
+                self.shadow.fall_back(sector, value);
             }
         }
+        Ok(())
     }
 
     /// Reads every sector twice.

@@ -12,9 +12,9 @@ mod report;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use bimetal_core::block::Block;
+use bimetal_core::block::{Block, BlockRun};
 use bimetal_core::block_map::Slot;
-use bimetal_core::layout::MemberId;
+use bimetal_core::layout::{MemberId, SlotKind};
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use bimetal_core::payload::Payload;
 use bimetal_core::scheme::SchemeInfo;
@@ -63,6 +63,16 @@ pub fn run_crash_case(scheme: &'static SchemeInfo, seed: u64, options: Options) 
         *description = format!("with power cuts, {}", case.description);
         Tester::new(case, random, options).run_crashes()
     })
+}
+
+/// Runs what the line that replays a failure names: the case and the crash case `seed` of `scheme`.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn run_seed(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
+    let mut report = run_case(scheme, seed, options)?;
+    report.add(&run_crash_case(scheme, seed, options)?);
+    Ok(report)
 }
 
 /// Makes a failure of what `run` says or panics with; it is given the place of the case's description.
@@ -204,6 +214,7 @@ impl Tester {
             return Ok(());
         }
         self.follow()?;
+        self.follow_home();
         if self.power.is_some() && self.random.one_in(2) {
             // As likely as not requests are answered before the operations that come with the answer start.
             self.take_finished()?;
@@ -333,8 +344,12 @@ impl Tester {
             }
             if self.random.one_in(2) && self.volume.is_trusted(slot) {
                 drive.rot(sector);
-                let first = size.first_sector(entry.block);
-                self.shadow.distrust(SectorRange::new(first, size.sectors()));
+                // A log ends before a segment that is torn.
+                let log = matches!(region.kind, SlotKind::Log { .. });
+                let all = BlockRun { first: Block(0), count: view.layout.total_blocks() };
+                let blocks = if log { all } else { BlockRun { first: entry.block, count: 1 } };
+                let first = size.first_sector(blocks.first);
+                self.shadow.distrust(SectorRange::new(first, blocks.count * size.sectors()));
             } else {
                 drive.spoil(sector)
             }
