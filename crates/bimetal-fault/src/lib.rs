@@ -1,10 +1,11 @@
-//! The fault tester: the engine over in-memory drives that answer in any order, fail and vanish, and a model of what every
-//! read may return.
+//! The fault tester: the engine over in-memory drives that answer in any order, fail, vanish and lose power, and a model of
+//! what every read may return.
 //!
-//! Lives here: payloads that say who wrote each sector ([`payload`]), drives with faults ([`drive`]), the bounds within which
-//! faults are fair ([`atlas`]), the model ([`shadow`]), random cases ([`case`]) and the run of one ([`tester`]). The checks
-//! stand outside the engine: they see requests, operations and the map, nothing inside. Does not live here: any knowledge of
-//! a scheme; a new one is found in `schemes::ALL`.
+//! Lives here: payloads that say who wrote each sector ([`payload`]), drives with faults and volatile caches ([`drive`]), the
+//! bounds within which faults are fair ([`atlas`]), the model ([`shadow`]), random cases ([`case`]), the run of one and its
+//! power cuts ([`tester`]), and ways to break the engine from outside ([`Sabotage`]). The checks stand outside the engine:
+//! they see requests, operations and the map, nothing inside. Does not live here: any knowledge of a scheme; a new one is
+//! found in `schemes::ALL`.
 //!
 //! Read first: [`tester`], then [`shadow`]. One case is one scheme and one seed: the same two give the same run.
 
@@ -21,5 +22,5 @@ pub mod tester;
 mod write_cache;
 
 pub use sabotage::Sabotage;
-pub use tester::{Failure, Options, Report, run_case, run_crash_case};
+pub use tester::{Failure, Options, Report, run_case, run_crash_case, run_seed};
 pub use write_cache::Manner;

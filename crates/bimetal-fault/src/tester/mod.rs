@@ -12,9 +12,9 @@ mod report;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use bimetal_core::block::{Block, BlockRun};
+use bimetal_core::block::Block;
 use bimetal_core::block_map::Slot;
-use bimetal_core::layout::{MemberId, SlotKind};
+use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use bimetal_core::payload::Payload;
 use bimetal_core::scheme::SchemeInfo;
@@ -343,13 +343,7 @@ impl Tester {
                 return;
             }
             if self.random.one_in(2) && self.volume.is_trusted(slot) {
-                drive.rot(sector);
-                // A log ends before a segment that is torn.
-                let log = matches!(region.kind, SlotKind::Log { .. });
-                let all = BlockRun { first: Block(0), count: view.layout.total_blocks() };
-                let blocks = if log { all } else { BlockRun { first: entry.block, count: 1 } };
-                let first = size.first_sector(blocks.first);
-                self.shadow.distrust(SectorRange::new(first, blocks.count * size.sectors()));
+                drive.rot(sector)
             } else {
                 drive.spoil(sector)
             }
