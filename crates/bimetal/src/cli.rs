@@ -64,6 +64,7 @@ commands! {
     Status => status,
     Drain => drain,
     Detach => detach,
+    Trace => trace,
 }
 
 /// Runs the command line of this process.

@@ -211,3 +211,24 @@ fn a_cache_is_detached_while_a_client_goes_on() {
     served.signal("-TERM");
     served.wait();
 }
+
+#[test]
+fn what_is_served_is_recorded_and_analysed() {
+    let place = Place::new("trace", "hybrid-disk");
+    let _served = place.serve("");
+    let mut disk = place.disk();
+    disk.write(0, &[1; 4096]);
+    assert!(place.refuse("trace stop box").contains("nothing is being recorded"));
+    assert!(place.refuse("trace start box nowhere/at.bin").contains("nowhere/at.bin"));
+    place.succeed("trace start box live.bin");
+    assert!(place.refuse("trace start box other.bin").contains("are being recorded already"));
+    (0..40).for_each(|at| disk.write(at * 8192, &[1; 4096]));
+    disk.flush();
+    assert_eq!(place.json()["trace"]["requests"], 41);
+    let text = place.succeed("trace stop box");
+    assert!(text.starts_with("41 requests are in ") && text.ends_with("live.bin\n"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&place.succeed("analyze live.bin --json")).unwrap();
+    assert_eq!((&json["block_ios"], &json["read_fraction"]), (&40.into(), &0.0.into()));
+    assert_eq!(json["footprint_bytes"], 40 * 4096);
+    assert!(place.json()["trace"].is_null());
+}

@@ -277,27 +277,10 @@ fn cut(volume: &mut Volume, round: u64, after: Duration, synced: &Synced) {
     let _ = writer.join().expect("the writer ends");
 }
 
-const GRIFFIN: &[&str] = &[
-    "--scheme",
-    "griffin",
-    "--ssd",
-    "ssd.img",
-    "--hdd",
-    "hdd.img",
-    "--set",
-    "timeout=300ms",
-];
+const GRIFFIN: &[&str] = &["--scheme", "griffin", "--ssd", "ssd.img", "--hdd", "hdd.img", "--set", "timeout=300ms"];
 
-const SMART_RESPONSE: &[&str] = &[
-    "--scheme",
-    "smart-response",
-    "--ssd",
-    "ssd.img",
-    "--hdd",
-    "hdd.img",
-    "--set",
-    "mode=maximized",
-];
+const SMART_RESPONSE: &[&str] =
+    &["--scheme", "smart-response", "--ssd", "ssd.img", "--hdd", "hdd.img", "--set", "mode=maximized"];
 
 #[test]
 fn ext4_survives_kills_of_its_server() {

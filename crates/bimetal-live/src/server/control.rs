@@ -3,10 +3,13 @@
 //! What can be answered at once is; what takes long (a drain) is begun, and whoever asked *watches* it: hears how far it is,
 //! each second, until it is done. It goes on when nobody watches any more.
 
+use std::path::PathBuf;
+
 use bimetal_core::units::Nanoseconds;
 use slab::Slab;
 
 use super::drains::Drainage;
+use super::recorder::Recorder;
 use super::visitors::{Door, Language, Visitor};
 use super::{Endpoint, ServeError, Server};
 use crate::control::about::About;
@@ -21,6 +24,8 @@ const REPORT_EVERY: Nanoseconds = Nanoseconds::from_seconds(1);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Watch {
     Drain,
+    TraceStart,
+    TraceStop,
 }
 
 /// Who asks, and what goes on because of it.
@@ -32,6 +37,11 @@ pub(super) struct Control {
     /// Visitors whose turn was cut short.
     pub(super) waiting: Vec<usize>,
     pub(super) drainage: Option<Drainage>,
+    pub(super) recorder: Option<Recorder>,
+    /// A recording that was ended and is being written out: where, and how many requests were left out.
+    pub(super) recorded: Option<(PathBuf, u64)>,
+    /// Why the last one ended by itself.
+    pub(super) recording_failed: Option<String>,
     /// The server ends because everything is at home.
     pub(super) drained: bool,
     /// When those who watch hear the next time how far it is.
@@ -83,16 +93,16 @@ impl Server {
         Some(match request {
             Request::Status {} => self.tell_status(),
             Request::Drain { detach } => return self.hear_drain(key, detach),
+            Request::TraceStart { path } => return self.hear_trace_start(key, path),
+            Request::TraceStop {} => return self.hear_trace_stop(key),
             Request::Detach {} => return self.hear_detach(key),
             Request::Stop {} => {
                 self.stop();
                 Reply::Done(Done::new("stopping: what was asked is still answered, then everything is made stable"))
             }
-            Request::Attach { .. }
-            | Request::Set { .. }
-            | Request::Check { .. }
-            | Request::TraceStart { .. }
-            | Request::TraceStop {} => Reply::error("this server cannot do that"),
+            Request::Attach { .. } | Request::Set { .. } | Request::Check { .. } => {
+                Reply::error("this server cannot do that")
+            }
         })
     }
 
@@ -101,6 +111,7 @@ impl Server {
         let snapshot = self.snapshot();
         let mut status = Status::of(about, &snapshot);
         status.drain = self.control.drainage.as_ref().map(|drainage| drainage.progress(&self.volume, &self.trouble()));
+        status.trace = self.control.recorder.as_ref().map(Recorder::status);
         Reply::Status { status: Box::new(status) }
     }
 

@@ -13,6 +13,8 @@ pub(super) enum Letter {
     Snapshot(Sender<Snapshot>),
     /// The first lets everything end, the second stops at once.
     Stop,
+    /// What was done outside the loop is to be applied.
+    Apply(Box<dyn FnOnce(&mut Server) + Send>),
 }
 
 /// The server no longer runs.
@@ -48,7 +50,7 @@ impl Handle {
         self.post(Letter::Stop)
     }
 
-    fn post(&self, letter: Letter) -> Result<(), Stopped> {
+    pub(super) fn post(&self, letter: Letter) -> Result<(), Stopped> {
         self.sender.send(letter).map_err(|_| Stopped)?;
         // Fails only where it is readable anyway.
         let _ = rustix::io::write(&*self.event, &1u64.to_ne_bytes());
@@ -87,6 +89,7 @@ impl Server {
                 // Whoever asked may have gone.
                 Letter::Snapshot(answer) => drop(answer.send(self.snapshot())),
                 Letter::Stop => self.stop(),
+                Letter::Apply(apply) => apply(self),
             }
         }
     }

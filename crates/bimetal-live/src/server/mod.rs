@@ -12,6 +12,8 @@ mod control;
 mod drains;
 mod endpoint;
 mod handle;
+mod outside;
+mod recorder;
 mod requests;
 mod select;
 mod snapshot;
@@ -252,6 +254,8 @@ impl Server {
             // Waiting for drives that do not answer is what the second signal is against. The kernel may still use the
             // memory of what is under way, so it is left to it.
             std::mem::forget(self.drives);
+        } else if let Some(recorder) = self.control.recorder {
+            recorder.finish();
         }
         Summary { clean, drained: clean && self.control.drained, requests, uptime }
     }

@@ -5,6 +5,7 @@ use bimetal_core::payload::Payload;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 
 use super::Server;
+use super::recorder::Recorded;
 use crate::buffer::Buffers;
 use crate::nbd::{ReplyError, Request, Ticket};
 
@@ -16,6 +17,8 @@ pub(super) struct Open {
     since: Nanoseconds,
     /// The unit to flush before the answer.
     flush_first: Option<u16>,
+    /// What a recording is to be told at its end.
+    recorded: Option<Recorded>,
 }
 
 /// Who waits for the answer.
@@ -37,22 +40,36 @@ impl Server {
         // Records of the map that a discard makes are stable only with a flush.
         let flush_first = (command.fua && command.kind != OpKind::Write).then_some(export);
         command.fua &= command.kind == OpKind::Write;
-        self.ask(asker, export, command, payload, flush_first);
+        let now = self.now;
+        let recorded = self.control.recorder.as_mut().and_then(|recorder| recorder.arrives(now, export, command));
+        self.ask(asker, export, command, payload, flush_first, recorded);
     }
 
     /// Asks the volume to make everything stable.
     pub(super) fn submit_flush(&mut self, asker: Asker, unit: u16) {
-        let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
-        self.ask(asker, unit, command, Buffers::empty(), None);
+        self.submit_flush_of(asker, unit, None);
     }
 
-    fn ask(&mut self, asker: Asker, unit: u16, command: Command, payload: Buffers, flush_first: Option<u16>) {
+    fn submit_flush_of(&mut self, asker: Asker, unit: u16, recorded: Option<Recorded>) {
+        let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
+        self.ask(asker, unit, command, Buffers::empty(), None, recorded);
+    }
+
+    fn ask(
+        &mut self,
+        asker: Asker,
+        unit: u16,
+        command: Command,
+        payload: Buffers,
+        flush_first: Option<u16>,
+        recorded: Option<Recorded>,
+    ) {
         self.requests_begun += 1;
         let entry = self.open.vacant_entry();
         let index = entry.key();
         assert!(index < 1 << INDEX_BITS, "clients have bounded numbers of requests");
         let token = Token(self.requests_begun << INDEX_BITS | index as u64);
-        entry.insert(Open { token, asker, command, since: self.now, flush_first });
+        entry.insert(Open { token, asker, command, since: self.now, flush_first, recorded });
         self.volume.submit(self.now, Operation { token, target: unit, command, payload });
     }
 
@@ -120,10 +137,13 @@ impl Server {
         let open = self.open.remove(index);
         assert_eq!(open.token, completion.token, "the volume answers what it was asked");
         if let Some(unit) = open.flush_first.filter(|_| completion.status == Status::Done) {
-            return self.submit_flush(open.asker, unit);
+            return self.submit_flush_of(open.asker, unit, open.recorded);
         }
         self.latencies.note_request(open.command.kind, self.now.saturating_sub(open.since));
         self.traffic.0.note(open.command, completion.status);
+        if let (Some(recorder), Some(recorded)) = (&self.control.recorder, open.recorded) {
+            recorder.ends(self.now, recorded);
+        }
         match open.asker {
             Asker::Client { key, number, ticket } => {
                 self.answer(key, number, ticket, result(completion));

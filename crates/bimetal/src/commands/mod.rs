@@ -20,4 +20,5 @@ pub(crate) mod schemes;
 pub(crate) mod serve;
 pub(crate) mod simulate;
 pub(crate) mod status;
+pub(crate) mod trace;
 pub(crate) mod validate;

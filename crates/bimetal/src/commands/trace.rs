@@ -1,0 +1,53 @@
+//! `bimetal trace`: the requests that a server serves, as a trace.
+
+use std::path::PathBuf;
+
+use bimetal_live::control::message::{Reply, Request};
+use clap::{Args, Subcommand};
+
+use crate::error::Error;
+use crate::output::print;
+use crate::target::{Target, ask};
+
+/// Record the requests that a volume serves, for `analyze`, `compare` and `plan`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    bimetal trace start mail mail.bin.zst\n  \
+    bimetal trace stop mail\n  \
+    bimetal analyze mail.bin.zst")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Begin to record arrivals and how long each request took
+    Start {
+        /// The volume's name, or the path of any of its drives
+        volume: String,
+        /// The trace to write; it appears when the recording is ended
+        file: PathBuf,
+    },
+    /// End the recording and write the trace
+    Stop {
+        /// The volume's name, or the path of any of its drives
+        volume: String,
+    },
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let (volume, request) = match arguments.action {
+        Action::Start { volume, file } => {
+            let path = std::path::absolute(&file)
+                .map_err(|error| Error::new(format!("{}: cannot be found: {error}", file.display())))?;
+            (volume, Request::TraceStart { path })
+        }
+        Action::Stop { volume } => (volume, Request::TraceStop {}),
+    };
+    let mut client = Target::find(&volume)?.served("there are no requests to record")?;
+    match ask(&mut client, &request)? {
+        Reply::Done(done) => print(&format!("{}\n", done.message)),
+        other => Err(Error::new(format!("the server answered something else: {other:?}"))),
+    }
+}
