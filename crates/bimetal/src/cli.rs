@@ -64,6 +64,7 @@ commands! {
     Status => status,
     Drain => drain,
     Detach => detach,
+    Attach => attach,
     Trace => trace,
 }
 

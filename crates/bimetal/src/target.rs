@@ -1,6 +1,7 @@
 //! A live volume as a command finds it: served by somebody who can be asked, or by nobody.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bimetal_core::label::check_name;
 use bimetal_live::attach::{Attached, Options, attach};
@@ -63,16 +64,20 @@ pub(crate) fn run_time() -> Result<PathBuf, Error> {
 }
 
 /// Lets a server be asked about itself where commands look for it.
-pub(crate) fn control(server: &mut Server, located: &Located, held: &Held) -> Result<(), Error> {
-    let label = held.label();
+pub(crate) fn control(server: &mut Server, located: &Located, held: Held) -> Result<Arc<Mutex<Held>>, Error> {
+    let label = held.label().clone();
     run_time()?;
-    let about = About::of(label, located)
+    let about = About::of(&label, located)
         .ok_or_else(|| Error::new(format!("volume '{}': its scheme '{}' is not known", label.name, label.scheme)))?;
-    Ok(server.control(&Endpoint::Unix(socket_of(&label.name)), about)?)
+    let held = Arc::new(Mutex::new(held));
+    server.control(&Endpoint::Unix(socket_of(&label.name)), about, Some(Arc::clone(&held)))?;
+    Ok(held)
 }
 
 /// Lets go of the drives of a server that has ended. After a drain the home drive becomes a plain one; says so.
-pub(crate) fn let_go(mut held: Held, summary: &Summary) -> Result<Option<String>, Error> {
+pub(crate) fn let_go(held: &Mutex<Held>, summary: &Summary) -> Result<Option<String>, Error> {
+    // Held until nothing is written any more.
+    let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
     if !summary.drained || held.label().guard.is_none() {
         return Ok(None);
     }
@@ -82,17 +87,17 @@ pub(crate) fn let_go(mut held: Held, summary: &Summary) -> Result<Option<String>
 }
 
 /// Starts a server that only does what `request` asks, for a volume that nobody serves, and gives its answer.
-pub(crate) fn serve_for(located: &Located, request: &Request) -> Result<Reply, Error> {
+pub(crate) fn serve_for(located: &Located, options: Options, request: &Request) -> Result<Reply, Error> {
     let name = &located.assembly.label.name;
     let mut progress: Option<Progress> = None;
-    let attached = attach(located, Options::default(), |done, total| {
+    let attached = attach(located, options, |done, total| {
         progress.get_or_insert_with(|| Progress::new(Some(total.0), "bytes")).set(done.0);
     });
     drop(progress);
     let Attached { volume, drives, held } = attached?;
     let mut server =
         Server::new(volume, drives, ServerOptions { names: vec![name.clone()], ..ServerOptions::default() })?;
-    control(&mut server, located, &held)?;
+    let held = control(&mut server, located, held)?;
     let handle = server.handle();
     let thread = std::thread::spawn(move || server.run());
     let answer = match Client::connect(&socket_of(name)) {
@@ -107,7 +112,7 @@ pub(crate) fn serve_for(located: &Located, request: &Request) -> Result<Reply, E
         let _ = handle.stop();
     }
     let ended = thread.join().map_err(|_| Error::new(format!("the server of '{name}' broke: please report this")))?;
-    if let Some(message) = let_go(held, &ended?)? {
+    if let Some(message) = let_go(&held, &ended?)? {
         note(message);
     }
     answer

@@ -232,3 +232,41 @@ fn what_is_served_is_recorded_and_analysed() {
     assert_eq!(json["footprint_bytes"], 40 * 4096);
     assert!(place.json()["trace"].is_null());
 }
+
+#[test]
+fn a_new_drive_takes_the_place_of_a_cache_that_was_let_go_and_of_one_that_is_missing() {
+    let place = Place::new("attach", "hybrid-disk");
+    let served = place.serve("");
+    let mut disk = place.disk();
+    disk.write(0, &[1; 4096]);
+    assert!(place.refuse("attach box new.img").contains("there and serves: let it go first"));
+    place.succeed("detach box");
+    File::create(place.0.join("new.img")).and_then(|file| file.set_len(32 << 20)).unwrap();
+    let message = place.refuse("attach box new.img");
+    assert!(message.contains("has 33554432 bytes, and the drive in whose place it comes had 67108864"), "{message}");
+    File::create(place.0.join("new.img")).and_then(|file| file.set_len(64 << 20)).unwrap();
+    let text = place.succeed("attach box new.img");
+    assert!(text.contains("new.img takes part from now on, empty"), "{text}");
+    disk.write(8192, &[2; 4096]);
+    disk.flush();
+    let json = place.json();
+    assert_eq!((&json["state"], &json["dirty_bytes"]), (&"serving".into(), &4096.into()));
+    assert!(json["members"][1]["path"].as_str().unwrap().ends_with("new.img"), "{json}");
+    served.signal("-KILL");
+    drop((served, disk));
+    // The labels know the new one, and the old one is none of the volume any more.
+    assert!(place.refuse("status ssd.img").contains("has been replaced"));
+    assert!(place.succeed("status box").contains("new.img"));
+    let served = place.serve("");
+    assert_eq!(place.json()["dirty_bytes"], 4096);
+    place.succeed("drain box --detach");
+    served.wait();
+    // A drive that is missing is replaced without a server, too.
+    fs::remove_file(place.0.join("new.img")).unwrap();
+    let text = place.succeed("attach hdd.img ssd.img --force");
+    assert!(text.contains("ssd.img takes part"), "{text}");
+    let served = place.serve("");
+    place.disk().write(0, &[3; 4096]);
+    assert_eq!((&place.json()["state"], &place.json()["dirty_bytes"]), (&"serving".into(), &4096.into()));
+    drop(served);
+}

@@ -197,11 +197,11 @@ fn written(erased: &[PathBuf], labelled: &[PathBuf]) -> String {
 }
 
 /// A drive that has been looked at and locked.
-struct Checked {
-    probe: Probe,
-    capacity: Sectors,
-    lock: DriveLock,
-    verdict: Verdict,
+pub(super) struct Checked {
+    pub(super) probe: Probe,
+    pub(super) capacity: Sectors,
+    pub(super) lock: DriveLock,
+    pub(super) verdict: Verdict,
 }
 
 /// Makes the volume.
@@ -413,7 +413,7 @@ fn format(request: &Request, settings: &Settings, label: &Label, drives: &[Check
 const ERASED: Bytes = Bytes::from_mib(1);
 
 /// Makes the drive forget what lay on it, if the user said so, and clears its tail.
-fn erase(drive: &Checked) -> io::Result<()> {
+pub(super) fn erase(drive: &Checked) -> io::Result<()> {
     if matches!(drive.verdict, Verdict::Erased(_)) {
         let (size, span) = (drive.probe.size.0, ERASED.0.min(drive.probe.size.0));
         zero(drive.lock.file(), 0, span)?;

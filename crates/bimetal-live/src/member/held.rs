@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use bimetal_core::guard::change::{Answer, Change, ChangeError, Step};
 use bimetal_core::guard::header::header;
 use bimetal_core::guard::{Area, GUARDED};
-use bimetal_core::label::{Guard, Label};
+use bimetal_core::label::{Guard, Label, Uuid};
 use bimetal_core::layout::MemberId;
 use bimetal_core::units::{SECTOR_BYTES, SectorRange};
 use rustix::io::Errno;
@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use super::create::{random, seconds_since_1970};
 use super::find::Located;
 use super::labels::{self, LabelError};
-use super::lock::{LockError, VolumeLock};
+use super::lock::{DriveLock, LockError, VolumeLock};
 use super::probe::Probe;
 use crate::drive::Drive;
 use crate::drive::absent::Absent;
@@ -157,6 +157,28 @@ impl Held {
         change(&mut label);
         self.label = label;
         self.write_labels()
+    }
+
+    /// Lets go of a member that is to be replaced.
+    pub fn release(&mut self, member: MemberId) {
+        if let Some(at) = self.present.iter().position(|present| present.id == member) {
+            self.present.remove(at);
+            self.lock.drives.remove(at);
+        }
+    }
+
+    /// Takes a formatted drive of the same size in the place of a member that is gone, under a UUID of its own, and writes
+    /// that on all labels.
+    ///
+    /// # Errors
+    /// A label cannot be written.
+    pub fn admit(&mut self, member: MemberId, probe: Probe, lock: DriveLock) -> Result<(), HoldError> {
+        let bits = random().map_err(|error| HoldError::Io { path: PathBuf::from("/dev/urandom"), error })?;
+        self.release(member);
+        let at = self.present.iter().position(|present| present.id > member).unwrap_or(self.present.len());
+        self.present.insert(at, Present { id: member, probe, next_page: 0, carried: 0 });
+        self.lock.drives.insert(at, lock);
+        self.relabel(|label| label.members[usize::from(member.0)].uuid = Uuid::from_random(bits))
     }
 
     fn guard_is_up(&self) -> bool {

@@ -4,17 +4,20 @@
 //! each second, until it is done. It goes on when nobody watches any more.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use bimetal_core::units::Nanoseconds;
 use slab::Slab;
 
+use super::attachment::Attachment;
 use super::drains::Drainage;
 use super::recorder::Recorder;
 use super::visitors::{Door, Language, Visitor};
 use super::{Endpoint, ServeError, Server};
 use crate::control::about::About;
-use crate::control::message::{Done, Reply, Request};
+use crate::control::message::{Done, Progress, Reply, Request};
 use crate::control::status::Status;
+use crate::member::held::Held;
 use crate::metrics;
 
 /// How often those who watch hear how far it is.
@@ -23,6 +26,7 @@ const REPORT_EVERY: Nanoseconds = Nanoseconds::from_seconds(1);
 /// What somebody waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Watch {
+    Attach,
     Drain,
     TraceStart,
     TraceStop,
@@ -32,6 +36,9 @@ pub(super) enum Watch {
 #[derive(Default)]
 pub(super) struct Control {
     pub(super) about: Option<About>,
+    /// Labels and locks of the drives: only ever used outside the loop.
+    pub(super) held: Option<Arc<Mutex<Held>>>,
+    pub(super) attachment: Option<Attachment>,
     pub(super) doors: Vec<Door>,
     pub(super) visitors: Slab<Visitor>,
     /// Visitors whose turn was cut short.
@@ -55,17 +62,24 @@ impl Control {
     }
 
     fn is_at_work(&self) -> bool {
-        self.drainage.is_some()
+        self.drainage.is_some() || self.attachment.is_some()
     }
 }
 
 impl Server {
-    /// Lets the server be asked about itself, at `endpoint`; `about` is what it cannot know.
+    /// Lets the server be asked about itself, at `endpoint`; `about` is what it cannot know. With the labels in hand it can
+    /// also take a drive in and change settings.
     ///
     /// # Errors
     /// Somebody listens there already, or nobody can.
-    pub fn control(&mut self, endpoint: &Endpoint, about: About) -> Result<(), ServeError> {
+    pub fn control(
+        &mut self,
+        endpoint: &Endpoint,
+        about: About,
+        held: Option<Arc<Mutex<Held>>>,
+    ) -> Result<(), ServeError> {
         self.control.about = Some(about);
+        self.control.held = held;
         self.add_door(endpoint, Language::Control)
     }
 
@@ -93,6 +107,7 @@ impl Server {
         Some(match request {
             Request::Status {} => self.tell_status(),
             Request::Drain { detach } => return self.hear_drain(key, detach),
+            Request::Attach { path, force } => return self.hear_attach(key, path, force),
             Request::TraceStart { path } => return self.hear_trace_start(key, path),
             Request::TraceStop {} => return self.hear_trace_stop(key),
             Request::Detach {} => return self.hear_detach(key),
@@ -100,9 +115,7 @@ impl Server {
                 self.stop();
                 Reply::Done(Done::new("stopping: what was asked is still answered, then everything is made stable"))
             }
-            Request::Attach { .. } | Request::Set { .. } | Request::Check { .. } => {
-                Reply::error("this server cannot do that")
-            }
+            Request::Set { .. } | Request::Check { .. } => Reply::error("this server cannot do that"),
         })
     }
 
@@ -137,7 +150,8 @@ impl Server {
     /// Takes the next step of whatever goes on; whether the volume has work to do for it.
     pub(super) fn go_on_with_control(&mut self) -> bool {
         self.attend_waiting();
-        let moved = self.control.drainage.is_some() && self.go_on_draining();
+        let mut moved = self.control.drainage.is_some() && self.go_on_draining();
+        moved |= self.control.attachment.is_some() && self.go_on_attaching();
         if self.control.report_at.is_some_and(|at| at <= self.now) {
             self.report();
         }
@@ -146,6 +160,10 @@ impl Server {
 
     fn report(&mut self) {
         let again = self.now.saturating_add(REPORT_EVERY);
+        if self.control.attachment.is_some() {
+            let progress = Progress { task: "attach".into(), ..Progress::default() };
+            self.tell_watchers(Watch::Attach, &Reply::Progress(progress));
+        }
         self.control.report_at = self.control.is_at_work().then_some(again);
         if let Some(drainage) = &mut self.control.drainage {
             drainage.note(&self.volume, self.now);

@@ -7,6 +7,7 @@
 //! (signals, control socket, metrics) talk to it through a [`Handle`]. The price of this shape is that nothing in the
 //! loop may wait; what may (a discard of a block device) is a drive's matter. Read `select.rs`, then `requests.rs`.
 
+mod attachment;
 mod clients;
 mod control;
 mod drains;

@@ -124,7 +124,7 @@ pub fn start(plan: Plan, scratch: Scratch, fresh: bool, options: ServerOptions) 
     let options = ServerOptions { signals: false, names: vec!["disk".into()], ..options };
     let mut server = Server::new(volume, drives, options).unwrap();
     let uri = server.listen(&Endpoint::Unix(scratch.path("nbd.sock"))).unwrap();
-    server.control(&Endpoint::Unix(scratch.path("control.sock")), about(plan, &scratch)).unwrap();
+    server.control(&Endpoint::Unix(scratch.path("control.sock")), about(plan, &scratch), None).unwrap();
     let metrics = server.metrics("127.0.0.1:0").unwrap();
     let handle = server.handle();
     let thread = std::thread::spawn(move || server.run());

@@ -1,5 +1,6 @@
 //! `bimetal drain`: everything goes home.
 
+use bimetal_live::attach::Options;
 use bimetal_live::control::message::{Reply, Request};
 use clap::Args;
 
@@ -27,7 +28,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let reply = match Target::find(&arguments.volume)? {
         Target::Served(mut client) => ask(&mut client, &Request::Drain { detach: arguments.detach })?,
         // Nobody goes on to serve it, so it stays as it is then.
-        Target::Stopped(located) => serve_for(&located, &Request::Drain { detach: true })?,
+        Target::Stopped(located) => serve_for(&located, Options::default(), &Request::Drain { detach: true })?,
     };
     match reply {
         Reply::Done(done) => print(&format!("{}\n", done.message)),

@@ -4,6 +4,7 @@
 //! `run`, name it here, and add a line to the table in `cli.rs`.
 
 pub(crate) mod analyze;
+pub(crate) mod attach;
 pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod create;

@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let options =
         ServerOptions { names: vec![name.clone()], insecure_tcp: arguments.insecure_tcp, ..ServerOptions::default() };
     let mut server = Server::new(volume, drives, options)?;
-    control(&mut server, &located, &held)?;
+    let held = control(&mut server, &located, held)?;
     if let Some(address) = &arguments.metrics {
         let url = server.metrics(address)?;
         note(format_args!("metrics of '{name}' are at {url}"));
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         print(&format!("ready {} {uri}\n", name))?;
     }
     let summary = server.run()?;
-    let drained = let_go(held, &summary)?;
+    let drained = let_go(&held, &summary)?;
     drained.into_iter().for_each(note);
     if summary.clean {
         return Ok(());

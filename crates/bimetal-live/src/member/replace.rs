@@ -1,0 +1,187 @@
+//! A new drive in the place of a cache or log that is gone: judged, formatted and labelled, while the volume goes on without.
+//!
+//! Only then does the engine take it in ([`Volume::attach`](bimetal_core::volume::Volume::attach)): whatever is written to it
+//! from then on, the labels know it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bimetal_core::label::{Label, usable};
+use bimetal_core::layout::{LayoutRequest, MemberId};
+use bimetal_core::schemes;
+use bimetal_core::settings::{SettingError, Settings};
+use bimetal_core::units::Bytes;
+use bimetal_core::volume::{self, VolumeConfig, VolumeError};
+
+use super::create::{self, Checked};
+use super::held::{Held, HoldError};
+use super::labels;
+use super::lock::{DriveLock, LockError};
+use super::probe::{Probe, ProbeError, probe};
+use super::verdict::{Drive as Judged, Purpose, Refusal, judge};
+use super::{registry, signature};
+use crate::drive::absent::Absent;
+use crate::drive::file::{DriveFile, OpenError};
+use crate::drive::{self, Drive, Engine};
+use crate::startup::{self, StartupError};
+
+/// Why a drive does not take the place.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplaceError {
+    /// The scheme keeps nothing off home, or is not known.
+    #[error("scheme {0} has no drive off home that could be replaced")]
+    NothingOffHome(String),
+    /// The path is no drive.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// Somebody uses it.
+    #[error("{}: is in use: {uses}", path.display())]
+    InUse {
+        /// The drive.
+        path: PathBuf,
+        /// By whom, and what ends it.
+        uses: String,
+    },
+    /// It cannot be written, or only in large parts.
+    #[error("{}: is read-only or has sectors of more than 4096 bytes; a volume writes all of its drives", path.display())]
+    Unusable {
+        /// The drive.
+        path: PathBuf,
+    },
+    /// It has another size.
+    #[error(
+        "{}: has {is} bytes, and the drive in whose place it comes had {was}: make a partition (or file) of exactly that size",
+        path.display()
+    )]
+    Size {
+        /// The drive.
+        path: PathBuf,
+        /// Its size.
+        is: u64,
+        /// The size that is needed.
+        was: u64,
+    },
+    /// Something lies on it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// It cannot be locked.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// It cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It fails.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The drive.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It cannot be formatted.
+    #[error("{}: {error}", path.display())]
+    Format {
+        /// The drive.
+        path: PathBuf,
+        /// Why.
+        error: StartupError,
+    },
+    /// The volume's settings are not possible.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The volume cannot be laid out.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+    /// A label cannot be written.
+    #[error(transparent)]
+    Hold(#[from] HoldError),
+}
+
+/// A drive that is ready to take the place.
+pub struct Replacement {
+    /// Of whom.
+    pub member: MemberId,
+    /// It.
+    pub drive: Box<dyn Drive>,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+/// Makes the drive at `path` the member that keeps what is off home, empty. With `force` what lies on it is erased; on the
+/// drive that is being replaced it is anyway.
+///
+/// # Errors
+/// It may not be used, or fails. The labels are changed last.
+pub fn replace(held: &mut Held, path: &Path, force: bool) -> Result<Replacement, ReplaceError> {
+    let label = held.label().clone();
+    let unknown = || ReplaceError::NothingOffHome(label.scheme.clone());
+    let scheme = schemes::find(&label.scheme).ok_or_else(unknown)?;
+    let settings = Settings::new(scheme.name, scheme.parameters, label.scheme_settings())?;
+    let members = label.member_infos();
+    let layout = LayoutRequest { block: label.block, members: &members, units: &label.units };
+    let config = VolumeConfig { scheme, settings: &settings, layout, identity: label.volume.identity() };
+    let lay_out = scheme.layout;
+    let slots = lay_out(&settings, &config.layout).map_err(VolumeError::from)?.slots.ok_or_else(unknown)?;
+    let member = slots.member;
+
+    let found = look_at(path, &label, member)?;
+    held.release(member);
+    let lock = DriveLock::take(&found)?;
+    let checked = judge_it(found, lock, &label, member, force)?;
+    let io = |error| ReplaceError::Io { path: path.to_owned(), error };
+    create::erase(&checked).map_err(io)?;
+    let file = DriveFile::open(&checked.probe.canonical)?;
+    let engine = if label.members[usize::from(member.0)].emulates.is_some() { Engine::Pool } else { Engine::Auto };
+    let mut drives: Vec<Box<dyn Drive>> = Vec::new();
+    for _ in &members {
+        drives.push(Box::new(Absent::new().map_err(io)?));
+    }
+    drives[usize::from(member.0)] = drive::attach(file, engine).map_err(io)?;
+    let operations = volume::format(&config)?.into_iter().filter(|operation| operation.target == member.0);
+    startup::format(operations.collect(), &mut drives)
+        .map_err(|error| ReplaceError::Format { path: path.to_owned(), error })?;
+    let drive = drives.swap_remove(usize::from(member.0));
+    if checked.probe.is_file() {
+        // It is only harder to find where this fails.
+        let _ = registry::remember(std::slice::from_ref(&checked.probe.canonical));
+    }
+    let path = checked.probe.path.clone();
+    held.admit(member, checked.probe, checked.lock)?;
+    Ok(Replacement { member, drive, path })
+}
+
+fn look_at(path: &Path, label: &Label, member: MemberId) -> Result<Probe, ReplaceError> {
+    let found = probe(path)?;
+    if let Some(first) = found.uses.first() {
+        return Err(ReplaceError::InUse { path: path.to_owned(), uses: first.describe() });
+    }
+    if found.read_only || found.logical_sector > 4096 {
+        return Err(ReplaceError::Unusable { path: path.to_owned() });
+    }
+    let (is, was) = (usable(found.size), label.members[usize::from(member.0)].size);
+    if is != was {
+        let bytes = |Bytes(bytes)| bytes;
+        return Err(ReplaceError::Size { path: path.to_owned(), is: bytes(is.bytes()), was: bytes(was.bytes()) });
+    }
+    Ok(found)
+}
+
+fn judge_it(
+    found: Probe,
+    lock: DriveLock,
+    label: &Label,
+    member: MemberId,
+    force: bool,
+) -> Result<Checked, ReplaceError> {
+    let capacity = usable(found.size);
+    // The drive that was let go comes back: what the volume kept on it is old.
+    let own = labels::read(lock.file(), capacity, &found.path);
+    let comes_back = own.is_ok_and(|own| {
+        own.label.volume == label.volume && own.label.own().uuid == label.members[usize::from(member.0)].uuid
+    });
+    let io = |error| ReplaceError::Io { path: found.path.clone(), error };
+    let signatures = signature::scan(lock.file(), found.size).map_err(io)?;
+    let judged = Judged { path: &found.path, is_file: found.is_file(), purpose: Purpose::Slots };
+    let verdict = judge(&judged, &signatures, force || comes_back)?;
+    Ok(Checked { capacity, probe: found, lock, verdict })
+}

@@ -1,0 +1,127 @@
+//! Attaching: a new drive takes the place of the one off home that is gone, while serving goes on. It is judged, formatted
+//! and labelled outside; then, once nothing waits for the old one any more, the volume takes it in.
+
+use std::path::PathBuf;
+use std::sync::PoisonError;
+
+use bimetal_core::layout::MemberId;
+use bimetal_core::scheme::MemberState;
+use bimetal_core::units::Nanoseconds;
+
+use super::Server;
+use super::control::Watch;
+use super::select::Source;
+use crate::control::message::{Done, Reply};
+use crate::member::replace::{ReplaceError, Replacement, replace};
+
+/// How long the old drive may take to give up what it still has.
+const PATIENCE: Nanoseconds = Nanoseconds::from_seconds(30);
+
+/// A drive that is to be taken in.
+pub(super) enum Attachment {
+    /// It is made ready outside.
+    Preparing,
+    /// It is ready.
+    Ready { replacement: Replacement, until: Nanoseconds },
+}
+
+impl Server {
+    pub(super) fn hear_attach(&mut self, key: usize, path: PathBuf, force: bool) -> Option<Reply> {
+        if self.control.attachment.is_none() {
+            if let Some(message) = self.nothing_to_attach() {
+                return Some(Reply::Error { message });
+            }
+            let Some(held) = self.control.held.clone() else {
+                return Some(Reply::error("this server has no labels to write, so it cannot take a drive in"));
+            };
+            let work = move || {
+                // Who broke off while it had the labels in hand left them as they are on the drives.
+                let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+                replace(&mut held, &path, force)
+            };
+            if let Err(error) = self.outside(work, Server::drive_prepared) {
+                return Some(Reply::error(format!("no thread to look at the drive: {error}")));
+            }
+            self.control.attachment = Some(Attachment::Preparing);
+        }
+        self.watch(key, Watch::Attach);
+        None
+    }
+
+    /// Why no drive can be taken in, if none can.
+    fn nothing_to_attach(&self) -> Option<String> {
+        let view = self.volume.view();
+        let Some(slots) = view.layout.slots else {
+            return Some(
+                "this volume keeps nothing off home: it has no drive whose place another could take".to_owned(),
+            );
+        };
+        if view.member(slots.member).state == MemberState::Online {
+            return Some("the drive off home is there and serves: let it go first, with `bimetal detach`".to_owned());
+        }
+        (!view.map.is_empty()).then(|| {
+            "the drive off home is gone, and content with it that home does not have: bring it back, or serve what is left \
+             with --accept-loss"
+                .to_owned()
+        })
+    }
+
+    fn drive_prepared(&mut self, prepared: Result<Replacement, ReplaceError>) {
+        let least = self.exports.first().map_or(512, |export| export.block_min_bytes);
+        match prepared {
+            Ok(replacement) if replacement.drive.logical_block() > least => {
+                let message = format!(
+                    "{}: writes parts of at least {} bytes, and clients were told {least}: stop the server and attach it then",
+                    replacement.path.display(),
+                    replacement.drive.logical_block()
+                );
+                self.end_attachment(&Reply::Error { message });
+            }
+            Ok(replacement) => {
+                let until = self.now.saturating_add(PATIENCE);
+                self.control.attachment = Some(Attachment::Ready { replacement, until });
+            }
+            Err(error) => self.end_attachment(&Reply::error(error.to_string())),
+        }
+    }
+
+    fn end_attachment(&mut self, reply: &Reply) {
+        self.control.attachment = None;
+        self.tell_watchers(Watch::Attach, reply);
+    }
+
+    /// Takes the new drive in if that is possible now; whether it was.
+    pub(super) fn go_on_attaching(&mut self) -> bool {
+        let Some(Attachment::Ready { replacement, until }) = &self.control.attachment else { return false };
+        let (member, until) = (replacement.member, *until);
+        let number = usize::from(member.0);
+        let free = self.drives[number].under_way() == 0;
+        if free && self.volume.attach(self.now, member) {
+            self.take_in(member);
+            return true;
+        }
+        if until <= self.now {
+            let message =
+                "the drive that is gone still has operations that do not end; try again, or restart the server";
+            self.end_attachment(&Reply::error(message));
+        }
+        false
+    }
+
+    fn take_in(&mut self, member: MemberId) {
+        let Some(Attachment::Ready { replacement, .. }) = self.control.attachment.take() else { return };
+        let Replacement { drive, path, .. } = replacement;
+        let number = usize::from(member.0);
+        self.selector.remove(self.drives[number].event());
+        self.drives[number] = drive;
+        // One that cannot be watched is as good as gone.
+        if self.selector.add(Source::Drive(number), self.drives[number].event()).is_err() {
+            self.volume.member_gone(self.now, member);
+        }
+        if let Some(known) = self.control.about.as_mut().and_then(|about| about.members.get_mut(number)) {
+            known.path = Some(path.display().to_string());
+        }
+        let message = format!("{} takes part from now on, empty", path.display());
+        self.end_attachment(&Reply::Done(Done::new(message)));
+    }
+}

@@ -1,0 +1,41 @@
+//! `bimetal attach`: a new drive takes the place of a cache or log that is gone.
+
+use std::path::PathBuf;
+
+use bimetal_live::attach::Options;
+use bimetal_live::control::message::{Reply, Request};
+use clap::Args;
+
+use crate::error::Error;
+use crate::output::print;
+use crate::target::{Target, ask, serve_for};
+
+/// Put a new drive in the place of the drive off home (the cache or the log) that is dead or was detached
+///
+/// Works while the volume is being served, and without a server. The new drive begins empty; it has exactly the size of the
+/// old one.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bimetal attach mail /dev/nvme1n1p1")]
+pub(crate) struct Arguments {
+    /// The volume's name, or the path of any of its drives
+    volume: String,
+    /// The new drive: a block device or a file
+    path: PathBuf,
+    /// Erase what lies on the new drive; never one in use
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let path = std::path::absolute(&arguments.path)
+        .map_err(|error| Error::new(format!("{}: cannot be found: {error}", arguments.path.display())))?;
+    let request = Request::Attach { path, force: arguments.force };
+    let reply = match Target::find(&arguments.volume)? {
+        Target::Served(mut client) => ask(&mut client, &request)?,
+        Target::Stopped(located) => serve_for(&located, Options { degraded: true, ..Options::default() }, &request)?,
+    };
+    match reply {
+        Reply::Done(done) => print(&format!("{}\n", done.message)),
+        other => Err(Error::new(format!("the server answered something else: {other:?}"))),
+    }
+}
