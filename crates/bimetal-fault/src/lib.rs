@@ -14,6 +14,7 @@ pub mod case;
 mod content;
 pub mod drive;
 pub mod payload;
+mod promises;
 pub mod random;
 pub mod regions;
 mod sabotage;
@@ -21,6 +22,7 @@ pub mod shadow;
 pub mod tester;
 mod write_cache;
 
+pub use promises::promises;
 pub use sabotage::Sabotage;
 pub use tester::{Failure, Options, Report, run_case, run_crash_case, run_seed};
 pub use write_cache::Manner;

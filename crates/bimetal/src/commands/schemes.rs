@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use bimetal_core::scheme::SchemeInfo;
 use bimetal_core::schemes;
+use bimetal_fault::promises;
 use clap::Args;
 use serde::Serialize;
 
@@ -35,6 +36,7 @@ struct Entry {
     ssd_loss: &'static str,
     hdd_loss: &'static str,
     memory_bytes_per_block: f64,
+    promises: Vec<String>,
 }
 
 /// A parameter in JSON.
@@ -66,6 +68,7 @@ impl Entry {
             ssd_loss: info.ssd_loss,
             hdd_loss: info.hdd_loss,
             memory_bytes_per_block: (info.memory_bytes_per_block * 10.0).ceil() / 10.0,
+            promises: promises(info),
         }
     }
 
@@ -83,6 +86,10 @@ impl Entry {
             "memory       at most {:.1} bytes for each 4 KiB block off home ({per_gib_mib:.1} MiB a GiB)",
             self.memory_bytes_per_block
         );
+        text.push_str("\nPromises, which `bimetal fault` checks:\n");
+        for promise in &self.promises {
+            let _ = writeln!(text, "  {promise}");
+        }
         if self.parameters.is_empty() {
             text.push_str("\nNo parameters.\n");
             return text;
