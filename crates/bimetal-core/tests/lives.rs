@@ -354,3 +354,48 @@ fn how_old_the_oldest_dirty_content_may_be_is_known_and_unknown_after_a_restart(
     world.write(&mut volume, 80, 8, 1);
     assert_eq!(volume.dirty_since(), Some(second(901)));
 }
+
+impl World {
+    /// Flips a bit in each sector of a member that begins with `byte`; how many.
+    fn flip(&mut self, member: usize, byte: u8, before: u64) -> usize {
+        let sectors =
+            self.content[member].iter_mut().filter(|(sector, content)| **sector < before && content[1] == byte);
+        sectors.map(|(_, content)| content[300] ^= 4).count()
+    }
+
+    fn scrub(&mut self, volume: &mut Volume<Raw>) -> volume::Scrub {
+        volume.scrub(self.now);
+        self.serve(volume);
+        let found = volume.scrub_progress().unwrap().clone();
+        assert!(found.finished && !found.interrupted, "{found:?}");
+        found
+    }
+}
+
+#[test]
+fn a_scrub_finds_flipped_bits_and_gives_up_copies_that_home_has() {
+    for (scheme, settings) in CACHES {
+        let slots = usize::from(scheme == "griffin");
+        let mut world = World::new(scheme, settings);
+        let mut volume = world.recover(&[]).unwrap();
+        (0..50).for_each(|block| world.write(&mut volume, block * 80, 8, block as u8 + 1));
+        (0..50).for_each(|block| world.reads(&mut volume, block * 80, 8, block as u8 + 1));
+        world.flush(&mut volume);
+        let found = world.scrub(&mut volume);
+        assert_eq!((found.blocks_read, found.bad_blocks), (volume.view().map.len(), 0), "{scheme}");
+        assert_eq!(volume.check_slots(bimetal_core::block_map::Slot(0), u32::MAX), [""; 0]);
+        let region = volume.view().layout.slots.unwrap();
+        let end = region.first_sector + u64::from(region.count) * 8;
+        let dirty = volume.view().map.dirty_blocks() > 0;
+        assert!(world.flip(slots, 7, end) > 0, "{scheme}");
+        let found = world.scrub(&mut volume);
+        let bad: Vec<_> = found.bad.iter().map(|bad| (bad.block.0, bad.home_has_it)).collect();
+        assert_eq!(bad, [(60, !dirty)], "{scheme}");
+        if !dirty {
+            let repaired = volume.statistics().reads_repaired;
+            world.reads(&mut volume, 480, 8, 7);
+            assert_eq!(volume.statistics().reads_repaired, repaired, "home serves it from now on");
+            assert_eq!(world.scrub(&mut volume).bad_blocks, 0);
+        }
+    }
+}

@@ -132,7 +132,11 @@ impl<P: Payload> Volume<P> {
         let in_use = self.commit.is_busy()
             || self.moving.is_some()
             || !self.promotions.is_empty()
-            || self.tasks.iter().any(|(_, task)| matches!(&task.job, Job::Write(job) if job.writes_slots()));
+            || self.tasks.iter().any(|(_, task)| match &task.job {
+                Job::Write(job) => job.writes_slots(),
+                Job::Scrub(_) => true,
+                _ => false,
+            });
         if !is_slots || self.view.slots_online() || !self.view.map.is_empty() || in_use {
             return false;
         }

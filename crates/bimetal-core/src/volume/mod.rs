@@ -29,6 +29,7 @@ mod promote;
 mod range;
 mod read;
 mod recovery;
+mod scrub;
 mod slots;
 mod space;
 mod statistics;
@@ -62,6 +63,8 @@ use promote::{PromoteJob, Promotions};
 use range::RangeJob;
 use read::ReadJob;
 pub use recovery::{Recovery, RecoveryError, format};
+pub use scrub::{BadBlock, Scrub};
+use scrub::{ScrubJob, Scrubbing};
 use space::{CacheSpace, Epochs, Serial};
 pub use statistics::{Migrations, Statistics};
 use write::WriteJob;
@@ -116,6 +119,7 @@ pub struct Volume<P: Payload> {
     draining: Draining,
     closing: Closing,
     dirty_since: DirtySince,
+    scrubbing: Option<Scrubbing>,
     /// The move waits for requests that change the home of all that it has left.
     move_held_back: bool,
     /// For each member what a flush must still make stable.
@@ -173,6 +177,7 @@ enum Job<P> {
     Flush(Token, Status),
     Promote(PromoteJob<P>),
     Move(MoveJob<P>),
+    Scrub(ScrubJob),
     Segment(log_tail::Position, u8),
     Commit,
     Checkpoint(Checkpoint),
@@ -286,6 +291,7 @@ impl<P: Payload> Volume<P> {
             draining: Draining::No,
             closing: Closing::No,
             dirty_since: DirtySince::Clean,
+            scrubbing: None,
             move_held_back: false,
             stability: vec![Stability::default(); members.len()],
             outgoing: VecDeque::new(),
@@ -409,7 +415,7 @@ impl<P: Payload> Volume<P> {
                 self.write_segment();
             } else if self.move_paused_until.is_some_and(|at| at <= self.view.now) {
                 self.end_pause();
-            } else if !(self.drain_on() || self.close_on() || self.work()) {
+            } else if !(self.drain_on() || self.close_on() || self.scrub_on() || self.work()) {
                 break;
             }
         }
@@ -551,7 +557,7 @@ impl<P: Payload> Volume<P> {
             Job::Announce => self.run_announcement(task),
             Job::Close(status) => self.run_close(task, status),
             Job::Checkpoint(job) => self.run_checkpoint(task, job),
-            Job::Segment(..) | Job::Index | Job::Running => unreachable!("task {task} runs already"),
+            Job::Scrub(_) | Job::Segment(..) | Job::Index | Job::Running => unreachable!("task {task} runs already"),
         }
     }
 

@@ -152,6 +152,7 @@ impl<P: Payload> Volume<P> {
                 job.note(purpose, status);
                 self.put_job(task, Job::Promote(job));
             }
+            Job::Scrub(job) => return self.note_scrub(task, job, status, &payload),
             Job::Move(job) => return self.note_move(task, job, purpose, status, payload),
             Job::Segment(first, tries) => return self.note_segment(task, first, tries, status),
             Job::Commit => {
