@@ -65,6 +65,7 @@ commands! {
     Drain => drain,
     Detach => detach,
     Attach => attach,
+    Check => check,
     Trace => trace,
 }
 

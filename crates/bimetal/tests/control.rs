@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -268,5 +269,36 @@ fn a_new_drive_takes_the_place_of_a_cache_that_was_let_go_and_of_one_that_is_mis
     let served = place.serve("");
     place.disk().write(0, &[3; 4096]);
     assert_eq!((&place.json()["state"], &place.json()["dirty_bytes"]), (&"serving".into(), &4096.into()));
+    drop(served);
+}
+
+#[test]
+fn a_flipped_bit_is_found_while_serving_and_without_a_server() {
+    let place = Place::new("check", "hybrid-disk");
+    let served = place.serve("");
+    let mut disk = place.disk();
+    (0..300).for_each(|at| disk.write(at * 8192, &[at as u8; 4096]));
+    disk.flush();
+    assert_eq!(place.succeed("check box"), "the map is sound\n");
+    assert!(place.succeed("check box --scrub").contains("300 blocks off home are what was written"));
+    let ssd = fs::read(place.0.join("ssd.img")).unwrap();
+    let at = ssd.chunks(4096).position(|block| block == [77; 4096]).unwrap() * 4096 + 1234;
+    let drive = File::options().write(true).open(place.0.join("ssd.img")).unwrap();
+    drive.write_all_at(&[79], at as u64).unwrap();
+    drive.sync_all().unwrap();
+    let output = place.run("check box --scrub");
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("of 300 blocks off home 1 are bad"), "{text}");
+    assert!(text.contains(&format!("unit 0 byte {}: 4096 bytes, no good copy", 77 * 8192)), "{text}");
+    served.signal("-TERM");
+    served.wait();
+    let output = place.run("check box --scrub --json");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json["bad_blocks"], &json["bad"][0]["offset_bytes"]), (&1.into(), &(77 * 8192).into()));
+    // What it says is what a reader is told, and a write heals it.
+    let served = place.serve("");
+    place.disk().write(77 * 8192, &[5; 4096]);
+    assert!(place.succeed("check box --scrub").contains("300 blocks off home are what was written"));
     drop(served);
 }

@@ -10,6 +10,7 @@ use bimetal_core::units::Nanoseconds;
 use slab::Slab;
 
 use super::attachment::Attachment;
+use super::checks::Checkup;
 use super::drains::Drainage;
 use super::recorder::Recorder;
 use super::visitors::{Door, Language, Visitor};
@@ -27,6 +28,7 @@ const REPORT_EVERY: Nanoseconds = Nanoseconds::from_seconds(1);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Watch {
     Attach,
+    Check,
     Drain,
     TraceStart,
     TraceStop,
@@ -39,6 +41,7 @@ pub(super) struct Control {
     /// Labels and locks of the drives: only ever used outside the loop.
     pub(super) held: Option<Arc<Mutex<Held>>>,
     pub(super) attachment: Option<Attachment>,
+    pub(super) checkup: Option<Checkup>,
     pub(super) doors: Vec<Door>,
     pub(super) visitors: Slab<Visitor>,
     /// Visitors whose turn was cut short.
@@ -58,11 +61,11 @@ pub(super) struct Control {
 impl Control {
     /// Whether somebody is to be attended at once.
     pub(super) fn is_busy(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.waiting.is_empty() || self.checkup.as_ref().is_some_and(Checkup::is_looking)
     }
 
     fn is_at_work(&self) -> bool {
-        self.drainage.is_some() || self.attachment.is_some()
+        self.drainage.is_some() || self.attachment.is_some() || self.checkup.is_some()
     }
 }
 
@@ -107,6 +110,7 @@ impl Server {
         Some(match request {
             Request::Status {} => self.tell_status(),
             Request::Drain { detach } => return self.hear_drain(key, detach),
+            Request::Check { scrub } => return self.hear_check(key, scrub),
             Request::Attach { path, force } => return self.hear_attach(key, path, force),
             Request::TraceStart { path } => return self.hear_trace_start(key, path),
             Request::TraceStop {} => return self.hear_trace_stop(key),
@@ -115,7 +119,7 @@ impl Server {
                 self.stop();
                 Reply::Done(Done::new("stopping: what was asked is still answered, then everything is made stable"))
             }
-            Request::Set { .. } | Request::Check { .. } => Reply::error("this server cannot do that"),
+            Request::Set { .. } => Reply::error("this server cannot do that"),
         })
     }
 
@@ -124,6 +128,7 @@ impl Server {
         let snapshot = self.snapshot();
         let mut status = Status::of(about, &snapshot);
         status.drain = self.control.drainage.as_ref().map(|drainage| drainage.progress(&self.volume, &self.trouble()));
+        status.check = self.check_progress();
         status.trace = self.control.recorder.as_ref().map(Recorder::status);
         Reply::Status { status: Box::new(status) }
     }
@@ -151,6 +156,7 @@ impl Server {
     pub(super) fn go_on_with_control(&mut self) -> bool {
         self.attend_waiting();
         let mut moved = self.control.drainage.is_some() && self.go_on_draining();
+        moved |= self.control.checkup.is_some() && self.go_on_checking();
         moved |= self.control.attachment.is_some() && self.go_on_attaching();
         if self.control.report_at.is_some_and(|at| at <= self.now) {
             self.report();
@@ -160,6 +166,9 @@ impl Server {
 
     fn report(&mut self) {
         let again = self.now.saturating_add(REPORT_EVERY);
+        if let Some(progress) = self.check_progress() {
+            self.tell_watchers(Watch::Check, &Reply::Progress(progress));
+        }
         if self.control.attachment.is_some() {
             let progress = Progress { task: "attach".into(), ..Progress::default() };
             self.tell_watchers(Watch::Attach, &Reply::Progress(progress));

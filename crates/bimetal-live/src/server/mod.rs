@@ -8,6 +8,7 @@
 //! loop may wait; what may (a discard of a block device) is a drive's matter. Read `select.rs`, then `requests.rs`.
 
 mod attachment;
+mod checks;
 mod clients;
 mod control;
 mod drains;

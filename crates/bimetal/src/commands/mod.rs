@@ -5,6 +5,7 @@
 
 pub(crate) mod analyze;
 pub(crate) mod attach;
+pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod create;

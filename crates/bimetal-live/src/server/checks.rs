@@ -1,0 +1,121 @@
+//! Checks: is the map sound, and is what lies off home what was written? The map is looked at a part at a time, between
+//! other events; what lies off home the volume reads in the background ([`Volume::scrub`](bimetal_core::volume::Volume::scrub)).
+
+use bimetal_core::block_map::Slot;
+use bimetal_core::volume::{BadBlock as Found, Scrub};
+
+use super::Server;
+use super::control::Watch;
+use crate::control::message::{BadBlock, CheckReport, Done, Progress, Reply};
+
+/// Slots that are looked at between other events: some milliseconds.
+const SLOTS_AT_ONCE: u32 = 1 << 16;
+/// Faults of the map that are named.
+const WRONG_MAX: usize = 100;
+
+/// A check under way.
+#[derive(Default)]
+pub(super) struct Checkup {
+    scrub: bool,
+    /// The next slot to look at; none when the map is done.
+    next: Option<u32>,
+    wrong: Vec<String>,
+}
+
+impl Checkup {
+    /// Whether there is something to do at once.
+    pub(super) fn is_looking(&self) -> bool {
+        self.next.is_some()
+    }
+}
+
+impl Server {
+    pub(super) fn hear_check(&mut self, key: usize, scrub: bool) -> Option<Reply> {
+        let checkup =
+            self.control.checkup.get_or_insert_with(|| Checkup { scrub, next: Some(0), ..Checkup::default() });
+        // Who asks for more than is under way gets it.
+        checkup.scrub |= scrub;
+        self.watch(key, Watch::Check);
+        None
+    }
+
+    /// Looks at the next part of the map, or how far the scrub is; whether the volume has work to do for it.
+    pub(super) fn go_on_checking(&mut self) -> bool {
+        let slots = self.volume.view().map.slots();
+        let Some(checkup) = &mut self.control.checkup else { return false };
+        if let Some(from) = checkup.next {
+            checkup.wrong.extend(self.volume.check_slots(Slot(from), SLOTS_AT_ONCE));
+            let next = from.saturating_add(SLOTS_AT_ONCE);
+            let done = next >= slots || checkup.wrong.len() >= WRONG_MAX;
+            checkup.next = (!done).then_some(next);
+            if done && checkup.scrub {
+                self.volume.scrub(self.now);
+                return true;
+            }
+        }
+        let Some(checkup) = &self.control.checkup else { return false };
+        if checkup.next.is_some() {
+            return false;
+        }
+        let found = self.volume.scrub_progress().filter(|_| checkup.scrub);
+        if found.is_some_and(|found| !found.finished) {
+            return false;
+        }
+        let report = self.report_of(checkup, found);
+        let message = in_words(&report, found.is_some_and(|found| found.interrupted));
+        self.control.checkup = None;
+        self.tell_watchers(Watch::Check, &Reply::Done(Done { message, check: Some(report) }));
+        false
+    }
+
+    fn report_of(&self, checkup: &Checkup, found: Option<&Scrub>) -> CheckReport {
+        CheckReport {
+            metadata: checkup.wrong.clone(),
+            blocks_read: found.map(|found| found.blocks_read),
+            bad: found.map(|found| found.bad.iter().map(|bad| self.bad_block(bad)).collect()).unwrap_or_default(),
+            bad_blocks: found.map_or(0, |found| found.bad_blocks),
+        }
+    }
+
+    fn bad_block(&self, found: &Found) -> BadBlock {
+        let layout = &self.volume.view().layout;
+        let unit = layout.units.iter().rposition(|unit| unit.first <= found.block).unwrap_or_default();
+        let bytes = layout.block.bytes().0;
+        BadBlock {
+            unit: unit as u16,
+            offset_bytes: (found.block.0 - layout.units[unit].first.0) * bytes,
+            bytes,
+            home_has_it: found.home_has_it,
+        }
+    }
+
+    /// How far the check is.
+    pub(super) fn check_progress(&self) -> Option<Progress> {
+        let checkup = self.control.checkup.as_ref()?;
+        let block = self.volume.view().block().bytes().0;
+        let scrub = self.volume.scrub_progress().filter(|_| checkup.scrub && checkup.next.is_none());
+        Some(Progress {
+            task: "check".into(),
+            done_bytes: scrub.map_or(0, |scrub| scrub.blocks_read) * block,
+            left_bytes: scrub.map_or(0, |scrub| scrub.blocks_left) * block,
+            ..Progress::default()
+        })
+    }
+}
+
+fn in_words(report: &CheckReport, interrupted: bool) -> String {
+    let metadata = match report.metadata.len() {
+        0 => "the map is sound".to_owned(),
+        count => format!("the map has {count} faults: drain, and report this"),
+    };
+    let Some(read) = report.blocks_read else { return metadata };
+    let blocks = match report.bad_blocks {
+        0 => format!("{read} blocks off home are what was written"),
+        bad => {
+            let kept = report.bad.iter().filter(|bad| !bad.home_has_it).count();
+            format!("of {read} blocks off home {bad} are bad, and of {kept} of those home has no good copy")
+        }
+    };
+    let end = if interrupted { "; the rest was not read: the drive went away, or the server ends" } else { "" };
+    format!("{metadata}; {blocks}{end}")
+}

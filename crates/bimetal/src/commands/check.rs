@@ -1,0 +1,58 @@
+//! `bimetal check`: is what a volume keeps sound?
+
+use std::fmt::Write as _;
+
+use bimetal_live::attach::Options;
+use bimetal_live::control::message::{Reply, Request};
+use clap::Args;
+
+use crate::error::Error;
+use crate::options::JsonOption;
+use crate::output::{print, print_json};
+use crate::target::{Target, ask, serve_for};
+
+/// Check a volume's map, and with --scrub everything off home against its checksums
+///
+/// Works while the volume is being served (reads yield to requests), and without a server. Bad copies that home has too are
+/// given up; blocks of which there is no good copy are listed, and the command fails.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    bimetal check mail\n  \
+    bimetal check mail --scrub --json")]
+pub(crate) struct Arguments {
+    /// The volume's name, or the path of any of its drives
+    volume: String,
+    /// Read every block off home and hold it against its checksum
+    #[arg(long)]
+    scrub: bool,
+    #[command(flatten)]
+    json: JsonOption,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let request = Request::Check { scrub: arguments.scrub };
+    let reply = match Target::find(&arguments.volume)? {
+        Target::Served(mut client) => ask(&mut client, &request)?,
+        Target::Stopped(located) => serve_for(&located, Options::default(), &request)?,
+    };
+    let Reply::Done(done) = reply else {
+        return Err(Error::new(format!("the server answered something else: {reply:?}")));
+    };
+    let report = done.check.unwrap_or_default();
+    if arguments.json.json {
+        print_json(&report)?;
+    } else {
+        let mut text = format!("{}\n", done.message);
+        for fault in &report.metadata {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "  {fault}");
+        }
+        for bad in &report.bad {
+            let home = if bad.home_has_it { "home has it: repaired" } else { "no good copy: lost until it is written" };
+            let _ = writeln!(text, "  unit {} byte {}: {} bytes, {home}", bad.unit, bad.offset_bytes, bad.bytes);
+        }
+        print(&text)?;
+    }
+    let lost = report.bad.iter().any(|bad| !bad.home_has_it);
+    if lost || !report.metadata.is_empty() { Err(Error::new(done.message)) } else { Ok(()) }
+}
