@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test lint bench bench-live fuzz
+.PHONY: demo test soak lint bench bench-live fuzz
 
 # Builds, compares every scheme on the embedded sample trace, prints the table and writes report.html.
 demo:
@@ -11,6 +11,11 @@ demo:
 # Runs every test; installs the packages that they need, or says what to type. BIMETAL_REQUIRE_ALL=1: no skips.
 test:
 	CARGO="$(CARGO)" scripts/test
+
+# Kills the server twenty times under each file system, and runs ten times as many fault and crash cases.
+soak:
+	BIMETAL_SOAK=20 $(CARGO) test --package bimetal --test power_cuts --locked -- --nocapture
+	$(CARGO) run --release --locked --package bimetal -- fault --seeds 20000
 
 # What a change must pass besides the tests: format, clippy, documentation.
 lint:
@@ -22,9 +27,11 @@ lint:
 bench:
 	$(CARGO) bench --package bimetal --bench speed --locked
 
-# Speed of serving beside qemu-nbd and nbdkit (packages qemu-utils, nbdkit, fio), on equal files below BENCH_DIR.
+# Speed of serving beside qemu-nbd and nbdkit (packages qemu-utils, nbdkit, fio), on equal files below BENCH_DIR, and how
+# soon a full cache is back after a crash.
 bench-live:
 	$(CARGO) bench --package bimetal-live --bench serve --locked
+	$(CARGO) bench --package bimetal-live --bench restart --locked
 
 # Fuzzes every parser for FUZZ_SECONDS each.
 FUZZ_SECONDS ?= 60

@@ -74,7 +74,7 @@ impl Volume {
             File::create(volume.path(drive)).and_then(|file| file.set_len(mib << 20)).expect("a drive");
         }
         let mut command = volume.bimetal("create");
-        command.arg("cuts").args(options).stdout(Stdio::null());
+        command.arg("cuts").args(options).args(DRIVES).stdout(Stdio::null());
         assert!(command.status().expect("bimetal starts").success(), "the volume is made");
         volume
     }
@@ -277,10 +277,21 @@ fn cut(volume: &mut Volume, round: u64, after: Duration, synced: &Synced) {
     let _ = writer.join().expect("the writer ends");
 }
 
-const GRIFFIN: &[&str] = &["--scheme", "griffin", "--ssd", "ssd.img", "--hdd", "hdd.img", "--set", "timeout=300ms"];
+/// Drives that keep what was not flushed in the server's memory: to kill it is to cut their power.
+const DRIVES: &[&str] = &[
+    "--ssd",
+    "emulate:samsung-970-evo-plus-500gb:ssd.img",
+    "--hdd",
+    "emulate:seagate-cheetah-15k.5-73gb:hdd.img",
+    "--set",
+    "ssd.volatile_cache=on",
+    "--set",
+    "hdd.volatile_cache=on",
+];
 
-const SMART_RESPONSE: &[&str] =
-    &["--scheme", "smart-response", "--ssd", "ssd.img", "--hdd", "hdd.img", "--set", "mode=maximized"];
+const GRIFFIN: &[&str] = &["--scheme", "griffin", "--set", "timeout=300ms"];
+
+const SMART_RESPONSE: &[&str] = &["--scheme", "smart-response", "--set", "mode=maximized"];
 
 #[test]
 fn ext4_survives_kills_of_its_server() {
