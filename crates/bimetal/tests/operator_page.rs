@@ -46,8 +46,8 @@ fn every_command_of_the_operators_page_works() {
     let directory = std::env::temp_dir().join(format!("bimetal-operator-{}", std::process::id()));
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).expect("a folder for the test");
-    let take_down = "trap 'umount -l mnt 2>/dev/null; losetup -d \"$device\" 2>/dev/null; fusermount3 -u -z disk 2>/dev/null; \
-                     kill -9 $(jobs -p) 2>/dev/null; true' EXIT\n";
+    let take_down = "trap 'status=$?; set +e; umount -l mnt 2>/dev/null; losetup -d \"$device\" 2>/dev/null; fusermount3 -u -z disk 2>/dev/null; \
+                     kill -9 $(jobs -p) 2>/dev/null; exit $status' EXIT\n";
     fs::write(directory.join("page.sh"), format!("set -ex\n{take_down}{script}")).expect("the script");
     let program = Path::new(env!("CARGO_BIN_EXE_bimetal")).parent().expect("the program's folder");
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
