@@ -11,7 +11,7 @@
 //! change. Of a write in doubt that went off its block's home each block shows all or nothing
 //! ([`check_whole`](Shadow::check_whole)).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use bimetal_core::block::{Block, BlockSize};
@@ -92,6 +92,10 @@ pub struct Shadow {
     settled: BTreeMap<u64, (u32, Sector, Moment)>,
     /// What a read saw of a sector whose newest change is in doubt.
     pins: BTreeMap<u64, Pin>,
+    /// Sectors of which a slot rotted.
+    rotten: BTreeSet<u64>,
+    /// Sectors that may read as anything they ever held.
+    distrusted: BTreeSet<u64>,
     /// Changes that are under way, or done and not stable.
     unstable: Vec<u32>,
     /// Changes in doubt since the last cut.
@@ -147,6 +151,7 @@ impl Shadow {
     pub fn cut(&mut self) {
         self.moment += 1;
         self.doubts.clear();
+        self.distrusted.append(&mut self.rotten);
         for number in std::mem::take(&mut self.unstable) {
             let request = &mut self.requests[number as usize];
             if !request.stable && !request.failed() {
@@ -159,6 +164,12 @@ impl Shadow {
         }
         let requests = &self.requests;
         self.settled.retain(|_, (discard, ..)| !requests[*discard as usize].doubtful);
+    }
+
+    /// A slot with the content of `range` rots. Its checksum tells; but if the power is cut before its record is known to be
+    /// stable, a slot that was never written looks the same: from a cut on these sectors may read as anything they held.
+    pub fn distrust(&mut self, range: SectorRange) {
+        self.rotten.extend(range.start.0..range.end().0);
     }
 
     /// Blocks may show a part of writes that the last cut put in doubt.
@@ -242,6 +253,11 @@ impl Shadow {
     }
 
     fn judge(&self, sector: u64, value: &Sector, began: Moment) -> Result<Finding, String> {
+        if self.distrusted.contains(&sector) {
+            let held = |number| matches(number, self.request(number), sector, value);
+            let held = *value == Sector::Zero || self.changes(sector).any(held);
+            return if held { Ok(Finding { certain: true, discard: None }) } else { Err(self.describe(sector, value)) };
+        }
         let mut discard = None;
         let mut failed = false;
         let mut initial = true;
@@ -322,7 +338,8 @@ impl Shadow {
         for &number in &self.doubts {
             let request = self.request(number);
             let blocks = size.touched(request.range);
-            for block in blocks.blocks().filter(|_| request.kind == OpKind::Write) {
+            let trusted = |block: &Block| !self.distrusted.contains(&size.first_sector(*block));
+            for block in blocks.blocks().filter(|block| request.kind == OpKind::Write && trusted(block)) {
                 let part = size.clip(request.range, block);
                 let trace = |sector| value(sector).map_or(Trace::Unknown, |value| self.trace_of(number, sector, value));
                 let find = |wanted| (part.start.0..part.end().0).find(|&sector| trace(sector) == wanted);

@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bimetal_core::block::Block;
 use bimetal_core::block_map::Slot;
-use bimetal_core::layout::MemberId;
+use bimetal_core::layout::{MemberId, SlotKind};
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use bimetal_core::payload::Payload;
 use bimetal_core::scheme::SchemeInfo;
@@ -343,7 +343,11 @@ impl Tester {
                 return;
             }
             if self.random.one_in(2) && self.volume.is_trusted(slot) {
-                drive.rot(sector)
+                drive.rot(sector);
+                if region.kind == SlotKind::Cache {
+                    let first = size.first_sector(entry.block);
+                    self.shadow.distrust(SectorRange::new(first, size.sectors()));
+                }
             } else {
                 drive.spoil(sector)
             }

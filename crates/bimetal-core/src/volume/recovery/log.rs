@@ -196,7 +196,8 @@ impl<P: Payload> Recovery<P> {
         }
         let log = self.log();
         log.phase = Phase::Scanning;
-        (log.head, log.stable) = (log.indexed, log.indexed);
+        // The last recovery flushed what it took, and checked it: it is in doubt no more.
+        (log.head, log.stable) = (log.indexed, log.indexed.max(log.superblock.life_began_at));
         self.read_page();
     }
 
