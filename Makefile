@@ -27,11 +27,13 @@ lint:
 bench:
 	$(CARGO) bench --package bimetal --bench speed --locked
 
-# Speed of serving beside qemu-nbd and nbdkit (packages qemu-utils, nbdkit, fio), on equal files below BENCH_DIR, and how
-# soon a full cache is back after a crash.
+# Speed of serving beside qemu-nbd and nbdkit (packages qemu-utils, nbdkit, fio), on equal files below BENCH_DIR; how soon
+# a full cache is back after a crash; live response times over emulated drives beside simulated ones.
 bench-live:
 	$(CARGO) bench --package bimetal-live --bench serve --locked
 	$(CARGO) bench --package bimetal-live --bench restart --locked
+	$(CARGO) build --release --package bimetal --locked
+	scripts/bench-live-replay
 
 # Fuzzes every parser for FUZZ_SECONDS each.
 FUZZ_SECONDS ?= 60

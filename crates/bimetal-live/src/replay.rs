@@ -24,6 +24,9 @@ use crate::server::Endpoint;
 
 /// How long before a request is due the thread stops to sleep: longer than waking takes.
 const EARLY: Nanoseconds = Nanoseconds::from_micros(120);
+/// For so long after something happened, replies are looked for again and again: waking takes tens of microseconds, which
+/// would be measured, too.
+const AWAKE: Nanoseconds = Nanoseconds::from_micros(500);
 /// What is issued later than this counts as late.
 pub const LATE: Nanoseconds = Nanoseconds::from_micros(100);
 /// Requests under way at most; further ones wait, and are late.
@@ -173,15 +176,18 @@ impl Connection {
             Issue::Timed { .. } => UNDER_WAY_MAX,
             Issue::Closed { depth } => depth as usize,
         };
+        let mut active = Nanoseconds::ZERO;
         while next.is_some() || !under_way.is_empty() {
             while let Some(request) = next.filter(|request| under_way.len() < room && due_at(request) <= now()) {
-                self.issue(&request, due_at(&request), now(), issue, &mut under_way)?;
+                active = now();
+                self.issue(&request, due_at(&request), active, issue, &mut under_way)?;
                 next = requests.next().transpose()?;
             }
             self.send().map_err(ReplayError::from)?;
             let open = self.receive().map_err(ReplayError::from)?;
             let at = now();
             while let Some(Reply { cookie, error }) = self.client.next_reply().map_err(ReplayError::from)? {
+                active = at;
                 let UnderWay { kind, due, late, bytes } = under_way.remove(cookie as usize);
                 answered(Answered { kind, response: at.saturating_sub(due), late, bytes, error });
             }
@@ -190,8 +196,9 @@ impl Connection {
             }
             let due = next.as_ref().filter(|_| under_way.len() < room).map(due_at);
             if next.is_some() || !under_way.is_empty() {
+                let awake = !under_way.is_empty() && now() < active + AWAKE;
                 let patience = due.map(|due| due.saturating_sub(now()).saturating_sub(EARLY));
-                if patience != Some(Nanoseconds::ZERO) {
+                if !awake && patience != Some(Nanoseconds::ZERO) {
                     self.wait(patience).map_err(ReplayError::from)?;
                 }
             }

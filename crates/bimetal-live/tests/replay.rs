@@ -129,6 +129,24 @@ fn a_slow_drive_is_slow_and_its_response_times_are_measured_from_when_a_request_
 }
 
 #[test]
+fn a_flood_of_small_requests_is_answered_however_far_behind_the_drives_are() {
+    // More than the server takes on at once, and more than it has room to receive.
+    let running = serve("griffin", "seagate-barracuda-7200.12-1tb");
+    let requests: Vec<Request> = requests(8000)
+        .into_iter()
+        .map(|request| Request {
+            kind: if request.kind == OpKind::Read { OpKind::Read } else { OpKind::Write },
+            ..request
+        })
+        .map(|request| Request { range: SectorRange::new(request.range.start.0, 8), ..request })
+        .collect();
+    let answers = running.replay(&requests, Issue::Timed { speedup: 1e6 });
+    assert_eq!(answers.len(), requests.len());
+    assert!(answers.iter().all(|answer| answer.error == 0));
+    running.stop();
+}
+
+#[test]
 fn where_nobody_serves_the_message_says_so() {
     let endpoint = Endpoint::Unix("nowhere/nbd.sock".into());
     let error = Connection::open(&endpoint).err().unwrap().to_string();

@@ -427,9 +427,7 @@ impl Document {
     /// # Panics
     /// Never: keys are strings, and memory does not fail to be written.
     pub fn to_json(&self) -> String {
-        let mut text = to_json_with(self, RoundingFormatter::new(PrettyFormatter::new()));
-        text.push('\n');
-        text
+        to_json(self)
     }
 
     /// The same on one line, for where a program reads it.
@@ -438,7 +436,17 @@ impl Document {
     }
 }
 
-fn to_json_with<F: Formatter>(document: &Document, formatter: RoundingFormatter<F>) -> String {
+/// Any other document in the same form, as [`Document::to_json`] gives it.
+///
+/// # Panics
+/// If it has keys that are no strings.
+pub fn to_json(document: &impl Serialize) -> String {
+    let mut text = to_json_with(document, RoundingFormatter::new(PrettyFormatter::new()));
+    text.push('\n');
+    text
+}
+
+fn to_json_with<F: Formatter>(document: &impl Serialize, formatter: RoundingFormatter<F>) -> String {
     let mut bytes = Vec::new();
     document
         .serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, formatter))

@@ -258,8 +258,18 @@ pub struct Existing<'a> {
     pub block: BlockSize,
     /// What each unit must at least hold; empty: one unit.
     pub units: &'a [Sectors],
-    /// Its drives, in the order of its members: role, profile with all settings, and size.
-    pub drives: Vec<(Role, Profile, Sectors)>,
+    /// Its drives, in the order of its members.
+    pub drives: Vec<ExistingDrive>,
+}
+
+/// A drive of such a volume.
+pub struct ExistingDrive {
+    /// The member, with what the volume uses of the drive.
+    pub member: MemberInfo,
+    /// Its profile, with all settings.
+    pub profile: Profile,
+    /// Its size.
+    pub size: Sectors,
 }
 
 impl Setup {
@@ -269,15 +279,16 @@ impl Setup {
     /// A drive that its profile cannot be, or settings that the scheme refuses.
     pub fn of_existing(existing: Existing<'_>) -> Result<Self, SetupError> {
         let Existing { scheme, settings, block, units, drives } = existing;
-        let members: Vec<MemberInfo> =
-            drives.iter().map(|&(role, _, capacity)| MemberInfo { role, capacity }).collect();
+        let members: Vec<MemberInfo> = drives.iter().map(|drive| drive.member).collect();
         let layout = LayoutRequest { block, members: &members, units };
         let config = VolumeConfig { scheme, settings: &settings, layout, identity: 0 };
         let volume = Volume::new(&config).map_err(|error| SetupError::Volume { scheme: scheme.name, error })?;
         let holds = scheme.members.iter().map(|&(_, holds)| holds).chain(std::iter::repeat(Holds::Cache));
-        let chosen = drives.into_iter().zip(holds);
-        let chosen: Vec<Chosen> =
-            chosen.map(|((role, profile, size), holds)| Chosen { role, holds, profile, size, given: true }).collect();
+        let chosen = drives.into_iter().zip(holds).map(|(drive, holds)| {
+            let ExistingDrive { member, profile, size } = drive;
+            Chosen { role: member.role, holds, profile, size, given: true }
+        });
+        let chosen: Vec<Chosen> = chosen.collect();
         let sizes: Vec<Sectors> = chosen.iter().map(|drive| drive.size).collect();
         let drives = build(chosen, &sizes, &volume, &Choices { block, ..Choices::default() })?;
         let (units, assumed) = (BTreeMap::from([(0, 0)]), BTreeMap::new());

@@ -67,6 +67,7 @@ commands! {
     Attach => attach,
     Check => check,
     Trace => trace,
+    Replay => replay,
 }
 
 /// Runs the command line of this process.

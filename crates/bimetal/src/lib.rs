@@ -10,10 +10,12 @@
 pub mod cli;
 mod commands;
 pub mod config;
+mod emulated_files;
 pub mod error;
 pub mod options;
 pub mod output;
 pub mod progress;
+mod replay;
 pub mod report;
 pub mod sample;
 mod simulation;

@@ -105,7 +105,7 @@ fn member(text: &str) -> Result<(String, DriveChoice), String> {
     Ok((id.to_owned(), DriveChoice { profile: Some(profile.to_owned()), size }))
 }
 
-fn replay(text: &str) -> Result<Replay, String> {
+pub(crate) fn replay(text: &str) -> Result<Replay, String> {
     let depth = match text.split_once(':') {
         None if text == "timed" => return Ok(Replay::Timed { speedup: 1.0 }),
         None if text == "closed" => Some(1),
@@ -115,7 +115,7 @@ fn replay(text: &str) -> Result<Replay, String> {
     depth.map(|depth| Replay::Closed { depth }).ok_or_else(|| "expected timed, closed or closed:DEPTH".to_owned())
 }
 
-fn speedup(text: &str) -> Result<f64, String> {
+pub(crate) fn speedup(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
         _ => Err("expected a number above 0, like 2".to_owned()),
@@ -129,7 +129,7 @@ enum Source {
 }
 
 /// A trace that is opened for every run.
-struct TraceWorkload {
+pub(crate) struct TraceWorkload {
     source: Source,
     options: OpenOptions,
     /// What the reader assumed is said once.
@@ -138,7 +138,29 @@ struct TraceWorkload {
 }
 
 impl TraceWorkload {
-    fn open_trace(&self) -> Result<Trace, TraceError> {
+    /// The trace at `path`.
+    ///
+    /// # Errors
+    /// A name that is no format or event.
+    pub(crate) fn of_file(path: PathBuf, options: &TraceOptions) -> Result<Self, Error> {
+        Self::new(Source::File(path), options)
+    }
+
+    fn new(source: Source, options: &TraceOptions) -> Result<Self, Error> {
+        let (told, skipped) = (AtomicBool::new(false), AtomicU64::new(0));
+        Ok(Self { source, options: options.to_open_options()?, told, skipped })
+    }
+
+    /// Lines that could not be read, once it was read through.
+    pub(crate) fn skipped_lines(&self) -> u64 {
+        self.skipped.load(Ordering::Relaxed)
+    }
+
+    /// Opens it to ask it about itself.
+    ///
+    /// # Errors
+    /// It cannot be opened, or its format is not recognised.
+    pub(crate) fn open_trace(&self) -> Result<Trace, TraceError> {
         match &self.source {
             Source::File(path) => Trace::open(path, &self.options),
             Source::Sample => sample::open(&self.options),
@@ -212,15 +234,10 @@ pub(crate) fn run(
     schemes: Vec<&'static SchemeInfo>,
     options: &SimulationOptions,
 ) -> Result<Document, Error> {
-    let workload = TraceWorkload {
-        source: trace.map_or(Source::Sample, Source::File),
-        options: options.trace.to_open_options()?,
-        told: AtomicBool::new(false),
-        skipped: AtomicU64::new(0),
-    };
+    let workload = TraceWorkload::new(trace.map_or(Source::Sample, Source::File), &options.trace)?;
     let opened = workload.open_trace()?;
     let (name, format) = (opened.name().to_owned(), opened.format().name().to_owned());
-    let replay = choose_replay(options, &opened)?;
+    let replay = choose_replay(options.replay, options.speedup, &opened)?;
     let mut assumed = BTreeMap::new();
     assume(&mut assumed, options, &opened, replay);
     drop(opened);
@@ -229,7 +246,7 @@ pub(crate) fn run(
     let describe = |_: &_, summary: TraceSummary| TraceSummary {
         name,
         format,
-        skipped_lines: workload.skipped.load(Ordering::Relaxed),
+        skipped_lines: workload.skipped_lines(),
         ..summary
     };
     let mut document = experiment.run(&Bar::default(), describe)?;
@@ -258,8 +275,11 @@ fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
 }
 
 /// Timed where there are times.
-fn choose_replay(options: &SimulationOptions, trace: &Trace) -> Result<Replay, Error> {
-    match options.replay {
+///
+/// # Errors
+/// A timed replay without times, or a speed of one that has none.
+pub(crate) fn choose_replay(wanted: Option<Replay>, speedup: f64, trace: &Trace) -> Result<Replay, Error> {
+    match wanted {
         Some(Replay::Timed { .. }) if !trace.has_times() => Err(Error::new(format!(
             "{}: {} has no times, so it cannot be replayed timed: use --replay closed",
             trace.name(),
@@ -267,11 +287,11 @@ fn choose_replay(options: &SimulationOptions, trace: &Trace) -> Result<Replay, E
         ))),
         // The reader says that there are no times, and what follows from that.
         None if !trace.has_times() => Ok(Replay::Closed { depth: 1 }),
-        Some(Replay::Closed { .. }) if options.speedup != 1.0 => {
+        Some(Replay::Closed { .. }) if speedup != 1.0 => {
             Err(Error::new("--speedup: a closed replay has no times that could pass faster: leave one of the two out"))
         }
         Some(Replay::Closed { depth }) => Ok(Replay::Closed { depth }),
-        _ => Ok(Replay::Timed { speedup: options.speedup }),
+        _ => Ok(Replay::Timed { speedup }),
     }
 }
 
@@ -305,7 +325,7 @@ fn trace_options(options: &SimulationOptions) -> BTreeMap<String, String> {
 }
 
 /// The command that made the result, as a shell takes it.
-fn command_line() -> String {
+pub(crate) fn command_line() -> String {
     let arguments = std::env::args().skip(1).map(|argument| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,%+@".contains(c);
         let quoted = || format!("'{}'", argument.replace('\'', r"'\''"));

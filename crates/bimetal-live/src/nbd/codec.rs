@@ -122,12 +122,19 @@ impl Codec {
 
     /// Whether more may be received. If not, replies must be given or sent first.
     pub fn wants_input(&self) -> bool {
-        !matches!(self.state, State::Closed(_)) && !self.is_full()
+        !matches!(self.state, State::Closed(_)) && !self.is_full() && self.has_room()
     }
 
-    /// Whether something was received that was not looked at because too much was under way.
-    pub fn is_held_back(&self) -> bool {
-        self.held_back
+    /// Whether anything can be received. If not, requests that were received and held back come first: to receive nothing
+    /// would look like the end of the connection.
+    fn has_room(&self) -> bool {
+        let payload = matches!(&self.state, State::Payload { filling, filled, .. } if *filled < filling.len());
+        payload || self.end - self.start < STAGING_BYTES
+    }
+
+    /// Whether what was held back can be looked at now.
+    pub fn can_go_on(&self) -> bool {
+        self.held_back && !matches!(self.state, State::Closed(_)) && !self.is_full()
     }
 
     fn is_full(&self) -> bool {

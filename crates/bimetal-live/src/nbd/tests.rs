@@ -180,6 +180,35 @@ fn any_request() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+#[test]
+fn a_codec_that_holds_back_all_that_it_has_room_for_wants_no_more_before_it_is_asked() {
+    let export = super::fuzz::exports();
+    let mut codec = super::Codec::new(export, Limits { requests: 1, ..Limits::default() });
+    let receive = |codec: &mut super::Codec, mut bytes: &[u8]| {
+        let mut count = 0;
+        for mut room in codec.input() {
+            let taken = room.len().min(bytes.len());
+            room[..taken].copy_from_slice(&bytes[..taken]);
+            (bytes, count) = (&bytes[taken..], count + taken);
+        }
+        assert!(bytes.is_empty(), "{} bytes found no room", bytes.len());
+        codec.received(count);
+    };
+    receive(&mut codec, HANDSHAKE);
+    assert!(codec.next_request().is_none());
+    // A write of which half the payload has come; then the rest, and as much behind it as there is room for.
+    receive(&mut codec, &[request(command::WRITE, 0, 0, 1024).as_slice(), &[7; 512]].concat());
+    assert!(codec.next_request().is_none());
+    let mut behind = request(command::READ, 0, 0, 512).repeat(3000);
+    behind.truncate(64 << 10);
+    receive(&mut codec, &[&[7; 512], behind.as_slice()].concat());
+    let write = codec.next_request().expect("the write is whole");
+    assert!(codec.next_request().is_none() && !codec.wants_input());
+    codec.reply(write.ticket, Ok(crate::buffer::Buffers::default()));
+    assert!(codec.can_go_on() && !codec.wants_input(), "there is no room to receive into");
+    assert!(codec.next_request().is_some());
+}
+
 proptest! {
     #[test]
     fn how_the_bytes_are_cut_changes_nothing(

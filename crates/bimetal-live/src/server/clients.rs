@@ -110,7 +110,8 @@ impl Server {
             }
             // What was received long ago may have room now that replies are gone.
             let serving = matches!(self.phase, Phase::Serving);
-            if serving && client.codec.wants_input() && (client.readable || client.codec.is_held_back()) {
+            let goes_on = client.codec.can_go_on() || (client.readable && client.codec.wants_input());
+            if serving && goes_on {
                 self.list(key);
             }
         }

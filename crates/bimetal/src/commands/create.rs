@@ -12,6 +12,7 @@ use bimetal_live::member::create::{Created, DriveChoice, Request, create};
 use bimetal_live::member::verdict::Verdict;
 use clap::Args;
 
+use crate::emulated_files::{FileSize, MadeFiles, file_size};
 use crate::error::Error;
 use crate::options::BlockOption;
 use crate::output::{note, print};
@@ -28,7 +29,8 @@ use crate::volume::{DrivePath, drive_path, member, setting, size};
 #[command(after_help = "Examples:\n  \
     bimetal create mail --scheme smart-response --ssd /dev/nvme0n1p3 --hdd /dev/sdb1\n  \
     bimetal create logs --scheme griffin --ssd /dev/sda2 --hdd /dev/sdb1 --set timeout=5min\n  \
-    bimetal create try --scheme smart-response --ssd ssd.img --hdd emulate:seagate-barracuda-7200.12-1tb:hdd.img")]
+    bimetal create try --scheme smart-response --ssd ssd.img \\\n    \
+    --hdd emulate:seagate-barracuda-7200.12-1tb:hdd.img --hdd-size drive")]
 pub(crate) struct Arguments {
     /// The volume's name
     name: String,
@@ -41,6 +43,12 @@ pub(crate) struct Arguments {
     /// The HDD, as --ssd
     #[arg(long, value_name = "PATH", value_parser = drive_path)]
     hdd: Option<DrivePath>,
+    /// Makes the file of an emulated SSD, sparse, of this size; drive: as large as the drive that it plays
+    #[arg(long, value_name = "SIZE|drive", value_parser = file_size, allow_hyphen_values = true)]
+    ssd_size: Option<FileSize>,
+    /// Makes the file of an emulated HDD, as --ssd-size
+    #[arg(long, value_name = "SIZE|drive", value_parser = file_size, allow_hyphen_values = true)]
+    hdd_size: Option<FileSize>,
     /// A drive of its own for a role: log=PATH puts Griffin's log on it
     #[arg(long, value_name = "ID=PATH", value_parser = member)]
     member: Vec<(Role, DrivePath)>,
@@ -61,6 +69,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     };
     let drives = drives_of(&arguments, scheme)?;
     let settings = settings_of(&arguments.set, scheme, &drives)?;
+    let made = MadeFiles::make(&drives, |role| match role {
+        Role::Ssd => arguments.ssd_size,
+        Role::Hdd => arguments.hdd_size,
+        Role::Log => None,
+    })?;
     let request = Request {
         name: arguments.name,
         scheme,
@@ -71,6 +84,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         created_by: concat!("bimetal ", env!("CARGO_PKG_VERSION")).to_owned(),
     };
     let created = create(&request)?;
+    made.keep();
     if let Some(error) = &created.forgotten {
         note(format_args!(
             "the files of '{}' cannot be remembered ({error}): name the volume by the path of one of them",

@@ -17,6 +17,7 @@ pub(crate) mod generate;
 pub(crate) mod mrc;
 pub(crate) mod profiles;
 pub(crate) mod record;
+pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod schemes;
 pub(crate) mod serve;

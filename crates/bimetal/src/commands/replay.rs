@@ -1,0 +1,272 @@
+//! `bimetal replay`: a trace's requests issued to a live volume.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Instant;
+
+use bimetal_core::block::BlockSize;
+use bimetal_core::label::Label;
+use bimetal_core::units::Bytes;
+use bimetal_live::control::client::Client;
+use bimetal_live::control::message::{self as control, Reply};
+use bimetal_live::control::socket_of;
+use bimetal_live::control::status::Emulation;
+use bimetal_live::member::directories;
+use bimetal_live::member::find::find;
+use bimetal_live::replay::{Connection, Issue};
+use bimetal_live::server::Endpoint;
+use bimetal_sim::results::{TraceSummary, to_json};
+use bimetal_sim::simulator::Replay;
+use bimetal_sim::survey::Survey;
+use bimetal_sim::workload::{Workload, WorkloadError};
+use bimetal_trace::Request;
+use clap::Args;
+
+use crate::error::Error;
+use crate::options::{ConfigOption, JsonOption, TraceOptions};
+use crate::output::{note, print};
+use crate::progress::Progress;
+use crate::replay::document::{Counter, Document, Simulated, Volume};
+use crate::replay::placement::{Placed, Placement};
+use crate::replay::simulated;
+use crate::simulation::{TraceWorkload, choose_replay, command_line, replay, self_check, speedup};
+use crate::volume::size;
+
+/// Requests that the reader of a trace hands over at once, and such lots that it may be ahead.
+const LOT: usize = 1024;
+const LOTS_AHEAD: usize = 8;
+
+/// Issue a trace's I/O to a live volume and measure its response times
+///
+/// The volume must be served. Devices of the trace are laid one after another. A response time lasts from the moment at which
+/// a request is due to its answer. With --against-simulator, the same requests are then simulated on the same
+/// scheme, settings and drives, beginning with an empty volume: so replay to one that was just created.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    bimetal replay monday.bin.zst mail --reads-only\n  \
+    bimetal replay web_0.csv.gz try --overwrite --limit 20000 --against-simulator")]
+pub(crate) struct Arguments {
+    /// The trace
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// The volume's name, or the path of any of its drives
+    #[arg(value_name = "VOLUME")]
+    volume: String,
+    /// Issue writes and discards, too: what lies there is lost
+    #[arg(long, conflicts_with = "reads_only")]
+    overwrite: bool,
+    /// Issue reads alone
+    #[arg(long)]
+    reads_only: bool,
+    /// Simulate the same, and print both distributions and how far they are apart
+    #[arg(long)]
+    against_simulator: bool,
+    #[command(flatten)]
+    reading: TraceOptions,
+    /// Issue requests at their times, or so many at once [default: timed, or closed where the trace has no times]
+    #[arg(long, value_name = "timed|closed[:DEPTH]", value_parser = replay)]
+    replay: Option<Replay>,
+    /// Play a timed trace this many times faster
+    #[arg(long, value_name = "X", value_parser = speedup, allow_hyphen_values = true, default_value = "1")]
+    speedup: f64,
+    /// Map the touched address ranges densely, so that a trace of a large drive fits a small volume
+    #[arg(long)]
+    compact: bool,
+    /// Where the volume is served: unix:PATH or tcp:HOST:PORT [default: its socket in the run-time directory]
+    #[arg(long, value_name = "ENDPOINT")]
+    nbd: Option<Endpoint>,
+    #[command(flatten)]
+    json: JsonOption,
+    #[command(flatten)]
+    config: ConfigOption,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let workload = TraceWorkload::of_file(arguments.trace.clone(), &arguments.reading)?;
+    let opened = workload.open_trace()?;
+    let (name, format) = (opened.name().to_owned(), opened.format().name().to_owned());
+    let replay = choose_replay(arguments.replay, arguments.speedup, &opened)?;
+    drop(opened);
+    let label = find(&arguments.volume)?.assembly.label;
+    let survey = survey(&workload, label.block)?;
+    refuse_writes(&arguments, &survey, &label)?;
+    let placement = Placement::new(&survey, label.block, arguments.compact, arguments.reads_only);
+    let setup = arguments.against_simulator.then(|| simulated::setup(&label)).transpose()?;
+    let endpoint = arguments.nbd.clone().unwrap_or_else(|| own_socket(&label.name));
+    let connection = Connection::open(&endpoint)?;
+    let offered = Bytes(connection.offer().bytes);
+    refuse_beyond(&arguments.trace, &placement, &label.name, offered)?;
+    if connection.offer().block_min_bytes > 512 {
+        note(format_args!("requests are widened to multiples of {} bytes", connection.offer().block_min_bytes));
+    }
+    let placed = Placed { workload: &workload, placement: &placement };
+    let before = emulation(&label.name);
+    let (counter, duration_s) = issue(connection, &placed, replay, survey.requests)?;
+    let emulation = emulation(&label.name).map(|after| since(before.unwrap_or_default(), after));
+    let simulated = setup.map(|setup| simulated::play(setup, &placed, replay, counter.answered)).transpose()?;
+    let document = Document {
+        bimetal: env!("CARGO_PKG_VERSION").to_owned(),
+        command: command_line(),
+        options: options(&arguments, replay),
+        trace: TraceSummary {
+            name,
+            format,
+            skipped_lines: workload.skipped_lines(),
+            ..summary(&survey, &placement, label.block)
+        },
+        volume: Volume {
+            name: label.name.clone(),
+            scheme: label.scheme.clone(),
+            settings: label.settings.iter().cloned().collect(),
+            exported_bytes: offered.0,
+        },
+        measured: counter.measured(duration_s),
+        emulation,
+        simulated: simulated.map(|simulated| Simulated::of(&simulated, &counter.response)),
+    };
+    if arguments.json.json {
+        return print(&to_json(&document));
+    }
+    let head = format!("{} on {} ({})", self_check(&document.trace), label.name, label.scheme);
+    print(&format!("{head}\n{}", document.text()))
+}
+
+fn survey(workload: &TraceWorkload, block: BlockSize) -> Result<Survey, Error> {
+    let progress = std::cell::RefCell::new(Progress::new(None, "requests"));
+    let survey = Survey::of(workload, block, &|read| progress.borrow_mut().set(read));
+    survey.map_err(|error| Error::new(error.to_string()))
+}
+
+/// What a replay would destroy it destroys only when that was said.
+fn refuse_writes(arguments: &Arguments, survey: &Survey, label: &Label) -> Result<(), Error> {
+    let changes = survey.writes + survey.discards;
+    if changes == 0 || arguments.overwrite || arguments.reads_only {
+        return Ok(());
+    }
+    Err(Error::new(format!(
+        "{}: {} of its {} requests are writes or discards, which would destroy what volume '{}' holds: issue them with \
+         --overwrite, or leave them out with --reads-only",
+        arguments.trace.display(),
+        changes,
+        survey.requests,
+        label.name
+    )))
+}
+
+fn refuse_beyond(trace: &Path, placement: &Placement, volume: &str, offered: Bytes) -> Result<(), Error> {
+    if placement.end() <= offered {
+        return Ok(());
+    }
+    Err(Error::new(format!(
+        "{}: its addresses reach up to {}, and volume '{volume}' has {}: use a larger volume, --device N for one unit of \
+         the trace, or --compact to map the touched ranges densely",
+        trace.display(),
+        size(placement.end()),
+        size(offered)
+    )))
+}
+
+/// Issues everything; what was counted, and how long it took.
+fn issue(
+    connection: Connection,
+    workload: &dyn Workload,
+    replay: Replay,
+    requests: u64,
+) -> Result<(Counter, f64), Error> {
+    let issue = match replay {
+        Replay::Timed { speedup } => Issue::Timed { speedup },
+        Replay::Closed { depth } => Issue::Closed { depth },
+    };
+    let mut progress = Progress::new(Some(requests), "requests");
+    let mut counter = Counter::default();
+    let (sender, lots) = sync_channel(LOTS_AHEAD);
+    std::thread::scope(|scope| {
+        scope.spawn(|| read_ahead(workload, sender));
+        let requests = lots.into_iter().flatten().map(|request| request.map_err(|e| Error::new(e.to_string())));
+        let begun = Instant::now();
+        connection.replay(requests, issue, |answered| {
+            counter.note(&answered);
+            if counter.answered.is_multiple_of(64) {
+                progress.set(counter.answered);
+            }
+        })?;
+        Ok((counter, begun.elapsed().as_secs_f64()))
+    })
+}
+
+type Lot = Vec<Result<Request, WorkloadError>>;
+
+/// Reads the trace ahead of its times, in lots; ends early when nobody takes them.
+fn read_ahead(workload: &dyn Workload, lots: SyncSender<Lot>) {
+    let mut requests = match workload.open() {
+        Ok(requests) => requests,
+        Err(error) => {
+            let _ = lots.send(vec![Err(error)]);
+            return;
+        }
+    };
+    loop {
+        let lot: Lot = requests.by_ref().take(LOT).collect();
+        let ended = lot.len() < LOT;
+        if lots.send(lot).is_err() || ended {
+            return;
+        }
+    }
+}
+
+/// How the emulated members keep their times, by id, if there is a server that tells.
+fn emulation(volume: &str) -> Option<BTreeMap<String, Emulation>> {
+    let mut client = Client::connect(&socket_of(volume)).ok()??;
+    match client.ask(&control::Request::Status {}, |_| {}).ok()? {
+        Reply::Status { status } => {
+            let members = status.members.into_iter();
+            Some(members.filter_map(|member| Some((member.id, member.emulation?))).collect())
+        }
+        _ => None,
+    }
+}
+
+/// What was counted after `before`. How late operations were is known since the server began alone.
+fn since(before: BTreeMap<String, Emulation>, mut after: BTreeMap<String, Emulation>) -> BTreeMap<String, Emulation> {
+    for (id, kept) in &mut after {
+        let Some(before) = before.get(id) else { continue };
+        let total = |of: &Emulation| of.overrun_mean_ms.unwrap_or(0.0) * of.overruns as f64;
+        let total_ms = total(kept) - total(before);
+        kept.operations = kept.operations.saturating_sub(before.operations);
+        kept.overruns = kept.overruns.saturating_sub(before.overruns);
+        kept.overrun_mean_ms = (kept.overruns > 0).then(|| total_ms / kept.overruns as f64);
+    }
+    after
+}
+
+fn own_socket(name: &str) -> Endpoint {
+    Endpoint::Unix(directories::run_time().join(format!("{name}.sock")))
+}
+
+fn options(arguments: &Arguments, replay: Replay) -> BTreeMap<String, String> {
+    let replay = match replay {
+        Replay::Timed { speedup } => format!("timed, speedup {speedup}"),
+        Replay::Closed { depth } => format!("closed:{depth}"),
+    };
+    let writes = if arguments.reads_only { "left out" } else { "issued" };
+    [("replay", replay), ("writes", writes.to_owned()), ("compact", arguments.compact.to_string())]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into()
+}
+
+fn summary(survey: &Survey, placement: &Placement, block: BlockSize) -> TraceSummary {
+    TraceSummary {
+        requests: survey.requests,
+        reads: survey.reads,
+        writes: survey.writes,
+        flushes: survey.flushes,
+        discards: survey.discards,
+        read_bytes: survey.read_bytes.0,
+        write_bytes: survey.write_bytes.0,
+        footprint_bytes: survey.footprint_blocks * block.bytes().0,
+        duration_s: survey.duration.as_seconds_f64(),
+        address_end_bytes: Some(placement.end().0),
+        ..TraceSummary::default()
+    }
+}

@@ -1,0 +1,105 @@
+//! Files that play drives and are not there yet: made sparse, of a size that the user gives or that of the drive.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use bimetal_core::layout::Role;
+use bimetal_core::units::Bytes;
+use bimetal_live::drive::emulated::Player;
+use bimetal_live::member::create::DriveChoice;
+
+use crate::error::Error;
+use crate::volume::size as shown;
+
+/// How large a file is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FileSize {
+    /// So large.
+    Bytes(Bytes),
+    /// As large as the drive that it plays.
+    OfDrive,
+}
+
+/// Reads a size, or `drive`.
+pub(crate) fn file_size(text: &str) -> Result<FileSize, String> {
+    match text.parse::<Bytes>() {
+        _ if text == "drive" => Ok(FileSize::OfDrive),
+        Ok(bytes) if bytes > Bytes::ZERO => Ok(FileSize::Bytes(bytes)),
+        _ => Err("expected a size like 32GiB, or drive: as large as the drive that the file plays".to_owned()),
+    }
+}
+
+/// Files that were made; they are removed again if nothing comes of them.
+#[derive(Default)]
+pub(crate) struct MadeFiles(Vec<PathBuf>);
+
+impl MadeFiles {
+    /// Makes the files that are not there. `size` is what the user gives for a role.
+    ///
+    /// # Errors
+    /// A profile that does not fit the role or does not exist, a size for what needs none, none for what needs one.
+    pub(crate) fn make(drives: &[DriveChoice], size: impl Fn(Role) -> Option<FileSize>) -> Result<Self, Error> {
+        let mut made = Self::default();
+        for drive in drives {
+            let (role, path, size) = (drive.role, &drive.path, size(drive.role));
+            let name = role.name();
+            let Some(profile) = &drive.emulates else {
+                if size.is_some() {
+                    let message = format!("--{name}-size: {} is not emulated: it has the size it has", path.display());
+                    return Err(Error::new(message));
+                }
+                continue;
+            };
+            let profile = Player::new(profile, [])?.profile;
+            let expected = if role == Role::Ssd { "flash" } else { "hdd" };
+            if role != Role::Log && profile.kind() != expected {
+                let (profile, kind) = (&profile.name, profile.kind());
+                let message =
+                    format!("--{name}: {profile} is a profile of kind {kind}, expected one of kind {expected}");
+                return Err(Error::new(message));
+            }
+            let own = profile.capacity.bytes();
+            match (path.exists(), size) {
+                (true, None) => {}
+                (true, Some(_)) => {
+                    let message = format!("--{name}-size: {} is there: it has the size it has", path.display());
+                    return Err(Error::new(message));
+                }
+                (false, None) if role == Role::Log => {}
+                (false, None) => {
+                    return Err(Error::new(format!(
+                        "{} is not there: make it with --{name}-size SIZE, or with --{name}-size drive as large as {} \
+                         ({}); it takes room only where something is written",
+                        path.display(),
+                        profile.name,
+                        shown(own)
+                    )));
+                }
+                (false, Some(FileSize::OfDrive)) => made.make_one(path, own)?,
+                (false, Some(FileSize::Bytes(bytes))) => made.make_one(path, bytes)?,
+            }
+        }
+        Ok(made)
+    }
+
+    fn make_one(&mut self, path: &Path, bytes: Bytes) -> Result<(), Error> {
+        let failed = |error: std::io::Error| Error::new(format!("cannot make {}: {error}", path.display()));
+        let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
+        self.0.push(path.to_owned());
+        file.set_len(bytes.0).map_err(failed)
+    }
+
+    /// They are needed.
+    pub(crate) fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for MadeFiles {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // What cannot be removed is an empty file more.
+            let _ = fs::remove_file(path);
+        }
+    }
+}

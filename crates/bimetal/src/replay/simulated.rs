@@ -1,0 +1,54 @@
+//! A live volume simulated as it is: its scheme and settings, and the drives that its members play at their sizes.
+
+use bimetal_core::label::Label;
+use bimetal_core::layout::MemberId;
+use bimetal_core::settings::Settings;
+use bimetal_live::drive::emulated::Player;
+use bimetal_sim::metrics::ResponseTimeRecorder;
+use bimetal_sim::setup::{Existing, ExistingDrive, Setup};
+use bimetal_sim::simulator::{Play, Replay, simulate};
+use bimetal_sim::workload::Workload;
+
+use crate::error::Error;
+use crate::progress::Progress;
+use crate::simulation::schemes_named;
+
+/// A simulated volume, empty as it was created.
+///
+/// # Errors
+/// A member plays no drive, so that nothing is known of its times.
+pub(crate) fn setup(label: &Label) -> Result<Setup, Error> {
+    let scheme = schemes_named(&label.scheme)?[0];
+    let settings = Settings::new(scheme.name, scheme.parameters, label.scheme_settings())?;
+    let mut drives = Vec::new();
+    for (at, (member, size)) in label.member_infos().into_iter().zip(&label.members).enumerate() {
+        let id = MemberId(at as u16);
+        let Some(player) = Player::of_member(label, id)? else {
+            return Err(Error::new(format!(
+                "--against-simulator: {} of volume '{}' is a drive of its own, of which no model is known: expected a \
+                 volume of emulated drives (bimetal create … --hdd emulate:PROFILE:FILE)",
+                label.member_name(id),
+                label.name
+            )));
+        };
+        drives.push(ExistingDrive { member, profile: player.profile, size: size.size });
+    }
+    Ok(Setup::of_existing(Existing { scheme, settings, block: label.block, units: &label.units, drives })?)
+}
+
+/// The response times of `workload` on it.
+///
+/// # Errors
+/// The workload cannot be read, or the simulation fails.
+pub(crate) fn play(
+    mut setup: Setup,
+    workload: &dyn Workload,
+    replay: Replay,
+    requests: u64,
+) -> Result<ResponseTimeRecorder, Error> {
+    let progress = std::cell::RefCell::new(Progress::new(Some(requests), "requests"));
+    let requests = workload.open().map_err(|error| Error::new(error.to_string()))?;
+    let play = Play { replay, warmup_requests: 0 };
+    let measured = simulate(&mut setup, requests, play, &|issued| progress.borrow_mut().set(issued))?;
+    Ok(measured.response)
+}
