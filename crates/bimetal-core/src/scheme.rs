@@ -212,6 +212,16 @@ pub trait Scheme: Send {
         let _ = (view, member);
     }
 
+    /// Takes on what `settings` has for the parameter `key`, while the volume serves. False, and nothing changes, where that
+    /// parameter can only change while it does not.
+    ///
+    /// # Errors
+    /// The value makes no sense.
+    fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
+        let _ = (key, settings);
+        Ok(false)
+    }
+
     /// Whether moves take no time and no decision waits for a drive, as in the papers' policy simulators. The map changes when
     /// a request arrives or a trigger fires; drives still do the work, and wear, behind it. Only for the simulator.
     fn migrates_instantly(&self) -> bool {

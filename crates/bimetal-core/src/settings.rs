@@ -85,6 +85,14 @@ impl Kind {
     }
 }
 
+/// Of every scheme that moves content home: how fast it may.
+pub const MOVE_RATE: Parameter = Parameter {
+    name: "move_rate",
+    kind: Kind::SizeOrOff,
+    default: "off",
+    doc: "moves home write no more than this in a second, unless requests wait for the room; off: as fast as they can",
+};
+
 /// Why a setting is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
@@ -97,6 +105,16 @@ pub enum SettingError {
         key: String,
         /// What there is.
         known: String,
+    },
+    /// The parameter is there and cannot change now.
+    #[error(
+        "{scheme}: {key} cannot change while the volume is served: drain it with `bimetal drain VOLUME --detach`, then set it"
+    )]
+    NotLive {
+        /// The scheme.
+        scheme: &'static str,
+        /// The parameter.
+        key: String,
     },
     /// The value is not one that the parameter takes.
     #[error("{scheme}: {key}={value} is not possible: expected {expected}")]
@@ -146,6 +164,16 @@ impl Settings {
     /// Every parameter with its value, as `--set` takes it.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.values.iter().map(|(&key, value)| (key, value.as_str()))
+    }
+
+    /// The scheme's name.
+    pub fn scheme(&self) -> &'static str {
+        self.scheme
+    }
+
+    /// The text of a parameter that not every scheme declares.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.values.get(key).map(String::as_str)
     }
 
     /// The text of a parameter. The scheme declares what it asks for, so a missing one is a slip in the scheme's file.

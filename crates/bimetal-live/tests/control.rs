@@ -3,14 +3,22 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use bimetal_core::operation::{Completion, OpKind, Operation, Status as Done};
+use bimetal_core::payload::Payload;
+use bimetal_core::units::Bytes;
+use bimetal_live::buffer::Buffers;
 
 use bimetal_live::control::client::Client;
 use bimetal_live::control::message::{Reply, Request};
 use bimetal_live::control::status::Status;
-use bimetal_live::drive::Engine;
-use common::{Plan, Running, serve, serve_again};
+use bimetal_live::drive::{Drive, Engine};
+use common::{Plan, Running, Scratch, serve, serve_again};
 
 const CACHE: Plan = Plan { scheme: "hybrid-disk", settings: &[], ssd_mib: 16, hdd_mib: 64, engine: Engine::Auto };
 const GRIFFIN: Plan = Plan {
@@ -169,4 +177,82 @@ fn nonsense_is_answered_and_a_visitor_who_never_ends_a_line_is_turned_out() {
     let _ = BufReader::new(socket).read_to_string(&mut rest);
     assert_eq!(status(&running).state, "serving");
     running.stop();
+}
+
+/// A drive of which writes to its first part fail while a switch is on.
+struct Failing {
+    inner: Box<dyn Drive>,
+    on: Arc<AtomicBool>,
+    ended: Vec<Completion<Buffers>>,
+}
+
+impl Drive for Failing {
+    fn submit(&mut self, operation: Operation<Buffers>) {
+        let home = operation.command.range.start.bytes() < Bytes::from_mib(1);
+        if self.on.load(Ordering::SeqCst) && operation.command.kind == OpKind::Write && home {
+            let Operation { token, .. } = operation;
+            self.ended.push(Completion { token, status: Done::MediaError, payload: Buffers::empty() });
+        } else {
+            self.inner.submit(operation);
+        }
+    }
+
+    fn start(&mut self) {
+        self.inner.start();
+    }
+
+    fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>) {
+        ended.append(&mut self.ended);
+        self.inner.collect(ended);
+    }
+
+    fn has_ended(&mut self) -> bool {
+        !self.ended.is_empty() || self.inner.has_ended()
+    }
+
+    fn under_way(&self) -> usize {
+        self.inner.under_way() + self.ended.len()
+    }
+
+    fn event(&self) -> BorrowedFd<'_> {
+        self.inner.event()
+    }
+
+    fn logical_block(&self) -> u32 {
+        self.inner.logical_block()
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+#[test]
+fn a_drain_that_cannot_write_home_says_why_and_the_volume_stays_attached_and_readable() {
+    for plan in [CACHE, GRIFFIN] {
+        let on = Arc::new(AtomicBool::new(false));
+        let home = usize::from(plan.scheme != "griffin");
+        let scratch = Scratch::new();
+        let (volume, mut drives) = common::volume(plan, &scratch, true);
+        let inner = drives.remove(home);
+        drives.insert(home, Box::new(Failing { inner, on: Arc::clone(&on), ended: Vec::new() }));
+        let running = common::start_with(plan, scratch, volume, drives);
+        let mut disk = running.connect();
+        (0..40).for_each(|at| disk.write(at * 8192, &[at as u8 + 1; 4096]));
+        disk.flush();
+        on.store(true, Ordering::SeqCst);
+        let message = error(ask(&running, Request::Drain { detach: true }));
+        assert!(message.contains("163840 bytes are still off home"), "{message}");
+        let member = if home == 0 { "ssd" } else { "hdd" };
+        assert!(message.contains(&format!("{member}: a write at byte ")), "{message}");
+        let now = status(&running);
+        assert_eq!((now.state.as_str(), now.dirty_bytes), ("serving", Some(40 * 4096)), "{}", plan.scheme);
+        assert!(now.members[home].errors.unwrap() > 0 && now.members[home].last_error.is_some());
+        (0..40).for_each(|at| assert_eq!(disk.read(at * 8192, 4096), [at as u8 + 1; 4096]));
+        disk.write(0, &[99; 4096]);
+        on.store(false, Ordering::SeqCst);
+        assert!(done(ask(&running, Request::Drain { detach: false })).contains("home has everything"));
+        assert_eq!(disk.read(0, 4096), [99; 4096]);
+        running.stop();
+    }
 }

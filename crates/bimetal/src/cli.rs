@@ -65,6 +65,7 @@ commands! {
     Drain => drain,
     Detach => detach,
     Attach => attach,
+    Set => set,
     Check => check,
     Trace => trace,
     Replay => replay,

@@ -302,3 +302,35 @@ fn a_flipped_bit_is_found_while_serving_and_without_a_server() {
     assert!(place.succeed("check box --scrub").contains("300 blocks off home are what was written"));
     drop(served);
 }
+
+#[test]
+fn parameters_change_while_serving_and_stay_changed_and_others_want_a_drained_volume() {
+    let place = Place::new("set", "griffin");
+    let served = place.serve("");
+    let mut disk = place.disk();
+    (0..10).for_each(|at| disk.write(at * 8192, &[1; 4096]));
+    assert_eq!(place.json()["settings"]["migration_size"], "off");
+    assert!(place.refuse("set box log_buffer=0").contains("cannot change while the volume is served"));
+    assert!(place.refuse("set box migration_siz=1MiB").contains("has no parameter 'migration_siz'"));
+    assert!(place.refuse("set box timeout=soon").contains("timeout=soon is not possible"));
+    assert_eq!(place.succeed("set box griffin.move_rate=50MiB"), "move_rate=50MiB is in force\n");
+    assert_eq!(place.succeed("set box migration_size=40KiB"), "migration_size=40KiB is in force\n");
+    // What is in the log is enough for the new trigger.
+    let begun = std::time::Instant::now();
+    while place.json()["dirty_bytes"] != 0 {
+        assert!(begun.elapsed().as_secs() < 30, "{}", place.json());
+    }
+    assert_eq!(place.json()["migration"]["bytes"], 40 << 10);
+    disk.write(0, &[2; 4096]);
+    disk.flush();
+    served.signal("-TERM");
+    served.wait();
+    assert_eq!(place.json()["settings"]["migration_size"], "40KiB");
+    assert!(place.refuse("set box log_buffer=64KiB").contains("run `bimetal drain box` first"));
+    assert!(place.succeed("set box migration_size=off").contains("from the next start on"));
+    place.succeed("drain box");
+    place.succeed("set box log_buffer=64KiB");
+    let served = place.serve("");
+    assert_eq!(place.json()["settings"]["log_buffer"], "64KiB");
+    drop(served);
+}

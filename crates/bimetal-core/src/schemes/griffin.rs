@@ -16,7 +16,7 @@ use crate::block::BlockRun;
 use crate::block_map;
 use crate::layout::{Layout, Role, SlotKind};
 use crate::scheme::{Access, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
-use crate::settings::{Kind, Parameter, SettingError, Settings};
+use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::Nanoseconds;
 
 /// The scheme.
@@ -74,6 +74,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
             default: "timed",
             doc: "instant: migrations take no time, as in the paper's policy simulator (6.1); simulator only",
         },
+        MOVE_RATE,
     ],
     worst_crash: "what was not flushed; each block whole, old or new",
     ssd_loss: "all data",
@@ -93,6 +94,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
 const TIMEOUT_MIN: Nanoseconds = Nanoseconds::from_millis(1);
 
 struct Griffin {
+    block_bytes: u64,
     timeout: Option<Nanoseconds>,
     read_threshold: Option<f64>,
     read_window: u64,
@@ -108,25 +110,36 @@ struct Griffin {
 }
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
-    let block_bytes = layout.block.bytes().0;
-    let timeout = settings.duration("timeout");
-    if timeout.is_some_and(|timeout| timeout < TIMEOUT_MIN) {
-        return Err(settings.refuse("timeout", format!("at least {TIMEOUT_MIN}, or off")));
-    }
-    Ok(Box::new(Griffin {
-        timeout,
-        read_threshold: settings.fraction("read_threshold"),
-        read_window: settings.count("read_window"),
-        migration_blocks: settings.size("migration_size").map(|size| size.0.div_ceil(block_bytes).max(1)),
+    let mut griffin = Griffin {
+        block_bytes: layout.block.bytes().0,
+        timeout: None,
+        read_threshold: None,
+        read_window: 0,
+        migration_blocks: None,
         instant: settings.text("migration") == "instant",
         timer_started: Nanoseconds::ZERO,
         blocks_read: 0,
         blocks_read_from_log: 0,
         fired: false,
-    }))
+    };
+    griffin.take_triggers(settings)?;
+    Ok(Box::new(griffin))
 }
 
 impl Griffin {
+    /// All triggers as the settings have them.
+    fn take_triggers(&mut self, settings: &Settings) -> Result<(), SettingError> {
+        let timeout = settings.duration("timeout");
+        if timeout.is_some_and(|timeout| timeout < TIMEOUT_MIN) {
+            return Err(settings.refuse("timeout", format!("at least {TIMEOUT_MIN}, or off")));
+        }
+        self.timeout = timeout;
+        self.read_threshold = settings.fraction("read_threshold");
+        self.read_window = settings.count("read_window");
+        self.migration_blocks = settings.size("migration_size").map(|size| size.0.div_ceil(self.block_bytes).max(1));
+        Ok(())
+    }
+
     /// Whether the share of reads from the log is above the threshold after `log` of `all` blocks.
     fn is_above_threshold(&self, log: u64, all: u64) -> bool {
         let window = all >= self.read_window && all > 0;
@@ -198,6 +211,14 @@ impl Scheme for Griffin {
         }
         self.restart(view.now);
         Work::MigrateAll
+    }
+
+    fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
+        let live = ["timeout", "read_threshold", "read_window", "migration_size"].contains(&key);
+        if live {
+            self.take_triggers(settings)?;
+        }
+        Ok(live)
     }
 
     fn migrates_instantly(&self) -> bool {
@@ -311,6 +332,43 @@ mod tests {
         let layout = (info.layout)(&settings, &request).unwrap();
         let refused = (info.build)(&settings, &layout).err().unwrap().to_string();
         assert_eq!(refused, "griffin: timeout=0s is not possible: expected at least 1ms, or off");
+    }
+
+    #[test]
+    fn triggers_change_while_it_serves_and_the_log_does_not() {
+        let mut bench = Bench::new("griffin", &[("timeout", "off"), ("read_threshold", "off")]);
+        (1..5).for_each(|block| bench.request(OpKind::Write, block * 8, 8));
+        assert_eq!(bench.volume.statistics().migrations.count, 0);
+        let set = |bench: &mut Bench, key, value| {
+            let given = [("timeout", "off"), ("read_threshold", "off"), (key, value)];
+            let settings = Settings::new("griffin", super::INFO.parameters, given).unwrap();
+            let now = bench.volume.view().now;
+            bench.volume.set(now, key, &settings).map_err(|error| error.to_string())
+        };
+        let refused = set(&mut bench, "log_buffer", "0").unwrap_err();
+        assert!(refused.contains("log_buffer cannot change while the volume is served: drain it"), "{refused}");
+        assert!(set(&mut bench, "timeout", "0s").unwrap_err().contains("at least 1ms"));
+        assert!(set(&mut bench, "move_rate", "1").unwrap_err().contains("at least 64KiB"));
+        set(&mut bench, "move_rate", "1MiB").unwrap();
+        set(&mut bench, "migration_size", "16KiB").unwrap();
+        bench.pass(Nanoseconds::from_seconds(1));
+        assert_eq!(bench.volume.statistics().migrations.blocks, 4, "what is there is enough at once");
+    }
+
+    #[test]
+    fn a_migration_is_no_faster_than_its_rate() {
+        let mut bench =
+            Bench::new("griffin", &[("timeout", "100s"), ("read_threshold", "off"), ("move_rate", "64KiB")]);
+        // 64 runs of 4 KiB.
+        (0..64).for_each(|block| bench.request(OpKind::Write, block * 16, 8));
+        bench.pass(Nanoseconds::from_seconds(100));
+        bench.take_log();
+        let written = |bench: &mut Bench| bench.take_log().iter().filter(|line| **line == "ssd write 8").count();
+        bench.pass(Nanoseconds::from_seconds(1));
+        let first = written(&mut bench);
+        assert!((14..=18).contains(&first), "{first} writes of 4 KiB in a second");
+        bench.pass(Nanoseconds::from_seconds(4));
+        assert!(bench.volume.view().map.is_empty(), "it comes to its end");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::block::BlockRun;
 use crate::block_map;
 use crate::layout::{Layout, Role, SlotKind};
 use crate::scheme::{Access, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
-use crate::settings::{Kind, Parameter, SettingError, Settings};
+use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::Bytes;
 
 /// The scheme.
@@ -54,6 +54,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
             default: "all",
             doc: "which writes below the threshold go to flash",
         },
+        MOVE_RATE,
     ],
     worst_crash: "what was not flushed; each block whole, old or new",
     ssd_loss: "every write since the last flush of the flash",
@@ -75,6 +76,14 @@ fn build(settings: &Settings, _layout: &Layout) -> Result<Box<dyn Scheme>, Setti
 }
 
 impl Scheme for HybridDisk {
+    fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
+        let live = key == "write_threshold";
+        if live {
+            self.write_threshold = settings.size(key).unwrap_or(Bytes::MAX);
+        }
+        Ok(live)
+    }
+
     fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
         if !view.slots_online() {
             return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);

@@ -18,7 +18,7 @@ use crate::policies::lru;
 use crate::policies::replacement::{self, Key, Replacement, Verdict};
 use crate::policies::streams::Streams;
 use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
-use crate::settings::{Kind, Parameter, SettingError, Settings};
+use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds};
 
 /// The scheme.
@@ -64,6 +64,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
             default: "all",
             doc: "which blocks that are no stream are cached",
         },
+        MOVE_RATE,
     ],
     worst_crash: "what was not flushed; each cached block whole, old or new",
     ssd_loss: "enhanced: nothing; maximized: writes that were not synchronised yet",
@@ -193,6 +194,16 @@ impl SmartResponse {
 }
 
 impl Scheme for SmartResponse {
+    fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
+        match key {
+            "stream_bypass" => self.stream_bypass = settings.size(key).unwrap_or(Bytes::MAX),
+            "idle" => self.idle = settings.duration(key).unwrap_or(Nanoseconds::MAX),
+            "write_allocate" => self.write_allocate = settings.text(key) == "on",
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
     fn arrived(&mut self, _view: &View, access: &Access) {
         self.streams.note(access.kind, access.sectors);
     }

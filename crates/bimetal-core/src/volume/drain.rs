@@ -44,6 +44,11 @@ impl<P: Payload> Volume<P> {
     /// Begins to move everything home; with `detach`, the member with the slots is let go afterwards.
     pub fn drain(&mut self, now: Nanoseconds, detach: bool) {
         self.set_time(now);
+        // Who asks has a reason to think that what failed may go well now.
+        self.move_failures = 0;
+        if self.move_paused_until.is_some() {
+            self.end_pause();
+        }
         if self.view.layout.slots.is_some() {
             self.draining = Draining::Yes { detach };
         } else {

@@ -47,7 +47,7 @@ use crate::layout::{Layout, LayoutRequest, MemberId, MemberInfo, SlotKind, SlotR
 use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use crate::payload::Payload;
 use crate::scheme::{Access, MemberLoad, MemberState, Scheme, SchemeError, SchemeInfo, View, Work};
-use crate::settings::Settings;
+use crate::settings::{MOVE_RATE, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use announce::Announcements;
 use close::Closing;
@@ -56,7 +56,7 @@ pub use drain::Drain;
 use drain::Draining;
 use log_tail::LogTail;
 use lost::Lost;
-use moves::MoveJob;
+use moves::{MoveJob, Pace};
 use operations::{InFlight, Stability};
 use ordering::Ordering;
 use promote::{PromoteJob, Promotions};
@@ -120,6 +120,7 @@ pub struct Volume<P: Payload> {
     closing: Closing,
     dirty_since: DirtySince,
     scrubbing: Option<Scrubbing>,
+    pace: Pace,
     /// The move waits for requests that change the home of all that it has left.
     move_held_back: bool,
     /// For each member what a flush must still make stable.
@@ -227,7 +228,9 @@ impl<P: Payload> Volume<P> {
         if P::CARRIES_DATA && scheme.migrates_instantly() {
             return Err(VolumeError::OnlySimulated);
         }
-        Ok(Self::assemble(config.identity, layout, config.layout.members, scheme))
+        let mut volume = Self::assemble(config.identity, layout, config.layout.members, scheme);
+        volume.pace.take(config.settings).map_err(SchemeError::from)?;
+        Ok(volume)
     }
 
     /// A volume of which every block is at its home.
@@ -292,6 +295,7 @@ impl<P: Payload> Volume<P> {
             closing: Closing::No,
             dirty_since: DirtySince::Clean,
             scrubbing: None,
+            pace: Pace::default(),
             move_held_back: false,
             stability: vec![Stability::default(); members.len()],
             outgoing: VecDeque::new(),
@@ -326,6 +330,21 @@ impl<P: Payload> Volume<P> {
     /// before this one.
     pub fn dirty_since(&self) -> Option<Nanoseconds> {
         if let DirtySince::At(since) = self.dirty_since { Some(since) } else { None }
+    }
+
+    /// Takes on what `settings` has for the parameter `key`, at once.
+    ///
+    /// # Errors
+    /// The parameter can only change while nobody serves the volume, or the value makes no sense; nothing changes then.
+    pub fn set(&mut self, now: Nanoseconds, key: &str, settings: &Settings) -> Result<(), SettingError> {
+        self.set_time(now);
+        let taken = if key == MOVE_RATE.name && settings.get(key).is_some() {
+            self.pace.take(settings).map(|()| true)?
+        } else {
+            self.scheme.set(key, settings)?
+        };
+        self.pump();
+        if taken { Ok(()) } else { Err(SettingError::NotLive { scheme: settings.scheme(), key: key.to_owned() }) }
     }
 
     /// Takes note of whether anything is dirty, after it may have changed.
@@ -377,7 +396,7 @@ impl<P: Payload> Volume<P> {
     pub fn next_timeout(&self) -> Option<Nanoseconds> {
         let scheme = self.scheme.next_timeout(&self.view);
         let scheme = scheme.filter(|_| !self.is_closing());
-        [scheme, self.log_idle_at(), self.move_paused_until].into_iter().flatten().min()
+        [scheme, self.log_idle_at(), self.move_paused_until, self.move_goes_on_at()].into_iter().flatten().min()
     }
 
     /// The next operation to start on a member (`target` is its [`MemberId`]).
@@ -415,6 +434,8 @@ impl<P: Payload> Volume<P> {
                 self.write_segment();
             } else if self.move_paused_until.is_some_and(|at| at <= self.view.now) {
                 self.end_pause();
+            } else if self.move_goes_on_at().is_some_and(|at| at <= self.view.now) {
+                self.go_on_moving();
             } else if !(self.drain_on() || self.close_on() || self.scrub_on() || self.work()) {
                 break;
             }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use super::log_tail::Position;
 use super::operations::purpose;
-use super::{DirtySince, Job, Store, TaskId, Volume, blocks_bytes};
+use super::{DirtySince, Job, Store, Task, TaskId, Volume, blocks_bytes};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::journal::record::Record;
@@ -20,6 +20,7 @@ use crate::journal::superblock::Superblock;
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
+use crate::settings::{MOVE_RATE, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 
 /// Blocks copied at once: 32 MiB of 4 KiB blocks bound the memory of a move.
@@ -32,6 +33,38 @@ const OPERATIONS_WHEN_BUSY: u32 = 1;
 
 /// How often a block is read again before what only its slot had counts as lost.
 const READ_TRIES: u8 = 5;
+
+/// Below this a move of one operation takes longer than anybody would wait.
+const RATE_MIN: Bytes = Bytes::from_kib(64);
+
+/// How fast content may go home.
+#[derive(Default)]
+pub(super) struct Pace {
+    /// Bytes in a second.
+    rate: Option<Bytes>,
+    /// When the next write may begin.
+    next_at: Nanoseconds,
+}
+
+impl Pace {
+    /// As the settings have it.
+    pub(super) fn take(&mut self, settings: &Settings) -> Result<(), SettingError> {
+        let rate = settings.get(MOVE_RATE.name).and_then(|rate| rate.parse().ok());
+        if rate.is_some_and(|rate| rate < RATE_MIN) {
+            return Err(settings.refuse(MOVE_RATE.name, format!("at least {RATE_MIN}, or off")));
+        }
+        self.rate = rate;
+        self.next_at = Nanoseconds::ZERO;
+        Ok(())
+    }
+
+    fn wrote(&mut self, now: Nanoseconds, bytes: Bytes) {
+        if let Some(rate) = self.rate {
+            let takes = u128::from(bytes.0) * 1_000_000_000 / u128::from(rate.0.max(1));
+            self.next_at = self.next_at.max(now).saturating_add(Nanoseconds(takes as u64));
+        }
+    }
+}
 
 pub(crate) struct MoveJob<P> {
     /// What is still to be moved, in order of slot.
@@ -183,6 +216,14 @@ impl<P: Payload> Volume<P> {
     /// Goes on with a move until it waits for operations.
     pub(super) fn run_move(&mut self, task: TaskId, mut job: MoveJob<P>) {
         while self.outstanding(task) == 0 {
+            if !job.todo.is_empty() {
+                // The rate held it back.
+                self.start_transfers(task, &mut job);
+                if self.outstanding(task) == 0 {
+                    break;
+                }
+                continue;
+            }
             match job.phase {
                 Phase::Marking => return self.announce_migrating(task, job, true, Phase::NextBatch),
                 Phase::NextBatch => {
@@ -340,13 +381,39 @@ impl<P: Payload> Volume<P> {
             if self.outstanding(task) >= limit {
                 return;
             }
-            let Some(Transfer { member, range, first, count, valid }) = job.todo.pop_front() else { return };
             let reading = job.phase == Phase::Reading;
+            if !reading && !job.instant && self.move_may_go_on_at() > self.view.now {
+                return;
+            }
+            let Some(Transfer { member, range, first, count, valid }) = job.todo.pop_front() else { return };
+            if !reading {
+                self.pace.wrote(self.view.now, range.len.bytes());
+            }
             let kind = if reading { OpKind::Read } else { OpKind::Write };
             let payload =
                 if reading || !P::CARRIES_DATA { P::empty() } else { job.content_home(self, first, count, valid) };
             let purpose = purpose::BACKGROUND | (count << 14 | first);
             self.issue(task, purpose, member, Command { kind, range, fua: false }, payload);
+        }
+    }
+
+    /// When the next write of a move may begin: at once where requests wait for the room it makes.
+    fn move_may_go_on_at(&self) -> Nanoseconds {
+        if self.slot_waiters.is_empty() { self.pace.next_at } else { self.view.now }
+    }
+
+    /// When a move goes on that only its rate holds back.
+    pub(super) fn move_goes_on_at(&self) -> Option<Nanoseconds> {
+        let Task { outstanding: 0, job: Job::Move(job), .. } = &self.tasks[self.moving? as usize] else { return None };
+        (!job.todo.is_empty()).then(|| self.move_may_go_on_at())
+    }
+
+    /// Goes on with a move that its rate held back.
+    pub(super) fn go_on_moving(&mut self) {
+        let Some(task) = self.moving else { return };
+        match self.take_job(task) {
+            Job::Move(job) => self.run_move(task, job),
+            other => self.put_job(task, other),
         }
     }
 

@@ -30,6 +30,7 @@ pub(super) enum Watch {
     Attach,
     Check,
     Drain,
+    Set,
     TraceStart,
     TraceStop,
 }
@@ -110,6 +111,7 @@ impl Server {
         Some(match request {
             Request::Status {} => self.tell_status(),
             Request::Drain { detach } => return self.hear_drain(key, detach),
+            Request::Set { key: name, value } => return self.hear_set(key, &name, &value),
             Request::Check { scrub } => return self.hear_check(key, scrub),
             Request::Attach { path, force } => return self.hear_attach(key, path, force),
             Request::TraceStart { path } => return self.hear_trace_start(key, path),
@@ -119,7 +121,6 @@ impl Server {
                 self.stop();
                 Reply::Done(Done::new("stopping: what was asked is still answered, then everything is made stable"))
             }
-            Request::Set { .. } => Reply::error("this server cannot do that"),
         })
     }
 

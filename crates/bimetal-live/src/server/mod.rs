@@ -18,6 +18,7 @@ mod outside;
 mod recorder;
 mod requests;
 mod select;
+mod settings;
 mod snapshot;
 mod stop;
 mod traffic;

@@ -121,6 +121,21 @@ pub fn serve_again(plan: Plan, scratch: Scratch) -> Running {
 /// Starts a server.
 pub fn start(plan: Plan, scratch: Scratch, fresh: bool, options: ServerOptions) -> Running {
     let (volume, drives) = volume(plan, &scratch, fresh);
+    start_serving(plan, scratch, volume, drives, options)
+}
+
+/// Starts a server for this volume over these drives.
+pub fn start_with(plan: Plan, scratch: Scratch, volume: Volume<Buffers>, drives: Vec<Box<dyn Drive>>) -> Running {
+    start_serving(plan, scratch, volume, drives, ServerOptions::default())
+}
+
+fn start_serving(
+    plan: Plan,
+    scratch: Scratch,
+    volume: Volume<Buffers>,
+    drives: Vec<Box<dyn Drive>>,
+    options: ServerOptions,
+) -> Running {
     let options = ServerOptions { signals: false, names: vec!["disk".into()], ..options };
     let mut server = Server::new(volume, drives, options).unwrap();
     let uri = server.listen(&Endpoint::Unix(scratch.path("nbd.sock"))).unwrap();

@@ -21,6 +21,7 @@ pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod schemes;
 pub(crate) mod serve;
+pub(crate) mod set;
 pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod trace;

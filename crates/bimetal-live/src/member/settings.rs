@@ -1,0 +1,81 @@
+//! Settings on the labels of a volume, changed while somebody holds it.
+
+use bimetal_core::label::Label;
+use bimetal_core::layout::LayoutRequest;
+use bimetal_core::scheme::SchemeError;
+use bimetal_core::schemes;
+use bimetal_core::settings::{SettingError, Settings};
+
+use super::held::{Held, HoldError};
+
+/// Why a setting cannot be changed on a volume that nobody serves.
+#[derive(Debug, thiserror::Error)]
+pub enum SetError {
+    /// The scheme is not known.
+    #[error("scheme '{0}' is not known to this version of bimetal: use the one that made the volume")]
+    Scheme(String),
+    /// The parameter or its value is not possible.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The members do not fit any more.
+    #[error(transparent)]
+    Layout(#[from] SchemeError),
+    /// Things would lie elsewhere.
+    #[error("{key}={value} changes where things lie on the drives: make the volume anew, with `bimetal create`")]
+    LiesElsewhere {
+        /// The parameter.
+        key: String,
+        /// The value.
+        value: String,
+    },
+    /// Only a simulation can do that.
+    #[error("{key}={value} lets migrations take no time: only a simulation can do that")]
+    OnlySimulated {
+        /// The parameter.
+        key: String,
+        /// The value.
+        value: String,
+    },
+}
+
+/// Whether a volume with this label can have a setting from its next start on, and if it needs a clean volume for that:
+/// parameters that may change while serving do not.
+///
+/// # Errors
+/// It cannot.
+pub fn needs_clean(label: &Label, key: &str, value: &str) -> Result<bool, SetError> {
+    let scheme = schemes::find(&label.scheme).ok_or_else(|| SetError::Scheme(label.scheme.clone()))?;
+    let members = label.member_infos();
+    let request = LayoutRequest { block: label.block, members: &members, units: &label.units };
+    let before = Settings::new(scheme.name, scheme.parameters, label.scheme_settings())?;
+    let others = label.scheme_settings().filter(|(other, _)| *other != key);
+    let after = Settings::new(scheme.name, scheme.parameters, others.chain([(key, value)]))?;
+    let (lay_out, build) = (scheme.layout, scheme.build);
+    let (old, new) = (lay_out(&before, &request)?, lay_out(&after, &request)?);
+    let (key, value) = (key.to_owned(), value.to_owned());
+    // How slots are used may change while there is nothing in them, where they lie may not.
+    let mut same_use = new.clone();
+    if let (Some(slots), Some(before)) = (&mut same_use.slots, &old.slots) {
+        slots.kind = before.kind;
+    }
+    if same_use != old {
+        return Err(SetError::LiesElsewhere { key, value });
+    }
+    let mut built = build(&after, &new)?;
+    if built.migrates_instantly() {
+        return Err(SetError::OnlySimulated { key, value });
+    }
+    let live = key == bimetal_core::settings::MOVE_RATE.name || built.set(&key, &after)?;
+    Ok(!live)
+}
+
+/// Writes a setting on all labels.
+///
+/// # Errors
+/// A label cannot be written; some may have been.
+pub fn keep(held: &mut Held, key: &str, value: &str) -> Result<(), HoldError> {
+    held.relabel(|label| {
+        label.settings.retain(|(other, _)| other != key);
+        label.settings.push((key.to_owned(), value.to_owned()));
+    })
+}
