@@ -321,11 +321,16 @@ fn parameters_change_while_serving_and_stay_changed_and_others_want_a_drained_vo
         assert!(begun.elapsed().as_secs() < 30, "{}", place.json());
     }
     assert_eq!(place.json()["migration"]["bytes"], 40 << 10);
+    assert!(place.json()["wear"][0]["rated_life_years"].is_null());
+    assert!(place.refuse("set box ssd.rated_writes=much").contains("ssd.rated_writes: "));
+    place.succeed("set box ssd.rated_writes=150TB");
+    assert!(place.json()["wear"][0]["rated_life_years"].as_f64().unwrap() > 0.0);
     disk.write(0, &[2; 4096]);
     disk.flush();
     served.signal("-TERM");
     served.wait();
     assert_eq!(place.json()["settings"]["migration_size"], "40KiB");
+    assert_eq!(place.json()["settings"]["ssd.rated_writes"], "150TB");
     assert!(place.refuse("set box log_buffer=64KiB").contains("run `bimetal drain box` first"));
     assert!(place.succeed("set box migration_size=off").contains("from the next start on"));
     place.succeed("drain box");

@@ -36,7 +36,24 @@ pub struct AboutMember {
     pub rated_write_bytes: Option<Bytes>,
 }
 
+/// The setting of a real drive by which its owner says what its maker rates it for: `ssd.rated_writes=150TB`.
+pub const RATED_WRITES: &str = "rated_writes";
+
 impl About {
+    /// Takes on what a drive is rated for, if `name` is that setting.
+    ///
+    /// # Errors
+    /// There is no such drive, it is emulated, or the value is no size.
+    pub fn take_rating(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        let Some((id, RATED_WRITES)) = name.split_once('.') else { return Ok(false) };
+        let rated: Bytes = value.parse().map_err(|error| format!("{name}: {error}"))?;
+        let member = self.members.iter_mut().find(|member| member.id == id && member.profile.is_none());
+        let member = member.ok_or_else(|| format!("{name}: this volume has no drive '{id}' that is not emulated"))?;
+        member.rated_write_bytes = Some(rated);
+        self.settings.insert(name.to_owned(), value.to_owned());
+        Ok(true)
+    }
+
     /// What the scheme keeps on a member with this role: `home`, `cache`, `ranges`, `log`.
     pub fn holds(&self, role: Role) -> &'static str {
         let kept = self.scheme.members.iter().find(|&&(member, _)| member == role);

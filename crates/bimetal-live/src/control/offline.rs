@@ -9,12 +9,12 @@ use bimetal_core::journal::page::PAGE_BYTES;
 use bimetal_core::journal::state::State;
 use bimetal_core::label::assembly::Seat;
 use bimetal_core::label::{Guard, Label, tail_start};
-use bimetal_core::layout::MemberId;
+use bimetal_core::layout::{MemberId, Role};
 use bimetal_core::scheme::Holds;
 use bimetal_core::schemes;
-use bimetal_core::units::SECTOR_BYTES;
+use bimetal_core::units::{Bytes, SECTOR_BYTES};
 
-use super::about::{About, AboutMember};
+use super::about::{About, AboutMember, RATED_WRITES};
 use super::status::{Member, Status};
 use crate::member::find::Located;
 use crate::member::lock;
@@ -33,11 +33,16 @@ impl About {
             path: drive.map(|drive| drive.found.path.clone()),
             bytes: member.size.bytes(),
             profile: member.emulates.clone(),
-            rated_write_bytes: None,
+            rated_write_bytes: rating(label, member.role),
         });
         let members = members.collect();
         Some(Self { name: label.name.clone(), uuid: Some(label.volume.to_string()), scheme, settings, members })
     }
+}
+
+/// What the drives with a role are rated for, as their owner said.
+fn rating(label: &Label, role: Role) -> Option<Bytes> {
+    label.drive_settings(role).find(|(key, _)| *key == RATED_WRITES).and_then(|(_, rated)| rated.parse().ok())
 }
 
 /// How a volume is that was found and is not served by anybody who answers.

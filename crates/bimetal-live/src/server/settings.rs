@@ -26,6 +26,9 @@ impl Server {
             return Err("this server does not know its settings".to_owned());
         };
         let name = name.strip_prefix(about.scheme.name).and_then(|rest| rest.strip_prefix('.')).unwrap_or(name);
+        if about.take_rating(name, value)? {
+            return Ok(name.to_owned());
+        }
         if name.contains('.') {
             return Err(format!("{name} is a setting of an emulated drive: stop the server, then set it"));
         }

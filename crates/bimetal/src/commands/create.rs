@@ -7,6 +7,7 @@ use bimetal_core::label::Label;
 use bimetal_core::layout::{Layout, MemberId, Role};
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_core::units::{Bytes, SECTOR_BYTES};
+use bimetal_live::control::about::RATED_WRITES;
 use bimetal_live::drive::emulated::Player;
 use bimetal_live::member::create::{Created, DriveChoice, Request, create};
 use bimetal_live::member::verdict::Verdict;
@@ -158,6 +159,10 @@ fn check_drive_setting(role: &str, key: &str, value: &str, drives: &[DriveChoice
     }
     for drive in of_role {
         let Some(profile) = &drive.emulates else {
+            if key == RATED_WRITES {
+                value.parse::<Bytes>().map_err(|error| Error::new(format!("--set {role}.{key}: {error}")))?;
+                continue;
+            }
             return Err(Error::new(format!(
                 "--set {role}.{key}: {} is a drive of its own and not emulated, so it has no settings",
                 drive.path.display()

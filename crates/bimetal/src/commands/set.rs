@@ -1,5 +1,6 @@
 //! `bimetal set`: a parameter of a volume, while it is served or not.
 
+use bimetal_live::control::about::About;
 use bimetal_live::control::message::{Reply, Request};
 use bimetal_live::control::offline;
 use bimetal_live::member::find::Located;
@@ -19,7 +20,8 @@ use crate::volume::setting;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal set mail timeout=5min\n  \
-    bimetal set mail move_rate=50MiB      moves home write no more than that in a second")]
+    bimetal set mail move_rate=50MiB          moves home write no more than that in a second\n  \
+    bimetal set mail ssd.rated_writes=150TB   what its maker rates the SSD for: status tells its end of life")]
 pub(crate) struct Arguments {
     /// The volume's name, or the path of any of its drives
     volume: String,
@@ -43,11 +45,14 @@ fn set_stopped(located: &Located, key: &str, value: &str) -> Result<(), Error> {
     let label = &located.assembly.label;
     let own = format!("{}.", label.scheme);
     let key = key.strip_prefix(&own).unwrap_or(key);
-    if key.contains('.') {
+    let mut about = About::of(label, located)
+        .ok_or_else(|| Error::new(format!("the scheme '{}' is not known to this version of bimetal", label.scheme)))?;
+    let rating = about.take_rating(key, value).map_err(Error::new)?;
+    if !rating && key.contains('.') {
         return Err(Error::new(format!("{key} is a setting of an emulated drive: give it at `bimetal create`")));
     }
     let clean = offline::status(located).dirty_bytes == Some(0);
-    if needs_clean(label, key, value)? && !clean {
+    if !rating && needs_clean(label, key, value)? && !clean {
         let name = &label.name;
         return Err(Error::new(format!(
             "{key} can only change while everything is at home: run `bimetal drain {name}` first"
