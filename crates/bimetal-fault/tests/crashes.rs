@@ -50,3 +50,15 @@ fn every_scheme_keeps_its_word_when_the_power_is_cut() {
 fn every_scheme_keeps_its_word_when_the_power_is_cut_again() {
     run_all(1);
 }
+
+/// What failed once: a block that was written again before a migration reached it, a log that gave back what had been replaced
+/// by what was not stable, a superblock that named as lost what had been written again, an index whose ring came round.
+#[test]
+fn cases_that_failed_once_pass() {
+    let griffin = schemes::find("griffin").expect("a scheme that there is");
+    for seed in [411, 1810, 4101, 5861, 6037, 22873, 23277, 25076, 27994, 33471, 37833] {
+        if let Err(failure) = run_crash_case(griffin, seed, Options::default()) {
+            panic!("{failure}");
+        }
+    }
+}

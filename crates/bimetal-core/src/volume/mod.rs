@@ -35,12 +35,12 @@ mod space;
 mod statistics;
 mod write;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use slab::Slab;
 
 use crate::block::{Block, BlockRun};
-use crate::block_map::{BLOCK_LIMIT, BlockMap, Slot};
+use crate::block_map::{BLOCK_LIMIT, BlockMap, Entry, Slot};
 use crate::journal::ring::{Pending, Ring};
 use crate::journal::superblock::Superblock;
 use crate::layout::{Layout, LayoutRequest, MemberId, MemberInfo, SlotKind, SlotRegion};
@@ -113,6 +113,8 @@ pub struct Volume<P: Payload> {
     move_waiters: Vec<TaskId>,
     promotions: Promotions,
     moving: Option<TaskId>,
+    /// What a migration has still to move although its blocks were written again since it began, by slot.
+    superseded: BTreeMap<Slot, Entry>,
     /// After a move that could not move everything: when the next may begin, and how many there were in a row.
     move_paused_until: Option<Nanoseconds>,
     move_failures: u32,
@@ -289,6 +291,7 @@ impl<P: Payload> Volume<P> {
             move_waiters: Vec::new(),
             promotions: Promotions::default(),
             moving: None,
+            superseded: BTreeMap::new(),
             move_paused_until: None,
             move_failures: 0,
             draining: Draining::No,

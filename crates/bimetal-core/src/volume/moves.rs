@@ -294,19 +294,43 @@ impl<P: Payload> Volume<P> {
 
     /// Whether requests are changing the home of everything that a move has left.
     fn all_held_back(&self, job: &MoveJob<P>) -> bool {
-        let mut left = job.slots.as_slice().iter().filter_map(|&slot| self.view.map.in_slot(slot)).peekable();
+        let entry = |slot: &Slot| self.view.map.in_slot(*slot).or_else(|| self.superseded.get(slot).copied());
+        let mut left = job.slots.as_slice().iter().filter_map(entry).peekable();
         left.peek().is_some() && left.all(|entry| self.ordering.is_changing_home(entry.block))
     }
 
-    /// Takes what the next batch moves; blocks that were written again meanwhile are not in it. The phase stays while what is
+    /// `block` is written again while a migration may not have moved it yet. What it is to move is what there was when it began:
+    /// without the log, home is then of one time (Griffin 5.3).
+    pub(super) fn note_superseded(&mut self, block: Block) {
+        if self.moving.is_some()
+            && matches!(self.store, Store::Log(_))
+            && let Some((slot, entry)) = self.view.map.get(block)
+        {
+            self.superseded.insert(slot, entry);
+        }
+    }
+
+    /// What a migration moves of `slot`: what it holds, or what it held of a block that has been written again since.
+    fn to_move(&mut self, slot: Slot) -> Option<Entry> {
+        let superseded = self.superseded.remove(&slot);
+        let of_newer = superseded.filter(|entry| self.view.map.get(entry.block).is_some());
+        self.view.map.in_slot(slot).or(of_newer)
+    }
+
+    /// Takes what the next batch moves; blocks of a cache that were written again meanwhile are not in it. The phase stays while what is
     /// left was passed over.
     fn next_batch(&mut self, job: &mut MoveJob<P>) {
         job.batch.clear();
         let limit = if job.instant { usize::MAX } else { BATCH_BLOCKS };
         while job.batch.len() < limit {
             let Some(slot) = job.slots.next() else { break };
-            match self.view.map.in_slot(slot) {
-                Some(entry) if self.ordering.is_changing_home(entry.block) => job.held_back.push(slot),
+            match self.to_move(slot) {
+                Some(entry) if self.ordering.is_changing_home(entry.block) => {
+                    if self.view.map.in_slot(slot).is_none() {
+                        self.superseded.insert(slot, entry);
+                    }
+                    job.held_back.push(slot);
+                }
                 Some(entry) => job.batch.push(Moving { slot, entry, content: None, failures: 0, state: State::Moved }),
                 None => {}
             }
@@ -507,6 +531,7 @@ impl<P: Payload> Volume<P> {
             if self.view.map.in_slot(moving.slot).map(|entry| entry.block) != Some(moving.entry.block) {
                 // Written again meanwhile: what went home was newer than home, the new slot is newer still.
                 blocks += u64::from(moving.state == State::Moved);
+                job.incomplete |= moving.state == State::Stays;
                 continue;
             }
             match moving.state {
@@ -592,6 +617,7 @@ impl<P: Payload> Volume<P> {
             self.superblock = job.superblock.unwrap_or_else(|| std::mem::take(&mut self.superblock));
         }
         self.moving = None;
+        self.superseded.clear();
         let waiters = std::mem::take(&mut self.move_waiters);
         self.ready.extend(waiters);
         self.end_task(task);

@@ -128,6 +128,7 @@ impl<P: Payload> Volume<P> {
     pub(super) fn map_block(&mut self, slot: Slot, entry: Entry) {
         let Entry { block, valid, dirty, checksum } = entry;
         let before = self.before_change(block);
+        self.note_superseded(block);
         let replaced = self.view.map.insert(slot, entry);
         if !dirty {
             self.mark_if_home_is_unstable(block);
