@@ -311,7 +311,7 @@ impl<P: Payload> Volume<P> {
     }
 
     /// What a migration moves of `slot`: what it holds, or what it held of a block that has been written again since.
-    fn to_move(&mut self, slot: Slot) -> Option<Entry> {
+    fn take_to_move(&mut self, slot: Slot) -> Option<Entry> {
         let superseded = self.superseded.remove(&slot);
         let of_newer = superseded.filter(|entry| self.view.map.get(entry.block).is_some());
         self.view.map.in_slot(slot).or(of_newer)
@@ -324,7 +324,7 @@ impl<P: Payload> Volume<P> {
         let limit = if job.instant { usize::MAX } else { BATCH_BLOCKS };
         while job.batch.len() < limit {
             let Some(slot) = job.slots.next() else { break };
-            match self.to_move(slot) {
+            match self.take_to_move(slot) {
                 Some(entry) if self.ordering.is_changing_home(entry.block) => {
                     if self.view.map.in_slot(slot).is_none() {
                         self.superseded.insert(slot, entry);
