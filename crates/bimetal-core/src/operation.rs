@@ -4,7 +4,7 @@
 //! volume can itself be a member of another (RAID, chains): only the `target` means a unit in one case and a member
 //! in the other.
 
-use crate::units::SectorRange;
+use crate::units::{SectorRange, Sectors};
 
 /// What an operation does to its range.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -62,6 +62,12 @@ pub struct Command {
     pub range: SectorRange,
     /// A write that must be stable when it completes (force unit access).
     pub fua: bool,
+}
+
+impl Command {
+    /// A flush.
+    pub const FLUSH: Self =
+        Self { kind: OpKind::Flush, range: SectorRange { start: Sectors::ZERO, len: Sectors::ZERO }, fua: false };
 }
 
 /// An operation with its payload: a request to a volume, or what a volume asks of a member.

@@ -373,8 +373,7 @@ impl<P: Payload> Volume<P> {
             let wanted = all || only == Some(MemberId(index as u16));
             let online = self.view.members[index].state == MemberState::Online;
             if wanted && online && self.stability[index].wants_flush() {
-                let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
-                self.issue(task, purpose::BACKGROUND, MemberId(index as u16), command, P::empty());
+                self.issue(task, purpose::BACKGROUND, MemberId(index as u16), Command::FLUSH, P::empty());
             }
         }
     }
@@ -501,8 +500,7 @@ impl<P: Payload> Volume<P> {
                 }
                 phase if phase == CheckpointPhase::Marks || std::mem::take(&mut job.flush_again) => {
                     job.phase = CheckpointPhase::Flushing;
-                    let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
-                    self.issue(task, purpose::BACKGROUND, self.metadata_member(), command, P::empty());
+                    self.issue(task, purpose::BACKGROUND, self.metadata_member(), Command::FLUSH, P::empty());
                 }
                 CheckpointPhase::Flushing => {
                     job.phase = CheckpointPhase::Superblock;

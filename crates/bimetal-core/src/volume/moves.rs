@@ -508,8 +508,7 @@ impl<P: Payload> Volume<P> {
 
     fn flush_if_wanted(&mut self, task: TaskId, member: MemberId) {
         if self.stability[usize::from(member.0)].wants_flush() {
-            let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
-            self.issue(task, purpose::BACKGROUND, member, command, P::empty());
+            self.issue(task, purpose::BACKGROUND, member, Command::FLUSH, P::empty());
         }
     }
 

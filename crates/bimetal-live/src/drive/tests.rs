@@ -105,10 +105,7 @@ fn more_operations_than_fit_at_once_all_end() {
     on_both(|drive, _| {
         let writes = (0..400).map(|at| operation(OpKind::Write, at * 8, pattern(at, 8), 8, false)).collect();
         assert!(run(drive, writes).iter().all(|end| end.status == Status::Done));
-        let flush = Operation {
-            command: Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false },
-            ..operation(OpKind::Flush, 0, Buffers::empty(), 0, false)
-        };
+        let flush = Operation { command: Command::FLUSH, ..operation(OpKind::Flush, 0, Buffers::empty(), 0, false) };
         assert_eq!(run(drive, vec![flush])[0].status, Status::Done);
         let reads = (0..400).map(|at| operation(OpKind::Read, at * 8, Buffers::empty(), 8, false)).collect();
         for (at, end) in run(drive, reads).into_iter().enumerate() {

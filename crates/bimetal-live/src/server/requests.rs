@@ -2,7 +2,7 @@
 
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use bimetal_core::payload::Payload;
-use bimetal_core::units::{Nanoseconds, SectorRange};
+use bimetal_core::units::Nanoseconds;
 
 use super::Server;
 use super::recorder::Recorded;
@@ -51,8 +51,7 @@ impl Server {
     }
 
     fn submit_flush_of(&mut self, asker: Asker, unit: u16, recorded: Option<Recorded>) {
-        let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
-        self.ask(asker, unit, command, Buffers::empty(), None, recorded);
+        self.ask(asker, unit, Command::FLUSH, Buffers::empty(), None, recorded);
     }
 
     fn ask(

@@ -12,9 +12,8 @@ use crate::journal::ring::Ring;
 use crate::journal::superblock::Superblock;
 use crate::journal::{MARK_REGION_BLOCKS, PAGE_SECTORS, SLOTS_PER_TABLE_PAGE, table, table_pages};
 use crate::layout::MemberId;
-use crate::operation::{Command, OpKind};
+use crate::operation::Command;
 use crate::payload::Payload;
-use crate::units::SectorRange;
 use crate::volume::Store;
 use crate::volume::lost::Lost;
 
@@ -119,8 +118,7 @@ impl<P: Payload> Recovery<P> {
             }
             Phase::WritingTable => {
                 self.cache().phase = Phase::Flushing;
-                let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
-                self.ask(member, command, P::empty(), 0);
+                self.ask(member, Command::FLUSH, P::empty(), 0);
             }
             Phase::Flushing => self.begin_next_life(),
             Phase::Superblock => self.end_cache(),

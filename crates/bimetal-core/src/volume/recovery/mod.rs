@@ -304,10 +304,9 @@ impl<P: Payload> Recovery<P> {
                 return self.fail(|member, role| RecoveryError::HomeMissing { member, role }, home);
             }
         }
-        let command = Command { kind: OpKind::Flush, range: SectorRange::default(), fua: false };
         for member in 0..self.volume.view.members.len() as u16 {
             if !self.is_out(MemberId(member)) {
-                self.ask(MemberId(member), command, P::empty(), 0);
+                self.ask(MemberId(member), Command::FLUSH, P::empty(), 0);
             }
         }
     }
