@@ -23,7 +23,8 @@ fn commands(page: &str) -> String {
 }
 
 fn missing() -> Option<String> {
-    let programs = ["nbdfuse", "fusermount3", "losetup", "mkfs.ext4", "e2fsck", "blkid", "mount", "timeout"];
+    let programs =
+        ["nbdfuse", "fusermount3", "losetup", "mkfs.ext4", "e2fsck", "blkid", "mount", "openssl", "nbdinfo", "timeout"];
     let has = |program: &&str| {
         Command::new("which").arg(program).stdout(Stdio::null()).status().is_ok_and(|status| status.success())
     };

@@ -25,6 +25,20 @@ pub enum Closed {
     /// The client asked, in the old way that knows no error, for an export that is not there.
     #[error("the client asked for an export that there is not")]
     UnknownExport,
+    /// The client chose an export, in the old way that knows no error, without the encryption that it needs here.
+    #[error("the client did not ask for TLS, which this server needs")]
+    NeedsTls,
+}
+
+/// Whether a connection is encrypted. The encryption itself is below the codec, which sees plain bytes on either side of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Encryption {
+    None,
+    /// Nothing is told or done before the client has asked for it.
+    Needed,
+    /// The client has asked. Nothing is understood until it is there.
+    Begins,
+    Begun,
 }
 
 pub(super) enum State {
@@ -53,6 +67,7 @@ pub struct Codec {
     pub(super) exports: Arc<[Export]>,
     pub(super) state: State,
     pub(super) outbox: Outbox,
+    pub(super) encryption: Encryption,
     pub(super) no_zeroes: bool,
     pub(super) structured: bool,
     /// The export whose block status may be asked for, as long as it is the one that is chosen.
@@ -85,6 +100,7 @@ impl Codec {
             exports,
             state: State::ClientFlags,
             outbox,
+            encryption: Encryption::None,
             no_zeroes: false,
             structured: false,
             meta_context: None,
@@ -98,6 +114,26 @@ impl Codec {
             in_transmission: false,
             held_back: false,
         }
+    }
+
+    /// The same for a place where all but the greeting is encrypted.
+    pub fn needing_tls(self) -> Self {
+        Self { encryption: Encryption::Needed, ..self }
+    }
+
+    /// Whether TLS begins behind what waits to be sent now.
+    pub fn tls_begins(&self) -> bool {
+        self.encryption == Encryption::Begins
+    }
+
+    /// Says that what was to be sent is sent, and that what comes in and goes out from now on is encrypted.
+    ///
+    /// # Panics
+    ///
+    /// If it [does not begin](Self::tls_begins), or something waits to be sent.
+    pub fn tls_has_begun(&mut self) {
+        assert!(self.tls_begins() && self.outbox.is_empty(), "TLS begins behind its announcement");
+        self.encryption = Encryption::Begun;
     }
 
     /// Whether the handshake is over.
@@ -122,7 +158,7 @@ impl Codec {
 
     /// Whether more may be received. If not, replies must be given or sent first.
     pub fn wants_input(&self) -> bool {
-        !matches!(self.state, State::Closed(_)) && !self.is_full() && self.has_room()
+        !matches!(self.state, State::Closed(_)) && !self.tls_begins() && !self.is_full() && self.has_room()
     }
 
     /// Whether anything can be received. If not, requests that were received and held back come first: to receive nothing
@@ -236,6 +272,11 @@ impl Codec {
         self.consume(count);
         // What is consumed stays where it is until the next call of `input`.
         Fields(&self.staging[start..start + count])
+    }
+
+    /// Whether bytes wait that are not understood yet.
+    pub(super) fn has_input(&self) -> bool {
+        self.start < self.end
     }
 
     fn consume(&mut self, count: usize) {

@@ -46,8 +46,15 @@ pub struct Seen {
 /// If the codec breaks its word: a request outside its export, not aligned, too long, with a wrong payload, or memory beyond its
 /// limits.
 pub fn converse(data: &[u8], pieces: &[usize], limits: Limits) -> Seen {
+    converse_with(Codec::new(exports(), limits), data, pieces, limits)
+}
+
+/// The same with a connection of these `limits` that may need TLS; what is behind its beginning is `data` as it is decrypted.
+///
+/// # Panics
+/// As [`converse`].
+pub fn converse_with(mut codec: Codec, data: &[u8], pieces: &[usize], limits: Limits) -> Seen {
     let exports = exports();
-    let mut codec = Codec::new(Arc::clone(&exports), limits);
     let mut seen = Seen::default();
     let mut open = VecDeque::new();
     let mut left = data;
@@ -69,6 +76,9 @@ pub fn converse(data: &[u8], pieces: &[usize], limits: Limits) -> Seen {
         }
         if stuck || piece % 2 == 0 {
             send(&mut codec, &mut seen.sent, if stuck { usize::MAX } else { piece });
+            if codec.tls_begins() && codec.outbox().is_empty() {
+                codec.tls_has_begun();
+            }
         }
         // Replies make room for requests that were received long ago.
         if stuck && idle {
@@ -136,11 +146,13 @@ fn send(codec: &mut Codec, sent: &mut Vec<u8>, mut limit: usize) {
     }
 }
 
-/// One input of the fuzzer: how the bytes are cut, whether they come behind a good handshake, and the bytes.
+/// One input of the fuzzer: how the bytes are cut, whether they come behind a good handshake or need TLS, and the bytes.
 pub fn run(data: &[u8]) {
     let Some((head, bytes)) = data.split_at_checked(4) else { return };
     let limits = Limits { requests: usize::from(head[0] % 16) + 1, bytes: 1 << (head[0] / 16 + 8) };
     let pieces = [usize::from(head[1]) + 1, usize::from(head[2]) * 16 + 1];
     let stream = if head[3] % 2 == 0 { bytes.to_vec() } else { [HANDSHAKE, bytes].concat() };
-    converse(&stream, &pieces, limits);
+    let codec = Codec::new(exports(), limits);
+    let codec = if head[3] & 2 == 0 { codec } else { codec.needing_tls() };
+    converse_with(codec, &stream, &pieces, limits);
 }

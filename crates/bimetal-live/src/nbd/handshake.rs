@@ -1,7 +1,7 @@
 //! The handshake: options of the client and their answers.
 
 use super::Export;
-use super::codec::{Closed, Codec, State};
+use super::codec::{Closed, Codec, Encryption, State};
 use super::protocol::{self as nbd, Fields, export_flag, info, option, option_reply};
 
 impl Codec {
@@ -31,8 +31,15 @@ impl Codec {
     }
 
     pub(super) fn answer_option(&mut self, option: u32, data: &[u8]) {
+        if self.encryption == Encryption::Needed && !matches!(option, option::STARTTLS | option::ABORT) {
+            return match option {
+                option::EXPORT_NAME => self.close(Closed::NeedsTls),
+                _ => self.refuse(option, option_reply::ERR_TLS_REQD, "this server wants TLS: connect with nbds://"),
+            };
+        }
         match option {
             option::EXPORT_NAME => self.export_name(data),
+            option::STARTTLS if self.encryption != Encryption::None => self.start_tls(data),
             option::ABORT => {
                 self.answer(option, option_reply::ACK, &[]);
                 self.close(Closed::Disconnected);
@@ -49,6 +56,18 @@ impl Codec {
             }
             _ => self.refuse(option, option_reply::ERR_UNSUP, "this server does not know the option"),
         }
+    }
+
+    fn start_tls(&mut self, data: &[u8]) {
+        if !data.is_empty() || self.encryption == Encryption::Begun {
+            return self.malformed(option::STARTTLS);
+        }
+        // Whoever sits between could have put them there, and they would look as if they had come encrypted.
+        if self.has_input() {
+            return self.close(Closed::Protocol("plain bytes behind its wish for TLS"));
+        }
+        self.answer(option::STARTTLS, option_reply::ACK, &[]);
+        self.encryption = Encryption::Begins;
     }
 
     fn find_export(&self, name: &[u8]) -> Option<usize> {

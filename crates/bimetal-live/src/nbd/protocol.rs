@@ -16,6 +16,7 @@ pub(super) mod option {
     pub(in crate::nbd) const EXPORT_NAME: u32 = 1;
     pub(in crate::nbd) const ABORT: u32 = 2;
     pub(in crate::nbd) const LIST: u32 = 3;
+    pub(in crate::nbd) const STARTTLS: u32 = 5;
     pub(in crate::nbd) const INFO: u32 = 6;
     pub(in crate::nbd) const GO: u32 = 7;
     pub(in crate::nbd) const STRUCTURED_REPLY: u32 = 8;
@@ -31,6 +32,7 @@ pub(super) mod option_reply {
     pub(in crate::nbd) const META_CONTEXT: u32 = 4;
     pub(in crate::nbd) const ERR_UNSUP: u32 = ERROR | 1;
     pub(in crate::nbd) const ERR_INVALID: u32 = ERROR | 3;
+    pub(in crate::nbd) const ERR_TLS_REQD: u32 = ERROR | 5;
     pub(in crate::nbd) const ERR_UNKNOWN: u32 = ERROR | 6;
     pub(in crate::nbd) const ERR_TOO_BIG: u32 = ERROR | 9;
 }

@@ -3,9 +3,9 @@
 use bimetal_core::operation::OpKind;
 use proptest::prelude::*;
 
-use super::fuzz::{HANDSHAKE, Seen, converse, run};
+use super::fuzz::{HANDSHAKE, Seen, converse, converse_with, exports, run};
 use super::protocol::{self as nbd, command, option_reply};
-use super::{Closed, Limits};
+use super::{Closed, Codec, Limits};
 
 fn talk(data: &[u8]) -> Seen {
     converse(data, &[1 << 20], Limits::default())
@@ -66,6 +66,27 @@ fn the_handshake_answers_every_option_and_refuses_what_it_does_not_know() {
         assert_eq!(option_replies(&seen.sent), [expected, &[ACK]].concat(), "{bytes:?}");
         assert_eq!(seen.closed, Some(Closed::Disconnected));
     }
+}
+
+#[test]
+fn where_tls_is_needed_nothing_is_told_before_it() {
+    use option_reply::*;
+    let talk = |parts: &[&[u8]], piece| {
+        let codec = Codec::new(exports(), Limits::default()).needing_tls();
+        converse_with(codec, &[&[FLAGS], parts].concat().concat(), &[piece], Limits::default())
+    };
+    let (list, go, old) = (option(3, b""), option(7, b"\0\0\0\x01a\0\0"), option(1, b"a"));
+    let (start_tls, abort) = (option(5, b""), option(2, b""));
+    let seen = talk(&[&list, &go, &option(8, b""), &option(5, b"x"), &abort], 1 << 20);
+    assert_eq!(option_replies(&seen.sent), [ERR_TLS_REQD, ERR_TLS_REQD, ERR_TLS_REQD, ERR_INVALID, ACK]);
+    assert_eq!(talk(&[&old], 1 << 20).closed, Some(Closed::NeedsTls));
+    // Byte by byte, so that nothing lies behind the option when it is understood.
+    let seen = talk(&[&start_tls, &list, &start_tls, &go, &request(command::READ, 0, 0, 512)], 1);
+    assert_eq!(option_replies(&seen.sent)[..5], [ACK, SERVER, SERVER, ACK, ERR_INVALID]);
+    assert_eq!(seen.requests.len(), 1);
+    // What comes with the option was there before anything was encrypted: anybody may have put it there.
+    let seen = talk(&[&start_tls, &list], 1 << 20);
+    assert!(matches!(seen.closed, Some(Closed::Protocol(_))) && option_replies(&seen.sent).is_empty(), "{seen:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Clients: their sockets, and when each is received from and sent to.
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use super::Server;
 use super::select::Source;
 use super::stop::Phase;
+use super::tls::{Credentials, Tls};
 use crate::buffer::Buffers;
 use crate::nbd::{Closed, Codec, ReplyError, Ticket};
 
@@ -23,6 +24,9 @@ const PARTS_MAX: usize = 256;
 pub(super) struct Client {
     socket: OwnedFd,
     codec: Codec,
+    /// What the connection is encrypted with once it asks for it, and what encrypts it then.
+    credentials: Option<Credentials>,
+    tls: Option<Tls>,
     number: u64,
     since: Nanoseconds,
     /// Whether the socket may have something for us, and room for what we have.
@@ -38,7 +42,10 @@ impl Server {
         while self.clients.len() < self.options.clients_max {
             let Some(listener) = self.listeners.get(number) else { return };
             match listener.accept() {
-                Ok(Some(socket)) => self.let_in(socket),
+                Ok(Some(socket)) => {
+                    let credentials = listener.tls().cloned();
+                    self.let_in(socket, credentials);
+                }
                 // Where the system has no descriptor left, the next client that comes finds out.
                 Ok(None) | Err(_) => return,
             }
@@ -48,11 +55,23 @@ impl Server {
         }
     }
 
-    fn let_in(&mut self, socket: OwnedFd) {
-        let codec = Codec::new(Arc::clone(&self.exports), self.options.limits);
+    fn let_in(&mut self, socket: OwnedFd, credentials: Option<Credentials>) {
+        let mut codec = Codec::new(Arc::clone(&self.exports), self.options.limits);
+        if credentials.is_some() {
+            codec = codec.needing_tls();
+        }
         self.clients_begun += 1;
-        let (number, since) = (self.clients_begun, self.now);
-        let client = Client { socket, codec, number, since, readable: true, writable: true, listed: false };
+        let client = Client {
+            socket,
+            codec,
+            credentials,
+            tls: None,
+            number: self.clients_begun,
+            since: self.now,
+            readable: true,
+            writable: true,
+            listed: false,
+        };
         let key = self.clients.insert(client);
         // A client that cannot be watched is gone again.
         if self.selector.add(Source::Client(key), self.clients[key].socket.as_fd()).is_err() {
@@ -81,7 +100,7 @@ impl Server {
         let Some(client) = self.clients.get_mut(key) else { return };
         client.listed = false;
         if matches!(self.phase, Phase::Serving) {
-            if client.readable && client.codec.wants_input() && client.receive().is_err() {
+            if client.has_input() && client.codec.wants_input() && client.receive().is_err() {
                 return self.close(key);
             }
             let number = client.number;
@@ -110,7 +129,7 @@ impl Server {
             }
             // What was received long ago may have room now that replies are gone.
             let serving = matches!(self.phase, Phase::Serving);
-            let goes_on = client.codec.can_go_on() || (client.readable && client.codec.wants_input());
+            let goes_on = client.codec.can_go_on() || (client.has_input() && client.codec.wants_input());
             if serving && goes_on {
                 self.list(key);
             }
@@ -119,7 +138,10 @@ impl Server {
     }
 
     fn close(&mut self, key: usize) {
-        let client = self.clients.remove(key);
+        let mut client = self.clients.remove(key);
+        if let Some(tls) = &mut client.tls {
+            tls.say_goodbye(&client.socket);
+        }
         self.selector.remove(client.socket.as_fd());
         drop(client);
         // Somebody may wait for the place.
@@ -149,13 +171,26 @@ impl Server {
 
     /// Whether every client has all replies to what it asked.
     pub(super) fn clients_are_served(&self) -> bool {
-        self.clients.iter().all(|(_, client)| client.codec.outbox().is_empty())
+        self.clients.iter().all(|(_, client)| client.is_sent())
     }
 }
 
 impl Client {
+    /// Whether something may be received.
+    fn has_input(&self) -> bool {
+        self.readable || self.tls.as_ref().is_some_and(Tls::has_plain)
+    }
+
+    /// Whether the client has taken everything that there was for it.
+    fn is_sent(&self) -> bool {
+        self.codec.outbox().is_empty() && self.tls.as_ref().is_none_or(Tls::is_sent)
+    }
+
     /// Receives once. An error means that the client is gone.
-    fn receive(&mut self) -> Result<(), Errno> {
+    fn receive(&mut self) -> io::Result<()> {
+        if let Some(tls) = &mut self.tls {
+            return tls.receive(&self.socket, &mut self.readable, &mut self.codec);
+        }
         let mut room = self.codec.input();
         let wanted = room.iter().map(|slice| slice.len()).sum::<usize>();
         let received = if room[0].is_empty() {
@@ -164,7 +199,7 @@ impl Client {
             readv(&self.socket, &mut room)
         };
         match received {
-            Ok(0) => return Err(Errno::CONNRESET),
+            Ok(0) => return Err(Errno::CONNRESET.into()),
             Ok(count) => {
                 // Less than there was room for: the rest is not there yet, and its coming will be told.
                 self.readable = count == wanted;
@@ -172,13 +207,16 @@ impl Client {
             }
             Err(Errno::AGAIN) => self.readable = false,
             Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
         Ok(())
     }
 
     /// Sends what there is and what the socket takes. An error means that the client is gone.
-    fn send(&mut self) -> Result<(), Errno> {
+    fn send(&mut self) -> io::Result<()> {
+        if let Some(tls) = &mut self.tls {
+            return tls.send(&self.socket, &mut self.writable, &mut self.codec);
+        }
         while self.writable && !self.codec.outbox().is_empty() {
             let mut slices = [IoSlice::new(&[]); PARTS_MAX];
             let count = self.codec.outbox().slices(&mut slices);
@@ -187,9 +225,19 @@ impl Client {
                 Ok(sent) => self.codec.sent(sent),
                 Err(Errno::AGAIN) => self.writable = false,
                 Err(Errno::INTR) => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
+        if self.codec.tls_begins() && self.codec.outbox().is_empty() {
+            self.begin_tls()?;
+        }
+        Ok(())
+    }
+
+    fn begin_tls(&mut self) -> io::Result<()> {
+        let credentials = self.credentials.as_ref().expect("only where there are credentials a client may ask for TLS");
+        self.tls = Some(Tls::new(credentials).map_err(io::Error::other)?);
+        self.codec.tls_has_begun();
         Ok(())
     }
 
@@ -198,8 +246,8 @@ impl Client {
     fn is_over(&self) -> bool {
         match self.codec.closed() {
             None => false,
-            Some(Closed::Disconnected) => self.codec.requests_under_way() == 0 && self.codec.outbox().is_empty(),
-            Some(Closed::Protocol(_) | Closed::UnknownExport) => true,
+            Some(Closed::Disconnected) => self.codec.requests_under_way() == 0 && self.is_sent(),
+            Some(Closed::Protocol(_) | Closed::UnknownExport | Closed::NeedsTls) => true,
         }
     }
 }

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use super::tls::Credentials;
 use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_send_buffer_size, set_tcp_nodelay};
@@ -18,6 +19,18 @@ use rustix::net::{
 const BACKLOG: i32 = 128;
 /// What a socket takes before the client has read it.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
+
+/// Whether and how TCP is served.
+#[derive(Clone, Default, Debug)]
+pub enum Tcp {
+    /// Not at all.
+    #[default]
+    Refused,
+    /// Without encryption, on the loopback interface.
+    Plain,
+    /// Encrypted, anywhere.
+    Tls(Credentials),
+}
 
 /// A place to listen at.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,7 +54,10 @@ pub enum EndpointError {
     #[error("'{0}' is there and is no socket: choose another path")]
     InTheWay(String),
     /// TCP is readable by everybody on the way.
-    #[error("'{0}' would be served without encryption: say that you want it with --insecure-tcp, or use a Unix socket")]
+    #[error(
+        "'{0}' would be served without encryption: give certificates with --tls-certificates, say that you want it \
+         with --insecure-tcp, or use a Unix socket"
+    )]
     Insecure(String),
     /// Without encryption only this machine itself may connect.
     #[error("'{address}' is not this machine's own: without encryption expected 127.0.0.1, ::1 or localhost")]
@@ -88,50 +104,57 @@ impl fmt::Display for Endpoint {
 
 enum Bound {
     /// With the file's device and inode: only that one is removed at the end.
-    Unix {
-        path: PathBuf,
-        file: Option<(u64, u64)>,
-    },
-    Tcp(SocketAddr),
+    Unix { path: PathBuf, file: Option<(u64, u64)> },
+    /// With the host as it was named, which a certificate may hold.
+    Tcp { host: String, address: SocketAddr },
 }
 
 /// A place that is listened at.
 pub(super) struct Listener {
     socket: OwnedFd,
     bound: Bound,
+    tls: Option<Credentials>,
     /// Whether clients wait that were not let in.
     more: bool,
 }
 
 impl Listener {
-    pub(super) fn bind(endpoint: &Endpoint, insecure_tcp: bool) -> Result<Self, EndpointError> {
+    pub(super) fn bind(endpoint: &Endpoint, tcp: &Tcp) -> Result<Self, EndpointError> {
         let system = |error: std::io::Error| EndpointError::System { place: endpoint.to_string(), error };
-        let (socket, bound) = match endpoint {
+        let (socket, bound, tls) = match endpoint {
             Endpoint::Unix(path) => {
                 remove_stale(path)?;
                 let socket = bind_unix(path).map_err(|error| system(error.into()))?;
                 let file = std::fs::symlink_metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
-                (socket, Bound::Unix { path: path.clone(), file })
+                (socket, Bound::Unix { path: path.clone(), file }, None)
             }
-            Endpoint::Tcp(address) => {
-                if !insecure_tcp {
-                    return Err(EndpointError::Insecure(endpoint.to_string()));
-                }
-                let addresses: Vec<SocketAddr> = address.to_socket_addrs().map_err(system)?.collect();
-                if !addresses.iter().all(|address| address.ip().is_loopback()) {
-                    return Err(EndpointError::NotLoopback { address: address.clone() });
-                }
+            Endpoint::Tcp(place) => {
+                let addresses: Vec<SocketAddr> = place.to_socket_addrs().map_err(system)?.collect();
+                let tls = match tcp {
+                    Tcp::Refused => return Err(EndpointError::Insecure(endpoint.to_string())),
+                    Tcp::Plain if !addresses.iter().all(|address| address.ip().is_loopback()) => {
+                        return Err(EndpointError::NotLoopback { address: place.clone() });
+                    }
+                    Tcp::Plain => None,
+                    Tcp::Tls(credentials) => Some(credentials.clone()),
+                };
                 let listener = TcpListener::bind(&addresses[..]).map_err(system)?;
                 listener.set_nonblocking(true).map_err(system)?;
-                let bound = Bound::Tcp(listener.local_addr().map_err(system)?);
-                (listener.into(), bound)
+                let host = place.rsplit_once(':').map_or(place.as_str(), |(host, _)| host).to_owned();
+                let bound = Bound::Tcp { host, address: listener.local_addr().map_err(system)? };
+                (listener.into(), bound, tls)
             }
         };
-        Ok(Self { socket, bound, more: false })
+        Ok(Self { socket, bound, tls, more: false })
     }
 
     pub(super) fn event(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+
+    /// What encrypts connections here.
+    pub(super) fn tls(&self) -> Option<&Credentials> {
+        self.tls.as_ref()
     }
 
     /// A client, if one waits.
@@ -141,7 +164,7 @@ impl Listener {
                 // Replies are whole when they are sent, and large ones go out with one call. Where this fails they only
                 // take longer.
                 let _ = set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
-                if matches!(self.bound, Bound::Tcp(_)) {
+                if matches!(self.bound, Bound::Tcp { .. }) {
                     let _ = set_tcp_nodelay(&socket, true);
                 }
                 Ok(Some(socket))
@@ -161,7 +184,7 @@ impl Listener {
 
     /// The address, if it is TCP.
     pub(super) fn address(&self) -> Option<SocketAddr> {
-        if let Bound::Tcp(address) = self.bound { Some(address) } else { None }
+        if let Bound::Tcp { address, .. } = self.bound { Some(address) } else { None }
     }
 
     /// How clients name an export here.
@@ -172,7 +195,10 @@ impl Listener {
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
                 format!("nbd+unix:///{export}?socket={}", percent_encoded(&path.display().to_string()))
             }
-            Bound::Tcp(address) => format!("nbd://{address}/{export}"),
+            Bound::Tcp { host, address } => {
+                let scheme = if self.tls.is_some() { "nbds" } else { "nbd" };
+                format!("{scheme}://{host}:{}/{export}", address.port())
+            }
         }
     }
 }
@@ -247,29 +273,29 @@ mod tests {
     #[test]
     fn plain_tcp_needs_leave_and_the_loopback_interface() {
         let local = Endpoint::Tcp("127.0.0.1:0".into());
-        assert!(matches!(Listener::bind(&local, false), Err(EndpointError::Insecure(_))));
-        assert!(Listener::bind(&local, true).is_ok());
+        assert!(matches!(Listener::bind(&local, &Tcp::Refused), Err(EndpointError::Insecure(_))));
+        assert!(Listener::bind(&local, &Tcp::Plain).is_ok());
         let everywhere = Endpoint::Tcp("0.0.0.0:0".into());
-        assert!(matches!(Listener::bind(&everywhere, true), Err(EndpointError::NotLoopback { .. })));
+        assert!(matches!(Listener::bind(&everywhere, &Tcp::Plain), Err(EndpointError::NotLoopback { .. })));
     }
 
     #[test]
     fn a_socket_is_its_owners_alone_and_only_a_stale_one_is_removed() {
         let path = std::env::temp_dir().join(format!("bimetal-endpoint-{}.sock", std::process::id()));
         let endpoint = Endpoint::Unix(path.clone());
-        let listener = Listener::bind(&endpoint, false).unwrap();
+        let listener = Listener::bind(&endpoint, &Tcp::Refused).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        assert!(matches!(Listener::bind(&endpoint, false), Err(EndpointError::InUse(_))));
+        assert!(matches!(Listener::bind(&endpoint, &Tcp::Refused), Err(EndpointError::InUse(_))));
         drop(listener);
         assert!(!path.exists(), "it is gone with its server");
 
         // A server that was killed leaves its file.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         assert!(path.exists());
-        drop(Listener::bind(&endpoint, false).unwrap());
+        drop(Listener::bind(&endpoint, &Tcp::Refused).unwrap());
 
         std::fs::write(&path, "mine").unwrap();
-        assert!(matches!(Listener::bind(&endpoint, false), Err(EndpointError::InTheWay(_))));
+        assert!(matches!(Listener::bind(&endpoint, &Tcp::Refused), Err(EndpointError::InTheWay(_))));
         std::fs::remove_file(&path).unwrap();
     }
 

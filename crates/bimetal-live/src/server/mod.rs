@@ -21,6 +21,7 @@ mod select;
 mod settings;
 mod snapshot;
 mod stop;
+mod tls;
 mod traffic;
 mod visitors;
 
@@ -42,13 +43,14 @@ use crate::nbd::{Export, Limits};
 use clients::Client;
 use control::Control;
 use endpoint::Listener;
-pub use endpoint::{Endpoint, EndpointError};
+pub use endpoint::{Endpoint, EndpointError, Tcp};
 use handle::Mailbox;
 pub use handle::{Handle, Stopped};
 use requests::Open;
 use select::Selector;
 pub use snapshot::{KINDS, Latencies, MemberSnapshot, Snapshot};
 use stop::{Phase, Signals};
+pub use tls::{Credentials, CredentialsError};
 use traffic::Traffic;
 
 /// How to serve.
@@ -56,8 +58,8 @@ use traffic::Traffic;
 pub struct ServerOptions {
     /// The names of the exports, one for each unit. Units beyond that are called after the first: `NAME.1`, `NAME.2`.
     pub names: Vec<String>,
-    /// Whether TCP may be served without encryption, on the loopback interface.
-    pub insecure_tcp: bool,
+    /// Whether and how TCP is served.
+    pub tcp: Tcp,
     /// Whether SIGTERM and SIGINT stop the server, from its making on.
     pub signals: bool,
     /// Clients at once; further ones wait to be let in.
@@ -70,7 +72,7 @@ impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             names: vec!["bimetal".into()],
-            insecure_tcp: false,
+            tcp: Tcp::Refused,
             signals: true,
             clients_max: 64,
             limits: Limits::default(),
@@ -217,7 +219,7 @@ impl Server {
     ///
     /// If somebody listens there already, the address is not possible, or TCP would go unencrypted without leave.
     pub fn listen(&mut self, endpoint: &Endpoint) -> Result<String, ServeError> {
-        let listener = Listener::bind(endpoint, self.options.insecure_tcp)?;
+        let listener = Listener::bind(endpoint, &self.options.tcp)?;
         let uri = listener.uri(&self.exports[0].name);
         self.selector.add(select::Source::Listener(self.listeners.len()), listener.event())?;
         self.listeners.push(listener);

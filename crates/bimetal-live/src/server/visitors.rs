@@ -8,7 +8,7 @@ use rustix::net::{SendFlags, send};
 use super::control::Watch;
 use super::endpoint::Listener;
 use super::select::Source;
-use super::{Endpoint, ServeError, Server};
+use super::{Endpoint, ServeError, Server, Tcp};
 use crate::control::exchange::Exchange;
 use crate::control::message::Reply;
 use crate::control::{codec, http};
@@ -66,7 +66,8 @@ impl Server {
     /// Somebody listens there already, or nobody can.
     pub(super) fn add_door(&mut self, endpoint: &Endpoint, language: Language) -> Result<(), ServeError> {
         // Figures are no secret on this machine; requests only ever go through a socket of the owner's.
-        let listener = Listener::bind(endpoint, language == Language::Http)?;
+        let tcp = if language == Language::Http { Tcp::Plain } else { Tcp::Refused };
+        let listener = Listener::bind(endpoint, &tcp)?;
         self.selector.add(Source::Door(self.control.doors.len()), listener.event())?;
         self.control.doors.push(Door { listener, language });
         Ok(())

@@ -1,8 +1,10 @@
 //! `bimetal serve`: a volume as a network block device.
 
+use std::path::PathBuf;
+
 use bimetal_live::attach::{Attached, Options, attach};
 use bimetal_live::member::find::find;
-use bimetal_live::server::{Endpoint, Server, ServerOptions};
+use bimetal_live::server::{Credentials, Endpoint, Server, ServerOptions, Tcp};
 use clap::Args;
 
 use crate::error::Error;
@@ -18,6 +20,7 @@ use crate::target::{control, let_go, run_time};
 #[command(after_help = "Examples:\n  \
     bimetal serve mail\n  \
     bimetal serve /dev/sdb1 --nbd unix:/run/mail.sock\n  \
+    bimetal serve mail --nbd tcp:0.0.0.0:10809 --tls-certificates /etc/pki/bimetal --tls-verify-peer\n  \
     nbdinfo 'nbd+unix:///mail?socket=/run/mail.sock'")]
 pub(crate) struct Arguments {
     /// The volume's name, or the path of any of its drives
@@ -28,6 +31,12 @@ pub(crate) struct Arguments {
     /// Where Prometheus fetches http://HOST:PORT/metrics, on this machine only
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
+    /// Serve TCP with TLS, by the certificates in DIR: server-cert.pem and server-key.pem
+    #[arg(long, value_name = "DIR", conflicts_with = "insecure_tcp")]
+    tls_certificates: Option<PathBuf>,
+    /// Let in only clients with a certificate that ca-cert.pem in DIR has signed (and ca-crl.pem, if there, not revoked)
+    #[arg(long, requires = "tls_certificates")]
+    tls_verify_peer: bool,
     /// Serve TCP without encryption, to this machine only
     #[arg(long)]
     insecure_tcp: bool,
@@ -40,6 +49,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let tcp = tcp(&arguments)?;
     let located = find(&arguments.volume)?;
     let options = Options { degraded: arguments.degraded, accept_loss: arguments.accept_loss, ..Options::default() };
     let mut progress: Option<Progress> = None;
@@ -49,8 +59,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     drop(progress);
     let Attached { volume, drives, held } = attached?;
     let name = held.label().name.clone();
-    let options =
-        ServerOptions { names: vec![name.clone()], insecure_tcp: arguments.insecure_tcp, ..ServerOptions::default() };
+    let options = ServerOptions { names: vec![name.clone()], tcp, ..ServerOptions::default() };
     let mut server = Server::new(volume, drives, options)?;
     let held = control(&mut server, &located, held)?;
     if let Some(address) = &arguments.metrics {
@@ -69,6 +78,22 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::new(format!("volume '{}' was stopped at once: what was not flushed may be lost", name)))
+}
+
+/// What the flags say of TCP.
+fn tcp(arguments: &Arguments) -> Result<Tcp, Error> {
+    let Some(directory) = &arguments.tls_certificates else {
+        return Ok(if arguments.insecure_tcp { Tcp::Plain } else { Tcp::Refused });
+    };
+    if !arguments.nbd.iter().any(|endpoint| matches!(endpoint, Endpoint::Tcp(_))) {
+        return Err(Error::new("--tls-certificates is for TCP, and nothing is served there: add --nbd tcp:HOST:PORT"));
+    }
+    if !arguments.tls_verify_peer {
+        note(
+            "anyone who reaches the TCP port can read and write the volume: --tls-verify-peer asks clients for certificates",
+        );
+    }
+    Ok(Tcp::Tls(Credentials::read(directory, arguments.tls_verify_peer)?))
 }
 
 /// The socket of a volume that nobody named one for.
