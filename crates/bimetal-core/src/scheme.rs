@@ -9,7 +9,7 @@ use crate::block_map::{BlockMap, Slot};
 use crate::layout::{Layout, LayoutError, LayoutRequest, MemberId, Role};
 use crate::operation::OpKind;
 use crate::settings::{Parameter, SettingError, Settings};
-use crate::units::{Nanoseconds, SectorRange};
+use crate::units::{Nanoseconds, SectorRange, Sectors};
 
 /// A request as a scheme sees it.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,19 @@ pub struct Access {
     pub sectors: SectorRange,
     /// The blocks it touches.
     pub blocks: BlockRun,
+}
+
+/// An operation of a request on a member, when it has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Service {
+    /// On which member.
+    pub member: MemberId,
+    /// What it did.
+    pub kind: OpKind,
+    /// How much of it.
+    pub sectors: Sectors,
+    /// From when the member was asked to when it answered.
+    pub took: Nanoseconds,
 }
 
 /// Why blocks did not go where the scheme usually puts them. Counted by reason.
@@ -84,7 +97,13 @@ pub enum Work {
     },
     /// These clean copies are given up.
     Evict(Vec<Slot>),
+    /// What these runs have only at home is read in the background and gets clean copies in slots. Not more than
+    /// [`FETCH_BLOCKS_MAX`] each; a run that a request is changing is passed over, and so is what no slot is free for.
+    Fetch(Vec<BlockRun>),
 }
+
+/// Blocks of one fetch: 512 KiB of 4 KiB blocks bound how long a request waits behind it.
+pub const FETCH_BLOCKS_MAX: u64 = 128;
 
 /// How a member is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -135,6 +154,10 @@ pub struct View {
     pub moving: bool,
     /// Requests that wait for free slots.
     pub waiting_for_slots: u64,
+    /// Runs that are being fetched.
+    pub fetching: u32,
+    /// Whether everything goes home.
+    pub draining: bool,
 }
 
 impl View {
@@ -148,7 +171,13 @@ impl View {
         &self.members[id.0 as usize]
     }
 
-    /// The member that holds the slots, if it is there.
+    /// When `blocks` free slots could be filled by a fetch, because `home` has been idle for `long`; one run at a time.
+    pub fn fetch_at(&self, home: MemberId, long: Nanoseconds, blocks: u64) -> Option<Nanoseconds> {
+        let may = self.fetching == 0 && !self.draining && self.slots_online() && self.free_slots >= blocks;
+        if may && self.member(home).state == MemberState::Online { self.member(home).idle_at(long) } else { None }
+    }
+
+    /// Whether the member that holds the slots is there.
     pub fn slots_online(&self) -> bool {
         self.layout.slots.is_some_and(|slots| self.member(slots.member).state == MemberState::Online)
     }
@@ -205,6 +234,18 @@ pub trait Scheme: Send {
     fn work(&mut self, view: &View) -> Work {
         let _ = view;
         Work::Nothing
+    }
+
+    /// An operation of a request on `member` has ended.
+    fn served(&mut self, view: &View, service: &Service) {
+        let _ = (view, service);
+    }
+
+    /// What has copies in slots before the first request, because a user of the product waits for that first. A simulation
+    /// takes it for granted; a volume with data has no copies before they were made.
+    fn copied_at_first(&self, view: &View) -> Vec<BlockRun> {
+        let _ = view;
+        Vec::new()
     }
 
     /// A member is gone.

@@ -12,6 +12,7 @@ mod indexed_heap;
 pub mod lirs;
 pub mod lrfu;
 pub mod lru;
+pub(crate) mod mirror;
 pub mod replacement;
 pub mod s3fifo;
 pub mod sieve;

@@ -4,15 +4,25 @@
 pub mod combo;
 pub mod griffin;
 pub mod hdd_only;
+pub mod hddboost;
 pub mod hybrid_disk;
+pub mod hyperduo;
 pub mod smart_response;
 pub mod ssd_only;
 
 use crate::scheme::SchemeInfo;
 
 /// Every scheme there is, in the order in which tables show them.
-pub const ALL: &[&SchemeInfo] =
-    &[&ssd_only::INFO, &hdd_only::INFO, &combo::INFO, &smart_response::INFO, &hybrid_disk::INFO, &griffin::INFO];
+pub const ALL: &[&SchemeInfo] = &[
+    &ssd_only::INFO,
+    &hdd_only::INFO,
+    &combo::INFO,
+    &smart_response::INFO,
+    &hyperduo::INFO,
+    &hddboost::INFO,
+    &hybrid_disk::INFO,
+    &griffin::INFO,
+];
 
 /// The scheme with this name.
 pub fn find(name: &str) -> Option<&'static SchemeInfo> {

@@ -50,9 +50,9 @@ impl<P: Payload> Volume<P> {
             self.end_pause();
         }
         if self.view.layout.slots.is_some() {
-            self.draining = Draining::Yes { detach };
+            self.set_draining(Draining::Yes { detach });
         } else {
-            self.draining = Draining::Done;
+            self.set_draining(Draining::Done);
         }
         self.pump();
     }
@@ -60,7 +60,7 @@ impl<P: Payload> Volume<P> {
     /// Gives a drain up, or ends one that is done: writes go where the scheme says again.
     pub fn end_drain(&mut self, now: Nanoseconds) {
         self.set_time(now);
-        self.draining = Draining::No;
+        self.set_draining(Draining::No);
         self.pump();
     }
 
@@ -75,6 +75,11 @@ impl<P: Payload> Volume<P> {
         }
     }
 
+    fn set_draining(&mut self, draining: Draining) {
+        self.draining = draining;
+        self.view.draining = draining != Draining::No;
+    }
+
     /// Whether writes go home because the volume drains.
     pub(super) fn is_draining(&self) -> bool {
         self.draining != Draining::No
@@ -85,7 +90,7 @@ impl<P: Payload> Volume<P> {
         match self.draining {
             Draining::Yes { .. } if self.view.moving => false,
             Draining::Yes { detach } if self.is_all_at_home() => {
-                self.draining = Draining::Announcing;
+                self.set_draining(Draining::Announcing);
                 if detach && self.view.slots_online() {
                     self.fail_member(self.member_of_slots());
                 }
@@ -95,7 +100,7 @@ impl<P: Payload> Volume<P> {
             Draining::Yes { .. } => self.move_all_home(),
             Draining::Announcing if self.announcements.are_durable() => {
                 let done = self.is_all_at_home();
-                self.draining = if done { Draining::Done } else { Draining::Yes { detach: false } };
+                self.set_draining(if done { Draining::Done } else { Draining::Yes { detach: false } });
                 true
             }
             _ => false,

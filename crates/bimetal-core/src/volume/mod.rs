@@ -19,6 +19,7 @@ mod announce;
 mod close;
 mod commit;
 mod drain;
+mod fetch;
 mod log_index;
 mod log_tail;
 mod lost;
@@ -54,6 +55,7 @@ use close::Closing;
 use commit::{Checkpoint, Commit, Intents};
 pub use drain::Drain;
 use drain::Draining;
+use fetch::FetchJob;
 use log_tail::LogTail;
 use lost::Lost;
 use moves::{MoveJob, Pace};
@@ -179,6 +181,7 @@ enum Job<P> {
     Range(RangeJob),
     Flush(Token, Status),
     Promote(PromoteJob<P>),
+    Fetch(FetchJob<P>),
     Move(MoveJob<P>),
     Scrub(ScrubJob),
     Segment(log_tail::Position, u8),
@@ -232,6 +235,9 @@ impl<P: Payload> Volume<P> {
         }
         let mut volume = Self::assemble(config.identity, layout, config.layout.members, scheme);
         volume.pace.take(config.settings).map_err(SchemeError::from)?;
+        if !P::CARRIES_DATA {
+            volume.copy_at_first();
+        }
         Ok(volume)
     }
 
@@ -261,6 +267,8 @@ impl<P: Payload> Volume<P> {
             freeing_slots: 0,
             moving: false,
             waiting_for_slots: 0,
+            fetching: 0,
+            draining: false,
         };
         let mut volume = Self {
             identity,
@@ -465,6 +473,7 @@ impl<P: Payload> Volume<P> {
             Work::MigrateAll => self.begin_migration(),
             Work::MoveHome { slots, keep } => self.begin_move(slots, keep),
             Work::Evict(slots) => self.evict(&slots),
+            Work::Fetch(runs) => runs.into_iter().for_each(|run| self.fetch(run)),
         }
         true
     }
@@ -576,6 +585,7 @@ impl<P: Payload> Volume<P> {
             Job::Range(job) => self.run_range(task, job),
             Job::Flush(token, status) => self.end_request(task, token, status, P::empty()),
             Job::Promote(job) => self.end_promotion(task, job),
+            Job::Fetch(job) => self.end_fetch(task, job),
             Job::Move(job) => self.run_move(task, job),
             Job::Commit => self.run_commit(task),
             Job::Announce => self.run_announcement(task),

@@ -5,8 +5,8 @@ use super::{Job, TaskId, Volume};
 use crate::layout::MemberId;
 use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use crate::payload::Payload;
-use crate::scheme::MemberState;
-use crate::units::{SectorRange, Sectors};
+use crate::scheme::{MemberState, Service};
+use crate::units::{Nanoseconds, SectorRange, Sectors};
 
 /// An operation on a member.
 pub(super) struct InFlight<P> {
@@ -16,6 +16,8 @@ pub(super) struct InFlight<P> {
     pub(super) purpose: u32,
     pub(super) member: MemberId,
     pub(super) kind: OpKind,
+    pub(super) sectors: Sectors,
+    pub(super) begun: Nanoseconds,
     pub(super) foreground: bool,
     /// How many changes of its member had completed before it: what it makes stable if it is a flush.
     pub(super) covers: u64,
@@ -68,7 +70,8 @@ impl<P: Payload> Volume<P> {
         let token = Token(self.operations_begun << OPERATION_INDEX_BITS | index as u64);
         let kind = command.kind;
         let covers = self.stability[usize::from(member.0)].changed;
-        entry.insert(InFlight { token, task, purpose, member, kind, foreground, covers, again: None });
+        let (sectors, begun) = (command.range.len, self.view.now);
+        entry.insert(InFlight { token, task, purpose, member, kind, sectors, begun, foreground, covers, again: None });
         self.tasks[task as usize].outstanding += 1;
         let load = &mut self.view.members[usize::from(member.0)];
         if foreground {
@@ -110,6 +113,9 @@ impl<P: Payload> Volume<P> {
         if operation.foreground {
             load.foreground -= 1;
             load.idle_since = self.view.now;
+            let InFlight { member, kind, sectors, begun, .. } = operation;
+            let took = Nanoseconds(self.view.now.0 - begun.0);
+            self.scheme.served(&self.view, &Service { member, kind, sectors, took });
         } else {
             load.background -= 1;
         }
@@ -147,6 +153,10 @@ impl<P: Payload> Volume<P> {
             Job::Range(mut job) => {
                 job.note(status);
                 self.put_job(task, Job::Range(job));
+            }
+            Job::Fetch(mut job) => {
+                job.note(purpose, status, payload);
+                self.put_job(task, Job::Fetch(job));
             }
             Job::Promote(mut job) => {
                 job.note(purpose, status);

@@ -30,7 +30,7 @@ pub struct Statistics {
     pub home_blocks_written: u64,
     /// Migrations begun, blocks and bytes they moved, and when the first and the last began.
     pub migrations: Migrations,
-    /// Blocks copied into slots because they were read.
+    /// Blocks copied into slots because they were read, or because the scheme had them fetched.
     pub promoted_blocks: u64,
     /// Clean copies given up.
     pub evicted_blocks: u64,

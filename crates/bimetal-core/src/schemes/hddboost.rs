@@ -1,0 +1,157 @@
+//! SilverStone's HDDBoost (Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid Storage Manager*, section III C): a
+//! mirror of the first addresses of the HDD on the SSD that the host never writes.
+//!
+//! What is public: the first area of the HDD, as large as the SSD, is copied to it when the drives are joined. "If the data
+//! resides in the SSD, the request data is serviced with the data in SSD, otherwise it fetches the data from the HDD"; all
+//! writes go to the HDD, "there are no write operations to the SSD from the host", and what they changed of the mirrored area
+//! "is later updated to SSD". Its example, figure 5, is a test below.
+//!
+//! Our choices: *later* is when the HDD has had no request for `idle`; in the order of the addresses, going round. A read of what is not
+//! mirrored yet makes no copy: the mirror does that by itself. The copies lie in slots with their map on the SSD, so any SSD may
+//! come or go; a few slots stay free, so that a copy is never written over before its successor is durable.
+
+use crate::block::BlockRun;
+use crate::block::ValidMask;
+use crate::block_map::{self, Slot};
+use crate::layout::{Layout, Role, SlotKind};
+use crate::operation::OpKind;
+use crate::policies::mirror::{self, IdleFetch, Missing};
+use crate::scheme::{Access, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
+use crate::settings::{Kind, Parameter, SettingError, Settings};
+use crate::units::Nanoseconds;
+
+/// The scheme.
+pub const INFO: SchemeInfo = SchemeInfo {
+    name: "hddboost",
+    summary: "the SSD mirrors the first addresses of the HDD; writes go to the HDD and are copied back when it is idle",
+    source: "SilverStone HDDBoost, as in Performance Analysis of SSD/HDD Hybrid Storage Manager, III C",
+    members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Ranges)],
+    parameters: &[Parameter {
+        name: "idle",
+        kind: Kind::Duration,
+        default: "100ms",
+        doc: "what was written is copied back when no request has used the HDD for this long (our figure)",
+    }],
+    worst_crash: "what was not flushed, as on the bare HDD",
+    ssd_loss: "nothing",
+    hdd_loss: "all data; what is mirrored stays readable until the volume stops",
+    memory_bytes_per_block: block_map::BYTES_PER_BLOCK + mirror::BYTES_PER_BLOCK,
+    layout: |_, request| {
+        let home = request.concatenated(&[request.only(Role::Hdd)?])?;
+        Ok(request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Cache)?)
+    },
+    build,
+};
+
+struct HddBoost {
+    /// What of the mirrored area has no copy.
+    missing: Missing,
+    mirrored: u64,
+    fetch: IdleFetch,
+}
+
+fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
+    let slots = u64::from(layout.slots.map_or(0, |slots| slots.count));
+    // Beyond the mirror there is room for new copies while the old ones are being given up.
+    let mirrored = (slots - (slots / 64).clamp(1, 4096)).min(layout.total_blocks());
+    let idle = settings.duration("idle").unwrap_or(Nanoseconds::MAX);
+    Ok(Box::new(HddBoost {
+        missing: Missing::all(mirrored as u32),
+        mirrored,
+        fetch: IdleFetch::new(layout.home[0].member, idle),
+    }))
+}
+
+impl HddBoost {
+    fn copy_at(&self, view: &View) -> Option<Nanoseconds> {
+        if self.missing.is_empty() { None } else { self.fetch.due_at(view, 0) }
+    }
+}
+
+impl Scheme for HddBoost {
+    fn arrived(&mut self, _view: &View, access: &Access) {
+        if access.kind != OpKind::Read {
+            let mirrored = access.blocks.blocks().take_while(|block| block.0 < self.mirrored);
+            mirrored.for_each(|block| self.missing.set(block, true));
+        }
+    }
+
+    fn place_write(&mut self, view: &View, _access: &Access, rest: BlockRun) -> (Placement, u64) {
+        let reason = (!view.slots_online()).then_some(Reason::MEMBER_GONE);
+        (Placement::Home(reason), rest.count)
+    }
+
+    fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, _replaced: Option<Slot>) {
+        let block = view.map.in_slot(slot).expect("a slot that was just mapped is in the map").block;
+        self.missing.set(block, false);
+    }
+
+    fn copied_at_first(&self, _view: &View) -> Vec<BlockRun> {
+        vec![BlockRun { first: crate::block::Block(0), count: self.mirrored }]
+    }
+
+    fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
+        self.copy_at(view)
+    }
+
+    fn work(&mut self, view: &View) -> Work {
+        if self.copy_at(view).is_none_or(|at| at > view.now) {
+            return Work::Nothing;
+        }
+        self.fetch.begin(view.now);
+        Work::Fetch(self.missing.next_run(view.free_slots).into_iter().collect())
+    }
+
+    fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
+        self.fetch.idle = settings.duration(key).unwrap_or(Nanoseconds::MAX);
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::operation::OpKind;
+    use crate::testing::Bench;
+    use crate::units::Nanoseconds;
+
+    /// Figure 5: the HDD holds 1 to 8 and the SSD mirrors the first five. Here data 6 is the first block beyond the mirror.
+    #[test]
+    fn the_example_of_figure_5() {
+        let mut bench = Bench::new("hddboost", &[]);
+        let beyond = bench.volume.view().map.len();
+        let block = |data: u64| (beyond + data - 6) * 8;
+        bench.mark(block(3), 8);
+        // "If write request of {4, 5, 6, 7, 8, 9, 10} arrives, {4, 5} is directed to mirrored region of the HDD which is later
+        // updated to SSD and {6, 7, 8, 9, 10} is directed non-mirrored region of the HDD."
+        bench.request(OpKind::Write, block(4), 7 * 8);
+        assert_eq!(bench.take_log(), ["hdd write 56"]);
+        bench.pass(Nanoseconds::from_seconds(1));
+        assert_eq!(bench.take_log(), ["hdd read 16", "ssd write 16"]);
+        // "If read operation on {4, 5, 6, 7, 8} is requested [...] Since {4, 5} is on the SSD, the data is serviced from the
+        // SSD, and {6, 7, 8} is serviced from the HDD."
+        bench.request(OpKind::Read, block(4), 5 * 8);
+        assert_eq!(bench.take_log(), ["ssd read 16", "hdd read 24"]);
+    }
+
+    #[test]
+    fn what_was_written_is_read_from_the_hdd_until_it_is_mirrored_back() {
+        let mut bench = Bench::new("hddboost", &[]);
+        bench.request(OpKind::Read, 0, 64);
+        assert_eq!(bench.take_log(), ["ssd read 64"], "the mirror is made before the first request");
+        bench.mark(80, 8);
+        bench.request(OpKind::Write, 9, 7);
+        bench.request(OpKind::Read, 8, 16);
+        assert_eq!(bench.take_log(), ["hdd write 7", "hdd read 8", "ssd read 8"]);
+        bench.pass(Nanoseconds::from_seconds(1));
+        bench.take_log();
+        bench.request(OpKind::Read, 8, 8);
+        assert_eq!(bench.take_log(), ["ssd read 8"]);
+    }
+
+    #[test]
+    fn the_host_never_writes_the_ssd() {
+        let mut bench = Bench::new("hddboost", &[]);
+        (0..50).for_each(|at| bench.request(OpKind::Write, at * 24, 16));
+        assert_eq!(bench.volume.statistics().written_blocks_by_member, [0, 100]);
+    }
+}

@@ -1,0 +1,378 @@
+//! Marvell's HyperDuo (Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid Storage Manager*, section III B): in safe mode
+//! the SSD mirrors a part of the HDD, in capacity mode both are one drive.
+//!
+//! What is public: safe mode is RAID 1, so a write goes to both; it "duplicates first few GBytes of the HDD to SSD and manages hot
+//! files in SSD": an "MRU data structure periodically identifies hot and cold LBA ranges and pin the hot to SSD". Of capacity
+//! mode the paper has only the name and figure 4: the sum of both.
+//!
+//! Our choices: a share of the SSD (`mirrored`) holds the first addresses, the rest ranges of `range`. The table counts the requests for each range;
+//! every `period` the ranges in it are ranked by their count, which is halved each time, the most recently used first among
+//! equals, and the best are pinned while the others leave. A range that was used once is not hot. Copies are made when the HDD is idle, and from what
+//! requests read. Capacity mode puts the SSD at the low addresses, as Combo Drive does, and moves nothing.
+
+use crate::block::{Block, BlockRun};
+use crate::block_map::{self, Slot};
+use crate::layout::{Layout, Role, SlotKind};
+use crate::policies::mirror::{self, IdleFetch, Missing};
+use crate::scheme::{Access, FETCH_BLOCKS_MAX, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
+use crate::settings::{Kind, Parameter, SettingError, Settings};
+use crate::units::Nanoseconds;
+
+/// The scheme.
+pub const INFO: SchemeInfo = SchemeInfo {
+    name: "hyperduo",
+    summary: "the SSD mirrors the first addresses and pins hot ranges, writes go to both; or both drives are one",
+    source: "Marvell HyperDuo, as in Performance Analysis of SSD/HDD Hybrid Storage Manager, III B",
+    members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Ranges)],
+    parameters: &[
+        Parameter {
+            name: "mode",
+            kind: Kind::Choice(&["safe", "capacity"]),
+            default: "safe",
+            doc: "safe: the SSD mirrors a part of the HDD (RAID 1); capacity: the sum of both, the SSD at the low addresses",
+        },
+        Parameter {
+            name: "mirrored",
+            kind: Kind::FractionOrOff,
+            default: "0.5",
+            doc: "share of the SSD that mirrors the first addresses; hot ranges have the rest (our figure: 'first few GBytes')",
+        },
+        Parameter {
+            name: "range",
+            kind: Kind::Size,
+            default: "1MiB",
+            doc: "size of the ranges that are hot or cold (our figure)",
+        },
+        Parameter {
+            name: "period",
+            kind: Kind::Duration,
+            default: "60s",
+            doc: "how often hot and cold ranges are told apart (our figure)",
+        },
+        Parameter {
+            name: "idle",
+            kind: Kind::Duration,
+            default: "100ms",
+            doc: "copies are made when no request has used the HDD for this long (our figure)",
+        },
+    ],
+    worst_crash: "what was not flushed; each mirrored block whole, old or new",
+    ssd_loss: "safe: nothing; capacity: all data at the low addresses",
+    hdd_loss: "safe: all data, what is mirrored stays readable until the volume stops; capacity: all data at the high addresses",
+    memory_bytes_per_block: block_map::BYTES_PER_BLOCK + mirror::BYTES_PER_BLOCK,
+    layout: |settings, request| {
+        let (ssd, hdd) = (request.only(Role::Ssd)?, request.only(Role::Hdd)?);
+        if settings.text("mode") == "capacity" {
+            return Ok(request.concatenated(&[ssd, hdd])?);
+        }
+        Ok(request.with_slots(request.concatenated(&[hdd])?, ssd, SlotKind::Cache)?)
+    },
+    build,
+};
+
+struct Capacity;
+
+impl Scheme for Capacity {}
+
+struct Safe {
+    missing: Missing,
+    mirrored: u64,
+    ranges: HotRanges,
+    /// Slots that stay free for new versions.
+    reserve: u64,
+    fetch: IdleFetch,
+    /// Ranges that were pinned and are not fetched yet, the hottest last; and how far the last one is.
+    to_fetch: Vec<u32>,
+    fetched: u64,
+    /// Ranges that are not pinned any more and may have copies.
+    to_give_up: Vec<u32>,
+}
+
+fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
+    let Some(slots) = layout.slots else { return Ok(Box::new(Capacity)) };
+    let range_blocks = settings.size("range").unwrap_or_default().0 / layout.block.bytes().0;
+    if range_blocks == 0 || range_blocks > 1 << 20 {
+        return Err(settings.refuse("range", "a size from a block to 4GiB"));
+    }
+    let period = settings.duration("period").unwrap_or(Nanoseconds::MAX);
+    if period < PERIOD_MIN {
+        return Err(settings.refuse("period", format!("at least {PERIOD_MIN}")));
+    }
+    let slots = u64::from(slots.count);
+    let reserve = (slots / 16).max(1);
+    let usable = slots - reserve;
+    let share = settings.fraction("mirrored").unwrap_or(0.0);
+    let mirrored = ((usable as f64 * share) as u64).min(layout.total_blocks());
+    let ranges = layout.total_blocks().div_ceil(range_blocks) as u32;
+    let pinned_max = ((usable - mirrored) / range_blocks) as usize;
+    let idle = settings.duration("idle").unwrap_or(Nanoseconds::MAX);
+    Ok(Box::new(Safe {
+        missing: Missing::all(mirrored as u32),
+        mirrored,
+        ranges: HotRanges::new(range_blocks, ranges, pinned_max, period),
+        reserve: reserve / 2,
+        fetch: IdleFetch::new(layout.home[0].member, idle),
+        to_fetch: Vec::new(),
+        fetched: 0,
+        to_give_up: Vec::new(),
+    }))
+}
+
+/// Ranges are ranked at most so often.
+const PERIOD_MIN: Nanoseconds = Nanoseconds::from_millis(1);
+
+/// From so many requests on a range is hot.
+const HOT: u32 = 2;
+
+/// The table of ranges: how often each was used, and which are pinned.
+struct HotRanges {
+    blocks: u64,
+    heat: Vec<Heat>,
+    /// Ranges used since the last ranking, and those that were pinned then.
+    ranked: Vec<u32>,
+    pinned_max: usize,
+    period: Nanoseconds,
+    next_ranking: Nanoseconds,
+    uses: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Heat {
+    /// Requests, half of those of the period before, and so on.
+    count: u32,
+    /// The number of its last use.
+    last: u32,
+    /// Whether it is in the list that is ranked next.
+    listed: bool,
+    pinned: bool,
+}
+
+impl HotRanges {
+    fn new(blocks: u64, ranges: u32, pinned_max: usize, period: Nanoseconds) -> Self {
+        let heat = vec![Heat::default(); ranges as usize];
+        Self { blocks, heat, ranked: Vec::new(), pinned_max, period, next_ranking: period, uses: 0 }
+    }
+
+    fn of(&self, block: Block) -> u32 {
+        (block.0 / self.blocks) as u32
+    }
+
+    fn run(&self, range: u32) -> BlockRun {
+        BlockRun { first: Block(u64::from(range) * self.blocks), count: self.blocks }
+    }
+
+    fn is_pinned(&self, block: Block) -> bool {
+        self.heat[self.of(block) as usize].pinned
+    }
+
+    fn used(&mut self, blocks: BlockRun) {
+        self.uses = self.uses.wrapping_add(1);
+        for range in self.of(blocks.first)..=self.of(Block(blocks.end() - 1)) {
+            let heat = &mut self.heat[range as usize];
+            heat.count = heat.count.saturating_add(1);
+            heat.last = self.uses;
+            if !std::mem::replace(&mut heat.listed, true) {
+                self.ranked.push(range);
+            }
+        }
+    }
+
+    /// Ranks the ranges, and says which are pinned from now on (the hottest last) and which no longer.
+    fn rank(&mut self, now: Nanoseconds) -> (Vec<u32>, Vec<u32>) {
+        self.next_ranking = now.saturating_add(self.period);
+        let heat = &self.heat;
+        let key = |range: u32| (heat[range as usize].count, heat[range as usize].last);
+        self.ranked.sort_unstable_by_key(|&range| std::cmp::Reverse((key(range), range)));
+        let hot = self.ranked.iter().take(self.pinned_max).take_while(|&&range| key(range).0 >= HOT).count();
+        let (mut pinned, mut left) = (Vec::new(), Vec::new());
+        for (place, range) in std::mem::take(&mut self.ranked).into_iter().enumerate() {
+            let heat = &mut self.heat[range as usize];
+            let was = std::mem::replace(&mut heat.pinned, place < hot);
+            match (was, heat.pinned) {
+                (false, true) => pinned.push(range),
+                (true, false) => left.push(range),
+                _ => {}
+            }
+            heat.count /= 2;
+            heat.listed = heat.pinned || heat.count > 0;
+            if heat.listed {
+                self.ranked.push(range);
+            }
+        }
+        pinned.reverse();
+        (pinned, left)
+    }
+}
+
+impl Safe {
+    /// Whether `block` shall have a copy.
+    fn wants(&self, block: Block) -> bool {
+        block.0 < self.mirrored || self.ranges.is_pinned(block)
+    }
+
+    /// How many blocks from the first on are wanted like it, and whether.
+    fn alike(&self, run: BlockRun) -> (bool, u64) {
+        let wanted = self.wants(run.first);
+        (wanted, run.blocks().take_while(|&block| self.wants(block) == wanted).count() as u64)
+    }
+
+    fn copy_at(&self, view: &View) -> Option<Nanoseconds> {
+        let anything = !self.missing.is_empty() || !self.to_fetch.is_empty();
+        if anything { self.fetch.due_at(view, self.reserve) } else { None }
+    }
+
+    /// The next run that shall be mirrored: first the first addresses, then the hot ranges.
+    fn next_fetch(&mut self, most: u64) -> Option<BlockRun> {
+        if let Some(run) = self.missing.next_run(most) {
+            return Some(run);
+        }
+        let range = *self.to_fetch.last()?;
+        let whole = self.ranges.run(range);
+        let first = whole.first.0 + self.fetched;
+        let count = (whole.count - self.fetched).min(most.clamp(1, FETCH_BLOCKS_MAX));
+        self.fetched += count;
+        if self.fetched == whole.count {
+            self.fetched = 0;
+            self.to_fetch.pop();
+        }
+        Some(BlockRun { first: Block(first), count })
+    }
+
+    fn rank(&mut self, now: Nanoseconds) {
+        let (pinned, left) = self.ranges.rank(now);
+        let ranges = &self.ranges;
+        self.to_fetch.retain(|&range| ranges.heat[range as usize].pinned);
+        self.to_fetch.extend(pinned);
+        self.fetched = 0;
+        self.to_give_up.extend(left);
+        self.to_give_up.retain(|&range| !ranges.heat[range as usize].pinned);
+    }
+
+    /// The clean copies of ranges that are no longer pinned.
+    fn give_up(&mut self, view: &View) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        for range in std::mem::take(&mut self.to_give_up) {
+            let first = self.ranges.run(range).first.0.max(self.mirrored);
+            let blocks = (first..self.ranges.run(range).end()).map(Block);
+            slots.extend(
+                blocks.filter_map(|block| view.map.get(block)).filter(|(_, entry)| !entry.dirty).map(|(slot, _)| slot),
+            );
+        }
+        slots
+    }
+}
+
+impl Scheme for Safe {
+    fn arrived(&mut self, _view: &View, access: &Access) {
+        self.ranges.used(access.blocks);
+    }
+
+    fn place_write(&mut self, view: &View, _access: &Access, rest: BlockRun) -> (Placement, u64) {
+        if !view.slots_online() {
+            return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
+        }
+        match self.alike(rest) {
+            (false, blocks) => (Placement::Home(Some(Reason::NOT_ADMITTED)), blocks),
+            (true, blocks) if view.free_slots == 0 => (Placement::Home(Some(Reason::NO_SPACE)), blocks),
+            (true, blocks) => (Placement::Both, blocks.min(view.free_slots)),
+        }
+    }
+
+    fn promote(&mut self, view: &View, _access: &Access, missing: BlockRun) -> Promotion {
+        if !view.slots_online() {
+            Promotion::Bypass(Reason::MEMBER_GONE)
+        } else if missing.blocks().all(|block| self.wants(block)) {
+            Promotion::Admit
+        } else {
+            Promotion::Bypass(Reason::NOT_ADMITTED)
+        }
+    }
+
+    fn mapped(&mut self, view: &View, slot: Slot, valid: crate::block::ValidMask, _replaced: Option<Slot>) {
+        let block = view.map.in_slot(slot).expect("a slot that was just mapped is in the map").block;
+        self.missing.set(block, valid != crate::block::ValidMask::ALL);
+    }
+
+    fn copied_at_first(&self, _view: &View) -> Vec<BlockRun> {
+        vec![BlockRun { first: Block(0), count: self.mirrored }]
+    }
+
+    fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
+        if !view.slots_online() {
+            return None;
+        }
+        if !self.to_give_up.is_empty() {
+            return Some(view.now);
+        }
+        let ranking = (!self.ranges.ranked.is_empty()).then_some(self.ranges.next_ranking);
+        [ranking, self.copy_at(view)].into_iter().flatten().min()
+    }
+
+    fn work(&mut self, view: &View) -> Work {
+        if !view.slots_online() {
+            return Work::Nothing;
+        }
+        if self.ranges.next_ranking <= view.now {
+            self.rank(view.now);
+        }
+        let slots = self.give_up(view);
+        if !slots.is_empty() {
+            return Work::Evict(slots);
+        }
+        if self.copy_at(view).is_none_or(|at| at > view.now) {
+            return Work::Nothing;
+        }
+        self.fetch.begin(view.now);
+        let most = view.free_slots - self.reserve;
+        Work::Fetch(self.next_fetch(most).into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::operation::OpKind;
+    use crate::testing::Bench;
+    use crate::units::Nanoseconds;
+
+    const RANGE: &[(&str, &str)] = &[("range", "64KiB"), ("period", "1s")];
+    /// Beyond what is mirrored of the 4 MiB SSD.
+    const FAR: u64 = 40_960;
+
+    #[test]
+    fn safe_mode_mirrors_the_first_addresses_and_writes_both_drives() {
+        let mut bench = Bench::new("hyperduo", RANGE);
+        bench.mark(160, 8);
+        bench.request(OpKind::Write, 80, 8);
+        assert_eq!(bench.take_log(), ["hdd write 8", "ssd write 8"]);
+        bench.request(OpKind::Read, 80, 64);
+        assert!(bench.take_log().iter().all(|line| line.starts_with("ssd read")));
+        bench.request(OpKind::Write, FAR, 8);
+        assert_eq!(bench.take_log(), ["hdd write 8"]);
+        assert_eq!(bench.volume.view().map.dirty_blocks(), 0);
+    }
+
+    #[test]
+    fn hot_ranges_are_pinned_after_a_period_and_leave_when_they_are_cold() {
+        let mut bench = Bench::new("hyperduo", RANGE);
+        (0..4).for_each(|_| bench.request(OpKind::Read, FAR, 8));
+        bench.request(OpKind::Read, FAR + 1280, 8);
+        bench.take_log();
+        bench.pass(Nanoseconds::from_seconds(1));
+        assert_eq!(bench.take_log(), ["hdd read 128", "ssd write 128"], "the range that was used once is not hot");
+        bench.request(OpKind::Read, FAR + 64, 8);
+        assert_eq!(bench.take_log(), ["ssd read 8"]);
+        bench.pass(Nanoseconds::from_seconds(10));
+        bench.take_log();
+        bench.request(OpKind::Read, FAR, 8);
+        assert_eq!(bench.take_log(), ["hdd read 8"]);
+    }
+
+    #[test]
+    fn capacity_mode_is_the_sum_of_both() {
+        let mut bench = Bench::new("hyperduo", &[("mode", "capacity")]);
+        let boundary = bench.blocks_on(0);
+        assert!(boundary > 0 && bench.blocks_on(1) > 0);
+        bench.request(OpKind::Write, boundary * 8 - 8, 16);
+        assert_eq!(bench.take_log(), ["ssd write 8", "hdd write 8"]);
+    }
+}

@@ -1,0 +1,95 @@
+//! Fetches: the scheme wants copies of blocks that nobody reads now. Home is read in the background, and what was read is
+//! promoted as if a request had read it.
+
+use super::operations::purpose;
+use super::{Job, TaskId, Volume};
+use crate::block::{Block, BlockRun, ValidMask};
+use crate::block_map::{Entry, Slot};
+use crate::operation::{Command, OpKind, Status};
+use crate::payload::Payload;
+use crate::scheme::FETCH_BLOCKS_MAX;
+use crate::units::SectorRange;
+
+pub(crate) struct FetchJob<P> {
+    sectors: SectorRange,
+    status: Status,
+    /// What was read, in order of address.
+    parts: Vec<P>,
+}
+
+impl<P: Payload> FetchJob<P> {
+    /// Part `purpose` was read, or could not be.
+    pub(super) fn note(&mut self, purpose: u32, status: Status, payload: P) {
+        if status == Status::Done {
+            self.parts[(purpose & purpose::INDEX) as usize] = payload;
+        } else {
+            self.status = status;
+        }
+    }
+}
+
+impl<P: Payload> Volume<P> {
+    /// Fetches what `run` has only at home.
+    pub(super) fn fetch(&mut self, run: BlockRun) {
+        assert!(run.count <= FETCH_BLOCKS_MAX, "a fetch of {} blocks", run.count);
+        let mut first = run.first.0;
+        while first < run.end() {
+            let at_home = |block: &u64| self.view.map.get(Block(*block)).is_none();
+            let count = (first..run.end()).take_while(at_home).count() as u64;
+            if count > 0 {
+                self.begin_fetch(BlockRun { first: Block(first), count });
+            }
+            first += count + 1;
+        }
+    }
+
+    fn begin_fetch(&mut self, run: BlockRun) {
+        let changing = self.ordering.touches(run) || self.lost.between(run.first.0, run.end()).next().is_some();
+        if changing || self.promotions.is_full() {
+            return;
+        }
+        let task = self.begin_task(Job::Running);
+        self.promotions.announce(task, run);
+        self.view.fetching += 1;
+        let size = self.view.layout.block;
+        let sectors = SectorRange::new(size.first_sector(run.first), run.count * size.sectors());
+        let mut job = FetchJob { sectors, status: Status::Done, parts: Vec::new() };
+        let mut done = 0;
+        while done < sectors.len.0 {
+            let rest = SectorRange::new(sectors.start.0 + done, sectors.len.0 - done);
+            let (member, range) = self.home_piece(rest);
+            let purpose = purpose::BACKGROUND | job.parts.len() as u32;
+            job.parts.push(P::empty());
+            self.issue(task, purpose, member, Command { kind: OpKind::Read, range, fua: false }, P::empty());
+            done += range.len.0;
+        }
+        self.put_job(task, Job::Fetch(job));
+    }
+
+    pub(super) fn end_fetch(&mut self, task: TaskId, job: FetchJob<P>) {
+        let mut payload = P::empty();
+        job.parts.into_iter().for_each(|part| payload.join(part));
+        let wanted = job.status == Status::Done && !self.view.draining;
+        self.begin_promotions_of(task, job.sectors, wanted, &payload);
+        self.view.fetching -= 1;
+        self.end_task(task);
+    }
+
+    /// Takes the copies for granted that the scheme has before the first request.
+    pub(super) fn copy_at_first(&mut self) {
+        for run in self.scheme.copied_at_first(&self.view) {
+            let mut next = run.first.0;
+            while next < run.end() {
+                let Some((first, count)) = self.take_cache_slots(run.end() - next) else { return };
+                for at in 0..count {
+                    let slot = Slot(first.0 + at as u32);
+                    let block = Block(next + at);
+                    let entry = Entry { block, valid: ValidMask::ALL, dirty: false, checksum: 0 };
+                    self.view.map.insert(slot, entry);
+                    self.scheme.mapped(&self.view, slot, ValidMask::ALL, None);
+                }
+                next += count;
+            }
+        }
+    }
+}
