@@ -8,6 +8,7 @@ use crate::block::{BlockRun, BlockSize, ValidMask};
 use crate::block_map::{BlockMap, Slot};
 use crate::layout::{Layout, LayoutError, LayoutRequest, MemberId, Role};
 use crate::operation::OpKind;
+pub use crate::policies::response_model::PredictionError;
 use crate::settings::{Parameter, SettingError, Settings};
 use crate::units::{Nanoseconds, SectorRange, Sectors};
 
@@ -20,6 +21,13 @@ pub struct Access {
     pub sectors: SectorRange,
     /// The blocks it touches.
     pub blocks: BlockRun,
+}
+
+/// What a first pass over a workload knows of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Foresight {
+    /// How many requests will come.
+    pub requests: u64,
 }
 
 /// An operation of a request on a member, when it has ended.
@@ -239,6 +247,16 @@ pub trait Scheme: Send {
     /// An operation of a request on `member` has ended.
     fn served(&mut self, view: &View, service: &Service) {
         let _ = (view, service);
+    }
+
+    /// What is known of the workload before its first request. Only a simulation knows any of it.
+    fn foresee(&mut self, foresight: &Foresight) {
+        let _ = foresight;
+    }
+
+    /// How well the scheme's own forecast of response times did, if it makes one.
+    fn prediction_error(&self) -> Option<PredictionError> {
+        None
     }
 
     /// What has copies in slots before the first request, because a user of the product waits for that first. A simulation

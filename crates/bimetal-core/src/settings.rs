@@ -28,6 +28,8 @@ pub enum Kind {
     Size,
     /// A size, or `off`.
     SizeOrOff,
+    /// A share from 0 to 1.
+    Fraction,
     /// A share from 0 to 1, or `off`.
     FractionOrOff,
     /// A whole number.
@@ -44,6 +46,7 @@ impl Kind {
             Kind::DurationOrOff => "duration|off".into(),
             Kind::Size => "size".into(),
             Kind::SizeOrOff => "size|off".into(),
+            Kind::Fraction => "fraction".into(),
             Kind::FractionOrOff => "fraction|off".into(),
             Kind::Count => "count".into(),
             Kind::Choice(words) => words.join("|"),
@@ -65,6 +68,7 @@ impl Kind {
             Kind::DurationOrOff => "a duration like 900s or 15min, or off".into(),
             Kind::Size => "a size like 100MiB".into(),
             Kind::SizeOrOff => "a size like 100MiB, or off".into(),
+            Kind::Fraction => "a number from 0 to 1".into(),
             Kind::FractionOrOff => "a number from 0 to 1, or off".into(),
             Kind::Count => "a whole number".into(),
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
@@ -78,11 +82,16 @@ impl Kind {
             Kind::DurationOrOff => off || value.parse::<Nanoseconds>().is_ok(),
             Kind::Size => value.parse::<Bytes>().is_ok(),
             Kind::SizeOrOff => off || value.parse::<Bytes>().is_ok(),
-            Kind::FractionOrOff => off || value.parse().is_ok_and(|share: f64| (0.0..=1.0).contains(&share)),
+            Kind::Fraction => is_share(value),
+            Kind::FractionOrOff => off || is_share(value),
             Kind::Count => value.parse::<u64>().is_ok(),
             Kind::Choice(words) => words.contains(&value),
         }
     }
+}
+
+fn is_share(value: &str) -> bool {
+    value.parse().is_ok_and(|share: f64| (0.0..=1.0).contains(&share))
 }
 
 /// Of every scheme that moves content home: how fast it may.

@@ -17,6 +17,8 @@ pub(crate) struct Bench {
     now: Nanoseconds,
     requests: u64,
     log: Vec<String>,
+    /// How long an operation on each member takes.
+    pub(crate) takes: [Nanoseconds; 2],
 }
 
 impl Bench {
@@ -31,7 +33,7 @@ impl Bench {
         let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
         let config = VolumeConfig { scheme: info, settings: &settings, layout, identity: 0 };
         let volume = Volume::new(&config).unwrap();
-        Self { volume, members, now: Nanoseconds::ZERO, requests: 0, log: Vec::new() }
+        Self { volume, members, now: Nanoseconds::ZERO, requests: 0, log: Vec::new(), takes: [Nanoseconds::ZERO; 2] }
     }
 
     pub(crate) fn blocks_on(&self, member: u16) -> u64 {
@@ -70,6 +72,7 @@ impl Bench {
             let Command { range, .. } = operation.command;
             assert!(range.end() <= self.members[usize::from(operation.target)].capacity);
             self.log.push(format!("{} {kind} {}", names[&operation.target], range.len.0));
+            self.now = self.now + self.takes[usize::from(operation.target)];
             let completion = Completion { token: operation.token, status: Status::Done, payload: NoPayload };
             self.volume.complete(self.now, completion);
         }

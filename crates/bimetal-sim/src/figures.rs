@@ -10,8 +10,8 @@ use bimetal_models::DeviceStatistics;
 use bimetal_models::statistics::FlashStatistics;
 
 use crate::results::{
-    Cost, Devices, EraseCount, FlashFigures, HddFigures, HitRatio, Member, MemberFigures, MigrationSummary, Provenance,
-    Run, RunSpeed, Series, SsdFigures, Throughput,
+    Cost, Devices, EraseCount, FlashFigures, HddFigures, HitRatio, Member, MemberFigures, MigrationSummary,
+    PredictionError, Provenance, Run, RunSpeed, Series, SsdFigures, Throughput,
 };
 use crate::setup::{Drive, Setup};
 use crate::simulator::{Measured, Replay};
@@ -44,7 +44,11 @@ pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpee
         migration: migration(setup, measured),
         ssd_write_sequentiality: sequentiality(setup, measured),
         bypass: bypass(setup, measured),
-        prediction_error: None,
+        prediction_error: setup.volume.prediction_error().map(|error| PredictionError {
+            mean_ms: error.mean_ms,
+            r2: error.r2,
+            last_value_mean_ms: error.last_value_mean_ms,
+        }),
         devices: Devices { ssd: ssd_total(&members), hdd: hdd_total(&members) },
         cost: cost(setup, throughput, replay),
         series: series(setup, measured),

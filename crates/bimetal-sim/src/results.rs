@@ -191,6 +191,8 @@ pub struct PredictionError {
     pub mean_ms: f64,
     /// Coefficient of determination.
     pub r2: f64,
+    /// Mean absolute error of a baseline that predicts the last value again (MixedStore, figure 9).
+    pub last_value_mean_ms: f64,
 }
 
 /// The drives, added up by kind.

@@ -10,7 +10,7 @@ use bimetal_core::block::BlockSize;
 use bimetal_core::layout::{LABEL_SECTORS, LayoutError, LayoutRequest, MemberInfo, Role};
 use bimetal_core::nearest::nearest;
 use bimetal_core::payload::NoPayload;
-use bimetal_core::scheme::{Holds, SchemeError, SchemeInfo};
+use bimetal_core::scheme::{Foresight, Holds, SchemeError, SchemeInfo};
 use bimetal_core::settings::{SettingError, Settings};
 use bimetal_core::units::{Bytes, SectorRange, Sectors};
 use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
@@ -240,7 +240,8 @@ impl Setup {
             Plan { scheme, choices, survey, settings: &settings, units: &unit_sizes, assumed: BTreeMap::new() };
         plan.assume_workload();
         let chosen = plan.choose_drives()?;
-        let (volume, sizes) = plan.fit(&chosen)?;
+        let (mut volume, sizes) = plan.fit(&chosen)?;
+        volume.foresee(&Foresight { requests: survey.requests });
         let assumed = plan.assumed;
         let drives = build(chosen, &sizes, &volume, choices)?;
         let controller_usd = controller_usd(choices)?;

@@ -6,6 +6,7 @@
 
 pub mod arc;
 pub mod belady;
+pub(crate) mod buffer_cache;
 pub mod clock;
 mod ghosts;
 mod indexed_heap;
@@ -14,6 +15,7 @@ pub mod lrfu;
 pub mod lru;
 pub(crate) mod mirror;
 pub mod replacement;
+pub(crate) mod response_model;
 pub mod s3fifo;
 pub mod sieve;
 mod slot_lists;

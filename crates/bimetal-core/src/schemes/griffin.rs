@@ -6,6 +6,15 @@
 //! Triggers, alone and together: *timeout* bounds how old what is lost with the HDD can be, *read threshold* bounds the share
 //! of reads that the slow log serves, *migration size* bounds how much is lost. A full log forces a migration. Writes
 //! gather in a small buffer before the log (5.4), which counts as a drive's volatile cache.
+//! *Selective caching* (5.1) logs only blocks that are overwritten often; it counts the writes of every block, a byte each, since the
+//! volume was started.
+//!
+//! The map in memory need not be flushed every 30 s, as the paper's prototype does (6.4): segments of the log describe themselves, and
+//! an index of them is written as they fill. What that costs is counted as the log's metadata.
+//!
+//! Two variants know more than a device does, and are for the simulator: the *oracle* sends a block home just before it is read
+//! (3.2), the *eviction hint* when a host's buffer cache evicts it (7). That cache is simulated from the requests: a block that is
+//! read or written is in it until `eviction_hint` bytes of others were used since.
 //!
 //! How the triggers count is fixed so that figures compare. The timer restarts when a migration starts, and when it fires
 //! while nothing is logged. The read threshold is tested after each block read, once at least `read_window` blocks were
@@ -13,8 +22,10 @@
 //! migration waits for its end.
 
 use crate::block::BlockRun;
-use crate::block_map;
+use crate::block_map::{self, Slot};
 use crate::layout::{Layout, Role, SlotKind};
+use crate::operation::OpKind;
+use crate::policies::buffer_cache::BufferCache;
 use crate::scheme::{Access, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::Nanoseconds;
@@ -58,15 +69,33 @@ pub const INFO: SchemeInfo = SchemeInfo {
         },
         Parameter {
             name: "overwrite_threshold",
-            kind: Kind::Choice(&["0"]),
+            kind: Kind::Fraction,
             default: "0",
-            doc: "0: full caching, every write goes to the log (5.1)",
+            doc: "a block is logged when overwrites / writes, this one included, reach this; 0: every write is logged (5.1)",
         },
         Parameter {
             name: "log_bypass",
-            kind: Kind::Choice(&["off"]),
+            kind: Kind::Choice(&["on", "off"]),
             default: "off",
-            doc: "off: no write passes the log by, however fast they come",
+            doc: "on: writes pass the log by while they come faster than log_rate (7); off: they wait for it",
+        },
+        Parameter {
+            name: "log_rate",
+            kind: Kind::Size,
+            default: "70MB",
+            doc: "what the log sustains in a second (7: 70 to 80 MB/s); counts with log_bypass=on",
+        },
+        Parameter {
+            name: "oracle",
+            kind: Kind::Choice(&["on", "off"]),
+            default: "off",
+            doc: "on: what is about to be read goes home just before (3.2, the idealized cache); with migration=instant only",
+        },
+        Parameter {
+            name: "eviction_hint",
+            kind: Kind::SizeOrOff,
+            default: "off",
+            doc: "blocks go home when a host's buffer cache of this size evicts them (7); with migration=instant only",
         },
         Parameter {
             name: "migration",
@@ -78,7 +107,8 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ],
     worst_crash: "what was not flushed; each block whole, old or new",
     ssd_loss: "all data",
-    hdd_loss: "every write since the last completed migration started; what is left is older than what is lost",
+    hdd_loss: "every write since the last completed migration started; what is left is older than what is lost, \
+               unless overwrite_threshold or log_bypass let writes pass the log by",
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK,
     layout: |settings, request| {
         let home = request.concatenated(&[request.only(Role::Ssd)?])?;
@@ -107,6 +137,66 @@ struct Griffin {
     blocks_read_from_log: u64,
     /// Whether the read threshold has been passed.
     fired: bool,
+    overwrites: Option<Overwrites>,
+    bypass: Option<Inflow>,
+    oracle: bool,
+    buffer_cache: Option<BufferCache>,
+    /// What is to go home at once: it is about to be read.
+    impending: Vec<Slot>,
+}
+
+/// The writes below the overwrite threshold.
+const SELDOM: Reason = Reason("seldom-overwritten");
+/// The log does not keep up.
+const LOG_RATE: Reason = Reason("log-rate");
+
+/// How often each block was written: overwrites / writes is (n - 1) / n. A byte for each block of the home, resident once a
+/// block near it was written.
+struct Overwrites {
+    writes: Vec<u8>,
+    /// From so many writes on a block is logged.
+    needed: u8,
+}
+
+impl Overwrites {
+    /// For a threshold above 0.
+    fn new(threshold: f64, blocks: u64) -> Option<Self> {
+        let needed = (1..=u8::MAX).find(|&writes| f64::from(writes - 1) / f64::from(writes) >= threshold)?;
+        Some(Self { writes: vec![0; blocks as usize], needed })
+    }
+
+    fn written(&mut self, blocks: BlockRun) {
+        let writes = &mut self.writes[blocks.first.0 as usize..blocks.end() as usize];
+        writes.iter_mut().for_each(|count| *count = count.saturating_add(1));
+    }
+
+    /// Whether the first of `blocks` are logged, and how many are like it.
+    fn alike(&self, blocks: BlockRun) -> (bool, u64) {
+        let writes = &self.writes[blocks.first.0 as usize..blocks.end() as usize];
+        let logged = writes[0] >= self.needed;
+        (logged, writes.iter().take_while(|&&count| (count >= self.needed) == logged).count() as u64)
+    }
+}
+
+/// How fast writes come in.
+struct Inflow {
+    /// What the log sustains, in bytes a second.
+    sustained: f64,
+    rate: f64,
+    last: Nanoseconds,
+}
+
+impl Inflow {
+    fn written(&mut self, now: Nanoseconds, bytes: u64) {
+        let gap = (now.0 - self.last.0) as f64 / 1e9;
+        self.last = now;
+        // The mean over about the last second.
+        self.rate = self.rate / (1.0 + gap) + bytes as f64;
+    }
+
+    fn is_too_fast(&self) -> bool {
+        self.rate > self.sustained
+    }
 }
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
@@ -121,8 +211,14 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         blocks_read: 0,
         blocks_read_from_log: 0,
         fired: false,
+        overwrites: None,
+        bypass: None,
+        oracle: settings.text("oracle") == "on",
+        buffer_cache: None,
+        impending: Vec::new(),
     };
     griffin.take_triggers(settings)?;
+    griffin.take_caching(settings, layout)?;
     Ok(Box::new(griffin))
 }
 
@@ -137,6 +233,29 @@ impl Griffin {
         self.read_threshold = settings.fraction("read_threshold");
         self.read_window = settings.count("read_window");
         self.migration_blocks = settings.size("migration_size").map(|size| size.0.div_ceil(self.block_bytes).max(1));
+        Ok(())
+    }
+
+    /// What is logged, and what goes home without a trigger.
+    fn take_caching(&mut self, settings: &Settings, layout: &Layout) -> Result<(), SettingError> {
+        let threshold = settings.fraction("overwrite_threshold").unwrap_or(0.0);
+        if threshold > 0.0 {
+            let overwrites = Overwrites::new(threshold, layout.total_blocks());
+            let most = f64::from(u8::MAX - 1) / f64::from(u8::MAX);
+            self.overwrites =
+                Some(overwrites.ok_or_else(|| settings.refuse("overwrite_threshold", format!("at most {most:.3}")))?);
+        }
+        if settings.text("log_bypass") == "on" {
+            let sustained = settings.size("log_rate").unwrap_or_default().0 as f64;
+            self.bypass = Some(Inflow { sustained, rate: 0.0, last: Nanoseconds::ZERO });
+        }
+        let hint = settings.size("eviction_hint");
+        for (key, wanted) in [("oracle", self.oracle), ("eviction_hint", hint.is_some())] {
+            if wanted && !self.instant {
+                return Err(settings.refuse(key, "off, or migration=instant beside it"));
+            }
+        }
+        self.buffer_cache = hint.map(|size| BufferCache::new((size.0 / self.block_bytes).max(1) as u32));
         Ok(())
     }
 
@@ -161,11 +280,34 @@ impl Griffin {
 }
 
 impl Scheme for Griffin {
+    fn arrived(&mut self, view: &View, access: &Access) {
+        let read = access.kind == OpKind::Read;
+        if !read && let Some(overwrites) = &mut self.overwrites {
+            overwrites.written(access.blocks);
+        }
+        if !read && let Some(inflow) = &mut self.bypass {
+            inflow.written(view.now, access.sectors.len.bytes().0);
+        }
+        if read && self.oracle {
+            self.impending.extend(access.blocks.blocks().filter_map(|block| Some(view.map.get(block)?.0)));
+        }
+        if let Some(cache) = &mut self.buffer_cache {
+            let evicted = access.blocks.blocks().filter_map(|block| cache.use_block(block));
+            self.impending.extend(evicted.filter_map(|block| Some(view.map.get(block)?.0)));
+        }
+    }
+
     fn place_write(&mut self, view: &View, _access: &Access, rest: BlockRun) -> (Placement, u64) {
-        if view.slots_online() {
-            (Placement::Slot, rest.count)
-        } else {
-            (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count)
+        if !view.slots_online() {
+            return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
+        }
+        if self.bypass.as_ref().is_some_and(Inflow::is_too_fast) {
+            return (Placement::Home(Some(LOG_RATE)), rest.count);
+        }
+        match self.overwrites.as_ref().map(|overwrites| overwrites.alike(rest)) {
+            Some((false, blocks)) => (Placement::Home(Some(SELDOM)), blocks),
+            Some((true, blocks)) => (Placement::Slot, blocks),
+            None => (Placement::Slot, rest.count),
         }
     }
 
@@ -183,7 +325,14 @@ impl Scheme for Griffin {
         }
     }
 
+    fn unmapped(&mut self, slot: Slot) {
+        self.impending.retain(|&other| other != slot);
+    }
+
     fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
+        if !self.impending.is_empty() {
+            return Some(view.now);
+        }
         if view.moving || !view.slots_online() {
             return None;
         }
@@ -194,6 +343,12 @@ impl Scheme for Griffin {
     }
 
     fn work(&mut self, view: &View) -> Work {
+        if !self.impending.is_empty() {
+            let mut slots = std::mem::take(&mut self.impending);
+            slots.sort();
+            slots.dedup();
+            return Work::MoveHome { slots, keep: false };
+        }
         if view.moving || !view.slots_online() {
             return Work::Nothing;
         }
@@ -408,5 +563,72 @@ mod tests {
         let count = bench.volume.statistics().migrations.count;
         assert!((2..=5).contains(&count), "{count}");
         assert_eq!(bench.volume.requests_under_way(), 0);
+    }
+
+    /// What the home is written of the requests `W` and `R` to one block, what waits in the log at the end included.
+    fn blocks_written(settings: &[(&str, &str)], requests: &str) -> u64 {
+        let triggers = [("timeout", "off"), ("read_threshold", "off"), ("migration", "instant")];
+        let mut bench = Bench::new("griffin", &[&triggers, settings].concat());
+        for request in requests.chars() {
+            bench.request(if request == 'W' { OpKind::Write } else { OpKind::Read }, 80, 8);
+        }
+        let statistics = bench.volume.statistics();
+        let reads_from_log = if settings.is_empty() { 1 } else { 0 };
+        assert_eq!(statistics.read_blocks_from_slots, reads_from_log);
+        statistics.home_blocks_written + bench.volume.view().map.len()
+    }
+
+    /// Section 3.2: "WWW RWW [...] a sequence of operations to the SSD that contains two writes and one read".
+    #[test]
+    fn an_oracle_writes_home_just_before_each_read_and_no_read_meets_the_log() {
+        assert_eq!(blocks_written(&[("oracle", "on")], "WWWRWW"), 2);
+        assert_eq!(blocks_written(&[], "WWWRWW"), 1);
+    }
+
+    #[test]
+    fn a_block_goes_home_when_the_hosts_buffer_cache_evicts_it() {
+        let settings = [("timeout", "off"), ("migration", "instant"), ("eviction_hint", "8KiB")];
+        let mut bench = Bench::new("griffin", &settings);
+        (1..=3).for_each(|block| bench.request(OpKind::Write, block * 80, 8));
+        assert_eq!(bench.volume.statistics().home_blocks_written, 1, "the first of three left a cache of two");
+        bench.request(OpKind::Read, 80, 8);
+        assert_eq!(bench.volume.statistics().read_blocks_from_slots, 0);
+    }
+
+    #[test]
+    fn what_knows_more_than_a_device_does_is_for_the_simulator() {
+        let info = super::INFO;
+        let capacity = Bytes::from_mib(64).sectors();
+        let members = [Role::Ssd, Role::Hdd].map(|role| MemberInfo { role, capacity });
+        let request = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
+        for (key, value) in [("oracle", "on"), ("eviction_hint", "1MiB"), ("overwrite_threshold", "0.999")] {
+            let settings = Settings::new(info.name, info.parameters, [(key, value)]).unwrap();
+            let layout = (info.layout)(&settings, &request).unwrap();
+            let error = (info.build)(&settings, &layout).err().unwrap().to_string();
+            assert!(error.contains(key), "{error}");
+        }
+    }
+
+    /// Section 5.1: only "blocks which have a higher overwrite ratio [...] are cached".
+    #[test]
+    fn selective_caching_logs_what_is_overwritten_often() {
+        let mut bench = Bench::new("griffin", &[ONLY_TIMEOUT, &[("overwrite_threshold", "0.6")]].concat());
+        (0..4).for_each(|_| bench.request(OpKind::Write, 80, 8));
+        // Of one write none is an overwrite, of two a half, of three two thirds.
+        assert_eq!(bench.take_log(), ["ssd write 8", "ssd write 8", "hdd write 16", "hdd write 16"]);
+        bench.request(OpKind::Write, 72, 24);
+        assert_eq!(bench.take_log(), ["ssd write 8", "ssd write 8", "hdd write 16"]);
+    }
+
+    /// Section 7: "disabling caching whenever the data rate of the combined workloads exceeds HDD speed".
+    #[test]
+    fn writes_that_come_faster_than_the_log_sustains_pass_it_by() {
+        let mut bench = Bench::new("griffin", &[ONLY_TIMEOUT, &[("log_bypass", "on"), ("log_rate", "16KiB")]].concat());
+        (0..10).for_each(|at| bench.request(OpKind::Write, at * 80, 8));
+        let log = bench.take_log();
+        assert_eq!(log.iter().filter(|line| line.starts_with("ssd")).count(), 6, "{log:?}");
+        bench.pass(Nanoseconds::from_seconds(60));
+        bench.request(OpKind::Write, 80, 8);
+        assert_eq!(bench.take_log().last().unwrap(), "hdd write 16");
     }
 }

@@ -7,6 +7,7 @@ pub mod hdd_only;
 pub mod hddboost;
 pub mod hybrid_disk;
 pub mod hyperduo;
+pub mod mixedstore;
 pub mod smart_response;
 pub mod ssd_only;
 
@@ -22,6 +23,7 @@ pub const ALL: &[&SchemeInfo] = &[
     &hddboost::INFO,
     &hybrid_disk::INFO,
     &griffin::INFO,
+    &mixedstore::INFO,
 ];
 
 /// The scheme with this name.

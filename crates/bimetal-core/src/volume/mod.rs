@@ -47,7 +47,9 @@ use crate::journal::superblock::Superblock;
 use crate::layout::{Layout, LayoutRequest, MemberId, MemberInfo, SlotKind, SlotRegion};
 use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use crate::payload::Payload;
-use crate::scheme::{Access, MemberLoad, MemberState, Scheme, SchemeError, SchemeInfo, View, Work};
+use crate::scheme::{
+    Access, Foresight, MemberLoad, MemberState, PredictionError, Scheme, SchemeError, SchemeInfo, View, Work,
+};
 use crate::settings::{MOVE_RATE, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use announce::Announcements;
@@ -335,6 +337,16 @@ impl<P: Payload> Volume<P> {
     /// Requests that arrived and are not finished.
     pub fn requests_under_way(&self) -> u64 {
         self.statistics.arrived - self.statistics.finished
+    }
+
+    /// Tells the scheme what is known of the workload; before its first request.
+    pub fn foresee(&mut self, foresight: &Foresight) {
+        self.scheme.foresee(foresight);
+    }
+
+    /// How well the scheme's own forecast of response times did, if it makes one.
+    pub fn prediction_error(&self) -> Option<PredictionError> {
+        self.scheme.prediction_error()
     }
 
     /// No content that is off home alone is older than this; `None` where nothing is, or where some of it is from a life

@@ -174,12 +174,13 @@ impl<P: Payload> Volume<P> {
     }
 
     fn begin(&mut self, slots: Vec<Slot>, keep: bool, log_end: Option<Position>, marked: bool) {
-        assert!(!self.view.moving, "one move at a time");
+        let instant = self.scheme.migrates_instantly();
+        // A move that takes no time is over in the map when the next one begins.
+        assert!(!self.view.moving || instant, "one move at a time");
         assert!(!slots.is_empty() || log_end.is_some(), "a move of nothing");
         if !slots.is_empty() {
             self.statistics.migrations.begin(self.view.now);
         }
-        let instant = self.scheme.migrates_instantly();
         let is_dirty = |slot: &&Slot| self.view.map.in_slot(**slot).is_some_and(|entry| entry.dirty);
         let all = slots.iter().filter(is_dirty).count() as u64 == u64::from(self.view.map.dirty_blocks());
         let job = MoveJob {
@@ -200,8 +201,10 @@ impl<P: Payload> Volume<P> {
             instant,
         };
         let task = self.begin_task(Job::Running);
-        self.view.moving = true;
-        self.moving = Some(task);
+        if !instant || log_end.is_some() {
+            self.view.moving = true;
+            self.moving = Some(task);
+        }
         self.run_move(task, job);
     }
 
@@ -609,6 +612,9 @@ impl<P: Payload> Volume<P> {
     }
 
     fn end_move(&mut self, task: TaskId, job: MoveJob<P>) {
+        if self.moving != Some(task) {
+            return self.end_task(task);
+        }
         let next = self.epochs.next();
         if let (Store::Log(log), Some(end), false) = (&mut self.store, job.log_end, job.incomplete) {
             log.truncate(end, next);

@@ -45,6 +45,10 @@ impl<P: Payload> Volume<P> {
     pub(super) fn start_read(&mut self, token: Token, sectors: SectorRange) {
         let access = access(&self.view.layout, OpKind::Read, sectors);
         self.scheme.arrived(&self.view, &access);
+        if self.scheme.migrates_instantly() {
+            // What is to be home before it is read.
+            self.work();
+        }
         let job = ReadJob {
             token,
             sectors,

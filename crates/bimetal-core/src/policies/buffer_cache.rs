@@ -1,0 +1,50 @@
+//! The buffer cache of a host, as far as a device can guess it from its requests: the blocks used last.
+
+use crate::block::{Block, ValidMask};
+use crate::block_map::{BlockMap, Entry, Slot};
+use crate::policies::lru::Lru;
+
+/// Blocks in order of last use.
+pub(crate) struct BufferCache {
+    map: BlockMap,
+    order: Lru,
+}
+
+impl BufferCache {
+    /// For so many blocks.
+    pub(crate) fn new(blocks: u32) -> Self {
+        Self { map: BlockMap::new(blocks), order: Lru::new(blocks) }
+    }
+
+    /// `block` is read or written; gives the block that must leave for it.
+    pub(crate) fn use_block(&mut self, block: Block) -> Option<Block> {
+        if let Some((slot, _)) = self.map.get(block) {
+            self.order.touch(slot);
+            return None;
+        }
+        let full = self.map.len() == u64::from(self.map.slots());
+        let (slot, evicted) = match self.order.oldest_first().next().filter(|_| full) {
+            Some(oldest) => (oldest, self.map.in_slot(oldest).map(|entry| entry.block)),
+            None => (Slot(self.map.len() as u32), None),
+        };
+        if let Some(evicted) = evicted {
+            self.map.remove(evicted);
+        }
+        self.map.insert(slot, Entry { block, valid: ValidMask::ALL, dirty: false, checksum: 0 });
+        self.order.touch(slot);
+        evicted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_used_least_recently_leaves() {
+        let mut cache = BufferCache::new(2);
+        let evicted: Vec<_> =
+            [1, 2, 1, 3, 2, 2, 1].map(|block| cache.use_block(Block(block)).map(|block| block.0)).into();
+        assert_eq!(evicted, [None, None, None, Some(2), Some(1), None, Some(3)]);
+    }
+}

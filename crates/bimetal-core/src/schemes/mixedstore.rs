@@ -1,0 +1,545 @@
+//! MixedStore (Kim, Gupta, Urgaonkar, Berman, Sivasubramaniam: *MixedStore: An Enterprise-scale Storage System Combining
+//! Solid-state and Hard Disk Drives*, 2008), its dynamic controller MixDC (section 5).
+//!
+//! Every write goes to the device that is predicted to answer sooner (5.2): the SSD by regression over a sliding window (5.1,
+//! [`response_model`](crate::policies::response_model)), the disk by its mean response time in the training phase. A table says where the newest content is; what the SSD holds alone is
+//! dirty here. Reads go where the data is; small data that is read often moves to flash in idle periods. *Write regulation* (5.4)
+//! sends 25 % or 50 % of the writes meant for flash, picked uniformly at random, to the disk while more is written than was expected. The *fragmentation
+//! buster* (5.3) moves the coldest pages to the disk in idle periods while flash is fragmented. `static` is the baseline of figure 4: writes
+//! over 4 KiB to the disk.
+//!
+//! Our choices. The coefficients are learnt on the first half of a trace, as in the paper, or from the first `training` requests where nobody knows the length;
+//! meanwhile one write in eight, at random, goes to the disk, so that both are learnt (online: always one in 64). What was expected is what training
+//! saw, or `expected_writes`. `budget` regulates by how far the writes are ahead of `expected_writes`, instead of by a fixed share. Flash counts as fragmented, without
+//! its help, while its recent service time is above twice that of training; pages leave it until a quarter of it is free. When slots run short, the coldest go home.
+
+use crate::block::{BlockRun, ValidMask};
+use crate::block_map::{self, Slot};
+use crate::layout::{Layout, MemberId, Role, SlotKind};
+use crate::operation::OpKind;
+use crate::policies::lru::{self, Lru};
+use crate::policies::mirror::IdleFetch;
+use crate::policies::replacement::{Key, Replacement};
+use crate::policies::response_model::{PredictionError, ResponseModel};
+use crate::scheme::{
+    Access, FETCH_BLOCKS_MAX, Foresight, Holds, Placement, Reason, Scheme, SchemeInfo, Service, View, Work,
+};
+use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
+use crate::units::{Bytes, Nanoseconds, Sectors};
+
+/// The scheme.
+pub const INFO: SchemeInfo = SchemeInfo {
+    name: "mixedstore",
+    summary: "each write goes to the drive that is predicted to answer sooner; the SSD's wear is regulated",
+    source: "MixedStore (2008), section 5",
+    members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
+    parameters: &[
+        Parameter {
+            name: "partition",
+            kind: Kind::Choice(&["dynamic", "static"]),
+            default: "dynamic",
+            doc: "dynamic: writes go where they are predicted to be served sooner (5.2); static: writes over 4 KiB to the HDD (figure 4)",
+        },
+        Parameter {
+            name: "window",
+            kind: Kind::Count,
+            default: "32",
+            doc: "requests in the sliding window (our figure)",
+        },
+        Parameter {
+            name: "learning",
+            kind: Kind::Choice(&["trained", "online"]),
+            default: "trained",
+            doc: "trained: coefficients stay as the training phase leaves them (5.1); online: they go on changing (ours)",
+        },
+        Parameter {
+            name: "training",
+            kind: Kind::Count,
+            default: "10000",
+            doc: "requests of the training phase where the length of the workload is not known; half of a trace otherwise (5.1)",
+        },
+        Parameter {
+            name: "regulation",
+            kind: Kind::Choice(&["off", "25%", "50%", "budget"]),
+            default: "off",
+            doc: "share of the writes meant for flash that goes to the HDD while more is written than expected (5.4); budget: as much as keeps to expected_writes (ours)",
+        },
+        Parameter {
+            name: "expected_writes",
+            kind: Kind::SizeOrOff,
+            default: "off",
+            doc: "what flash is expected to take in a day; off: what it took in the training phase",
+        },
+        Parameter {
+            name: "wear_levelling",
+            kind: Kind::Choice(&["adaptive", "static"]),
+            default: "adaptive",
+            doc: "adaptive: the drive levels no wear while more is written than expected (5.5); a drive that cannot be told goes on as it does",
+        },
+        Parameter {
+            name: "fragmentation_buster",
+            kind: Kind::Choice(&["on", "off"]),
+            default: "on",
+            doc: "on: the coldest pages leave fragmented flash when the HDD is idle (5.3)",
+        },
+        Parameter {
+            name: "idle",
+            kind: Kind::Duration,
+            default: "100ms",
+            doc: "the HDD is idle when no request has used it for this long (our figure)",
+        },
+        MOVE_RATE,
+    ],
+    worst_crash: "what was not flushed; each block on the SSD whole, old or new",
+    ssd_loss: "all blocks whose newest content was on the SSD",
+    hdd_loss: "all data but what is on the SSD",
+    memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
+    layout: |_, request| {
+        let home = request.concatenated(&[request.only(Role::Hdd)?])?;
+        Ok(request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Cache)?)
+    },
+    build,
+};
+
+/// The disk is predicted to be sooner.
+const SLOWER: Reason = Reason("predicted-slower");
+/// Writes are regulated.
+const REGULATED: Reason = Reason("regulated");
+/// The static partition's limit.
+const STATIC_MAX: Bytes = Bytes::from_kib(4);
+/// One write in so many goes to the disk while the model learns.
+const EXPLORE_TRAINING: u64 = 8;
+const EXPLORE_ONLINE: u64 = 64;
+/// Online, the coefficients are solved anew after so many requests, and what was learnt before counts for less.
+const SOLVE_EVERY: u64 = 256;
+const FORGET: f64 = 0.9;
+/// How long the rate of writes is averaged over.
+const RATE_OVER: f64 = 60.0;
+/// Reads of at most so much are small, and of so many of a block it is hot.
+const SMALL_READ: Bytes = Bytes::from_kib(64);
+const HOT_READS: u8 = 4;
+const HOT_TABLE: usize = 1 << 16;
+const HOT_QUEUE: usize = 1024;
+/// Flash is fragmented while it is so much slower than in training.
+const FRAGMENTED: f64 = 2.0;
+/// Pages that leave together.
+const BUST_BLOCKS: usize = 256;
+
+struct MixedStore {
+    fixed: bool,
+    model: ResponseModel,
+    online: bool,
+    /// Requests seen, and how many of them train.
+    requests: u64,
+    training: u64,
+    disk: Mean,
+    trained_ssd_ms: f64,
+    regulator: Regulator,
+    buster: bool,
+    ssd: MemberId,
+    fetch: IdleFetch,
+    pages: Lru,
+    /// Slots kept free or being freed.
+    reserve: u64,
+    starved: bool,
+    hot: HotReads,
+    dice: Dice,
+}
+
+fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
+    let region = layout.slots.expect("the layout of this scheme has slots");
+    let expected = settings.size("expected_writes").map(|day| day.0 as f64 / 86_400.0);
+    if settings.text("regulation") == "budget" && expected.is_none() {
+        return Err(settings.refuse("regulation", "expected_writes with a size a day beside it"));
+    }
+    let idle = settings.duration("idle").unwrap_or(Nanoseconds::MAX);
+    Ok(Box::new(MixedStore {
+        fixed: settings.text("partition") == "static",
+        model: ResponseModel::new(settings.count("window") as usize),
+        online: settings.text("learning") == "online",
+        requests: 0,
+        training: settings.count("training"),
+        disk: Mean::default(),
+        trained_ssd_ms: 0.0,
+        regulator: Regulator::new(settings.text("regulation"), expected),
+        buster: settings.text("fragmentation_buster") == "on",
+        ssd: region.member,
+        fetch: IdleFetch::new(layout.home[0].member, idle),
+        pages: Lru::new(region.count),
+        reserve: (u64::from(region.count) / 64).clamp(1, 4096),
+        starved: false,
+        hot: HotReads { table: vec![(u32::MAX, 0); HOT_TABLE], queue: Vec::new() },
+        dice: Dice(0),
+    }))
+}
+
+#[derive(Default)]
+struct Mean {
+    count: u64,
+    sum_ms: f64,
+}
+
+impl Mean {
+    fn ms(&self) -> f64 {
+        self.sum_ms / self.count.max(1) as f64
+    }
+}
+
+/// Uniform numbers, the same in every run: splitmix64 of a counter.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ mixed >> 31) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// Sends a share of the writes meant for flash elsewhere while flash takes more than was expected.
+struct Regulator {
+    /// The fixed share; `None` for as much as the budget needs.
+    share: Option<f64>,
+    /// Bytes a second.
+    expected: Option<f64>,
+    rate: f64,
+    written: f64,
+    since: Option<Nanoseconds>,
+    last: Nanoseconds,
+}
+
+impl Regulator {
+    fn new(regulation: &str, expected: Option<f64>) -> Self {
+        let share = match regulation {
+            "25%" => Some(0.25),
+            "50%" => Some(0.5),
+            "budget" => None,
+            _ => Some(0.0),
+        };
+        Self { share, expected, rate: 0.0, written: 0.0, since: None, last: Nanoseconds::ZERO }
+    }
+
+    /// Flash is meant to take `bytes`: what it will take if nobody regulates is what intensity means.
+    fn intended(&mut self, now: Nanoseconds, bytes: f64) {
+        self.since.get_or_insert(now);
+        let gap = seconds(Nanoseconds(now.0 - self.last.0));
+        self.last = now;
+        // An average that forgets, without a function that differs between machines.
+        self.rate = self.rate / (1.0 + gap / RATE_OVER) + bytes / RATE_OVER;
+    }
+
+    fn took(&mut self, bytes: f64) {
+        self.written += bytes;
+    }
+
+    fn seconds_since(&self, now: Nanoseconds) -> f64 {
+        self.since.map_or(0.0, |since| seconds(Nanoseconds(now.0 - since.0)))
+    }
+
+    /// The training phase has ended: what it saw was expected.
+    fn trained(&mut self, now: Nanoseconds) {
+        let seconds = self.seconds_since(now).max(1.0);
+        self.expected.get_or_insert(self.written / seconds);
+    }
+
+    /// The share of the writes meant for flash that goes to the disk now.
+    fn share(&self, now: Nanoseconds) -> f64 {
+        let Some(expected) = self.expected else { return 0.0 };
+        match self.share {
+            Some(share) if self.rate > expected => share,
+            Some(_) => 0.0,
+            None => {
+                let ahead = self.written - expected * self.seconds_since(now);
+                (ahead / (expected * RATE_OVER).max(1.0)).clamp(0.0, 1.0)
+            }
+        }
+    }
+}
+
+fn seconds(time: Nanoseconds) -> f64 {
+    time.0 as f64 / 1e9
+}
+
+/// Which blocks are read often while they are on the disk: a small table that forgets by being overwritten.
+struct HotReads {
+    table: Vec<(u32, u8)>,
+    queue: Vec<BlockRun>,
+}
+
+impl HotReads {
+    fn read(&mut self, run: BlockRun) {
+        let key = run.first.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let (at, tag) = ((key >> 48) as usize % HOT_TABLE, key as u32);
+        let entry = &mut self.table[at];
+        *entry = if entry.0 == tag { (tag, entry.1.saturating_add(1)) } else { (tag, 1) };
+        if entry.1 == HOT_READS && self.queue.len() < HOT_QUEUE {
+            self.queue.push(BlockRun { count: run.count.min(FETCH_BLOCKS_MAX), ..run });
+        }
+    }
+}
+
+impl MixedStore {
+    fn is_training(&self) -> bool {
+        self.requests <= self.training
+    }
+
+    /// Where a write goes if nothing else stands in the way: the reason for the disk, or `None` for flash.
+    fn chosen(&mut self, now: Nanoseconds, sectors: Sectors, bytes: f64) -> Option<Reason> {
+        if self.fixed {
+            return (sectors.bytes() > STATIC_MAX).then_some(SLOWER);
+        }
+        let explore = if self.is_training() { Some(EXPLORE_TRAINING) } else { self.online.then_some(EXPLORE_ONLINE) };
+        if explore.is_some_and(|one_in| self.dice.roll() < 1.0 / one_in as f64) {
+            return Some(SLOWER);
+        }
+        let disk_known = self.disk.count > 0;
+        if !self.is_training() && disk_known && self.model.predict_ms(sectors) > self.disk.ms() {
+            return Some(SLOWER);
+        }
+        self.regulator.intended(now, bytes);
+        let share = if self.is_training() { 0.0 } else { self.regulator.share(now) };
+        (share > 0.0 && self.dice.roll() < share).then_some(REGULATED)
+    }
+
+    fn is_short_of_slots(&self, view: &View) -> bool {
+        let short = view.free_slots + view.freeing_slots < self.reserve && !self.pages.is_empty();
+        short && view.slots_online() && !(self.starved && view.moving)
+    }
+
+    /// The coldest pages leave: clean ones are given up, and only if there are none of them dirty ones move.
+    fn drop_coldest(&mut self, view: &View, count: usize) -> Work {
+        let coldest: Vec<Slot> = self.pages.oldest_first().take(count).collect();
+        let is_dirty = |slot: &Slot| view.map.in_slot(*slot).is_some_and(|entry| entry.dirty);
+        let (dirty, clean): (Vec<Slot>, Vec<Slot>) = coldest.into_iter().partition(is_dirty);
+        self.starved = clean.is_empty() && view.moving;
+        match (clean.is_empty(), view.moving) {
+            (false, _) => Work::Evict(clean),
+            (true, true) => Work::Nothing,
+            (true, false) => Work::MoveHome { slots: dirty, keep: false },
+        }
+    }
+
+    fn is_fragmented(&self) -> bool {
+        self.buster
+            && !self.is_training()
+            && self.trained_ssd_ms > 0.0
+            && self.model.recent_ms() > FRAGMENTED * self.trained_ssd_ms
+    }
+
+    fn bust_at(&self, view: &View) -> Option<Nanoseconds> {
+        let full = (view.free_slots + view.freeing_slots) * 4 < u64::from(view.map.slots());
+        let wanted = self.is_fragmented() && full && !self.pages.is_empty() && !view.moving && view.slots_online();
+        if wanted { view.member(self.fetch.home).idle_at(self.fetch.idle) } else { None }
+    }
+
+    fn fetch_at(&self, view: &View) -> Option<Nanoseconds> {
+        if self.hot.queue.is_empty() { None } else { self.fetch.due_at(view, self.reserve) }
+    }
+
+    fn end_training(&mut self, now: Nanoseconds) {
+        self.model.solve();
+        self.trained_ssd_ms = self.model.recent_ms();
+        self.regulator.trained(now);
+    }
+}
+
+impl Scheme for MixedStore {
+    fn foresee(&mut self, foresight: &Foresight) {
+        self.training = foresight.requests / 2;
+    }
+
+    fn arrived(&mut self, view: &View, access: &Access) {
+        self.requests += 1;
+        self.model.arrived(view.now, access);
+        if self.requests == self.training + 1 {
+            self.end_training(view.now);
+        } else if self.online && self.requests.is_multiple_of(SOLVE_EVERY) {
+            self.model.forget(FORGET);
+            self.model.solve();
+        }
+    }
+
+    fn served(&mut self, view: &View, service: &Service) {
+        let write = service.kind == OpKind::Write;
+        if service.member == self.ssd {
+            let learns = write && (self.online || self.is_training());
+            let judged = write && !self.is_training();
+            self.model.served(view.now, service.sectors, service.took, learns, judged);
+        } else if self.online || self.is_training() {
+            self.disk.count += 1;
+            self.disk.sum_ms += service.took.0 as f64 / 1e6;
+        }
+    }
+
+    fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
+        if !view.slots_online() {
+            return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
+        }
+        let bytes = (rest.count * view.block().bytes().0) as f64;
+        if let Some(reason) = self.chosen(view.now, access.sectors.len, bytes) {
+            return (Placement::Home(Some(reason)), rest.count);
+        }
+        if view.free_slots == 0 {
+            return (Placement::Home(Some(Reason::NO_SPACE)), rest.count);
+        }
+        let count = rest.count.min(view.free_slots);
+        self.regulator.took((count * view.block().bytes().0) as f64);
+        (Placement::Slot, count)
+    }
+
+    fn read(&mut self, view: &View, blocks: BlockRun, from_slots: bool) {
+        if !from_slots && Bytes(blocks.count * view.block().bytes().0) <= SMALL_READ {
+            self.hot.read(blocks);
+        }
+    }
+
+    fn touched(&mut self, slot: Slot) {
+        Replacement::touch(&mut self.pages, slot);
+    }
+
+    fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
+        match replaced {
+            Some(old) => {
+                self.pages.rename(old, slot);
+                Replacement::touch(&mut self.pages, slot);
+            }
+            None => {
+                let block = view.map.in_slot(slot).expect("a slot that was just mapped is in the map").block;
+                self.pages.insert(slot, Key::from(block));
+            }
+        }
+    }
+
+    fn unmapped(&mut self, slot: Slot) {
+        Replacement::remove(&mut self.pages, slot);
+    }
+
+    fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
+        if self.is_short_of_slots(view) {
+            return Some(view.now);
+        }
+        [self.fetch_at(view), self.bust_at(view)].into_iter().flatten().min()
+    }
+
+    fn work(&mut self, view: &View) -> Work {
+        if self.is_short_of_slots(view) {
+            return self.drop_coldest(view, (2 * self.reserve) as usize);
+        }
+        if self.bust_at(view).is_some_and(|at| at <= view.now) {
+            return self.drop_coldest(view, BUST_BLOCKS);
+        }
+        if self.fetch_at(view).is_some_and(|at| at <= view.now)
+            && let Some(run) = self.hot.queue.pop()
+        {
+            self.fetch.begin(view.now);
+            return Work::Fetch(vec![run]);
+        }
+        Work::Nothing
+    }
+
+    fn prediction_error(&self) -> Option<PredictionError> {
+        self.model.error()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::operation::OpKind;
+    use crate::testing::Bench;
+    use crate::units::Nanoseconds;
+
+    const SHORT: &[(&str, &str)] = &[("training", "200"), ("fragmentation_buster", "off")];
+
+    /// Blocks that went to the SSD and to the HDD of `count` writes of a block each, 10 ms apart.
+    fn write(bench: &mut Bench, count: u64, gap: Nanoseconds) -> (u64, u64) {
+        let before = bench.volume.statistics().written_blocks_by_member.clone();
+        for at in 0..count {
+            bench.request(OpKind::Write, at * 37 % 1000 * 64, 8);
+            bench.pass(gap);
+        }
+        let after = &bench.volume.statistics().written_blocks_by_member;
+        (after[0] - before[0], after[1] - before[1])
+    }
+
+    const GAP: Nanoseconds = Nanoseconds::from_millis(10);
+
+    #[test]
+    fn writes_go_where_they_are_predicted_to_be_served_sooner() {
+        for (ssd_ms, hdd_ms, to_ssd) in [(1, 8, true), (8, 1, false)] {
+            let mut bench = Bench::new("mixedstore", SHORT);
+            bench.takes = [ssd_ms, hdd_ms].map(Nanoseconds::from_millis);
+            write(&mut bench, 201, GAP);
+            let (ssd, hdd) = write(&mut bench, 100, GAP);
+            assert_eq!((ssd, hdd), if to_ssd { (100, 0) } else { (0, 100) });
+            let expected = if to_ssd { 0 } else { 100 };
+            let reason = crate::scheme::Reason("predicted-slower");
+            let all = bench.volume.statistics().bypassed_blocks.get(&reason).copied().unwrap_or(0);
+            assert!(all >= expected, "{all}");
+        }
+    }
+
+    #[test]
+    fn the_prediction_of_a_steady_drive_is_right_after_training() {
+        let mut bench = Bench::new("mixedstore", SHORT);
+        bench.takes = [2, 9].map(Nanoseconds::from_millis);
+        assert_eq!(bench.volume.prediction_error(), None);
+        write(&mut bench, 300, GAP);
+        assert!(bench.volume.prediction_error().unwrap().mean_ms < 0.01);
+    }
+
+    #[test]
+    fn the_static_partition_sends_writes_over_4_kib_to_the_disk() {
+        let mut bench = Bench::new("mixedstore", &[("partition", "static")]);
+        bench.request(OpKind::Write, 80, 8);
+        bench.request(OpKind::Write, 800, 9);
+        assert_eq!(bench.take_log(), ["ssd write 8", "hdd write 9"]);
+    }
+
+    #[test]
+    fn regulation_sends_its_share_to_the_disk_while_more_is_written_than_expected() {
+        for (regulation, low, high) in [("off", 0, 0), ("25%", 60, 140), ("50%", 150, 250)] {
+            let mut bench = Bench::new("mixedstore", &[SHORT, &[("regulation", regulation)]].concat());
+            bench.takes = [1, 50].map(Nanoseconds::from_millis);
+            write(&mut bench, 201, Nanoseconds::from_millis(1000));
+            // Four hundred writes, twenty times as fast as in training.
+            let (_, hdd) = write(&mut bench, 400, Nanoseconds::from_millis(50));
+            assert!((low..=high).contains(&hdd), "{regulation}: {hdd} of 400");
+        }
+    }
+
+    #[test]
+    fn a_budget_holds_flash_to_what_it_is_expected_to_take() {
+        let budget = [("regulation", "budget"), ("expected_writes", "354MB")];
+        let mut bench = Bench::new("mixedstore", &[SHORT, &budget].concat());
+        bench.takes = [1, 50].map(Nanoseconds::from_millis);
+        // A block a second is the budget, four a second are written.
+        let (ssd, _) = write(&mut bench, 4000, Nanoseconds::from_millis(250));
+        assert!((900..1500).contains(&ssd), "{ssd} blocks in 1000 s");
+    }
+
+    #[test]
+    fn small_data_that_is_read_often_moves_to_flash_when_the_disk_is_idle() {
+        let mut bench = Bench::new("mixedstore", SHORT);
+        (0..4).for_each(|_| bench.request(OpKind::Read, 80, 8));
+        assert_eq!(bench.take_log(), ["hdd read 8"; 4]);
+        bench.pass(Nanoseconds::from_seconds(1));
+        assert_eq!(bench.take_log(), ["hdd read 8", "ssd write 8"]);
+        bench.request(OpKind::Read, 80, 8);
+        assert_eq!(bench.take_log(), ["ssd read 8"]);
+    }
+
+    #[test]
+    fn the_coldest_pages_leave_fragmented_flash_when_the_disk_is_idle() {
+        let mut bench = Bench::new("mixedstore", &[("training", "900")]);
+        bench.takes = [1, 50].map(Nanoseconds::from_millis);
+        write(&mut bench, 901, GAP);
+        let dirty = bench.volume.view().map.dirty_blocks();
+        bench.takes = [3, 50].map(Nanoseconds::from_millis);
+        write(&mut bench, 40, GAP);
+        bench.pass(Nanoseconds::from_seconds(1000));
+        let left = bench.volume.view().map.dirty_blocks();
+        assert!(left < dirty && left > 0, "{left} of {dirty} pages");
+    }
+}
