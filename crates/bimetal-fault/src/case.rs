@@ -152,7 +152,7 @@ fn draw_value(kind: Kind, random: &mut Random) -> String {
             let bits = random.between(0, 21);
             Bytes(random.below(1 << bits)).to_string()
         }
-        Kind::FractionOrOff => format!("0.{:02}", random.below(100)),
+        Kind::Fraction | Kind::FractionOrOff => format!("0.{:02}", random.below(100)),
         Kind::Count => random.below(200).to_string(),
         Kind::Choice(words) => random.pick(words).to_owned(),
     }

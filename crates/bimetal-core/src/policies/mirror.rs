@@ -7,8 +7,10 @@ use crate::layout::MemberId;
 use crate::scheme::{FETCH_BLOCKS_MAX, View};
 use crate::units::Nanoseconds;
 
-/// Between two fetches: one that found its blocks being changed is not repeated at once.
+/// Between two fetches, and after one of which nothing came: its blocks were being changed, or a drive failed. Each such pause is
+/// twice the one before.
 const PAUSE: Nanoseconds = Nanoseconds::from_millis(1);
+const PAUSE_MAX: Nanoseconds = Nanoseconds::from_seconds(60);
 
 /// When to fetch: one run at a time, while home is idle.
 pub(crate) struct IdleFetch {
@@ -17,12 +19,13 @@ pub(crate) struct IdleFetch {
     /// It is idle when no request has used it for this long.
     pub(crate) idle: Nanoseconds,
     not_before: Nanoseconds,
+    pause: Nanoseconds,
 }
 
 impl IdleFetch {
     /// As `home` becomes idle.
     pub(crate) fn new(home: MemberId, idle: Nanoseconds) -> Self {
-        Self { home, idle, not_before: Nanoseconds::ZERO }
+        Self { home, idle, not_before: Nanoseconds::ZERO, pause: PAUSE }
     }
 
     /// When the next run may be fetched, as long as `reserve` slots stay free.
@@ -32,7 +35,13 @@ impl IdleFetch {
 
     /// A fetch begins.
     pub(crate) fn begin(&mut self, now: Nanoseconds) {
-        self.not_before = now.saturating_add(PAUSE);
+        self.not_before = now.saturating_add(self.pause);
+        self.pause = Nanoseconds(self.pause.0 * 2).min(PAUSE_MAX);
+    }
+
+    /// A copy was made.
+    pub(crate) fn copied(&mut self) {
+        self.pause = PAUSE;
     }
 }
 

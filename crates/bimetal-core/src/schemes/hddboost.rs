@@ -84,6 +84,7 @@ impl Scheme for HddBoost {
     fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, _replaced: Option<Slot>) {
         let block = view.map.in_slot(slot).expect("a slot that was just mapped is in the map").block;
         self.missing.set(block, false);
+        self.fetch.copied();
     }
 
     fn copied_at_first(&self, _view: &View) -> Vec<BlockRun> {

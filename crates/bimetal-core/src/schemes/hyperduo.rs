@@ -103,13 +103,12 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
     let usable = slots - reserve;
     let share = settings.fraction("mirrored").unwrap_or(0.0);
     let mirrored = ((usable as f64 * share) as u64).min(layout.total_blocks());
-    let ranges = layout.total_blocks().div_ceil(range_blocks) as u32;
     let pinned_max = ((usable - mirrored) / range_blocks) as usize;
     let idle = settings.duration("idle").unwrap_or(Nanoseconds::MAX);
     Ok(Box::new(Safe {
         missing: Missing::all(mirrored as u32),
         mirrored,
-        ranges: HotRanges::new(range_blocks, ranges, pinned_max, period),
+        ranges: HotRanges::new(range_blocks, layout.total_blocks(), pinned_max, period),
         reserve: reserve / 2,
         fetch: IdleFetch::new(layout.home[0].member, idle),
         to_fetch: Vec::new(),
@@ -126,7 +125,9 @@ const HOT: u32 = 2;
 
 /// The table of ranges: how often each was used, and which are pinned.
 struct HotRanges {
+    /// Blocks of a range, and of all of them.
     blocks: u64,
+    total: u64,
     heat: Vec<Heat>,
     /// Ranges used since the last ranking, and those that were pinned then.
     ranked: Vec<u32>,
@@ -148,9 +149,9 @@ struct Heat {
 }
 
 impl HotRanges {
-    fn new(blocks: u64, ranges: u32, pinned_max: usize, period: Nanoseconds) -> Self {
-        let heat = vec![Heat::default(); ranges as usize];
-        Self { blocks, heat, ranked: Vec::new(), pinned_max, period, next_ranking: period, uses: 0 }
+    fn new(blocks: u64, total: u64, pinned_max: usize, period: Nanoseconds) -> Self {
+        let heat = vec![Heat::default(); total.div_ceil(blocks) as usize];
+        Self { blocks, total, heat, ranked: Vec::new(), pinned_max, period, next_ranking: period, uses: 0 }
     }
 
     fn of(&self, block: Block) -> u32 {
@@ -158,7 +159,8 @@ impl HotRanges {
     }
 
     fn run(&self, range: u32) -> BlockRun {
-        BlockRun { first: Block(u64::from(range) * self.blocks), count: self.blocks }
+        let first = u64::from(range) * self.blocks;
+        BlockRun { first: Block(first), count: self.blocks.min(self.total - first) }
     }
 
     fn is_pinned(&self, block: Block) -> bool {
@@ -291,6 +293,7 @@ impl Scheme for Safe {
     fn mapped(&mut self, view: &View, slot: Slot, valid: crate::block::ValidMask, _replaced: Option<Slot>) {
         let block = view.map.in_slot(slot).expect("a slot that was just mapped is in the map").block;
         self.missing.set(block, valid != crate::block::ValidMask::ALL);
+        self.fetch.copied();
     }
 
     fn copied_at_first(&self, _view: &View) -> Vec<BlockRun> {

@@ -400,6 +400,7 @@ impl Scheme for MixedStore {
     }
 
     fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
+        self.fetch.copied();
         match replaced {
             Some(old) => {
                 self.pages.rename(old, slot);

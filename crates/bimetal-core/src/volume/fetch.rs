@@ -32,6 +32,7 @@ impl<P: Payload> Volume<P> {
     /// Fetches what `run` has only at home.
     pub(super) fn fetch(&mut self, run: BlockRun) {
         assert!(run.count <= FETCH_BLOCKS_MAX, "a fetch of {} blocks", run.count);
+        assert!(run.end() <= self.view.layout.total_blocks(), "a fetch beyond the last block: {run:?}");
         let mut first = run.first.0;
         while first < run.end() {
             let at_home = |block: &u64| self.view.map.get(Block(*block)).is_none();

@@ -495,7 +495,15 @@ impl<P: Payload> Volume<P> {
         let nothing_under_way = self.operations.is_empty() && self.ready.is_empty() && !self.commit_is_due();
         let nothing_under_way = nothing_under_way && self.move_paused_until.is_none();
         let lost = nothing_under_way && !self.slot_waiters.is_empty();
-        assert!(!lost, "{} requests wait for slots in vain", self.slot_waiters.len());
+        assert!(
+            !lost,
+            "{} requests wait for slots in vain: {} free, {} being freed, {} in use, moving: {}",
+            self.slot_waiters.len(),
+            self.view.free_slots,
+            self.view.freeing_slots,
+            self.view.map.len(),
+            self.view.moving
+        );
     }
 
     /// Makes a task of the request that has waited longest.

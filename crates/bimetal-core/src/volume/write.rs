@@ -303,6 +303,10 @@ impl<P: Payload> Volume<P> {
                 Err(obstacle) if job.next == first => return Err(obstacle),
                 Err(_) => break,
             }
+            if self.is_log() {
+                // What goes home is not held up by a full log: the migration that makes room waits for changes of home.
+                break;
+            }
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use bimetal_core::block::Block;
 use bimetal_core::layout::{MemberId, SlotKind};
 use bimetal_core::operation::{OpKind, Operation, Status};
+use bimetal_core::scheme::Reason;
 use bimetal_core::units::{Bytes, SectorRange};
 use bimetal_core::volume::{self, Recovery, RecoveryError, Volume};
 
@@ -68,6 +69,8 @@ struct HomeState {
     as_of: Moment,
     /// Whether a migration has changed some of it.
     mixed: bool,
+    /// Whether the scheme ever let a write pass the log by: then home is not of one time.
+    passed_by: bool,
     /// When the migration under way began, and how many there were.
     migration: Option<Moment>,
     migrations: u64,
@@ -102,6 +105,8 @@ impl Tester {
         let Some(power) = &mut self.power else { return };
         let view = self.volume.view();
         let home = &mut power.home;
+        let of_scheme = |reason: &Reason| ![Reason::DRAINING, Reason::MEMBER_GONE].contains(reason);
+        home.passed_by |= self.volume.statistics().bypassed_blocks.keys().any(of_scheme);
         // One may end and the next begin between two looks.
         let count = self.volume.statistics().migrations.count;
         let another = std::mem::replace(&mut home.migrations, count) != count;
@@ -442,7 +447,8 @@ impl Tester {
     /// Loss was accepted: from now on home is all there is. Blocks of which a slot may have had something newer read as home
     /// has them; all others must read as before.
     fn fall_back(&mut self) -> Result<(), String> {
-        let exact = self.has_log() && self.atlas.faults() == 0;
+        let passed_by = self.power.as_ref().is_some_and(|power| power.home.passed_by);
+        let exact = self.has_log() && self.atlas.faults() == 0 && !passed_by;
         let view = self.volume.view();
         let size = view.block();
         let power = self.power.as_ref().expect("a case with power cuts");
