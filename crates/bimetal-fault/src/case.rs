@@ -14,6 +14,7 @@ use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
 use crate::drive::Plan;
 use crate::payload::Tags;
 use crate::random::Random;
+use crate::tester::Options;
 
 /// How often settings are drawn anew before the defaults are taken.
 const DRAWS_MAX: u32 = 20;
@@ -84,12 +85,12 @@ impl Case {
     /// # Panics
     ///
     /// If the scheme cannot be made with its defaults on drives that are large enough.
-    pub fn draw(scheme: &'static SchemeInfo, scale: Scale, random: &mut Random, with_faults: bool) -> Self {
+    pub fn draw(scheme: &'static SchemeInfo, scale: Scale, random: &mut Random, options: &Options) -> Self {
         let block_kib = [4, 8, 64][random.weighted(&[6, 2, 2])];
         let block = BlockSize::new(Bytes::from_kib(block_kib)).expect("4, 8 and 64 KiB are block sizes");
         let (setup, volume) = (0..=DRAWS_MAX)
             .find_map(|draw| {
-                let settings = draw_settings(scheme, random, draw == DRAWS_MAX);
+                let settings = draw_settings(scheme, random, options.drawn, draw == DRAWS_MAX);
                 let members = draw_members(scheme, scale, block, random);
                 let units = draw_units(scale, random, block.sectors());
                 make_volume(Setup { scheme, settings, block, members, units }, random)
@@ -98,7 +99,7 @@ impl Case {
         let members = &setup.members;
         let capacities: Vec<u64> = members.iter().map(|member| member.capacity.0).collect();
         let workload = Workload::draw(&volume, scale, random);
-        let with_faults = with_faults && !random.one_in(3);
+        let with_faults = options.faults && !random.one_in(3);
         let plans: Vec<Plan> = members.iter().map(|_| draw_plan(random, with_faults)).collect();
         let latencies = members.iter().map(|_| Nanoseconds(random.pick(&[10_000, 100_000, 1_000_000, 10_000_000])));
         let latencies = latencies.collect();
@@ -129,11 +130,24 @@ fn draw_plan(random: &mut Random, with_faults: bool) -> Plan {
     Plan { read_error, write_error: rate(&others), short, flush_error: rate(&others), stuck, no_discard, lie: None }
 }
 
-fn draw_settings(scheme: &'static SchemeInfo, random: &mut Random, defaults: bool) -> Settings {
+fn draw_settings(
+    scheme: &'static SchemeInfo,
+    random: &mut Random,
+    drawn: Option<&[(&str, bool)]>,
+    defaults: bool,
+) -> Settings {
     let mut given = Vec::new();
     for parameter in scheme.parameters {
+        let taken = match drawn {
+            None => true,
+            Some(drawn) => match drawn.iter().find(|(name, _)| *name == parameter.name) {
+                Some(&(_, taken)) => taken,
+                None => continue,
+            },
+        };
         if !defaults && random.one_in(2) {
-            given.push((parameter.name, draw_value(parameter.kind, random)));
+            let value = draw_value(parameter.kind, random);
+            given.extend(taken.then_some((parameter.name, value)));
         }
     }
     let given = given.iter().map(|(key, value)| (*key, value.as_str()));

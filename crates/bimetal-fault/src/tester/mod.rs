@@ -46,7 +46,7 @@ const PATIENCE_MAX: Nanoseconds = Nanoseconds::from_seconds(10);
 pub fn run_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
     guarded(scheme, seed, options, |description| {
         let mut random = Random::new(seed);
-        let case = Case::draw(scheme, Scale::Large, &mut random, options.faults);
+        let case = Case::draw(scheme, Scale::Large, &mut random, &options);
         description.clone_from(&case.description);
         Tester::new(case, random, options).run()
     })
@@ -59,7 +59,7 @@ pub fn run_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Res
 pub fn run_crash_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
     guarded(scheme, seed, options, |description| {
         let mut random = Random::new(!seed);
-        let case = Case::draw(scheme, Scale::Small, &mut random, options.faults);
+        let case = Case::draw(scheme, Scale::Small, &mut random, &options);
         *description = format!("with power cuts, {}", case.description);
         Tester::new(case, random, options).run_crashes()
     })

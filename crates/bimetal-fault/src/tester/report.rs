@@ -14,13 +14,16 @@ pub struct Options {
     pub lie: Option<Lie>,
     /// How the engine is broken on purpose: the tester must notice.
     pub sabotage: Option<Sabotage>,
+    /// Which of the scheme's parameters are drawn, if not all, and whether they take the value that was drawn: so the seed of a
+    /// failure stays the case that it was when the scheme gets a parameter.
+    pub drawn: Option<&'static [(&'static str, bool)]>,
     /// Whether to print every request and operation to standard error.
     pub trace: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { faults: true, lie: None, sabotage: None, trace: false }
+        Self { faults: true, lie: None, sabotage: None, drawn: None, trace: false }
     }
 }
 
