@@ -34,8 +34,9 @@ fn every_drive_agrees_with_its_measurements_better_than_disksim() {
         let measured: Vec<_> = samples.iter().map(|sample| sample.measured).collect();
         let agreement = Agreement::of(&measured, &simulated(name, &samples)).unwrap();
         assert!(agreement.rms_demerit_ms <= demerit_ms, "{name}: {agreement:?}");
-        // Where the angle between zones is not in the parameters, it is chance to a hundredth.
-        assert!(agreement.per_request_rms_ms <= per_request_ms * 1.015, "{name}: {agreement:?}");
+        // The trace of this one does not hold the spindle's phase: its waits are chance, to a hundredth.
+        let allowed = if name == "ibm18es" { 1.015 } else { 1.0 };
+        assert!(agreement.per_request_rms_ms <= per_request_ms * allowed, "{name}: {agreement:?}");
     }
 }
 

@@ -6,9 +6,10 @@
 
 use std::collections::VecDeque;
 
-use bimetal_core::operation::{Command, OpKind, Status, Token};
-use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
+use bimetal_core::operation::{Command, OpKind, Token};
+use bimetal_core::units::{Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
 
+use super::account::Account;
 use super::layout::Layout;
 use super::mechanics::Mechanics;
 use super::pending::Pending;
@@ -18,7 +19,7 @@ use super::read_buffer::{Lookup, ReadBuffer};
 use super::scheduler::Queue;
 use super::write_cache::WriteCache;
 use crate::profile::BadFigure;
-use crate::statistics::{DeviceStatistics, HddStatistics};
+use crate::statistics::DeviceStatistics;
 use crate::{DeviceModel, Finished};
 
 /// What the arm is busy with.
@@ -80,10 +81,7 @@ pub struct Hdd {
     answered: VecDeque<(u64, Pending)>,
     /// Commands of the host that have not finished.
     outstanding: usize,
-    /// Since when the drive is busy, or idle.
-    state_since_ns: u64,
-    counters: DeviceStatistics,
-    hdd: HddStatistics,
+    account: Account,
 }
 
 impl Hdd {
@@ -110,7 +108,7 @@ impl Hdd {
             read_buffer: ReadBuffer::new(profile.read_segments, segment.0, capacity.0),
             write_cache,
             waiting: VecDeque::new(),
-            queue: Queue::new(profile.scheduler),
+            queue: Queue::new(profile.scheduler, profile.sptf_ageing),
             no_room: VecDeque::new(),
             flush: None,
             active: None,
@@ -119,9 +117,7 @@ impl Hdd {
             head_lbn: 0,
             answered: VecDeque::new(),
             outstanding: 0,
-            state_since_ns: 0,
-            counters: DeviceStatistics::default(),
-            hdd: HddStatistics::default(),
+            account: Account::default(),
         })
     }
 
@@ -181,13 +177,13 @@ impl Hdd {
     fn is_read_hit(&mut self, read: &Pending, now_ns: u64) -> bool {
         let (start, end) = (read.start, read.end());
         if self.write_cache.as_ref().is_some_and(|cache| cache.covers(start, end)) {
-            self.hdd.cache_read_hits += 1;
+            self.account.hdd.cache_read_hits += 1;
             return true;
         }
         if self.read_buffer.look_up(start, end, now_ns, &mut self.mechanics) != Lookup::Hit {
             return false;
         }
-        self.hdd.cache_read_hits += 1;
+        self.account.hdd.cache_read_hits += 1;
         if self.active.is_none() {
             self.read_buffer.extend(end, now_ns, &mut self.mechanics);
         }
@@ -202,7 +198,7 @@ impl Hdd {
         {
             cache.insert(write.start, write.end());
             self.read_buffer.invalidate(write.start, write.end(), now_ns, &mut self.mechanics);
-            self.hdd.cached_writes += 1;
+            self.account.hdd.cached_writes += 1;
             self.no_room.pop_front();
             self.answer(write, now_ns);
         }
@@ -262,11 +258,11 @@ impl Hdd {
         let start_ns = self.power.ready_at_ns(read.ready_ns.max(self.arm_free_ns));
         let passed_ns = match self.read_buffer.look_up(start, end, start_ns, &mut self.mechanics) {
             Lookup::Hit => {
-                self.hdd.cache_read_hits += 1;
+                self.account.hdd.cache_read_hits += 1;
                 start_ns
             }
             Lookup::Coming => {
-                self.hdd.cache_read_hits += 1;
+                self.account.hdd.cache_read_hits += 1;
                 self.read_buffer.follow(end, start_ns, &mut self.mechanics)
             }
             Lookup::Miss => {
@@ -318,7 +314,7 @@ impl Hdd {
         self.arm_free_ns = sweep.at_ns;
         self.head_lbn = end;
         self.host_was_last = false;
-        self.hdd.destages += 1;
+        self.account.hdd.destages += 1;
         self.active = Some((sweep.at_ns, Work::Destage));
         true
     }
@@ -342,28 +338,13 @@ impl Hdd {
 
     /// Counts a command and hands it back.
     fn finish(&mut self, pending: &Pending, now_ns: u64, finished: &mut Vec<Finished>) {
-        let bytes = Bytes(pending.sectors * SECTOR_BYTES);
-        let mut status = Status::Done;
-        match pending.kind {
-            OpKind::Read => {
-                self.counters.reads += 1;
-                self.counters.read_bytes += bytes;
-            }
-            OpKind::Write | OpKind::WriteZeroes => {
-                self.counters.writes += 1;
-                self.counters.write_bytes += bytes;
-            }
-            OpKind::Flush => self.counters.flushes += 1,
-            OpKind::Discard => self.counters.discards += 1,
-            OpKind::Hint => status = Status::Unsupported,
-        }
         self.outstanding -= 1;
-        finished.push(Finished { token: pending.token, at: Nanoseconds(now_ns), status });
+        finished.push(self.account.finish(pending, now_ns));
     }
 
     /// When the spindle stops, if nothing comes before.
     fn spin_down_at_ns(&self) -> Option<u64> {
-        if self.is_idle() { self.power.spin_down_at_ns(self.state_since_ns) } else { None }
+        if self.is_idle() { self.power.spin_down_at_ns(self.account.state_since_ns()) } else { None }
     }
 
     /// The time of the next event: a command that is answered, the arm's work done, or the spindle's timer.
@@ -387,7 +368,7 @@ impl DeviceModel for Hdd {
         assert!(command.range.end() <= self.capacity, "{command:?} is not on a drive of {}", self.capacity);
         debug_assert!(self.next_event_ns().is_none_or(|event| event >= now.0), "the drive was not advanced to {now}");
         if self.is_idle() {
-            self.state_since_ns = now.0;
+            self.account.begin_busy(now.0);
         }
         self.outstanding += 1;
         let Command { kind, range, fua } = command;
@@ -417,20 +398,12 @@ impl DeviceModel for Hdd {
                 }
             }
             if self.is_idle() {
-                self.counters.busy += Nanoseconds(event_ns - self.state_since_ns);
-                self.state_since_ns = event_ns;
+                self.account.end_busy(event_ns);
             }
         }
     }
 
     fn statistics(&self, now: Nanoseconds) -> DeviceStatistics {
-        let (spin_downs, spin_ups) = self.power.spin_downs_and_ups();
-        let mut statistics = self.counters.clone();
-        if !self.is_idle() {
-            statistics.busy += now.saturating_sub(Nanoseconds(self.state_since_ns));
-        }
-        statistics.energy_joules = self.power.energy_joules(now.0, self.mechanics.seek_ns());
-        statistics.hdd = Some(HddStatistics { seeks: self.mechanics.seeks(), spin_downs, spin_ups, ..self.hdd });
-        statistics
+        self.account.statistics(now, self.is_idle(), &self.power, &self.mechanics)
     }
 }

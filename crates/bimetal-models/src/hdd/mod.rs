@@ -2,13 +2,15 @@
 //!
 //! Read [`drive`] first: how a command passes through. Below it, [`layout`] says where a sector lies, [`seek_curve`] how
 //! long the arm takes, [`mechanics`] puts both together with rotation; [`scheduler`] picks the next command;
-//! [`read_buffer`] and [`write_cache`] share the memory on board; [`power`] knows the spindle and the energy.
+//! [`read_buffer`] and [`write_cache`] share the memory on board; [`power`] knows the spindle and the energy; `account.rs`
+//! counts what was done.
 //! [`profile`] holds the figures that a drive's TOML file gives. Nothing here knows what a sector holds, or who asks.
 //!
 //! [`segmented`] is the other kind of drive: one command at a time out of a segmented buffer, with the figures of
 //! [`controller`], as DiskSim's parameter files ([`diskspecs`]) describe the drives of the 1990s. Layout and mechanics
 //! are the same.
 
+mod account;
 pub mod controller;
 pub mod diskspecs;
 pub mod drive;

@@ -81,6 +81,11 @@ pub struct HddProfile {
     pub controller: Option<ControllerFigures>,
     /// Which of the commands in the drive is served next.
     pub scheduler: Policy,
+    /// With `scheduler = "sptf"`: so many milliseconds of positioning make up for a millisecond of waiting (the weight of
+    /// Jacobson and Wilkes, "Disk scheduling algorithms based on rotational position", HPL-CSP-91-7, 1991). 0: none, a
+    /// command far away may wait for long; the more, the nearer it comes to "fcfs".
+    #[serde(default)]
+    pub sptf_ageing: f64,
     /// How many commands the drive takes at once; more wait in front of it, in order of arrival.
     pub queue_depth: u32,
     /// The spindle stops when the drive was idle for so long: `"off"`, or a duration like `"600s"`.
@@ -255,6 +260,7 @@ impl HddProfile {
         in_range("rpm", Some(self.rpm), 100.0, 100_000.0)?;
         in_range("heads", Some(f64::from(self.heads)), 1.0, 1000.0)?;
         in_range("queue_depth", Some(f64::from(self.queue_depth)), 1.0, 1_000_000.0)?;
+        in_range("sptf_ageing", Some(self.sptf_ageing), 0.0, 1e6)?;
         in_range("bus_mb_per_s", Some(self.bus_mb_per_s), 0.01, 1e6)?;
         for (key, milliseconds) in [
             ("head_switch_ms", Some(self.head_switch_ms)),

@@ -19,7 +19,7 @@ pub enum Policy {
     Sstf,
     /// C-LOOK: the next higher address, and from the highest back to the lowest.
     Clook,
-    /// Shortest positioning time first: seek and rotation together.
+    /// Shortest positioning time first: seek and rotation together, less what `sptf_ageing` gives for waiting.
     Sptf,
 }
 
@@ -43,18 +43,20 @@ pub enum Queue {
         commands: Vec<(Pending, u64, Place)>,
         /// How many ever came in.
         serial: u64,
+        /// Nanoseconds of positioning that a nanosecond of waiting makes up for.
+        ageing: f64,
     },
 }
 
 impl Queue {
-    /// An empty queue under `policy`.
-    pub fn new(policy: Policy) -> Self {
+    /// An empty queue under `policy`, with `ageing` for SPTF.
+    pub fn new(policy: Policy, ageing: f64) -> Self {
         match policy {
             Policy::Fcfs => Queue::Arrival(VecDeque::new()),
             Policy::Sstf | Policy::Clook => {
                 Queue::Address { commands: BTreeMap::new(), serial: 0, nearest: policy == Policy::Sstf }
             }
-            Policy::Sptf => Queue::Positioning { commands: Vec::new(), serial: 0 },
+            Policy::Sptf => Queue::Positioning { commands: Vec::new(), serial: 0, ageing },
         }
     }
 
@@ -76,7 +78,7 @@ impl Queue {
                 commands.insert((pending.start, *serial), pending);
                 *serial += 1;
             }
-            Queue::Positioning { commands, serial } => {
+            Queue::Positioning { commands, serial, .. } => {
                 commands.push((pending, *serial, mechanics.layout().place(pending.start)));
                 *serial += 1;
             }
@@ -97,10 +99,12 @@ impl Queue {
                 };
                 commands.remove(&key)
             }
-            Queue::Positioning { commands, .. } => {
+            Queue::Positioning { commands, ageing, .. } => {
                 let cost = |(pending, serial, place): &(Pending, u64, Place)| {
                     let write = pending.kind != OpKind::Read;
-                    (mechanics.positioning_ns(now_ns.max(pending.ready_ns), place, write), *serial)
+                    let positioning_ns = mechanics.positioning_ns(now_ns.max(pending.ready_ns), place, write) as i64;
+                    let waited_ns = now_ns.saturating_sub(pending.ready_ns);
+                    (positioning_ns.saturating_sub((waited_ns as f64 * *ageing) as i64), *serial)
                 };
                 let (index, _) = commands.iter().enumerate().min_by_key(|(_, command)| cost(command))?;
                 Some(commands.swap_remove(index).0)

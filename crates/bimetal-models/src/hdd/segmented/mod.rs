@@ -15,9 +15,10 @@ mod write;
 
 use std::collections::VecDeque;
 
-use bimetal_core::operation::{Command, OpKind, Status, Token};
-use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, Sectors};
+use bimetal_core::operation::{Command, OpKind, Token};
+use bimetal_core::units::{Nanoseconds, Sectors};
 
+use super::account::Account;
 use super::controller::{ControllerFigures, FastWrites};
 use super::layout::Layout;
 use super::mechanics::Mechanics;
@@ -25,7 +26,7 @@ use super::pending::Pending;
 use super::power::Power;
 use super::profile::HddProfile;
 use crate::profile::BadFigure;
-use crate::statistics::{DeviceStatistics, HddStatistics};
+use crate::statistics::DeviceStatistics;
 use crate::{DeviceModel, Finished};
 use buffer::Segments;
 use electronics::Electronics;
@@ -76,10 +77,7 @@ pub struct SegmentedHdd {
     waiting: VecDeque<Pending>,
     /// The command under way, and when it finishes.
     active: Option<(u64, Pending)>,
-    /// Since when the drive is busy, or idle.
-    state_since_ns: u64,
-    counters: DeviceStatistics,
-    hdd: HddStatistics,
+    account: Account,
 }
 
 impl SegmentedHdd {
@@ -125,9 +123,7 @@ impl SegmentedHdd {
             behind: None,
             waiting: VecDeque::new(),
             active: None,
-            state_since_ns: 0,
-            counters: DeviceStatistics::default(),
-            hdd: HddStatistics::default(),
+            account: Account::default(),
         })
     }
 
@@ -185,30 +181,10 @@ impl SegmentedHdd {
         self.active.is_none() && self.waiting.is_empty()
     }
 
-    /// Counts a command and hands it back.
-    fn finish(&mut self, pending: &Pending, now_ns: u64, finished: &mut Vec<Finished>) {
-        let bytes = Bytes(pending.sectors * SECTOR_BYTES);
-        let mut status = Status::Done;
-        match pending.kind {
-            OpKind::Read => {
-                self.counters.reads += 1;
-                self.counters.read_bytes += bytes;
-            }
-            OpKind::Write | OpKind::WriteZeroes => {
-                self.counters.writes += 1;
-                self.counters.write_bytes += bytes;
-            }
-            OpKind::Flush => self.counters.flushes += 1,
-            OpKind::Discard => self.counters.discards += 1,
-            OpKind::Hint => status = Status::Unsupported,
-        }
-        finished.push(Finished { token: pending.token, at: Nanoseconds(now_ns), status });
-    }
-
     /// When the spindle stops, if nothing comes before.
     fn spin_down_at_ns(&self) -> Option<u64> {
         let written_ns = self.behind.map_or(0, |behind| behind.until_ns);
-        if self.is_idle() { self.power.spin_down_at_ns(self.state_since_ns.max(written_ns)) } else { None }
+        if self.is_idle() { self.power.spin_down_at_ns(self.account.state_since_ns().max(written_ns)) } else { None }
     }
 
     fn next_event_ns(&self) -> Option<u64> {
@@ -225,7 +201,7 @@ impl DeviceModel for SegmentedHdd {
         assert!(command.range.end() <= self.capacity, "{command:?} is not on a drive of {}", self.capacity);
         debug_assert!(self.next_event_ns().is_none_or(|event| event >= now.0), "the drive was not advanced to {now}");
         if self.is_idle() {
-            self.state_since_ns = now.0;
+            self.account.begin_busy(now.0);
         }
         let Command { kind, range, fua } = command;
         self.waiting.push_back(Pending { token, kind, fua, start: range.start.0, sectors: range.len.0, ready_ns: 0 });
@@ -245,23 +221,15 @@ impl DeviceModel for SegmentedHdd {
                 self.power.spin_down(event_ns);
                 continue;
             };
-            self.finish(&pending, event_ns, finished);
+            finished.push(self.account.finish(&pending, event_ns));
             self.start_next(event_ns);
             if self.is_idle() {
-                self.counters.busy += Nanoseconds(event_ns - self.state_since_ns);
-                self.state_since_ns = event_ns;
+                self.account.end_busy(event_ns);
             }
         }
     }
 
     fn statistics(&self, now: Nanoseconds) -> DeviceStatistics {
-        let (spin_downs, spin_ups) = self.power.spin_downs_and_ups();
-        let mut statistics = self.counters.clone();
-        if !self.is_idle() {
-            statistics.busy += now.saturating_sub(Nanoseconds(self.state_since_ns));
-        }
-        statistics.energy_joules = self.power.energy_joules(now.0, self.mechanics.seek_ns());
-        statistics.hdd = Some(HddStatistics { seeks: self.mechanics.seeks(), spin_downs, spin_ups, ..self.hdd });
-        statistics
+        self.account.statistics(now, self.is_idle(), &self.power, &self.mechanics)
     }
 }

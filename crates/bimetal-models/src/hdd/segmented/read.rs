@@ -36,7 +36,7 @@ impl SegmentedHdd {
         } + self.electronics.data_preparation_ns;
         let finish_ns = match hit {
             Hit::Whole(segment) => {
-                self.hdd.cache_read_hits += 1;
+                self.account.hdd.cache_read_hits += 1;
                 self.segments.touch(segment);
                 self.read_on_after_hit(segment, end, now_ns, seek_from_ns.max(written_ns));
                 bus_from_ns + self.electronics.read_bus_ns(end - start)
@@ -81,7 +81,7 @@ impl SegmentedHdd {
         bus_from_ns: u64,
         seek_from_ns: u64,
     ) -> u64 {
-        self.hdd.cache_read_hits += 1;
+        self.account.hdd.cache_read_hits += 1;
         self.segments.touch(segment);
         let held_end = self.segments.get(segment).end;
         let under_way = self.ahead.take_if(|ahead| ahead.segment == segment && ahead.sweep.lbn < ahead.limit);

@@ -69,16 +69,19 @@ impl SegmentedHdd {
         };
         let minimum_ns = if appends { 0 } else { self.electronics.minimum_write_seek_ns };
         let first_needs = if fast { start + 1 } else { self.before_first(start, end) };
-        // A drive that keeps the bus takes that much in before it moves the arm.
+        // A drive that keeps the bus takes that much in before it moves the arm. The least time of a write that is on
+        // its track already counts from its first sector: no movement hides it.
+        let stays = minimum_ns > 0 && self.mechanics.arm_ns(start, true) == 0;
         let seek_from_ns = match self.habits.never_disconnects {
             true => seek_from_ns.max(arrival.before_ns(first_needs)),
+            false if stays => seek_from_ns.max(arrival.before_ns(start + 1)),
             false => seek_from_ns,
         };
         let written_ns = self.write_medium(seek_from_ns.max(free_ns), (start, end), first_needs, arrival, minimum_ns);
         self.behind = Some(WriteBehind { segment, end, until_ns: written_ns });
         let received_ns = arrival.before_ns(end);
         if fast {
-            self.hdd.cached_writes += 1;
+            self.account.hdd.cached_writes += 1;
             return received_ns + self.electronics.write_completion_ns;
         }
         self.finish_on_medium(received_ns, written_ns, extra.is_some())

@@ -1,0 +1,79 @@
+//! What a drive has done, and how long it was busy with it.
+
+use bimetal_core::operation::{OpKind, Status};
+use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES};
+
+use super::mechanics::Mechanics;
+use super::pending::Pending;
+use super::power::Power;
+use crate::Finished;
+use crate::statistics::{DeviceStatistics, HddStatistics};
+
+/// The counters of a drive, and since when it is busy or idle.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Account {
+    /// What the buffer does; arm and spindle count for themselves.
+    pub(super) hdd: HddStatistics,
+    counters: DeviceStatistics,
+    state_since_ns: u64,
+}
+
+impl Account {
+    /// Since when the drive is busy, or idle.
+    #[inline]
+    pub(super) fn state_since_ns(&self) -> u64 {
+        self.state_since_ns
+    }
+
+    /// The idle drive becomes busy.
+    #[inline]
+    pub(super) fn begin_busy(&mut self, now_ns: u64) {
+        self.state_since_ns = now_ns;
+    }
+
+    /// The busy drive becomes idle.
+    #[inline]
+    pub(super) fn end_busy(&mut self, now_ns: u64) {
+        self.counters.busy += Nanoseconds(now_ns - self.state_since_ns);
+        self.state_since_ns = now_ns;
+    }
+
+    /// Counts a command that is done; gives what the host is told.
+    #[inline]
+    pub(super) fn finish(&mut self, pending: &Pending, now_ns: u64) -> Finished {
+        let bytes = Bytes(pending.sectors * SECTOR_BYTES);
+        let mut status = Status::Done;
+        match pending.kind {
+            OpKind::Read => {
+                self.counters.reads += 1;
+                self.counters.read_bytes += bytes;
+            }
+            OpKind::Write | OpKind::WriteZeroes => {
+                self.counters.writes += 1;
+                self.counters.write_bytes += bytes;
+            }
+            OpKind::Flush => self.counters.flushes += 1,
+            OpKind::Discard => self.counters.discards += 1,
+            OpKind::Hint => status = Status::Unsupported,
+        }
+        Finished { token: pending.token, at: Nanoseconds(now_ns), status }
+    }
+
+    /// All that the drive has done up to `now`, at which it is idle or not.
+    pub(super) fn statistics(
+        &self,
+        now: Nanoseconds,
+        idle: bool,
+        power: &Power,
+        mechanics: &Mechanics,
+    ) -> DeviceStatistics {
+        let (spin_downs, spin_ups) = power.spin_downs_and_ups();
+        let mut statistics = self.counters.clone();
+        if !idle {
+            statistics.busy += now.saturating_sub(Nanoseconds(self.state_since_ns));
+        }
+        statistics.energy_joules = power.energy_joules(now.0, mechanics.seek_ns());
+        statistics.hdd = Some(HddStatistics { seeks: mechanics.seeks(), spin_downs, spin_ups, ..self.hdd });
+        statistics
+    }
+}

@@ -1,0 +1,220 @@
+//! What holds of every hard disk, tried on random ones.
+
+use bimetal_core::operation::{Command, OpKind, Token};
+use bimetal_core::units::{Nanoseconds, SectorRange};
+use bimetal_models::DeviceModel;
+use bimetal_models::hdd::layout::Layout;
+use bimetal_models::hdd::mechanics::Mechanics;
+use bimetal_models::hdd::seek_curve::SeekCurve;
+use bimetal_models::profile::{DEFAULT_HDD, Profile};
+use proptest::prelude::*;
+use rand_core::Rng;
+use rand_pcg::Pcg64Mcg;
+
+/// Figures that some drive could have.
+#[derive(Clone, Debug)]
+struct Figures {
+    rpm: u32,
+    heads: u32,
+    zones: u32,
+    outer_mb_per_s: f64,
+    inner_share: f64,
+    capacity_gb: u64,
+    shortest_ms: f64,
+    stroke_ms: f64,
+    /// Where the average seek lies between the least and the most that a rising curve allows.
+    average_share: f64,
+    switch_ms: f64,
+    mapping: &'static str,
+}
+
+fn figures() -> impl Strategy<Value = Figures> {
+    let spindle = (3600u32..15_001, 1u32..21, 1u32..20, 20.0..280.0f64, 0.4..1.0f64, 20u64..20_000);
+    let arm = (0.2..2.0f64, 4.0..25.0f64, 0.1..0.9f64, 0.1..2.0f64);
+    let mapping = prop::sample::select(vec!["cylinder", "serpentine", "serpentine-in-zone", "head-major"]);
+    (spindle, arm, mapping).prop_map(|(spindle, arm, mapping)| Figures {
+        rpm: spindle.0,
+        heads: spindle.1,
+        zones: spindle.2,
+        outer_mb_per_s: spindle.3,
+        inner_share: spindle.4,
+        capacity_gb: spindle.5,
+        shortest_ms: arm.0,
+        stroke_ms: arm.0 + arm.1,
+        average_share: arm.2,
+        switch_ms: arm.3,
+        mapping,
+    })
+}
+
+impl Figures {
+    /// The drive, with further figures as they are set.
+    fn profile(&self, more: &[(&str, &str)]) -> Profile {
+        let rise_ms = self.stroke_ms - self.shortest_ms;
+        let average_ms = self.shortest_ms + rise_ms * (0.34 + 0.38 * self.average_share);
+        let figures = [
+            ("rpm", self.rpm.to_string()),
+            ("heads", self.heads.to_string()),
+            ("zone_count", self.zones.to_string()),
+            ("outer_mb_per_s", self.outer_mb_per_s.to_string()),
+            ("inner_mb_per_s", (self.outer_mb_per_s * self.inner_share).to_string()),
+            ("capacity", (self.capacity_gb * 1_000_000_000 / 512 * 512).to_string()),
+            ("seek_track_to_track_ms", self.shortest_ms.to_string()),
+            ("seek_average_ms", average_ms.to_string()),
+            ("seek_full_stroke_ms", self.stroke_ms.to_string()),
+            ("write_seek_track_to_track_ms", self.shortest_ms.to_string()),
+            ("write_seek_average_ms", average_ms.to_string()),
+            ("write_seek_full_stroke_ms", self.stroke_ms.to_string()),
+            ("head_switch_ms", self.switch_ms.to_string()),
+            ("mapping", self.mapping.to_owned()),
+        ];
+        let figures = figures.iter().map(|(key, value)| (*key, value.as_str()));
+        let mut profile = Profile::load(DEFAULT_HDD).unwrap();
+        profile.set_all(figures.chain(more.iter().copied())).unwrap_or_else(|error| panic!("{self:?}: {error}"));
+        profile
+    }
+}
+
+/// Milliseconds a request of random reads of 4 KiB of which `depth` are always in the drive: the inverse of its
+/// throughput. Checks that time runs forwards and that no read takes less than overhead and transfer.
+fn service_ms(profile: &Profile, depth: u64, requests: u64) -> f64 {
+    let mut drive = profile.build(None, 0).unwrap();
+    let least = Nanoseconds::from_micros(100 + 13);
+    let mut random = Pcg64Mcg::new(11);
+    let blocks = drive.capacity().0 / 8;
+    let mut issue = |drive: &mut dyn DeviceModel, now, serial| {
+        let range = SectorRange::new(random.next_u64() % blocks * 8, 8);
+        drive.submit(now, Token(serial), Command { kind: OpKind::Read, range, fua: false });
+        now
+    };
+    let mut sent: Vec<Nanoseconds> = (0..depth).map(|serial| issue(&mut *drive, Nanoseconds::ZERO, serial)).collect();
+    let (mut now, mut served, mut finished) = (Nanoseconds::ZERO, 0, Vec::new());
+    while served < requests {
+        let event = drive.next_event().expect("requests are under way");
+        assert!(event >= now, "time runs backwards");
+        now = event;
+        drive.advance(now, &mut finished);
+        for done in finished.drain(..) {
+            let at = sent[done.token.0 as usize];
+            assert!(done.at <= now && done.at - at >= least, "a read took {}", done.at - at);
+            served += 1;
+            let serial = sent.len() as u64;
+            sent.push(issue(&mut *drive, now, serial));
+        }
+    }
+    now.as_millis_f64() / served as f64
+}
+
+const NO_CACHE: [(&str, &str); 3] = [("read_ahead", "0"), ("write_cache", "off"), ("queue_depth", "32")];
+
+fn queued(figures: &Figures, scheduler: &str, depth: u64) -> f64 {
+    let settings: Vec<_> = NO_CACHE.into_iter().chain([("scheduler", scheduler)]).collect();
+    service_ms(&figures.profile(&settings), depth, 4000)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_sector_that_is_tried_has_one_place_and_back(figures in figures(), seed: u64) {
+        let profile = figures.profile(&[]);
+        let layout = Layout::new(profile.hdd().unwrap(), profile.capacity, profile.capacity).unwrap();
+        let mut random = Pcg64Mcg::new(u128::from(seed));
+        let mut near_ends = vec![0, layout.sectors().0 - 1];
+        near_ends.extend((0..2000).map(|_| random.next_u64() % layout.sectors().0));
+        for lbn in near_ends {
+            let place = layout.place(lbn);
+            prop_assert_eq!(layout.lbn(place.cylinder, place.head, place.sector), Some(lbn));
+            prop_assert!(place.cylinder < layout.cylinders() && layout.angle_ns(&place) < layout.revolution_ns());
+        }
+    }
+
+    #[test]
+    fn random_seeks_take_the_mean_of_the_curve_and_rotation_half_a_turn(figures in figures(), seed: u64) {
+        let profile = figures.profile(&[]);
+        let hdd = profile.hdd().unwrap();
+        let layout = Layout::new(hdd, profile.capacity, profile.capacity).unwrap();
+        let (cylinders, revolution) = (layout.cylinders(), layout.revolution_ns() as f64);
+        let curve = SeekCurve::new(hdd, false, cylinders).unwrap();
+        // Over all pairs of cylinders, the same one twice included: n at distance 0, 2 (n − d) at d.
+        let n = f64::from(cylinders);
+        let sum: f64 = (1..cylinders).map(|d| 2.0 * f64::from(cylinders - d) * curve.time_ns(d) as f64).sum();
+        let expected_ns = sum / (n * n);
+        let mut mechanics = Mechanics::new(hdd, layout).unwrap();
+        let mut random = Pcg64Mcg::new(u128::from(seed));
+        let (mut now_ns, mut rotation_ns, rounds) = (0, 0, 60_000);
+        for _ in 0..rounds {
+            let lbn = loop {
+                // Always the first head, so that no head switch is mixed in.
+                let found = mechanics.layout().lbn(random.next_u32() % cylinders, 0, random.next_u32() % 50);
+                if let Some(lbn) = found { break lbn }
+            };
+            let seek_before_ns = mechanics.seek_ns();
+            let sweep = mechanics.position(now_ns, lbn, false);
+            rotation_ns += sweep.at_ns - now_ns - (mechanics.seek_ns() - seek_before_ns);
+            // The host thinks for a while, so that the phase is any.
+            now_ns = sweep.at_ns + random.next_u64() % 50_000_000;
+        }
+        let seek_ns = mechanics.seek_ns() as f64 / f64::from(rounds);
+        prop_assert!((seek_ns / expected_ns - 1.0).abs() < 0.01, "mean seek {seek_ns} ns, the curve's {expected_ns} ns");
+        let turns = rotation_ns as f64 / revolution / f64::from(rounds);
+        prop_assert!((turns / 0.5 - 1.0).abs() < 0.01, "mean rotation {turns} of a turn");
+    }
+
+    #[test]
+    fn positioning_time_first_is_best_and_first_come_first_served_is_worst(figures in figures()) {
+        let [fcfs, sstf, sptf] = ["fcfs", "sstf", "sptf"].map(|scheduler| queued(&figures, scheduler, 32));
+        prop_assert!(sptf <= sstf && sstf <= fcfs * 1.005, "SPTF {sptf} ms, SSTF {sstf} ms, FCFS {fcfs} ms");
+    }
+
+    #[test]
+    fn a_deeper_queue_never_lowers_the_throughput_of_positioning_time_first(figures in figures()) {
+        let times = [1, 2, 4, 8, 16, 32].map(|depth| queued(&figures, "sptf", depth));
+        prop_assert!(times.windows(2).all(|pair| pair[1] <= pair[0]), "ms a request at depth 1, 2, 4, …: {times:?}");
+    }
+}
+
+/// The drive under SPTF with so much ageing, 32 reads always in it: which finished when, and the longest response.
+fn aged(ageing: &str) -> (Vec<(u64, Nanoseconds)>, Nanoseconds) {
+    let mut profile = Profile::load(DEFAULT_HDD).unwrap();
+    let settings = [("scheduler", "sptf"), ("sptf_ageing", ageing)];
+    profile.set_all(NO_CACHE.into_iter().chain(settings)).unwrap();
+    let mut drive = profile.build(None, 0).unwrap();
+    let mut random = Pcg64Mcg::new(5);
+    let blocks = drive.capacity().0 / 8;
+    let (mut sent, mut ended, mut finished, mut longest) = (Vec::new(), Vec::new(), Vec::new(), Nanoseconds::ZERO);
+    let mut now = Nanoseconds::ZERO;
+    while ended.len() < 20_000 {
+        while sent.len() < ended.len() + 32 {
+            // Nine of ten reads lie close together, so that the tenth is never the nearest.
+            let block = random.next_u64() % if sent.len() % 10 == 0 { blocks } else { blocks / 1000 };
+            let command = Command { kind: OpKind::Read, range: SectorRange::new(block * 8, 8), fua: false };
+            drive.submit(now, Token(sent.len() as u64), command);
+            sent.push(now);
+        }
+        now = drive.next_event().unwrap();
+        drive.advance(now, &mut finished);
+        for done in finished.drain(..) {
+            longest = longest.max(done.at - sent[done.token.0 as usize]);
+            ended.push((done.token.0, done.at));
+        }
+    }
+    (ended, longest)
+}
+
+#[test]
+fn ageing_shortens_the_longest_wait_and_costs_throughput() {
+    let (plain, some, much) = (aged("0"), aged("0.1"), aged("1"));
+    assert!(some.1.as_millis_f64() < 0.7 * plain.1.as_millis_f64(), "longest {} and {}", plain.1, some.1);
+    assert!(much.1 < some.1, "longest {} and {}", some.1, much.1);
+    let end = |run: &(Vec<(u64, Nanoseconds)>, Nanoseconds)| run.0[run.0.len() - 1].1;
+    assert!(end(&plain) < end(&some) && end(&some) < end(&much), "the last ends later the more it ages");
+}
+
+#[test]
+fn with_all_the_weight_on_waiting_the_order_is_that_of_arrival() {
+    // The first 32 arrive together.
+    let tokens: Vec<u64> = aged("1000000").0.into_iter().map(|(token, _)| token).filter(|token| *token >= 32).collect();
+    assert!(tokens.is_sorted());
+    assert!(!aged("0.1").0.is_sorted());
+}
