@@ -36,7 +36,7 @@ fn each_built_in_validation_drive_is_what_its_parameter_files_say() {
     for (stem, name, bus) in DRIVES {
         let Some(path) = parameter_file(stem) else { return };
         let bus = bus.map(|(read_ms, write_ms)| BusTimes { read_ms, write_ms });
-        let text = import(&path, bus).unwrap();
+        let text = import(&path, bus).unwrap().profile;
         let built_in = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles");
         let built_in = std::fs::read_to_string(format!("{built_in}/disksim-{name}.toml")).unwrap();
         assert_eq!(text, built_in, "{name}");
@@ -77,4 +77,52 @@ fn a_bus_rate_that_is_kept_elsewhere_must_be_given() {
     let Some(path) = parameter_file("dec_rz26") else { return };
     let error = import(&path, None).unwrap_err();
     assert!(matches!(error, DiskspecsError::BusRate { .. }) && error.to_string().contains("--bus-ms-per-sector"));
+}
+
+/// A small drive, with `more` settings in its electronics and `layout` in its layout.
+fn small_drive(name: &str, more: &str, layout: &str) -> PathBuf {
+    let directory = std::env::temp_dir().join(format!("bimetal-diskspecs-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let overheads: String = ["Read hit", "Read miss", "Write hit", "Write miss"]
+        .iter()
+        .flat_map(|kind| ["read", "write"].map(|last| format!("{kind} over. after {last} = 0.5,\n")))
+        .collect();
+    let specs = format!(
+        "disksim_disk SMALL {{\nModel = source small.model,\nBulk sector transfer time = 0.1,\nNumber of buffer segments = 2,\n\
+         Segment size (in blks) = 64,\nFast write level = 0,\nBuffer continuous read = 3,\n{overheads}{more}\n}}\n"
+    );
+    let model = format!(
+        "dm_disk SMALL {{\nNumber of data surfaces = 2,\nMechanical Model = dm_mech_g1 {{\nRotation speed (in rpms) = 7200,\n\
+         Head switch time = 1.0,\nSeek type = linear,\nSingle cylinder seek time = 1.0,\nAverage seek time = 5.0,\n\
+         Full strobe seek time = 10.0\n}},\nLayout Model = dm_layout_g1 {{\nLBN-to-PBN mapping scheme = 0,\n{layout},\n\
+         Zones = [ dm_layout_g1_zone {{ First cylinder number = 0, Last cylinder number = 9, Blocks per track = 10,\n\
+         Offset of first block = 0, Skew for track switch = 2, Skew for cylinder switch = 3, Number of spares = 2,\n\
+         slips = [ 3, 25 ], Colour = red }} ]\n}}\n}}\n"
+    );
+    std::fs::write(directory.join("small.model"), model).unwrap();
+    std::fs::write(directory.join("small.diskspecs"), specs).unwrap();
+    directory.join("small.diskspecs")
+}
+
+#[test]
+fn a_setting_that_the_model_does_not_follow_is_named() {
+    let path = small_drive("unused", "Preseeking level = 2,\nPrint stats = 1,\nFancy = 3", "Sparing scheme used = 9");
+    let passed_over = import(&path, None).unwrap().passed_over;
+    let named = |what: &str| passed_over.iter().any(|line| line.contains(what));
+    assert!(named("Preseeking level = 2 is passed over: the model does as with 0"), "{passed_over:?}");
+    assert!(named("Fancy = 3 is passed over") && named("Colour = red is passed over"), "{passed_over:?}");
+    assert_eq!(passed_over.len(), 3, "{passed_over:?}");
+    std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
+}
+
+#[test]
+fn every_sparing_scheme_comes_over() {
+    // Ten cylinders of 20 sectors; of two slipped ones, some schemes take the place from the spares.
+    for (scheme, sectors) in [(0, 198), (3, 160), (2, 180), (4, 178), (5, 180), (6, 178), (7, 198), (9, 198), (10, 196)]
+    {
+        let path = small_drive("sparing", "", &format!("Sparing scheme used = {scheme}"));
+        let profile = Profile::parse(&import(&path, None).unwrap().profile, "small").unwrap();
+        assert_eq!(profile.capacity.0, sectors, "scheme {scheme}");
+        std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    }
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::options::JsonOption;
-use crate::output::{OutputFile, print, print_json};
+use crate::output::{OutputFile, note, print, print_json};
 
 /// List the built-in drives, or every figure of one
 #[derive(Debug, Args)]
@@ -95,10 +95,13 @@ fn bus_times(text: &str) -> Result<BusTimes, String> {
 
 /// Makes a profile of DiskSim's parameter files.
 fn import_drive(file: &Path, bus: Option<BusTimes>, output: &Path) -> Result<(), Error> {
-    let text = import(file, bus)?;
-    let profile = Profile::parse(&text, &output.display().to_string())?;
+    let imported = import(file, bus)?;
+    for warning in &imported.passed_over {
+        note(warning);
+    }
+    let profile = Profile::parse(&imported.profile, &output.display().to_string())?;
     let mut out = OutputFile::create(output)?;
-    out.write_all(text.as_bytes())?;
+    out.write_all(imported.profile.as_bytes())?;
     out.finish()?;
     let gigabytes = profile.capacity.bytes().get() as f64 / 1e9;
     print(&format!("{}: {}, {gigabytes:.2} GB\n", output.display(), profile.summary))

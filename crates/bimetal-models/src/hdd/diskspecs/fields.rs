@@ -30,7 +30,9 @@ impl<'a> Fields<'a> {
     }
 
     fn find(&self, key: &str) -> Option<&'a Item> {
-        self.block.items.iter().find(|item| item.key.eq_ignore_ascii_case(key))
+        let item = self.block.items.iter().find(|item| item.key.eq_ignore_ascii_case(key))?;
+        item.used.set(true);
+        Some(item)
     }
 
     fn missing(&self, key: &str, expected: &str) -> DiskspecsError {
@@ -49,14 +51,7 @@ impl<'a> Fields<'a> {
             file: self.file.to_owned(),
             line: item.map_or(self.block.line, |item| item.line),
             key: key.to_owned(),
-            value: match item.map(|item| &item.value) {
-                Some(Value::Number(number)) => number.to_string(),
-                Some(Value::Word(word)) => word.clone(),
-                Some(Value::Source(file)) => format!("source {file}"),
-                Some(Value::List(values)) => format!("a list of {}", values.len()),
-                Some(Value::Block(block)) => format!("{} {{ … }}", block.kind),
-                None => "nothing".to_owned(),
-            },
+            value: item.map_or_else(|| "nothing".to_owned(), |item| item.value.to_string()),
             expected: expected.to_owned(),
         }
     }

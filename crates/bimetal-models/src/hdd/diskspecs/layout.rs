@@ -51,16 +51,13 @@ pub(super) fn write(
         1 => "tracks",
         2 => "cylinder-end",
         3 => "track-end",
+        4 => "cylinder-end-beside-slips",
         5 => "cylinder-start",
+        6 => "cylinder-start-beside-slips",
         7 => "drive-end",
         8 => "range-end",
         9 => "zone-end",
-        10 => "zone-end-beside-slips",
-        _ => {
-            return Err(
-                layout.bad("Sparing scheme used", "a scheme other than 4 and 6, which this model does not have")
-            );
-        }
+        _ => "zone-end-beside-slips",
     };
     draft.set("sparing", sparing, "sparing scheme of the .model file");
     if scheme == 8 {

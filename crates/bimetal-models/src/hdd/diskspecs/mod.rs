@@ -2,7 +2,8 @@
 //!
 //! A `.diskspecs` file holds the electronics and names the `.model` file, which holds layout and mechanics and names the
 //! `.seek` file with the points of the seek curve (DiskSim 4.0 Reference Manual, CMU-PDL-08-101). `parser.rs` knows their
-//! syntax, `fields.rs` looks figures up in them, `layout.rs` and `electronics.rs` write the profile's parts.
+//! syntax, `fields.rs` looks figures up in them, `layout.rs` and `electronics.rs` write the profile's parts, `unused.rs`
+//! tells what was passed over.
 //!
 //! Four traps: the declared number of blocks may be too small or too large (the zones are what counts), a settle time may
 //! be negative, the bus rate may stand in another file (then it must be given), and zones may leave cylinders out.
@@ -11,6 +12,7 @@ mod electronics;
 mod fields;
 mod layout;
 mod parser;
+mod unused;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -101,13 +103,22 @@ pub struct BusTimes {
     pub write_ms: f64,
 }
 
-/// The profile of the drive that the `.diskspecs` file at `path` describes, as TOML; `bus` counts instead of what the
-/// file says, and must be given where it says 0.
+/// A drive out of its parameter files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// Its profile, as TOML.
+    pub profile: String,
+    /// A line for each setting that the model does not follow, with file, line, key and value.
+    pub passed_over: Vec<String>,
+}
+
+/// The drive that the `.diskspecs` file at `path` describes; `bus` counts instead of what the file says, and must be
+/// given where it says 0.
 ///
 /// # Errors
 /// A file that cannot be read or is no parameter file, a figure that is missing or that no drive has, a feature that the
 /// model does not have.
-pub fn import(path: &Path, bus: Option<BusTimes>) -> Result<String, DiskspecsError> {
+pub fn import(path: &Path, bus: Option<BusTimes>) -> Result<Imported, DiskspecsError> {
     let file = path.display().to_string();
     let specs = one_block(&read(path, None)?, &file, "disksim_disk")?;
     let specs = Fields::new(&specs, &file);
@@ -122,12 +133,15 @@ pub fn import(path: &Path, bus: Option<BusTimes>) -> Result<String, DiskspecsErr
         }
         None => None,
     };
-    let mut profile = Draft::default();
+    let mut draft = Draft::default();
     let zones =
-        layout::write(&model, seek_text.as_ref().map(|(text, file)| (text.as_str(), file.as_str())), &mut profile)?;
-    let controller = electronics::write(&specs, bus, &mut profile)?;
+        layout::write(&model, seek_text.as_ref().map(|(text, file)| (text.as_str(), file.as_str())), &mut draft)?;
+    let controller = electronics::write(&specs, bus, &mut draft)?;
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-    finish(&name, &specs.block.name, &profile, &format!("{controller}{zones}"), &file)
+    let profile = finish(&name, &specs.block.name, &draft, &format!("{controller}{zones}"), &file)?;
+    let mut passed_over = unused::warnings(specs.block, &file);
+    passed_over.extend(unused::warnings(model.block, &model_file));
+    Ok(Imported { profile, passed_over })
 }
 
 fn read(path: &Path, named_in: Option<&str>) -> Result<String, DiskspecsError> {

@@ -1,5 +1,8 @@
 //! The syntax of DiskSim's parameter files: blocks of `key = value` in braces, lists in brackets, `#` to the line's end.
 
+use std::cell::Cell;
+use std::fmt;
+
 use super::DiskspecsError;
 
 /// What a key holds.
@@ -22,11 +25,25 @@ pub(super) struct Block {
     pub(super) items: Vec<Item>,
 }
 
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Number(number) => write!(f, "{number}"),
+            Value::Word(word) => f.write_str(word),
+            Value::Source(file) => write!(f, "source {file}"),
+            Value::List(values) => write!(f, "a list of {}", values.len()),
+            Value::Block(block) => write!(f, "{} {{ … }}", block.kind),
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Item {
     pub(super) key: String,
     pub(super) line: usize,
     pub(super) value: Value,
+    /// Somebody has asked for it.
+    pub(super) used: Cell<bool>,
 }
 
 /// The blocks of a file.
@@ -138,7 +155,7 @@ impl<'a> Parser<'a> {
                 return Err(self.unexpected("a key, or '}'"));
             }
             self.expect("=")?;
-            block.items.push(Item { key, line, value: self.value(depth)? });
+            block.items.push(Item { key, line, value: self.value(depth)?, used: Cell::new(false) });
         }
     }
 

@@ -430,6 +430,56 @@ mod tests {
         }
     }
 
+    const SPARING: [&str; 11] = [
+        "none",
+        "tracks",
+        "track-end",
+        "cylinder-end",
+        "cylinder-end-beside-slips",
+        "cylinder-start",
+        "cylinder-start-beside-slips",
+        "range-end",
+        "zone-end",
+        "zone-end-beside-slips",
+        "drive-end",
+    ];
+
+    proptest! {
+        #[test]
+        fn spare_and_bad_sectors_leave_each_address_one_place_of_its_own(
+            zones in proptest::collection::vec((4u32..12, 12u32..40), 1..4),
+            heads in 2u32..6,
+            sparing in proptest::sample::select(&SPARING[..]),
+            mapping in proptest::sample::select(vec!["cylinder", "serpentine", "serpentine-in-zone", "head-major"]),
+            spares in 2u64..5,
+            slips in proptest::collection::btree_set(0u64..7, 0..3),
+            reserved in 0u64..30,
+            remapped: bool,
+        ) {
+            let mut figures = profile(&zones, heads, mapping);
+            figures.sparing = toml::Value::from(sparing).try_into().unwrap();
+            (figures.sparing_range, figures.band_cylinders) = (2, 3);
+            for zone in figures.zones.iter_mut().flatten() {
+                (zone.spares, zone.reserved) = (spares, reserved);
+                zone.slips = slips.iter().copied().collect();
+                // The last of the spares takes the place of a bad sector, where the spares lie at the end of the zone.
+                if remapped && sparing == "zone-end-beside-slips" {
+                    let all = (zone.last_cylinder - zone.first_cylinder + 1) * heads * zone.sectors_per_track;
+                    zone.remaps = vec![(35, u64::from(all) - 1)];
+                }
+            }
+            let layout = Layout::new(&figures, Sectors(1), Sectors(1)).unwrap();
+            let all: u64 = zones.iter().map(|(cylinders, sectors)| u64::from(cylinders * heads * sectors)).sum();
+            prop_assert!(layout.sectors().0 <= all - reserved * zones.len() as u64);
+            for lbn in 0..layout.sectors().0 {
+                let place = layout.place(lbn);
+                prop_assert_eq!(layout.lbn(place.cylinder, place.head, place.sector), Some(lbn), "{:?}", place);
+                let consecutive = layout.consecutive(&place, lbn);
+                prop_assert!(consecutive >= 1 && lbn + consecutive <= layout.sectors().0);
+            }
+        }
+    }
+
     #[test]
     fn zones_with_a_gap_or_an_overlap_are_refused() {
         for (first, fault) in [(11, "leave a gap"), (9, "overlap")] {

@@ -23,8 +23,12 @@ pub enum Sparing {
     TrackEnd,
     /// Sectors at the end of each cylinder.
     CylinderEnd,
+    /// Sectors at the end of each cylinder beside the slipped ones, by which the zone holds less.
+    CylinderEndBesideSlips,
     /// Sectors at the start of each cylinder.
     CylinderStart,
+    /// Sectors at the start of each cylinder beside the slipped ones, by which the zone holds less.
+    CylinderStartBesideSlips,
     /// Sectors at the end of each range of `sparing_range` cylinders; a last range that is not whole has none.
     RangeEnd,
     /// Sectors at the end of the zone, the slipped ones among them.
@@ -55,7 +59,10 @@ impl Extent {
     fn unit(&self, sparing: Sparing, range: u64) -> u64 {
         match sparing {
             Sparing::TrackEnd => self.sectors_per_track,
-            Sparing::CylinderEnd | Sparing::CylinderStart => self.sectors_per_track * self.heads,
+            Sparing::CylinderEnd
+            | Sparing::CylinderEndBesideSlips
+            | Sparing::CylinderStart
+            | Sparing::CylinderStartBesideSlips => self.sectors_per_track * self.heads,
             Sparing::RangeEnd => self.sectors_per_track * self.heads * range,
             _ => self.sectors(),
         }
@@ -142,8 +149,10 @@ fn pieces_of_units(zone: &ZoneFigures, extent: Extent, sparing: Sparing, range: 
             Sparing::None | Sparing::DriveEnd => (0, slipped_sectors),
             Sparing::Tracks => (0, zone.spares * extent.sectors_per_track),
             Sparing::RangeEnd if length < unit => (0, slipped_sectors),
-            Sparing::CylinderStart => (zone.spares.min(length), zone.spares.min(length)),
-            Sparing::ZoneEndBesideSlips => (0, zone.spares + slipped_sectors),
+            // A slipped sector takes a spare's place: the addresses before it move down.
+            Sparing::CylinderStart => (zone.spares.saturating_sub(slipped_sectors).min(length), zone.spares),
+            Sparing::CylinderStartBesideSlips => (zone.spares.min(length), zone.spares + slipped_sectors),
+            Sparing::ZoneEndBesideSlips | Sparing::CylinderEndBesideSlips => (0, zone.spares + slipped_sectors),
             _ => (0, zone.spares),
         };
         let usable = length.saturating_sub(spares);
@@ -212,7 +221,9 @@ mod tests {
             (Sparing::Tracks, vec![(0, 20)]),
             (Sparing::TrackEnd, vec![(0, 8), (10, 8), (20, 8), (30, 8)]),
             (Sparing::CylinderEnd, vec![(0, 18), (20, 18)]),
+            (Sparing::CylinderEndBesideSlips, vec![(0, 18), (20, 18)]),
             (Sparing::CylinderStart, vec![(2, 18), (22, 18)]),
+            (Sparing::CylinderStartBesideSlips, vec![(2, 18), (22, 18)]),
             (Sparing::RangeEnd, vec![(0, 18), (20, 18)]),
             (Sparing::ZoneEnd, vec![(0, 38)]),
             (Sparing::ZoneEndBesideSlips, vec![(0, 38)]),
@@ -228,6 +239,9 @@ mod tests {
         for (sparing, expected) in [
             (Sparing::TrackEnd, vec![(0, 3), (4, 1), (6, 12), (20, 8), (30, 8)]),
             (Sparing::CylinderEnd, vec![(0, 3), (4, 1), (6, 32)]),
+            (Sparing::CylinderEndBesideSlips, vec![(0, 3), (4, 1), (6, 12), (20, 18)]),
+            (Sparing::CylinderStart, vec![(0, 3), (4, 1), (6, 14), (22, 18)]),
+            (Sparing::CylinderStartBesideSlips, vec![(2, 1), (4, 1), (6, 14), (22, 18)]),
             (Sparing::ZoneEnd, vec![(0, 3), (4, 1), (6, 34)]),
             (Sparing::ZoneEndBesideSlips, vec![(0, 3), (4, 1), (6, 32)]),
             (Sparing::DriveEnd, vec![(0, 3), (4, 1), (6, 34)]),
