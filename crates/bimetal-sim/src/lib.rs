@@ -7,6 +7,7 @@
 //! [`metrics`] are the recorders of the inner loop. Apart from all that, [`mrc`] measures how much caches of any size and
 //! policy would miss. Nothing here decides where a block lives.
 
+pub mod combo_hdtune;
 pub mod experiment;
 pub mod figures;
 pub mod metrics;

@@ -15,7 +15,9 @@ pub(crate) mod escape;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod headline;
+pub(crate) mod page;
 mod palette;
+pub(crate) mod plot;
 pub(crate) mod sections;
 mod text;
 pub(crate) mod validation;

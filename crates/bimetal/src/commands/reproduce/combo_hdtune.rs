@@ -1,0 +1,69 @@
+//! `bimetal reproduce combo-hdtune`: figures 5 and 6 of the Combo Drive paper.
+
+use std::fmt::Write as _;
+
+use bimetal_core::operation::OpKind;
+use bimetal_sim::combo_hdtune::{Measured, SUBJECTS, Subject, measure};
+
+use super::Shown;
+use crate::error::Error;
+use crate::report::plot::{Axis, Mark, Series, svg};
+
+/// The averages beside the paper's, and the charts.
+pub(super) fn figures() -> Result<Shown, Error> {
+    let mut shown = Shown::default();
+    let _ = writeln!(
+        shown.text,
+        "{:12}  {:6}  {:>10}  {:>12}  {:>10}  {:>12}  {:>10}",
+        "", "", "MB/s", "paper's text", "table 2", "access, ms", "table 2"
+    );
+    for subject in &SUBJECTS {
+        for (kind, paper) in [OpKind::Read, OpKind::Write].into_iter().zip(subject.paper_mb_per_s) {
+            let measured = measure(subject, kind, 1)?;
+            let name = if kind == OpKind::Read { "read" } else { "write" };
+            let or_dash = |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), |figure| figure.to_string());
+            let _ = writeln!(
+                shown.text,
+                "{:12}  {name:6}  {:>10.1}  {:>12}  {:>10}  {:>12.2}  {:>10}",
+                subject.name,
+                measured.mean_mb_per_s(),
+                paper.0,
+                or_dash(paper.1),
+                measured.mean_access_ms(),
+                or_dash(subject.paper_access_ms),
+            );
+            shown.charts += &chart(subject, name, &measured);
+        }
+    }
+    shown.text += "\nRates: on average over 100 positions, 64 KiB requests one at a time. Accesses: 4 KiB,\nthe disk's write \
+                   cache off, weighted as the distances of random accesses are. The paper\ncalls the disk's fast edge the \
+                   inner one; physically it is the outer one.\n";
+    Ok(shown)
+}
+
+/// Rates as a line over the position, access times as dots over the distance.
+fn chart(subject: &Subject, kind: &str, measured: &Measured) -> String {
+    let part = if kind == "read" { "a" } else { "b" };
+    let figure = subject.figure.map(|figure| format!(" – the paper's figure {figure}({part})")).unwrap_or_default();
+    let most = |points: &[(f64, f64)]| points.iter().map(|point| point.1).fold(0.0, f64::max);
+    let percent = |points: &[(f64, f64)]| points.iter().map(|(part, value)| (part * 100.0, *value)).collect();
+    let series = [
+        Series { colour: "c0", mark: Mark::Line, points: percent(&measured.rates), right: false },
+        Series { colour: "c2", mark: Mark::Dots, points: percent(&measured.accesses), right: true },
+    ];
+    let (name, rate, access) = (subject.name, measured.mean_mb_per_s(), measured.mean_access_ms());
+    let label = format!("{name}, {kind}: rate over position and access time over distance");
+    format!(
+        "<figure><h3>{name}, {kind}{figure}</h3><figcaption><p><span class=\"scheme c0\">MB/s</span> over the position \
+         (left, on average {rate:.1}; the paper: {}), <span class=\"scheme c2\">ms an access</span> over the distance \
+         (right, on average over random places {access:.2}); both in per cent of the capacity</p></figcaption>\n{}</figure>\n",
+        subject.paper_mb_per_s[usize::from(kind != "read")].0,
+        svg(
+            &label,
+            &Axis::linear("position, distance: % of the capacity", 100.0),
+            &Axis::linear("MB/s", most(&measured.rates)),
+            Some(&Axis::linear("ms", most(&measured.accesses))),
+            &series
+        )
+    )
+}

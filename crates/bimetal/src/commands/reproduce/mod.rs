@@ -1,0 +1,147 @@
+//! `bimetal reproduce`: a paper's experiment again, its claim beside our figures.
+
+mod combo_hdtune;
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use bimetal_sim::wear_levelling;
+use clap::Args;
+
+use crate::error::Error;
+use crate::output::{OutputFile, print};
+use crate::report::escape::html as escaped;
+use crate::report::page;
+
+/// Repeat a paper's experiment and show its claim beside our figures
+///
+/// Without a name the experiments are listed; `all` repeats every one.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bimetal reproduce\n  bimetal reproduce wear-leveling\n  \
+    bimetal reproduce combo-hdtune --report combo.html")]
+pub(crate) struct Arguments {
+    /// The name of an experiment, or `all`
+    name: Option<String>,
+    /// Write a page with the figures, and the charts where there are any
+    #[arg(long, value_name = "FILE.html", requires = "name")]
+    report: Option<PathBuf>,
+}
+
+/// An experiment of a paper.
+struct Experiment {
+    name: &'static str,
+    /// What is shown, and where it is from.
+    summary: &'static str,
+    /// Does it again.
+    run: fn() -> Result<Shown, Error>,
+}
+
+/// What an experiment shows.
+#[derive(Default)]
+struct Shown {
+    text: String,
+    /// Figures of a page, as HTML; empty where the text says all.
+    charts: String,
+}
+
+/// Every experiment. To add one, add its line.
+const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "wear-leveling",
+        summary: "how translation layers spread erases over the blocks (Konanki, section 5.4, figures 5.7 and 5.8)",
+        run: || Ok(Shown { text: wear_levelling_figures()?, charts: String::new() }),
+    },
+    Experiment {
+        name: "combo-hdtune",
+        summary: "rates by position and access times by distance of a disk, two SSDs and both concatenations (Combo \
+                  Drive, section 5.1, figures 5 and 6)",
+        run: combo_hdtune::figures,
+    },
+];
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let Some(name) = arguments.name else {
+        let lines = EXPERIMENTS.iter().map(|experiment| format!("{:16}  {}\n", experiment.name, experiment.summary));
+        return print(&lines.collect::<String>());
+    };
+    let chosen: Vec<_> = EXPERIMENTS.iter().filter(|experiment| name == "all" || name == experiment.name).collect();
+    if chosen.is_empty() {
+        let known = EXPERIMENTS.iter().map(|experiment| experiment.name).chain(["all"]);
+        return Err(Error::unknown("experiment", &name, known));
+    }
+    let mut sections = String::new();
+    for Experiment { name, summary, run } in chosen {
+        let Shown { text, charts } = run()?;
+        print(&format!("{name}: {summary}\n\n{text}"))?;
+        let _ = write!(
+            sections,
+            "<section aria-labelledby=\"{name}\"><h2 id=\"{name}\">{name}</h2>\n<p>{}</p>\n<div class=\"scroll\"><pre \
+             tabindex=\"0\">{}</pre></div>\n{charts}</section>\n",
+            escaped(summary),
+            escaped(&text)
+        );
+    }
+    let Some(path) = arguments.report else { return Ok(()) };
+    let content = format!("</header>\n<main>\n{sections}</main>");
+    let mut file = OutputFile::create(&path)?;
+    file.write_all(page::html(&name, "experiments", "Papers' experiments, repeated", &content).as_bytes())?;
+    file.finish()
+}
+
+/// Characters of a full bar.
+const BAR: f64 = 50.0;
+
+/// Both figures of Konanki's section 5.4: for each layer the part of all blocks that was erased so often.
+fn wear_levelling_figures() -> Result<String, Error> {
+    let mut text = String::new();
+    let figures = [
+        (
+            1,
+            "Figure 5.7: an 85 MB file written once over a 100 MB partition",
+            "no block is erased under ANAND and FMAX; 0, 1 or 2 times under page level",
+        ),
+        (
+            15,
+            "Figure 5.8: the file written fifteen times over 1 GB",
+            "most blocks are erased once under ANAND and twice under FMAX; most not at all and a few many times under log \
+             block and page level",
+        ),
+    ];
+    for (times, title, claim) in figures {
+        let _ = writeln!(text, "{title}\n  the paper: {claim}");
+        for (name, ftl) in wear_levelling::LAYERS {
+            let erases = wear_levelling::erases_of_blocks(ftl, times, 1)?;
+            let all = erases.values().sum::<u64>() as f64;
+            let _ = writeln!(text, "  {name} (ftl={ftl}): blocks by times erased");
+            for (erases, blocks) in erases {
+                let part = blocks as f64 / all;
+                let bar = "#".repeat((part * BAR).round() as usize);
+                let line = format!("    {erases:3}  {:7.3} %  {bar}", part * 100.0);
+                let _ = writeln!(text, "{}", line.trim_end());
+            }
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_figures_are_drawn_for_every_layer() {
+        let text = wear_levelling_figures().unwrap();
+        for (name, _) in wear_levelling::LAYERS {
+            assert_eq!(text.matches(&format!("  {name} (")).count(), 2, "{text}");
+        }
+        assert!(text.contains("      0  100.000 %  ##################################################\n"), "{text}");
+    }
+
+    #[test]
+    fn an_unknown_experiment_is_refused_with_the_nearest() {
+        let error = run(Arguments { name: Some("wear-levelling".to_owned()), report: None }).unwrap_err().to_string();
+        assert!(error.contains("did you mean 'wear-leveling'?"), "{error}");
+    }
+}

@@ -1,0 +1,155 @@
+//! A chart drawn without a script: axes, lines and dots, as SVG.
+
+use std::fmt::Write as _;
+
+const WIDTH: f64 = 820.0;
+const HEIGHT: f64 = 380.0;
+/// Space for the axes: left, right, top and bottom.
+const MARGIN: [f64; 4] = [56.0, 56.0, 16.0, 44.0];
+
+/// From where to where an axis goes, and what stands at it.
+pub(crate) struct Axis {
+    pub(crate) name: &'static str,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) logarithmic: bool,
+    pub(crate) ticks: Vec<f64>,
+}
+
+impl Axis {
+    /// From 0 to `high`, made a little longer so that it ends at a round number, with four to ten ticks.
+    pub(crate) fn linear(name: &'static str, high: f64) -> Self {
+        let high = high.max(1e-9);
+        let power = 10_f64.powf(high.log10().floor());
+        let step = [0.1, 0.2, 0.5, 1.0, 2.0].map(|part| part * power).into_iter().find(|step| high / step <= 10.0);
+        let step = step.unwrap_or(power);
+        let count = (high / step).ceil();
+        let ticks = (0..=count as u32).map(|tick| round(f64::from(tick) * step)).collect();
+        Self { name, low: 0.0, high: count * step, logarithmic: false, ticks }
+    }
+
+    /// From `low` to `high` and a little further both ways, with ticks at 1, 2 and 5 times the powers of ten.
+    pub(crate) fn logarithmic(name: &'static str, low: f64, high: f64) -> Self {
+        let (low, high) =
+            (10_f64.powf((low.log10() * 2.0).floor() / 2.0), 10_f64.powf((high.log10() * 2.0).ceil() / 2.0));
+        let powers = (low.log10().floor() as i32)..=(high.log10().ceil() as i32);
+        let ticks = powers.flat_map(|power| [1.0, 2.0, 5.0].map(|step| round(step * 10_f64.powi(power))));
+        let ticks = ticks.filter(|tick| (low * 0.999..=high * 1.001).contains(tick)).collect();
+        Self { name, low, high, logarithmic: true, ticks }
+    }
+
+    /// Where a value lies between the ends, as a part.
+    fn part(&self, value: f64) -> f64 {
+        if self.logarithmic {
+            (value / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        }
+    }
+}
+
+/// The number that its shortest text stands for: 0.2 and not 0.20000000000000001.
+fn round(value: f64) -> f64 {
+    format!("{value:.6e}").parse().unwrap_or(value)
+}
+
+/// How points are drawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Line,
+    DashedLine,
+    Dots,
+}
+
+/// Points of one kind.
+pub(crate) struct Series {
+    /// Class of the style sheet that colours it, `c0` to `c7`.
+    pub(crate) colour: &'static str,
+    pub(crate) mark: Mark,
+    pub(crate) points: Vec<(f64, f64)>,
+    /// Belongs to the second vertical axis.
+    pub(crate) right: bool,
+}
+
+/// The chart as an SVG element that `label` describes to those who do not see it.
+pub(crate) fn svg(label: &str, x: &Axis, left: &Axis, right: Option<&Axis>, series: &[Series]) -> String {
+    let at_x = |value: f64| MARGIN[0] + x.part(value) * (WIDTH - MARGIN[0] - MARGIN[1]);
+    let at_y = |axis: &Axis, value: f64| HEIGHT - MARGIN[3] - axis.part(value) * (HEIGHT - MARGIN[2] - MARGIN[3]);
+    let mut drawing = String::new();
+    for tick in &x.ticks {
+        let at = at_x(*tick);
+        let (top, bottom) = (MARGIN[2], HEIGHT - MARGIN[3]);
+        let _ = write!(
+            drawing,
+            "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top}\" y2=\"{bottom}\" stroke=\"var(--rule)\"/>\
+             <text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{tick}</text>",
+            bottom + 18.0
+        );
+    }
+    for (axis, is_left) in [(Some(left), true), (right, false)] {
+        let Some(axis) = axis else { continue };
+        for tick in &axis.ticks {
+            let at = at_y(axis, *tick);
+            let (start, end) = (MARGIN[0], WIDTH - MARGIN[1]);
+            if is_left {
+                let _ = write!(
+                    drawing,
+                    "<line x1=\"{start}\" x2=\"{end}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"var(--rule)\"/>"
+                );
+            }
+            let (beside, anchor) = if is_left { (start - 8.0, "end") } else { (end + 8.0, "start") };
+            let _ =
+                write!(drawing, "<text x=\"{beside}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{tick}</text>", at + 4.0);
+        }
+    }
+    for Series { colour, mark, points, right: is_right } in series {
+        let axis = if *is_right { right.unwrap_or(left) } else { left };
+        let places = points.iter().map(|(x, y)| (at_x(*x), at_y(axis, *y)));
+        if *mark == Mark::Dots {
+            let dots = places.map(|(x, y)| format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"1.8\"/>"));
+            let _ = write!(drawing, "<g class=\"{colour}\" fill=\"var(--own)\">{}</g>", dots.collect::<String>());
+            continue;
+        }
+        let path: Vec<String> = places.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let dash = if *mark == Mark::DashedLine { " stroke-dasharray=\"6 3\"" } else { "" };
+        let _ = write!(
+            drawing,
+            "<polyline class=\"{colour}\" points=\"{}\" fill=\"none\" stroke=\"var(--own)\" stroke-width=\"2\"{dash}/>",
+            path.join(" ")
+        );
+    }
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{label}\" \
+         style=\"width:100%;height:auto;fill:var(--soft);font-size:12px\">{drawing}\
+         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text></svg>",
+        WIDTH / 2.0,
+        HEIGHT - 6.0,
+        x.name,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_enclose_the_values() {
+        assert_eq!(Axis::linear("", 23.0).ticks, [0.0, 5.0, 10.0, 15.0, 20.0, 25.0]);
+        assert_eq!(Axis::linear("", 1.0).ticks.len(), 11);
+        assert_eq!(Axis::logarithmic("", 0.15, 30.0).ticks, [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0]);
+        for high in [0.003, 0.7, 9.99, 64.2, 110.0, 5e6] {
+            let axis = Axis::linear("", high);
+            assert!(axis.high >= high && (4..=12).contains(&axis.ticks.len()), "{high}: {:?}", axis.ticks);
+        }
+    }
+
+    #[test]
+    fn every_point_lies_within_the_chart() {
+        let points: Vec<_> = (0..50).map(|n| (f64::from(n) / 49.0, f64::from(n * n))).collect();
+        let series = |mark, right| Series { colour: "c0", mark, points: points.clone(), right };
+        let (x, y) = (Axis::linear("x", 1.0), Axis::linear("y", 2401.0));
+        let drawn = svg("a chart", &x, &y, Some(&y), &[series(Mark::Line, false), series(Mark::Dots, true)]);
+        assert_eq!((drawn.matches("<circle").count(), drawn.matches("<polyline").count()), (50, 1));
+        assert!(!drawn.contains("NaN") && !drawn.contains("inf") && !drawn.contains("\"-"), "{drawn}");
+    }
+}
