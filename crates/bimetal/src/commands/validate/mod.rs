@@ -1,31 +1,36 @@
 //! `bimetal validate`: a trace with measured response times against the model of a drive.
 
-use std::fmt::Write as _;
+mod parts;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use bimetal_core::operation::OpKind;
-use bimetal_core::units::Nanoseconds;
+use bimetal_core::units::{Nanoseconds, Sectors};
 use bimetal_models::profile::Profile;
-use bimetal_sim::validation::{Agreement, Pace, Sample, read_validate_trace, replay};
+use bimetal_sim::validation::{Pace, Sample, fit, read_validate_trace, replay};
 use clap::{ArgGroup, Args, ValueEnum};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::options::{JsonOption, TraceOptions};
 use crate::output::{OutputFile, note, print, print_json};
 use crate::report::validation::{Compared, html};
 use crate::trace_file::TraceReader;
+use parts::Parts;
 
 /// Play a trace with measured response times over the model of a drive, and say how well they agree
 ///
 /// The rms demerit is the root-mean-square horizontal distance between the two distributions of response times, worked
-/// out as DiskSim does. Errors are measured minus simulated.
+/// out as DiskSim does. Errors are measured minus simulated. For a drive without a data sheet, --fit changes the profile's
+/// spindle speed, seek times, rates, overhead and write cache until it agrees with the first half of the trace; all figures
+/// are then of the second half.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("drive").required(true).args(["hdd", "ssd"])))]
 #[command(after_help = "Examples:\n  \
     bimetal validate ibm18es.trace --hdd disksim-ibm18es\n  \
-    bimetal validate web_0.csv.gz --hdd seagate-barracuda-7200.12-1tb --report validate.html")]
+    bimetal validate web_0.csv.gz --hdd seagate-barracuda-7200.12-1tb --report validate.html\n  \
+    bimetal validate web_0.csv.gz --hdd seagate-barracuda-7200.12-1tb --fit")]
 pub(crate) struct Arguments {
     /// The trace: DiskSim's validation format, or any format with response times
     #[arg(value_name = "TRACE")]
@@ -43,6 +48,9 @@ pub(crate) struct Arguments {
     /// for DiskSim's validation format, timed for others]
     #[arg(long, value_name = "closed|timed")]
     replay: Option<Replay>,
+    /// Fit the data-sheet figures of the hard disk to the first half, and report on the second
+    #[arg(long, conflicts_with = "ssd")]
+    fit: bool,
     /// Write a page with both distributions
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
@@ -59,7 +67,7 @@ enum Replay {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let profile = load(&arguments)?;
+    let mut profile = load(&arguments)?;
     let (samples, format) = read(&arguments.trace, &arguments.reading)?;
     let pace = match arguments.replay {
         Some(Replay::Closed) => Pace::Closed,
@@ -71,26 +79,71 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if last > profile.capacity {
         note(format_args!("{} has {}, the trace reaches {last}: it is made larger", profile.name, profile.capacity));
     }
-    let mut drive = profile.build(Some(last.max(profile.capacity)), 0)?;
+    let capacity = last.max(profile.capacity);
+    let fitted = match arguments.fit {
+        true => Some(Fitted::to(&mut profile, &samples[..samples.len() / 2], pace, capacity)?),
+        false => None,
+    };
+    let mut drive = profile.build(Some(capacity), 0)?;
     let simulated = replay(&mut *drive, &samples, pace);
-    let parts = Parts::of(&samples, &simulated)?;
+    let judged = fitted.as_ref().map_or(0, |fitted| fitted.requests);
+    let (samples, simulated) = (&samples[judged..], &simulated[judged..]);
+    let parts = Parts::of(samples, simulated)?;
     if let Some(path) = &arguments.report {
         let name = arguments.trace.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let page = html(&Compared {
-            trace: &name,
-            drive: &profile.summary,
-            text: &parts.text(),
-            curves: parts.curves(&samples, &simulated),
-        });
+        let drive = match &fitted {
+            Some(fitted) => format!("{}. {}", profile.summary, fitted.text()),
+            None => profile.summary.clone(),
+        };
+        let curves = parts.curves(samples, simulated);
+        let page = html(&Compared { trace: &name, drive: &drive, text: &parts.text(), curves });
         let mut file = OutputFile::create(path)?;
         file.write_all(page.as_bytes())?;
         file.finish()?;
     }
     if arguments.json.json {
-        return print_json(&parts.json(&profile, format, pace));
+        let mut document = parts.json();
+        document.insert("profile".to_owned(), Value::from(profile.name.as_str()));
+        document.insert("format".to_owned(), Value::from(format));
+        document.insert("replay".to_owned(), Value::from(if pace == Pace::Closed { "closed" } else { "timed" }));
+        document.insert("fitted".to_owned(), fitted.map_or(Value::Null, |fitted| fitted.json()));
+        return print_json(&document);
     }
     let paced = if pace == Pace::Closed { "closed loop, with its think times" } else { "timed" };
-    print(&format!("{} over {} ({paced})\n\n{}", arguments.trace.display(), profile.name, parts.text()))
+    let fitted = fitted.map(|fitted| format!("{}\n", fitted.text())).unwrap_or_default();
+    print(&format!("{} over {} ({paced})\n{fitted}\n{}", arguments.trace.display(), profile.name, parts.text()))
+}
+
+/// Figures that were fitted, and to how many requests.
+struct Fitted {
+    requests: usize,
+    figures: Vec<(&'static str, String)>,
+}
+
+impl Fitted {
+    fn to(profile: &mut Profile, samples: &[Sample], pace: Pace, capacity: Sectors) -> Result<Self, Error> {
+        if samples.is_empty() {
+            return Err(Error::new(
+                "--fit: the trace has one request: expected at least two, one to fit to and one to judge",
+            ));
+        }
+        Ok(Self { requests: samples.len(), figures: fit(profile, samples, pace, capacity)? })
+    }
+
+    fn text(&self) -> String {
+        let figures: Vec<_> = self.figures.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        format!(
+            "Fitted to the first {} requests; the figures are of those behind them: {}",
+            self.requests,
+            figures.join(" ")
+        )
+    }
+
+    fn json(&self) -> Value {
+        let figures: serde_json::Map<_, _> =
+            self.figures.iter().map(|(key, value)| ((*key).to_owned(), Value::from(value.as_str()))).collect();
+        json!({"requests": self.requests, "figures": figures})
+    }
 }
 
 fn load(arguments: &Arguments) -> Result<Profile, Error> {
@@ -151,110 +204,4 @@ fn read(path: &Path, options: &TraceOptions) -> Result<(Vec<Sample>, &'static st
 
 fn no_requests(name: &str) -> Error {
     Error::new(format!("{name}: no requests"))
-}
-
-/// All requests, the reads and the writes.
-struct Parts {
-    all: Agreement,
-    reads: Option<Agreement>,
-    writes: Option<Agreement>,
-}
-
-/// The measured and the simulated responses of one kind, or of all.
-fn pairs(samples: &[Sample], simulated: &[Nanoseconds], kind: Option<OpKind>) -> (Vec<Nanoseconds>, Vec<Nanoseconds>) {
-    let both = samples.iter().zip(simulated).filter(|(sample, _)| kind.is_none_or(|kind| sample.kind == kind));
-    both.map(|(sample, response)| (sample.measured, *response)).unzip()
-}
-
-impl Parts {
-    fn of(samples: &[Sample], simulated: &[Nanoseconds]) -> Result<Self, Error> {
-        let part = |kind| {
-            let (measured, simulated) = pairs(samples, simulated, kind);
-            Agreement::of(&measured, &simulated)
-        };
-        Ok(Self {
-            all: part(None).ok_or_else(|| Error::new("the trace has no requests"))?,
-            reads: part(Some(OpKind::Read)),
-            writes: part(Some(OpKind::Write)),
-        })
-    }
-
-    fn named(&self) -> impl Iterator<Item = (&'static str, &Agreement)> {
-        [("all", Some(&self.all)), ("reads", self.reads.as_ref()), ("writes", self.writes.as_ref())]
-            .into_iter()
-            .filter_map(|(name, part)| Some((name, part?)))
-    }
-
-    fn text(&self) -> String {
-        let mut text = format!("{:24}", "");
-        for (name, _) in self.named() {
-            let _ = write!(text, "{name:>12}");
-        }
-        text.push('\n');
-        type Figure = (&'static str, fn(&Agreement) -> f64);
-        let figures: [Figure; 7] = [
-            ("rms demerit, ms", |part| part.rms_demerit_ms),
-            ("per-request rms, ms", |part| part.per_request_rms_ms),
-            ("median abs. error, ms", |part| part.median_abs_error_ms),
-            ("mean error, ms", |part| part.mean_error_ms),
-            ("KS distance", |part| part.ks_distance),
-            ("measured mean, ms", |part| part.measured_mean_ms),
-            ("simulated mean, ms", |part| part.simulated_mean_ms),
-        ];
-        let _ = write!(text, "{:24}", "requests");
-        self.named().for_each(|(_, part)| {
-            let _ = write!(text, "{:>12}", part.requests);
-        });
-        text.push('\n');
-        for (name, figure) in figures {
-            let _ = write!(text, "{name:24}");
-            self.named().for_each(|(_, part)| {
-                let _ = write!(text, "{:>12.4}", figure(part));
-            });
-            text.push('\n');
-        }
-        text
-    }
-
-    fn json(&self, profile: &Profile, format: &str, pace: Pace) -> Value {
-        let figures = |part: &Agreement| {
-            let value = json!({
-                "requests": part.requests,
-                "rms_demerit_ms": part.rms_demerit_ms,
-                "per_request_rms_ms": part.per_request_rms_ms,
-                "median_abs_error_ms": part.median_abs_error_ms,
-                "mean_error_ms": part.mean_error_ms,
-                "ks_distance": part.ks_distance,
-                "measured_mean_ms": part.measured_mean_ms,
-                "simulated_mean_ms": part.simulated_mean_ms,
-            });
-            match value {
-                Value::Object(map) => map,
-                _ => Map::new(),
-            }
-        };
-        let mut document = figures(&self.all);
-        for (name, part) in [("read", &self.reads), ("write", &self.writes)] {
-            document.insert(name.to_owned(), part.as_ref().map_or(Value::Null, |part| Value::Object(figures(part))));
-        }
-        document.insert("profile".to_owned(), Value::from(profile.name.as_str()));
-        document.insert("format".to_owned(), Value::from(format));
-        document.insert("replay".to_owned(), Value::from(if pace == Pace::Closed { "closed" } else { "timed" }));
-        Value::Object(document)
-    }
-
-    fn curves(
-        &self,
-        samples: &[Sample],
-        simulated: &[Nanoseconds],
-    ) -> Vec<(&'static str, Vec<Nanoseconds>, Vec<Nanoseconds>)> {
-        [("All requests", None), ("Reads", Some(OpKind::Read)), ("Writes", Some(OpKind::Write))]
-            .into_iter()
-            .map(|(name, kind)| {
-                let (measured, simulated) = pairs(samples, simulated, kind);
-                (name, measured, simulated)
-            })
-            .filter(|(_, measured, _)| !measured.is_empty())
-            .collect()
-    }
 }
