@@ -7,6 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 use std::time::Instant;
 
+use bimetal_core::operation::{Command as DriveCommand, OpKind, Token};
+use bimetal_core::units::{Nanoseconds, SectorRange};
+use bimetal_models::profile::{DEFAULT_HDD, Profile};
+use rand_core::Rng;
+use rand_pcg::Pcg64Mcg;
+
 const RUNS: usize = 3;
 const REQUESTS: u64 = 3_000_000;
 const MANY_REQUESTS: u64 = 100_000_000;
@@ -16,13 +22,14 @@ fn main() {
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
+    hard_disk_models();
     let folder = Folder::create();
     let workload = folder.file("uniform.bin.zst");
     generate(&workload, REQUESTS, "10GiB", &[]);
     let csv = folder.file("uniform.csv");
     bimetal(&["convert", text(&workload), text(&csv), "--to", "msr"]);
 
-    println!("4 KiB requests, uniform over 10 GiB, 40 % reads; median of {RUNS} runs\n");
+    println!("\n4 KiB requests, uniform over 10 GiB, 40 % reads; median of {RUNS} runs\n");
     println!("{:<52} {:>12} {:>12}", "", "measured", "to reach");
     let analyze = |path: &Path| REQUESTS as f64 / median(|| seconds(&["analyze", text(path), "--json"]));
     row("analyze, compact binary", analyze(&workload), 1.5e6, "requests/s");
@@ -46,6 +53,72 @@ fn main() {
     generate(&many, MANY_REQUESTS, "4GiB", &[]);
     let memory = simulated(&many, "griffin", "peak_rss_bytes") / mib;
     row_at_most("memory: 100 million requests over 4 GiB, griffin", memory, 1024.0, "MiB");
+}
+
+/// What the models of hard disks serve, on one core, through the trait that the simulator uses.
+fn hard_disk_models() {
+    println!("Hard disks alone, random 4 KiB; median of {RUNS} runs\n");
+    println!("{:<52} {:>12} {:>12}", "", "measured", "to reach");
+    let plain = [("write_cache", "off"), ("read_ahead", "0")];
+    let sptf = [("scheduler", "sptf"), ("queue_depth", "32")];
+    row("reads, closed loop, no cache", median(|| closed_loop(&plain, 1, false)), 2e6, "requests/s");
+    row("reads, closed loop, cache and read-ahead", median(|| closed_loop(&[], 1, false)), 2e6, "requests/s");
+    row("reads, cache, SPTF with 32 in the drive", median(|| closed_loop(&sptf, 32, false)), 500e3, "requests/s");
+    row("half writes, cache, SPTF with 32 in the drive", median(|| closed_loop(&sptf, 32, true)), 500e3, "requests/s");
+    for drive in ["disksim-cheetah9LP", DEFAULT_HDD] {
+        let rate = median(|| open_arrivals(drive));
+        row(&format!("open, 100,000 requests: {drive}"), rate, 500e3, "requests/s");
+        println!("  DiskSim: 27 k, built with -O2 70 k: {:.0} and {:.0} times as fast", rate / 27e3, rate / 70e3);
+    }
+}
+
+/// Requests a second with `depth` always in the default drive.
+fn closed_loop(settings: &[(&str, &str)], depth: u64, half_writes: bool) -> f64 {
+    let mut profile = Profile::load(DEFAULT_HDD).expect("the default drive is built in");
+    profile.set_all(settings.iter().copied()).expect("the benchmark sets keys that exist");
+    let mut drive = profile.build(None, 0).expect("the default drive can be built");
+    let mut requests = random_requests(drive.capacity().0, half_writes);
+    let (mut finished, mut sent, mut now) = (Vec::with_capacity(64), 0, Nanoseconds::ZERO);
+    let began = Instant::now();
+    let mut served = 0;
+    while served < REQUESTS / 3 {
+        while sent < served + depth {
+            drive.submit(now, Token(sent), requests());
+            sent += 1;
+        }
+        now = drive.next_event().expect("requests are under way");
+        drive.advance(now, &mut finished);
+        served += finished.drain(..).len() as u64;
+    }
+    served as f64 / began.elapsed().as_secs_f64()
+}
+
+/// Requests a second of an open trace: one every 10 ms, whatever is still under way.
+fn open_arrivals(drive: &str) -> f64 {
+    const COUNT: u64 = 100_000;
+    let mut drive = Profile::load(drive).expect("it is built in").build(None, 0).expect("it can be built");
+    let mut requests = random_requests(drive.capacity().0, true);
+    let mut finished = Vec::new();
+    let began = Instant::now();
+    for serial in 0..COUNT {
+        let now = Nanoseconds::from_millis(serial * 10);
+        drive.advance(now, &mut finished);
+        drive.submit(now, Token(serial), requests());
+    }
+    while finished.len() < COUNT as usize {
+        let event = drive.next_event().expect("requests are under way");
+        drive.advance(event, &mut finished);
+    }
+    COUNT as f64 / began.elapsed().as_secs_f64()
+}
+
+fn random_requests(sectors: u64, half_writes: bool) -> impl FnMut() -> DriveCommand {
+    let mut random = Pcg64Mcg::new(1);
+    move || {
+        let block = ((u128::from(random.next_u64()) * u128::from(sectors / 8)) >> 64) as u64;
+        let kind = if half_writes && random.next_u64().is_multiple_of(2) { OpKind::Write } else { OpKind::Read };
+        DriveCommand { kind, range: SectorRange::new(block * 8, 8), fua: false }
+    }
 }
 
 fn row(name: &str, measured: f64, wanted: f64, unit: &str) {
