@@ -5,6 +5,7 @@
 
 use crate::block::{Block, BlockRun, BlockSize};
 use crate::journal;
+use crate::places::{self, Places};
 use crate::units::{Bytes, SectorRange, Sectors};
 
 /// A member by its place in the list the volume was made with.
@@ -104,7 +105,9 @@ pub struct Layout {
     pub home: Vec<HomeExtent>,
     /// Slots off home, if the scheme uses any.
     pub slots: Option<SlotRegion>,
-    /// Metadata of the slots (ring and table, or the log's superblock), if there are slots.
+    /// Where ranges of addresses lie, if they can change their home; `home` says what lies where at first.
+    pub places: Option<Places>,
+    /// Metadata of the slots (ring and table, or the log's superblock), if there are slots, or the table of places.
     pub metadata: Option<MetadataRegion>,
     /// For each member where its tail begins: the state of the volume, and the label.
     pub tails: Vec<u64>,
@@ -194,7 +197,7 @@ impl LayoutRequest<'_> {
             }
         }
         let tails = self.members.iter().map(|member| member.capacity.0.saturating_sub(LABEL_SECTORS)).collect();
-        Ok(Layout { block: self.block, units, home, slots: None, metadata: None, tails })
+        Ok(Layout { block: self.block, units, home, slots: None, places: None, metadata: None, tails })
     }
 
     /// The units laid one after another within `available` blocks.
@@ -230,10 +233,63 @@ impl LayoutRequest<'_> {
         }
     }
 
-    /// Adds to `layout` the slots and their metadata, filling `member`, which is no home.
+    /// A layout of `homes`, one behind the other, whose addresses can change their home in ranges of `range_blocks`. The last one
+    /// has the table.
+    pub fn relocatable(&self, homes: &[MemberId], range_blocks: u64) -> Result<Layout, LayoutError> {
+        let range_sectors = range_blocks * self.block.sectors();
+        let last = *homes.last().expect("a scheme names its homes");
+        let all: u64 = homes.iter().map(|&id| self.usable_blocks(id) / range_blocks).sum();
+        let table_sectors = 2 * places::table_pages(all) * journal::PAGE_SECTORS;
+        let mut counts = Vec::new();
+        for &member in homes {
+            let table = if member == last { table_sectors } else { 0 };
+            let usable = (self.usable_blocks(member) * self.block.sectors()).saturating_sub(table);
+            let count = usable / range_sectors;
+            if count < 2 {
+                let missing = 2 * range_sectors - usable;
+                return Err(self.too_small(member, missing, " to hold a range and have room for another"));
+            }
+            counts.push((member, count as u32));
+        }
+        let places = Places::new(range_blocks, self.block, &counts);
+        let units = self.units_within(u64::from(places.ranges()) * range_blocks, last)?;
+        let mut first = 0;
+        let home = counts.iter().map(|&(member, count)| {
+            let blocks = BlockRun { first: Block(first), count: u64::from(count - 1) * range_blocks };
+            first = blocks.end();
+            HomeExtent { blocks, member, first_sector: 0 }
+        });
+        let home = home.collect();
+        let behind = u64::from(counts[counts.len() - 1].1) * range_sectors;
+        let metadata = Some(MetadataRegion { member: last, first_sector: behind, sectors: table_sectors });
+        let tails = self.members.iter().map(|member| member.capacity.0.saturating_sub(LABEL_SECTORS)).collect();
+        Ok(Layout { block: self.block, units, home, slots: None, places: Some(places), metadata, tails })
+    }
+
+    /// Adds to `layout` one more unit of `blocks`, at home at the beginning of `member`, which is no home yet.
+    pub fn with_unit(&self, mut layout: Layout, member: MemberId, blocks: u64) -> Result<Layout, LayoutError> {
+        let usable = self.usable_blocks(member);
+        if blocks == 0 || blocks > usable {
+            let short = blocks.max(1) - usable.min(blocks);
+            return Err(self.too_small(member, short * self.block.sectors(), " to be a unit of its own"));
+        }
+        let run = BlockRun { first: Block(layout.total_blocks()), count: blocks };
+        layout.units.push(run);
+        layout.home.push(HomeExtent { blocks: run, member, first_sector: 0 });
+        Ok(layout)
+    }
+
+    /// Whole blocks of `member` that can be used.
+    pub fn blocks_of(&self, member: MemberId) -> u64 {
+        self.usable_blocks(member)
+    }
+
+    /// Adds to `layout` the slots and their metadata, filling what `member` has behind the blocks that are at home there.
     pub fn with_slots(&self, mut layout: Layout, member: MemberId, kind: SlotKind) -> Result<Layout, LayoutError> {
         let block_sectors = self.block.sectors();
-        let usable = self.usable_blocks(member) * block_sectors;
+        let at_home = layout.home.iter().filter(|home| home.member == member);
+        let first_sector = at_home.map(|home| home.first_sector + home.blocks.count * block_sectors).max().unwrap_or(0);
+        let usable = (self.usable_blocks(member) * block_sectors).saturating_sub(first_sector);
         let least = match kind {
             SlotKind::Cache => 16,
             // Two segments with their headers, and as much again to write on while a migration runs.
@@ -250,13 +306,13 @@ impl LayoutRequest<'_> {
             count = count.saturating_sub(over.div_ceil(block_sectors + 1).max(1));
         }
         if count < least {
-            let needed = least * block_sectors + metadata_of(least) + LABEL_SECTORS + block_sectors;
+            let needed = first_sector + least * block_sectors + metadata_of(least) + LABEL_SECTORS + block_sectors;
             let missing = needed.saturating_sub(self.member(member).capacity.0);
             return Err(self.too_small(member, missing, " to hold any slots beside their metadata"));
         }
-        layout.slots = Some(SlotRegion { member, first_sector: 0, count: count as u32, kind });
-        layout.metadata =
-            Some(MetadataRegion { member, first_sector: count * block_sectors, sectors: metadata_of(count) });
+        layout.slots = Some(SlotRegion { member, first_sector, count: count as u32, kind });
+        let behind = first_sector + count * block_sectors;
+        layout.metadata = Some(MetadataRegion { member, first_sector: behind, sectors: metadata_of(count) });
         Ok(layout)
     }
 }
@@ -268,6 +324,11 @@ impl Layout {
         homes.sort();
         homes.dedup();
         homes
+    }
+
+    /// Where every block's home is now; what is on its way to another has two.
+    pub fn extents(&self) -> Vec<HomeExtent> {
+        self.places.as_ref().map_or_else(|| self.home.clone(), Places::extents)
     }
 
     /// Where the two pages of the volume's state lie on `member`.
@@ -283,6 +344,9 @@ impl Layout {
     /// Where the home of `block` is, and how many blocks from it on follow each other there.
     #[inline]
     pub fn home_of(&self, block: Block) -> (MemberId, u64, u64) {
+        if let Some(places) = &self.places {
+            return places.home_of(block);
+        }
         let extent = match self.home.as_slice() {
             [only] => only,
             extents => &extents[extents.partition_point(|extent| extent.blocks.end() <= block.0)],

@@ -16,6 +16,7 @@ pub mod layout;
 pub mod nearest;
 pub mod operation;
 pub mod payload;
+pub mod places;
 pub mod policies;
 pub mod scheme;
 pub mod schemes;

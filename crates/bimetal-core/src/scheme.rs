@@ -25,9 +25,20 @@ pub struct Access {
 
 /// What a first pass over a workload knows of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Foresight {
+pub struct Foresight<'a> {
     /// How many requests will come.
     pub requests: u64,
+    /// Which file lies where, if somebody says so.
+    pub files: &'a [FileExtent],
+}
+
+/// A part of a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileExtent {
+    /// Its path.
+    pub path: String,
+    /// Where the part lies, in the volume's flat address space.
+    pub sectors: SectorRange,
 }
 
 /// An operation of a request on a member, when it has ended.
@@ -108,6 +119,13 @@ pub enum Work {
     /// What these runs have only at home is read in the background and gets clean copies in slots. Not more than
     /// [`FETCH_BLOCKS_MAX`] each; a run that a request is changing is passed over, and so is what no slot is free for.
     Fetch(Vec<BlockRun>),
+    /// A range of addresses gets its home on another member, if a place is free there; one at a time.
+    Relocate {
+        /// Which.
+        range: u32,
+        /// Where to.
+        to: MemberId,
+    },
 }
 
 /// Blocks of one fetch: 512 KiB of 4 KiB blocks bound how long a request waits behind it.
@@ -164,6 +182,8 @@ pub struct View {
     pub waiting_for_slots: u64,
     /// Runs that are being fetched.
     pub fetching: u32,
+    /// Whether a range is on its way to another home.
+    pub relocating: bool,
     /// Whether everything goes home.
     pub draining: bool,
 }
@@ -250,8 +270,8 @@ pub trait Scheme: Send {
     }
 
     /// What is known of the workload before its first request. Only a simulation knows any of it.
-    fn foresee(&mut self, foresight: &Foresight) {
-        let _ = foresight;
+    fn foresee(&mut self, view: &View, foresight: &Foresight<'_>) {
+        let _ = (view, foresight);
     }
 
     /// How well the scheme's own forecast of response times did, if it makes one.

@@ -43,10 +43,15 @@ impl Bench {
 
     /// Submits a request, lets the drives answer and checks that the request is done.
     pub(crate) fn request(&mut self, kind: OpKind, start: u64, sectors: u64) {
+        self.request_to(0, kind, start, sectors);
+    }
+
+    /// Like [`request`](Self::request), of another unit.
+    pub(crate) fn request_to(&mut self, target: u16, kind: OpKind, start: u64, sectors: u64) {
         self.requests += 1;
         let command = Command { kind, range: SectorRange::new(start, sectors), fua: false };
         let token = Token(self.requests);
-        self.volume.submit(self.now, Operation { token, target: 0, command, payload: NoPayload });
+        self.volume.submit(self.now, Operation { token, target, command, payload: NoPayload });
         self.serve();
         let finished = self.volume.next_finished().expect("drives that answer at once leave no request open");
         assert_eq!((finished.token, finished.status), (token, Status::Done));

@@ -117,7 +117,7 @@ impl Atlas {
             return true;
         }
         let on_failed = |member: MemberId| self.failed[usize::from(member.0)];
-        let homes = view.layout.home.iter().filter(|extent| on_failed(extent.member));
-        homes.into_iter().any(|extent| extent.blocks.overlaps(blocks))
+        let extents = view.layout.extents();
+        extents.into_iter().any(|extent| on_failed(extent.member) && extent.blocks.overlaps(blocks))
     }
 }

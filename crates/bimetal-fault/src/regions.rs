@@ -18,9 +18,13 @@ pub enum Region {
 
 /// The region of `member` that holds all of `range`; `None` where no single one does.
 pub fn region_of(layout: &Layout, member: MemberId, capacity: u64, range: SectorRange) -> Option<Region> {
+    if range.is_empty() {
+        // A flush.
+        return Some(Region::Tail);
+    }
     let sectors = layout.block.sectors();
     let mut regions = Vec::new();
-    for extent in layout.home.iter().filter(|extent| extent.member == member) {
+    for extent in layout.extents().iter().filter(|extent| extent.member == member) {
         let flat = extent.blocks.first.0 * sectors;
         regions.push((extent.first_sector, extent.blocks.count * sectors, Region::Home(flat)));
     }
@@ -31,6 +35,7 @@ pub fn region_of(layout: &Layout, member: MemberId, capacity: u64, range: Sector
         regions.push((metadata.first_sector, metadata.sectors, Region::Metadata));
     }
     let behind = regions.iter().map(|(start, len, _)| start + len).max().unwrap_or(0);
+    let behind = if layout.places.is_some() { layout.tails[usize::from(member.0)] } else { behind };
     regions.push((behind, capacity.checked_sub(behind)?, Region::Tail));
     let (start, _, region) =
         regions.into_iter().find(|(start, len, _)| range.start.0 >= *start && range.end().0 <= start + len)?;

@@ -131,6 +131,12 @@ fn hit_ratio(setup: &Setup, measured: &Measured) -> HitRatio {
 }
 
 fn migration(setup: &Setup, measured: &Measured) -> MigrationSummary {
+    if let Some(places) = &setup.volume.view().layout.places {
+        let count = counted(setup, measured, |statistics| statistics.relocated_ranges);
+        let bytes = count * places.range_blocks() * setup.volume.view().block().bytes().0;
+        let mean_bytes = ratio(bytes, count);
+        return MigrationSummary { count: Some(count), bytes: Some(bytes), mean_interval_s: None, mean_bytes };
+    }
     if !has_slots(setup) {
         return MigrationSummary::default();
     }

@@ -10,7 +10,7 @@ use bimetal_core::block::BlockSize;
 use bimetal_core::layout::{LABEL_SECTORS, LayoutError, LayoutRequest, MemberInfo, Role};
 use bimetal_core::nearest::nearest;
 use bimetal_core::payload::NoPayload;
-use bimetal_core::scheme::{Foresight, Holds, SchemeError, SchemeInfo};
+use bimetal_core::scheme::{FileExtent, Foresight, Holds, SchemeError, SchemeInfo};
 use bimetal_core::settings::{SettingError, Settings};
 use bimetal_core::units::{Bytes, SectorRange, Sectors};
 use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
@@ -55,6 +55,8 @@ pub struct Choices {
     pub precondition: Option<Precondition>,
     /// `--compact`.
     pub compact: bool,
+    /// `--files`: which file lies where.
+    pub files: Vec<FileExtent>,
     /// `--seed`.
     pub seed: u64,
 }
@@ -240,8 +242,12 @@ impl Setup {
             Plan { scheme, choices, survey, settings: &settings, units: &unit_sizes, assumed: BTreeMap::new() };
         plan.assume_workload();
         let chosen = plan.choose_drives()?;
+        if choices.files.is_empty() && settings.get("strategy") == Some("type") {
+            let (key, value) = (format!("{}.strategy", scheme.name), "type".to_owned());
+            return Err(SetupError::Value { key, value, expected: "a map of files beside it: --files MAP.csv" });
+        }
         let (mut volume, sizes) = plan.fit(&chosen)?;
-        volume.foresee(&Foresight { requests: survey.requests });
+        volume.foresee(&Foresight { requests: survey.requests, files: &choices.files });
         let assumed = plan.assumed;
         let drives = build(chosen, &sizes, &volume, choices)?;
         let controller_usd = controller_usd(choices)?;

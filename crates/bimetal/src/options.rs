@@ -1,9 +1,12 @@
 //! Groups of options that several commands share.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
 
 use bimetal_core::units::Bytes;
 use bimetal_trace::OpenOptions;
+use bimetal_trace::analysis::FileMap;
 use clap::Args;
 
 use crate::error::Error;
@@ -93,4 +96,11 @@ pub struct JsonOption {
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
+}
+
+/// The map of files at `path`.
+pub(crate) fn file_map(path: &Path) -> Result<FileMap, Error> {
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(|error| Error::new(format!("{name}: cannot be opened: {error}")))?;
+    Ok(FileMap::read(&name, BufReader::new(file))?)
 }

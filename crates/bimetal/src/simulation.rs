@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bimetal_core::block::BlockSize;
-use bimetal_core::scheme::SchemeInfo;
+use bimetal_core::scheme::{FileExtent, SchemeInfo};
 use bimetal_core::schemes;
-use bimetal_core::units::Bytes;
+use bimetal_core::units::{Bytes, SectorRange};
 use bimetal_models::flash::Precondition;
 use bimetal_sim::experiment::{Experiment, Progress as ExperimentProgress};
 use bimetal_sim::results::{Document, TraceSummary};
@@ -20,7 +20,7 @@ use bimetal_trace::{OpenOptions, Trace, TraceError};
 use clap::Args;
 
 use crate::error::Error;
-use crate::options::{BlockOption, ConfigOption, TraceOptions, fraction, whole_number};
+use crate::options::{BlockOption, ConfigOption, TraceOptions, file_map, fraction, whole_number};
 use crate::output::note;
 use crate::progress::Progress;
 use crate::sample;
@@ -65,6 +65,9 @@ pub(crate) struct SimulationOptions {
     /// Map the touched address ranges densely, so that a trace of a large drive fits small ones
     #[arg(long)]
     compact: bool,
+    /// Which file lies where, as offset,length,path in bytes, for combo's strategies
+    #[arg(long, value_name = "MAP.csv", conflicts_with = "compact")]
+    files: Option<PathBuf>,
     /// Starts whatever is random in a drive
     #[arg(long, value_name = "N", value_parser = whole_number, allow_hyphen_values = true, default_value = "0")]
     seed: u64,
@@ -270,8 +273,18 @@ fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
         block: BlockSize::new(options.block.block)?,
         precondition: options.precondition,
         compact: options.compact,
+        files: options.files.as_deref().map_or_else(|| Ok(Vec::new()), file_extents)?,
         seed: options.seed,
     })
+}
+
+fn file_extents(path: &Path) -> Result<Vec<FileExtent>, Error> {
+    let sector = 512;
+    let extent = |(start, end, path): (u64, u64, &str)| {
+        let first = start / sector;
+        FileExtent { path: path.to_owned(), sectors: SectorRange::new(first, end.div_ceil(sector) - first) }
+    };
+    Ok(file_map(path)?.extents().map(extent).collect())
 }
 
 /// Timed where there are times.

@@ -28,7 +28,7 @@ pub enum PageError {
 }
 
 /// An empty page of the kind `magic` of the volume `volume`; bytes 6 and 7, 16 to 27 and everything from 32 on are the kind's.
-pub(super) fn begin(magic: u32, volume: u64) -> Page {
+pub(crate) fn begin(magic: u32, volume: u64) -> Page {
     let mut page = [0; PAGE_BYTES];
     page[0..4].copy_from_slice(&magic.to_le_bytes());
     page[4..6].copy_from_slice(&VERSION.to_le_bytes());
@@ -37,13 +37,13 @@ pub(super) fn begin(magic: u32, volume: u64) -> Page {
 }
 
 /// Puts the checksum into a page that is otherwise complete.
-pub(super) fn seal(page: &mut Page) {
+pub(crate) fn seal(page: &mut Page) {
     let checksum = checksum(page);
     page[CHECKSUM_AT..CHECKSUM_END].copy_from_slice(&checksum.to_le_bytes());
 }
 
 /// Checks a page of the kind `magic`; gives its volume.
-pub(super) fn check(magic: u32, page: &Page) -> Result<u64, PageError> {
+pub(crate) fn check(magic: u32, page: &Page) -> Result<u64, PageError> {
     if u32_at(page, 0) != magic {
         return Err(PageError::NotAPage);
     }
@@ -61,19 +61,19 @@ fn checksum(page: &Page) -> u32 {
     crc32c::crc32c_append(before, &page[CHECKSUM_END..])
 }
 
-pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
 }
 
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
-pub(super) fn put<const N: usize>(page: &mut [u8], at: usize, bytes: [u8; N]) {
+pub(crate) fn put<const N: usize>(page: &mut [u8], at: usize, bytes: [u8; N]) {
     page[at..at + N].copy_from_slice(&bytes);
 }
 

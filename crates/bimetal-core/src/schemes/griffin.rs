@@ -617,7 +617,7 @@ mod tests {
         // Of one write none is an overwrite, of two a half, of three two thirds.
         assert_eq!(bench.take_log(), ["ssd write 8", "ssd write 8", "hdd write 16", "hdd write 16"]);
         bench.request(OpKind::Write, 72, 24);
-        assert_eq!(bench.take_log(), ["ssd write 8", "ssd write 8", "hdd write 16"]);
+        assert_eq!(bench.take_log(), ["ssd write 8", "hdd write 16", "ssd write 8"]);
     }
 
     /// Section 7: "disabling caching whenever the data rate of the combined workloads exceeds HDD speed".

@@ -346,7 +346,7 @@ impl MixedStore {
 }
 
 impl Scheme for MixedStore {
-    fn foresee(&mut self, foresight: &Foresight) {
+    fn foresee(&mut self, _view: &View, foresight: &Foresight<'_>) {
         self.training = foresight.requests / 2;
     }
 

@@ -91,7 +91,8 @@ impl<P: Payload> Volume<P> {
             Draining::Yes { .. } if self.view.moving => false,
             Draining::Yes { detach } if self.is_all_at_home() => {
                 self.set_draining(Draining::Announcing);
-                if detach && self.view.slots_online() {
+                // A member that is also home of something stays.
+                if detach && self.view.slots_online() && !self.view.layout.homes().contains(&self.member_of_slots()) {
                     self.fail_member(self.member_of_slots());
                 }
                 self.announce(|state| state.dirty = false);

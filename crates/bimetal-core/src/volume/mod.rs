@@ -30,6 +30,7 @@ mod promote;
 mod range;
 mod read;
 mod recovery;
+mod relocate;
 mod scrub;
 mod slots;
 mod space;
@@ -67,6 +68,7 @@ use promote::{PromoteJob, Promotions};
 use range::RangeJob;
 use read::ReadJob;
 pub use recovery::{Recovery, RecoveryError, format};
+use relocate::RelocateJob;
 pub use scrub::{BadBlock, Scrub};
 use scrub::{ScrubJob, Scrubbing};
 use space::{CacheSpace, Epochs, Serial};
@@ -125,6 +127,7 @@ pub struct Volume<P: Payload> {
     draining: Draining,
     closing: Closing,
     dirty_since: DirtySince,
+    left_places: Vec<relocate::Left>,
     scrubbing: Option<Scrubbing>,
     pace: Pace,
     /// The move waits for requests that change the home of all that it has left.
@@ -184,6 +187,7 @@ enum Job<P> {
     Flush(Token, Status),
     Promote(PromoteJob<P>),
     Fetch(FetchJob<P>),
+    Relocate(RelocateJob<P>),
     Move(MoveJob<P>),
     Scrub(ScrubJob),
     Segment(log_tail::Position, u8),
@@ -270,6 +274,7 @@ impl<P: Payload> Volume<P> {
             moving: false,
             waiting_for_slots: 0,
             fetching: 0,
+            relocating: false,
             draining: false,
         };
         let mut volume = Self {
@@ -307,6 +312,7 @@ impl<P: Payload> Volume<P> {
             draining: Draining::No,
             closing: Closing::No,
             dirty_since: DirtySince::Clean,
+            left_places: Vec::new(),
             scrubbing: None,
             pace: Pace::default(),
             move_held_back: false,
@@ -340,8 +346,8 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Tells the scheme what is known of the workload; before its first request.
-    pub fn foresee(&mut self, foresight: &Foresight) {
-        self.scheme.foresee(foresight);
+    pub fn foresee(&mut self, foresight: &Foresight<'_>) {
+        self.scheme.foresee(&self.view, foresight);
     }
 
     /// How well the scheme's own forecast of response times did, if it makes one.
@@ -485,6 +491,7 @@ impl<P: Payload> Volume<P> {
             Work::MigrateAll => self.begin_migration(),
             Work::MoveHome { slots, keep } => self.begin_move(slots, keep),
             Work::Evict(slots) => self.evict(&slots),
+            Work::Relocate { range, to } => self.relocate(range, to),
             Work::Fetch(runs) => runs.into_iter().for_each(|run| self.fetch(run)),
         }
         true
@@ -606,6 +613,7 @@ impl<P: Payload> Volume<P> {
             Job::Flush(token, status) => self.end_request(task, token, status, P::empty()),
             Job::Promote(job) => self.end_promotion(task, job),
             Job::Fetch(job) => self.end_fetch(task, job),
+            Job::Relocate(job) => self.run_relocation(task, job),
             Job::Move(job) => self.run_move(task, job),
             Job::Commit => self.run_commit(task),
             Job::Announce => self.run_announcement(task),

@@ -158,6 +158,10 @@ impl<P: Payload> Volume<P> {
                 job.note(purpose, status, payload);
                 self.put_job(task, Job::Fetch(job));
             }
+            Job::Relocate(mut job) => {
+                job.note(purpose, status, payload);
+                self.put_job(task, Job::Relocate(job));
+            }
             Job::Promote(mut job) => {
                 job.note(purpose, status);
                 self.put_job(task, Job::Promote(job));

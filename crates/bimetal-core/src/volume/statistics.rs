@@ -32,6 +32,8 @@ pub struct Statistics {
     pub migrations: Migrations,
     /// Blocks copied into slots because they were read, or because the scheme had them fetched.
     pub promoted_blocks: u64,
+    /// Ranges of addresses that got another home.
+    pub relocated_ranges: u64,
     /// Clean copies given up.
     pub evicted_blocks: u64,
     /// Blocks that did not go where the scheme usually puts them, by reason.

@@ -253,10 +253,12 @@ fn look_at_drives(request: &Request) -> Result<Vec<Probe>, CreateError> {
     Ok(probes)
 }
 
-/// The one member that is home of every address, where another may have newer content.
+/// The one member that is home of addresses of which another may have newer content.
 fn guarded(layout: &Layout) -> Option<MemberId> {
-    match (layout.home.as_slice(), layout.slots) {
-        ([home], Some(slots)) if home.first_sector == 0 && home.member != slots.member => Some(home.member),
+    let slots = layout.slots?;
+    let mut homes = layout.home.iter().filter(|home| home.member != slots.member);
+    match (homes.next(), homes.next()) {
+        (Some(home), None) if home.first_sector == 0 => Some(home.member),
         _ => None,
     }
 }

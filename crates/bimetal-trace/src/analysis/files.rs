@@ -102,6 +102,11 @@ impl FileMap {
         Ok(map)
     }
 
+    /// Every extent with its first byte, the one behind its last, and its file's path; in order of address.
+    pub fn extents(&self) -> impl Iterator<Item = (u64, u64, &str)> {
+        self.extents.iter().map(|extent| (extent.start, extent.end, self.paths[extent.file].as_str()))
+    }
+
     fn refuse_overlaps(&self, name: &str) -> Result<(), FileMapError> {
         for pair in self.extents.windows(2) {
             let (first, second) = (&pair[0], &pair[1]);

@@ -1,15 +1,13 @@
 //! `bimetal analyze`: a workload in figures.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::PathBuf;
 
-use bimetal_trace::analysis::{Analysis, Analyzer, FileMap};
+use bimetal_trace::analysis::{Analysis, Analyzer};
 use clap::Args;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::options::{BlockOption, ConfigOption, JsonOption, TraceOptions};
+use crate::options::{BlockOption, ConfigOption, JsonOption, TraceOptions, file_map};
 use crate::output::{print, print_json};
 use crate::trace_file::TraceReader;
 
@@ -58,9 +56,7 @@ struct Trace<'a> {
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut analyzer = Analyzer::new(arguments.block.block)?;
     if let Some(path) = &arguments.files {
-        let name = path.display().to_string();
-        let file = File::open(path).map_err(|error| Error::new(format!("{name}: cannot be opened: {error}")))?;
-        analyzer = analyzer.with_files(FileMap::read(&name, BufReader::new(file))?);
+        analyzer = analyzer.with_files(file_map(path)?);
     }
     let mut reader = TraceReader::open(&arguments.trace, &arguments.options)?;
     while let Some(request) = reader.next()? {

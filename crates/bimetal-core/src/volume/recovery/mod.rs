@@ -9,6 +9,7 @@
 
 mod cache;
 mod log;
+mod places;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -118,6 +119,7 @@ pub struct Recovery<P: Payload> {
 enum Step<P> {
     Flushing,
     States,
+    Places(places::PlacesRecovery),
     Cache(cache::CacheRecovery),
     Log(log::LogRecovery<P>),
 }
@@ -159,11 +161,13 @@ pub fn format<P: Payload>(config: &VolumeConfig<'_>) -> Result<Vec<Operation<P>>
         push(home, OpKind::Write, SectorRange::new(pages.start.0, PAGE_SECTORS), state);
     }
     if let Some(metadata) = layout.metadata {
-        let superblock = Superblock { volume: config.identity, ..Superblock::default() };
         let all = SectorRange::new(metadata.first_sector, metadata.sectors);
         push(metadata.member, OpKind::WriteZeroes, all, P::empty());
-        let first = SectorRange::new(metadata.first_sector, PAGE_SECTORS);
-        push(metadata.member, OpKind::Write, first, P::from_metadata(&superblock.encode()));
+        if layout.slots.is_some() {
+            let superblock = Superblock { volume: config.identity, ..Superblock::default() };
+            let first = SectorRange::new(metadata.first_sector, PAGE_SECTORS);
+            push(metadata.member, OpKind::Write, first, P::from_metadata(&superblock.encode()));
+        }
     }
     for member in 0..config.layout.members.len() as u16 {
         push(MemberId(member), OpKind::Flush, SectorRange::default(), P::empty());
@@ -278,6 +282,7 @@ impl<P: Payload> Recovery<P> {
         match &self.step {
             Step::Flushing => {}
             Step::States => self.take_states(&answer),
+            Step::Places(_) => self.places_take(&answer),
             Step::Cache(_) => return self.cache_takes(answer),
             Step::Log(_) => return self.log_takes(answer),
         }
@@ -324,6 +329,12 @@ impl<P: Payload> Recovery<P> {
         }
         if matches!(self.step, Step::States) && !self.has_all_states() {
             return;
+        }
+        if matches!(self.step, Step::Places(_)) {
+            return self.places_read();
+        }
+        if self.layout().places.is_some() {
+            return self.read_places();
         }
         let Some(slots) = self.layout().slots else { return self.outcome = Some(Ok(())) };
         let given_up = (self.state.failed & !self.attached) & 1 << slots.member.0 != 0;

@@ -1,0 +1,272 @@
+//! Where ranges of addresses lie when they can change their home: concatenated members in *places* of one range each, of which each
+//! member has one to spare, so that a range can be copied before its old place is given up.
+//!
+//! What lies where is a table, in pages that are written twice. A range is copied to a free place and made stable there; then
+//! both copies of its page are written, one after the other, and only then the old place is free. So a page that is torn, or rots, costs
+//! nothing: whichever copy is read, what it says is there.
+
+use crate::block::{Block, BlockRun, BlockSize};
+use crate::journal::page::{self, PAGE_BYTES, Page, put, u32_at, u64_at};
+use crate::layout::{HomeExtent, MemberId};
+
+/// Ranges in one page of the table.
+const RANGES_PER_PAGE: usize = (PAGE_BYTES - 32) / 4;
+const MAGIC: u32 = 0x6c70_4942; // "BIpl"
+const FREE: u32 = u32::MAX;
+
+/// Where ranges lie. See the [module](self).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Places {
+    range_blocks: u64,
+    range_sectors: u64,
+    /// The members in order, each with the number of its first place.
+    members: Vec<(MemberId, u32)>,
+    /// Ranges by place, [`FREE`] where there is none, and the place of each range.
+    range_at: Vec<u32>,
+    place_of: Vec<u32>,
+    /// What is being copied to a free place.
+    copying: Option<(u32, u32)>,
+    /// How often each page of the table was written.
+    versions: Vec<u64>,
+}
+
+/// Pages of a table for so many ranges, without their second copies.
+pub(crate) fn table_pages(ranges: u64) -> u64 {
+    ranges.div_ceil(RANGES_PER_PAGE as u64)
+}
+
+impl Places {
+    /// Every range at its first place: `members` have so many places each, the last of which is spare.
+    pub(crate) fn new(range_blocks: u64, block: BlockSize, members: &[(MemberId, u32)]) -> Self {
+        let mut places = Self {
+            range_blocks,
+            range_sectors: range_blocks * block.sectors(),
+            members: Vec::new(),
+            range_at: Vec::new(),
+            place_of: Vec::new(),
+            copying: None,
+            versions: Vec::new(),
+        };
+        for &(member, count) in members {
+            places.members.push((member, places.range_at.len() as u32));
+            for _ in 1..count {
+                let range = places.place_of.len() as u32;
+                places.place_of.push(places.range_at.len() as u32);
+                places.range_at.push(range);
+            }
+            places.range_at.push(FREE);
+        }
+        places.versions = vec![0; table_pages(places.place_of.len() as u64) as usize];
+        places
+    }
+
+    /// How many ranges there are.
+    pub fn ranges(&self) -> u32 {
+        self.place_of.len() as u32
+    }
+
+    /// How many blocks a range has.
+    pub fn range_blocks(&self) -> u64 {
+        self.range_blocks
+    }
+
+    /// The range that `block` is in.
+    pub fn range_of(&self, block: Block) -> u32 {
+        (block.0 / self.range_blocks) as u32
+    }
+
+    /// The blocks of `range`.
+    pub fn blocks(&self, range: u32) -> BlockRun {
+        BlockRun { first: Block(u64::from(range) * self.range_blocks), count: self.range_blocks }
+    }
+
+    /// The member that `range` lies on.
+    pub fn member_of(&self, range: u32) -> MemberId {
+        self.members[self.member_index(self.place_of[range as usize])].0
+    }
+
+    /// How many ranges lie on `member`, and how many could.
+    pub fn held_by(&self, member: MemberId) -> (u32, u32) {
+        let places = self.places_of(member);
+        let held = places.clone().filter(|&place| self.range_at[place as usize] != FREE).count() as u32;
+        (held, places.len() as u32)
+    }
+
+    fn member_index(&self, place: u32) -> usize {
+        self.members.partition_point(|&(_, first)| first <= place) - 1
+    }
+
+    fn places_of(&self, member: MemberId) -> std::ops::Range<u32> {
+        let index = self.members.iter().position(|&(id, _)| id == member).expect("a member with places");
+        let end = self.members.get(index + 1).map_or(self.range_at.len() as u32, |&(_, first)| first);
+        self.members[index].1..end
+    }
+
+    /// Where a place is.
+    pub(crate) fn sector_of(&self, place: u32) -> (MemberId, u64) {
+        let (member, first) = self.members[self.member_index(place)];
+        (member, u64::from(place - first) * self.range_sectors)
+    }
+
+    /// Where `block` is, and how many blocks from it on follow each other there.
+    #[inline]
+    pub(crate) fn home_of(&self, block: Block) -> (MemberId, u64, u64) {
+        let (range, into) = (self.range_of(block), block.0 % self.range_blocks);
+        let place = self.place_of[range as usize];
+        let (member, first) = self.sector_of(place);
+        let mut run = self.range_blocks - into;
+        let (mut next, end) = (1, self.places_of(member).end);
+        // Ranges that lie behind each other are one run, as far as anybody asks for in one request.
+        while next < 16 && place + next < end && self.range_at[(place + next) as usize] == range + next {
+            run += self.range_blocks;
+            next += 1;
+        }
+        (member, first + into * (self.range_sectors / self.range_blocks), run)
+    }
+
+    /// The extents of all ranges as they lie now, and of what is being copied. Ranges that lie behind each other are one.
+    pub(crate) fn extents(&self) -> Vec<HomeExtent> {
+        let lies = self.place_of.iter().copied().enumerate().map(|(range, place)| (range as u32, place));
+        let mut extents: Vec<HomeExtent> = Vec::new();
+        for (range, place) in lies.chain(self.copying) {
+            let (blocks, (member, first_sector)) = (self.blocks(range), self.sector_of(place));
+            match extents.last_mut() {
+                Some(last)
+                    if last.member == member
+                        && last.blocks.end() == blocks.first.0
+                        && last.first_sector + last.blocks.count / self.range_blocks * self.range_sectors
+                            == first_sector =>
+                {
+                    last.blocks.count += blocks.count;
+                }
+                _ => extents.push(HomeExtent { blocks, member, first_sector }),
+            }
+        }
+        extents
+    }
+
+    /// The place of `range`.
+    pub(crate) fn place(&self, range: u32) -> u32 {
+        self.place_of[range as usize]
+    }
+
+    /// A free place on `member` that `may_use`, if there is one behind the range before `range`.
+    pub(crate) fn free_on(&self, member: MemberId, range: u32, may_use: impl Fn(u32) -> bool) -> Option<u32> {
+        let is_free = |&place: &u32| self.range_at[place as usize] == FREE && may_use(place);
+        let behind = range.checked_sub(1).map(|before| self.place_of[before as usize] + 1);
+        let mut places = self.places_of(member);
+        behind.filter(|place| places.contains(place)).filter(is_free).or_else(|| places.find(is_free))
+    }
+
+    /// `range` is being copied to `place`, or no longer.
+    pub(crate) fn set_copying(&mut self, copying: Option<(u32, u32)>) {
+        self.copying = copying;
+    }
+
+    /// The page of the table that names `range`, as it will be when that lies at `place`; its number, and its bytes.
+    pub(crate) fn page_with(&self, range: u32, place: u32, volume: u64) -> (usize, Page) {
+        let number = range as usize / RANGES_PER_PAGE;
+        let mut page = page::begin(MAGIC, volume);
+        put(&mut page, 16, (self.versions[number] + 1).to_le_bytes());
+        put(&mut page, 24, (number as u32).to_le_bytes());
+        let first = number * RANGES_PER_PAGE;
+        for (at, &old) in self.place_of[first..].iter().take(RANGES_PER_PAGE).enumerate() {
+            let new = if first + at == range as usize { place } else { old };
+            put(&mut page, 32 + 4 * at, new.to_le_bytes());
+        }
+        page::seal(&mut page);
+        (number, page)
+    }
+
+    /// `range` lies at `place` from now on.
+    pub(crate) fn set(&mut self, range: u32, place: u32) {
+        let old = std::mem::replace(&mut self.place_of[range as usize], place);
+        assert_eq!(self.range_at[place as usize], FREE, "place {place} is in use");
+        self.range_at[old as usize] = FREE;
+        self.range_at[place as usize] = range;
+        self.versions[range as usize / RANGES_PER_PAGE] += 1;
+        self.copying = None;
+    }
+
+    /// How many pages the table has, without their second copies.
+    pub(crate) fn pages(&self) -> usize {
+        self.versions.len()
+    }
+
+    /// Takes a page of the table as it was found: the newer of two copies, or none where the page was never written. Whether it can be.
+    pub(crate) fn load(&mut self, number: usize, page: Option<&Page>) -> bool {
+        let first = number * RANGES_PER_PAGE;
+        let Some(page) = page else { return true };
+        self.versions[number] = u64_at(page, 16);
+        let places = self.range_at.len() as u32;
+        let ranges = self.place_of[first..].iter_mut().take(RANGES_PER_PAGE).enumerate();
+        ranges.fold(true, |possible, (at, place)| {
+            *place = u32_at(page, 32 + 4 * at);
+            possible && *place < places
+        })
+    }
+
+    /// Puts together what was [loaded](Self::load); false where two ranges claim one place.
+    pub(crate) fn settle(&mut self) -> bool {
+        self.range_at.fill(FREE);
+        for (range, &place) in self.place_of.iter().enumerate() {
+            if std::mem::replace(&mut self.range_at[place as usize], range as u32) != FREE {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// What a page of the table is: its version, if it is page `number` of this volume's.
+pub(crate) fn version_of(page: &Page, number: usize, volume: u64) -> Option<u64> {
+    let ours = page::check(MAGIC, page) == Ok(volume) && u32_at(page, 24) as usize == number;
+    ours.then(|| u64_at(page, 16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn places() -> Places {
+        Places::new(256, BlockSize::default(), &[(MemberId(0), 4), (MemberId(1), 3000)])
+    }
+
+    #[test]
+    fn ranges_lie_in_order_until_they_move_and_each_member_has_a_place_to_spare() {
+        let mut places = places();
+        assert_eq!(places.ranges(), 3 + 2999);
+        assert_eq!(places.home_of(Block(256)), (MemberId(0), 2048, 512));
+        assert_eq!(places.home_of(Block(3 * 256 + 1)), (MemberId(1), 8, 16 * 256 - 1));
+        let spare = places.free_on(MemberId(0), 100, |_| true).unwrap();
+        assert_eq!(places.sector_of(spare), (MemberId(0), 3 * 2048));
+        places.set(100, spare);
+        assert_eq!(places.member_of(100), MemberId(0));
+        assert_eq!(places.held_by(MemberId(0)), (4, 4));
+        assert_eq!(places.free_on(MemberId(0), 5, |_| true), None);
+        assert!(places.free_on(MemberId(1), 0, |_| true).is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn a_table_reads_back_from_its_pages(moves in proptest::collection::vec((0u32..3002, any::<bool>()), 0..60)) {
+            let mut places = places();
+            let mut pages = vec![None; places.pages()];
+            for (range, to) in moves {
+                let Some(place) = places.free_on(MemberId(u16::from(to)), range, |_| true) else { continue };
+                let (number, page) = places.page_with(range, place, 7);
+                prop_assert_eq!(version_of(&page, number, 7), Some(places.versions[number] + 1));
+                prop_assert_eq!(version_of(&page, number, 8), None);
+                pages[number] = Some(page);
+                places.set(range, place);
+            }
+            let mut read = self::places();
+            for (number, page) in pages.iter().enumerate() {
+                prop_assert!(read.load(number, page.as_ref()));
+            }
+            prop_assert!(read.settle());
+            prop_assert_eq!(read, places);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Relocation: a range of addresses gets another home. It is read where it lies, written to a free place, made stable there, and then
+//! the table that says so is written; requests for the range wait meanwhile, as for a write of all of it. Cut short
+//! at any point, the range is where it was, or where it was to go, and both hold the same.
+
+use super::operations::purpose;
+use super::space::Serial;
+use super::{Job, TaskId, Volume};
+use crate::layout::MemberId;
+use crate::operation::{Command, OpKind, Status};
+use crate::payload::Payload;
+use crate::scheme::MemberState;
+use crate::units::{SectorRange, Sectors};
+
+/// Sectors of one operation: 512 KiB bound how long a request waits behind it.
+const OPERATION_SECTORS: u64 = 1024;
+/// How often a page of the table is written before its member counts as broken.
+const TRIES: u8 = 4;
+
+pub(crate) struct RelocateJob<P> {
+    range: u32,
+    to: u32,
+    phase: Phase,
+    /// What was read, in order of address.
+    parts: Vec<P>,
+    status: Status,
+    tries_left: u8,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Reading,
+    Writing,
+    Flushing,
+    /// One copy of the table's page is being written, then the other.
+    First,
+    Second,
+}
+
+impl<P: Payload> RelocateJob<P> {
+    pub(super) fn note(&mut self, purpose: u32, status: Status, payload: P) {
+        if status != Status::Done && !(self.phase == Phase::Flushing && status == Status::Unsupported) {
+            self.status = status;
+        } else if self.phase == Phase::Reading {
+            self.parts[(purpose & purpose::INDEX) as usize] = payload;
+        }
+    }
+}
+
+impl<P: Payload> Volume<P> {
+    /// Begins to move `range` to `member`, if a place is free there.
+    pub(super) fn relocate(&mut self, range: u32, member: MemberId) {
+        assert!(!self.view.relocating, "one relocation at a time");
+        let places = self.view.layout.places.as_mut().expect("a scheme relocates what has places");
+        let oldest = self.epochs.oldest();
+        let in_use = |place: u32| self.left_places.iter().any(|&(left, since)| left == place && since > oldest);
+        let online = self.view.members[usize::from(member.0)].state == MemberState::Online;
+        let Some(to) = places.free_on(member, range, |place| !in_use(place)).filter(|_| online) else { return };
+        self.left_places.retain(|&(_, since)| since > oldest);
+        places.set_copying(Some((range, to)));
+        let blocks = places.blocks(range);
+        self.view.relocating = true;
+        let task = self.begin_task(Job::Running);
+        let (phase, status) = (Phase::Reading, Status::Done);
+        let job = RelocateJob { range, to, phase, parts: Vec::new(), status, tries_left: TRIES };
+        if self.ordering.enter(task, blocks) {
+            self.read_range(task, job);
+        } else {
+            self.park(task, Job::Relocate(job));
+        }
+    }
+
+    fn read_range(&mut self, task: TaskId, mut job: RelocateJob<P>) {
+        for range in self.pieces(job.range, None) {
+            let purpose = purpose::BACKGROUND | job.parts.len() as u32;
+            job.parts.push(P::empty());
+            self.issue(task, purpose, range.0, Command { kind: OpKind::Read, range: range.1, fua: false }, P::empty());
+        }
+        self.put_job(task, Job::Relocate(job));
+    }
+
+    /// The operations that cover `range` where it lies, or at another place.
+    fn pieces(&self, range: u32, place: Option<u32>) -> Vec<(MemberId, SectorRange)> {
+        let places = self.view.layout.places.as_ref().expect("a scheme relocates what has places");
+        let (member, first) = places.sector_of(place.unwrap_or_else(|| places.place(range)));
+        let sectors = places.range_blocks() * self.view.layout.block.sectors();
+        let starts = (0..sectors).step_by(OPERATION_SECTORS as usize);
+        starts.map(|at| (member, SectorRange::new(first + at, OPERATION_SECTORS.min(sectors - at)))).collect()
+    }
+
+    /// Goes on with a relocation that has all it waited for.
+    pub(super) fn run_relocation(&mut self, task: TaskId, mut job: RelocateJob<P>) {
+        if job.phase == Phase::Reading && job.parts.is_empty() {
+            return self.read_range(task, job);
+        }
+        if job.status != Status::Done {
+            return self.relocation_failed(task, job);
+        }
+        match job.phase {
+            Phase::Reading => {
+                job.phase = Phase::Writing;
+                let parts = std::mem::take(&mut job.parts);
+                job.parts = vec_of_empty(parts.len());
+                for ((member, range), part) in self.pieces(job.range, Some(job.to)).into_iter().zip(parts) {
+                    let command = Command { kind: OpKind::Write, range, fua: false };
+                    self.issue(task, purpose::BACKGROUND, member, command, part);
+                }
+            }
+            Phase::Writing => {
+                job.phase = Phase::Flushing;
+                let (member, _) = self.pieces(job.range, Some(job.to))[0];
+                self.issue(task, purpose::BACKGROUND, member, Command::FLUSH, P::empty());
+            }
+            Phase::Flushing => {
+                job.phase = Phase::First;
+                self.write_table_page(task, &job);
+            }
+            Phase::First => {
+                (job.phase, job.tries_left) = (Phase::Second, TRIES);
+                self.write_table_page(task, &job);
+            }
+            Phase::Second => {
+                let places = self.view.layout.places.as_mut().expect("a scheme relocates what has places");
+                let left = places.place(job.range);
+                places.set(job.range, job.to);
+                // Reads that began before may still be there.
+                self.left_places.push((left, self.epochs.next()));
+                self.statistics.relocated_ranges += 1;
+                return self.end_relocation(task);
+            }
+        }
+        self.put_job(task, Job::Relocate(job));
+    }
+
+    fn write_table_page(&mut self, task: TaskId, job: &RelocateJob<P>) {
+        let layout = &self.view.layout;
+        let places = layout.places.as_ref().expect("a scheme relocates what has places");
+        let table = layout.metadata.expect("places have a table");
+        let (number, page) = places.page_with(job.range, job.to, self.identity);
+        let copy = 2 * number as u64 + u64::from(job.phase == Phase::Second);
+        let sectors = crate::journal::PAGE_SECTORS;
+        let range = SectorRange::new(table.first_sector + copy * sectors, sectors);
+        let payload = P::from_metadata(&page);
+        self.count_metadata(table.member, Sectors(sectors));
+        self.issue(task, purpose::BACKGROUND, table.member, Command { kind: OpKind::Write, range, fua: true }, payload);
+    }
+
+    /// Before the table is touched, all is as it was. After that it must be written: which place it names is not known.
+    fn relocation_failed(&mut self, task: TaskId, mut job: RelocateJob<P>) {
+        if !matches!(job.phase, Phase::First | Phase::Second) {
+            return self.end_relocation(task);
+        }
+        let table = self.view.layout.metadata.expect("places have a table");
+        if job.tries_left > 0 && job.status == Status::MediaError {
+            job.tries_left -= 1;
+            job.status = Status::Done;
+            self.write_table_page(task, &job);
+            return self.put_job(task, Job::Relocate(job));
+        }
+        self.fail_member(table.member);
+        self.end_relocation(task);
+    }
+
+    fn end_relocation(&mut self, task: TaskId) {
+        if let Some(places) = &mut self.view.layout.places {
+            places.set_copying(None);
+        }
+        self.view.relocating = false;
+        self.leave_ordering(task);
+        self.end_task(task);
+    }
+}
+
+fn vec_of_empty<P: Payload>(len: usize) -> Vec<P> {
+    (0..len).map(|_| P::empty()).collect()
+}
+
+/// A place that was left, and the first task that cannot be reading it.
+pub(super) type Left = (u32, Serial);
