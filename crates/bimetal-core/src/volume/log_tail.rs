@@ -20,6 +20,10 @@ pub(crate) type Position = u64;
 /// Blocks of a segment when nothing is gathered: a long write is cut into segments of this many.
 const UNBUFFERED_SEGMENT_BLOCKS: u32 = 128;
 
+/// Full segments on their way to the drive before writes wait: enough that a drive which takes several at once is never
+/// without one, few enough that what a power cut may take stays small.
+const SEGMENTS_ON_THE_WAY_MAX: usize = 8;
+
 /// A block in a segment.
 pub(crate) struct Piece<P> {
     pub(crate) block: Block,
@@ -119,7 +123,9 @@ impl<P> LogTail<P> {
             Some(_) => Err(NoRoom::Buffer),
             // Twice its size, for what a wrap at the region's end may waste.
             None if self.free() < 2 * (u64::from(self.segment_limit()) + 2) => Err(NoRoom::Log),
-            None if self.is_buffered() && self.writing.len() >= 2 && !self.unbounded => Err(NoRoom::Buffer),
+            None if self.is_buffered() && self.writing.len() >= SEGMENTS_ON_THE_WAY_MAX && !self.unbounded => {
+                Err(NoRoom::Buffer)
+            }
             None => Ok(()),
         }
     }
