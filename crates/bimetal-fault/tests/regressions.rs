@@ -310,15 +310,21 @@ fn flushes_of_home_that_fail_do_not_cost_the_cache() {
 }
 
 #[test]
-fn moves_that_cannot_succeed_are_not_tried_all_the_time() {
-    let mut scene = Scene::new("smart-response", &[("mode", "maximized")], 4, 4000);
-    scene.run(OpKind::Write, 0, 8);
-    scene.volume.member_gone(scene.now, MemberId(HDD));
-    let before = scene.answered;
-    scene.pass(Nanoseconds::from_seconds(100), |operation| {
-        if operation.target == HDD { Verdict::Fails(Status::Gone) } else { Verdict::Done }
-    });
-    assert!((1..100).contains(&(scene.answered - before)), "{}", scene.answered - before);
+fn a_move_to_a_home_that_is_gone_asks_no_drive_for_anything() {
+    let griffin = [("timeout", "10s"), ("log_buffer", "0")];
+    for (scheme, settings, home) in
+        [("smart-response", &[("mode", "maximized")][..], HDD), ("griffin", &griffin[..], SSD)]
+    {
+        let mut scene = Scene::new(scheme, settings, 4, 4000);
+        assert_eq!(scene.run(OpKind::Write, 0, 8), Status::Done);
+        scene.volume.member_gone(scene.now, MemberId(home));
+        let before = scene.answered;
+        scene.pass(Nanoseconds::from_seconds(100), |operation| {
+            if operation.target == home { Verdict::Fails(Status::Gone) } else { Verdict::Done }
+        });
+        assert_eq!(scene.answered, before, "{scheme}");
+        assert_eq!(scene.volume.view().map.len(), 1, "{scheme}: what cannot go home stays");
+    }
 }
 
 #[test]

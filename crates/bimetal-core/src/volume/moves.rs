@@ -20,6 +20,7 @@ use crate::journal::superblock::Superblock;
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
+use crate::scheme::MemberState;
 use crate::settings::{MOVE_RATE, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 
@@ -320,14 +321,25 @@ impl<P: Payload> Volume<P> {
         self.view.map.in_slot(slot).or(of_newer)
     }
 
+    fn has_failed(&self, member: MemberId) -> bool {
+        self.view.member(member).state == MemberState::Failed
+    }
+
+    fn home_has_failed(&self, block: Block) -> bool {
+        self.has_failed(self.view.layout.home_of(block).0)
+    }
+
     /// Takes what the next batch moves; blocks of a cache that were written again meanwhile are not in it. The phase stays while what is
     /// left was passed over.
     fn next_batch(&mut self, job: &mut MoveJob<P>) {
         job.batch.clear();
         let limit = if job.instant { usize::MAX } else { BATCH_BLOCKS };
+        let home_failed = self.view.layout.home.iter().any(|extent| self.has_failed(extent.member));
         while job.batch.len() < limit {
             let Some(slot) = job.slots.next() else { break };
             match self.take_to_move(slot) {
+                // Every operation of its move would fail: it stays where it is, without one.
+                Some(entry) if home_failed && self.home_has_failed(entry.block) => job.incomplete = true,
                 Some(entry) if self.ordering.is_changing_home(entry.block) => {
                     if self.view.map.in_slot(slot).is_none() {
                         self.superseded.insert(slot, entry);
