@@ -165,6 +165,11 @@ impl Slice {
         &self.region.bytes()[start..start + self.len as usize]
     }
 
+    /// Whether `next` begins in memory where this one ends.
+    fn is_followed_by(&self, next: &Self) -> bool {
+        Arc::ptr_eq(&self.region, &next.region) && self.start + self.len == next.start
+    }
+
     /// `len` bytes from `start` on. The caller stays within the slice.
     pub fn part(&self, start: usize, len: usize) -> Self {
         assert!(start + len <= self.len as usize, "{len} bytes from {start} on of {}", self.len);
@@ -229,12 +234,18 @@ impl Buffers {
         self.bytes
     }
 
-    /// Appends a slice; an empty one leaves no part.
+    /// Appends a slice; an empty one leaves no part, and one that goes on where the last part ends lengthens that.
     pub fn push(&mut self, slice: Slice) {
         if slice.len == 0 {
             return;
         }
         self.bytes += u64::from(slice.len);
+        if let Some(last) = self.last_part()
+            && last.is_followed_by(&slice)
+        {
+            last.len += slice.len;
+            return;
+        }
         self.parts = match std::mem::take(&mut self.parts) {
             Parts::None => Parts::One(slice),
             Parts::One(first) => Parts::Many(vec![first, slice]),
@@ -243,6 +254,14 @@ impl Buffers {
                 Parts::Many(slices)
             }
         };
+    }
+
+    fn last_part(&mut self) -> Option<&mut Slice> {
+        match &mut self.parts {
+            Parts::None => None,
+            Parts::One(slice) => Some(slice),
+            Parts::Many(slices) => slices.last_mut(),
+        }
     }
 
     /// Copies everything into `target`, which is as long.
@@ -377,6 +396,16 @@ mod tests {
         let whole = numbered(8);
         let part = whole.slice(Sectors(3), Sectors(1));
         assert_eq!(part.parts()[0].bytes().as_ptr(), whole.parts()[0].bytes()[3 * 512..].as_ptr());
+    }
+
+    #[test]
+    fn what_was_cut_out_of_one_memory_is_one_part_again() {
+        let whole = numbered(8);
+        let mut joined = whole.slice(Sectors(0), Sectors(3));
+        joined.join(whole.slice(Sectors(3), Sectors(5)));
+        assert_eq!(joined.parts().len(), 1);
+        joined.join(whole.slice(Sectors(0), Sectors(1)));
+        assert_eq!(joined.parts().len(), 2, "that does not go on where the last one ended");
     }
 
     #[test]
