@@ -1,7 +1,8 @@
 //! Where operations go: a drive takes [`Operation`]s and gives [`Completion`]s, in any order.
 //!
 //! One file a kind: [`uring`] hands them to the kernel's ring, [`pool`] to threads, where there is no ring; [`emulated`] is a file that
-//! takes as long as a drive would, [`absent`] stands where a member is missing. The others run the same steps: `job` says what the next system call of an operation is and what its result means, so that
+//! takes as long as a drive would, [`absent`] stands where a member is missing, `read_ahead` goes
+//! around what is worked past the page cache. The others run the same steps: `job` says what the next system call of an operation is and what its result means, so that
 //! errors, short transfers and fall-backs are told in one place. [`mod@file`] is what is open: a file or a block device.
 //! A failing drive is a status, never a panic. Read `job.rs` first.
 
@@ -11,6 +12,7 @@ pub mod file;
 pub mod guarded;
 mod job;
 pub mod pool;
+mod read_ahead;
 pub mod uring;
 
 use std::io;
@@ -22,9 +24,13 @@ use crate::buffer::Buffers;
 use emulated::Emulation;
 use file::DriveFile;
 
+/// Set in the tokens of operations that a drive asks of the one below it.
+const OWN_TOKENS: u64 = 1 << 63;
+
 /// Something that carries out operations, without waiting.
 pub trait Drive: Send {
-    /// Takes an operation. It may begin only with the next [`start`](Self::start).
+    /// Takes an operation. It may begin only with the next [`start`](Self::start). The highest bit of its token is not set:
+    /// that one marks what drives ask of each other.
     fn submit(&mut self, operation: Operation<Buffers>);
 
     /// Lets everything begin that was taken.
@@ -73,15 +79,18 @@ pub enum Engine {
 ///
 /// With [`Engine::Uring`] where the kernel has no ring or refuses it; else where threads cannot be started.
 pub fn attach(file: DriveFile, engine: Engine) -> io::Result<Box<dyn Drive>> {
+    let (capacity, direct) = (file.capacity(), file.is_direct());
     let file = std::sync::Arc::new(file);
-    match engine {
-        Engine::Pool => Ok(Box::new(pool::Pool::new(file)?)),
-        Engine::Uring => Ok(Box::new(uring::Uring::new(file)?)),
+    let drive: Box<dyn Drive> = match engine {
+        Engine::Pool => Box::new(pool::Pool::new(file)?),
+        Engine::Uring => Box::new(uring::Uring::new(file)?),
         Engine::Auto => match uring::Uring::new(file.clone()) {
-            Ok(drive) => Ok(Box::new(drive)),
-            Err(_) => Ok(Box::new(pool::Pool::new(file)?)),
+            Ok(drive) => Box::new(drive),
+            Err(_) => Box::new(pool::Pool::new(file)?),
         },
-    }
+    };
+    // Where the page cache is used, it reads ahead itself.
+    Ok(if direct { Box::new(read_ahead::ReadAhead::new(drive, capacity)) } else { drive })
 }
 
 #[cfg(test)]

@@ -1,0 +1,349 @@
+//! Reading ahead of who reads in order. Past the page cache nobody else does, and a client that asks for one part after the
+//! other leaves the drive without work while the part before is on its way to it.
+//!
+//! A drive around a drive. It follows a few runs of reads that go on where the last one ended, and reads as far ahead of
+//! each as that has come, within bounds, in pieces. A read that lies in pieces is answered from them, without a copy, when
+//! they are there; each sector is handed out once. What changes takes the pieces that it touches out of use, whether they
+//! are there or on their way, and nothing is read ahead where a change is on its way: so what is handed out was read after
+//! the last change that had been acknowledged. A piece that cannot be read is no error: who asks for it asks the drive.
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
+use bimetal_core::payload::Payload;
+use bimetal_core::units::{Bytes, SectorRange, Sectors};
+use slab::Slab;
+
+use super::emulated::Emulation;
+use super::{Drive, OWN_TOKENS};
+use crate::buffer::Buffers;
+
+/// One read of a run.
+const PIECE: Sectors = Bytes::from_kib(512).sectors();
+/// How far ahead of a run is read, and what is kept of all runs.
+const AHEAD_MAX: Sectors = Bytes::from_mib(4).sectors();
+const KEPT_MAX: Sectors = Bytes::from_mib(16).sectors();
+/// Runs that are followed.
+const RUNS_MAX: usize = 16;
+/// A piece that nobody has asked for by then is not used: somebody else may have changed the drive.
+const KEPT_FOR: Duration = Duration::from_millis(500);
+
+/// Reads that go on where the last one ended.
+struct Run {
+    /// Where the next one begins.
+    next: u64,
+    /// How many sectors it has come.
+    come: u64,
+    reads: u64,
+    /// Up to where it was read ahead.
+    ahead_to: u64,
+}
+
+/// A part of a run, read before it was asked for.
+struct Piece {
+    range: SectorRange,
+    /// What it holds, when it is there.
+    content: Option<Buffers>,
+    begun: Instant,
+    /// Whether it may be handed out to who asks now.
+    usable: bool,
+    /// What of it nobody has asked for.
+    unread: Sectors,
+    /// Reads that wait for it.
+    readers: u32,
+}
+
+/// A read that lies in pieces of which some are on their way.
+struct Waiting {
+    operation: Operation<Buffers>,
+    pieces: Vec<usize>,
+    missing: usize,
+    failed: bool,
+}
+
+/// See the [module](self).
+pub(super) struct ReadAhead {
+    drive: Box<dyn Drive>,
+    capacity: Sectors,
+    /// The one that was read last is last.
+    runs: Vec<Run>,
+    pieces: Slab<Piece>,
+    kept: Sectors,
+    waiting: Vec<Waiting>,
+    /// Changes on their way.
+    changing: Vec<(Token, SectorRange)>,
+    /// Operations that were taken and not collected.
+    under_way: usize,
+    ended: Vec<Completion<Buffers>>,
+    collected: Vec<Completion<Buffers>>,
+}
+
+impl ReadAhead {
+    pub(super) fn new(drive: Box<dyn Drive>, capacity: Sectors) -> Self {
+        Self {
+            drive,
+            capacity,
+            runs: Vec::with_capacity(RUNS_MAX),
+            pieces: Slab::new(),
+            kept: Sectors::ZERO,
+            waiting: Vec::new(),
+            changing: Vec::new(),
+            under_way: 0,
+            ended: Vec::new(),
+            collected: Vec::new(),
+        }
+    }
+
+    fn read(&mut self, operation: Operation<Buffers>) {
+        let range = operation.command.range;
+        // A range that lies nowhere is the drive's matter.
+        if range.is_empty() || range.checked_end().is_none_or(|end| end > self.capacity) {
+            return self.drive.submit(operation);
+        }
+        self.follow(range);
+        match self.pieces_of(range) {
+            Some(pieces) => {
+                let missing = pieces.iter().filter(|&&key| self.pieces[key].content.is_none()).count();
+                pieces.iter().for_each(|&key| self.pieces[key].readers += 1);
+                let read = Waiting { operation, pieces, missing, failed: false };
+                if missing == 0 { self.hand_out(read) } else { self.waiting.push(read) }
+            }
+            None => self.drive.submit(operation),
+        }
+        if !self.pieces.is_empty() {
+            self.note_read(range);
+        }
+        self.read_on();
+    }
+
+    /// Takes note of a read: the last run is the one that it belongs to.
+    fn follow(&mut self, range: SectorRange) {
+        let (start, end, len) = (range.start.0, range.end().0, range.len.0);
+        let run = match self.runs.iter().position(|run| run.next == start) {
+            Some(at) => {
+                let run = self.runs.remove(at);
+                Run { next: end, come: run.come + len, reads: run.reads + 1, ahead_to: run.ahead_to.max(end) }
+            }
+            None => {
+                if self.runs.len() == RUNS_MAX {
+                    let forgotten = self.runs.remove(0);
+                    self.drop_pieces(SectorRange::new(forgotten.next, forgotten.ahead_to - forgotten.next));
+                }
+                Run { next: end, come: len, reads: 1, ahead_to: end }
+            }
+        };
+        self.runs.push(run);
+    }
+
+    /// The pieces in which `range` lies, in order; none if it does not.
+    fn pieces_of(&mut self, range: SectorRange) -> Option<Vec<usize>> {
+        let mut found: Vec<usize> = Vec::new();
+        let mut at = range.start.0;
+        while at < range.end().0 {
+            let holds = |piece: &Piece| piece.usable && (piece.range.start.0..piece.range.end().0).contains(&at);
+            let (key, piece) = self.pieces.iter().find(|(_, piece)| holds(piece))?;
+            if piece.begun.elapsed() > KEPT_FOR {
+                self.drop_pieces(range);
+                return None;
+            }
+            at = piece.range.end().0;
+            found.push(key);
+        }
+        Some(found)
+    }
+
+    /// `range` was asked for: pieces of which nothing else can be asked for are done with.
+    fn note_read(&mut self, range: SectorRange) {
+        let touched: Vec<usize> = self.touched(range);
+        for key in touched {
+            let piece = &mut self.pieces[key];
+            let start = range.start.max(piece.range.start);
+            let end = range.end().min(piece.range.end());
+            piece.unread = Sectors(piece.unread.0.saturating_sub(end.0 - start.0));
+            piece.usable &= piece.unread > Sectors::ZERO;
+            self.drop_if_done(key);
+        }
+    }
+
+    fn touched(&self, range: SectorRange) -> Vec<usize> {
+        self.pieces.iter().filter(|(_, piece)| piece.range.overlaps(range)).map(|(key, _)| key).collect()
+    }
+
+    fn drop_pieces(&mut self, range: SectorRange) {
+        for key in self.touched(range) {
+            self.pieces[key].usable = false;
+            self.drop_if_done(key);
+        }
+    }
+
+    /// Forgets a piece that nobody waits for and nobody can ask for, once the drive is done with it.
+    fn drop_if_done(&mut self, key: usize) {
+        let piece = &self.pieces[key];
+        if !piece.usable && piece.readers == 0 && piece.content.is_some() {
+            self.kept = Sectors(self.kept.0 - piece.range.len.0);
+            self.pieces.remove(key);
+        }
+    }
+
+    /// Reads ahead of the last run, as far as it has come.
+    fn read_on(&mut self) {
+        let Some(run) = self.runs.last().filter(|run| run.reads > 1) else { return };
+        let (mut at, end) = (run.ahead_to, run.next + run.come.min(AHEAD_MAX.0));
+        while at + PIECE.0 <= end.min(self.capacity.0) {
+            let range = SectorRange::new(at, PIECE.0);
+            if self.changing.iter().any(|(_, changing)| changing.overlaps(range)) || !self.has_room() {
+                break;
+            }
+            self.read_piece(range);
+            at = range.end().0;
+        }
+        if let Some(run) = self.runs.last_mut() {
+            run.ahead_to = at;
+        }
+    }
+
+    /// Whether there is room for a piece of the last run, once the others have given up what they have.
+    fn has_room(&mut self) -> bool {
+        for at in 0..self.runs.len().saturating_sub(1) {
+            if self.kept + PIECE <= KEPT_MAX {
+                break;
+            }
+            let run = &mut self.runs[at];
+            let ahead = SectorRange::new(run.next, run.ahead_to - run.next);
+            run.ahead_to = run.next;
+            self.drop_pieces(ahead);
+        }
+        self.kept + PIECE <= KEPT_MAX
+    }
+
+    fn read_piece(&mut self, range: SectorRange) {
+        let begun = Instant::now();
+        let piece = Piece { range, content: None, begun, usable: true, unread: range.len, readers: 0 };
+        self.kept += range.len;
+        let token = Token(OWN_TOKENS | self.pieces.insert(piece) as u64);
+        let command = Command { kind: OpKind::Read, range, fua: false };
+        self.drive.submit(Operation { token, target: 0, command, payload: Buffers::empty() });
+    }
+
+    /// A piece is there, or cannot be read. Whether somebody asks the drive for it now.
+    fn arrived(&mut self, completion: Completion<Buffers>) -> bool {
+        let key = (completion.token.0 & !OWN_TOKENS) as usize;
+        let failed = completion.status != Status::Done;
+        let piece = &mut self.pieces[key];
+        piece.content = Some(completion.payload);
+        piece.usable &= !failed;
+        for read in self.waiting.iter_mut().filter(|read| read.pieces.contains(&key)) {
+            read.missing -= 1;
+            read.failed |= failed;
+        }
+        let mut asked = false;
+        while let Some(at) = self.waiting.iter().position(|read| read.missing == 0) {
+            let read = self.waiting.remove(at);
+            asked |= read.failed;
+            self.hand_out(read);
+        }
+        if self.pieces.contains(key) {
+            self.drop_if_done(key);
+        }
+        asked
+    }
+
+    /// Answers a read all pieces of which are there.
+    fn hand_out(&mut self, read: Waiting) {
+        let Waiting { operation, pieces, failed, .. } = read;
+        let range = operation.command.range;
+        let mut payload = Buffers::empty();
+        for &key in &pieces {
+            let piece = &mut self.pieces[key];
+            if let Some(content) = piece.content.as_ref().filter(|_| !failed) {
+                let start = range.start.max(piece.range.start);
+                let end = range.end().min(piece.range.end());
+                payload.join(content.slice(Sectors(start.0 - piece.range.start.0), Sectors(end.0 - start.0)));
+            }
+            piece.readers -= 1;
+        }
+        if failed {
+            self.drive.submit(operation);
+        } else {
+            self.ended.push(Completion { token: operation.token, status: Status::Done, payload });
+        }
+        pieces.into_iter().for_each(|key| self.drop_if_done(key));
+    }
+}
+
+impl Drive for ReadAhead {
+    fn submit(&mut self, operation: Operation<Buffers>) {
+        debug_assert_eq!(operation.token.0 & OWN_TOKENS, 0);
+        self.under_way += 1;
+        let Command { kind, range, .. } = operation.command;
+        if kind == OpKind::Read {
+            return self.read(operation);
+        }
+        if kind.changes_content() {
+            self.changing.push((operation.token, range));
+            if !self.pieces.is_empty() {
+                self.drop_pieces(range);
+            }
+        }
+        self.drive.submit(operation);
+    }
+
+    fn start(&mut self) {
+        self.drive.start();
+    }
+
+    fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>) {
+        let before = ended.len();
+        loop {
+            let mut collected = std::mem::take(&mut self.collected);
+            self.drive.collect(&mut collected);
+            let mut asked = false;
+            for completion in collected.drain(..) {
+                if completion.token.0 & OWN_TOKENS != 0 {
+                    asked |= self.arrived(completion);
+                    continue;
+                }
+                if let Some(at) = self.changing.iter().position(|(token, _)| *token == completion.token) {
+                    self.changing.swap_remove(at);
+                }
+                self.ended.push(completion);
+            }
+            self.collected = collected;
+            if !asked {
+                break;
+            }
+            // What was asked for again may have ended at once.
+            self.drive.start();
+        }
+        ended.append(&mut self.ended);
+        self.under_way -= ended.len() - before;
+    }
+
+    fn has_ended(&mut self) -> bool {
+        !self.ended.is_empty() || self.drive.has_ended()
+    }
+
+    fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    fn event(&self) -> BorrowedFd<'_> {
+        self.drive.event()
+    }
+
+    fn logical_block(&self) -> u32 {
+        self.drive.logical_block()
+    }
+
+    fn describe(&self) -> String {
+        self.drive.describe()
+    }
+
+    fn emulation(&self) -> Option<Emulation> {
+        self.drive.emulation()
+    }
+}
+
+#[cfg(test)]
+mod tests;
