@@ -1,6 +1,7 @@
 //! A drive whose beginning lies elsewhere: the core says where ([`bimetal_core::guard`]), another drive carries it out.
 
 use std::os::fd::BorrowedFd;
+use std::time::Instant;
 
 use bimetal_core::guard::Area;
 use bimetal_core::guard::redirect::Redirect;
@@ -45,6 +46,10 @@ impl Drive for Guarded {
 
     fn start(&mut self) {
         self.drive.start();
+    }
+
+    fn tell_time(&mut self, now: Instant) {
+        self.drive.tell_time(now);
     }
 
     fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>) {

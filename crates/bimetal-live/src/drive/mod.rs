@@ -17,6 +17,7 @@ pub mod uring;
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::time::Instant;
 
 use bimetal_core::operation::{Completion, Operation};
 
@@ -35,6 +36,10 @@ pub trait Drive: Send {
 
     /// Lets everything begin that was taken.
     fn start(&mut self);
+
+    /// Says what the time is for who asks, until it is told again: a drive that keeps the times of another one counts from
+    /// then on, and not from when who asks has got round to it.
+    fn tell_time(&mut self, _now: Instant) {}
 
     /// Appends what has ended since the last call.
     fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>);

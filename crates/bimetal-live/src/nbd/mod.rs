@@ -50,7 +50,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { requests: 128, bytes: 16 << 20 }
+        Self { requests: 1024, bytes: 16 << 20 }
     }
 }
 

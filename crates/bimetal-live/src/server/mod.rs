@@ -249,7 +249,9 @@ impl Server {
     }
 
     fn tell_time(&mut self) {
-        self.now = self.time_before + Nanoseconds(self.started.elapsed().as_nanos() as u64);
+        let now = Instant::now();
+        self.now = self.time_before + Nanoseconds(now.duration_since(self.started).as_nanos() as u64);
+        self.drives.iter_mut().for_each(|drive| drive.tell_time(now));
     }
 
     fn end(self, clean: bool) -> Summary {

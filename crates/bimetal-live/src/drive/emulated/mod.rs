@@ -1,6 +1,7 @@
 //! A file that takes as long as a drive would: the data goes through the page cache, the time comes from a model.
 //!
-//! An operation goes to the file and to the model of the drive at once, and ends when both are done (`pace.rs`). What is
+//! An operation goes to the file and to the model of the drive at once, and ends when both are done (`pace.rs`). For the model
+//! it begins when the engine asked for it: what the server takes besides is no part of a drive's time. What is
 //! but a copy from or to the page cache is done on the spot, for a thread would take longer to wake than a fast drive
 //! takes for the whole operation; what may wait goes to threads. With a volatile cache (`volatile_cache.rs`), writes stay
 //! in this process until they are flushed: when it is killed they are lost, as in a power cut.
@@ -142,6 +143,8 @@ pub struct Emulated {
     /// What a volatile cache has of reads that threads carry out.
     over: HashMap<Token, Vec<(Sectors, Vec<u8>)>, foldhash::fast::RandomState>,
     begun: Instant,
+    /// The time for who asks, if that was told.
+    told: Option<Nanoseconds>,
     ended: Vec<Completion<Buffers>>,
     collected: Vec<Completion<Buffers>>,
     timer: OwnedFd,
@@ -181,6 +184,7 @@ impl Emulated {
             volatile: player.volatile_cache.then(|| VolatileCache::new(VOLATILE_CACHE)),
             over: HashMap::default(),
             begun: Instant::now(),
+            told: None,
             ended: Vec::new(),
             collected: Vec::new(),
             timer,
@@ -331,11 +335,17 @@ impl Drive for Emulated {
             let status = if outside { Status::OutOfRange } else { Status::Done };
             return self.ended.push(Completion { token, status, payload: Buffers::empty() });
         }
-        self.pace.submit(self.now(), token, command);
+        // What the engine takes to decide and what the server takes besides are no part of a drive's time.
+        self.pace.submit(self.told.unwrap_or_else(|| self.now()), token, command);
+        self.pace.real_begins(self.now(), token);
         self.begin(operation);
     }
 
     fn start(&mut self) {}
+
+    fn tell_time(&mut self, now: Instant) {
+        self.told = Some(Nanoseconds(now.saturating_duration_since(self.begun).as_nanos() as u64));
+    }
 
     fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>) {
         let mut collected = std::mem::take(&mut self.collected);

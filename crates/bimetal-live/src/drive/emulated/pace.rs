@@ -36,10 +36,11 @@ impl Emulation {
         Self { profile, operations: 0, overruns: 0, overrun_total, overrun_max, late }
     }
 
-    fn note(&mut self, due: Nanoseconds, real: Nanoseconds, now: Nanoseconds) {
+    /// An operation is given back that was `due`; how long its parts took.
+    fn note(&mut self, due: Nanoseconds, model: Nanoseconds, real: Nanoseconds, now: Nanoseconds) {
         self.operations += 1;
         self.late.saturating_record(now.saturating_sub(due).0);
-        let over = real.saturating_sub(due);
+        let over = real.saturating_sub(model);
         if over > Nanoseconds::ZERO {
             self.overruns += 1;
             self.overrun_total = self.overrun_total.saturating_add(over);
@@ -51,6 +52,9 @@ impl Emulation {
 /// An operation of which one part or the other is under way.
 #[derive(Default)]
 struct Open {
+    /// When it was asked for, and when its real part began.
+    asked: Nanoseconds,
+    begun: Nanoseconds,
     model: Option<(Nanoseconds, Status)>,
     real: Option<(Nanoseconds, Completion<Buffers>)>,
 }
@@ -58,6 +62,8 @@ struct Open {
 /// A model, and what it is asked for.
 pub(super) struct Pace {
     model: Box<dyn DeviceModel>,
+    /// The latest time that the model was told.
+    time: Nanoseconds,
     open: HashMap<Token, Open, foldhash::fast::RandomState>,
     /// Those of which both parts have ended, with the model's time.
     ready: Vec<(Nanoseconds, Token)>,
@@ -70,7 +76,8 @@ pub(super) struct Pace {
 impl Pace {
     pub(super) fn new(model: Box<dyn DeviceModel>, profile: String) -> Self {
         let counted = Emulation::new(profile);
-        Self { model, open: HashMap::default(), ready: Vec::new(), in_model: 0, finished: Vec::new(), counted }
+        let (time, open) = (Nanoseconds::ZERO, HashMap::default());
+        Self { model, time, open, ready: Vec::new(), in_model: 0, finished: Vec::new(), counted }
     }
 
     pub(super) fn counted(&self) -> &Emulation {
@@ -82,12 +89,19 @@ impl Pace {
         self.open.len()
     }
 
-    /// An operation arrives. What was due before is given back by the next [`advance`](Self::advance).
+    /// An operation arrives, at the latest time that was told where `now` is before that. What was due before is given back by
+    /// the next [`advance`](Self::advance).
     pub(super) fn submit(&mut self, now: Nanoseconds, token: Token, command: Command) {
+        let now = now.max(self.time);
         self.let_pass(now);
         self.in_model += 1;
-        self.open.entry(token).or_default();
+        self.open.entry(token).or_default().asked = now;
         self.model.submit(now, token, command);
+    }
+
+    /// The real part of an operation that was submitted begins.
+    pub(super) fn real_begins(&mut self, at: Nanoseconds, token: Token) {
+        self.open.entry(token).or_default().begun = at;
     }
 
     /// The real part of an operation that was submitted has ended.
@@ -105,17 +119,19 @@ impl Pace {
         // Of one moment, in the order in which the model finished them.
         self.ready.sort_by_key(|&(at, _)| at);
         for (at, token) in self.ready.drain(..) {
-            let Some(Open { model: Some((_, status)), real: Some((real_at, completion)) }) = self.open.remove(&token)
+            let Some(Open { asked, begun, model: Some((_, status)), real: Some((real_at, completion)) }) =
+                self.open.remove(&token)
             else {
                 unreachable!("an operation is ready when both parts have ended")
             };
-            self.counted.note(at, real_at, now);
+            self.counted.note(at, at.saturating_sub(asked), real_at.saturating_sub(begun), now);
             ended.push(merge(status, completion));
         }
     }
 
     /// The model goes from event to event, as it does in a simulation.
     fn let_pass(&mut self, now: Nanoseconds) {
+        self.time = now;
         while let Some(at) = self.model.next_event().filter(|&at| at <= now) {
             self.model.advance(at, &mut self.finished);
         }

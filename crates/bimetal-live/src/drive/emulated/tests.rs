@@ -89,6 +89,23 @@ fn a_real_part_that_takes_longer_than_the_model_is_counted_and_delays_its_own_op
 }
 
 #[test]
+fn the_time_of_an_operation_counts_from_when_it_was_asked_for() {
+    let due = simulated(&STARTS[..1])[0].1;
+    let late = Nanoseconds::from_millis(1);
+    let mut pace = hdd();
+    pace.submit(Nanoseconds::ZERO, Token(0), read(STARTS[0]));
+    // The server took its time; the real part itself takes as long as the model says.
+    pace.real_begins(late, Token(0));
+    pace.real_ended(late + due, ended(0));
+    let mut given = Vec::new();
+    pace.advance(late + due, &mut given);
+    assert_eq!((given.len(), pace.counted().overruns), (1, 0));
+    // Who asks at a time that has passed asks at the latest that was told.
+    pace.submit(due, Token(1), read(8));
+    assert!(pace.next_event().is_some_and(|(at, _)| at > late + due));
+}
+
+#[test]
 fn what_goes_wrong_on_either_side_goes_wrong() {
     let failed = Completion { status: Status::MediaError, ..ended(0) };
     let mut pace = hdd();

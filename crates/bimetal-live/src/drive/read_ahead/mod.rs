@@ -293,6 +293,10 @@ impl Drive for ReadAhead {
         self.drive.start();
     }
 
+    fn tell_time(&mut self, now: Instant) {
+        self.drive.tell_time(now);
+    }
+
     fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>) {
         let before = ended.len();
         loop {
