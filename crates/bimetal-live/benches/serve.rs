@@ -2,8 +2,11 @@
 //!
 //! Each workload runs in rounds; in each round every server has its turn, one after the other, so that what else the machine does
 //! hits all alike. Printed are medians over the rounds, and of each round's quotient of ours and the better peer. Peers
-//! are qemu-nbd with direct I/O and nbdkit's file plugin without the page cache; the plain file is the ceiling. fio's NBD
-//! engine drives. Durability is equal: no page cache keeps anything for anybody, nobody flushes but when asked.
+//! are qemu-nbd with direct I/O and nbdkit's file plugin; the plain file with direct I/O is the ceiling. fio's NBD engine drives.
+//!
+//! Durability: nobody is asked to flush, and what was written is on the drive with all but two. nbdkit works through the page
+//! cache, so it forces every write to the drive and drops what was read; the kernel reads ahead for it. Griffin's log keeps up
+//! to some MiB in memory until a flush, as a drive's volatile cache does (5.4).
 //!
 //! Words on the command line choose workloads and servers. BENCH_SECONDS, BENCH_ROUNDS and BENCH_MIB change sizes.
 
@@ -210,7 +213,7 @@ impl Bench {
                 }
             }
         }
-        print!("{workload:16}");
+        print!("{workload:16} load {}:", load());
         for (name, all) in &turns {
             print!(" {name} {:.0}", median(all));
         }

@@ -140,13 +140,24 @@ impl<P> LogTail<P> {
 
     /// The segment that is filling, opened if there is none.
     pub(crate) fn open(&mut self) -> &mut Segment<P> {
+        self.open_for(0)
+    }
+
+    /// The same, for so many blocks that are there already: those need not gather, so a buffer's size is not what cuts them.
+    pub(crate) fn open_for(&mut self, blocks: u64) -> &mut Segment<P> {
         if self.filling.is_none() {
             let left = self.slots - self.head % self.slots;
             if left < 2 {
                 self.head += left;
             }
             let left = self.slots - self.head % self.slots;
-            let limit = u64::from(self.segment_limit()).min(left - 1) as u32;
+            let mut limit = u64::from(self.segment_limit());
+            if self.is_buffered() {
+                // As in `room`: twice its size is free.
+                let largest = (self.free() / 2).saturating_sub(2).min(RECORDS_PER_PAGE as u64);
+                limit = limit.max(blocks.min(largest));
+            }
+            let limit = limit.min(left - 1) as u32;
             self.filling = Some(Segment {
                 first: self.head,
                 pieces: Vec::with_capacity(limit as usize),
@@ -320,6 +331,29 @@ mod tests {
         assert_eq!(log.head(), 35);
         log.append(piece(99));
         assert_eq!(log.in_memory(Slot(36)).unwrap().block, Block(99));
+    }
+
+    #[test]
+    fn what_is_there_already_makes_a_segment_larger_than_the_buffer_but_no_larger_than_there_is_room() {
+        for slots in [40, 100, 1000] {
+            let mut log = LogTail::new(slots, 4, false, 0);
+            for block in 0..u64::from(slots) {
+                if log.room() == Err(NoRoom::Log) {
+                    break;
+                }
+                log.open_for(500);
+                log.append(piece(block));
+                if log.is_full() {
+                    let (first, blocks) = {
+                        let segment = log.seal(&mut Vec::new());
+                        (segment.first, segment.pieces.len())
+                    };
+                    assert!(first > 0 || blocks == (slots as usize / 2 - 2).min(RECORDS_PER_PAGE), "{slots}: {blocks}");
+                    log.written(first);
+                }
+            }
+            assert_eq!(log.room(), Err(NoRoom::Log), "{slots} slots");
+        }
     }
 
     #[test]

@@ -552,6 +552,7 @@ impl<P: Payload> Volume<P> {
             };
             let checksum = if P::CARRIES_DATA { content.checksum() } else { 0 };
             let (block, valid) = (piece.block, piece.valid);
+            log.open_for(job.pieces.len() as u64 - job.appended as u64);
             let slot = log.append(Piece { block, valid, checksum, content });
             if !log.is_buffered() {
                 let segment = log.open();
