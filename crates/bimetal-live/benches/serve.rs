@@ -26,6 +26,7 @@ use bimetal_live::drive::file::DriveFile;
 use bimetal_live::drive::{Engine, attach};
 use bimetal_live::server::{Endpoint, Server, ServerOptions};
 use bimetal_live::startup;
+use rustix::fs::{Advice, fadvise};
 
 /// A workload: its name, fio's arguments, and whether it writes.
 ///
@@ -174,6 +175,13 @@ impl Bench {
         Some(child)
     }
 
+    /// Drops what the page cache has of a server's file: what nbdkit wrote is there as a whole, and reads of parts do not drop it.
+    fn forget(&self, name: &str) {
+        let file = fs::File::open(self.directory.join(format!("{name}.ssd"))).expect("the file is there");
+        file.sync_all().expect("it can be written out");
+        fadvise(&file, 0, None, Advice::DontNeed).expect("the page cache takes advice");
+    }
+
     /// Runs one turn of a server; operations a second.
     fn fio(&self, name: &str, arguments: &str, timed: bool) -> f64 {
         let mut command = Command::new("timeout");
@@ -206,6 +214,7 @@ impl Bench {
                 if name == "griffin" && !writes {
                     continue;
                 }
+                self.forget(name);
                 let iops = self.fio(name, arguments, true);
                 match turns.iter_mut().find(|(other, _)| other == name) {
                     Some((_, all)) => all.push(iops),

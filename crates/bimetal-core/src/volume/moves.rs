@@ -334,7 +334,7 @@ impl<P: Payload> Volume<P> {
     fn next_batch(&mut self, job: &mut MoveJob<P>) {
         job.batch.clear();
         let limit = if job.instant { usize::MAX } else { BATCH_BLOCKS };
-        let home_failed = self.view.layout.home.iter().any(|extent| self.has_failed(extent.member));
+        let home_failed = self.view.layout.homes().into_iter().any(|member| self.has_failed(member));
         while job.batch.len() < limit {
             let Some(slot) = job.slots.next() else { break };
             match self.take_to_move(slot) {
