@@ -273,15 +273,30 @@ fn read_table<T: DeserializeOwned>(table: &Table, file: &str) -> Result<T, Profi
         // The library puts the path on a last line of its own: "in `seek.average`".
         let (reason, path) = text.trim_end().rsplit_once("\nin `").unwrap_or((text.trim_end(), ""));
         let path = path.trim_end_matches('`');
-        let value = path.split('.').next().and_then(|key| table.get(key));
+        // A key of a table within: "unknown field `colour`, expected one of `first_cylinder`, `last_cylinder`".
+        if let Some(rest) = reason.strip_prefix("unknown field `") {
+            let field = rest.split('`').next().unwrap_or_default();
+            let nearest = nearest(field, rest.split('`').skip(2).step_by(2)).map(str::to_owned);
+            let key = [path, field].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(".");
+            return ProfileError::UnknownKey { file: file.to_owned(), key, nearest };
+        }
+        let value = path.split(['.', '[']).next().and_then(|key| table.get(key));
         let expected = reason.rsplit_once("expected ").map_or(reason, |(_, expected)| expected);
         ProfileError::Figure {
             file: file.to_owned(),
             key: path.to_owned(),
-            value: value.map_or_else(String::new, Value::to_string),
+            value: value.map_or_else(String::new, |value| shortened(&value.to_string())),
             expected: expected.to_owned(),
         }
     })
+}
+
+/// The beginning of a long text: all zones of a drive are no answer.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(60) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 impl Profile {

@@ -126,3 +126,37 @@ fn every_sparing_scheme_comes_over() {
         std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 }
+
+#[test]
+fn zones_and_seek_times_that_no_drive_has_are_named_with_file_key_and_what_was_expected() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/disksim-cheetah4LP.toml");
+    let text = std::fs::read_to_string(file).unwrap();
+    for (from, to, expected) in [
+        (
+            "first_cylinder = 1345",
+            "first_cylinder = 1340",
+            "expected first_cylinder = 1345, because zones may not overlap",
+        ),
+        ("first_cylinder = 1345", "first_cylinder = 1350", "first_cylinder = 1345, because zones may not leave a gap"),
+        ("last_cylinder = 2448", "last_cylinder = 1300", "expected last_cylinder not below first_cylinder"),
+        (
+            "sectors_per_track = 195",
+            "sectors_per_track = 0",
+            "zones.sectors_per_track = 0: expected a number from 1 to 1000000",
+        ),
+        ("spares = 108", "spares = 99999999", "because the zone has no more"),
+        ("[[1, 0.636], [2, 1.146]", "[[1, 0.636], [1, 1.146]", "expected distances that rise"),
+        ("[[1, 0.636]", "[[0, 0.636]", "expected at least 1 cylinder, and 0 to 1000 ms"),
+        ("[[zones]]\nfirst", "[[zones]]\ncolour = 1\nfirst", "unknown key 'zones.colour'"),
+        (
+            "read_watermark = 0.0",
+            "read_watermark = 2.0",
+            "controller.read_watermark = 2: expected a number from 0 to 1",
+        ),
+    ] {
+        let bad = text.replacen(from, to, 1);
+        assert_ne!(bad, text, "{from}");
+        let error = Profile::parse(&bad, "x.toml").unwrap_err().to_string();
+        assert!(error.starts_with("x.toml: ") && error.contains(expected), "{to}: {error}");
+    }
+}

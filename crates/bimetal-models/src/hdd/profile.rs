@@ -277,10 +277,11 @@ impl HddProfile {
         in_range("sparing_range", Some(f64::from(self.sparing_range)), 1.0, 1e6)?;
         for zone in self.zones.iter().flatten() {
             let most = f64::from(zone.sectors_per_track);
-            in_range("zones", zone.track_skew, 0.0, most)?;
-            in_range("zones", zone.cylinder_skew, 0.0, most)?;
-            in_range("zones", zone.first_angle, 0.0, most)?;
-            in_range("zones", Some(f64::from(zone.unused_cylinders)), 0.0, 1e6)?;
+            in_range("zones.sectors_per_track", Some(most), 1.0, 1e6)?;
+            in_range("zones.track_skew", zone.track_skew, 0.0, most)?;
+            in_range("zones.cylinder_skew", zone.cylinder_skew, 0.0, most)?;
+            in_range("zones.first_angle", zone.first_angle, 0.0, most)?;
+            in_range("zones.unused_cylinders", Some(f64::from(zone.unused_cylinders)), 0.0, 1e6)?;
         }
         Ok(())
     }

@@ -3,13 +3,11 @@
 use super::parser::{Block, Item, Value};
 
 /// What the model does whatever the file says: key and the value that means it.
-const FIXED: [(&str, &str); 16] = [
+const FIXED: [(&str, &str); 14] = [
     ("Access time type", "trackSwitchPlusRotation"),
     ("Percent error in rpms", "0"),
     ("Max queue length", "1"),
-    ("Maximum number of write segments", "1"),
     ("Set watermark by reqsize", "1"),
-    ("Read-ahead over requested", "1"),
     ("Allow almost read hits", "0"),
     ("Allow sneaky full read hits", "0"),
     ("Allow sneaky partial read hits", "0"),
@@ -23,11 +21,14 @@ const FIXED: [(&str, &str); 16] = [
 ];
 
 /// What changes nothing with one drive on its bus and one command at a time, only steers how DiskSim works things out or
-/// what it prints, or counts in another setting's presence alone.
-const WITHOUT_EFFECT: [&str; 18] = [
+/// what it prints, or counts in another setting's presence alone (write segments with pre-buffering, reading ahead over what
+/// was requested without a most, …).
+const WITHOUT_EFFECT: [&str; 20] = [
     "Hold bus entire read xfer",
     "Hold bus entire write xfer",
     "Low (write) water mark",
+    "Maximum number of write segments",
+    "Read-ahead over requested",
     "Calc sector by sector",
     "Print stats",
     "Avg sectors per cylinder",
