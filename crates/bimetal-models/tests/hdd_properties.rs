@@ -3,6 +3,7 @@
 use bimetal_core::operation::{Command, OpKind, Token};
 use bimetal_core::units::{Nanoseconds, SectorRange};
 use bimetal_models::DeviceModel;
+use bimetal_models::hdd::HddProfile;
 use bimetal_models::hdd::layout::Layout;
 use bimetal_models::hdd::mechanics::Mechanics;
 use bimetal_models::hdd::seek_curve::SeekCurve;
@@ -112,6 +113,28 @@ fn queued(figures: &Figures, scheduler: &str, depth: u64) -> f64 {
     service_ms(&figures.profile(&settings), depth, 4000)
 }
 
+/// Overhead and transfer of a command, which no segment, bus or platter can shorten.
+fn least_ns(hdd: &HddProfile, kind: OpKind, sectors: u64) -> u64 {
+    let controller = hdd.controller.as_ref().unwrap();
+    let over = controller.overheads_ms;
+    let (overheads_ms, mb_per_s) = match kind {
+        OpKind::Read => {
+            let misses = [over.read_miss_after_read, over.read_miss_after_write];
+            ([over.read_hit_after_read, over.read_hit_after_write, misses[0], misses[1]], hdd.bus_mb_per_s)
+        }
+        _ => {
+            let extra_ms = controller.extra_write_disconnect.map_or(f64::MAX, |extra| extra.command_ms);
+            let miss_ms = over.write_miss_after_read.min(over.write_miss_after_write).min(extra_ms);
+            let bus = controller.write_bus_mb_per_s.unwrap_or(hdd.bus_mb_per_s);
+            ([over.write_hit_after_read, over.write_hit_after_write, miss_ms, miss_ms], bus)
+        }
+    };
+    let crosses = matches!(kind, OpKind::Read | OpKind::Write);
+    let transfer_ns = if crosses { sectors as f64 * 512.0 / mb_per_s * 1e3 } else { 0.0 };
+    // Times are whole nanoseconds.
+    (overheads_ms.into_iter().fold(f64::MAX, f64::min) * 1e6 + transfer_ns) as u64 - 2
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -159,6 +182,42 @@ proptest! {
         prop_assert!((seek_ns / expected_ns - 1.0).abs() < 0.01, "mean seek {seek_ns} ns, the curve's {expected_ns} ns");
         let turns = rotation_ns as f64 / revolution / f64::from(rounds);
         prop_assert!((turns / 0.5 - 1.0).abs() < 0.01, "mean rotation {turns} of a turn");
+    }
+
+    #[test]
+    fn a_drive_with_a_segmented_buffer_takes_at_least_overhead_and_transfer_and_time_runs_forwards(
+        name in prop::sample::select(vec![
+            "atlas10k", "atlas_III", "barracuda", "cheetah4LP", "cheetah9LP", "dec_rz26", "hp_c2247a", "hp_c2490a",
+            "hp_c3323a", "ibm18es",
+        ]),
+        // What, where behind the last one (or anywhere), how much, and how long after the last was done.
+        steps in proptest::collection::vec((0u8..8, any::<u64>(), 1u64..200, 0u64..40_000_000), 1..200),
+    ) {
+        let profile = Profile::load(&format!("disksim-{name}")).unwrap();
+        let mut drive = profile.build(None, 0).unwrap();
+        let (mut now, mut next, mut finished) = (Nanoseconds::ZERO, 0, Vec::new());
+        for (serial, (what, place, sectors, wait)) in steps.into_iter().enumerate() {
+            let start = if what % 2 == 0 { next } else { place % drive.capacity().0 };
+            let start = start.min(drive.capacity().0 - sectors);
+            next = (start + sectors) % (drive.capacity().0 - sectors);
+            let kind = [OpKind::Read, OpKind::Read, OpKind::Write, OpKind::Write, OpKind::Read, OpKind::Write, OpKind::Flush,
+                OpKind::WriteZeroes][usize::from(what)];
+            let range = if kind == OpKind::Flush { SectorRange::default() } else { SectorRange::new(start, sectors) };
+            now += Nanoseconds(wait);
+            drive.advance(now, &mut finished);
+            prop_assert!(finished.is_empty());
+            drive.submit(now, Token(serial as u64), Command { kind, range, fua: false });
+            while finished.is_empty() {
+                let event = drive.next_event().expect("a command is under way");
+                prop_assert!(event >= now);
+                drive.advance(event, &mut finished);
+            }
+            let done = finished.remove(0);
+            prop_assert!(finished.is_empty() && done.token == Token(serial as u64));
+            let least = least_ns(profile.hdd().unwrap(), kind, range.len.0);
+            prop_assert!((done.at - now).0 >= least, "{kind:?} of {sectors} took {}, not {least} ns", done.at - now);
+            now = done.at;
+        }
     }
 
     #[test]

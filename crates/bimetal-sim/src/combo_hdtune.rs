@@ -75,10 +75,8 @@ pub const SUBJECTS: [Subject; 5] = [
 const POSITIONS: u64 = 100;
 /// Sectors of a request of the throughput test: 64 KiB.
 const STEP: u64 = 128;
-/// Requests at a position, of which the first quarter, with the arm on its way, is not counted.
-const STEPS: u64 = 512;
-/// Requests before the first position, which fill the write cache.
-const WARM_UP: u64 = 2048;
+/// Requests at a position, of which the first half, which fills the write cache, is not counted.
+const STEPS: u64 = 1024;
 /// Accesses of the latency test.
 const ACCESSES: u64 = 400;
 /// Sectors of each: 4 KiB.
@@ -124,15 +122,14 @@ pub fn measure(subject: &Subject, kind: OpKind, seed: u64) -> Result<Measured, P
 fn rates(bench: &mut Bench, kind: OpKind) -> Vec<(f64, f64)> {
     let span = bench.sectors - STEP * STEPS;
     let mut rates = Vec::new();
-    (0..WARM_UP).for_each(|step| bench.serve(kind, step * STEP, STEP));
     for position in 0..POSITIONS {
         let start = span * position / (POSITIONS - 1) / STEP * STEP;
         let mut begun = bench.now;
         for step in 0..STEPS {
-            begun = if step == STEPS / 4 { bench.now } else { begun };
+            begun = if step == STEPS / 2 { bench.now } else { begun };
             bench.serve(kind, start + step * STEP, STEP);
         }
-        let megabytes = ((STEPS - STEPS / 4) * STEP * 512) as f64 / 1e6;
+        let megabytes = (STEPS / 2 * STEP * 512) as f64 / 1e6;
         rates.push((start as f64 / bench.sectors as f64, megabytes / (bench.now - begun).as_seconds_f64()));
     }
     rates
