@@ -10,7 +10,7 @@ use crate::bit_set::BitSet;
 use crate::block::{Block, ValidMask};
 
 /// A place of one block in a region off home: a cache slot or a position in a log.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Slot(pub u32);
 
 /// Resident bytes of the map for each block in it, in the worst case: 12 for the entry, 5 for a bucket of the index

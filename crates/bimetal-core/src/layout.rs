@@ -81,6 +81,9 @@ pub struct SlotRegion {
     pub count: u32,
     /// How they are used.
     pub kind: SlotKind,
+    /// So many of a cache, from a multiple of that on, are filled one after another once all of them are free; others only where there are
+    /// none such. 1: any free slot is as good as another.
+    pub bucket: u32,
 }
 
 /// Where a member keeps what the engine writes for itself.
@@ -310,7 +313,7 @@ impl LayoutRequest<'_> {
             let missing = needed.saturating_sub(self.member(member).capacity.0);
             return Err(self.too_small(member, missing, " to hold any slots beside their metadata"));
         }
-        layout.slots = Some(SlotRegion { member, first_sector, count: count as u32, kind });
+        layout.slots = Some(SlotRegion { member, first_sector, count: count as u32, kind, bucket: 1 });
         let behind = first_sector + count * block_sectors;
         layout.metadata = Some(MetadataRegion { member, first_sector: behind, sectors: metadata_of(count) });
         Ok(layout)

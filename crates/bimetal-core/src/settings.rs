@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::policies::admission;
 use crate::units::{Bytes, Nanoseconds};
 
 /// A parameter that a scheme has.
@@ -34,6 +35,10 @@ pub enum Kind {
     FractionOrOff,
     /// A whole number.
     Count,
+    /// A rule of admission.
+    Admission,
+    /// Ranges of addresses like `0-1GiB,4GiB-5GiB`, or `off`.
+    RangesOrOff,
     /// One of these words.
     Choice(&'static [&'static str]),
 }
@@ -49,6 +54,8 @@ impl Kind {
             Kind::Fraction => "fraction".into(),
             Kind::FractionOrOff => "fraction|off".into(),
             Kind::Count => "count".into(),
+            Kind::Admission => admission::FORMS.into(),
+            Kind::RangesOrOff => "ranges|off".into(),
             Kind::Choice(words) => words.join("|"),
         }
     }
@@ -57,7 +64,7 @@ impl Kind {
     pub const fn unit(self) -> Option<&'static str> {
         match self {
             Kind::Duration | Kind::DurationOrOff => Some("time"),
-            Kind::Size | Kind::SizeOrOff => Some("bytes"),
+            Kind::Size | Kind::SizeOrOff | Kind::RangesOrOff => Some("bytes"),
             _ => None,
         }
     }
@@ -71,6 +78,8 @@ impl Kind {
             Kind::Fraction => "a number from 0 to 1".into(),
             Kind::FractionOrOff => "a number from 0 to 1, or off".into(),
             Kind::Count => "a whole number".into(),
+            Kind::Admission => format!("one of {}", admission::FORMS.replace('|', ", ")),
+            Kind::RangesOrOff => "ranges of addresses like 0-1GiB,4GiB-5GiB, or off".into(),
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
         }
     }
@@ -85,6 +94,8 @@ impl Kind {
             Kind::Fraction => is_share(value),
             Kind::FractionOrOff => off || is_share(value),
             Kind::Count => value.parse::<u64>().is_ok(),
+            Kind::Admission => value.parse::<admission::Rule>().is_ok(),
+            Kind::RangesOrOff => off || parse_ranges(value).is_some(),
             Kind::Choice(words) => words.contains(&value),
         }
     }
@@ -92,6 +103,16 @@ impl Kind {
 
 fn is_share(value: &str) -> bool {
     value.parse().is_ok_and(|share: f64| (0.0..=1.0).contains(&share))
+}
+
+/// Each from the first byte to the one behind the last.
+fn parse_ranges(text: &str) -> Option<Vec<(Bytes, Bytes)>> {
+    let range = |text: &str| {
+        let (from, to) = text.split_once('-')?;
+        let (from, to): (Bytes, Bytes) = (from.parse().ok()?, to.parse().ok()?);
+        (from < to).then_some((from, to))
+    };
+    text.split(',').map(range).collect()
 }
 
 /// Of every scheme that moves content home: how fast it may.
@@ -205,6 +226,11 @@ impl Settings {
         self.text(key).parse().ok()
     }
 
+    /// Ranges of addresses, each from its first byte to the one behind its last; none for `off`.
+    pub fn ranges(&self, key: &str) -> Vec<(Bytes, Bytes)> {
+        parse_ranges(self.text(key)).unwrap_or_default()
+    }
+
     /// A whole number.
     pub fn count(&self, key: &str) -> u64 {
         self.text(key).parse().unwrap_or_else(|_| panic!("{}.{key} is no count", self.scheme))
@@ -242,5 +268,13 @@ mod tests {
         assert!(error.to_string().contains("timeout=soon"), "{error}");
         let error = Settings::new("x", PARAMETERS, [("mode", "c")]).unwrap_err();
         assert_eq!(error.to_string(), "x: mode=c is not possible: expected one of a, b");
+    }
+
+    #[test]
+    fn ranges_are_read_in_bytes_and_empty_or_reversed_ones_refused() {
+        assert_eq!(parse_ranges("0-1KiB,1MiB-2MiB").unwrap()[1], (Bytes::from_mib(1), Bytes::from_mib(2)));
+        for wrong in ["", "5", "5-5", "6-5", "0-1,", "a-b"] {
+            assert!(parse_ranges(wrong).is_none(), "{wrong}");
+        }
     }
 }

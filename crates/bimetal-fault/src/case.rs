@@ -168,6 +168,23 @@ fn draw_value(kind: Kind, random: &mut Random) -> String {
         }
         Kind::Fraction | Kind::FractionOrOff => format!("0.{:02}", random.below(100)),
         Kind::Count => random.below(200).to_string(),
+        Kind::Admission => {
+            let bits = random.between(10, 34);
+            let size = Bytes(random.below(1 << bits));
+            match random.below(5) {
+                0 => "all".into(),
+                1 => format!("write-size:{size}"),
+                2 => format!("n-hit:{}", random.between(1, 4)),
+                3 => format!("sequential:{size}"),
+                _ => format!("wear-budget:{size}/d"),
+            }
+        }
+        Kind::RangesOrOff if off => "off".into(),
+        Kind::RangesOrOff => {
+            let from = random.below(1 << 20);
+            let bits = random.between(10, 20);
+            format!("{}-{}", Bytes(from), Bytes(from + 1 + random.below(1 << bits)))
+        }
         Kind::Choice(words) => random.pick(words).to_owned(),
     }
 }

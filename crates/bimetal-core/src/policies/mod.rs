@@ -4,20 +4,25 @@
 //! Read [`replacement`] first: the trait of all replacement policies and the table of them. Their parts are `slot_lists`,
 //! `ghosts` and `indexed_heap`.
 
+pub mod admission;
 pub mod arc;
 pub mod belady;
 pub(crate) mod buffer_cache;
 pub mod clock;
 mod ghosts;
+pub mod hotspots;
 mod indexed_heap;
 pub mod lirs;
 pub mod lrfu;
 pub mod lru;
 pub(crate) mod mirror;
+pub mod multi_queue;
 pub mod replacement;
 pub(crate) mod response_model;
+pub mod room;
 pub mod s3fifo;
 pub mod sieve;
+pub mod sketch;
 mod slot_lists;
 pub mod streams;
 #[cfg(test)]

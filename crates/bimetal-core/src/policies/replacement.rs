@@ -7,6 +7,7 @@
 use super::{arc, belady, clock, lirs, lrfu, lru, s3fifo, sieve, two_queues, wtinylfu};
 use crate::block::Block;
 use crate::block_map::Slot;
+use crate::settings::Settings;
 
 /// By what a policy recognises a block that is no longer in a slot: a block's number, folded to 32 bits. Below 2^32
 /// (16 TiB of 4 KiB blocks) no two blocks share one; beyond that a mistaken recognition only costs a better choice.
@@ -68,6 +69,36 @@ pub trait Replacement: Send {
     }
 }
 
+impl Replacement for Box<dyn Replacement> {
+    fn expect(&mut self, key: Key) {
+        (**self).expect(key);
+    }
+
+    fn insert(&mut self, slot: Slot, key: Key) {
+        (**self).insert(slot, key);
+    }
+
+    fn touch(&mut self, slot: Slot) {
+        (**self).touch(slot);
+    }
+
+    fn rename(&mut self, from: Slot, to: Slot) {
+        (**self).rename(from, to);
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        (**self).remove(slot);
+    }
+
+    fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict) {
+        (**self).evict(judge);
+    }
+
+    fn len(&self) -> u32 {
+        (**self).len()
+    }
+}
+
 /// A policy's name and how it is made.
 pub struct PolicyInfo {
     /// Its name on the command line.
@@ -120,6 +151,11 @@ pub const BYTES_PER_SLOT_MAX: f64 = lirs::BYTES_PER_SLOT;
 /// The online policy called `name`.
 pub fn online(name: &str) -> Option<&'static PolicyInfo> {
     ONLINE.iter().find(|info| info.name == name)
+}
+
+/// The policy that the parameter `key` of `settings` names.
+pub fn chosen(settings: &Settings, key: &str) -> &'static PolicyInfo {
+    online(settings.text(key)).expect("settings are checked against the table of policies")
 }
 
 /// The name of Belady's MIN, which needs to be told the future: [`belady::Belady`].

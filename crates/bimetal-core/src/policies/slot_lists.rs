@@ -53,6 +53,12 @@ impl<const N: usize> SlotLists<N> {
         some(self.ends[list].oldest)
     }
 
+    /// The newest of `list`.
+    #[inline]
+    pub(super) fn newest(&self, list: usize) -> Option<Slot> {
+        some(self.ends[list].newest)
+    }
+
     /// What is next to `slot` towards the newest end of its list.
     #[inline]
     pub(super) fn newer(&self, slot: Slot) -> Option<Slot> {

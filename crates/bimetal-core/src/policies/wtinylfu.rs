@@ -7,11 +7,12 @@
 //! its place.
 
 use super::replacement::{Key, Replacement, Verdict};
+use super::sketch::{self, Sketch};
 use super::slot_lists::{self, SlotLists};
 use crate::block_map::Slot;
 
-/// Resident bytes for each slot: its lists and key, and at most eight counters of four bits in each of four rows.
-pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 4.0 + 16.0;
+/// Resident bytes for each slot: its lists and key, and the counts.
+pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 4.0 + sketch::BYTES_PER_SLOT;
 
 const WINDOW: usize = 0;
 const PROBATION: usize = 1;
@@ -25,58 +26,6 @@ pub struct WTinyLfu {
     slots: u32,
     window_limit: u32,
     protected_limit: u32,
-}
-
-/// Approximate counts of uses (a count-min sketch with conservative ageing).
-struct Sketch {
-    /// Sixteen counters a word; the rows are quarters of each word.
-    words: Vec<u64>,
-    mask: u32,
-    uses: u64,
-    uses_limit: u64,
-}
-
-const ROWS: u32 = 4;
-const COUNT_MAX: u64 = 15;
-
-impl Sketch {
-    fn new(slots: u32) -> Self {
-        // Four counters of each row in a word: a word for each slot gives four counters a slot and row.
-        let words = (u64::from(slots).next_power_of_two()).clamp(1, 1 << 31) as usize;
-        Self { words: vec![0; words], mask: words as u32 - 1, uses: 0, uses_limit: 10 * u64::from(slots.max(1)) }
-    }
-
-    /// The word and the shift of the counter of `key` in `row`.
-    #[inline]
-    fn place(&self, key: u32, row: u32) -> (usize, u32) {
-        const SEEDS: [u64; 4] =
-            [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f, 0x1656_67b1_9e37_79f9, 0x27d4_eb2f_1656_67c5];
-        let product = (u64::from(key) + 1).wrapping_mul(SEEDS[row as usize]);
-        let hash = product ^ (product >> 32);
-        ((hash as u32 & self.mask) as usize, row * 16 + (hash >> 60) as u32 % 4 * 4)
-    }
-
-    fn count(&self, key: u32) -> u64 {
-        let counts = (0..ROWS).map(|row| {
-            let (word, shift) = self.place(key, row);
-            self.words[word] >> shift & COUNT_MAX
-        });
-        counts.min().unwrap_or(0)
-    }
-
-    fn add(&mut self, key: u32) {
-        for row in 0..ROWS {
-            let (word, shift) = self.place(key, row);
-            if self.words[word] >> shift & COUNT_MAX < COUNT_MAX {
-                self.words[word] += 1 << shift;
-            }
-        }
-        self.uses += 1;
-        if self.uses >= self.uses_limit {
-            self.uses /= 2;
-            self.words.iter_mut().for_each(|word| *word = *word >> 1 & 0x7777_7777_7777_7777);
-        }
-    }
 }
 
 impl WTinyLfu {

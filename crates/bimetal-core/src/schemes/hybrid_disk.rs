@@ -4,24 +4,38 @@
 //! *Read* (figure 4.8): each block from flash if it is there, else from the disk; a read never puts anything on flash.
 //! *Write* (figure 4.9): a request that reaches the threshold goes to the disk if none of its pages is on flash;
 //! any other goes to flash whole, page by page, and a page that finds no free one first flushes. Flash so always has the
-//! newest content of what it holds. *Flush* (section 3.3): on demand, everything: all dirty blocks go home and
-//! the flash is empty afterwards, which puts the next flush off as long as possible.
+//! newest content of what it holds.
 //!
-//! Our choice: the thesis puts the threshold "slightly less than the maximum request size supported by the device"; 512 KiB
-//! is the largest request of Linux on SATA. A page is free when its slot is, so the threshold of figure 4.9 is one.
+//! *Flush* is an axis (section 3.3). `full`, the thesis's own: on demand, everything goes home and the flash is empty afterwards, which
+//! puts the next flush off as long as possible. Its alternatives: `partial` flushes only the pages that a write needs, the *victims*, by
+//! default those used longest ago. `idle` and `periodic` do that too, and besides send all that is dirty home when the disk is idle, or now
+//! and then, and keep it as clean copies, which give way at once. `watermark` flushes victims when little is free. *Pinned* ranges (section 3.5) are
+//! never victims, whatever their size their writes go to flash, and what is read of them too. *Holding* (sections 1 and 3.3: the disk
+//! stays "in a low power state for a longer duration"): what is dirty stays on flash until it is a share of it, or has been there for
+//! a time; then all of it goes home at once; before that only want of room flushes.
+//!
+//! Our choices: the thesis puts the threshold "slightly less than the maximum request size supported by the device"; 512 KiB
+//! is the largest request of Linux on SATA. A page is free when its slot is, so the threshold of figure 4.9 is one. Among the first
+//! victims clean ones go first, since that costs nothing; a watermark flush makes twice the watermark free. All figures of the
+//! alternatives are ours.
 
-use crate::block::BlockRun;
-use crate::block_map;
-use crate::layout::{Layout, Role, SlotKind};
-use crate::scheme::{Access, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
+use crate::bit_set::BitSet;
+use crate::block::{Block, BlockRun, ValidMask};
+use crate::block_map::{self, Slot};
+use crate::layout::{Layout, MemberId, Role, SlotKind};
+use crate::policies::admission::{self, Gate};
+use crate::policies::lru;
+use crate::policies::replacement;
+use crate::policies::room::{self, DirtySince, Room, Round};
+use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanoseconds};
 
 /// The scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "hybrid-disk",
     summary: "flash inside a disk takes small writes; flushed home when it is full",
-    source: "Konanki (thesis), sections 3.3 and 4.2",
+    source: "Konanki (thesis), sections 3.3, 3.5 and 4.2",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
     parameters: &[
         Parameter {
@@ -32,34 +46,66 @@ pub const INFO: SchemeInfo = SchemeInfo {
         },
         Parameter {
             name: "flush",
-            kind: Kind::Choice(&["full"]),
+            kind: Kind::Choice(&["full", "partial", "watermark", "idle", "periodic"]),
             default: "full",
-            doc: "what a write that finds no free page flushes: everything (3.3, on demand)",
+            doc: "what goes home, and when: everything on demand; what a write needs; that, when little is free; that, and all that is \
+                  dirty when the disk is idle, or once in a period (3.3)",
         },
         Parameter {
             name: "victim",
-            kind: Kind::Choice(&["lru"]),
+            kind: Kind::Choice(replacement::ONLINE_NAMES),
             default: "lru",
-            doc: "which pages a partial flush takes; a full one takes all (3.3)",
+            doc: "which pages are flushed first, where not all are (3.3: LRU, which \"can easily be swapped out\")",
         },
         Parameter {
             name: "replacement",
-            kind: Kind::Choice(&["lru"]),
+            kind: Kind::Choice(replacement::ONLINE_NAMES),
             default: "lru",
-            doc: "which page is given up first; a full flush gives up all at once",
+            doc: "another name for victim, which all caching schemes have; at most one of the two is given",
         },
         Parameter {
-            name: "admission",
-            kind: Kind::Choice(&["all"]),
-            default: "all",
-            doc: "which writes below the threshold go to flash",
+            name: "low_watermark",
+            kind: Kind::FractionOrOff,
+            default: "0.1",
+            doc: "flush=watermark: flush when less than this share of the flash is free (3.3; our figure)",
         },
+        Parameter {
+            name: "idle",
+            kind: Kind::Duration,
+            default: "1s",
+            doc: "flush=idle: the disk is idle when no request has used it for this long (3.3; our figure)",
+        },
+        Parameter {
+            name: "period",
+            kind: Kind::Duration,
+            default: "60s",
+            doc: "flush=periodic: no more than this between two flushes while anything is dirty (3.3; our figure)",
+        },
+        Parameter {
+            name: "hold_share",
+            kind: Kind::FractionOrOff,
+            default: "off",
+            doc: "what is dirty stays on flash until it is this share of it, then all goes home; before that only want of room flushes",
+        },
+        Parameter {
+            name: "hold_time",
+            kind: Kind::DurationOrOff,
+            default: "off",
+            doc: "what is dirty stays on flash until some of it has been there for this long, then all goes home",
+        },
+        Parameter {
+            name: "pin",
+            kind: Kind::RangesOrOff,
+            default: "off",
+            doc: "addresses whose pages stay on flash once they were written or read (3.5); at most half of the flash",
+        },
+        admission::PARAMETER,
         MOVE_RATE,
     ],
     worst_crash: "what was not flushed; each block whole, old or new",
     ssd_loss: "every write since the last flush of the flash",
     hdd_loss: "all data",
-    memory_bytes_per_block: block_map::BYTES_PER_BLOCK,
+    memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
     layout: |_, request| {
         let home = request.concatenated(&[request.only(Role::Hdd)?])?;
         Ok(request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Cache)?)
@@ -67,41 +113,303 @@ pub const INFO: SchemeInfo = SchemeInfo {
     build,
 };
 
-struct HybridDisk {
-    write_threshold: Bytes,
+/// A write that waits asks for room for no more than this part of the flash at a time.
+const WANTED_PART: u64 = 8;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flush {
+    Full,
+    Partial,
+    Watermark,
+    Idle,
+    Periodic,
 }
 
-fn build(settings: &Settings, _layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
-    Ok(Box::new(HybridDisk { write_threshold: settings.size("write_threshold").unwrap_or(Bytes::MAX) }))
+struct HybridDisk {
+    write_threshold: Bytes,
+    flush: Flush,
+    /// Slots.
+    low_watermark: u64,
+    idle: Nanoseconds,
+    period: Nanoseconds,
+    /// Dirty slots, and time, until all of them go home; both off: nothing is held.
+    hold_blocks: Option<u64>,
+    hold_time: Option<Nanoseconds>,
+    /// In order, none next to another; and the slots that hold blocks of them.
+    pinned: Vec<BlockRun>,
+    pinned_slots: BitSet,
+    slots: u64,
+    disk: MemberId,
+    gate: Gate,
+    /// What is not pinned.
+    room: Room,
+    cleaned: Round,
+    /// Slots that a write which waits has need of, and pinned pages that were read.
+    wanted: u64,
+    wanted_for_pinned: u64,
+    dirty_since: DirtySince,
+    last_flush: Nanoseconds,
+}
+
+fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
+    let slots = layout.slots.map_or(0, |slots| slots.count);
+    let flush = match settings.text("flush") {
+        "partial" => Flush::Partial,
+        "watermark" => Flush::Watermark,
+        "idle" => Flush::Idle,
+        "periodic" => Flush::Periodic,
+        _ => Flush::Full,
+    };
+    let mut disk = HybridDisk {
+        write_threshold: Bytes::MAX,
+        flush,
+        low_watermark: 0,
+        idle: Nanoseconds::ZERO,
+        period: Nanoseconds::ZERO,
+        hold_blocks: None,
+        hold_time: None,
+        pinned: pinned(settings, layout)?,
+        pinned_slots: BitSet::new(slots),
+        slots: u64::from(slots),
+        disk: layout.home[0].member,
+        gate: Gate::new(settings, layout),
+        room: Room::new((victim(settings)?.build)(slots), slots),
+        cleaned: Round::default(),
+        wanted: 0,
+        wanted_for_pinned: 0,
+        dirty_since: DirtySince::default(),
+        last_flush: Nanoseconds::ZERO,
+    };
+    disk.take(settings);
+    Ok(Box::new(disk))
+}
+
+/// The policy under whichever of its two names it was given.
+fn victim(settings: &Settings) -> Result<&'static replacement::PolicyInfo, SettingError> {
+    let (victim, replacement) = (settings.text("victim"), settings.text("replacement"));
+    match (victim, replacement) {
+        (_, "lru") => Ok(replacement::chosen(settings, "victim")),
+        ("lru", _) => Ok(replacement::chosen(settings, "replacement")),
+        (victim, replacement) if victim == replacement => Ok(replacement::chosen(settings, "victim")),
+        _ => Err(settings.refuse("replacement", format!("the same as victim={victim}, or only one of the two"))),
+    }
+}
+
+/// The blocks of pinned ranges, in order, none next to another.
+fn pinned(settings: &Settings, layout: &Layout) -> Result<Vec<BlockRun>, SettingError> {
+    let block = layout.block.bytes().0;
+    let blocks = |(from, to): (Bytes, Bytes)| (from.0 / block, to.0.div_ceil(block).min(layout.total_blocks()));
+    let mut ranges: Vec<(u64, u64)> =
+        settings.ranges("pin").into_iter().map(blocks).filter(|(from, to)| from < to).collect();
+    ranges.sort_unstable();
+    let mut runs: Vec<BlockRun> = Vec::new();
+    for (from, to) in ranges {
+        match runs.last_mut() {
+            Some(last) if from <= last.end() => last.count = last.count.max(to - last.first.0),
+            _ => runs.push(BlockRun { first: Block(from), count: to - from }),
+        }
+    }
+    let most = layout.slots.map_or(0, |slots| u64::from(slots.count) / 2);
+    if runs.iter().map(|run| run.count).sum::<u64>() > most {
+        return Err(settings.refuse("pin", format!("at most half of the flash: {}", Bytes(most * block))));
+    }
+    Ok(runs)
+}
+
+impl HybridDisk {
+    /// What can change while it serves.
+    fn take(&mut self, settings: &Settings) {
+        let part = |share: f64| (share * self.slots as f64) as u64;
+        self.write_threshold = settings.size("write_threshold").unwrap_or(Bytes::MAX);
+        self.low_watermark = settings.fraction("low_watermark").map_or(0, part);
+        self.idle = settings.duration("idle").unwrap_or(Nanoseconds::MAX);
+        self.period = settings.duration("period").unwrap_or(Nanoseconds::MAX);
+        self.hold_blocks = settings.fraction("hold_share").map(|share| part(share).max(1));
+        self.hold_time = settings.duration("hold_time");
+    }
+
+    fn is_pinned(&self, block: Block) -> bool {
+        let behind = self.pinned.partition_point(|run| run.first <= block);
+        behind > 0 && block.0 < self.pinned[behind - 1].end()
+    }
+
+    /// How many of the first of `blocks` are pinned, or how many are not.
+    fn alike(&self, blocks: BlockRun) -> (bool, u64) {
+        if self.pinned.is_empty() {
+            return (false, blocks.count);
+        }
+        let first = self.is_pinned(blocks.first);
+        (first, blocks.blocks().take_while(|&block| self.is_pinned(block) == first).count() as u64)
+    }
+
+    /// Slots that must be made free for requests that wait, unless everything goes home for them, and for what was read of pinned ranges.
+    fn lacking(&self, view: &View) -> u64 {
+        let waiting = view.waiting_for_slots > 0 && self.flush != Flush::Full;
+        let for_writes = if waiting { self.wanted.max(1) } else { 0 };
+        (for_writes + self.wanted_for_pinned).saturating_sub(view.free_slots + view.freeing_slots)
+    }
+
+    /// Whether victims are to be flushed before anybody waits for them.
+    fn is_below_watermark(&self, view: &View) -> bool {
+        let free = view.free_slots + view.freeing_slots;
+        self.flush == Flush::Watermark && free < self.low_watermark && !self.room.is_empty() && !view.moving
+    }
+
+    /// When all that is dirty goes home, though nobody needs room.
+    fn clean_at(&self, view: &View) -> Option<Nanoseconds> {
+        let dirty = u64::from(view.map.dirty_blocks());
+        if dirty == 0 || view.moving || !view.slots_online() {
+            return None;
+        }
+        if self.hold_blocks.is_some() || self.hold_time.is_some() {
+            let full = self.hold_blocks.is_some_and(|most| dirty >= most).then_some(view.now);
+            let old = self.hold_time.map(|time| self.dirty_since.time().saturating_add(time));
+            return [full, old].into_iter().flatten().min();
+        }
+        match self.flush {
+            Flush::Idle => view.member(self.disk).idle_at(self.idle),
+            Flush::Periodic => Some(self.last_flush.max(self.dirty_since.time()).saturating_add(self.period)),
+            Flush::Full | Flush::Partial | Flush::Watermark => None,
+        }
+    }
+
+    /// Sends what is dirty home: by batches while the disk is idle, otherwise all.
+    fn clean(&mut self, view: &View) -> Work {
+        self.last_flush = view.now;
+        let held = self.hold_blocks.is_some() || self.hold_time.is_some();
+        if self.flush == Flush::Idle && !held {
+            return Work::MoveHome { slots: self.cleaned.next(&view.map, room::BATCH_BLOCKS), keep: true };
+        }
+        self.dirty_since.restart(view.now);
+        if self.flush == Flush::Full {
+            return self.empty(view);
+        }
+        Work::MoveHome { slots: self.cleaned.next(&view.map, view.map.dirty_blocks() as usize), keep: true }
+    }
+
+    /// Everything but what is pinned goes home and leaves the flash.
+    fn empty(&mut self, view: &View) -> Work {
+        if self.pinned.is_empty() {
+            return Work::MigrateAll;
+        }
+        let slots = self.room.first(view.map.slots() as usize);
+        if slots.is_empty() { self.clean_pinned(view) } else { Work::MoveHome { slots, keep: false } }
+    }
+
+    /// Only what is pinned is dirty: it goes home and stays.
+    fn clean_pinned(&mut self, view: &View) -> Work {
+        match view.map.dirty_blocks() {
+            0 => Work::Nothing,
+            dirty => Work::MoveHome { slots: self.cleaned.next(&view.map, dirty as usize), keep: true },
+        }
+    }
 }
 
 impl Scheme for HybridDisk {
     fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
-        let live = key == "write_threshold";
+        let live = ["write_threshold", "low_watermark", "idle", "period", "hold_share", "hold_time"].contains(&key);
         if live {
-            self.write_threshold = settings.size(key).unwrap_or(Bytes::MAX);
+            self.take(settings);
         }
         Ok(live)
+    }
+
+    fn arrived(&mut self, view: &View, access: &Access) {
+        self.dirty_since.arrived(view);
+        self.gate.arrived(view, access);
     }
 
     fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
         if !view.slots_online() {
             return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
         }
-        let large = access.sectors.len.bytes() >= self.write_threshold;
-        if large && access.blocks.blocks().all(|block| view.map.get(block).is_none()) {
-            return (Placement::Home(Some(Reason::LARGE)), rest.count);
+        let (is_pinned, mut count) = self.alike(rest);
+        if !is_pinned {
+            let large = access.sectors.len.bytes() >= self.write_threshold;
+            if large && access.blocks.blocks().all(|block| view.map.get(block).is_none()) {
+                return (Placement::Home(Some(Reason::LARGE)), count);
+            }
+            let (refused, alike) = self.gate.of_write(view, access, BlockRun { count, ..rest });
+            if refused.is_some() {
+                return (Placement::Home(refused), alike);
+            }
+            count = alike;
         }
         match view.free_slots {
-            0 => (Placement::Wait, rest.count),
-            free => (Placement::Slot, rest.count.min(free)),
+            0 => {
+                self.wanted = count.min(self.slots / WANTED_PART).max(1);
+                (Placement::Wait, count)
+            }
+            free => (Placement::Slot, count.min(free)),
         }
     }
 
+    fn promote(&mut self, view: &View, _access: &Access, missing: BlockRun) -> Promotion {
+        if self.alike(missing) != (true, missing.count) {
+            return Promotion::Never;
+        }
+        if !view.slots_online() {
+            return Promotion::Bypass(Reason::MEMBER_GONE);
+        }
+        // What finds no room now finds some when it is read again.
+        self.wanted_for_pinned = missing.count;
+        Promotion::Admit
+    }
+
+    fn touched(&mut self, slot: Slot) {
+        if !self.pinned_slots.contains(slot.0) {
+            self.room.touched(slot);
+        }
+    }
+
+    fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
+        self.gate.mapped();
+        let entry = view.map.in_slot(slot).expect("a slot that was just mapped is in the map");
+        self.dirty_since.mapped(view, entry.dirty);
+        if self.is_pinned(entry.block) {
+            self.pinned_slots.insert(slot.0);
+            if let Some(old) = replaced {
+                self.pinned_slots.remove(old.0);
+            }
+        } else {
+            self.room.mapped(view, slot, replaced);
+        }
+    }
+
+    fn unmapped(&mut self, slot: Slot) {
+        if !self.pinned_slots.remove(slot.0) {
+            self.room.unmapped(slot);
+        }
+    }
+
+    fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
+        let room = self.wanted_for_pinned > 0 && !view.moving || self.is_below_watermark(view);
+        if room && view.slots_online() { Some(view.now) } else { self.clean_at(view) }
+    }
+
     fn work(&mut self, view: &View) -> Work {
+        if !view.slots_online() {
+            return Work::Nothing;
+        }
         // Full is full of pages that can be flushed: those on their way to flash, and those given up, are waited for.
         let full = view.waiting_for_slots > 0 && view.map.len() == u64::from(view.map.slots());
-        if full && !view.moving { Work::MigrateAll } else { Work::Nothing }
+        if self.flush == Flush::Full && full && !view.moving {
+            self.dirty_since.restart(view.now);
+            return self.empty(view);
+        }
+        let lacking = self.lacking(view);
+        self.wanted_for_pinned = 0;
+        if lacking > 0 {
+            return self.room.make_for(view, lacking as usize, 1);
+        }
+        if self.is_below_watermark(view) {
+            let wanted = 2 * self.low_watermark - view.free_slots - view.freeing_slots;
+            return self.room.make_for(view, wanted as usize, 1);
+        }
+        match self.clean_at(view) {
+            Some(at) if at <= view.now => self.clean(view),
+            _ => Work::Nothing,
+        }
     }
 }
 
@@ -109,6 +417,7 @@ impl Scheme for HybridDisk {
 mod tests {
     use crate::operation::OpKind;
     use crate::testing::Bench;
+    use crate::units::Nanoseconds;
 
     #[test]
     fn a_small_write_goes_to_flash_and_a_large_one_to_the_disk() {
@@ -150,5 +459,174 @@ mod tests {
         assert_eq!(bench.volume.statistics().migrations.count, 1);
         assert_eq!(bench.volume.statistics().migrations.blocks, slots);
         assert_eq!(bench.volume.view().map.len(), 1, "only the write that found no page is on flash");
+    }
+
+    fn fill(bench: &mut Bench) -> u64 {
+        let slots = u64::from(bench.volume.view().map.slots());
+        (0..slots).for_each(|block| bench.request(OpKind::Write, block * 16, 8));
+        assert_eq!(bench.volume.view().free_slots, 0);
+        bench.take_log();
+        slots
+    }
+
+    fn dirty(bench: &Bench) -> u64 {
+        u64::from(bench.volume.view().map.dirty_blocks())
+    }
+
+    #[test]
+    fn a_partial_flush_moves_just_what_a_write_needs_and_that_is_what_was_used_longest_ago() {
+        let mut bench = Bench::new("hybrid-disk", &[("flush", "partial")]);
+        let slots = fill(&mut bench);
+        bench.request(OpKind::Read, 0, 8);
+        bench.take_log();
+        bench.request(OpKind::Write, slots * 16, 24);
+        assert_eq!(bench.volume.statistics().migrations.blocks, 3);
+        let moved: Vec<_> = bench.take_log().into_iter().filter(|line| line == "hdd write 8").collect();
+        assert_eq!(moved.len(), 3);
+        bench.request(OpKind::Read, 0, 8);
+        assert_eq!(bench.take_log(), ["ssd read 8"], "it was used just before");
+        bench.request(OpKind::Read, 16, 8);
+        assert_eq!(bench.take_log(), ["hdd read 8"], "it was the first of the others");
+    }
+
+    #[test]
+    fn a_flush_by_watermark_makes_room_before_anybody_waits() {
+        let mut bench = Bench::new("hybrid-disk", &[("flush", "watermark"), ("low_watermark", "0.25")]);
+        let slots = u64::from(bench.volume.view().map.slots());
+        (0..slots * 3 / 4).for_each(|block| bench.request(OpKind::Write, block * 16, 8));
+        assert_eq!(bench.volume.statistics().migrations.count, 0);
+        (0..4).for_each(|block| bench.request(OpKind::Write, 80_000 + block * 16, 8));
+        assert_eq!(bench.volume.statistics().migrations.count, 1);
+        let view = bench.volume.view();
+        assert!((view.free_slots + view.freeing_slots).abs_diff(slots / 2) <= 4);
+        (0..2 * slots).for_each(|block| bench.request(OpKind::Write, block * 16, 8));
+        assert_eq!(bench.volume.statistics().waited, 0);
+    }
+
+    #[test]
+    fn an_idle_flush_sends_home_what_is_dirty_and_keeps_it_for_reads_until_room_is_needed() {
+        let mut bench = Bench::new("hybrid-disk", &[("flush", "idle"), ("idle", "2s")]);
+        let slots = fill(&mut bench);
+        bench.pass(Nanoseconds::from_seconds(1));
+        assert_eq!(dirty(&bench), slots);
+        bench.pass(Nanoseconds::from_seconds(2));
+        assert_eq!((dirty(&bench), bench.volume.view().map.len()), (0, slots));
+        bench.take_log();
+        bench.request(OpKind::Read, 16, 8);
+        assert_eq!(bench.take_log(), ["ssd read 8"]);
+        bench.request(OpKind::Read, 120_000, 8);
+        bench.request(OpKind::Write, slots * 16, 8);
+        let log = bench.take_log();
+        assert!(log.iter().all(|line| !line.starts_with("hdd write")), "clean pages give way at once: {log:?}");
+    }
+
+    #[test]
+    fn a_periodic_flush_leaves_nothing_dirty_for_longer_than_its_period() {
+        let mut bench = Bench::new("hybrid-disk", &[("flush", "periodic"), ("period", "10s")]);
+        bench.pass(Nanoseconds::from_seconds(100));
+        bench.request(OpKind::Write, 80, 8);
+        bench.pass(Nanoseconds::from_seconds(9));
+        assert_eq!(dirty(&bench), 1);
+        bench.pass(Nanoseconds::from_seconds(2));
+        assert_eq!(dirty(&bench), 0);
+    }
+
+    #[test]
+    fn what_is_pinned_is_never_evicted_and_comes_in_by_reads_and_large_writes_too() {
+        for flush in ["full", "partial", "watermark", "idle", "periodic"] {
+            let settings = [("flush", flush), ("pin", "0-64KiB,1MiB-1152KiB"), ("write_threshold", "64KiB")];
+            let mut bench = Bench::new("hybrid-disk", &settings);
+            bench.request(OpKind::Write, 0, 128);
+            assert_eq!(bench.take_log(), ["ssd write 128"], "{flush}: large, and pinned");
+            bench.request(OpKind::Read, 2048, 8);
+            assert_eq!(bench.take_log(), ["hdd read 8", "ssd write 8"], "{flush}");
+            let slots = u64::from(bench.volume.view().map.slots());
+            (0..3 * slots).for_each(|block| bench.request(OpKind::Write, 4096 + block * 16, 8));
+            bench.pass(Nanoseconds::from_seconds(100));
+            assert!(bench.volume.statistics().migrations.blocks > slots, "{flush}");
+            bench.take_log();
+            bench.request(OpKind::Read, 0, 128);
+            bench.request(OpKind::Read, 2048, 8);
+            assert_eq!(bench.take_log().iter().filter(|line| line.starts_with("hdd")).count(), 0, "{flush}");
+        }
+    }
+
+    #[test]
+    fn a_pinned_page_that_is_read_while_the_flash_is_full_finds_room_when_it_is_read_again() {
+        let mut bench = Bench::new("hybrid-disk", &[("flush", "partial"), ("pin", "32MiB-33MiB")]);
+        fill(&mut bench);
+        (0..2).for_each(|_| bench.request(OpKind::Read, 65_536, 8));
+        bench.take_log();
+        bench.request(OpKind::Read, 65_536, 8);
+        assert_eq!(bench.take_log(), ["ssd read 8"]);
+    }
+
+    #[test]
+    fn more_pins_than_half_of_the_flash_are_refused() {
+        let info = super::INFO;
+        let refused = |key, value| {
+            let settings =
+                crate::settings::Settings::new(info.name, info.parameters, [(key, value), ("victim", "arc")]);
+            let mib = |mib| crate::units::Bytes::from_mib(mib).sectors();
+            let members = [(crate::layout::Role::Ssd, 4), (crate::layout::Role::Hdd, 64)]
+                .map(|(role, size)| crate::layout::MemberInfo { role, capacity: mib(size) });
+            let block = crate::block::BlockSize::default();
+            let request = crate::layout::LayoutRequest { block, members: &members, units: &[] };
+            let layout = (info.layout)(settings.as_ref().unwrap(), &request).unwrap();
+            (info.build)(&settings.unwrap(), &layout).err().map(|error| error.to_string())
+        };
+        assert!(refused("pin", "0-1MiB,512KiB-1MiB").is_none());
+        assert!(refused("pin", "0-3MiB").unwrap().contains("at most half of the flash"));
+        assert!(refused("replacement", "arc").is_none());
+        assert!(refused("replacement", "lirs").unwrap().contains("the same as victim=arc"));
+    }
+
+    #[test]
+    fn what_is_held_leaves_the_disk_alone_until_it_is_much_or_old() {
+        for flush in ["full", "idle", "periodic"] {
+            let settings = [("flush", flush), ("hold_share", "0.5"), ("hold_time", "10min"), ("idle", "1s")];
+            let mut bench = Bench::new("hybrid-disk", &settings);
+            let slots = u64::from(bench.volume.view().map.slots());
+            let write = |bench: &mut Bench, from: u64, to: u64| {
+                (from..to).for_each(|block| bench.request(OpKind::Write, block * 16, 8));
+            };
+            write(&mut bench, 0, 10);
+            bench.pass(Nanoseconds::from_seconds(300));
+            write(&mut bench, 0, 20);
+            bench.pass(Nanoseconds::from_seconds(299));
+            assert_eq!(dirty(&bench), 20, "{flush}");
+            assert!(bench.take_log().iter().all(|line| !line.starts_with("hdd write 8")), "{flush}");
+            bench.pass(Nanoseconds::from_seconds(2));
+            assert_eq!(dirty(&bench), 0, "{flush}: some of it was ten minutes old");
+            bench.pass(Nanoseconds::from_seconds(3600));
+            write(&mut bench, 0, slots / 2 - 1);
+            bench.pass(Nanoseconds::from_seconds(9));
+            assert_eq!(dirty(&bench), slots / 2 - 1, "{flush}: what is clean has no age");
+            write(&mut bench, slots, slots + 1);
+            assert_eq!(dirty(&bench), 0, "{flush}: half of the flash was dirty");
+        }
+    }
+
+    #[test]
+    fn every_policy_can_choose_the_victims() {
+        let mut chosen = std::collections::BTreeSet::new();
+        for (&policy, name) in
+            crate::policies::replacement::ONLINE_NAMES.iter().zip(["victim", "replacement"].iter().cycle())
+        {
+            let mut bench = Bench::new("hybrid-disk", &[("flush", "partial"), (name, policy)]);
+            let slots = fill(&mut bench);
+            let (mut random, mut hits) = (1u64, 0);
+            for step in 0..4 * slots {
+                random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let block = (random >> 33) % if step % 2 == 0 { slots / 2 } else { 5 * slots };
+                let kind = if step % 3 == 0 { OpKind::Read } else { OpKind::Write };
+                bench.take_log();
+                bench.request(kind, block * 16, 8);
+                hits += u64::from(bench.take_log() == ["ssd read 8"]);
+            }
+            assert!(bench.volume.statistics().migrations.blocks > slots, "{policy}");
+            chosen.insert((bench.volume.statistics().migrations.blocks, hits));
+        }
+        assert!(chosen.len() > 4, "{chosen:?}");
     }
 }

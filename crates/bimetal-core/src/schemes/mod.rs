@@ -1,7 +1,9 @@
 //! The schemes: one file each, named as its paper or product names it. To add one, write its file and a line in
 //! [`ALL`]; command line, tests and reports find it there.
 
+pub mod bcache;
 pub mod combo;
+pub mod dataplex;
 pub mod griffin;
 pub mod hdd_only;
 pub mod hddboost;
@@ -9,7 +11,9 @@ pub mod hybrid_disk;
 pub mod hyperduo;
 pub mod mixedstore;
 pub mod smart_response;
+pub mod smq;
 pub mod ssd_only;
+pub mod writeboost;
 
 use crate::scheme::SchemeInfo;
 
@@ -21,9 +25,13 @@ pub const ALL: &[&SchemeInfo] = &[
     &smart_response::INFO,
     &hyperduo::INFO,
     &hddboost::INFO,
+    &dataplex::INFO,
     &hybrid_disk::INFO,
     &griffin::INFO,
     &mixedstore::INFO,
+    &smq::INFO,
+    &bcache::INFO,
+    &writeboost::INFO,
 ];
 
 /// The scheme with this name.

@@ -14,8 +14,10 @@ use crate::block::BlockRun;
 use crate::block::ValidMask;
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, MemberId, Role, SlotKind};
+use crate::policies::admission::{self, Gate};
 use crate::policies::lru;
-use crate::policies::replacement::{self, Key, Replacement, Verdict};
+use crate::policies::replacement;
+use crate::policies::room::{self, Room, Round};
 use crate::policies::streams::Streams;
 use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
@@ -58,12 +60,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
             default: "lru",
             doc: "which clean copy is given up (our choice)",
         },
-        Parameter {
-            name: "admission",
-            kind: Kind::Choice(&["all"]),
-            default: "all",
-            doc: "which blocks that are no stream are cached",
-        },
+        admission::PARAMETER,
         MOVE_RATE,
     ],
     worst_crash: "what was not flushed; each cached block whole, old or new",
@@ -78,40 +75,31 @@ pub const INFO: SchemeInfo = SchemeInfo {
     build,
 };
 
-/// Dirty blocks that go home together when the HDD is idle: 1 MiB of 4 KiB blocks, so that a request that
-/// arrives waits for little.
-const SYNCHRONISE_BLOCKS: usize = 256;
-
 struct SmartResponse {
     write_back: bool,
     write_allocate: bool,
     stream_bypass: Bytes,
     idle: Nanoseconds,
     hdd: MemberId,
-    replacement: Box<dyn Replacement>,
     streams: Streams,
-    /// Slots kept free or being freed, so that a write need not wait for an eviction to become durable.
-    reserve: u64,
-    /// Nothing clean was found to evict while a move is under way.
-    starved: bool,
-    synchronised_up_to: Slot,
+    gate: Gate,
+    room: Room,
+    synchronised: Round,
 }
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
     let slots = layout.slots.map_or(0, |slots| slots.count);
-    let policy =
-        replacement::online(settings.text("replacement")).expect("settings are checked against the table of policies");
+    let policy = replacement::chosen(settings, "replacement");
     Ok(Box::new(SmartResponse {
         write_back: settings.text("mode") == "maximized",
         write_allocate: settings.text("write_allocate") == "on",
         stream_bypass: settings.size("stream_bypass").unwrap_or(Bytes::MAX),
         idle: settings.duration("idle").unwrap_or(Nanoseconds::MAX),
         hdd: layout.home[0].member,
-        replacement: (policy.build)(slots),
         streams: Streams::default(),
-        reserve: (u64::from(slots) / 64).clamp(1, 4096),
-        starved: false,
-        synchronised_up_to: Slot(0),
+        gate: Gate::new(settings, layout),
+        room: Room::new((policy.build)(slots), slots),
+        synchronised: Round::default(),
     }))
 }
 
@@ -120,76 +108,10 @@ impl SmartResponse {
         self.streams.length(access.kind, access.sectors) >= self.stream_bypass
     }
 
-    fn is_short_of_slots(&self, view: &View) -> bool {
-        view.free_slots + view.freeing_slots < self.reserve && !self.replacement.is_empty() && view.slots_online()
-    }
-
-    /// What the policy gives up first: clean copies to evict, or, if there is none among the first, dirty ones to move.
-    fn make_room(&mut self, view: &View) -> Work {
-        let wanted = (2 * self.reserve - (view.free_slots + view.freeing_slots).min(2 * self.reserve)) as usize;
-        let clean = self.evict_clean(view, wanted, 4 * wanted);
-        if !clean.is_empty() {
-            self.starved = false;
-            return Work::Evict(clean);
-        }
-        if view.moving {
-            self.starved = true;
-            return Work::Nothing;
-        }
-        Work::MoveHome { slots: self.first(wanted.max(SYNCHRONISE_BLOCKS)), keep: false }
-    }
-
-    /// Up to `wanted` clean copies among the first `looks` that the policy offers; they leave it.
-    fn evict_clean(&mut self, view: &View, wanted: usize, looks: usize) -> Vec<Slot> {
-        let (mut clean, mut looked) = (Vec::with_capacity(wanted), 0);
-        self.replacement.evict(&mut |slot| {
-            looked += 1;
-            let take = !view.map.in_slot(slot).is_some_and(|entry| entry.dirty);
-            if take {
-                clean.push(slot);
-            }
-            Verdict { take, more: looked < looks && clean.len() < wanted }
-        });
-        clean
-    }
-
-    /// The first `wanted` copies that the policy offers; they stay in it until they are home.
-    fn first(&mut self, wanted: usize) -> Vec<Slot> {
-        let mut slots = Vec::with_capacity(wanted);
-        self.replacement.evict(&mut |slot| {
-            slots.push(slot);
-            Verdict { take: false, more: slots.len() < wanted }
-        });
-        slots
-    }
-
     /// When dirty blocks may go home because nobody needs the HDD.
     fn synchronise_at(&self, view: &View) -> Option<Nanoseconds> {
         let wanted = self.write_back && view.map.dirty_blocks() > 0 && !view.moving && view.slots_online();
         if wanted { view.member(self.hdd).idle_at(self.idle) } else { None }
-    }
-
-    /// The next dirty blocks, going round.
-    fn synchronise(&mut self, view: &View) -> Work {
-        let mut slots = Vec::with_capacity(SYNCHRONISE_BLOCKS);
-        let mut from = self.synchronised_up_to;
-        let mut wrapped = false;
-        while slots.len() < SYNCHRONISE_BLOCKS {
-            match view.map.next_dirty(from) {
-                Some(slot) if wrapped && slot >= self.synchronised_up_to => break,
-                Some(slot) => {
-                    slots.push(slot);
-                    from = Slot(slot.0 + 1);
-                }
-                None if wrapped => break,
-                None => {
-                    wrapped = true;
-                    from = Slot(0);
-                }
-            }
-        }
-        self.synchronised_up_to = from;
-        Work::MoveHome { slots, keep: true }
     }
 }
 
@@ -204,8 +126,9 @@ impl Scheme for SmartResponse {
         Ok(true)
     }
 
-    fn arrived(&mut self, _view: &View, access: &Access) {
+    fn arrived(&mut self, view: &View, access: &Access) {
         self.streams.note(access.kind, access.sectors);
+        self.gate.arrived(view, access);
     }
 
     fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
@@ -215,7 +138,12 @@ impl Scheme for SmartResponse {
         if self.is_stream(access) {
             return (Placement::Home(Some(Reason::SEQUENTIAL)), rest.count);
         }
+        let (refused, alike) = self.gate.of_write(view, access, rest);
+        if refused.is_some() {
+            return (Placement::Home(refused), alike);
+        }
         if !self.write_allocate {
+            let rest = BlockRun { count: alike, ..rest };
             let cached = view.map.get(rest.first).is_some();
             let alike = rest.blocks().take_while(|&block| view.map.get(block).is_some() == cached).count() as u64;
             if !cached {
@@ -223,53 +151,44 @@ impl Scheme for SmartResponse {
             }
             return self.to_cache(view, alike);
         }
-        self.to_cache(view, rest.count)
+        self.to_cache(view, alike)
     }
 
-    fn promote(&mut self, view: &View, access: &Access, _missing: BlockRun) -> Promotion {
+    fn promote(&mut self, view: &View, access: &Access, missing: BlockRun) -> Promotion {
         if !view.slots_online() {
             Promotion::Bypass(Reason::MEMBER_GONE)
         } else if self.is_stream(access) {
             Promotion::Bypass(Reason::SEQUENTIAL)
         } else {
-            Promotion::Admit
+            self.gate.of_read(view, access, missing).map_or(Promotion::Admit, Promotion::Bypass)
         }
     }
 
     fn touched(&mut self, slot: Slot) {
-        self.replacement.touch(slot);
+        self.room.touched(slot);
     }
 
     fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
-        match replaced {
-            Some(old) => {
-                self.replacement.rename(old, slot);
-                self.replacement.touch(slot);
-            }
-            None => {
-                let block = view.map.in_slot(slot).expect("a slot that was just mapped is in the map").block;
-                self.replacement.insert(slot, Key::from(block));
-            }
-        }
+        self.gate.mapped();
+        self.room.mapped(view, slot, replaced);
     }
 
     fn unmapped(&mut self, slot: Slot) {
-        self.replacement.remove(slot);
+        self.room.unmapped(slot);
     }
 
     fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
-        if self.is_short_of_slots(view) && !(self.starved && view.moving) {
-            return Some(view.now);
-        }
-        self.synchronise_at(view)
+        if self.room.is_due(view) { Some(view.now) } else { self.synchronise_at(view) }
     }
 
     fn work(&mut self, view: &View) -> Work {
-        if self.is_short_of_slots(view) && !(self.starved && view.moving) {
-            return self.make_room(view);
+        if self.room.is_due(view) {
+            return self.room.make(view);
         }
         match self.synchronise_at(view) {
-            Some(at) if at <= view.now => self.synchronise(view),
+            Some(at) if at <= view.now => {
+                Work::MoveHome { slots: self.synchronised.next(&view.map, room::BATCH_BLOCKS), keep: true }
+            }
             _ => Work::Nothing,
         }
     }

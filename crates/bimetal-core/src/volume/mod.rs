@@ -161,9 +161,9 @@ impl<P> Store<P> {
     /// With nothing in it.
     fn new(layout: &Layout, instant: bool) -> Self {
         match (layout.slots, layout.metadata) {
-            (Some(SlotRegion { kind: SlotKind::Cache, count, .. }), Some(metadata)) => {
+            (Some(SlotRegion { kind: SlotKind::Cache, count, bucket, .. }), Some(metadata)) => {
                 let ring = Ring::new(metadata.first_sector, count, layout.total_blocks(), 0);
-                Store::Cache { space: CacheSpace::new(count), ring }
+                Store::Cache { space: CacheSpace::new(count, bucket), ring }
             }
             (Some(SlotRegion { kind: SlotKind::Log { buffer_blocks }, count, .. }), Some(metadata)) => {
                 Store::Log(LogTail::new(count, buffer_blocks, instant, metadata.first_sector))

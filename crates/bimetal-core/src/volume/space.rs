@@ -24,16 +24,64 @@ pub(crate) struct CacheSpace {
     slots: u32,
     cursor: u32,
     freed: VecDeque<Freed>,
+    buckets: Option<Buckets>,
+}
+
+/// Slots that are filled together.
+struct Buckets {
+    size: u32,
+    /// How many slots of each bucket are taken, and which buckets have such.
+    taken: Vec<u32>,
+    in_use: BitSet,
+}
+
+impl Buckets {
+    /// From where on slots are taken next: the rest of the bucket being filled, or a bucket of which none is.
+    fn next(&self, cursor: u32, taken: &BitSet) -> Option<u32> {
+        let current = cursor / self.size;
+        let rest = taken.next_gap(cursor).filter(|gap| cursor % self.size != 0 && gap / self.size == current);
+        let empty = || self.in_use.next_gap(current).or_else(|| self.in_use.next_gap(0));
+        rest.or_else(|| empty().map(|bucket| bucket * self.size))
+    }
+
+    fn count(&mut self, slot: u32, now_taken: bool) {
+        let bucket = slot / self.size;
+        let taken = &mut self.taken[bucket as usize];
+        if now_taken {
+            *taken += 1;
+            self.in_use.insert(bucket);
+        } else {
+            *taken -= 1;
+            if *taken == 0 {
+                self.in_use.remove(bucket);
+            }
+        }
+    }
 }
 
 impl CacheSpace {
-    pub(crate) fn new(slots: u32) -> Self {
-        Self { taken: BitSet::new(slots), slots, cursor: 0, freed: VecDeque::new() }
+    /// All of `slots` slots free, to be filled by buckets of `bucket` slots.
+    pub(crate) fn new(slots: u32, bucket: u32) -> Self {
+        let count = slots.div_ceil(bucket.max(1));
+        let buckets = Buckets { size: bucket, taken: vec![0; count as usize], in_use: BitSet::new(count) };
+        let buckets = (bucket > 1).then_some(buckets);
+        Self { taken: BitSet::new(slots), slots, cursor: 0, freed: VecDeque::new(), buckets }
     }
 
     /// Says that a slot holds a block.
     pub(crate) fn occupy(&mut self, slot: Slot) {
-        self.taken.insert(slot.0);
+        self.set_taken(slot.0);
+    }
+
+    /// Takes a slot if it is free.
+    fn set_taken(&mut self, slot: u32) -> bool {
+        let was_free = self.taken.insert(slot);
+        if let Some(buckets) = &mut self.buckets
+            && was_free
+        {
+            buckets.count(slot, true);
+        }
+        was_free
     }
 
     /// Slots that can be taken now.
@@ -48,9 +96,12 @@ impl CacheSpace {
 
     /// Takes a run of adjacent free slots, at most `count_max`, from where the last run ended on.
     pub(crate) fn take(&mut self, count_max: u64) -> Option<(Slot, u64)> {
-        let first = self.taken.next_gap(self.cursor).or_else(|| self.taken.next_gap(0))?;
+        let in_bucket = self.buckets.as_ref().and_then(|buckets| buckets.next(self.cursor, &self.taken));
+        let any = || self.taken.next_gap(self.cursor).or_else(|| self.taken.next_gap(0));
+        let first = in_bucket.or_else(any)?;
+        let limit = self.buckets.as_ref().map_or(self.slots, |buckets| (first / buckets.size + 1) * buckets.size);
         let mut end = first;
-        while u64::from(end - first) < count_max && end < self.slots && self.taken.insert(end) {
+        while u64::from(end - first) < count_max && end < limit.min(self.slots) && self.set_taken(end) {
             end += 1;
         }
         self.cursor = end;
@@ -68,6 +119,9 @@ impl CacheSpace {
     pub(crate) fn give_back_unused(&mut self, slot: Slot) {
         let was_taken = self.taken.remove(slot.0);
         assert!(was_taken, "slot {} was given back twice", slot.0);
+        if let Some(buckets) = &mut self.buckets {
+            buckets.count(slot.0, false);
+        }
     }
 
     /// Frees what may be freed; how many slots that were.
@@ -123,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_free_only_when_its_record_is_durable_and_older_tasks_have_ended() {
-        let mut space = CacheSpace::new(8);
+        let mut space = CacheSpace::new(8, 1);
         let mut epochs = Epochs::default();
         let (slot, count) = space.take(3).unwrap();
         assert_eq!((slot, count), (Slot(0), 3));
@@ -137,8 +191,26 @@ mod tests {
     }
 
     #[test]
+    fn buckets_are_filled_in_order_and_taken_again_when_all_of_one_is_free() {
+        let mut space = CacheSpace::new(14, 4);
+        assert_eq!(
+            [3, 9, 9, 9].map(|wanted| space.take(wanted)),
+            [(0, 3), (3, 1), (4, 4), (8, 4)].map(|(slot, count)| { Some((Slot(slot), count)) })
+        );
+        assert_eq!(space.take(1), Some((Slot(12), 1)), "the last bucket is a short one");
+        [1, 4, 5, 6, 7].into_iter().for_each(|slot| space.give_back_unused(Slot(slot)));
+        assert_eq!(space.take(9), Some((Slot(13), 1)), "the rest of the bucket being filled");
+        assert_eq!(space.take(2), Some((Slot(4), 2)), "a bucket that is all free, not the single slot before it");
+        space.give_back_unused(Slot(8));
+        assert_eq!(space.take(9), Some((Slot(6), 2)));
+        assert_eq!(space.take(9), Some((Slot(8), 1)), "there is no such bucket");
+        assert_eq!(space.take(9), Some((Slot(1), 1)));
+        assert_eq!(space.take(9), None);
+    }
+
+    #[test]
     fn runs_are_adjacent_and_go_round() {
-        let mut space = CacheSpace::new(8);
+        let mut space = CacheSpace::new(8, 1);
         assert_eq!(space.take(5), Some((Slot(0), 5)));
         assert_eq!(space.take(5), Some((Slot(5), 3)));
         assert_eq!(space.take(1), None);

@@ -644,7 +644,11 @@ impl<P: Payload> Volume<P> {
 
     /// The slots could not be written. Home, if it was written too, is right; else the part is placed anew.
     fn slots_failed(&mut self, job: &mut WriteJob<P>, slots_gone: bool) -> Result<(), Status> {
-        let both = job.pieces.iter().all(|piece| piece.both);
+        // Where the old slot has more that home has not, it would stay the newest place of eighths that home got new in part.
+        let home_has_all = |piece: &SlotWrite<P>| {
+            piece.both && (piece.from_slot.is_empty() || piece.old.is_none_or(|(_, entry)| !entry.dirty))
+        };
+        let both = job.pieces.iter().all(home_has_all);
         let home_done = job.home_status == Status::Done;
         let first =
             job.pieces.iter().map(|piece| piece.block.0).chain(job.homes.iter().map(|home| home.blocks.first.0)).min();

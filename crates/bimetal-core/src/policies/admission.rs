@@ -1,0 +1,379 @@
+//! Admission: which blocks that are not in a cache may come in. An axis of every scheme that caches blocks.
+//!
+//! - `all`: every one.
+//! - `write-size:SIZE`: not what a write of at least SIZE brings.
+//! - `n-hit:N`: a block that has been asked for N times while it was not cached. What is asked for is remembered for about as many
+//!   blocks as the cache has slots, in sets of four of which the one asked for longest ago is forgotten first; a read of several
+//!   blocks brings them in together, when all of them have been asked for often enough.
+//! - `sequential:SIZE`: not what adjacent requests bring that together reach SIZE.
+//! - `wear-budget:SIZE/d`: no more than SIZE is written to slots in a day, blocks that are cached already included: such a write goes home
+//!   and the copy is given up. A token bucket that holds what an hour may write, so that no day writes more than a twenty-fourth above its
+//!   budget (and what was under way when the bucket ran empty). Where only a part of a block is written whose newest content has no other
+//!   place, it has to be written to a slot whatever the budget says.
+
+use std::str::FromStr;
+
+use super::replacement::Key;
+use super::streams::Streams;
+use crate::block::{Block, BlockRun};
+use crate::layout::Layout;
+use crate::operation::OpKind;
+use crate::scheme::{Access, Reason, View};
+use crate::settings::{Kind, Parameter, Settings};
+use crate::units::{Bytes, Nanoseconds};
+
+/// Of every scheme that caches blocks.
+pub const PARAMETER: Parameter = Parameter {
+    name: "admission",
+    kind: Kind::Admission,
+    default: "all",
+    doc: "which blocks may come in: all; none of large writes; those asked for N times; none of sequential streams; what a budget of \
+          bytes written a day allows",
+};
+
+/// What [`PARAMETER`] takes.
+pub const FORMS: &str = "all|write-size:SIZE|n-hit:N|sequential:SIZE|wear-budget:SIZE/d";
+
+/// The block was not asked for often enough.
+pub const FEW_HITS: Reason = Reason("few-hits");
+/// More would have been written to slots than the budget allows.
+pub const WEAR_BUDGET: Reason = Reason("wear-budget");
+
+/// A rule of admission.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// Every block.
+    All,
+    /// No write of at least this size.
+    WriteSize(Bytes),
+    /// Blocks asked for so often.
+    NHit(u8),
+    /// No requests that follow each other and together reach this size.
+    Sequential(Bytes),
+    /// So much a day.
+    WearBudget(Bytes),
+}
+
+impl FromStr for Rule {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (name, value) = text.split_once(':').unwrap_or((text, ""));
+        let size = |text: &str| text.parse::<Bytes>().map_err(|_| ());
+        match name {
+            "all" if value.is_empty() => Ok(Rule::All),
+            "write-size" => size(value).map(Rule::WriteSize),
+            "n-hit" => value.parse().ok().filter(|&hits| hits >= 1).map(Rule::NHit).ok_or(()),
+            "sequential" => size(value).map(Rule::Sequential),
+            "wear-budget" => size(value.strip_suffix("/d").ok_or(())?).map(Rule::WearBudget),
+            _ => Err(()),
+        }
+    }
+}
+
+/// Why a block may not come in, if it may not.
+trait Admission: Send {
+    /// A request has arrived; once for each, before anything is asked about it.
+    fn arrived(&mut self, view: &View, access: &Access) {
+        let _ = (view, access);
+    }
+
+    /// The reason against `block` of `access`, which has a copy in a slot or not.
+    fn refuses(&self, view: &View, access: &Access, block: Block, cached: bool) -> Option<Reason>;
+
+    /// For how many blocks at most an answer holds.
+    fn room(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// A slot was written.
+    fn wrote(&mut self) {}
+}
+
+/// What stands between a scheme and its slots.
+pub struct Gate(Option<Box<dyn Admission>>);
+
+impl Gate {
+    /// As `settings` have it, for a cache laid out like this.
+    pub fn new(settings: &Settings, layout: &Layout) -> Self {
+        let slots = layout.slots.map_or(0, |slots| slots.count);
+        let rule = settings.text(PARAMETER.name).parse().expect("settings are checked against the forms of a rule");
+        Self(match rule {
+            Rule::All | Rule::NHit(1) => None,
+            Rule::WriteSize(size) => Some(Box::new(WriteSize(size))),
+            Rule::NHit(hits) => Some(Box::new(NHit::new(hits, slots))),
+            Rule::Sequential(size) => Some(Box::new(Sequential { size, streams: Streams::default() })),
+            Rule::WearBudget(day) => Some(Box::new(WearBudget::new(day, layout.block.bytes()))),
+        })
+    }
+
+    /// [`Scheme::arrived`](crate::scheme::Scheme::arrived).
+    #[inline]
+    pub fn arrived(&mut self, view: &View, access: &Access) {
+        if let Some(admission) = &mut self.0 {
+            admission.arrived(view, access);
+        }
+    }
+
+    /// [`Scheme::mapped`](crate::scheme::Scheme::mapped).
+    #[inline]
+    pub fn mapped(&mut self) {
+        if let Some(admission) = &mut self.0 {
+            admission.wrote();
+        }
+    }
+
+    /// Why the first blocks of `rest`, which `access` writes, may not go to slots (`None` if they may), and for how many of them that
+    /// holds.
+    #[inline]
+    pub fn of_write(&self, view: &View, access: &Access, rest: BlockRun) -> (Option<Reason>, u64) {
+        let Some(admission) = &self.0 else { return (None, rest.count) };
+        let answer = |block| admission.refuses(view, access, block, view.map.get(block).is_some());
+        let first = answer(rest.first);
+        let limit = if first.is_none() { admission.room().max(1) } else { u64::MAX };
+        let alike = rest.blocks().take_while(|&block| answer(block) == first).count() as u64;
+        (first, alike.min(limit))
+    }
+
+    /// Why `missing`, which `access` reads from home, may not come in; `None` if it may.
+    #[inline]
+    pub fn of_read(&self, view: &View, access: &Access, missing: BlockRun) -> Option<Reason> {
+        let admission = self.0.as_ref()?;
+        missing.blocks().find_map(|block| admission.refuses(view, access, block, false))
+    }
+}
+
+struct WriteSize(Bytes);
+
+impl Admission for WriteSize {
+    fn refuses(&self, _view: &View, access: &Access, _block: Block, cached: bool) -> Option<Reason> {
+        let large = access.kind != OpKind::Read && access.sectors.len.bytes() >= self.0;
+        (large && !cached).then_some(Reason::LARGE)
+    }
+}
+
+struct Sequential {
+    size: Bytes,
+    streams: Streams,
+}
+
+impl Admission for Sequential {
+    fn arrived(&mut self, _view: &View, access: &Access) {
+        self.streams.note(access.kind, access.sectors);
+    }
+
+    fn refuses(&self, _view: &View, access: &Access, _block: Block, cached: bool) -> Option<Reason> {
+        let long = !cached && self.streams.length(access.kind, access.sectors) >= self.size;
+        long.then_some(Reason::SEQUENTIAL)
+    }
+}
+
+const WAYS: usize = 4;
+
+/// Blocks in one set, from the one asked for last to the one asked for longest ago.
+#[derive(Clone, Copy, Default)]
+struct Asked {
+    keys: [u32; WAYS],
+    /// How often; 0 where nothing is.
+    times: [u8; WAYS],
+}
+
+struct NHit {
+    hits: u8,
+    sets: Vec<Asked>,
+}
+
+impl NHit {
+    fn new(hits: u8, slots: u32) -> Self {
+        Self { hits, sets: vec![Asked::default(); (slots as usize).div_ceil(WAYS).max(1)] }
+    }
+
+    fn set_of(&self, key: Key) -> usize {
+        ((u64::from(key.0.wrapping_mul(0x9e37_79b1)) * self.sets.len() as u64) >> 32) as usize
+    }
+
+    fn place(set: &Asked, key: Key) -> Option<usize> {
+        (0..WAYS).find(|&way| set.times[way] > 0 && set.keys[way] == key.0)
+    }
+
+    fn count(&mut self, key: Key) {
+        let at = self.set_of(key);
+        let set = &mut self.sets[at];
+        let way = Self::place(set, key);
+        let times = way.map_or(0, |way| set.times[way]);
+        let last = way.unwrap_or(WAYS - 1);
+        set.keys[..=last].rotate_right(1);
+        set.times[..=last].rotate_right(1);
+        (set.keys[0], set.times[0]) = (key.0, times.saturating_add(1));
+    }
+
+    fn times(&self, key: Key) -> u8 {
+        let set = &self.sets[self.set_of(key)];
+        Self::place(set, key).map_or(0, |way| set.times[way])
+    }
+}
+
+impl Admission for NHit {
+    fn arrived(&mut self, view: &View, access: &Access) {
+        for block in access.blocks.blocks() {
+            if view.map.get(block).is_none() {
+                self.count(Key::from(block));
+            }
+        }
+    }
+
+    fn refuses(&self, _view: &View, _access: &Access, block: Block, cached: bool) -> Option<Reason> {
+        (!cached && self.times(Key::from(block)) < self.hits).then_some(FEW_HITS)
+    }
+}
+
+const DAY: i128 = 24 * HOUR;
+const HOUR: i128 = 3_600_000_000_000;
+
+struct WearBudget {
+    /// Bytes.
+    day: i128,
+    /// Bytes.
+    block: i128,
+    /// What may be written now, in bytes times the nanoseconds of a day; a debt where it is negative.
+    left: i128,
+    /// When the last request arrived; nothing did before the first: what there is then was written in an earlier life.
+    last: Option<Nanoseconds>,
+}
+
+impl WearBudget {
+    fn new(day: Bytes, block: Bytes) -> Self {
+        let day = i128::from(day.0);
+        Self { day, block: i128::from(block.0), left: day * HOUR, last: None }
+    }
+}
+
+impl Admission for WearBudget {
+    fn arrived(&mut self, view: &View, _access: &Access) {
+        let passed = view.now.saturating_sub(self.last.unwrap_or(view.now));
+        self.last = Some(view.now);
+        self.left = (self.left + self.day * i128::from(passed.0)).min(self.day * HOUR);
+    }
+
+    fn refuses(&self, _view: &View, _access: &Access, _block: Block, _cached: bool) -> Option<Reason> {
+        (self.left <= 0).then_some(WEAR_BUDGET)
+    }
+
+    fn room(&self) -> u64 {
+        u64::try_from(self.left / (self.block * DAY)).unwrap_or(0)
+    }
+
+    fn wrote(&mut self) {
+        if self.last.is_some() {
+            self.left -= self.block * DAY;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::OpKind::{Read, Write};
+    use crate::testing::Bench;
+
+    /// Every scheme that has the axis, so that a new one is tested without a line here.
+    fn schemes() -> impl Iterator<Item = &'static str> {
+        let has =
+            |info: &&&crate::scheme::SchemeInfo| info.parameters.iter().any(|known| known.kind == Kind::Admission);
+        crate::schemes::ALL.iter().filter(has).map(|info| info.name)
+    }
+
+    fn bypassed(bench: &Bench, reason: Reason) -> u64 {
+        bench.volume.statistics().bypassed_blocks.get(&reason).copied().unwrap_or(0)
+    }
+
+    #[test]
+    fn rules_are_read_as_they_are_written() {
+        assert_eq!("all".parse(), Ok(Rule::All));
+        assert_eq!("write-size:64KiB".parse(), Ok(Rule::WriteSize(Bytes::from_kib(64))));
+        assert_eq!("n-hit:2".parse(), Ok(Rule::NHit(2)));
+        assert_eq!("sequential:1MiB".parse(), Ok(Rule::Sequential(Bytes::from_mib(1))));
+        assert_eq!("wear-budget:20GiB/d".parse(), Ok(Rule::WearBudget(Bytes::from_gib(20))));
+        for wrong in
+            ["", "none", "all:1", "n-hit", "n-hit:0", "n-hit:256", "write-size", "wear-budget:1GiB", "sequential:x"]
+        {
+            assert_eq!(wrong.parse::<Rule>(), Err(()), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_large_write_passes_by_and_a_small_one_comes_in() {
+        for scheme in schemes() {
+            let mut bench = Bench::new(scheme, &[("admission", "write-size:64KiB")]);
+            bench.request(Write, 0, 128);
+            assert_eq!(bench.take_log(), ["hdd write 128"], "{scheme}");
+            assert_eq!(bypassed(&bench, Reason::LARGE), 16, "{scheme}");
+            bench.request(Write, 8000, 8);
+            assert_eq!(bypassed(&bench, Reason::LARGE), 16, "{scheme}");
+        }
+    }
+
+    #[test]
+    fn a_block_comes_in_when_it_is_asked_for_the_third_time() {
+        for scheme in schemes() {
+            let mut bench = Bench::new(scheme, &[("admission", "n-hit:3")]);
+            for times in 1..=2 {
+                bench.request(Write, 80, 8);
+                assert_eq!(bench.take_log(), ["hdd write 8"], "{scheme}");
+                assert_eq!(bypassed(&bench, FEW_HITS), times, "{scheme}");
+            }
+            bench.request(Write, 80, 8);
+            assert_eq!(bypassed(&bench, FEW_HITS), 2, "{scheme}");
+        }
+    }
+
+    #[test]
+    fn a_long_stream_of_writes_passes_by_from_the_size_on() {
+        for scheme in schemes() {
+            let mut bench = Bench::new(scheme, &[("admission", "sequential:64KiB")]);
+            (0..40).for_each(|at| bench.request(Write, 8000 + at * 8, 8));
+            assert_eq!(bypassed(&bench, Reason::SEQUENTIAL), 25, "{scheme}");
+        }
+    }
+
+    #[test]
+    fn a_day_writes_no_more_to_slots_than_its_budget_and_an_hours_share() {
+        for scheme in schemes() {
+            let mut bench = Bench::new(scheme, &[("admission", "wear-budget:24MiB/d")]);
+            let second = Nanoseconds::from_seconds(1);
+            for request in 0..24 * 3600 {
+                bench.request(Write, request % 100 * 80, 8);
+                bench.pass(second);
+            }
+            let written = bench.volume.statistics().written_blocks_to_slots * 4096;
+            let (least, most) = (Bytes::from_mib(20).0, Bytes::from_mib(25).0);
+            assert!(written <= most, "{scheme}: {written}");
+            // A scheme may have reasons of its own to leave some out.
+            assert!(written >= least || bypassed(&bench, WEAR_BUDGET) == 0, "{scheme}: {written}");
+            assert!(bypassed(&bench, WEAR_BUDGET) > 0 || written < least, "{scheme}: nothing was refused");
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_of_blocks_not_cached_is_what_was_asked_for_last() {
+        let mut memory = NHit::new(2, 4);
+        assert_eq!(memory.sets.len(), 1);
+        (1..=5).for_each(|key| memory.count(Key(key)));
+        assert_eq!([1, 2, 5].map(|key| memory.times(Key(key))), [0, 1, 1]);
+        memory.count(Key(2));
+        memory.count(Key(6));
+        assert_eq!([2, 3, 6].map(|key| memory.times(Key(key))), [2, 0, 1]);
+    }
+
+    #[test]
+    fn a_read_is_admitted_by_the_same_rules() {
+        let mut bench = Bench::new("smart-response", &[("admission", "n-hit:2")]);
+        bench.request(Read, 80, 16);
+        assert_eq!(bench.take_log(), ["hdd read 16"]);
+        bench.request(Read, 80, 8);
+        assert_eq!(bench.take_log(), ["hdd read 8", "ssd write 8"], "asked for twice");
+        bench.request(Read, 88, 16);
+        assert_eq!(bench.take_log(), ["hdd read 16"], "one of the two was not");
+        assert_eq!(bypassed(&bench, FEW_HITS), 4);
+    }
+}

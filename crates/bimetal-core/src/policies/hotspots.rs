@@ -1,0 +1,132 @@
+//! The hotspot queue of dm-cache's policy smq: regions of the address space ranked by how steadily they are asked for, whether anything
+//! of them is cached or not. See [`multi_queue`](super::multi_queue) for how they rise and sink.
+
+use super::ghosts::KeyIndex;
+use super::multi_queue::{self, LEVELS, MultiQueue};
+use super::replacement::{Key, Replacement, Verdict};
+use crate::block::{Block, BlockRun};
+use crate::block_map::Slot;
+
+/// Resident bytes for each slot of the cache: a region for each four of them, with its number, its place in the index and in the queue.
+pub const BYTES_PER_SLOT: f64 = (multi_queue::BYTES_PER_SLOT + 4.0 + 6.0) / 4.0;
+
+/// Blocks of a region, unless the drive is too small to have enough regions.
+const REGION_BLOCKS: u64 = 16;
+/// At least so many regions are followed.
+const REGIONS_MIN: u32 = 1024;
+
+/// How high what was asked for stood.
+#[derive(Clone, Copy, Default)]
+pub struct Standing {
+    high: u64,
+    other: u64,
+}
+
+impl Standing {
+    /// Something at `level` was asked for, or something that is in no level.
+    #[inline]
+    pub fn count(&mut self, level: Option<usize>) {
+        if level.is_some_and(|level| level >= LEVELS * 3 / 4) {
+            self.high += 1;
+        } else {
+            self.other += 1;
+        }
+    }
+
+    /// The share that stood in the upper quarter of the levels, in sixteenths.
+    pub fn sixteenths(&self) -> u64 {
+        self.high * 16 / (self.high + self.other).max(1)
+    }
+}
+
+/// The queue.
+pub struct Hotspots {
+    queue: MultiQueue,
+    /// The region at each place of the queue.
+    regions: Vec<u32>,
+    index: KeyIndex,
+    region_blocks: u64,
+    standing: Standing,
+    /// How far a region rises.
+    jump: usize,
+}
+
+impl Hotspots {
+    /// For a cache of `slots` slots before `blocks` blocks.
+    pub fn new(slots: u32, blocks: u64) -> Self {
+        let count = (slots / 4).max(REGIONS_MIN);
+        let mut region_blocks = REGION_BLOCKS;
+        while region_blocks > 1 && region_blocks * u64::from(count) > blocks {
+            region_blocks /= 2;
+        }
+        Self {
+            queue: MultiQueue::new(count),
+            regions: vec![0; count as usize],
+            index: KeyIndex::new(count),
+            region_blocks,
+            standing: Standing::default(),
+            jump: 1,
+        }
+    }
+
+    fn key(&self, block: Block) -> u32 {
+        Key::from(Block(block.0 / self.region_blocks)).0
+    }
+
+    fn place(&self, key: u32) -> Option<Slot> {
+        self.index.get(key, &self.regions).map(Slot)
+    }
+
+    /// Every region of `blocks` was asked for.
+    pub fn asked_for(&mut self, blocks: BlockRun) {
+        let last = (blocks.end() - 1) / self.region_blocks;
+        for region in blocks.first.0 / self.region_blocks..=last {
+            self.region_asked_for(Key::from(Block(region)).0);
+        }
+    }
+
+    fn region_asked_for(&mut self, key: u32) {
+        let place = self.place(key);
+        self.standing.count(place.and_then(|place| self.queue.level(place)));
+        match place {
+            Some(place) => self.queue.rise(place, self.jump),
+            None => self.bring_in(key),
+        }
+    }
+
+    /// A region that is not followed yet takes the place of the one that stands lowest.
+    fn bring_in(&mut self, key: u32) {
+        let mut place = Slot(self.queue.len());
+        if place.0 as usize == self.regions.len() {
+            self.queue.evict(&mut |lowest| {
+                place = lowest;
+                Verdict::TAKE_AND_STOP
+            });
+            self.index.remove(self.regions[place.0 as usize], &self.regions);
+        }
+        self.regions[place.0 as usize] = key;
+        self.index.insert(key, place.0);
+        self.queue.insert(place, Key(key));
+    }
+
+    /// At which level the region of `block` stands, if it is followed.
+    pub fn level(&self, block: Block) -> Option<usize> {
+        self.queue.level(self.place(self.key(block))?)
+    }
+
+    /// By how much less is to be brought in, and how much faster regions rise, the worse the queue predicts.
+    pub fn caution(&self) -> usize {
+        match self.standing.sixteenths() {
+            0 => 4,
+            1 => 2,
+            _ => 1,
+        }
+    }
+
+    /// Ends a period.
+    pub fn end_period(&mut self) {
+        self.jump = self.caution();
+        self.queue.end_period();
+        self.standing = Standing::default();
+    }
+}

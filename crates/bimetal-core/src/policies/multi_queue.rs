@@ -1,0 +1,153 @@
+//! The stochastic multi-queue of dm-cache (*smq*; Linux, `drivers/md/dm-cache-policy-smq.c` and
+//! `Documentation/admin-guide/device-mapper/cache-policies.rst`): 64 levels, each in order of use. What is used rises by a level or more and
+//! changes places with the oldest of the level it comes to; so what is not used sinks without anybody counting or ageing. Once a period
+//! the levels are made equally full. What goes first is the oldest of the lowest level.
+//!
+//! However often something is used in one period, it rises once. No hit counts are kept, which is what makes it small.
+
+use super::replacement::{Key, Replacement, Verdict};
+use super::slot_lists::{self, SlotLists};
+use crate::bit_set::BitSet;
+use crate::block_map::Slot;
+
+/// Resident bytes for each slot: its level, and whether it was used in this period.
+pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 0.2;
+
+/// How many levels there are.
+pub const LEVELS: usize = 64;
+
+/// Slots in levels.
+pub struct MultiQueue {
+    levels: SlotLists<LEVELS>,
+    used: BitSet,
+    slots: u32,
+    held: u32,
+}
+
+impl MultiQueue {
+    /// The queue over `slots` slots, which holds none.
+    pub fn new(slots: u32) -> Self {
+        Self { levels: SlotLists::new(slots), used: BitSet::new(slots), slots, held: 0 }
+    }
+
+    /// The level of `slot`, if it is held.
+    pub fn level(&self, slot: Slot) -> Option<usize> {
+        self.levels.list_of(slot)
+    }
+
+    /// `slot` was used: it rises by `jump` levels if it has not risen in this period, and is the newest of its level.
+    pub fn rise(&mut self, slot: Slot, jump: usize) {
+        let Some(level) = self.level(slot) else { return };
+        let to = if self.used.insert(slot.0) { (level + jump).min(LEVELS - 1) } else { level };
+        if to != level
+            && let Some(other) = self.levels.oldest(to)
+        {
+            self.levels.refresh(level, other);
+        }
+        self.levels.refresh(to, slot);
+    }
+
+    /// Ends a period: levels become equally full, as far as the number allows.
+    pub fn end_period(&mut self) {
+        self.used = BitSet::new(self.slots);
+        let target = self.len().div_ceil(LEVELS as u32);
+        for level in 0..LEVELS - 1 {
+            while self.levels.len(level) > target
+                && let Some(newest) = self.levels.newest(level)
+            {
+                self.levels.refresh(level + 1, newest);
+            }
+            let mut above = level + 1;
+            while self.levels.len(level) < target && above < LEVELS {
+                match self.levels.oldest(above) {
+                    Some(oldest) => self.levels.refresh(level, oldest),
+                    None => above += 1,
+                }
+            }
+        }
+    }
+}
+
+impl Replacement for MultiQueue {
+    fn insert(&mut self, slot: Slot, _key: Key) {
+        self.levels.push(0, slot);
+        self.held += 1;
+    }
+
+    fn touch(&mut self, slot: Slot) {
+        self.rise(slot, 1);
+    }
+
+    fn rename(&mut self, from: Slot, to: Slot) {
+        self.levels.rename(from, to);
+        if self.used.remove(from.0) {
+            self.used.insert(to.0);
+        }
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        self.held -= u32::from(self.levels.remove(slot).is_some());
+        self.used.remove(slot.0);
+    }
+
+    fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict) {
+        for level in 0..LEVELS {
+            let mut next = self.levels.oldest(level);
+            while let Some(slot) = next {
+                next = self.levels.newer(slot);
+                let verdict = judge(slot);
+                if verdict.take {
+                    self.remove(slot);
+                }
+                if !verdict.more {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn len(&self) -> u32 {
+        self.held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(queue: &mut MultiQueue) -> Vec<u32> {
+        let mut slots = Vec::new();
+        queue.evict(&mut |slot| {
+            slots.push(slot.0);
+            Verdict { take: false, more: true }
+        });
+        slots
+    }
+
+    #[test]
+    fn what_is_used_rises_once_in_a_period_and_what_it_displaces_sinks() {
+        let mut queue = MultiQueue::new(8);
+        (0..4).for_each(|slot| queue.insert(Slot(slot), Key(slot)));
+        (0..3).for_each(|_| queue.touch(Slot(0)));
+        assert_eq!(queue.level(Slot(0)), Some(1));
+        assert_eq!(order(&mut queue), [1, 2, 3, 0]);
+        queue.touch(Slot(1));
+        assert_eq!(queue.level(Slot(0)), Some(0), "slot 1 took its place");
+        assert_eq!(order(&mut queue), [2, 3, 0, 1]);
+    }
+
+    #[test]
+    fn a_period_ends_with_levels_equally_full() {
+        let mut queue = MultiQueue::new(1000);
+        (0..640).for_each(|slot| queue.insert(Slot(slot), Key(slot)));
+        queue.end_period();
+        assert_eq!(queue.levels.len(0), 10);
+        assert_eq!(queue.levels.len(LEVELS - 1), 10);
+        assert_eq!(queue.len(), 640);
+        assert_eq!(queue.level(Slot(0)), Some(0));
+        (0..10).for_each(|slot| queue.remove(Slot(slot)));
+        queue.end_period();
+        assert_eq!(queue.levels.len(0), 10, "filled from above");
+        assert_eq!(queue.len(), 630);
+    }
+}

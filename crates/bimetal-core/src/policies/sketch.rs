@@ -1,0 +1,59 @@
+//! Approximate counts of uses: a count-min sketch of four-bit counters, all of which are halved now and then, so that what was used
+//! often long ago counts for less than what is used now (TinyLFU, section 3).
+
+/// Resident bytes for each slot of the cache that it serves: at most eight counters of four bits in each of four rows.
+pub const BYTES_PER_SLOT: f64 = 16.0;
+
+/// Sixteen counters a word; the rows are quarters of each word.
+pub struct Sketch {
+    words: Vec<u64>,
+    mask: u32,
+    uses: u64,
+    uses_limit: u64,
+}
+
+const ROWS: u32 = 4;
+const COUNT_MAX: u64 = 15;
+
+impl Sketch {
+    /// For a cache of `slots` slots: counts are halved after ten uses a slot.
+    pub fn new(slots: u32) -> Self {
+        // Four counters of each row in a word: a word for each slot gives four counters a slot and row.
+        let words = (u64::from(slots).next_power_of_two()).clamp(1, 1 << 31) as usize;
+        Self { words: vec![0; words], mask: words as u32 - 1, uses: 0, uses_limit: 10 * u64::from(slots.max(1)) }
+    }
+
+    /// The word and the shift of the counter of `key` in `row`.
+    #[inline]
+    fn place(&self, key: u32, row: u32) -> (usize, u32) {
+        const SEEDS: [u64; 4] =
+            [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f, 0x1656_67b1_9e37_79f9, 0x27d4_eb2f_1656_67c5];
+        let product = (u64::from(key) + 1).wrapping_mul(SEEDS[row as usize]);
+        let hash = product ^ (product >> 32);
+        ((hash as u32 & self.mask) as usize, row * 16 + (hash >> 60) as u32 % 4 * 4)
+    }
+
+    /// How often `key` was used lately, or more where others share its counters.
+    pub fn count(&self, key: u32) -> u64 {
+        let counts = (0..ROWS).map(|row| {
+            let (word, shift) = self.place(key, row);
+            self.words[word] >> shift & COUNT_MAX
+        });
+        counts.min().unwrap_or(0)
+    }
+
+    /// Counts a use of `key`.
+    pub fn add(&mut self, key: u32) {
+        for row in 0..ROWS {
+            let (word, shift) = self.place(key, row);
+            if self.words[word] >> shift & COUNT_MAX < COUNT_MAX {
+                self.words[word] += 1 << shift;
+            }
+        }
+        self.uses += 1;
+        if self.uses >= self.uses_limit {
+            self.uses /= 2;
+            self.words.iter_mut().for_each(|word| *word = *word >> 1 & 0x7777_7777_7777_7777);
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! bcache (Linux, `Documentation/admin-guide/bcache.rst` and `drivers/md/bcache`): the SSD caches reads and writes of the HDD in buckets of
+//! the size of a flash erase block.
+//!
+//! A bucket is filled from its start to its end and then never written again until all of it is given up, so the SSD sees sequential writes
+//! and can erase whole blocks. Which bucket that is, is decided for buckets (LRU by default, where a read is a use of its bucket); one with
+//! dirty blocks is not given up before they are home. *Write-back*: the newest content rests on the SSD; once more than `writeback_percent` of
+//! the cache is dirty, and `writeback_delay` has passed since it began to be, dirty blocks go home until it is less; all of them do when
+//! the HDD has been idle for half a minute. Above 40 % writes go to both drives. *Sequential bypass*: a request passes by when the stream that
+//! it goes on, or the average of the streams before it (each new one counts an eighth), is at least `sequential_cutoff`; so a backup
+//! or a copy passes by from its second file on.
+//!
+//! Our choices: streams are averaged over the volume, since a block device does not know whose they are (bcache does it for each task); dirty
+//! blocks go home in order of slot as fast as moves may, where bcache's controller aims at a rate; a bucket's age is not
+//! weighed with what is still of use in it; bcache's bypass of a congested SSD and its random bucket replacement are left out.
+
+use crate::block::{BlockRun, ValidMask};
+use crate::block_map::{self, BlockMap, Slot};
+use crate::layout::{Layout, MemberId, Role, SlotKind};
+use crate::policies::admission::{self, Gate};
+use crate::policies::replacement::{self, Key, Replacement, Verdict};
+use crate::policies::room::{self, DirtySince, Round};
+use crate::policies::streams::Streams;
+use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
+use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
+use crate::units::{Bytes, Nanoseconds};
+
+/// The scheme.
+pub const INFO: SchemeInfo = SchemeInfo {
+    name: "bcache",
+    summary: "the SSD caches reads and writes in buckets that are filled in order and given up whole; sequential streams pass by; write-back",
+    source: "Linux bcache",
+    members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
+    parameters: &[
+        Parameter {
+            name: "bucket_size",
+            kind: Kind::Size,
+            default: "512KiB",
+            doc: "slots given up together: the flash's erase block, at most an eighth of the SSD (make-bcache --bucket; its default)",
+        },
+        Parameter {
+            name: "sequential_cutoff",
+            kind: Kind::SizeOrOff,
+            default: "4MiB",
+            doc: "a stream, or an average of streams, of at least this size passes by (bcache.rst; its default)",
+        },
+        Parameter {
+            name: "writeback_percent",
+            kind: Kind::FractionOrOff,
+            default: "0.1",
+            doc: "this share of the cache may stay dirty while the HDD is in use (bcache.rst: 10 percent); off: any share",
+        },
+        Parameter {
+            name: "writeback_delay",
+            kind: Kind::Duration,
+            default: "30s",
+            doc: "how long after the first dirty block none goes home (bcache.rst; its default)",
+        },
+        Parameter {
+            name: "replacement",
+            kind: Kind::Choice(replacement::ONLINE_NAMES),
+            default: "lru",
+            doc: "which bucket is given up (bcache.rst: cache_replacement_policy, lru)",
+        },
+        admission::PARAMETER,
+        MOVE_RATE,
+    ],
+    worst_crash: "what was not flushed; each cached block whole, old or new",
+    ssd_loss: "writes that were not written back yet",
+    hdd_loss: "all data",
+    memory_bytes_per_block: block_map::BYTES_PER_BLOCK + 1.0,
+    layout: |settings, request| {
+        let home = request.concatenated(&[request.only(Role::Hdd)?])?;
+        let mut layout = request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Cache)?;
+        if let Some(slots) = &mut layout.slots {
+            let blocks = settings.size("bucket_size").unwrap_or_default().0 / request.block.bytes().0;
+            slots.bucket = blocks.clamp(1, u64::from(slots.count / 8)) as u32;
+        }
+        Ok(layout)
+    },
+    build,
+};
+
+/// The HDD is idle when no request has used it for this long (`drivers/md/bcache/writeback.c`: six updates of the rate without a request).
+const IDLE: Nanoseconds = Nanoseconds::from_seconds(30);
+/// Above this share of dirty blocks writes go to both drives (`drivers/md/bcache/writeback.h`, CUTOFF_WRITEBACK).
+const WRITE_THROUGH_ABOVE: f64 = 0.4;
+/// A new stream counts one part in so many in the average.
+const AVERAGE_OF: u64 = 8;
+/// Buckets looked at for one with nothing dirty.
+const LOOKS: usize = 16;
+
+struct Bcache {
+    buckets: Buckets,
+    sequential_cutoff: Bytes,
+    streams: Streams,
+    /// The length of the newest stream that a request began or went on, and the average of those before it.
+    stream: Bytes,
+    average: Bytes,
+    dirty_max: f64,
+    writeback_delay: Nanoseconds,
+    dirty_since: DirtySince,
+    hdd: MemberId,
+    gate: Gate,
+    written_back: Round,
+}
+
+fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
+    let (slots, size) = layout.slots.map_or((0, 1), |slots| (slots.count, slots.bucket));
+    let mut bcache = Bcache {
+        buckets: Buckets::new(slots, size, replacement::chosen(settings, "replacement")),
+        sequential_cutoff: Bytes::MAX,
+        streams: Streams::default(),
+        stream: Bytes::default(),
+        average: Bytes::default(),
+        dirty_max: 1.0,
+        writeback_delay: Nanoseconds::ZERO,
+        dirty_since: DirtySince::default(),
+        hdd: layout.home[0].member,
+        gate: Gate::new(settings, layout),
+        written_back: Round::default(),
+    };
+    bcache.take(settings);
+    Ok(Box::new(bcache))
+}
+
+/// Which buckets have blocks of use, and in which order they are given up.
+struct Buckets {
+    size: u32,
+    slots: u32,
+    /// How many slots of each bucket hold a block.
+    in_use: Vec<u32>,
+    /// How many buckets have none.
+    empty: u32,
+    /// So many are to have none.
+    reserve: u32,
+    /// Nothing clean was found to give up while a move is under way.
+    starved: bool,
+    replacement: Box<dyn Replacement>,
+    /// How often a bucket was filled: what is in it now is not what a policy remembers of it.
+    fillings: u32,
+}
+
+impl Buckets {
+    fn new(slots: u32, size: u32, policy: &replacement::PolicyInfo) -> Self {
+        let count = slots.div_ceil(size);
+        Self {
+            size,
+            slots,
+            in_use: vec![0; count as usize],
+            empty: count,
+            reserve: (count / 64).clamp(2, 4096).min(count / 4),
+            starved: false,
+            replacement: (policy.build)(count),
+            fillings: 0,
+        }
+    }
+
+    fn of(&self, slot: Slot) -> Slot {
+        Slot(slot.0 / self.size)
+    }
+
+    fn mapped(&mut self, slot: Slot) {
+        let bucket = self.of(slot);
+        let in_use = &mut self.in_use[bucket.0 as usize];
+        *in_use += 1;
+        if *in_use == 1 {
+            self.empty -= 1;
+            self.fillings = self.fillings.wrapping_add(1);
+            self.replacement.insert(bucket, Key(self.fillings));
+        }
+    }
+
+    fn unmapped(&mut self, slot: Slot) {
+        let bucket = self.of(slot);
+        let in_use = &mut self.in_use[bucket.0 as usize];
+        *in_use -= 1;
+        if *in_use == 0 {
+            self.empty += 1;
+            self.replacement.remove(bucket);
+        }
+    }
+
+    /// Whether [`make_room`](Self::make_room) is due now.
+    fn is_due(&self, view: &View) -> bool {
+        let short = self.empty < self.reserve && !self.replacement.is_empty();
+        short && view.slots_online() && !(self.starved && view.moving)
+    }
+
+    /// The slots of `bucket` that hold a block.
+    fn slots_of(&self, bucket: Slot, map: &BlockMap) -> Vec<Slot> {
+        let first = bucket.0 * self.size;
+        let end = (first + self.size).min(self.slots);
+        (first..end).map(Slot).filter(|&slot| map.in_slot(slot).is_some()).collect()
+    }
+
+    fn is_clean(&self, bucket: Slot, map: &BlockMap) -> bool {
+        map.next_dirty(Slot(bucket.0 * self.size)).is_none_or(|dirty| self.of(dirty) > bucket)
+    }
+
+    /// The first that the policy offers: one with nothing dirty, or else all that were looked at.
+    fn offered(&mut self, map: &BlockMap) -> Result<Slot, Vec<Slot>> {
+        let mut offers = Vec::with_capacity(LOOKS);
+        self.replacement.evict(&mut |bucket| {
+            offers.push(bucket);
+            Verdict { take: false, more: offers.len() < LOOKS }
+        });
+        offers.iter().copied().find(|&bucket| self.is_clean(bucket, map)).ok_or(offers)
+    }
+
+    /// Gives a whole bucket up, or sends home what keeps the first ones from being given up.
+    fn make_room(&mut self, view: &View) -> Work {
+        let offered = self.offered(&view.map);
+        self.starved = offered.is_err() && view.moving;
+        match offered {
+            Ok(clean) => Work::Evict(self.slots_of(clean, &view.map)),
+            Err(_) if view.moving => Work::Nothing,
+            Err(dirty) => {
+                let slots = dirty.iter().flat_map(|&bucket| self.slots_of(bucket, &view.map));
+                let is_dirty = |slot: &Slot| view.map.in_slot(*slot).is_some_and(|entry| entry.dirty);
+                let most = room::BATCH_BLOCKS.max(self.size as usize);
+                Work::MoveHome { slots: slots.filter(is_dirty).take(most).collect(), keep: true }
+            }
+        }
+    }
+}
+
+impl Bcache {
+    /// What can change while it serves.
+    fn take(&mut self, settings: &Settings) {
+        self.sequential_cutoff = settings.size("sequential_cutoff").unwrap_or(Bytes::MAX);
+        self.dirty_max = settings.fraction("writeback_percent").unwrap_or(1.0);
+        self.writeback_delay = settings.duration("writeback_delay").unwrap_or_default();
+    }
+
+    fn is_sequential(&self, access: &Access) -> bool {
+        let length = self.streams.length(access.kind, access.sectors);
+        length.max(self.average) >= self.sequential_cutoff
+    }
+
+    fn dirty_share(view: &View) -> f64 {
+        f64::from(view.map.dirty_blocks()) / f64::from(view.map.slots().max(1))
+    }
+
+    /// When dirty blocks may go home, and how many.
+    fn write_back_at(&self, view: &View) -> Option<(Nanoseconds, usize)> {
+        let dirty = view.map.dirty_blocks() as usize;
+        if dirty == 0 || view.moving || !view.slots_online() {
+            return None;
+        }
+        let excess = dirty.saturating_sub((self.dirty_max * f64::from(view.map.slots())) as usize);
+        let many = (excess > 0).then(|| (self.dirty_since.time().saturating_add(self.writeback_delay), excess));
+        let idle = view.member(self.hdd).idle_at(IDLE).map(|at| (at, dirty));
+        [idle, many].into_iter().flatten().min()
+    }
+}
+
+impl Scheme for Bcache {
+    fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
+        let live = ["sequential_cutoff", "writeback_percent", "writeback_delay"].contains(&key);
+        if live {
+            self.take(settings);
+        }
+        Ok(live)
+    }
+
+    fn arrived(&mut self, view: &View, access: &Access) {
+        self.dirty_since.arrived(view);
+        self.streams.note(access.kind, access.sectors);
+        let length = self.streams.length(access.kind, access.sectors);
+        if length == access.sectors.len.bytes() {
+            // A new stream: the one before it counts now.
+            self.average = Bytes((self.average.0 * (AVERAGE_OF - 1) + self.stream.0) / AVERAGE_OF);
+        }
+        self.stream = length;
+        self.gate.arrived(view, access);
+    }
+
+    fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
+        if !view.slots_online() {
+            return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
+        }
+        if self.is_sequential(access) {
+            return (Placement::Home(Some(Reason::SEQUENTIAL)), rest.count);
+        }
+        let (refused, count) = self.gate.of_write(view, access, rest);
+        match (refused, view.free_slots) {
+            (Some(reason), _) => (Placement::Home(Some(reason)), count),
+            (None, 0) => (Placement::Home(Some(Reason::NO_SPACE)), count),
+            (None, free) if Self::dirty_share(view) > WRITE_THROUGH_ABOVE => (Placement::Both, count.min(free)),
+            (None, free) => (Placement::Slot, count.min(free)),
+        }
+    }
+
+    fn promote(&mut self, view: &View, access: &Access, missing: BlockRun) -> Promotion {
+        if !view.slots_online() {
+            Promotion::Bypass(Reason::MEMBER_GONE)
+        } else if self.is_sequential(access) {
+            Promotion::Bypass(Reason::SEQUENTIAL)
+        } else {
+            self.gate.of_read(view, access, missing).map_or(Promotion::Admit, Promotion::Bypass)
+        }
+    }
+
+    fn touched(&mut self, slot: Slot) {
+        self.buckets.replacement.touch(self.buckets.of(slot));
+    }
+
+    fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
+        self.gate.mapped();
+        self.dirty_since.mapped(view, view.map.in_slot(slot).is_some_and(|entry| entry.dirty));
+        self.buckets.mapped(slot);
+        replaced.into_iter().for_each(|old| self.buckets.unmapped(old));
+    }
+
+    fn unmapped(&mut self, slot: Slot) {
+        self.buckets.unmapped(slot);
+    }
+
+    fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
+        if self.buckets.is_due(view) { Some(view.now) } else { self.write_back_at(view).map(|(at, _)| at) }
+    }
+
+    fn work(&mut self, view: &View) -> Work {
+        if self.buckets.is_due(view) {
+            return self.buckets.make_room(view);
+        }
+        match self.write_back_at(view) {
+            Some((at, count)) if at <= view.now => {
+                Work::MoveHome { slots: self.written_back.next(&view.map, count.min(room::BATCH_BLOCKS)), keep: true }
+            }
+            _ => Work::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::operation::OpKind::{Read, Write};
+    use crate::scheme::Reason;
+    use crate::testing::Bench;
+    use crate::units::Nanoseconds;
+
+    fn slots(bench: &Bench) -> u64 {
+        u64::from(bench.volume.view().map.slots())
+    }
+
+    fn occupied(bench: &Bench) -> Vec<u32> {
+        bench.volume.view().map.occupied().map(|(slot, _)| slot.0).collect()
+    }
+
+    #[test]
+    fn buckets_are_filled_in_order_and_given_up_whole() {
+        let mut bench = Bench::new("bcache", &[("bucket_size", "64KiB")]);
+        let count = slots(&bench);
+        (0..3 * count).for_each(|block| bench.request(Read, block * 16, 8));
+        let held = occupied(&bench);
+        let buckets = |bucket: u32| held.iter().filter(|&slot| slot / 16 == bucket).count();
+        let partly = (0..count as u32 / 16).filter(|&bucket| (1..16).contains(&buckets(bucket))).count();
+        assert!(partly <= 1, "only the one that is being filled: {partly}");
+        assert!(bench.volume.statistics().evicted_blocks >= 2 * count - 64);
+    }
+
+    #[test]
+    fn what_is_overwritten_leaves_its_place_unused_until_its_bucket_goes() {
+        let mut bench = Bench::new("bcache", &[("bucket_size", "64KiB"), ("writeback_delay", "0s")]);
+        (0..16).for_each(|block| bench.request(Read, block * 16, 8));
+        assert_eq!(occupied(&bench), (0..16).collect::<Vec<_>>());
+        for _ in 0..3 {
+            (0..4).for_each(|block| bench.request(Write, block * 16, 8));
+            bench.request(crate::operation::OpKind::Flush, 0, 0);
+        }
+        let held = occupied(&bench);
+        assert_eq!(held[..12], (4..16).collect::<Vec<_>>(), "the holes at the start stay");
+        assert_eq!(held[12..], [24, 25, 26, 27]);
+    }
+
+    #[test]
+    fn the_bucket_whose_blocks_were_used_longest_ago_goes() {
+        let mut bench = Bench::new("bcache", &[("bucket_size", "64KiB")]);
+        let count = slots(&bench);
+        for block in 0..count + 200 {
+            bench.request(Read, block * 16, 8);
+            bench.request(Read, 5 * 16, 8);
+        }
+        bench.take_log();
+        bench.request(Read, 7 * 16, 8);
+        assert_eq!(bench.take_log(), ["ssd read 8"], "in the bucket of a block that is used again and again");
+        bench.request(Read, 20 * 16, 8);
+        assert_eq!(bench.take_log()[0], "hdd read 8", "in the next one");
+    }
+
+    #[test]
+    fn a_long_stream_passes_by_and_after_some_of_them_the_next_one_at_once() {
+        let mut bench = Bench::new("bcache", &[("sequential_cutoff", "256KiB")]);
+        for stream in 0..20 {
+            (0..64).for_each(|at| bench.request(Write, stream * 4000 + at * 16, 16));
+        }
+        bench.take_log();
+        bench.request(Write, 100_000, 16);
+        assert_eq!(bench.take_log(), ["hdd write 16"], "the average is above the cutoff");
+        for block in 0..40 {
+            bench.request(Read, 110_000 + block * 400, 8);
+        }
+        bench.take_log();
+        bench.request(Write, 100_200, 16);
+        assert_eq!(bench.take_log(), ["ssd write 16"], "short ones brought it down");
+        assert!(bench.volume.statistics().bypassed_blocks[&Reason::SEQUENTIAL] > 20 * 64);
+    }
+
+    #[test]
+    fn dirty_blocks_stay_below_their_share_after_the_delay_and_go_home_when_the_disk_is_idle() {
+        let mut bench = Bench::new("bcache", &[]);
+        let count = slots(&bench);
+        (0..count / 4).for_each(|block| bench.request(Write, block * 16, 8));
+        assert_eq!(u64::from(bench.volume.view().map.dirty_blocks()), count / 4);
+        bench.pass(Nanoseconds::from_seconds(29));
+        assert_eq!(u64::from(bench.volume.view().map.dirty_blocks()), count / 4, "the delay has not passed");
+        for at in 0..20 {
+            bench.pass(Nanoseconds::from_millis(100));
+            bench.request(Read, 60_000 + at * 16, 8);
+        }
+        let left = u64::from(bench.volume.view().map.dirty_blocks());
+        assert!(left <= count / 10 && left > 0, "{left} of {count}");
+        bench.pass(Nanoseconds::from_seconds(31));
+        assert_eq!(bench.volume.view().map.dirty_blocks(), 0);
+        bench.take_log();
+        bench.request(Read, 0, 8);
+        assert_eq!(bench.take_log(), ["ssd read 8"], "copies stay");
+    }
+
+    #[test]
+    fn while_much_is_dirty_writes_go_to_both_drives() {
+        let mut bench = Bench::new("bcache", &[("writeback_percent", "off")]);
+        let count = slots(&bench);
+        (0..count / 2).for_each(|block| bench.request(Write, block * 16, 8));
+        let dirty = u64::from(bench.volume.view().map.dirty_blocks());
+        assert!(dirty.abs_diff(count * 4 / 10) <= 2, "{dirty} of {count}");
+        bench.take_log();
+        bench.request(Write, 100_000, 8);
+        let log = bench.take_log();
+        assert_eq!(log[log.len() - 2..], ["hdd write 8", "ssd write 8"]);
+    }
+
+    #[test]
+    fn a_bucket_with_dirty_blocks_goes_when_they_are_home() {
+        let mut bench = Bench::new("bcache", &[("writeback_percent", "off"), ("bucket_size", "64KiB")]);
+        let count = slots(&bench);
+        for block in 0..3 * count {
+            bench.request(if block % 8 == 0 { Write } else { Read }, block * 16, 8);
+        }
+        assert!(bench.volume.statistics().migrations.blocks > count / 8);
+        assert_eq!(bench.volume.requests_under_way(), 0);
+    }
+}

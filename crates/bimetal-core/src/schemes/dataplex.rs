@@ -1,0 +1,260 @@
+//! Nvelo's Dataplex (Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid Storage Manager*, section II A): software
+//! that caches blocks of the HDD on the SSD, and learns which are worth it.
+//!
+//! What is public: its algorithm "learns user behavior and decides which data should reside in the SSD", and among its
+//! criteria are "frequency and recentness of the data". It wants an SSD of at least four times the system's memory (what is
+//! asked for less widely than that stays in memory) and much faster than the HDD, and sees blocks and files.
+//!
+//! All else is the maker's, and our choice here. *Recentness*: cached blocks are in the order of `replacement`, by default of last
+//! use. *Frequency*: every request is counted in a sketch that forgets half of what it knows now and then. A block comes in while there
+//! is room; later only if it was used more often than the block that would go for it, so one pass over much data displaces nothing.
+//! Several blocks read at once come in together, by the one used least. It works by blocks alone, since nothing tells it of files.
+//! Writes go to both drives: nothing public says that a write may rest on the SSD alone.
+
+use crate::block::{Block, BlockRun, ValidMask};
+use crate::block_map::{self, Slot};
+use crate::layout::{Layout, Role, SlotKind};
+use crate::policies::admission::{self, Gate};
+use crate::policies::lru;
+use crate::policies::replacement::{self, Key};
+use crate::policies::room::Room;
+use crate::policies::sketch::{self, Sketch};
+use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
+use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
+use crate::units::Nanoseconds;
+
+/// The scheme.
+pub const INFO: SchemeInfo = SchemeInfo {
+    name: "dataplex",
+    summary: "the SSD caches blocks of the HDD that it has learned to be worth it, by how often and how lately they were used",
+    source: "Nvelo Dataplex, as in Performance Analysis of SSD/HDD Hybrid Storage Manager, II A",
+    members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
+    parameters: &[
+        Parameter {
+            name: "learning",
+            kind: Kind::Choice(&["on", "off"]),
+            default: "on",
+            doc: "on: when the cache is full, a block comes in if it was used more often than the one that would go (II A: frequency); \
+                  off: every block comes in",
+        },
+        Parameter {
+            name: "replacement",
+            kind: Kind::Choice(replacement::ONLINE_NAMES),
+            default: "lru",
+            doc: "which copy would go (II A: recentness; the policy is our choice)",
+        },
+        admission::PARAMETER,
+        MOVE_RATE,
+    ],
+    worst_crash: "what was not flushed; each cached block whole, old or new",
+    ssd_loss: "nothing",
+    hdd_loss: "all data",
+    memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK + sketch::BYTES_PER_SLOT,
+    layout: |_, request| {
+        let home = request.concatenated(&[request.only(Role::Hdd)?])?;
+        Ok(request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Cache)?)
+    },
+    build,
+};
+
+/// The block was used no more often than the one that would go for it.
+const LESS_USED: Reason = Reason("less-used");
+
+struct Dataplex {
+    learning: bool,
+    uses: Sketch,
+    /// What would go next: looked up again once it is gone or was used.
+    next_to_go: Option<Slot>,
+    gate: Gate,
+    room: Room,
+}
+
+fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
+    let slots = layout.slots.map_or(0, |slots| slots.count);
+    let policy = replacement::chosen(settings, "replacement");
+    Ok(Box::new(Dataplex {
+        learning: settings.text("learning") == "on",
+        uses: Sketch::new(slots),
+        next_to_go: None,
+        gate: Gate::new(settings, layout),
+        room: Room::new((policy.build)(slots), slots),
+    }))
+}
+
+impl Dataplex {
+    fn uses_of(&self, block: Block) -> u64 {
+        self.uses.count(Key::from(block).0)
+    }
+
+    /// More uses than this are needed to come in; `None` where everything may.
+    fn bar(&mut self, view: &View) -> Option<u64> {
+        if !self.learning || self.room.is_ample(view) {
+            return None;
+        }
+        if self.next_to_go.is_none() {
+            self.next_to_go = self.room.first(1).first().copied();
+        }
+        let block = view.map.in_slot(self.next_to_go?)?.block;
+        Some(self.uses_of(block))
+    }
+
+    fn is_worth_it(&self, bar: Option<u64>, block: Block) -> bool {
+        bar.is_none_or(|bar| self.uses_of(block) > bar)
+    }
+
+    /// What would go next may be another one from now on.
+    fn forget(&mut self, slot: Slot) {
+        self.next_to_go = self.next_to_go.filter(|&next| next != slot);
+    }
+}
+
+impl Scheme for Dataplex {
+    fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
+        let live = key == "learning";
+        if live {
+            self.learning = settings.text("learning") == "on";
+        }
+        Ok(live)
+    }
+
+    fn arrived(&mut self, view: &View, access: &Access) {
+        access.blocks.blocks().for_each(|block| self.uses.add(Key::from(block).0));
+        self.gate.arrived(view, access);
+    }
+
+    fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
+        if !view.slots_online() {
+            return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
+        }
+        let (refused, count) = self.gate.of_write(view, access, rest);
+        if refused.is_some() {
+            return (Placement::Home(refused), count);
+        }
+        let bar = self.bar(view);
+        let comes_in = |block| view.map.get(block).is_some() || self.is_worth_it(bar, block);
+        let first = comes_in(rest.first);
+        let alike = rest.blocks().take(count as usize).take_while(|&block| comes_in(block) == first).count() as u64;
+        match (first, view.free_slots) {
+            (false, _) => (Placement::Home(Some(LESS_USED)), alike),
+            (true, 0) => (Placement::Home(Some(Reason::NO_SPACE)), alike),
+            (true, free) => (Placement::Both, alike.min(free)),
+        }
+    }
+
+    fn promote(&mut self, view: &View, access: &Access, missing: BlockRun) -> Promotion {
+        if !view.slots_online() {
+            return Promotion::Bypass(Reason::MEMBER_GONE);
+        }
+        if let Some(reason) = self.gate.of_read(view, access, missing) {
+            return Promotion::Bypass(reason);
+        }
+        let bar = self.bar(view);
+        let worth_it = missing.blocks().all(|block| self.is_worth_it(bar, block));
+        if worth_it { Promotion::Admit } else { Promotion::Bypass(LESS_USED) }
+    }
+
+    fn touched(&mut self, slot: Slot) {
+        self.forget(slot);
+        self.room.touched(slot);
+    }
+
+    fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
+        replaced.into_iter().for_each(|old| self.forget(old));
+        self.gate.mapped();
+        self.room.mapped(view, slot, replaced);
+    }
+
+    fn unmapped(&mut self, slot: Slot) {
+        self.forget(slot);
+        self.room.unmapped(slot);
+    }
+
+    fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
+        self.room.is_due(view).then_some(view.now)
+    }
+
+    fn work(&mut self, view: &View) -> Work {
+        if self.room.is_due(view) { self.room.make(view) } else { Work::Nothing }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LESS_USED;
+    use crate::operation::OpKind::{Read, Write};
+    use crate::testing::Bench;
+
+    fn slots(bench: &Bench) -> u64 {
+        u64::from(bench.volume.view().map.slots())
+    }
+
+    /// Reads of one block.
+    fn read(bench: &mut Bench, block: u64) -> Vec<String> {
+        bench.take_log();
+        bench.request(Read, block * 8, 8);
+        bench.take_log()
+    }
+
+    #[test]
+    fn while_there_is_room_every_block_comes_in_and_writes_go_to_both_drives() {
+        let mut bench = Bench::new("dataplex", &[]);
+        assert_eq!(read(&mut bench, 10), ["hdd read 8", "ssd write 8"]);
+        assert_eq!(read(&mut bench, 10), ["ssd read 8"]);
+        bench.request(Write, 800, 8);
+        assert_eq!(bench.take_log(), ["hdd write 8", "ssd write 8"]);
+        assert_eq!(bench.volume.view().map.dirty_blocks(), 0);
+    }
+
+    #[test]
+    fn frequency_one_pass_over_much_data_displaces_nothing_that_is_used_often() {
+        let hits_after_scan = |learning| {
+            let mut bench = Bench::new("dataplex", &[("learning", learning)]);
+            let hot = slots(&bench) / 2;
+            (0..4).for_each(|_| (0..hot).for_each(|block| drop(read(&mut bench, block))));
+            (0..4 * hot).for_each(|block| drop(read(&mut bench, 4000 + block)));
+            (0..hot).filter(|&block| read(&mut bench, block) == ["ssd read 8"]).count() as u64 * 100 / hot
+        };
+        assert!(hits_after_scan("on") > 95, "{} %", hits_after_scan("on"));
+        assert_eq!(hits_after_scan("off"), 0, "in order of last use alone the pass takes every slot");
+    }
+
+    #[test]
+    fn recentness_what_was_used_often_long_ago_gives_way_to_what_is_used_now() {
+        let mut bench = Bench::new("dataplex", &[]);
+        let count = slots(&bench);
+        (0..6).for_each(|_| (0..count).for_each(|block| drop(read(&mut bench, block))));
+        let now = |block| 6000 + block;
+        (0..20).for_each(|_| (0..count / 2).for_each(|block| drop(read(&mut bench, now(block)))));
+        let hits = (0..count / 2).filter(|&block| read(&mut bench, now(block)) == ["ssd read 8"]).count() as u64;
+        assert!(hits > count / 2 * 9 / 10, "{hits} of {}", count / 2);
+    }
+
+    #[test]
+    fn what_is_not_worth_it_is_counted() {
+        let mut bench = Bench::new("dataplex", &[]);
+        let count = slots(&bench);
+        (0..2).for_each(|_| (0..count).for_each(|block| drop(read(&mut bench, block))));
+        assert_eq!(read(&mut bench, 9000), ["hdd read 8"]);
+        bench.request(Write, 80_000, 8);
+        assert_eq!(bench.take_log(), ["hdd write 8"]);
+        assert!(bench.volume.statistics().bypassed_blocks[&LESS_USED] >= 2);
+    }
+
+    #[test]
+    fn policies_give_up_different_blocks() {
+        let mut evicted = std::collections::BTreeSet::new();
+        for &policy in crate::policies::replacement::ONLINE_NAMES {
+            let mut bench = Bench::new("dataplex", &[("replacement", policy)]);
+            let count = slots(&bench);
+            let (mut random, mut hits) = (1u64, 0u64);
+            for step in 0..8 * count {
+                random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let block = (random >> 33) % if step % 2 == 0 { count / 2 } else { 5 * count };
+                hits += u64::from(read(&mut bench, block) == ["ssd read 8"]);
+            }
+            assert!(hits > count, "{policy}: {hits} hits");
+            evicted.insert((bench.volume.statistics().evicted_blocks, hits));
+        }
+        assert!(evicted.len() > 4, "{evicted:?}");
+    }
+}

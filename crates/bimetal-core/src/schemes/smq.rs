@@ -1,0 +1,305 @@
+//! dm-cache with its policy *smq*, the stochastic multi-queue, the default of Linux and of LVM caches (Linux,
+//! `Documentation/admin-guide/device-mapper/cache.rst` and `cache-policies.rst`, `drivers/md/dm-cache-policy-smq.c`).
+//!
+//! What is cached stands in one [multi-queue](crate::policies::multi_queue), and a second one, the *hotspot queue*, ranks larger regions of
+//! the address space whether anything of them is cached or not. A block comes in when its region stands high enough there; how high is
+//! set anew every second: low while the cache has room, else by how much the cache hits (little is brought in when it hits well or
+//! badly, more in between), and higher where the hotspot queue itself predicts badly, which then moves regions faster. A whole block
+//! that is written comes in while there is room. Levels are made equally full every second (hotspots) and ten (cache). Write-back: dirty
+//! blocks go home while the HDD has been idle for a second, and when less than 5 % of the cache is clean.
+//!
+//! Our choices: a block is the volume's (4 KiB; dm-cache's are 32 KiB to 1 GiB, so a block is brought in only when it is read, from the data at
+//! hand, and not copied whole), a region is sixteen of them or less, as there; dirty blocks go home in order of slot and not of level;
+//! and where nothing clean is left to give up, the lowest dirty blocks go home and are given up, where dm-cache brings nothing in.
+
+use crate::block::{Block, BlockRun, ValidMask};
+use crate::block_map::{self, Slot};
+use crate::layout::{Layout, MemberId, Role, SlotKind};
+use crate::operation::OpKind;
+use crate::policies::admission::{self, Gate};
+use crate::policies::hotspots::{self, Hotspots, Standing};
+use crate::policies::multi_queue::{self, LEVELS, MultiQueue};
+use crate::policies::room::{self, Room, Round};
+use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
+use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
+use crate::units::Nanoseconds;
+
+/// The scheme.
+pub const INFO: SchemeInfo = SchemeInfo {
+    name: "smq",
+    summary: "dm-cache's stochastic multi-queue: blocks of regions that are asked for often are cached, in levels; write-back",
+    source: "Linux dm-cache, policy smq",
+    members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
+    parameters: &[
+        Parameter {
+            name: "idle",
+            kind: Kind::Duration,
+            default: "1s",
+            doc: "dirty blocks go home when no request has used the HDD for this long (dm-cache-target.c: one second)",
+        },
+        admission::PARAMETER,
+        MOVE_RATE,
+    ],
+    worst_crash: "what was not flushed; each cached block whole, old or new",
+    ssd_loss: "writes that were not written back yet",
+    hdd_loss: "all data",
+    memory_bytes_per_block: block_map::BYTES_PER_BLOCK + multi_queue::BYTES_PER_SLOT + hotspots::BYTES_PER_SLOT,
+    layout: |_, request| {
+        let home = request.concatenated(&[request.only(Role::Hdd)?])?;
+        Ok(request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Cache)?)
+    },
+    build,
+};
+
+/// The block's region is not asked for often enough.
+const NOT_HOT: Reason = Reason("not-hot");
+
+/// Regions stand, and may be brought in, as they did in the last second.
+const TICK: Nanoseconds = Nanoseconds::from_seconds(1);
+/// A block of the cache rises once in this time.
+const CACHE_PERIOD: Nanoseconds = Nanoseconds::from_seconds(10);
+/// A write must stand so many levels higher than a read.
+const WRITE_EXTRA: usize = 2;
+/// At least one block of so many is to be clean.
+const CLEAN_PART: u64 = 20;
+
+/// How many of the highest hotspot levels are brought in when the cache is full, by its hits in sixteenths.
+const LEVELS_BY_HITS: [usize; 17] = [1, 1, 1, 2, 4, 6, 7, 8, 7, 6, 4, 4, 3, 3, 2, 2, 1];
+
+struct Smq {
+    hotspots: Hotspots,
+    cache_standing: Standing,
+    /// The lowest hotspot level from which a read brings blocks in.
+    promote_level: usize,
+    next_tick: Nanoseconds,
+    next_cache_period: Nanoseconds,
+    idle: Nanoseconds,
+    hdd: MemberId,
+    gate: Gate,
+    room: Room<MultiQueue>,
+    written_back: Round,
+}
+
+fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
+    let slots = layout.slots.map_or(0, |slots| slots.count);
+    Ok(Box::new(Smq {
+        hotspots: Hotspots::new(slots, layout.total_blocks()),
+        cache_standing: Standing::default(),
+        promote_level: LEVELS,
+        next_tick: Nanoseconds::ZERO,
+        next_cache_period: CACHE_PERIOD,
+        idle: settings.duration("idle").unwrap_or(Nanoseconds::MAX),
+        hdd: layout.home[0].member,
+        gate: Gate::new(settings, layout),
+        room: Room::new(MultiQueue::new(slots), slots),
+        written_back: Round::default(),
+    }))
+}
+
+impl Smq {
+    /// Ends what has lasted long enough.
+    fn tick(&mut self, view: &View) {
+        if view.now < self.next_tick {
+            return;
+        }
+        self.next_tick = view.now.saturating_add(TICK);
+        let full = LEVELS_BY_HITS[self.cache_standing.sixteenths() as usize];
+        let levels = if self.room.is_ample(view) { LEVELS / 2 } else { full };
+        self.promote_level = LEVELS - levels / self.hotspots.caution();
+        self.hotspots.end_period();
+        if view.now >= self.next_cache_period {
+            self.next_cache_period = view.now.saturating_add(CACHE_PERIOD);
+            self.room.replacement_mut().end_period();
+            self.cache_standing = Standing::default();
+        }
+    }
+
+    fn is_hot(&self, block: Block, extra: usize) -> bool {
+        self.hotspots.level(block).is_some_and(|level| level >= self.promote_level + extra)
+    }
+
+    /// Whether `block`, which `access` writes, gets a slot.
+    fn takes_write(&self, view: &View, access: &Access, block: Block) -> bool {
+        let size = view.block();
+        let whole = || size.clip(access.sectors, block).len.0 == size.sectors();
+        view.map.get(block).is_some() || self.is_hot(block, WRITE_EXTRA) || (self.room.is_ample(view) && whole())
+    }
+
+    /// When dirty blocks may go home.
+    fn write_back_at(&self, view: &View) -> Option<Nanoseconds> {
+        let (dirty, slots) = (u64::from(view.map.dirty_blocks()), u64::from(view.map.slots()));
+        if dirty == 0 || view.moving || !view.slots_online() {
+            return None;
+        }
+        let critical = dirty > slots - slots / CLEAN_PART;
+        if critical { Some(view.now) } else { view.member(self.hdd).idle_at(self.idle) }
+    }
+}
+
+impl Scheme for Smq {
+    fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
+        let live = key == "idle";
+        if live {
+            self.idle = settings.duration("idle").unwrap_or(Nanoseconds::MAX);
+        }
+        Ok(live)
+    }
+
+    fn arrived(&mut self, view: &View, access: &Access) {
+        self.tick(view);
+        self.hotspots.asked_for(access.blocks);
+        for block in access.blocks.blocks() {
+            let level = view.map.get(block).and_then(|(slot, _)| self.room.replacement().level(slot));
+            self.cache_standing.count(level);
+        }
+        self.gate.arrived(view, access);
+    }
+
+    fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
+        if !view.slots_online() {
+            return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
+        }
+        let (refused, count) = self.gate.of_write(view, access, rest);
+        if refused.is_some() {
+            return (Placement::Home(refused), count);
+        }
+        let first = self.takes_write(view, access, rest.first);
+        let same = |&block: &Block| self.takes_write(view, access, block) == first;
+        let alike = rest.blocks().take(count as usize).take_while(same).count() as u64;
+        match (first, view.free_slots) {
+            (false, _) => (Placement::Home(Some(NOT_HOT)), alike),
+            (true, 0) => (Placement::Home(Some(Reason::NO_SPACE)), alike),
+            (true, free) => (Placement::Slot, alike.min(free)),
+        }
+    }
+
+    fn promote(&mut self, view: &View, access: &Access, missing: BlockRun) -> Promotion {
+        debug_assert_eq!(access.kind, OpKind::Read);
+        if !view.slots_online() {
+            return Promotion::Bypass(Reason::MEMBER_GONE);
+        }
+        if let Some(reason) = self.gate.of_read(view, access, missing) {
+            return Promotion::Bypass(reason);
+        }
+        let hot = missing.blocks().all(|block| self.is_hot(block, 0));
+        if hot { Promotion::Admit } else { Promotion::Bypass(NOT_HOT) }
+    }
+
+    fn touched(&mut self, slot: Slot) {
+        self.room.touched(slot);
+    }
+
+    fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
+        self.gate.mapped();
+        self.room.mapped(view, slot, replaced);
+    }
+
+    fn unmapped(&mut self, slot: Slot) {
+        self.room.unmapped(slot);
+    }
+
+    fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
+        if self.room.is_due(view) { Some(view.now) } else { self.write_back_at(view) }
+    }
+
+    fn work(&mut self, view: &View) -> Work {
+        if self.room.is_due(view) {
+            return self.room.make(view);
+        }
+        match self.write_back_at(view) {
+            Some(at) if at <= view.now => {
+                Work::MoveHome { slots: self.written_back.next(&view.map, room::BATCH_BLOCKS), keep: true }
+            }
+            _ => Work::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NOT_HOT;
+    use crate::operation::OpKind::{Read, Write};
+    use crate::testing::Bench;
+    use crate::units::Nanoseconds;
+
+    const SECOND: Nanoseconds = Nanoseconds::from_seconds(1);
+
+    fn slots(bench: &Bench) -> u64 {
+        u64::from(bench.volume.view().map.slots())
+    }
+
+    /// A second in which `hot` regions are read once and each of others, which change, once too.
+    fn second(bench: &mut Bench, second: u64, hot: u64) {
+        for region in 0..hot {
+            bench.request(Read, region * 16 * 8, 8);
+        }
+        for cold in 0..hot {
+            bench.request(Read, (4000 + (second * hot + cold) * 16 % 8000) * 8, 8);
+        }
+        bench.pass(SECOND);
+    }
+
+    #[test]
+    fn blocks_of_regions_asked_for_again_and_again_come_in_and_those_asked_for_once_do_not() {
+        let mut bench = Bench::new("smq", &[]);
+        bench.request(Read, 0, 8);
+        assert_eq!(bench.take_log(), ["hdd read 8"], "nothing is known yet");
+        (0..60).for_each(|time| second(&mut bench, time, 64));
+        bench.take_log();
+        bench.request(Read, 5 * 16 * 8, 8);
+        assert_eq!(bench.take_log(), ["ssd read 8"]);
+        bench.request(Read, 12_500 * 8, 8);
+        assert_eq!(bench.take_log(), ["hdd read 8"]);
+        assert!(bench.volume.statistics().bypassed_blocks[&NOT_HOT] > 64 * 30);
+    }
+
+    #[test]
+    fn a_whole_block_that_is_written_comes_in_while_there_is_room_and_is_not_at_home() {
+        let mut bench = Bench::new("smq", &[]);
+        bench.request(Write, 80, 8);
+        assert_eq!(bench.take_log(), ["ssd write 8"]);
+        assert_eq!(bench.volume.view().map.dirty_blocks(), 1);
+        bench.request(Write, 160, 4);
+        assert_eq!(bench.take_log(), ["hdd write 4"], "a part of a block does not");
+        bench.request(Write, 84, 4);
+        assert_eq!(bench.take_log(), ["ssd read 8", "ssd write 8"], "a part of a cached block does");
+    }
+
+    #[test]
+    fn a_full_cache_takes_no_write_of_a_cold_region() {
+        let mut bench = Bench::new("smq", &[("idle", "1h")]);
+        let count = slots(&bench);
+        (0..2 * count).for_each(|block| bench.request(Write, block * 8, 8));
+        let refused = bench.volume.statistics().bypassed_blocks[&NOT_HOT];
+        assert!(refused > count / 2, "{refused} of {}", 2 * count);
+        assert!(bench.volume.view().map.dirty_blocks() > 0);
+    }
+
+    #[test]
+    fn dirty_blocks_go_home_when_the_disk_is_idle_and_stay_as_copies() {
+        let mut bench = Bench::new("smq", &[]);
+        (0..600).for_each(|block| bench.request(Write, block * 16, 8));
+        bench.pass(Nanoseconds::from_seconds(3));
+        assert_eq!(bench.volume.view().map.dirty_blocks(), 0);
+        bench.take_log();
+        bench.request(Read, 80 * 16, 8);
+        assert_eq!(bench.take_log(), ["ssd read 8"]);
+    }
+
+    #[test]
+    fn what_is_hot_survives_a_pass_over_everything_else() {
+        let mut bench = Bench::new("smq", &[]);
+        (0..120).for_each(|time| second(&mut bench, time, 32));
+        for block in 0..3 * slots(&bench) {
+            bench.request(Read, (1000 + block) * 8, 8);
+        }
+        bench.pass(SECOND);
+        bench.take_log();
+        let hits = (0..32).filter(|region| {
+            bench.request(Read, region * 16 * 8, 8);
+            bench.take_log() == ["ssd read 8"]
+        });
+        let hits = hits.count();
+        assert!(hits >= 30, "{hits} of 32");
+    }
+}

@@ -1,0 +1,206 @@
+//! dm-writeboost (Akira Hayakawa; `doc/dm-writeboost-readme.txt`): home on the HDD, a log of writes on the SSD.
+//!
+//! Writes, and only they, gather in a buffer in memory and go to the SSD in whole segments, one behind the other; a flush
+//! writes the buffer out. Small random writes so become large sequential ones, for the SSD too. What is in the log goes home when the HDD
+//! has nothing to do, in order of address, and when the log fills up. Reads find the newest content in the buffer, in the log, or at home;
+//! none puts anything on the SSD.
+//!
+//! Our choices: everything logged goes home in one go and its room comes back at the end of it, where dm-writeboost takes a batch of its
+//! oldest segments at a time; idle is `idle` without a request on the HDD, where it looks at the share of time in which the HDD
+//! is in use; and its optional caching of reads is left out.
+
+use crate::block::BlockRun;
+use crate::block_map;
+use crate::layout::{Layout, MemberId, Role, SlotKind};
+use crate::scheme::{Access, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
+use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
+use crate::units::Nanoseconds;
+
+/// The scheme.
+pub const INFO: SchemeInfo = SchemeInfo {
+    name: "writeboost",
+    summary: "home on the HDD; a log on the SSD takes all writes, sequentially, until the HDD is idle",
+    source: "dm-writeboost",
+    members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Log)],
+    parameters: &[
+        Parameter {
+            name: "log_buffer",
+            kind: Kind::Size,
+            default: "508KiB",
+            doc: "memory in which writes gather before they go to the log (dm-writeboost: 127 blocks); 0: a write waits for the log itself",
+        },
+        Parameter {
+            name: "idle",
+            kind: Kind::DurationOrOff,
+            default: "1s",
+            doc: "what is logged goes home when no request has used the HDD for this long (our figure); off: only by the threshold",
+        },
+        Parameter {
+            name: "writeback_threshold",
+            kind: Kind::FractionOrOff,
+            default: "0.7",
+            doc: "what is logged goes home, idle or not, when this share of the log is in use (our figure); off: when it is full",
+        },
+        MOVE_RATE,
+    ],
+    worst_crash: "what was not flushed; each block whole, old or new",
+    ssd_loss: "every write since the last completed write-back started; what is left is older than what is lost",
+    hdd_loss: "all data",
+    memory_bytes_per_block: block_map::BYTES_PER_BLOCK,
+    layout: |settings, request| {
+        let home = request.concatenated(&[request.only(Role::Hdd)?])?;
+        let buffer = settings.size("log_buffer").unwrap_or_default().0 / request.block.bytes().0;
+        let buffer_blocks = u32::try_from(buffer).map_err(|_| settings.refuse("log_buffer", "at most 16TiB"))?;
+        Ok(request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Log { buffer_blocks })?)
+    },
+    build,
+};
+
+struct Writeboost {
+    idle: Option<Nanoseconds>,
+    /// Fewer free slots than this start a write-back.
+    free_min: u64,
+    slots: u64,
+    /// When the last write-back started.
+    started: Nanoseconds,
+    hdd: MemberId,
+}
+
+fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
+    let slots = layout.slots.map_or(0, |slots| u64::from(slots.count));
+    let mut writeboost =
+        Writeboost { idle: None, free_min: 0, slots, started: Nanoseconds::ZERO, hdd: layout.home[0].member };
+    writeboost.take(settings);
+    Ok(Box::new(writeboost))
+}
+
+impl Writeboost {
+    /// What can change while it serves.
+    fn take(&mut self, settings: &Settings) {
+        self.idle = settings.duration("idle");
+        let share = settings.fraction("writeback_threshold").unwrap_or(1.0);
+        self.free_min = ((1.0 - share) * self.slots as f64) as u64;
+    }
+
+    /// When what is logged may go home.
+    fn write_back_at(&self, view: &View) -> Option<Nanoseconds> {
+        if view.map.is_empty() || view.moving || !view.slots_online() {
+            return None;
+        }
+        // Room that is on its way will do.
+        if view.free_slots + view.freeing_slots < self.free_min {
+            return Some(view.now);
+        }
+        let idle = self.idle?;
+        view.member(self.hdd).idle_at(idle).map(|at| at.max(self.started.saturating_add(idle)))
+    }
+}
+
+impl Scheme for Writeboost {
+    fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
+        let live = ["idle", "writeback_threshold"].contains(&key);
+        if live {
+            self.take(settings);
+        }
+        Ok(live)
+    }
+
+    fn place_write(&mut self, view: &View, _access: &Access, rest: BlockRun) -> (Placement, u64) {
+        if view.slots_online() {
+            (Placement::Slot, rest.count)
+        } else {
+            (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count)
+        }
+    }
+
+    fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
+        self.write_back_at(view)
+    }
+
+    fn work(&mut self, view: &View) -> Work {
+        let full = view.waiting_for_slots > 0 && view.freeing_slots == 0 && !view.moving && view.slots_online();
+        let due = self.write_back_at(view).is_some_and(|at| at <= view.now);
+        if !(full || due) {
+            return Work::Nothing;
+        }
+        self.started = view.now;
+        Work::MigrateAll
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::operation::OpKind::{Flush, Read, Write};
+    use crate::testing::Bench;
+    use crate::units::Nanoseconds;
+
+    const WRITTEN_AT_ONCE: &[(&str, &str)] = &[("log_buffer", "0"), ("idle", "1h")];
+
+    #[test]
+    fn random_writes_become_one_sequential_write_of_a_segment() {
+        let mut bench = Bench::new("writeboost", &[("log_buffer", "64KiB")]);
+        (0..16).for_each(|block| bench.request(Write, (block * 7919 % 900) * 80, 8));
+        assert_eq!(bench.take_log(), ["ssd write 136"], "a page that describes the segment, and sixteen blocks");
+    }
+
+    #[test]
+    fn a_flush_writes_the_buffer_out() {
+        let mut bench = Bench::new("writeboost", &[]);
+        bench.request(Write, 80, 8);
+        assert_eq!(bench.take_log(), [""; 0]);
+        bench.request(Flush, 0, 0);
+        assert_eq!(bench.take_log(), ["ssd write 16", "ssd flush 0"]);
+    }
+
+    #[test]
+    fn reads_find_the_newest_and_leave_nothing_on_the_ssd() {
+        let mut bench = Bench::new("writeboost", WRITTEN_AT_ONCE);
+        bench.request(Write, 80, 8);
+        bench.take_log();
+        bench.request(Read, 80, 8);
+        bench.request(Read, 800, 8);
+        bench.request(Read, 800, 8);
+        assert_eq!(bench.take_log(), ["ssd read 8", "hdd read 8", "hdd read 8"]);
+    }
+
+    #[test]
+    fn what_is_logged_goes_home_in_order_of_address_when_the_disk_is_idle() {
+        let mut bench = Bench::new("writeboost", &[("log_buffer", "0")]);
+        for block in [9, 5, 9, 4, 9] {
+            bench.request(Write, block * 8, 8);
+        }
+        bench.take_log();
+        bench.pass(Nanoseconds::from_millis(999));
+        assert_eq!(bench.volume.statistics().migrations.count, 0);
+        bench.pass(Nanoseconds::from_millis(2));
+        assert_eq!(bench.volume.statistics().migrations.count, 1);
+        let log = bench.take_log();
+        let home: Vec<_> = log.iter().filter(|line| line.starts_with("hdd write")).collect();
+        assert_eq!(
+            home,
+            ["hdd write 8", "hdd write 16", "hdd write 8", "hdd write 8"],
+            "a mark, 4 and 5, 9, the mark: {log:?}"
+        );
+        assert!(bench.volume.view().map.is_empty());
+    }
+
+    #[test]
+    fn a_log_that_fills_up_is_written_back_though_the_disk_is_never_idle() {
+        let mut bench = Bench::new("writeboost", &[("idle", "off"), ("writeback_threshold", "0.5")]);
+        let slots = u64::from(bench.volume.view().map.slots());
+        (0..slots * 2 / 5).for_each(|block| bench.request(Write, block * 16, 8));
+        assert_eq!(bench.volume.statistics().migrations.count, 0);
+        (0..slots / 5).for_each(|block| bench.request(Write, block * 16, 8));
+        assert_eq!(bench.volume.statistics().migrations.count, 1);
+    }
+
+    #[test]
+    fn a_full_log_makes_writes_wait_and_no_longer() {
+        let mut bench = Bench::new("writeboost", &[("idle", "off"), ("writeback_threshold", "off")]);
+        let slots = u64::from(bench.volume.view().map.slots());
+        (0..3 * slots).for_each(|write| bench.request(Write, write % 50 * 8, 8));
+        let count = bench.volume.statistics().migrations.count;
+        assert!((2..=5).contains(&count), "{count}");
+        assert_eq!(bench.volume.requests_under_way(), 0);
+    }
+}
