@@ -383,3 +383,30 @@ fn a_forced_write_in_place_makes_stable_that_an_older_slot_counts_no_more() {
     assert!(scene.volume.view().map.get(Block(0)).is_none(), "it went home in place");
     assert_eq!(scene.volume.statistics().commits, commits + 1, "or a crash would find the slot again");
 }
+
+#[test]
+fn a_write_to_both_drives_whose_slot_fails_does_not_leave_an_older_slot_in_front_of_home() {
+    let settings = [("writeback_percent", "off"), ("bucket_size", "64KiB")];
+    let mut scene = Scene::new("bcache", &settings, 64, 6000);
+    let slots = u64::from(scene.volume.view().map.slots());
+    for block in 0..slots / 2 {
+        scene.run(OpKind::Write, block * 128, 128);
+    }
+    assert!(u64::from(scene.volume.view().map.dirty_blocks()) > slots * 2 / 5, "writes go to both drives now");
+    assert!(scene.volume.view().map.get(Block(1)).is_some_and(|(_, entry)| entry.dirty));
+    let write = scene.send(OpKind::Write, 132, 4);
+    let failed = std::cell::Cell::new(None);
+    scene.answer(|operation| {
+        let command = operation.command;
+        let to_slot = operation.target == SSD && command.kind == OpKind::Write && command.range.len.0 == 128;
+        if to_slot && failed.get().is_none_or(|token| token == operation.token) {
+            failed.set(Some(operation.token));
+            return Verdict::Fails(Status::MediaError);
+        }
+        Verdict::Done
+    });
+    assert!(failed.get().is_some() && scene.finished[&write].status == Status::Done);
+    let read = scene.read(128, 16).unwrap();
+    assert_eq!(read[4..8], [132, 133, 134, 135].map(|sector| Sector::Data { request: write as u32, sector }));
+    assert_eq!(read[8], Sector::Data { request: 2, sector: 136 });
+}

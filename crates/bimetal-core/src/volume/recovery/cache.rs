@@ -222,8 +222,20 @@ impl<P: Payload> Recovery<P> {
             self.cache().in_doubt.pop_front();
             if sound {
                 self.apply(record);
+            } else if let Record::Map { block, .. } = record
+                && self.is_of_a_move(record)
+            {
+                self.apply(Record::Home { block });
             }
         }
+    }
+
+    /// Whether `record` only says that home has what its slot holds since before. Home was stable before it was written, so the slot may
+    /// hold anything.
+    fn is_of_a_move(&self, record: Record) -> bool {
+        let Record::Map { block, slot, dirty: false, checksum, .. } = record else { return false };
+        let before = self.volume.view.map.get(block);
+        before.is_some_and(|(old, entry)| old == slot && entry.dirty && entry.checksum == checksum)
     }
 
     fn apply(&mut self, record: Record) {
