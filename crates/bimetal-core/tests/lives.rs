@@ -178,10 +178,13 @@ impl World {
     }
 }
 
-const CACHES: [(&str, &[(&str, &str)]); 4] = [
+const CACHES: [(&str, &[(&str, &str)]); 7] = [
     ("smart-response", &[]),
     ("smart-response", &[("mode", "maximized")]),
     ("hybrid-disk", &[]),
+    ("smq", &[]),
+    ("bcache", &[]),
+    ("writeboost", &[]),
     ("griffin", &[("timeout", "off"), ("read_threshold", "off")]),
 ];
 

@@ -303,6 +303,11 @@ impl Setup {
     }
 }
 
+/// As what a drive is sized when no size is given: a log on the SSD has to be paid for as a cache has.
+fn sized_as(role: Role, holds: Holds) -> Holds {
+    if (role, holds) == (Role::Ssd, Holds::Log) { Holds::Cache } else { holds }
+}
+
 fn settings_for(scheme: &'static SchemeInfo, choices: &Choices) -> Result<Settings, SettingError> {
     let own = choices.settings.iter().filter_map(|(key, value)| match key.split_once('.') {
         Some((name, parameter)) if name == scheme.name => Some((parameter, value.as_str())),
@@ -393,7 +398,7 @@ impl Plan<'_> {
         let (size, given) = match choice.size {
             Some(Size::Bytes(bytes)) => (bytes.sectors(), true),
             Some(Size::OfFootprint(share)) => (Sectors::covering(Bytes((footprint as f64 * share) as u64)), true),
-            None => (self.default_size(holds, &profile, geometry_given), geometry_given),
+            None => (self.default_size(sized_as(role, holds), &profile, geometry_given), geometry_given),
         };
         Ok(Chosen { role, holds, profile, size, given })
     }
@@ -454,7 +459,7 @@ impl Plan<'_> {
                 continue;
             }
             let extended = if size.0 > drive.profile.capacity.0 { ", the profile's geometry extended" } else { "" };
-            let why = match drive.holds {
+            let why = match sized_as(drive.role, drive.holds) {
                 Holds::Home if extended.is_empty() => "the profile's own",
                 Holds::Home => "the trace's addresses",
                 Holds::Log => "the profile's own",

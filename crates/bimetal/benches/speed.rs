@@ -34,7 +34,8 @@ fn main() {
     let analyze = |path: &Path| REQUESTS as f64 / median(|| seconds(&["analyze", text(path), "--json"]));
     row("analyze, compact binary", analyze(&workload), 1.5e6, "requests/s");
     row("analyze, MSR CSV", analyze(&csv), 700e3, "requests/s");
-    for scheme in ["ssd-only", "hdd-only", "griffin", "smart-response", "hybrid-disk"] {
+    let caches = ["smart-response", "dataplex", "hybrid-disk", "smq", "bcache", "writeboost"];
+    for scheme in ["ssd-only", "hdd-only", "griffin"].into_iter().chain(caches) {
         let figure = median(|| simulated(&workload, scheme, "requests_per_s"));
         row(&format!("simulate {scheme}"), figure, 500e3, "requests/s");
     }

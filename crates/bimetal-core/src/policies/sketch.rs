@@ -57,3 +57,23 @@ impl Sketch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_halved_after_ten_uses_a_slot_and_end_at_fifteen() {
+        let mut uses = Sketch::new(100);
+        (0..40).for_each(|_| uses.add(7));
+        assert_eq!(uses.count(7), 15);
+        (0..12).for_each(|_| uses.add(9));
+        (0..948).for_each(|at| uses.add(1000 + at));
+        assert!(
+            (7..=9).contains(&uses.count(7)) && (6..=8).contains(&uses.count(9)),
+            "{} {}",
+            uses.count(7),
+            uses.count(9)
+        );
+    }
+}

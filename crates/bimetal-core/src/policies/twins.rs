@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::belady::{Belady, NEVER};
 use super::lrfu::LAMBDA;
 use super::replacement::{BYTES_PER_SLOT_MAX, Key, ONLINE, ONLINE_NAMES, Replacement, Verdict, online};
+use super::sketch::Sketch;
 use crate::block_map::Slot;
 
 /// A cache of objects the obvious way: whether an access hits.
@@ -255,6 +256,51 @@ fn lrfu(size: usize) -> Twin {
     })
 }
 
+/// With the policy's own counts: how they forget is tested where they are.
+fn wtinylfu(size: usize) -> Twin {
+    let (mut window, mut probation, mut protected) = (Vec::new(), Vec::new(), Vec::new());
+    let window_limit = (size / 100).max(1);
+    let protected_limit = (size - window_limit) * 4 / 5;
+    let mut uses = Sketch::new(size as u32);
+    Box::new(move |object| {
+        let resident = [&window, &probation, &protected].into_iter().any(|list| position(list, object).is_some());
+        if !resident && window.len() + probation.len() + protected.len() == size {
+            let main = if probation.is_empty() { &mut protected } else { &mut probation };
+            let (new, old) = (window.first().copied(), main.first().copied());
+            match (new, old) {
+                (Some(new), Some(old)) if window.len() >= window_limit && uses.count(new) > uses.count(old) => {
+                    main.remove(0);
+                    window.remove(0);
+                    probation.push(new);
+                }
+                (Some(_), old) if window.len() >= window_limit || old.is_none() => {
+                    window.remove(0);
+                }
+                _ => {
+                    main.remove(0);
+                }
+            }
+        }
+        uses.add(object);
+        if take(&mut window, object) {
+            window.push(object);
+        } else if take(&mut probation, object) {
+            protected.push(object);
+            if protected.len() > protected_limit {
+                probation.push(protected.remove(0));
+            }
+        } else if take(&mut protected, object) {
+            protected.push(object);
+        } else {
+            window.push(object);
+            if window.len() > window_limit {
+                probation.push(window.remove(0));
+            }
+        }
+        resident
+    })
+}
+
 /// Plays `objects` through a policy: which accesses hit, and that slots and policy agree.
 fn hits(policy: &mut dyn Replacement, size: usize, objects: &[u32], announce: bool) -> Vec<bool> {
     let mut holds: Vec<Option<u32>> = vec![None; size];
@@ -293,8 +339,9 @@ proptest! {
 
     #[test]
     fn policies_hit_where_their_twins_do(size in 2usize..32, objects in accesses()) {
-        let twins: [(&str, MakeTwin); 7] = [
+        let twins: [(&str, MakeTwin); 8] = [
             ("lru", lru), ("clock", clock), ("sieve", sieve), ("2q", two_queues), ("s3fifo", s3fifo), ("arc", arc), ("lirs", lirs),
+            ("wtinylfu", wtinylfu),
         ];
         for (name, twin) in twins {
             let mut policy = (online(name).unwrap().build)(size as u32);

@@ -51,7 +51,8 @@ pub const INFO: SchemeInfo = SchemeInfo {
         let home = request.concatenated(&[request.only(Role::Hdd)?])?;
         let buffer = settings.size("log_buffer").unwrap_or_default().0 / request.block.bytes().0;
         let buffer_blocks = u32::try_from(buffer).map_err(|_| settings.refuse("log_buffer", "at most 16TiB"))?;
-        Ok(request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Log { buffer_blocks })?)
+        let log = request.first_of(&[Role::Log, Role::Ssd])?;
+        Ok(request.with_slots(home, log, SlotKind::Log { buffer_blocks })?)
     },
     build,
 };

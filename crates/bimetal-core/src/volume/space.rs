@@ -39,7 +39,7 @@ impl Buckets {
     /// From where on slots are taken next: the rest of the bucket being filled, or a bucket of which none is.
     fn next(&self, cursor: u32, taken: &BitSet) -> Option<u32> {
         let current = cursor / self.size;
-        let rest = taken.next_gap(cursor).filter(|gap| cursor % self.size != 0 && gap / self.size == current);
+        let rest = taken.next_gap(cursor).filter(|gap| !cursor.is_multiple_of(self.size) && gap / self.size == current);
         let empty = || self.in_use.next_gap(current).or_else(|| self.in_use.next_gap(0));
         rest.or_else(|| empty().map(|bucket| bucket * self.size))
     }
