@@ -10,6 +10,7 @@ pub mod hddboost;
 pub mod hybrid_disk;
 pub mod hyperduo;
 pub mod mixedstore;
+pub mod os_managed;
 pub mod smart_response;
 pub mod smq;
 pub mod ssd_only;
@@ -27,6 +28,7 @@ pub const ALL: &[&SchemeInfo] = &[
     &hddboost::INFO,
     &dataplex::INFO,
     &hybrid_disk::INFO,
+    &os_managed::INFO,
     &griffin::INFO,
     &mixedstore::INFO,
     &smq::INFO,

@@ -401,8 +401,11 @@ impl Tester {
             self.atlas.has_given_up(slots.member) || self.drives[usize::from(slots.member.0)].is_gone()
         });
         let passing = matches!(error, RecoveryError::Unreadable { .. } | RecoveryError::Failed { .. });
+        // Without its map a drive that is home too can neither take part nor be let go.
+        let lost_map = layout.slots.is_some_and(|slots| layout.homes().contains(&slots.member));
+        let lost_map = lost_map && matches!(error, RecoveryError::Unreadable { .. } | RecoveryError::Damaged { .. });
         match error {
-            _ if home_gone => Ok(Refusal::Final),
+            _ if home_gone || (lost_map && self.atlas.faults() > 0) => Ok(Refusal::Final),
             RecoveryError::Needed { .. } if broken && (self.may_be_dirty() || self.is_state_damaged()) => {
                 Ok(Refusal::OfLoss)
             }

@@ -1,0 +1,212 @@
+//! A hybrid disk whose flash the operating system manages (Konanki's thesis, *An Exploration of Hybrid Hard Disk Designs*,
+//! configuration 1, sections 1 and 3.2): disk and flash are both visible, as units of their own, and the host offloads selected writes of the disk to flash.
+//!
+//! What is public: "the operating system offloads selected writes to the flash, manages the metadata to track the location of data,
+//! ensures that consistent data is returned on reads, and flushes the contents of the flash to disk when appropriate". Selected is by what the host knows: "file
+//! metadata could be written to flash whereas file data could be directly written to the disk".
+//!
+//! Our choices. The host's driver is this scheme: the disk is the first unit, a share of the flash (`flash_unit`) the last one, the rest holds
+//! what is offloaded. A write of the disk is selected by its size, as in configuration 2, or because it lies in `regions`, where a file
+//! system has its metadata. The host flushes everything once in a period, as Linux writes back what is 30 s old, and when a write finds no
+//! room.
+
+use crate::block::{Block, BlockRun};
+use crate::block_map;
+use crate::layout::{Layout, Role, SlotKind};
+use crate::scheme::{Access, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
+use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
+use crate::units::{Bytes, Nanoseconds, SectorRange};
+
+/// The scheme.
+pub const INFO: SchemeInfo = SchemeInfo {
+    name: "os-managed",
+    summary: "disk and flash are units of their own; the host offloads selected writes of the disk to flash and flushes them later",
+    source: "Konanki (thesis), sections 1 and 3.2, configuration 1",
+    members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
+    parameters: &[
+        Parameter {
+            name: "flash_unit",
+            kind: Kind::Fraction,
+            default: "0.25",
+            doc: "share of the flash that is a unit of its own; the rest takes what is offloaded (our figure)",
+        },
+        Parameter {
+            name: "write_threshold",
+            kind: Kind::SizeOrOff,
+            default: "512KiB",
+            doc: "writes below this size are offloaded (3.3); off: none by its size",
+        },
+        Parameter {
+            name: "regions",
+            kind: Kind::RangesOrOff,
+            default: "off",
+            doc: "addresses of the disk whose writes are offloaded whatever their size: metadata of file systems (3.2)",
+        },
+        Parameter {
+            name: "flush_period",
+            kind: Kind::DurationOrOff,
+            default: "30s",
+            doc: "the host flushes what is offloaded this long after the last flush (our figure); off: only when there is no room",
+        },
+        MOVE_RATE,
+    ],
+    worst_crash: "what was not flushed; each offloaded block whole, old or new",
+    ssd_loss: "the flash unit, and every write that was offloaded since the last flush; a volume cannot start without it",
+    hdd_loss: "all data of the disk unit",
+    memory_bytes_per_block: block_map::BYTES_PER_BLOCK,
+    layout: |settings, request| {
+        let (hdd, ssd) = (request.only(Role::Hdd)?, request.only(Role::Ssd)?);
+        let share = settings.fraction("flash_unit").unwrap_or(0.0);
+        let blocks = ((request.blocks_of(ssd) as f64 * share) as u64).max(1);
+        let units = request.with_unit(request.concatenated(&[hdd])?, ssd, blocks)?;
+        Ok(request.with_slots(units, ssd, SlotKind::Cache)?)
+    },
+    build,
+};
+
+/// Below this a host would do nothing but flush.
+const PERIOD_MIN: Nanoseconds = Nanoseconds::from_millis(1);
+
+struct OsManaged {
+    write_threshold: Bytes,
+    regions: Vec<SectorRange>,
+    period: Option<Nanoseconds>,
+    last_flush: Nanoseconds,
+    /// The first block of the flash unit.
+    flash_unit: Block,
+}
+
+fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
+    let regions = settings.ranges("regions").into_iter();
+    let regions = regions.map(|(from, to)| {
+        let first = from.0 / 512;
+        SectorRange::new(first, to.0.div_ceil(512) - first)
+    });
+    let flash_unit = layout.units.last().map_or(Block(0), |unit| unit.first);
+    let mut scheme = OsManaged {
+        write_threshold: Bytes::ZERO,
+        regions: regions.collect(),
+        period: None,
+        last_flush: Nanoseconds::ZERO,
+        flash_unit,
+    };
+    scheme.take_limits(settings)?;
+    Ok(Box::new(scheme))
+}
+
+impl OsManaged {
+    fn take_limits(&mut self, settings: &Settings) -> Result<(), SettingError> {
+        let period = settings.duration("flush_period");
+        if period.is_some_and(|period| period < PERIOD_MIN) {
+            return Err(settings.refuse("flush_period", format!("at least {PERIOD_MIN}, or off")));
+        }
+        self.period = period;
+        self.write_threshold = settings.size("write_threshold").unwrap_or(Bytes::ZERO);
+        Ok(())
+    }
+
+    fn is_selected(&self, access: &Access) -> bool {
+        let inside =
+            |region: &SectorRange| access.sectors.start >= region.start && access.sectors.end() <= region.end();
+        access.sectors.len.bytes() < self.write_threshold || self.regions.iter().any(inside)
+    }
+
+    fn is_full(view: &View) -> bool {
+        view.waiting_for_slots > 0 && view.freeing_slots == 0
+    }
+
+    fn flush_at(&self, view: &View) -> Option<Nanoseconds> {
+        if view.moving || view.map.is_empty() || !view.slots_online() {
+            return None;
+        }
+        Some(self.last_flush.saturating_add(self.period?))
+    }
+}
+
+impl Scheme for OsManaged {
+    fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
+        if rest.first >= self.flash_unit {
+            return (Placement::Home(None), rest.count);
+        }
+        if !view.slots_online() {
+            return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
+        }
+        if !self.is_selected(access) {
+            return (Placement::Home(Some(Reason::LARGE)), rest.count);
+        }
+        match view.free_slots {
+            0 => (Placement::Wait, rest.count),
+            free => (Placement::Slot, rest.count.min(free)),
+        }
+    }
+
+    fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
+        self.flush_at(view)
+    }
+
+    fn work(&mut self, view: &View) -> Work {
+        let due = self.flush_at(view).is_some_and(|at| at <= view.now);
+        if view.moving || view.map.is_empty() || !view.slots_online() || !(due || Self::is_full(view)) {
+            return Work::Nothing;
+        }
+        self.last_flush = view.now;
+        Work::MigrateAll
+    }
+
+    fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
+        let live = ["write_threshold", "flush_period"].contains(&key);
+        if live {
+            self.take_limits(settings)?;
+        }
+        Ok(live)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::operation::OpKind;
+    use crate::testing::Bench;
+    use crate::units::Nanoseconds;
+
+    #[test]
+    fn disk_and_flash_are_both_visible() {
+        let mut bench = Bench::new("os-managed", &[]);
+        let units: Vec<_> = bench.volume.units().collect();
+        assert_eq!(units.len(), 2);
+        assert!(units[1] < units[0]);
+        bench.request_to(1, OpKind::Write, 0, 8);
+        bench.request_to(1, OpKind::Read, 0, 8);
+        assert_eq!(bench.take_log(), ["ssd write 8", "ssd read 8"]);
+        assert!(bench.volume.view().map.is_empty(), "at home on flash");
+    }
+
+    #[test]
+    fn small_writes_of_the_disk_are_offloaded_and_flushed_once_in_a_period() {
+        let mut bench = Bench::new("os-managed", &[]);
+        bench.request(OpKind::Write, 80, 8);
+        bench.request(OpKind::Write, 8000, 1024);
+        bench.request(OpKind::Read, 80, 8);
+        assert_eq!(bench.take_log(), ["ssd write 8", "hdd write 1024", "ssd read 8"]);
+        bench.pass(Nanoseconds::from_seconds(31));
+        assert!(bench.take_log().contains(&"hdd write 8".to_owned()));
+        assert!(bench.volume.view().map.is_empty());
+    }
+
+    /// Section 3.2: "file metadata could be written to flash whereas file data could be directly written to the disk".
+    #[test]
+    fn writes_of_a_region_are_offloaded_whatever_their_size() {
+        let mut bench = Bench::new("os-managed", &[("write_threshold", "off"), ("regions", "0-1MiB")]);
+        bench.request(OpKind::Write, 0, 1024);
+        bench.request(OpKind::Write, 80_000, 8);
+        assert_eq!(bench.take_log(), ["ssd write 1024", "hdd write 8"]);
+    }
+
+    #[test]
+    fn a_write_that_finds_no_room_makes_the_host_flush() {
+        let mut bench = Bench::new("os-managed", &[("flush_period", "off")]);
+        let slots = u64::from(bench.volume.view().map.slots());
+        (0..slots + 1).for_each(|at| bench.request(OpKind::Write, at * 16, 8));
+        assert_eq!(bench.volume.statistics().migrations.count, 1);
+        assert_eq!(bench.volume.view().map.len(), 1);
+    }
+}
