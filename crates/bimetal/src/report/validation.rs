@@ -14,9 +14,12 @@ pub(crate) struct Compared<'a> {
     pub(crate) drive: &'a str,
     /// The figures as text.
     pub(crate) text: &'a str,
-    /// Charts: what each shows, measured and simulated responses.
-    pub(crate) curves: Vec<(&'static str, Vec<Nanoseconds>, Vec<Nanoseconds>)>,
+    /// The charts.
+    pub(crate) curves: Vec<Curves>,
 }
+
+/// What a chart shows, measured and simulated responses.
+pub(crate) type Curves = (&'static str, Vec<Nanoseconds>, Vec<Nanoseconds>);
 
 /// Points of a drawn curve.
 const POINTS: usize = 400;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::options::{JsonOption, TraceOptions};
 use crate::output::{OutputFile, note, print, print_json};
-use crate::report::validation::{Compared, html};
+use crate::report::validation::{Compared, Curves, html};
 use crate::trace_file::TraceReader;
 use parts::Parts;
 
@@ -90,16 +90,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let (samples, simulated) = (&samples[judged..], &simulated[judged..]);
     let parts = Parts::of(samples, simulated)?;
     if let Some(path) = &arguments.report {
-        let name = arguments.trace.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let drive = match &fitted {
             Some(fitted) => format!("{}. {}", profile.summary, fitted.text()),
             None => profile.summary.clone(),
         };
-        let curves = parts.curves(samples, simulated);
-        let page = html(&Compared { trace: &name, drive: &drive, text: &parts.text(), curves });
-        let mut file = OutputFile::create(path)?;
-        file.write_all(page.as_bytes())?;
-        file.finish()?;
+        write_report(path, &arguments.trace, &drive, &parts, parts.curves(samples, simulated))?;
     }
     if arguments.json.json {
         let mut document = parts.json();
@@ -112,6 +107,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let paced = if pace == Pace::Closed { "closed loop, with its think times" } else { "timed" };
     let fitted = fitted.map(|fitted| format!("{}\n", fitted.text())).unwrap_or_default();
     print(&format!("{} over {} ({paced})\n{fitted}\n{}", arguments.trace.display(), profile.name, parts.text()))
+}
+
+fn write_report(path: &Path, trace: &Path, drive: &str, parts: &Parts, curves: Vec<Curves>) -> Result<(), Error> {
+    let trace = trace.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let page = html(&Compared { trace: &trace, drive, text: &parts.text(), curves });
+    let mut file = OutputFile::create(path)?;
+    file.write_all(page.as_bytes())?;
+    file.finish()
 }
 
 /// Figures that were fitted, and to how many requests.

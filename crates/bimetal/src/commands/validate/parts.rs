@@ -8,6 +8,7 @@ use bimetal_sim::validation::{Agreement, Sample};
 use serde_json::{Map, Value};
 
 use crate::error::Error;
+use crate::report::validation::Curves;
 
 /// All requests, the reads and the writes.
 pub(super) struct Parts {
@@ -80,11 +81,7 @@ impl Parts {
         document
     }
 
-    pub(super) fn curves(
-        &self,
-        samples: &[Sample],
-        simulated: &[Nanoseconds],
-    ) -> Vec<(&'static str, Vec<Nanoseconds>, Vec<Nanoseconds>)> {
+    pub(super) fn curves(&self, samples: &[Sample], simulated: &[Nanoseconds]) -> Vec<Curves> {
         [("All requests", None), ("Reads", Some(OpKind::Read)), ("Writes", Some(OpKind::Write))]
             .into_iter()
             .map(|(name, kind)| {
