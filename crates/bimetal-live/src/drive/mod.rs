@@ -25,13 +25,9 @@ use crate::buffer::Buffers;
 use emulated::Emulation;
 use file::DriveFile;
 
-/// Set in the tokens of operations that a drive asks of the one below it.
-const OWN_TOKENS: u64 = 1 << 63;
-
 /// Something that carries out operations, without waiting.
 pub trait Drive: Send {
-    /// Takes an operation. It may begin only with the next [`start`](Self::start). The highest bit of its token is not set:
-    /// that one marks what drives ask of each other.
+    /// Takes an operation. It may begin only with the next [`start`](Self::start).
     fn submit(&mut self, operation: Operation<Buffers>);
 
     /// Lets everything begin that was taken.

@@ -38,7 +38,7 @@ impl Drop for Temporary {
 
 pub(super) fn operation(kind: OpKind, start: u64, payload: Buffers, len: u64, fua: bool) -> Operation<Buffers> {
     let command = Command { kind, range: SectorRange::new(start, len), fua };
-    Operation { token: Token(start & !super::OWN_TOKENS), target: 0, command, payload }
+    Operation { token: Token(start), target: 0, command, payload }
 }
 
 /// Runs operations, all at once, and gives their ends in order of token.

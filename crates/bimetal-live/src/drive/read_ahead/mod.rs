@@ -15,8 +15,8 @@ use bimetal_core::payload::Payload;
 use bimetal_core::units::{Bytes, SectorRange, Sectors};
 use slab::Slab;
 
+use super::Drive;
 use super::emulated::Emulation;
-use super::{Drive, OWN_TOKENS};
 use crate::buffer::Buffers;
 
 /// One read of a run.
@@ -62,6 +62,14 @@ struct Waiting {
     failed: bool,
 }
 
+/// An operation of who uses this drive, on its way. The drive below knows it by its place here, so that its own tokens and those
+/// of pieces cannot be taken for each other.
+struct Passing {
+    token: Token,
+    /// What it changes.
+    changes: Option<SectorRange>,
+}
+
 /// See the [module](self).
 pub(super) struct ReadAhead {
     drive: Box<dyn Drive>,
@@ -71,8 +79,7 @@ pub(super) struct ReadAhead {
     pieces: Slab<Piece>,
     kept: Sectors,
     waiting: Vec<Waiting>,
-    /// Changes on their way.
-    changing: Vec<(Token, SectorRange)>,
+    passing: Slab<Passing>,
     /// Operations that were taken and not collected.
     under_way: usize,
     ended: Vec<Completion<Buffers>>,
@@ -88,18 +95,31 @@ impl ReadAhead {
             pieces: Slab::new(),
             kept: Sectors::ZERO,
             waiting: Vec::new(),
-            changing: Vec::new(),
+            passing: Slab::new(),
             under_way: 0,
             ended: Vec::new(),
             collected: Vec::new(),
         }
     }
 
+    /// Hands an operation on to the drive below.
+    fn pass(&mut self, mut operation: Operation<Buffers>) {
+        let Command { kind, range, .. } = operation.command;
+        let changes = kind.changes_content().then_some(range);
+        let key = self.passing.insert(Passing { token: operation.token, changes });
+        operation.token = Token((key as u64) << 1);
+        self.drive.submit(operation);
+    }
+
+    fn is_changing(&self, range: SectorRange) -> bool {
+        self.passing.iter().any(|(_, passing)| passing.changes.is_some_and(|changes| changes.overlaps(range)))
+    }
+
     fn read(&mut self, operation: Operation<Buffers>) {
         let range = operation.command.range;
         // A range that lies nowhere is the drive's matter.
         if range.is_empty() || range.checked_end().is_none_or(|end| end > self.capacity) {
-            return self.drive.submit(operation);
+            return self.pass(operation);
         }
         self.follow(range);
         match self.pieces_of(range) {
@@ -109,7 +129,7 @@ impl ReadAhead {
                 let read = Waiting { operation, pieces, missing, failed: false };
                 if missing == 0 { self.hand_out(read) } else { self.waiting.push(read) }
             }
-            None => self.drive.submit(operation),
+            None => self.pass(operation),
         }
         if !self.pieces.is_empty() {
             self.note_read(range);
@@ -192,7 +212,7 @@ impl ReadAhead {
         let (mut at, end) = (run.ahead_to, run.next + run.come.min(AHEAD_MAX.0));
         while at + PIECE.0 <= end.min(self.capacity.0) {
             let range = SectorRange::new(at, PIECE.0);
-            if self.changing.iter().any(|(_, changing)| changing.overlaps(range)) || !self.has_room() {
+            if self.is_changing(range) || !self.has_room() {
                 break;
             }
             self.read_piece(range);
@@ -221,14 +241,14 @@ impl ReadAhead {
         let begun = Instant::now();
         let piece = Piece { range, content: None, begun, usable: true, unread: range.len, readers: 0 };
         self.kept += range.len;
-        let token = Token(OWN_TOKENS | self.pieces.insert(piece) as u64);
+        let token = Token((self.pieces.insert(piece) as u64) << 1 | 1);
         let command = Command { kind: OpKind::Read, range, fua: false };
         self.drive.submit(Operation { token, target: 0, command, payload: Buffers::empty() });
     }
 
     /// A piece is there, or cannot be read. Whether somebody asks the drive for it now.
     fn arrived(&mut self, completion: Completion<Buffers>) -> bool {
-        let key = (completion.token.0 & !OWN_TOKENS) as usize;
+        let key = (completion.token.0 >> 1) as usize;
         let failed = completion.status != Status::Done;
         let piece = &mut self.pieces[key];
         piece.content = Some(completion.payload);
@@ -264,7 +284,7 @@ impl ReadAhead {
             piece.readers -= 1;
         }
         if failed {
-            self.drive.submit(operation);
+            self.pass(operation);
         } else {
             self.ended.push(Completion { token: operation.token, status: Status::Done, payload });
         }
@@ -274,19 +294,15 @@ impl ReadAhead {
 
 impl Drive for ReadAhead {
     fn submit(&mut self, operation: Operation<Buffers>) {
-        debug_assert_eq!(operation.token.0 & OWN_TOKENS, 0);
         self.under_way += 1;
         let Command { kind, range, .. } = operation.command;
         if kind == OpKind::Read {
             return self.read(operation);
         }
-        if kind.changes_content() {
-            self.changing.push((operation.token, range));
-            if !self.pieces.is_empty() {
-                self.drop_pieces(range);
-            }
+        if kind.changes_content() && !self.pieces.is_empty() {
+            self.drop_pieces(range);
         }
-        self.drive.submit(operation);
+        self.pass(operation);
     }
 
     fn start(&mut self) {
@@ -304,14 +320,12 @@ impl Drive for ReadAhead {
             self.drive.collect(&mut collected);
             let mut asked = false;
             for completion in collected.drain(..) {
-                if completion.token.0 & OWN_TOKENS != 0 {
+                if completion.token.0 & 1 == 1 {
                     asked |= self.arrived(completion);
-                    continue;
+                } else {
+                    let Passing { token, .. } = self.passing.remove((completion.token.0 >> 1) as usize);
+                    self.ended.push(Completion { token, ..completion });
                 }
-                if let Some(at) = self.changing.iter().position(|(token, _)| *token == completion.token) {
-                    self.changing.swap_remove(at);
-                }
-                self.ended.push(completion);
             }
             self.collected = collected;
             if !asked {

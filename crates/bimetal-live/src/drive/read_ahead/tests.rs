@@ -97,7 +97,8 @@ impl Bench {
         let sectors = (0..CAPACITY).map(|sector| (sector / 8 + sector / 2048) as u8).collect();
         let inside = Arc::new(Mutex::new(Inside { sectors, ..Inside::default() }));
         let memory = Memory(Arc::clone(&inside), eventfd(0, EventfdFlags::CLOEXEC).unwrap());
-        Self { inside, drive: ReadAhead::new(Box::new(memory), Sectors(CAPACITY)), tokens: 0 }
+        // Other drives around this one mark tokens of their own.
+        Self { inside, drive: ReadAhead::new(Box::new(memory), Sectors(CAPACITY)), tokens: 1 << 63 }
     }
 
     fn submit(&mut self, kind: OpKind, start: u64, len: u64, payload: Buffers) {
