@@ -80,7 +80,11 @@ impl World {
     }
 
     fn format(&mut self, only: Option<u16>) {
-        let operations: Vec<Operation<Raw>> = self.with_config(|config| volume::format(config).unwrap());
+        self.format_again(only, 0);
+    }
+
+    fn format_again(&mut self, only: Option<u16>, life: u32) {
+        let operations: Vec<Operation<Raw>> = self.with_config(|config| volume::format_again(config, life).unwrap());
         for operation in operations.into_iter().filter(|operation| only.is_none_or(|only| operation.target == only)) {
             self.answer(operation);
         }
@@ -284,8 +288,8 @@ fn a_cache_that_is_gone_is_replaced_while_serving_goes_on() {
     world.serve(&mut volume);
     (0..50).for_each(|block| world.write(&mut volume, block * 80, 8, 2));
     world.content[0].clear();
-    world.format(Some(0));
-    assert!(volume.attach(world.now, MemberId(0)));
+    world.format_again(Some(0), 1000);
+    assert!(volume.attach(world.now, MemberId(0), 1000));
     world.serve(&mut volume);
     (0..50).for_each(|block| world.reads(&mut volume, block * 80, 8, 2));
     let hits = volume.statistics().read_blocks_from_slots;
@@ -295,6 +299,33 @@ fn a_cache_that_is_gone_is_replaced_while_serving_goes_on() {
     drop(volume);
     let mut volume = world.recover(&[]).unwrap();
     (0..50).for_each(|block| world.reads(&mut volume, block * 80, 8, 2));
+}
+
+/// The old segments lie just where the new log ends, and their lives were counted from the same number.
+#[test]
+fn a_log_that_comes_back_shows_nothing_of_what_it_held_before() {
+    let mut world = World::new("griffin", &[]);
+    let log = MemberId(1);
+    let mut volume = world.recover(&[]).unwrap();
+    for block in 0..8 {
+        world.write(&mut volume, block * 8, 8, 1);
+        world.flush(&mut volume);
+    }
+    world.drain(&mut volume, false);
+    volume.member_gone(world.now, log);
+    world.serve(&mut volume);
+    (0..8).for_each(|block| world.write(&mut volume, block * 8, 8, 2));
+    world.format_again(Some(1), 1000);
+    assert!(volume.attach(world.now, log, 1000));
+    world.serve(&mut volume);
+    world.write(&mut volume, 0, 8, 3);
+    world.flush(&mut volume);
+    for _ in 0..3 {
+        drop(volume);
+        volume = world.recover(&[]).unwrap();
+        world.reads(&mut volume, 0, 8, 3);
+        (1..8).for_each(|block| world.reads(&mut volume, block * 8, 8, 2));
+    }
 }
 
 #[test]

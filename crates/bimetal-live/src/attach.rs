@@ -116,6 +116,17 @@ pub fn attach(
     options: Options,
     progress: impl FnMut(Bytes, Bytes),
 ) -> Result<Attached, AttachError> {
+    let mut attached = recover(located, options, progress)?;
+    attached.held.begin(&mut attached.drives)?;
+    Ok(attached)
+}
+
+/// As [`attach`], but leaves labels and guard as they are: for a look at the volume, not for serving it.
+pub(crate) fn recover(
+    located: &Located,
+    options: Options,
+    progress: impl FnMut(Bytes, Bytes),
+) -> Result<Attached, AttachError> {
     let label = &located.assembly.label;
     let name = &label.name;
     let absent = located.assembly.absent(&located.found());
@@ -131,7 +142,7 @@ pub fn attach(
     let config = VolumeConfig { scheme, settings: &settings, layout, identity: label.volume.identity() };
     let lay_out = scheme.layout;
     let layout = lay_out(&settings, &config.layout).map_err(VolumeError::from)?;
-    let mut held = Held::take(located)?;
+    let held = Held::take(located)?;
     let mut drives = open(located, &held, &layout, options.engine)?;
     let seats = located.members().enumerate();
     let missing: Vec<MemberId> =
@@ -140,7 +151,6 @@ pub fn attach(
     let recovery = if options.accept_loss { recovery.accept_loss() } else { recovery };
     let volume = startup::recover(recovery, &mut drives, progress)
         .map_err(|error| AttachError::Startup { name: name.clone(), error })?;
-    held.begin(&mut drives)?;
     Ok(Attached { volume, drives, held })
 }
 

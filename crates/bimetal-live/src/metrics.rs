@@ -151,10 +151,14 @@ impl Page {
         let named = |id: &str| vec![("member", id.to_owned())];
         let written = wear().map(|wear| (named(&wear.id), Some(wear.write_bytes)));
         sheet.counters("flash_write_bytes", "Bytes written to flash since the server began", written)?;
+        let lifetime = wear().map(|wear| (named(&wear.id), Some(wear.lifetime_write_bytes as f64)));
+        sheet.gauges("flash_lifetime_write_bytes", "Bytes written to flash since it became a member", lifetime)?;
+        let used = wear().map(|wear| (named(&wear.id), wear.rated_used));
+        sheet.gauges("flash_rated_used_ratio", "Share of the rating that is used up; absent where unknown", used)?;
         let rated = wear().map(|wear| (named(&wear.id), wear.rated_write_bytes.map(|bytes| bytes as f64)));
         sheet.gauges("flash_rated_write_bytes", "Bytes that the maker rates it for; absent where unknown", rated)?;
         let seconds = |years: f64| self.clock + years * 365.25 * 86_400.0;
-        let end = wear().map(|wear| (named(&wear.id), wear.rated_life_years.map(seconds)));
+        let end = wear().map(|wear| (named(&wear.id), wear.rated_years_left.map(seconds)));
         sheet.gauges(
             "flash_end_of_life_timestamp_seconds",
             "When the rating is used up at this rate; absent where unknown",

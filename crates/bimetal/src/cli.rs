@@ -66,6 +66,7 @@ commands! {
     Detach => detach,
     Attach => attach,
     Set => set,
+    Resize => resize,
     Check => check,
     Trace => trace,
     Replay => replay,

@@ -327,8 +327,13 @@ fn parameters_change_while_serving_and_stay_changed_and_others_want_a_drained_vo
     assert!(place.json()["wear"][0]["rated_life_years"].as_f64().unwrap() > 0.0);
     disk.write(0, &[2; 4096]);
     disk.flush();
+    let worn = |place: &Place| place.json()["wear"][0]["lifetime_write_bytes"].as_u64().unwrap();
+    let written = worn(&place);
+    assert!(written >= 40 << 10, "{written}");
     served.signal("-TERM");
     served.wait();
+    // What was written stays written when nobody serves, and grows when somebody does again.
+    assert!(worn(&place) >= written);
     assert_eq!(place.json()["settings"]["migration_size"], "40KiB");
     assert_eq!(place.json()["settings"]["ssd.rated_writes"], "150TB");
     assert!(place.refuse("set box log_buffer=64KiB").contains("run `bimetal drain box` first"));
@@ -337,5 +342,7 @@ fn parameters_change_while_serving_and_stay_changed_and_others_want_a_drained_vo
     place.succeed("set box log_buffer=64KiB");
     let served = place.serve("");
     assert_eq!(place.json()["settings"]["log_buffer"], "64KiB");
+    assert!(worn(&place) > written, "the drain has written, too");
+    assert!(place.json()["wear"][0]["rated_used"].as_f64().unwrap() > 0.0);
     drop(served);
 }

@@ -26,8 +26,10 @@ impl Place {
         Self(directory)
     }
 
+    /// Makes a file, or gives one that is there another size.
     fn file(&self, name: &str, mib: u64) {
-        File::create(self.0.join(name)).and_then(|file| file.set_len(mib << 20)).expect("a file for the test");
+        let file = File::options().create(true).truncate(false).write(true).open(self.0.join(name));
+        file.and_then(|file| file.set_len(mib << 20)).expect("a file for the test");
     }
 
     fn bimetal(&self, line: &str) -> Command {
@@ -222,6 +224,9 @@ fn what_cannot_be_served_is_refused_with_a_reason() {
         let message = place.refuse(&format!("serve tank --nbd {endpoint}"));
         assert!(message.contains(expected), "{message}");
     }
+    let message = place.refuse("serve tank --nbd tcp:127.0.0.1:0 --tls-certificates nowhere --tls-verify-peer");
+    assert!(message.contains("nowhere/server-cert.pem"), "{message}");
+    assert!(place.refuse("serve tank --tls-certificates nowhere").contains("--nbd tcp:HOST:PORT"));
     let mut running = place.serve("serve tank --nbd tcp:127.0.0.1:0 --insecure-tcp");
     assert!(running.uri().starts_with("nbd://127.0.0.1:"), "{}", running.ready);
     assert!(Path::new("/proc").join(running.child.id().to_string()).exists());
@@ -230,4 +235,174 @@ fn what_cannot_be_served_is_refused_with_a_reason() {
     std::net::TcpStream::connect(address).and_then(|mut stream| stream.read_exact(&mut greeting)).expect("it serves");
     assert_eq!(&greeting, b"NBDMAGIC");
     running.child.kill().expect("it runs");
+}
+
+#[test]
+fn drives_that_have_grown_are_used_as_before_and_after_a_resize_to_their_end() {
+    if !has("qemu-io") {
+        return;
+    }
+    for (scheme, home, other) in [("smart-response --set mode=maximized", "hdd", "ssd"), ("griffin", "ssd", "hdd")] {
+        let place = Place::new("grown");
+        place.file(other, 32);
+        place.file(home, 48);
+        place.succeed(&format!("create tank --scheme {scheme} --ssd ssd --hdd hdd"));
+        let running = place.serve("serve tank");
+        running.qemu_io(&["write -P 0x51 0 1M", "write -P 0x52 40M 64k", "flush"]);
+        assert_eq!(running.terminate(), 0);
+        place.succeed("resize tank");
+        place.file(home, 96);
+        // As large as before, found by what the label of the other one says.
+        let running = place.serve("serve tank");
+        running.qemu_io(&["read -P 0x51 0 1M", "read -P 0x52 40M 64k", "write -P 0x53 1M 4k", "flush"]);
+        let message = place.refuse("resize tank");
+        assert!(message.contains("is being served"), "{message}");
+        assert_eq!(running.terminate(), 0);
+        place.file(other, 64);
+        let name = format!("./{home}");
+        assert!(place.refuse(&format!("resize {name}")).contains("bimetal drain tank --detach"));
+        place.succeed(&format!("drain {name} --detach"));
+        place.succeed(&format!("resize {name}"));
+        let running = place.serve("serve tank");
+        running.qemu_io(&[
+            "read -P 0x51 0 1M",
+            "read -P 0x53 1M 4k",
+            "read -P 0x52 40M 64k",
+            "write -P 0x54 90M 1M",
+            "flush",
+        ]);
+        running.kill();
+        let running = place.serve("serve tank");
+        running.qemu_io(&["read -P 0x54 90M 1M", "read -P 0x52 40M 64k"]);
+        assert_eq!(running.terminate(), 0);
+
+        // The other one smaller again, and then cut off behind what is used.
+        place.succeed("drain tank --detach");
+        place.succeed(&format!("resize tank --{other}-size 24MiB"));
+        let running = place.serve("serve tank");
+        running.qemu_io(&["read -P 0x54 90M 1M", "write -P 0x55 2M 64k", "flush"]);
+        assert_eq!(running.terminate(), 0);
+        place.file(other, 24);
+        let running = place.serve("serve tank");
+        running.qemu_io(&["read -P 0x54 90M 1M", "read -P 0x55 2M 64k", "read -P 0x51 0 1M"]);
+        assert_eq!(running.terminate(), 0);
+    }
+}
+
+#[test]
+fn a_drive_alone_that_has_grown_is_found_by_its_path() {
+    if !has("qemu-io") {
+        return;
+    }
+    let place = Place::new("alone");
+    place.file("ssd", 32);
+    place.succeed("create tank --scheme ssd-only --ssd ssd");
+    let running = place.serve("serve tank");
+    running.qemu_io(&["write -P 0x61 0 1M", "flush"]);
+    assert_eq!(running.terminate(), 0);
+    place.file("ssd", 80);
+    assert!(place.refuse("serve tank").contains("no drive with a label"));
+    let running = place.serve("serve ./ssd");
+    running.qemu_io(&["read -P 0x61 0 1M"]);
+    assert_eq!(running.terminate(), 0);
+    place.succeed("resize ./ssd");
+    let running = place.serve("serve tank");
+    running.qemu_io(&["read -P 0x61 0 1M", "write -P 0x62 79M 64k", "flush", "read -P 0x62 79M 64k"]);
+    assert_eq!(running.terminate(), 0);
+    place.succeed("resize tank");
+    assert!(place.refuse("resize tank --ssd-size 81MiB").contains("make the drive larger first"));
+    assert!(place.refuse("resize tank --hdd-size 8MiB").contains("no drive with the role 'hdd'"));
+    assert!(place.refuse("resize tank --ssd-size 64KiB").contains("too small"));
+    assert!(place.refuse("resize tank --ssd-size 81916KiB").contains("too near"));
+}
+
+#[test]
+fn no_size_changes_that_would_move_blocks_or_cut_a_file_system_off() {
+    if !has("mkfs.ext4") {
+        return;
+    }
+    let place = Place::new("cut-off");
+    for name in ["ssd", "hdd", "solid"] {
+        place.file(name, 32);
+    }
+    place.succeed("create both --scheme combo --ssd ssd --hdd hdd");
+    place.file("ssd", 64);
+    assert!(place.refuse("resize both").contains("only the last of them"));
+    place.file("hdd", 64);
+    assert!(place.refuse("resize ./ssd --ssd-size 32MiB --hdd-size 16MiB").contains("only become larger"));
+    place.succeed("resize ./ssd --ssd-size 32MiB");
+
+    let made = Command::new("mkfs.ext4").args(["-q", "-F", "solid", "24m"]).current_dir(&place.0).status();
+    assert!(made.expect("mkfs.ext4 runs").success());
+    place.succeed("create one --scheme ssd-only --ssd solid");
+    let message = place.refuse("resize one --ssd-size 20MiB");
+    assert!(message.contains("resize2fs"), "{message}");
+    place.succeed("resize one --ssd-size 28MiB");
+}
+
+/// A loop device with sectors of 4 KiB, taken down at the end.
+struct Loop(String);
+
+impl Loop {
+    fn over(place: &Place, file: &str) -> Option<Self> {
+        let mut command = Command::new("losetup");
+        command.args(["--find", "--show", "--sector-size", "4096", "--direct-io=on", file]).current_dir(&place.0);
+        let output = command.output().ok().filter(|output| output.status.success())?;
+        Some(Self(String::from_utf8(output.stdout).ok()?.trim().to_owned()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["-d", &self.0]).status();
+    }
+}
+
+#[test]
+fn drives_with_sectors_of_4_kib_serve_and_recover_alone_and_beside_others() {
+    if !has("qemu-io") {
+        return;
+    }
+    for (scheme, large) in [
+        ("smart-response --set mode=maximized", ["ssd"].as_slice()),
+        ("smart-response --set mode=maximized", &["ssd", "hdd"]),
+        ("griffin --set timeout=200ms", &["hdd"]),
+        ("hybrid-disk", &["ssd", "hdd"]),
+    ] {
+        let place = Place::new("sectors");
+        place.file("ssd", 32);
+        place.file("hdd", 48);
+        let loops: Vec<Option<Loop>> = large.iter().map(|file| Loop::over(&place, file)).collect();
+        let Some(loops) = loops.into_iter().collect::<Option<Vec<Loop>>>() else {
+            assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none(), "no loop device with sectors of 4 KiB");
+            println!("skipped: no loop device with sectors of 4 KiB");
+            return;
+        };
+        let path = |file: &str| large.iter().position(|name| *name == file).map_or(file, |at| &loops[at].0).to_owned();
+        let (ssd, hdd) = (path("ssd"), path("hdd"));
+        // Everybody on this machine sees a loop device, and volumes are found by name.
+        let name = format!("sectors-{}", std::process::id());
+        place.succeed(&format!("create {name} --scheme {scheme} --ssd {ssd} --hdd {hdd}"));
+        let serve = format!("serve {}", loops[0].0);
+        let running = place.serve(&serve);
+        running.qemu_io(&["write -P 0x71 0 1M", "write -P 0x72 8M 4k", "write -f -P 0x73 9M 12k", "flush"]);
+        // Smaller parts are not offered: qemu reads around them.
+        running.qemu_io(&["write -P 0x74 1024 512", "read -P 0x74 1024 512", "read -P 0x71 1536 2k", "flush"]);
+        running.kill();
+        let running = place.serve(&serve);
+        running.qemu_io(&[
+            "read -P 0x74 1024 512",
+            "read -P 0x71 4k 1020k",
+            "read -P 0x72 8M 4k",
+            "read -P 0x73 9M 12k",
+        ]);
+        assert_eq!(running.terminate(), 0, "{scheme}");
+        place.succeed(&format!("drain {} --detach", loops[0].0));
+        let home = if scheme.starts_with("griffin") { "ssd" } else { "hdd" };
+        let home = fs::read(place.0.join(home)).expect("the home");
+        assert!(
+            home[4096..1 << 20].iter().all(|&byte| byte == 0x71) && home[8 << 20] == 0x72,
+            "{scheme}: home is plain"
+        );
+    }
 }

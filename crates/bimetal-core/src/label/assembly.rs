@@ -16,7 +16,7 @@ use crate::units::{Bytes, Sectors};
 pub struct Found {
     /// The drive, as the user knows it.
     pub path: String,
-    /// How large it is now.
+    /// How large it is, as far as its label lies at its end.
     pub size: Sectors,
     /// What it says.
     pub label: Label,
@@ -40,6 +40,8 @@ pub struct Assembly {
     pub label: Label,
     /// For each member, in order, who it is.
     pub seats: Vec<Seat>,
+    /// Whether a change of sizes was cut short: nothing but that can go on.
+    pub resizing: bool,
     /// Drives that were members once and have been replaced, as places in the list of labels found.
     pub former: Vec<usize>,
 }
@@ -172,8 +174,12 @@ pub fn assemble(found: &[Found], volume: Uuid) -> Result<Assembly, AssemblyError
     let Some((_, leader)) = of_volume().max_by_key(|(_, drive)| drive.label.generation) else {
         return Err(AssemblyError::NotFound { name: volume.to_string(), known: Vec::new() });
     };
-    let mut assembly =
-        Assembly { label: leader.label.clone(), seats: vec![Seat::Empty; leader.label.members.len()], former: vec![] };
+    let mut assembly = Assembly {
+        label: leader.label.clone(),
+        seats: vec![Seat::Empty; leader.label.members.len()],
+        resizing: leader.label.resizing,
+        former: vec![],
+    };
     for (at, drive) in of_volume() {
         let uuid = drive.label.own().uuid;
         let Some(seat) = leader.label.members.iter().position(|member| member.uuid == uuid) else {
@@ -181,13 +187,16 @@ pub fn assemble(found: &[Found], volume: Uuid) -> Result<Assembly, AssemblyError
             continue;
         };
         let member = &leader.label.members[seat];
-        refuse_size(drive, member)?;
+        if !(leader.label.resizing || drive.label.resizing) {
+            refuse_size(drive, member)?;
+        }
         if ![member.seen_in, member.carried].contains(&drive.label.writing) {
             let (first, second) = (leader.path.clone(), drive.path.clone());
             return Err(AssemblyError::Split { name: leader.label.name.clone(), first, second });
         }
         let was_there = leader.label.was_there(MemberId(seat as u16));
         assembly.seats[seat] = if was_there { Seat::Taken(at) } else { Seat::Behind(at) };
+        assembly.resizing |= drive.label.resizing && was_there;
     }
     Ok(assembly)
 }

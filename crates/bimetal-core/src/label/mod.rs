@@ -1,12 +1,14 @@
 //! Labels: how a drive says which volume it belongs to, as what, and who the others are.
 //!
 //! Here live the label itself, its form on a drive ([`page`]) and the rules by which labels that were found somewhere
-//! make a volume or are refused ([`assembly`]). A label is static identity: what changes with every write, and whether a
+//! make a volume or are refused ([`assembly`]), how drives change their sizes ([`resize`]), and what each has done in its [`lifetime`]. A label is static identity: what changes with every write, and whether a
 //! volume is clean, is the engine's and stands in pages of its own in the same tail. No drive is opened here, and no
 //! clock read: times are handed in. Read first: [`Label`].
 
 pub mod assembly;
+pub mod lifetime;
 pub mod page;
+pub mod resize;
 
 use std::fmt;
 use std::str::FromStr;
@@ -96,6 +98,8 @@ pub struct Label {
     /// The member that has a guard, and where that is; none where no single drive is home of everything that another
     /// may have newer.
     pub guard: Option<(MemberId, Guard)>,
+    /// Whether sizes are being changed ([`resize`]): the members are of no use until that is done.
+    pub resizing: bool,
     /// Rises by one with every writing of the labels.
     pub generation: u64,
     /// A random number for each writing of the labels. Two halves of a volume that go on apart reach the same
@@ -269,6 +273,7 @@ pub(crate) mod tests {
             block: BlockSize::default(),
             units: vec![],
             guard: None,
+            resizing: false,
             generation: 1,
             writing: 11,
             written: 1000,

@@ -78,7 +78,8 @@ pub fn encode(label: &Label) -> Result<[u8; PAGE_BYTES], TooLongError> {
     let mut out = Vec::with_capacity(PAGE_BYTES);
     out.extend(MAGIC.to_le_bytes());
     out.extend(VERSION.to_le_bytes());
-    out.extend(guard_bytes(label.guard));
+    let [guard, member] = guard_bytes(label.guard);
+    out.extend([guard | if label.resizing { RESIZING } else { 0 }, member]);
     out.extend(label.generation.to_le_bytes());
     out.extend(label.written.to_le_bytes());
     out.extend((label.block.bytes().0 as u32).to_le_bytes());
@@ -125,7 +126,7 @@ pub fn decode(page: &[u8; PAGE_BYTES]) -> Result<Label, PageError> {
         return Err(PageError::NotALabel);
     }
     let version = reader.u16("version")?;
-    let guard = reader.array("guard")?;
+    let [guard, guarded] = reader.array("guard")?;
     let (generation, written) = (reader.u64("generation")?, reader.u64("time")?);
     let (block, checksum) = (reader.u32("block size")?, reader.u32("checksum")?);
     if checksum != checksum_of(page) {
@@ -150,7 +151,8 @@ pub fn decode(page: &[u8; PAGE_BYTES]) -> Result<Label, PageError> {
         units: (0..units).map(|_| reader.u64("unit").map(Sectors)).collect::<Result<_, _>>()?,
         settings: (0..settings).map(|_| reader.setting()).collect::<Result<_, _>>()?,
         block: BlockSize::new(Bytes(block.into())).map_err(|_| PageError::Field("block size"))?,
-        guard: guard_of(guard).ok_or(PageError::Field("guard"))?,
+        guard: guard_of([guard & !RESIZING, guarded]).ok_or(PageError::Field("guard"))?,
+        resizing: guard & RESIZING != 0,
         generation,
         writing,
         written,
@@ -270,6 +272,9 @@ const fn role_of(number: u8) -> Option<Role> {
     }
 }
 
+/// A bit beside the guard's number.
+const RESIZING: u8 = 0x80;
+
 /// Where the guard is, and whose it is.
 fn guard_bytes(guard: Option<(MemberId, Guard)>) -> [u8; 2] {
     match guard {
@@ -320,6 +325,7 @@ mod tests {
             guard in prop_oneof![Just(None), Just(Some(Guard::Down)), Just(Some(Guard::Up))],
             (generation, writing, written) in any::<(u64, u64, u64)>(),
             created_by in ".{0,30}",
+            resizing: bool,
             index: prop::sample::Index,
         ) -> Label {
             for (at, member) in members.iter_mut().enumerate() {
@@ -331,7 +337,7 @@ mod tests {
             let volume = Uuid(volume);
             let guard = guard.map(|guard| (index, guard)).filter(|_| Area::on(members[usize::from(index.0)].size).is_some());
             Label {
-                volume, name, index, members, scheme, settings, block, units, guard, generation, writing, written, created_by,
+                volume, name, index, members, scheme, settings, block, units, guard, resizing, generation, writing, written, created_by,
             }
         }
     }

@@ -134,10 +134,10 @@ impl<P: Payload> Volume<P> {
         true
     }
 
-    /// Takes the member with the slots in again, empty: its metadata was just [formatted](super::format). False, and nothing
+    /// Takes the member with the slots in again, empty: its metadata was just [formatted](super::format_again) with `life`. False, and nothing
     /// happens, while that member serves, while something still waits for it to answer, or while blocks whose only copy it
     /// had are lost.
-    pub fn attach(&mut self, now: Nanoseconds, member: MemberId) -> bool {
+    pub fn attach(&mut self, now: Nanoseconds, member: MemberId, life: u32) -> bool {
         self.set_time(now);
         let is_slots = self.view.layout.slots.is_some_and(|slots| slots.member == member);
         let in_use = self.commit.is_busy()
@@ -154,7 +154,7 @@ impl<P: Payload> Volume<P> {
         self.store = Store::new(&self.view.layout, false);
         self.intents.clear();
         self.pending.give_up();
-        self.superblock = Superblock { volume: self.identity, ..Superblock::default() };
+        self.superblock = Superblock { volume: self.identity, life, ..Superblock::default() };
         self.view.members[usize::from(member.0)].state = MemberState::Online;
         self.announce(|state| state.failed &= !(1 << member.0));
         self.update_free_slots();

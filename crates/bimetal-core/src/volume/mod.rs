@@ -67,7 +67,7 @@ use ordering::Ordering;
 use promote::{PromoteJob, Promotions};
 use range::RangeJob;
 use read::ReadJob;
-pub use recovery::{Recovery, RecoveryError, format};
+pub use recovery::{Recovery, RecoveryError, format, format_again};
 use relocate::RelocateJob;
 pub use scrub::{BadBlock, Scrub};
 use scrub::{ScrubJob, Scrubbing};
@@ -353,6 +353,11 @@ impl<P: Payload> Volume<P> {
     /// How well the scheme's own forecast of response times did, if it makes one.
     pub fn prediction_error(&self) -> Option<PredictionError> {
         self.scheme.prediction_error()
+    }
+
+    /// Whether the newest content of some blocks is lost, so that reading them is an error.
+    pub fn has_lost_content(&self) -> bool {
+        !self.lost.is_empty()
     }
 
     /// No content that is off home alone is older than this; `None` where nothing is, or where some of it is from a life

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bimetal_core::label::lifetime::Lifetime;
 use bimetal_core::layout::Role;
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_core::units::Bytes;
@@ -34,6 +35,8 @@ pub struct AboutMember {
     pub profile: Option<String>,
     /// How much may be written to it before it is worn out, as its maker rates it.
     pub rated_write_bytes: Option<Bytes>,
+    /// What it had done as a member before it is served now.
+    pub before: Lifetime,
 }
 
 /// The setting of a real drive by which its owner says what its maker rates it for: `ssd.rated_writes=150TB`.

@@ -8,16 +8,17 @@ use std::path::Path;
 use bimetal_core::journal::page::PAGE_BYTES;
 use bimetal_core::journal::state::State;
 use bimetal_core::label::assembly::Seat;
-use bimetal_core::label::{Guard, Label, tail_start};
+use bimetal_core::label::lifetime::Lifetime;
+use bimetal_core::label::{Guard, Label, MemberLabel, tail_start};
 use bimetal_core::layout::{MemberId, Role};
 use bimetal_core::scheme::Holds;
 use bimetal_core::schemes;
 use bimetal_core::units::{Bytes, SECTOR_BYTES};
 
 use super::about::{About, AboutMember, RATED_WRITES};
-use super::status::{Member, Status};
-use crate::member::find::Located;
-use crate::member::lock;
+use super::status::{Member, Status, Wear};
+use crate::member::find::{Labelled, Located};
+use crate::member::{labels, lock};
 
 impl About {
     /// What the labels of a volume say of it; none if its scheme is not known here.
@@ -34,10 +35,17 @@ impl About {
             bytes: member.size.bytes(),
             profile: member.emulates.clone(),
             rated_write_bytes: rating(label, member.role),
+            before: drive.and_then(|drive| lifetime(label, member, drive)).unwrap_or_default(),
         });
         let members = members.collect();
         Some(Self { name: label.name.clone(), uuid: Some(label.volume.to_string()), scheme, settings, members })
     }
+}
+
+/// What a drive that nobody serves has done as a member.
+fn lifetime(label: &Label, member: &MemberLabel, drive: &Labelled) -> Option<Lifetime> {
+    let file = File::open(&drive.probe.canonical).ok()?;
+    labels::read_lifetime(&file, member.size, &drive.probe.path, label.volume.identity()).ok()
 }
 
 /// What the drives with a role are rated for, as their owner said.
@@ -53,6 +61,7 @@ pub fn status(located: &Located) -> Status {
     let whole = members.iter().all(|member| member.state == "present");
     let state = match (process, whole, label.guard) {
         (Some(_), ..) => "in use",
+        _ if located.assembly.resizing => "resizing",
         (None, false, _) => "incomplete",
         (None, true, Some((_, Guard::Up))) => "stopped, attached",
         (None, true, _) => "stopped",
@@ -64,16 +73,27 @@ pub fn status(located: &Located) -> Status {
         name: label.name.clone(),
         uuid: Some(label.volume.to_string()),
         state: state.to_owned(),
-        meaning: meaning(process, whole, kept).to_owned(),
+        meaning: if located.assembly.resizing && process.is_none() {
+            "a change of sizes was cut short: finish it with `bimetal resize`".to_owned()
+        } else {
+            meaning(process, whole, kept).to_owned()
+        },
         scheme: label.scheme.clone(),
         settings: About::of(label, located).map(|about| about.settings).unwrap_or_default(),
         block_bytes: label.block.bytes().0,
         created_by: Some(label.created_by.clone()),
         process,
         dirty_bytes: dirty.filter(|&dirty| !dirty).map(|_| 0),
+        wear: About::of(label, located).map(|about| wear(label, &about)).unwrap_or_default(),
         members,
         ..Status::default()
     }
+}
+
+/// Of the SSDs, which wear out.
+fn wear(label: &Label, about: &About) -> Vec<Wear> {
+    let flash = label.members.iter().zip(&about.members).filter(|(member, _)| member.role == Role::Ssd);
+    flash.map(|(_, about)| Wear::of(about, Bytes::ZERO, 0.0)).collect()
 }
 
 fn meaning(process: Option<u32>, whole: bool, state: Option<State>) -> &'static str {

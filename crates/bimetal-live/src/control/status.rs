@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bimetal_core::layout::Role;
 use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::MemberState;
-use bimetal_core::units::Nanoseconds;
+use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_core::volume::Drain;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -247,10 +247,40 @@ pub struct Wear {
     pub id: String,
     /// Bytes written to it since the server began.
     pub write_bytes: u64,
+    /// Bytes written to it since it became a member.
+    pub lifetime_write_bytes: u64,
+    /// How long it was served since then.
+    pub lifetime_served_s: f64,
     /// Bytes that its maker rates it for; null where that is not known.
     pub rated_write_bytes: Option<u64>,
-    /// Years that the rating lasts at the rate since the server began; null where it is not known, or nothing was written.
+    /// The share of the rating that is used up; what was written before it became a member is not known. Null without a rating.
+    pub rated_used: Option<f64>,
+    /// Years of service that the whole rating lasts at the rate of its life; null without one, or where nothing was written.
     pub rated_life_years: Option<f64>,
+    /// Years of service that are left of them; null likewise.
+    pub rated_years_left: Option<f64>,
+}
+
+impl Wear {
+    /// Of a drive to which so much was written, and which was served so long, since the server began.
+    pub fn of(about: &AboutMember, written: Bytes, served_s: f64) -> Self {
+        let lifetime = about.before.written.0.saturating_add(written.0);
+        let served = about.before.served_s as f64 + served_s;
+        let rated = about.rated_write_bytes.map(|bytes| bytes.0);
+        let used = rated.filter(|&rated| rated > 0).map(|rated| lifetime as f64 / rated as f64);
+        let years = served / SECONDS_PER_YEAR;
+        let life = used.filter(|&used| used > 0.0).map(|used| years / used);
+        Self {
+            id: about.id.clone(),
+            write_bytes: written.0,
+            lifetime_write_bytes: lifetime,
+            lifetime_served_s: served,
+            rated_write_bytes: rated,
+            rated_used: used,
+            rated_life_years: life,
+            rated_years_left: life.map(|life| (life - years).max(0.0)),
+        }
+    }
 }
 
 /// What the engine did.
@@ -448,14 +478,7 @@ const SECONDS_PER_YEAR: f64 = 365.25 * 86_400.0;
 fn wear(about: &About, snapshot: &Snapshot) -> Vec<Wear> {
     let members = about.members.iter().zip(&snapshot.members);
     let flash = members.filter(|(_, member)| member.role == Role::Ssd);
-    let wear = flash.map(|(label, member)| {
-        let rated = label.rated_write_bytes.map(|bytes| bytes.0);
-        let years = snapshot.uptime.as_seconds_f64() / SECONDS_PER_YEAR;
-        let written = member.write_bytes.0;
-        let life = rated.filter(|_| written > 0).map(|rated| rated as f64 / written as f64 * years);
-        Wear { id: label.id.clone(), write_bytes: written, rated_write_bytes: rated, rated_life_years: life }
-    });
-    wear.collect()
+    flash.map(|(about, member)| Wear::of(about, member.write_bytes, snapshot.uptime.as_seconds_f64())).collect()
 }
 
 fn ratio(part: u64, whole: u64) -> Option<f64> {

@@ -310,6 +310,7 @@ fn label_of(request: &Request, probes: &[Probe]) -> Result<Label, CreateError> {
         block: request.block,
         units: Vec::new(),
         guard: None,
+        resizing: false,
         generation: 1,
         writing,
         written: now,
@@ -439,6 +440,11 @@ pub(super) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes))?;
     Ok(bytes)
+}
+
+/// For [`volume::format_again`].
+pub(super) fn random_life() -> io::Result<u32> {
+    Ok(u32::from_le_bytes(random()?) >> 1)
 }
 
 pub(super) fn seconds_since_1970() -> u64 {

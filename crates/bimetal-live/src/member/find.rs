@@ -9,7 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bimetal_core::label::assembly::{Assembly, AssemblyError, Found, Seat, assemble, named};
+use bimetal_core::label::resize::search;
 use bimetal_core::label::{Uuid, usable};
+use bimetal_core::units::{Bytes, Sectors};
 
 use super::labels::{self, LabelError};
 use super::probe::{self, Kind, Probe, ProbeError, probe};
@@ -30,8 +32,13 @@ pub enum FindError {
     #[error(transparent)]
     Probe(#[from] ProbeError),
     /// The drive that was named has no label.
-    #[error(transparent)]
-    Label(#[from] LabelError),
+    #[error("{error} (if the drive has grown by more than {GROWN_BY_MAX}, `bimetal resize {}` finds it)", path.display())]
+    Label {
+        /// The drive.
+        path: PathBuf,
+        /// Why not.
+        error: LabelError,
+    },
     /// The drive that was named was replaced.
     #[error(
         "{} was a drive of volume '{name}' once and has been replaced: name another drive of the volume, or make this one \
@@ -95,6 +102,8 @@ impl Located {
 pub struct Scan {
     /// Drives with a label.
     pub drives: Vec<Labelled>,
+    /// Drives without one at their end.
+    unlabelled: Vec<Probe>,
     /// Block devices that could not be looked at.
     pub unreadable: Vec<String>,
 }
@@ -110,8 +119,19 @@ impl Scan {
         for path in registry::files() {
             scan.look_at(&path);
         }
+        scan.look_for_grown();
         scan.drop_doubles();
         scan
+    }
+
+    /// Looks again at drives without a label at their end: the labels of others tell how large members were.
+    fn look_for_grown(&mut self) {
+        let hints = self.sizes();
+        for probe in std::mem::take(&mut self.unlabelled) {
+            if let Ok(drive) = look_at_label(probe, &hints) {
+                self.add(drive);
+            }
+        }
     }
 
     /// Looks at one more path; one without a label, or that is no drive, adds nothing.
@@ -121,7 +141,8 @@ impl Scan {
             Err(LookError::Probe(ProbeError::Io { error, .. })) if error.kind() == io::ErrorKind::PermissionDenied => {
                 self.unreadable.push(path.display().to_string());
             }
-            Err(_) => {}
+            Err(LookError::Label(probe, _)) => self.unlabelled.push(*probe),
+            Err(LookError::Probe(_)) => {}
         }
     }
 
@@ -146,6 +167,12 @@ impl Scan {
         });
     }
 
+    /// What all labels say of the sizes of members.
+    fn sizes(&self) -> Vec<Sectors> {
+        let labels = self.drives.iter().map(|drive| &drive.found.label);
+        labels.flat_map(|label| label.members.iter().map(|member| member.size)).collect()
+    }
+
     fn labels(&self) -> Vec<Found> {
         self.drives.iter().map(|drive| drive.found.clone()).collect()
     }
@@ -160,17 +187,52 @@ fn backing_file(probe: &Probe) -> Option<PathBuf> {
 
 enum LookError {
     Probe(ProbeError),
-    Label(LabelError),
+    /// With the drive that has none.
+    Label(Box<Probe>, LabelError),
 }
 
 fn look(path: &Path) -> Result<Labelled, LookError> {
-    let probe = probe(path).map_err(LookError::Probe)?;
-    let size = usable(probe.size);
+    look_at_label(probe(path).map_err(LookError::Probe)?, &[])
+}
+
+/// The label of a drive; `hints` are sizes at whose end it may lie, if it has grown.
+fn look_at_label(probe: Probe, hints: &[Sectors]) -> Result<Labelled, LookError> {
+    let path = probe.path.clone();
     let open = File::open(&probe.canonical);
-    let drive = open.map_err(|error| LookError::Probe(ProbeError::Io { path: path.to_owned(), error }))?;
-    let current = labels::read(&drive, size, path).map_err(LookError::Label)?;
+    let drive = open.map_err(|error| LookError::Probe(ProbeError::Io { path: path.clone(), error }))?;
+    let mut why = None;
+    let found = search(usable(probe.size), hints, |size| match labels::read(&drive, size, &path) {
+        Ok(current) => Some(current),
+        Err(error) => {
+            why.get_or_insert(error);
+            None
+        }
+    });
+    let Some((size, current)) = found else {
+        let error = why.unwrap_or(LabelError::TooSmall { path });
+        return Err(LookError::Label(Box::new(probe), error));
+    };
     let found = Found { path: path.display().to_string(), size, label: current.label };
     Ok(Labelled { probe, found, next_page: current.next_page })
+}
+
+/// How far from the end of a drive that was named its label is looked for.
+const GROWN_BY_MAX: Bytes = Bytes::from_gib(8);
+
+/// The drive that was named. One that has grown has its label where the others say, or where a search finds one: not far from
+/// its end or, if `everywhere`, in all of it.
+fn look_at_named(path: &Path, scan: &Scan, everywhere: bool) -> Result<Labelled, FindError> {
+    let (probe, error) = match look(path) {
+        Ok(drive) => return Ok(drive),
+        Err(LookError::Probe(error)) => return Err(error.into()),
+        Err(LookError::Label(probe, error)) => (*probe, error),
+    };
+    let mut hints = scan.sizes();
+    let within = if everywhere { probe.size } else { GROWN_BY_MAX };
+    if let Ok(drive) = File::open(&probe.canonical) {
+        hints.extend(labels::rummage(&drive, usable(probe.size), within));
+    }
+    look_at_label(probe, &hints).map_err(|_| FindError::Label { path: path.to_owned(), error })
 }
 
 /// The volume that `volume` means: its name, or the path of one of its drives.
@@ -178,21 +240,23 @@ fn look(path: &Path) -> Result<Labelled, LookError> {
 /// # Errors
 /// There is none of that name, or several; the path is no drive of a volume; its labels contradict each other.
 pub fn find(volume: &str) -> Result<Located, FindError> {
-    find_in(Scan::of_machine(), volume)
+    find_in(Scan::of_machine(), volume, false)
 }
 
-/// As [`find`], among the drives of `scan` and the one that `volume` names.
+/// As [`find`]; a path may be that of a drive that has grown since it was labelled: all of it is read then.
 ///
 /// # Errors
 /// As [`find`].
-pub fn find_in(mut scan: Scan, volume: &str) -> Result<Located, FindError> {
+pub fn find_grown(volume: &str) -> Result<Located, FindError> {
+    find_in(Scan::of_machine(), volume, true)
+}
+
+/// Among the drives of `scan` and the one that `volume` names.
+fn find_in(mut scan: Scan, volume: &str, everywhere: bool) -> Result<Located, FindError> {
     let path = Path::new(volume);
     let is_path = volume.contains('/') || path.exists();
     let uuid = if is_path {
-        let drive = look(path).map_err(|error| match error {
-            LookError::Probe(error) => FindError::Probe(error),
-            LookError::Label(error) => FindError::Label(error),
-        })?;
+        let drive = look_at_named(path, &scan, everywhere)?;
         let uuid = drive.found.label.volume;
         scan.add(drive);
         scan.drop_doubles();
@@ -206,6 +270,7 @@ pub fn find_in(mut scan: Scan, volume: &str) -> Result<Located, FindError> {
         for file in files_beside(path) {
             scan.look_at(&file);
         }
+        scan.look_for_grown();
         scan.drop_doubles();
         located = locate(&scan, uuid)?;
     }

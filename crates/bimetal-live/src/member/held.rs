@@ -14,9 +14,10 @@ use std::path::PathBuf;
 use bimetal_core::guard::change::{Answer, Change, ChangeError, Step};
 use bimetal_core::guard::header::header;
 use bimetal_core::guard::{Area, GUARDED};
+use bimetal_core::label::lifetime::Lifetime;
 use bimetal_core::label::{Guard, Label, Uuid};
 use bimetal_core::layout::MemberId;
-use bimetal_core::units::{SECTOR_BYTES, SectorRange};
+use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange};
 use rustix::io::Errno;
 
 use super::create::{random, seconds_since_1970};
@@ -39,6 +40,9 @@ pub enum HoldError {
         /// By whom, and what ends it.
         uses: String,
     },
+    /// A change of sizes was cut short.
+    #[error("volume '{0}' is being resized, and that was cut short: finish it with `bimetal resize {0}`")]
+    Resizing(String),
     /// Somebody has the volume or one of its drives.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -71,6 +75,8 @@ struct Present {
     next_page: usize,
     /// The writing of labels that it carries.
     carried: u64,
+    /// What it had done before it was taken.
+    before: Lifetime,
 }
 
 /// See the [module](self). Lets go of everything when it is dropped; the guard stays where it is.
@@ -88,6 +94,9 @@ impl Held {
     /// A drive is in use or fails, or something wrote to the guarded drive without the volume.
     pub fn take(located: &Located) -> Result<Self, HoldError> {
         let label = located.assembly.label.clone();
+        if located.assembly.resizing {
+            return Err(HoldError::Resizing(label.name));
+        }
         let drives = located.members().enumerate().filter_map(|(at, drive)| Some((MemberId(at as u16), drive?)));
         let present: Vec<Present> = drives
             .map(|(id, drive)| Present {
@@ -95,10 +104,18 @@ impl Held {
                 probe: drive.probe.clone(),
                 next_page: drive.next_page,
                 carried: drive.found.label.writing,
+                before: Lifetime::default(),
             })
             .collect();
-        let lock = lock(&label.name, &present)?;
+        let lock = lock(&label.name, present.iter().map(|member| &member.probe))?;
         let mut held = Self { label, present, lock };
+        for (member, lock) in held.present.iter_mut().zip(&held.lock.drives) {
+            let size = held.label.members[usize::from(member.id.0)].size;
+            let volume = held.label.volume.identity();
+            // Figures that cannot be read are no reason not to serve.
+            let before = labels::read_lifetime(lock.file(), size, &member.probe.path, volume);
+            member.before = before.unwrap_or_default();
+        }
         if held.guard_is_up() {
             held.move_guard(Guard::Up)?;
         }
@@ -159,6 +176,32 @@ impl Held {
         self.write_labels()
     }
 
+    /// What a member that is there had done before it was taken.
+    pub fn lifetime(&self, member: MemberId) -> Lifetime {
+        self.present.iter().find(|present| present.id == member).map(|present| present.before).unwrap_or_default()
+    }
+
+    /// Writes down what members have done since they were taken: bytes written to each, in order, and for how many seconds
+    /// they were served.
+    ///
+    /// # Errors
+    /// A drive fails.
+    pub fn keep_lifetimes(&self, written: &[Bytes], served_s: u64) -> Result<(), HoldError> {
+        for (member, lock) in self.present.iter().zip(&self.lock.drives) {
+            let number = usize::from(member.id.0);
+            let now = member.before.and(written.get(number).copied().unwrap_or_default(), served_s);
+            // The same page each time until the next start: of two the other one is whole whenever this is cut short.
+            let (size, volume) = (self.label.members[number].size, self.label.volume.identity());
+            labels::write_lifetime(lock.file(), size, &member.probe.path, volume, now)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing but what keeps others away.
+    pub(super) fn into_lock(self) -> VolumeLock {
+        self.lock
+    }
+
     /// Lets go of a member that is to be replaced.
     pub fn release(&mut self, member: MemberId) {
         if let Some(at) = self.present.iter().position(|present| present.id == member) {
@@ -176,7 +219,7 @@ impl Held {
         let bits = random().map_err(|error| HoldError::Io { path: PathBuf::from("/dev/urandom"), error })?;
         self.release(member);
         let at = self.present.iter().position(|present| present.id > member).unwrap_or(self.present.len());
-        self.present.insert(at, Present { id: member, probe, next_page: 0, carried: 0 });
+        self.present.insert(at, Present { id: member, probe, next_page: 0, carried: 0, before: Lifetime::default() });
         self.lock.drives.insert(at, lock);
         self.relabel(|label| label.members[usize::from(member.0)].uuid = Uuid::from_random(bits))
     }
@@ -197,7 +240,7 @@ impl Held {
         let mut order: Vec<usize> = (0..self.present.len()).collect();
         order.sort_by_key(|&at| Some(self.present[at].id) != guarded);
         for at in order {
-            let Present { id, probe, next_page, carried } = &mut self.present[at];
+            let Present { id, probe, next_page, carried, .. } = &mut self.present[at];
             let (file, size) = (self.lock.drives[at].file(), self.label.members[usize::from(id.0)].size);
             *next_page = labels::write(file, size, &probe.path, &self.label.of(*id), *next_page)?;
             *carried = self.label.writing;
@@ -227,10 +270,10 @@ impl Held {
 
 /// That another process has the volume says more than that its drives are in use, and what a drive is used for more than
 /// that it is.
-fn lock(name: &str, present: &[Present]) -> Result<VolumeLock, HoldError> {
-    let lock = VolumeLock::take(name, present.iter().map(|member| &member.probe));
+pub(super) fn lock<'a>(name: &str, present: impl Iterator<Item = &'a Probe> + Clone) -> Result<VolumeLock, HoldError> {
+    let lock = VolumeLock::take(name, present.clone());
     if !matches!(lock, Err(LockError::Volume { .. })) {
-        for Present { probe, .. } in present {
+        for probe in present {
             if let Some(first) = probe.uses.first() {
                 return Err(HoldError::InUse { path: probe.path.clone(), uses: first.describe() });
             }

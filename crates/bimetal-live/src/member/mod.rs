@@ -4,7 +4,7 @@
 //! all drives of a volume by their labels ([`registry`] remembers files, which nobody could find), [`lock`] keeps others
 //! away, and [`create`](mod@create) makes a volume of drives, if [`verdict`] has nothing against them. What a label says, and whether labels make a volume, is core's
 //! ([`bimetal_core::label`]). [`held`] is a volume that
-//! was found and is in our hands. [`replace`](mod@replace) puts a new drive in the place of one that is gone. [`settings`] changes parameters on the labels. Nothing here serves a request. Read first: [`create`](mod@create).
+//! was found and is in our hands. [`replace`](mod@replace) puts a new drive in the place of one that is gone. [`resize`](mod@resize) takes new sizes of drives, [`settings`] changes parameters on the labels. Nothing here serves a request. Read first: [`create`](mod@create).
 
 pub mod create;
 pub mod directories;
@@ -15,6 +15,7 @@ pub mod lock;
 pub mod probe;
 pub mod registry;
 pub mod replace;
+pub mod resize;
 pub mod settings;
 pub mod signature;
 pub mod verdict;

@@ -13,7 +13,7 @@ use bimetal_core::settings::{SettingError, Settings};
 use bimetal_core::units::Bytes;
 use bimetal_core::volume::{self, VolumeConfig, VolumeError};
 
-use super::create::{self, Checked};
+use super::create::{self, Checked, random_life};
 use super::held::{Held, HoldError};
 use super::labels;
 use super::lock::{DriveLock, LockError};
@@ -103,6 +103,8 @@ pub struct Replacement {
     pub member: MemberId,
     /// It.
     pub drive: Box<dyn Drive>,
+    /// Where its lives begin: what it may have of this volume from before is of others.
+    pub life: u32,
     /// Where it is.
     pub path: PathBuf,
 }
@@ -137,7 +139,8 @@ pub fn replace(held: &mut Held, path: &Path, force: bool) -> Result<Replacement,
         drives.push(Box::new(Absent::new().map_err(io)?));
     }
     drives[usize::from(member.0)] = drive::attach(file, engine).map_err(io)?;
-    let operations = volume::format(&config)?.into_iter().filter(|operation| operation.target == member.0);
+    let life = random_life().map_err(io)?;
+    let operations = volume::format_again(&config, life)?.into_iter().filter(|operation| operation.target == member.0);
     startup::format(operations.collect(), &mut drives)
         .map_err(|error| ReplaceError::Format { path: path.to_owned(), error })?;
     let drive = drives.swap_remove(usize::from(member.0));
@@ -147,7 +150,7 @@ pub fn replace(held: &mut Held, path: &Path, force: bool) -> Result<Replacement,
     }
     let path = checked.probe.path.clone();
     held.admit(member, checked.probe, checked.lock)?;
-    Ok(Replacement { member, drive, path })
+    Ok(Replacement { member, drive, life, path })
 }
 
 fn look_at(path: &Path, label: &Label, member: MemberId) -> Result<Probe, ReplaceError> {

@@ -11,6 +11,7 @@ use bimetal_core::units::Nanoseconds;
 use super::Server;
 use super::control::Watch;
 use super::select::Source;
+use super::traffic::Traffic;
 use crate::control::message::{Done, Reply};
 use crate::member::replace::{ReplaceError, Replacement, replace};
 
@@ -93,10 +94,10 @@ impl Server {
     /// Takes the new drive in if that is possible now; whether it was.
     pub(super) fn go_on_attaching(&mut self) -> bool {
         let Some(Attachment::Ready { replacement, until }) = &self.control.attachment else { return false };
-        let (member, until) = (replacement.member, *until);
+        let (member, life, until) = (replacement.member, replacement.life, *until);
         let number = usize::from(member.0);
         let free = self.drives[number].under_way() == 0;
-        if free && self.volume.attach(self.now, member) {
+        if free && self.volume.attach(self.now, member, life) {
             self.take_in(member);
             return true;
         }
@@ -114,6 +115,7 @@ impl Server {
         let number = usize::from(member.0);
         self.selector.remove(self.drives[number].event());
         self.drives[number] = drive;
+        self.traffic.1[number] = Traffic::default();
         // One that cannot be watched is as good as gone.
         if self.selector.add(Source::Drive(number), self.drives[number].event()).is_err() {
             self.volume.member_gone(self.now, member);

@@ -4,9 +4,9 @@
 //! each second, until it is done. It goes on when nobody watches any more.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use bimetal_core::units::Nanoseconds;
+use bimetal_core::units::{Bytes, Nanoseconds};
 use slab::Slab;
 
 use super::attachment::Attachment;
@@ -23,6 +23,8 @@ use crate::metrics;
 
 /// How often those who watch hear how far it is.
 const REPORT_EVERY: Nanoseconds = Nanoseconds::from_seconds(1);
+/// How often it is written down what drives have done in their lives: what was done since is forgotten in a crash.
+const KEEP_LIFETIMES_EVERY: Nanoseconds = Nanoseconds::from_seconds(600);
 
 /// What somebody waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +59,8 @@ pub(super) struct Control {
     pub(super) drained: bool,
     /// When those who watch hear the next time how far it is.
     report_at: Option<Nanoseconds>,
+    /// When it is written down the next time what drives have done.
+    lifetimes_at: Option<Nanoseconds>,
 }
 
 impl Control {
@@ -83,6 +87,7 @@ impl Server {
         held: Option<Arc<Mutex<Held>>>,
     ) -> Result<(), ServeError> {
         self.control.about = Some(about);
+        self.control.lifetimes_at = held.as_ref().map(|_| self.now.saturating_add(KEEP_LIFETIMES_EVERY));
         self.control.held = held;
         self.add_door(endpoint, Language::Control)
     }
@@ -103,7 +108,27 @@ impl Server {
     }
 
     pub(super) fn control_deadline(&self) -> Option<Nanoseconds> {
-        self.control.report_at
+        [self.control.report_at, self.control.lifetimes_at].into_iter().flatten().min()
+    }
+
+    /// Writes down, outside the loop, what drives have done in their lives.
+    fn keep_lifetimes(&mut self) {
+        self.control.lifetimes_at = Some(self.now.saturating_add(KEEP_LIFETIMES_EVERY));
+        let Some(keep) = self.keeping_lifetimes() else { return };
+        // Where there is no thread for it, the next time does.
+        let _ = self.outside(keep, |_, ()| {});
+    }
+
+    /// What writes that down.
+    pub(super) fn keeping_lifetimes(&self) -> Option<impl FnOnce() + Send + 'static> {
+        let held = self.control.held.clone()?;
+        let written: Vec<Bytes> = self.traffic.1.iter().map(|traffic| traffic.written).collect();
+        let served_s = self.started.elapsed().as_secs();
+        Some(move || {
+            let held = held.lock().unwrap_or_else(PoisonError::into_inner);
+            // They are figures: a drive that does not take them has worse to tell, elsewhere.
+            let _ = held.keep_lifetimes(&written, served_s);
+        })
     }
 
     /// Answers a visitor; what takes long is answered later.
@@ -161,6 +186,9 @@ impl Server {
         moved |= self.control.attachment.is_some() && self.go_on_attaching();
         if self.control.report_at.is_some_and(|at| at <= self.now) {
             self.report();
+        }
+        if self.control.lifetimes_at.is_some_and(|at| at <= self.now) {
+            self.keep_lifetimes();
         }
         moved
     }

@@ -61,6 +61,7 @@ fn describe(status: &Status) -> String {
         describe_member(member, &mut text);
     }
     describe_service(status, &mut text);
+    describe_wear(status, &mut text);
     if let Some(trace) = &status.trace {
         line!(text, "trace    {}: {} requests, {} left out", trace.path, trace.requests, trace.dropped);
     }
@@ -130,12 +131,22 @@ fn describe_service(status: &Status, text: &mut String) {
             reasons.iter().map(|(reason, blocks)| format!("{reason} {}", size(Bytes(**blocks * block)))).collect();
         line!(text, "bypassed {}", each.join(", "));
     }
+}
+
+fn describe_wear(status: &Status, text: &mut String) {
     for wear in &status.wear {
-        let life = match (wear.rated_life_years, wear.rated_write_bytes) {
-            (Some(years), _) => format!(", rated for {years:.1} years at this rate"),
-            (None, _) => String::new(),
+        let now = match status.uptime_s {
+            Some(_) => format!(", {} since the server began", size(Bytes(wear.write_bytes))),
+            None => String::new(),
         };
-        line!(text, "wear     {}: {} written since the server began{life}", wear.id, size(Bytes(wear.write_bytes)));
+        let life = match (wear.rated_used, wear.rated_years_left) {
+            (Some(used), Some(years)) => {
+                format!("; {:.1} % of its rating, {years:.1} years of service are left at this rate", used * 100.0)
+            }
+            _ => String::new(),
+        };
+        let lifetime = size(Bytes(wear.lifetime_write_bytes));
+        line!(text, "wear     {}: {lifetime} written in its life{now}{life}", wear.id);
     }
 }
 

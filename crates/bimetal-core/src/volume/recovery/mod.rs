@@ -148,6 +148,16 @@ struct Answer<P> {
 /// # Errors
 /// As [`Volume::new`].
 pub fn format<P: Payload>(config: &VolumeConfig<'_>) -> Result<Vec<Operation<P>>, VolumeError> {
+    format_again(config, 0)
+}
+
+/// The same for members that may have been of this volume before. What they had then is told from what comes by `life`, a
+/// random number below 2³¹: lives are counted from there.
+///
+/// # Errors
+/// As [`Volume::new`].
+pub fn format_again<P: Payload>(config: &VolumeConfig<'_>, life: u32) -> Result<Vec<Operation<P>>, VolumeError> {
+    assert!(life < 1 << 31, "lives are counted from there");
     let layout = (config.scheme.layout)(config.settings, &config.layout)?;
     let mut operations = Vec::new();
     let mut push = |target: MemberId, kind, range, payload| {
@@ -164,7 +174,7 @@ pub fn format<P: Payload>(config: &VolumeConfig<'_>) -> Result<Vec<Operation<P>>
         let all = SectorRange::new(metadata.first_sector, metadata.sectors);
         push(metadata.member, OpKind::WriteZeroes, all, P::empty());
         if layout.slots.is_some() {
-            let superblock = Superblock { volume: config.identity, ..Superblock::default() };
+            let superblock = Superblock { volume: config.identity, life, ..Superblock::default() };
             let first = SectorRange::new(metadata.first_sector, PAGE_SECTORS);
             push(metadata.member, OpKind::Write, first, P::from_metadata(&superblock.encode()));
         }

@@ -1,0 +1,102 @@
+//! What a drive has done since it became a member: two pages beside its label, written in turn. A new drive begins at zero.
+
+use super::tail_start;
+use crate::journal::PAGE_SECTORS;
+use crate::journal::page::{self, Page, PageError, put, u64_at};
+use crate::units::{Bytes, SectorRange, Sectors};
+
+/// See the [module](self).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Lifetime {
+    /// Counts writings; its lowest bit says in which of the two pages this one lies.
+    pub sequence: u64,
+    /// What was written to the drive, by the engine for itself too.
+    pub written: Bytes,
+    /// For how many seconds a server had it.
+    pub served_s: u64,
+}
+
+const MAGIC: u32 = 0x666c_4942; // "BIlf"
+/// Sectors from the tail's start: behind the two label pages.
+const PAGES_AT: u64 = 10 * PAGE_SECTORS;
+
+/// Where the two pages lie on a member of `capacity`, or `None` where it is smaller than a tail.
+pub fn places(capacity: Sectors) -> Option<[SectorRange; 2]> {
+    let first = tail_start(capacity)?.0 + PAGES_AT;
+    Some([first, first + PAGE_SECTORS].map(|at| SectorRange::new(at, PAGE_SECTORS)))
+}
+
+/// Of the two pages of a member of the volume `volume` the newer one; nothing was noted where neither can be read.
+pub fn newest(pages: [&Page; 2], volume: u64) -> Lifetime {
+    let read = pages.into_iter().filter_map(|page| Lifetime::decode(page).ok());
+    let own = read.filter(|&(of, _)| of == volume).map(|(_, lifetime)| lifetime);
+    own.max_by_key(|lifetime| lifetime.sequence).unwrap_or_default()
+}
+
+impl Lifetime {
+    /// Which of the two pages it lies in.
+    pub fn turn(&self) -> usize {
+        (self.sequence & 1) as usize
+    }
+
+    /// The next one, with so much more.
+    pub fn and(&self, written: Bytes, served_s: u64) -> Self {
+        Self {
+            sequence: self.sequence.saturating_add(1),
+            written: Bytes(self.written.0.saturating_add(written.0)),
+            served_s: self.served_s.saturating_add(served_s),
+        }
+    }
+
+    /// As a page of the volume `volume`.
+    pub fn encode(&self, volume: u64) -> Page {
+        let mut page = page::begin(MAGIC, volume);
+        put(&mut page, 16, self.sequence.to_le_bytes());
+        put(&mut page, 32, self.written.0.to_le_bytes());
+        put(&mut page, 40, self.served_s.to_le_bytes());
+        page::seal(&mut page);
+        page
+    }
+
+    /// The volume and the lifetime, from a page.
+    ///
+    /// # Errors
+    /// The page is none of these, is torn, or of a later version.
+    pub fn decode(page: &Page) -> Result<(u64, Self), PageError> {
+        let volume = page::check(MAGIC, page)?;
+        let lifetime =
+            Self { sequence: u64_at(page, 16), written: Bytes(u64_at(page, 32)), served_s: u64_at(page, 40) };
+        Ok((volume, lifetime))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_lifetime_reads_back(volume: u64, sequence: u64, written: u64, served_s: u64) {
+            let lifetime = Lifetime { sequence, written: Bytes(written), served_s };
+            prop_assert_eq!(Lifetime::decode(&lifetime.encode(volume)), Ok((volume, lifetime)));
+        }
+    }
+
+    #[test]
+    fn the_newer_page_counts_and_neither_a_torn_one_nor_that_of_another_volume() {
+        let first = Lifetime::default().and(Bytes(10), 1);
+        let second = first.and(Bytes(20), 2);
+        assert_eq!((second.written, second.served_s), (Bytes(30), 3));
+        assert_ne!(first.turn(), second.turn());
+        let (older, newer) = (first.encode(7), second.encode(7));
+        assert_eq!(newest([&newer, &older], 7), second);
+        let mut torn = newer;
+        torn[40] ^= 1;
+        assert_eq!(newest([&torn, &older], 7), first);
+        assert_eq!(newest([&newer, &older], 8), Lifetime::default());
+        let capacity = Bytes::from_mib(8).sectors();
+        let [labels, own] = [super::super::places(capacity).unwrap(), places(capacity).unwrap()];
+        assert!(labels[1].end() <= own[0].start && own[1].end() <= capacity);
+    }
+}

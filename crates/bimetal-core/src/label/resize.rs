@@ -1,0 +1,251 @@
+//! Drives that change their sizes: where their labels are found meanwhile, and in which order a new size is written.
+//!
+//! A label lies at the end of what the volume uses of its drive. A drive that has grown has its label where it ended before:
+//! the labels of the others tell where that is. One that is used only in part has a second label at its own end, which only
+//! points to the first. [`search`] knows both.
+//!
+//! [`plan`] is for a drained volume: everything is at home, so what the engine keeps for itself can be written anew. First all
+//! labels say that sizes are changing, also at the new ends, so that from then on every drive is found; then the old places
+//! are erased, the engine's pages are written where they belong now, and the labels say the new sizes. Cut anywhere it is made
+//! anew from what was found, and ends the same.
+
+use super::page::Current;
+use super::{Label, tail_start};
+use crate::layout::{LABEL_SECTORS, MemberId};
+use crate::units::{SectorRange, Sectors};
+
+/// The label of a drive of `size`, and the size at whose end it lies. `read` gives the label in the tail of a size, `hints` are
+/// sizes that members may have had which were not found.
+pub fn search(
+    size: Sectors,
+    hints: &[Sectors],
+    mut read: impl FnMut(Sectors) -> Option<Current>,
+) -> Option<(Sectors, Current)> {
+    let Some(at_end) = read(size) else {
+        let mut grown = hints.iter().filter(|&&hint| hint < size);
+        return grown.find_map(|&hint| Some((hint, read(hint).filter(|found| found.label.own().size == hint)?)));
+    };
+    let own = at_end.label.own();
+    if own.size >= size {
+        return Some((size, at_end));
+    }
+    let newer = |label: &Label| {
+        let same = label.volume == at_end.label.volume && label.own().uuid == own.uuid;
+        same && label.own().size == own.size && label.generation >= at_end.label.generation
+    };
+    match read(own.size).filter(|inner| newer(&inner.label)) {
+        Some(inner) => Some((own.size, inner)),
+        None => Some((size, at_end)),
+    }
+}
+
+/// A member whose size may change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// The size at whose end its label was found.
+    pub found: Sectors,
+    /// The writing of that label.
+    pub carried: u64,
+    /// The size of its drive.
+    pub drive: Sectors,
+    /// What the volume is to use of it.
+    pub goal: Sectors,
+}
+
+/// What is to be done next, and to be stable before what follows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Write this label in the tail of this size of its member.
+    Label(Sectors, Box<Label>),
+    /// Write zeroes.
+    Erase(MemberId, SectorRange),
+    /// Write what an empty volume of the new sizes begins with.
+    Format,
+}
+
+/// Why sizes cannot change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the new size is too near the old one: labels at both ends would lie on each other; expected a difference of at least 64KiB"
+)]
+pub struct TooNearError;
+
+/// From the volume that `label` tells of to one of the new sizes. `now` is in seconds since 1970, `writings` are random.
+///
+/// # Errors
+/// A size differs too little from another one of that drive.
+///
+/// # Panics
+/// If there are not as many spans as members, or a goal is larger than its drive.
+pub fn plan(label: &Label, spans: &[Span], now: u64, writings: [u64; 2]) -> Result<Vec<Step>, TooNearError> {
+    assert_eq!(spans.len(), label.members.len(), "every member has a size");
+    let members = || spans.iter().enumerate().map(|(at, span)| (MemberId(at as u16), *span));
+    let [first, second] = writings;
+    let changing = Label { resizing: true, ..label.next(now, first, members().map(|(id, span)| (id, span.carried))) };
+    let mut changed = Label { resizing: false, ..changing.next(now, second, members().map(|(id, _)| (id, first))) };
+    for (member, span) in changed.members.iter_mut().zip(spans) {
+        member.size = span.goal;
+    }
+    let mut steps = Vec::new();
+    for (id, span) in members() {
+        assert!(span.goal <= span.drive, "a volume uses no more of a drive than there is");
+        let sizes = [span.found, span.drive, span.goal];
+        let near = |one: Sectors, other: Sectors| one != other && one.0.abs_diff(other.0) < LABEL_SECTORS;
+        if sizes.iter().any(|&one| sizes.iter().any(|&other| near(one, other))) {
+            return Err(TooNearError);
+        }
+        steps.push(Step::Label(span.found, Box::new(changing.of(id))));
+        if span.drive != span.found {
+            steps.push(Step::Label(span.drive, Box::new(changing.of(id))));
+        }
+    }
+    for (id, span) in members() {
+        let mut inner = vec![span.found, span.goal];
+        inner.dedup();
+        let tails = inner.into_iter().filter(|&size| size != span.drive).filter_map(tail_start);
+        steps.extend(tails.map(|tail| Step::Erase(id, SectorRange::new(tail.0, LABEL_SECTORS))));
+    }
+    steps.push(Step::Format);
+    for (id, span) in members() {
+        steps.push(Step::Label(span.goal, Box::new(changed.of(id))));
+        if span.goal != span.drive {
+            steps.push(Step::Label(span.drive, Box::new(changed.of(id))));
+        }
+    }
+    Ok(steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::label::assembly::{Assembly, Found, Seat, assemble};
+    use crate::label::tests::label;
+    use crate::units::Bytes;
+    use proptest::prelude::*;
+
+    /// Drives by their sizes, with the labels in the tails of sizes, and the sizes that each is formatted for.
+    #[derive(Clone)]
+    struct Machine {
+        drives: Vec<(Sectors, BTreeMap<Sectors, Label>)>,
+        formatted: Vec<Sectors>,
+    }
+
+    fn mib(sizes: [u64; 2]) -> Vec<Sectors> {
+        sizes.iter().map(|&mib| Bytes::from_mib(mib).sectors()).collect()
+    }
+
+    impl Machine {
+        /// The volume of `label()`, 8 and 64 MiB large, on drives that have these sizes now.
+        fn new(drives: [u64; 2]) -> Self {
+            let of = |(at, size): (usize, Sectors)| {
+                let label = label().of(MemberId(at as u16));
+                (size, BTreeMap::from([(label.own().size, label)]))
+            };
+            Self { drives: mib(drives).into_iter().enumerate().map(of).collect(), formatted: mib([8, 64]) }
+        }
+
+        /// Looks for labels, and again for those that the ones found tell of; where there is none, all through the first drive.
+        fn find(&self) -> (Vec<Found>, Assembly) {
+            let mut hints: Vec<Sectors> = Vec::new();
+            for _ in 0..3 {
+                let looks = self.drives.iter().enumerate().filter_map(|(at, (size, labels))| {
+                    let read = |size: Sectors| Some(Current { label: labels.get(&size)?.clone(), next_page: 0 });
+                    let (size, Current { label, .. }) = search(*size, &hints, read)?;
+                    Some(Found { path: at.to_string(), size, label })
+                });
+                let found: Vec<Found> = looks.collect();
+                if found.len() == self.drives.len() {
+                    let assembly = assemble(&found, label().volume).expect("labels that fit");
+                    return (found, assembly);
+                }
+                hints = found.iter().flat_map(|found| found.label.members.iter().map(|member| member.size)).collect();
+                if found.is_empty() {
+                    let last = self.drives[0].1.iter().rfind(|(size, label)| label.own().size == **size);
+                    hints.extend(last.map(|(size, _)| *size));
+                }
+            }
+            panic!("a drive is not found");
+        }
+
+        fn plan(&self, goals: &[Sectors], number: u64) -> Vec<Step> {
+            let (found, assembly) = self.find();
+            let spans: Vec<Span> = (0..2)
+                .map(|at| {
+                    let Seat::Taken(seat) = assembly.seats[at] else { panic!("{at} has no seat: {assembly:?}") };
+                    let Found { size, label, .. } = &found[seat];
+                    Span { found: *size, carried: label.writing, drive: self.drives[at].0, goal: goals[at] }
+                })
+                .collect();
+            plan(&assembly.label, &spans, 3000, [number, number + 1]).unwrap()
+        }
+
+        fn take(&mut self, step: &Step, goals: &[Sectors]) {
+            match step {
+                Step::Label(size, label) => {
+                    self.drives[usize::from(label.index.0)].1.insert(*size, (**label).clone());
+                }
+                Step::Erase(member, range) => {
+                    self.drives[usize::from(member.0)]
+                        .1
+                        .retain(|size, _| tail_start(*size).unwrap().0 != range.start.0);
+                }
+                Step::Format => self.formatted = goals.to_vec(),
+            }
+        }
+
+        /// It can be served, and with these sizes.
+        fn assert_whole(&self, sizes: &[Sectors]) {
+            let (_, assembly) = self.find();
+            assert!(!assembly.resizing && assembly.seats.iter().all(|seat| matches!(seat, Seat::Taken(_))));
+            let said: Vec<Sectors> = assembly.label.members.iter().map(|member| member.size).collect();
+            assert_eq!((said.as_slice(), self.formatted.as_slice()), (sizes, sizes));
+        }
+    }
+
+    #[test]
+    fn a_drive_that_has_grown_is_found_and_used_as_before() {
+        Machine::new([8, 100]).assert_whole(&mib([8, 64]));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        /// Cut at every step, and in the repetition at every step again, all drives are found, the volume is whole with the old
+        /// sizes or says that it is being changed, and the third time it gets the new sizes.
+        #[test]
+        fn wherever_it_is_cut_it_ends_with_the_new_sizes(
+            drives in prop_oneof![Just([8u64, 64]), Just([16, 64]), Just([8, 128]), Just([20, 130])],
+            goals in prop_oneof![Just([8u64, 64]), Just([6, 64]), Just([8, 50]), Just([5, 40]), Just([16, 128])],
+        ) {
+            let goals: Vec<Sectors> =
+                mib(goals).into_iter().zip(mib(drives)).map(|(goal, drive)| goal.min(drive)).collect();
+            let fresh = Machine::new(drives);
+            let steps = fresh.plan(&goals, 100);
+            for cut in 0..=steps.len() {
+                let mut once = fresh.clone();
+                steps[..cut].iter().for_each(|step| once.take(step, &goals));
+                if !once.find().1.resizing {
+                    let sizes = if cut == 0 { mib([8, 64]) } else { goals.clone() };
+                    once.assert_whole(&sizes);
+                }
+                let again = once.plan(&goals, 200);
+                for cut in 0..=again.len() {
+                    let mut twice = once.clone();
+                    again[..cut].iter().for_each(|step| twice.take(step, &goals));
+                    let last = twice.plan(&goals, 300);
+                    last.iter().for_each(|step| twice.take(step, &goals));
+                    twice.assert_whole(&goals);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn labels_never_lie_on_each_other() {
+        let size = Bytes::from_mib(8).sectors();
+        let near = Span { found: size, carried: 11, drive: Sectors(size.0 + 64), goal: Sectors(size.0 + 64) };
+        let far = Span { found: Bytes::from_mib(64).sectors(), drive: Bytes::from_mib(64).sectors(), ..near };
+        assert_eq!(plan(&label(), &[near, far], 0, [1, 2]), Err(TooNearError));
+    }
+}

@@ -1,0 +1,333 @@
+//! New sizes for the drives of a drained volume: they have grown, or are to be used only in part.
+//!
+//! What is written in which order, so that it may be cut anywhere, is core's ([`bimetal_core::label::resize`]); here is what must
+//! hold before, and the system calls.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use bimetal_core::label::lifetime::Lifetime;
+use bimetal_core::label::resize::{Span, Step, TooNearError, plan};
+use bimetal_core::label::{Guard, Label, usable};
+use bimetal_core::layout::{Layout, LayoutRequest, MemberId, Role};
+use bimetal_core::scheme::SchemeError;
+use bimetal_core::schemes;
+use bimetal_core::settings::{SettingError, Settings};
+use bimetal_core::units::{Bytes, SECTOR_BYTES, Sectors};
+use bimetal_core::volume::{self, VolumeConfig, VolumeError};
+
+use super::create::{random, random_life, seconds_since_1970};
+use super::find::{Labelled, Located};
+use super::held::{HoldError, lock};
+use super::labels::{self, LabelError};
+use super::lock::VolumeLock;
+use super::signature::{self, Content};
+use super::verdict::{Drive as Judged, Purpose, Refusal, judge};
+use crate::attach::{self, AttachError, Options};
+use crate::drive::file::{DriveFile, OpenError};
+use crate::drive::{self, Drive, Engine};
+use crate::startup::{self, StartupError};
+
+/// Why sizes do not change. Nothing that the volume holds is touched then.
+#[derive(Debug, thiserror::Error)]
+pub enum ResizeError {
+    /// A member is not there.
+    #[error("{0} is missing or behind: every drive has a label to be written; bring it back first")]
+    Missing(String),
+    /// The scheme is not known.
+    #[error("scheme '{0}' is not known to this version of bimetal: use the one that made the volume")]
+    Scheme(String),
+    /// Something is off home.
+    #[error(
+        "volume '{0}' is not drained: its sizes can only change while everything is at home; run `bimetal drain {0} --detach`"
+    )]
+    NotDrained(String),
+    /// Something is lost.
+    #[error(
+        "volume '{0}' has blocks whose content is lost, and would forget which: write them again (`bimetal check {0}` lists them)"
+    )]
+    LostContent(String),
+    /// More than the drive has.
+    #[error("{}: has {is}, and is to be used up to {wanted}: make the drive larger first", path.display())]
+    TooLarge {
+        /// The drive.
+        path: PathBuf,
+        /// Its size.
+        is: Bytes,
+        /// The size asked for.
+        wanted: Bytes,
+    },
+    /// No member has this role.
+    #[error("volume '{name}' has no drive with the role '{role}'")]
+    NoSuchRole {
+        /// The volume.
+        name: String,
+        /// The role.
+        role: &'static str,
+    },
+    /// Blocks would have another address.
+    #[error(
+        "volume '{0}' lays its addresses over several drives, one behind the other: only the last of them may change, and only \
+         become larger"
+    )]
+    OtherAddresses(String),
+    /// The sizes are too near.
+    #[error("{}: {error}", path.display())]
+    TooNear {
+        /// The drive.
+        path: PathBuf,
+        /// Why.
+        error: TooNearError,
+    },
+    /// A file system reaches beyond the new size.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The scheme cannot use members of these sizes.
+    #[error(transparent)]
+    Layout(#[from] SchemeError),
+    /// The volume cannot be laid out.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+    /// The volume's settings are not possible.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The volume as it is cannot be opened.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// Somebody has it.
+    #[error(transparent)]
+    Hold(#[from] HoldError),
+    /// A label cannot be written. It can be tried again.
+    #[error(transparent)]
+    Label(#[from] LabelError),
+    /// A drive cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The engine's pages cannot be written. It can be tried again.
+    #[error(transparent)]
+    Format(#[from] StartupError),
+    /// A drive or the system fails. It can be tried again.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// What fails.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+/// What has changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Resized {
+    /// The volume.
+    pub name: String,
+    /// What it exports: before and now.
+    pub exported: [Bytes; 2],
+    /// Each member as a user knows it, with what the volume used of it before, and now.
+    pub members: Vec<(String, Bytes, Bytes)>,
+}
+
+/// Has a drained volume use its drives up to their present sizes, or up to those in `sizes`.
+///
+/// # Errors
+/// It is not whole or not drained, cannot be laid out so, or a drive fails; the last can be tried again.
+pub fn resize(located: &Located, sizes: &[(Role, Bytes)]) -> Result<Resized, ResizeError> {
+    let label = &located.assembly.label;
+    let drives = all_members(located)?;
+    let spans = spans(label, &drives, sizes)?;
+    let mut goal = label.clone();
+    goal.members.iter_mut().zip(&spans).for_each(|(member, span)| member.size = span.goal);
+    let (before, after) = (lay_out(label)?, lay_out(&goal)?);
+    refuse_other_addresses(label, &before, &after)?;
+    refuse_content_behind(&drives, &before, &after)?;
+    let exported = [before, after].map(|layout| Sectors(layout.total_blocks() * layout.block.sectors()).bytes());
+    let names = (0..label.members.len()).map(|at| label.member_name(MemberId(at as u16)));
+    let used = names.zip(label.members.iter().zip(&spans));
+    let members = used.map(|(name, (member, span))| (name, member.size.bytes(), span.goal.bytes())).collect();
+    let resized = Resized { name: label.name.clone(), exported, members };
+    let is_same = spans.iter().zip(&drives).all(|(span, drive)| span.goal == drive.found.label.own().size);
+    if is_same && !located.assembly.resizing {
+        return Ok(resized);
+    }
+    let lock = if located.assembly.resizing {
+        lock(&label.name, drives.iter().map(|drive| &drive.probe))?
+    } else {
+        lock_drained(located)?
+    };
+    let random_number = || random().map(u64::from_le_bytes);
+    let writings = random_number().and_then(|first| Ok([first, random_number()?])).map_err(no_random)?;
+    let steps = plan(label, &spans, seconds_since_1970(), writings).map_err(|error| {
+        let near = drives.iter().zip(&spans).find(|(_, span)| span.found != span.goal || span.found != span.drive);
+        ResizeError::TooNear { path: near.map_or(PathBuf::new(), |(drive, _)| drive.probe.path.clone()), error }
+    })?;
+    let lifetimes = carry_lifetimes(label, &spans, &drives, &lock)?;
+    for step in steps {
+        let is_format = step == Step::Format;
+        perform(step, &goal, &drives, &lock)?;
+        if is_format {
+            keep_lifetimes(&goal, &lifetimes, &drives, &lock)?;
+        }
+    }
+    Ok(resized)
+}
+
+fn no_random(error: io::Error) -> ResizeError {
+    ResizeError::Io { path: PathBuf::from("/dev/urandom"), error }
+}
+
+fn all_members(located: &Located) -> Result<Vec<&Labelled>, ResizeError> {
+    let label = &located.assembly.label;
+    let named = |at| ResizeError::Missing(label.member_name(MemberId(at as u16)));
+    located.members().enumerate().map(|(at, drive)| drive.ok_or_else(|| named(at))).collect()
+}
+
+fn spans(label: &Label, drives: &[&Labelled], sizes: &[(Role, Bytes)]) -> Result<Vec<Span>, ResizeError> {
+    for &(role, _) in sizes {
+        if label.members.iter().all(|member| member.role != role) {
+            return Err(ResizeError::NoSuchRole { name: label.name.clone(), role: role.name() });
+        }
+    }
+    let of = |(member, drive): (&bimetal_core::label::MemberLabel, &&Labelled)| {
+        let size = usable(drive.probe.size);
+        let goal = sizes.iter().find(|(role, _)| *role == member.role).map_or(size, |&(_, wanted)| usable(wanted));
+        if goal > size {
+            let (is, wanted) = (drive.probe.size, goal.bytes());
+            return Err(ResizeError::TooLarge { path: drive.probe.path.clone(), is, wanted });
+        }
+        Ok(Span { found: drive.found.size, carried: drive.found.label.writing, drive: size, goal })
+    };
+    label.members.iter().zip(drives).map(of).collect()
+}
+
+fn lay_out(label: &Label) -> Result<Layout, ResizeError> {
+    with_config(label, |config| Ok((config.scheme.layout)(config.settings, &config.layout)?))
+}
+
+fn with_config<T>(
+    label: &Label,
+    use_it: impl FnOnce(&VolumeConfig<'_>) -> Result<T, ResizeError>,
+) -> Result<T, ResizeError> {
+    let scheme = schemes::find(&label.scheme).ok_or_else(|| ResizeError::Scheme(label.scheme.clone()))?;
+    let settings = Settings::new(scheme.name, scheme.parameters, label.scheme_settings())?;
+    let members = label.member_infos();
+    let layout = LayoutRequest { block: label.block, members: &members, units: &label.units };
+    use_it(&VolumeConfig { scheme, settings: &settings, layout, identity: label.volume.identity() })
+}
+
+/// Every block keeps its place.
+fn refuse_other_addresses(label: &Label, before: &Layout, after: &Layout) -> Result<(), ResizeError> {
+    // A table of where ranges lie would be made anew, and with it every range put where it lay at first.
+    if before.places.is_some() || after.places.is_some() {
+        return Err(ResizeError::OtherAddresses(label.name.clone()));
+    }
+    let Some((last, others)) = before.home.split_last() else { return Ok(()) };
+    let kept = after.home.len() == before.home.len() && after.home[..others.len()] == *others;
+    let alone = others.is_empty();
+    match after.home.last() {
+        Some(now) if kept && now.member == last.member && (alone || now.blocks.count >= last.blocks.count) => Ok(()),
+        _ => Err(ResizeError::OtherAddresses(label.name.clone())),
+    }
+}
+
+/// Where home becomes smaller, what is known to lie on it must end before.
+fn refuse_content_behind(drives: &[&Labelled], before: &Layout, after: &Layout) -> Result<(), ResizeError> {
+    let ([home], [new]) = (before.home.as_slice(), after.home.as_slice()) else { return Ok(()) };
+    if new.blocks.count >= home.blocks.count {
+        return Ok(());
+    }
+    let probe = &drives[usize::from(home.member.0)].probe;
+    let io = |error| ResizeError::Io { path: probe.path.clone(), error };
+    let drive = std::fs::File::open(&probe.canonical).map_err(io)?;
+    let mut signatures = signature::scan(&drive, probe.size).map_err(io)?;
+    signatures.retain(|signature| !matches!(signature.content, Content::Label(_)));
+    let purpose = Purpose::Home(Sectors(new.blocks.count * after.block.sectors()).bytes());
+    // A file is not told to be made larger either: it is to be used less.
+    judge(&Judged { path: &probe.path, is_file: false, purpose }, &signatures, false)?;
+    Ok(())
+}
+
+/// Opens the volume as it is, to see that it has nothing off home.
+fn lock_drained(located: &Located) -> Result<VolumeLock, ResizeError> {
+    let label = &located.assembly.label;
+    if matches!(label.guard, Some((_, Guard::Up))) {
+        return Err(ResizeError::NotDrained(label.name.clone()));
+    }
+    let attached = attach::recover(located, Options { engine: Engine::Pool, ..Options::default() }, |_, _| {})?;
+    if attached.volume.view().map.dirty_blocks() > 0 {
+        return Err(ResizeError::NotDrained(label.name.clone()));
+    }
+    if attached.volume.has_lost_content() {
+        return Err(ResizeError::LostContent(label.name.clone()));
+    }
+    Ok(attached.held.into_lock())
+}
+
+fn perform(step: Step, goal: &Label, drives: &[&Labelled], lock: &VolumeLock) -> Result<(), ResizeError> {
+    let of = |member: MemberId| (lock.drives[usize::from(member.0)].file(), path_of(drives, member));
+    match step {
+        Step::Label(size, label) => {
+            let (file, path) = of(label.index);
+            labels::place(file, size, path, &label)?;
+        }
+        Step::Erase(member, range) => {
+            let (file, path) = of(member);
+            let zeroes = vec![0; range.len.bytes().0 as usize];
+            let erased = file.write_all_at(&zeroes, range.start.0 * SECTOR_BYTES).and_then(|()| file.sync_all());
+            erased.map_err(|error| ResizeError::Io { path: path.to_owned(), error })?;
+        }
+        Step::Format => {
+            let life = random_life().map_err(no_random)?;
+            let operations = with_config(goal, |config| Ok(volume::format_again(config, life)?))?;
+            startup::format(operations, &mut open(drives)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// What the drives have done, wherever it stands; notes it at their ends, where it stays until it has its place.
+fn carry_lifetimes(
+    label: &Label,
+    spans: &[Span],
+    drives: &[&Labelled],
+    lock: &VolumeLock,
+) -> Result<Vec<Lifetime>, ResizeError> {
+    let volume = label.volume.identity();
+    let mut lifetimes = Vec::new();
+    for (at, (span, drive)) in spans.iter().zip(drives).enumerate() {
+        let (file, path) = (lock.drives[at].file(), &drive.probe.path);
+        let mut newest = Lifetime::default();
+        for size in [span.found, span.goal, span.drive] {
+            let noted = labels::read_lifetime(file, size, path, volume).unwrap_or_default();
+            newest = if noted.sequence > newest.sequence { noted } else { newest };
+        }
+        labels::write_lifetime(file, span.drive, path, volume, newest)?;
+        lifetimes.push(newest);
+    }
+    Ok(lifetimes)
+}
+
+fn keep_lifetimes(
+    goal: &Label,
+    lifetimes: &[Lifetime],
+    drives: &[&Labelled],
+    lock: &VolumeLock,
+) -> Result<(), ResizeError> {
+    for (at, (lifetime, member)) in lifetimes.iter().zip(&goal.members).enumerate() {
+        let (file, path) = (lock.drives[at].file(), &drives[at].probe.path);
+        labels::write_lifetime(file, member.size, path, goal.volume.identity(), *lifetime)?;
+    }
+    Ok(())
+}
+
+fn path_of<'a>(drives: &[&'a Labelled], member: MemberId) -> &'a Path {
+    &drives[usize::from(member.0)].probe.path
+}
+
+fn open(drives: &[&Labelled]) -> Result<Vec<Box<dyn Drive>>, ResizeError> {
+    let open = |drive: &&Labelled| {
+        let file = DriveFile::open(&drive.probe.canonical)?;
+        drive::attach(file, Engine::Pool).map_err(|error| ResizeError::Io { path: drive.probe.path.clone(), error })
+    };
+    drives.iter().map(open).collect()
+}
