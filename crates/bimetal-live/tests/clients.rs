@@ -57,9 +57,47 @@ fn nbdinfo_sees_what_is_offered() {
     assert_eq!(export["contexts"][0], "base:allocation");
     let list = run("nbdinfo", &["--list", &running.uri]);
     assert!(list.contains("disk"), "{list}");
-    let map = run("nbdinfo", &["--map", &running.uri]);
-    assert!(map.contains("data"), "{map}");
     stop_clean(running);
+}
+
+/// What `nbdinfo --map` tells: offset, length and type of each extent.
+fn map(running: &Running) -> Vec<(u64, u64, u64)> {
+    let map: serde_json::Value = serde_json::from_str(&run("nbdinfo", &["--map", "--json", &running.uri])).unwrap();
+    let number = |extent: &serde_json::Value, key: &str| extent[key].as_u64().unwrap();
+    let extents = map.as_array().unwrap().iter();
+    extents.map(|extent| (number(extent, "offset"), number(extent, "length"), number(extent, "type"))).collect()
+}
+
+#[test]
+fn what_nothing_is_stored_for_is_told_as_a_hole_under_every_scheme() {
+    if !has(&["nbdinfo", "qemu-img"]) {
+        return;
+    }
+    const HOLE: u64 = 3;
+    for plan in PLANS {
+        let running = serve(plan);
+        let bytes = export_bytes(&running);
+        assert_eq!(map(&running), [(0, bytes, HOLE)], "{}", plan.scheme);
+        let mut disk = running.connect();
+        disk.write(4 << 20, &noise(64 << 10, 3));
+        disk.write(bytes - 4096, &noise(4096, 4));
+        let expected = [
+            (0, 4 << 20, HOLE),
+            (4 << 20, 64 << 10, 0),
+            ((4 << 20) + (64 << 10), bytes - 4096 - (4 << 20) - (64 << 10), HOLE),
+            (bytes - 4096, 4096, 0),
+        ];
+        assert_eq!(map(&running), expected, "{}", plan.scheme);
+        disk.flush();
+        let told = run("qemu-img", &["map", "--output=json", "-f", "raw", &running.uri]);
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        assert_eq!((&told[0]["zero"], &told[1]["data"]), (&true.into(), &true.into()), "{told}");
+        // Discarded, it holds nothing again.
+        disk.ask(4, 4 << 20, 64 << 10, &[]).unwrap();
+        disk.flush();
+        assert_eq!(map(&running), [(0, bytes - 4096, HOLE), (bytes - 4096, 4096, 0)], "{}", plan.scheme);
+        stop_clean(running);
+    }
 }
 
 #[test]

@@ -7,10 +7,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bimetal_core::units::{Bytes, SECTOR_BYTES, Sectors};
+use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange, Sectors};
 use rustix::fs::{
-    FallocateFlags, FileType, Mode, OFlags, StatxFlags, fallocate, fcntl_getfl, fcntl_setfl, fdatasync, fstat, fstatfs,
-    open, statx,
+    FallocateFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags, fallocate, fcntl_getfl, fcntl_setfl, fdatasync,
+    fstat, fstatfs, open, seek, statx,
 };
 use rustix::io::{Errno, ReadWriteFlags, preadv, preadv2, pwrite, pwritev2};
 use rustix::ioctl::{Getter, Setter, ioctl, opcode};
@@ -125,6 +125,26 @@ impl DriveFile {
     /// risk data that nobody wrote. Reads are widened.
     pub fn logical_block(&self) -> u32 {
         self.logical_block
+    }
+
+    /// See [`Drive::hole`](super::Drive::hole): a file system knows it of a file.
+    pub(super) fn hole(&self, range: SectorRange) -> (bool, Sectors) {
+        let (start, end) = (range.start.bytes().0, range.end().bytes().0);
+        let until = |position: u64| Sectors((position.min(end) - start) / SECTOR_BYTES);
+        if self.block_device {
+            return (false, range.len);
+        }
+        match seek(&self.fd, SeekFrom::Data(start)) {
+            Ok(data) if until(data) > Sectors(0) => (true, until(data)),
+            Ok(_) => match seek(&self.fd, SeekFrom::Hole(start)) {
+                // A part of a sector is data.
+                Ok(hole) if hole < end => (false, Sectors((hole - start).div_ceil(SECTOR_BYTES).max(1))),
+                _ => (false, range.len),
+            },
+            // Nothing from there to the file's end.
+            Err(Errno::NXIO) => (true, range.len),
+            Err(_) => (false, range.len),
+        }
     }
 
     /// Whether it is a block device.

@@ -3,9 +3,10 @@
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use bimetal_core::guard::Area;
 use bimetal_core::guard::redirect::Redirect;
+use bimetal_core::guard::{Area, GUARDED};
 use bimetal_core::operation::{Completion, Operation};
+use bimetal_core::units::{SectorRange, Sectors};
 
 use super::Drive;
 use super::emulated::Emulation;
@@ -76,6 +77,13 @@ impl Drive for Guarded {
 
     fn event(&self) -> BorrowedFd<'_> {
         self.drive.event()
+    }
+
+    fn hole(&self, range: SectorRange) -> (bool, Sectors) {
+        match GUARDED.0.saturating_sub(range.start.0) {
+            0 => self.drive.hole(range),
+            elsewhere => (false, Sectors(elsewhere.min(range.len.0))),
+        }
     }
 
     fn logical_block(&self) -> u32 {

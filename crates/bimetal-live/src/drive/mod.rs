@@ -4,7 +4,7 @@
 //! takes as long as a drive would, [`absent`] stands where a member is missing, `read_ahead` goes
 //! around what is worked past the page cache. The others run the same steps: `job` says what the next system call of an operation is and what its result means, so that
 //! errors, short transfers and fall-backs are told in one place. [`mod@file`] is what is open: a file or a block device.
-//! A failing drive is a status, never a panic. Read `job.rs` first.
+//! `queue` is between a server and threads. A failing drive is a status, never a panic. Read `job.rs` first.
 
 pub mod absent;
 pub mod emulated;
@@ -12,6 +12,7 @@ pub mod file;
 pub mod guarded;
 mod job;
 pub mod pool;
+mod queue;
 mod read_ahead;
 pub mod uring;
 
@@ -20,6 +21,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use bimetal_core::operation::{Completion, Operation};
+use bimetal_core::units::{SectorRange, Sectors};
 
 use crate::buffer::Buffers;
 use emulated::Emulation;
@@ -55,6 +57,12 @@ pub trait Drive: Send {
 
     /// How operations are carried out, for people.
     fn describe(&self) -> String;
+
+    /// Whether the beginning of `range` is known to hold nothing and to read as zeroes, and for how many sectors that holds, one
+    /// or another. Of most drives nothing is known.
+    fn hole(&self, range: SectorRange) -> (bool, Sectors) {
+        (false, range.len)
+    }
 
     /// How well it keeps the times of another drive, if it plays one.
     fn emulation(&self) -> Option<Emulation> {
@@ -92,6 +100,11 @@ pub fn attach(file: DriveFile, engine: Engine) -> io::Result<Box<dyn Drive>> {
     };
     // Where the page cache is used, it reads ahead itself.
     Ok(if direct { Box::new(read_ahead::ReadAhead::new(drive, capacity)) } else { drive })
+}
+
+/// What the queues are made of.
+mod sync {
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 }
 
 #[cfg(test)]

@@ -1,17 +1,18 @@
 //! A drive worked by threads, with the system calls that every kernel has.
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use bimetal_core::operation::{Completion, Operation};
+use bimetal_core::units::{SectorRange, Sectors};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::Drive;
 use super::file::DriveFile;
 use super::job::Job;
+use super::queue::{Ended, Work};
 use crate::buffer::Buffers;
 
 /// Threads of one drive: how many operations are under way at once.
@@ -26,21 +27,9 @@ pub struct Pool {
 
 struct Shared {
     file: Arc<DriveFile>,
-    queue: Mutex<Queue>,
-    arrived: Condvar,
-    ended: Mutex<Vec<Completion<Buffers>>>,
+    work: Work<Job>,
+    ended: Ended<Completion<Buffers>>,
     event: OwnedFd,
-}
-
-#[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Job>,
-    closed: bool,
-}
-
-/// A thread that panicked left nothing half-done behind these locks: each holds them for one push or pop.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Pool {
@@ -56,9 +45,8 @@ impl Pool {
     pub(super) fn with_threads(file: Arc<DriveFile>, threads: usize) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             file,
-            queue: Mutex::default(),
-            arrived: Condvar::new(),
-            ended: Mutex::default(),
+            work: Work::new(),
+            ended: Ended::new(),
             event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
         });
         let mut pool = Self { shared, threads: Vec::new(), under_way: 0 };
@@ -72,33 +60,21 @@ impl Pool {
 
     pub(super) fn submit_job(&mut self, job: Job) {
         self.under_way += 1;
-        lock(&self.shared.queue).jobs.push_back(job);
-        self.shared.arrived.notify_one();
+        self.shared.work.push(job);
     }
 }
 
 impl Shared {
     fn work(&self) {
-        while let Some(mut job) = self.next_job() {
+        while let Some(mut job) = self.work.pop() {
             while let Some(step) = job.step(&self.file) {
                 let result = self.file.perform(step);
                 job.note(result, &self.file);
             }
-            lock(&self.ended).push(job.end());
-            // Fails only where the count would overflow, and then it is readable anyway.
-            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
-        }
-    }
-
-    fn next_job(&self) -> Option<Job> {
-        let mut queue = lock(&self.queue);
-        loop {
-            if let Some(job) = queue.jobs.pop_front() {
-                return Some(job);
-            } else if queue.closed {
-                return None;
-            }
-            queue = self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            self.ended.push(job.end(), || {
+                // Fails only where the count would overflow, and then it is readable anyway.
+                let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+            });
         }
     }
 }
@@ -111,16 +87,15 @@ impl Drive for Pool {
     fn start(&mut self) {}
 
     fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>) {
-        let mut count = [0; 8];
-        // Nothing to read is no error: somebody collected before.
-        let _ = rustix::io::read(&self.shared.event, &mut count);
-        let mut fresh = lock(&self.shared.ended);
-        self.under_way -= fresh.len();
-        ended.append(&mut fresh);
+        let clear = || {
+            // Nothing to read is no error: somebody collected before.
+            let _ = rustix::io::read(&self.shared.event, &mut [0; 8]);
+        };
+        self.under_way -= self.shared.ended.collect(clear, ended);
     }
 
     fn has_ended(&mut self) -> bool {
-        !lock(&self.shared.ended).is_empty()
+        !self.shared.ended.is_empty()
     }
 
     fn under_way(&self) -> usize {
@@ -129,6 +104,10 @@ impl Drive for Pool {
 
     fn event(&self) -> BorrowedFd<'_> {
         self.shared.event.as_fd()
+    }
+
+    fn hole(&self, range: SectorRange) -> (bool, Sectors) {
+        self.shared.file.hole(range)
     }
 
     fn logical_block(&self) -> u32 {
@@ -144,8 +123,7 @@ impl Drive for Pool {
 impl Drop for Pool {
     /// Waits for what is under way.
     fn drop(&mut self) {
-        lock(&self.shared.queue).closed = true;
-        self.shared.arrived.notify_all();
+        self.shared.work.close();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }

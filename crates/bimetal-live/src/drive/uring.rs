@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 use bimetal_core::operation::{Completion, Operation};
+use bimetal_core::units::{SectorRange, Sectors};
 use io_uring::types::{Fd, Fixed, FsyncFlags};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::event::PollFlags;
@@ -231,6 +232,10 @@ impl Drive for Uring {
     fn event(&self) -> BorrowedFd<'_> {
         // SAFETY: the ring keeps the descriptor open as long as `self` lives.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+    }
+
+    fn hole(&self, range: SectorRange) -> (bool, Sectors) {
+        self.file.hole(range)
     }
 
     fn logical_block(&self) -> u32 {

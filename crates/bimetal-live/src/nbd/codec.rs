@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::outbox::Outbox;
 use super::protocol::{self as nbd, Fields, ReplyError};
 use super::transmission::Header;
-use super::{Export, Limits, Request, Ticket};
+use super::{Export, Limits, Request, StatusRequest, Ticket};
 use crate::buffer::{Buffers, Filling};
 
 /// Received and not understood yet. A payload goes straight to its own memory, but for what came with its header.
@@ -82,6 +82,8 @@ pub struct Codec {
     held_bytes: u64,
     in_transmission: bool,
     held_back: bool,
+    /// A question that waits for its answer; nothing more is understood before.
+    pub(super) status: Option<StatusRequest>,
 }
 
 impl Codec {
@@ -113,6 +115,7 @@ impl Codec {
             held_bytes: 0,
             in_transmission: false,
             held_back: false,
+            status: None,
         }
     }
 
@@ -202,9 +205,13 @@ impl Codec {
         assert!(self.end <= STAGING_BYTES, "no more is received than there was room for");
     }
 
-    /// The next request, if one is there and more may be under way.
+    /// The next request, if one is there and more may be under way. Where there is none, a question about a range may be
+    /// ([`next_status`](Self::next_status)), and requests behind it.
     pub fn next_request(&mut self) -> Option<Request> {
         while !self.is_full() {
+            if self.status.is_some() {
+                return None;
+            }
             let left = self.end - self.start;
             match std::mem::replace(&mut self.state, State::RequestHeader) {
                 State::Payload { header, filling, filled } if filled == filling.len() => {
@@ -247,6 +254,11 @@ impl Codec {
         }
         self.held_back = true;
         None
+    }
+
+    /// A question about a range, which is to be [answered](Self::answer_status) at once.
+    pub fn next_status(&mut self) -> Option<StatusRequest> {
+        self.status.take()
     }
 
     /// Takes the end of a request: what a read returned, nothing for the others, or why it failed.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::payload::Payload;
+use bimetal_core::units::Sectors;
 
-use super::{Closed, Codec, Export, Limits, REQUEST_BYTES_MAX, ReplyError, Request};
+use super::{Closed, Codec, Export, Extent, Limits, REQUEST_BYTES_MAX, ReplyError, Request, StatusRequest};
 use crate::buffer::Buffers;
 
 /// A handshake that chooses the first export with everything that there is, so that bytes behind it are requests.
@@ -60,10 +61,14 @@ pub fn converse_with(mut codec: Codec, data: &[u8], pieces: &[usize], limits: Li
     let mut left = data;
     for &piece in pieces.iter().cycle() {
         let fed = feed(&mut codec, &mut left, piece);
-        while let Some(request) = codec.next_request() {
-            check(&request, &exports[usize::from(request.export)]);
-            seen.requests.push(note(&request));
-            open.push_back(request);
+        loop {
+            while let Some(request) = codec.next_request() {
+                check(&request, &exports[usize::from(request.export)]);
+                seen.requests.push(note(&request));
+                open.push_back(request);
+            }
+            let Some(status) = codec.next_status() else { break };
+            codec.answer_status(status, &extents(&status, &exports[usize::from(status.export)]));
         }
         assert!(open.len() <= limits.requests, "more requests than the limit are under way");
         let bytes_max = limits.bytes + 2 * u64::from(REQUEST_BYTES_MAX);
@@ -113,6 +118,16 @@ fn check(request: &Request, export: &Export) {
     assert_eq!(range.is_empty(), request.command.kind == OpKind::Flush);
     let carried = if request.command.kind == OpKind::Write { range.len } else { Buffers::empty().sectors() };
     assert_eq!(request.payload.sectors(), carried);
+}
+
+/// The second half is a hole.
+fn extents(status: &StatusRequest, export: &Export) -> Vec<Extent> {
+    let len = status.range.len;
+    assert!(status.range.end().bytes().0 <= export.bytes && len > Sectors(0), "{status:?} is outside");
+    let unit = u64::from(export.block_min_bytes) / 512;
+    let first = Sectors((len.0 / 2).div_ceil(unit) * unit);
+    let both = [Extent { len: first, is_hole: false }, Extent { len: len - first, is_hole: true }];
+    both.into_iter().filter(|extent| extent.len > Sectors(0)).take(status.extents_max).collect()
 }
 
 fn note(request: &Request) -> (OpKind, u64, u64, bool, u32) {

@@ -15,6 +15,7 @@ mod protocol;
 mod transmission;
 
 use bimetal_core::operation::Command;
+use bimetal_core::units::{SectorRange, Sectors};
 
 pub use codec::{Closed, Codec};
 pub use protocol::ReplyError;
@@ -65,6 +66,27 @@ pub struct Request {
     pub command: Command,
     /// What a write stores.
     pub payload: Buffers,
+}
+
+/// A question what a range holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StatusRequest {
+    /// The export, by number.
+    pub export: u16,
+    /// Where.
+    pub range: SectorRange,
+    /// How many extents may be told at most.
+    pub extents_max: usize,
+    cookie: u64,
+}
+
+/// A run of sectors of one kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// How many.
+    pub len: Sectors,
+    /// Whether nothing is stored there, so that they read as zeroes.
+    pub is_hole: bool,
 }
 
 /// What a reply needs of its request.

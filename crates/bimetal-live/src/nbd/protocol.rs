@@ -78,6 +78,11 @@ pub(super) mod chunk {
     pub(in crate::nbd) const ERROR: u16 = (1 << 15) | 1;
 }
 
+/// Nothing is stored there.
+pub(super) const STATE_HOLE: u32 = 1 << 0;
+/// It reads as zeroes.
+pub(super) const STATE_ZERO: u32 = 1 << 1;
+
 /// The one meta context there is.
 pub(super) const BASE_ALLOCATION: &str = "base:allocation";
 /// The number it has once it is chosen.

@@ -176,9 +176,11 @@ fn reads_are_answered_in_structured_replies_once_these_are_chosen() {
 }
 
 #[test]
-fn block_status_calls_everything_allocated() {
+fn block_status_tells_holes_and_no_more_extents_than_asked_for() {
+    let (_, sent) = behind_handshake(&request(command::BLOCK_STATUS, 0, 512, 4096));
+    assert_eq!(sent[20..], [1u32, 2048, 0, 2048, 3].map(u32::to_be_bytes).concat());
     let (_, sent) = behind_handshake(&request(command::BLOCK_STATUS, 8, 512, 4096));
-    assert_eq!(sent[20..], [1u32, 4096, 0].map(u32::to_be_bytes).concat());
+    assert_eq!(sent[20..], [1u32, 2048, 0].map(u32::to_be_bytes).concat());
     let (_, sent) = behind_handshake(&request(command::BLOCK_STATUS, 8, 1 << 20, 4096));
     assert_eq!(sent[6..8], [0x80, 1]);
 }

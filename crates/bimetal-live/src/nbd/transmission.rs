@@ -5,8 +5,11 @@ use bimetal_core::units::{SECTOR_BYTES, SectorRange};
 
 use super::codec::{Closed, Codec, State};
 use super::protocol::{self as nbd, ReplyError, chunk, command, command_flag};
-use super::{Export, REQUEST_BYTES_MAX, Request, Ticket};
+use super::{Export, Extent, REQUEST_BYTES_MAX, Request, StatusRequest, Ticket};
 use crate::buffer::{Buffers, Filling};
+
+/// Extents told at once.
+const STATUS_EXTENTS_MAX: usize = 256;
 
 /// A request whose payload may still have to come.
 pub(super) struct Header {
@@ -61,16 +64,36 @@ impl Codec {
         }
     }
 
-    /// Everything counts as allocated: what is in no cache is at home.
     fn block_status(&mut self, wire: Wire) {
         let export = &self.exports[self.export];
         let known = wire.flags & !command_flag::REQ_ONE == 0 && self.meta_context.is_some();
         if !known || wire.len == 0 || !is_within(wire, export) || !is_aligned(wire, export) {
             return self.push_error_chunk(wire.cookie, ReplyError::Invalid);
         }
-        let numbers = [nbd::BASE_ALLOCATION_ID, wire.len, 0].map(u32::to_be_bytes);
-        self.push_chunk(wire.cookie, chunk::BLOCK_STATUS, 12);
-        self.outbox.push_head(&numbers.concat());
+        let one = wire.flags & command_flag::REQ_ONE != 0;
+        self.status = Some(StatusRequest {
+            export: self.export as u16,
+            range: SectorRange::new(wire.offset / SECTOR_BYTES, u64::from(wire.len) / SECTOR_BYTES),
+            extents_max: if one { 1 } else { STATUS_EXTENTS_MAX },
+            cookie: wire.cookie,
+        });
+    }
+
+    /// Tells what a range holds, from its beginning on as far as `extents` go. They end on what requests must be multiples of, and
+    /// not behind the range.
+    ///
+    /// # Panics
+    ///
+    /// If there is none, or more than the request allows.
+    pub fn answer_status(&mut self, request: StatusRequest, extents: &[Extent]) {
+        assert!((1..=request.extents_max).contains(&extents.len()), "a range has one to so many extents");
+        self.push_chunk(request.cookie, chunk::BLOCK_STATUS, 4 + 8 * extents.len() as u32);
+        self.outbox.push_head(&nbd::BASE_ALLOCATION_ID.to_be_bytes());
+        for extent in extents {
+            let flags = if extent.is_hole { nbd::STATE_HOLE | nbd::STATE_ZERO } else { 0 };
+            let numbers = [extent.len.bytes().0 as u32, flags].map(u32::to_be_bytes);
+            self.outbox.push_head(&numbers.concat());
+        }
     }
 
     pub(super) fn push_reply(&mut self, ticket: Ticket, result: Result<Buffers, ReplyError>) {

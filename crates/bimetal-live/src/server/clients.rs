@@ -104,8 +104,13 @@ impl Server {
                 return self.close(key);
             }
             let number = client.number;
-            while let Some(request) = self.clients[key].codec.next_request() {
-                self.submit(key, number, request);
+            loop {
+                while let Some(request) = self.clients[key].codec.next_request() {
+                    self.submit(key, number, request);
+                }
+                let Some(status) = self.clients[key].codec.next_status() else { break };
+                let extents = self.extents(&status);
+                self.clients[key].codec.answer_status(status, &extents);
             }
         }
         self.dirty.push(key);

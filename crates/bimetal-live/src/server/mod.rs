@@ -13,6 +13,7 @@ mod clients;
 mod control;
 mod drains;
 mod endpoint;
+mod extents;
 mod handle;
 mod outside;
 mod recorder;
@@ -261,8 +262,11 @@ impl Server {
             // Waiting for drives that do not answer is what the second signal is against. The kernel may still use the
             // memory of what is under way, so it is left to it.
             std::mem::forget(self.drives);
-        } else if let Some(recorder) = self.control.recorder {
-            recorder.finish();
+        } else {
+            self.keeping_lifetimes().into_iter().for_each(|keep| keep());
+            if let Some(recorder) = self.control.recorder {
+                recorder.finish();
+            }
         }
         Summary { clean, drained: clean && self.control.drained, requests, uptime }
     }

@@ -350,6 +350,10 @@ impl Drive for ReadAhead {
         self.drive.event()
     }
 
+    fn hole(&self, range: SectorRange) -> (bool, Sectors) {
+        self.drive.hole(range)
+    }
+
     fn logical_block(&self) -> u32 {
         self.drive.logical_block()
     }
