@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bimetal_models::hdd::diskspecs::{BusTimes, DiskspecsError, import};
+use bimetal_models::hdd::diskspecs::{BusTimes, DiskspecsError, Imported, import};
 use bimetal_models::profile::Profile;
 
 /// Stem of the parameter file, name of the built-in profile, and the bus where the file keeps it elsewhere.
@@ -36,7 +36,8 @@ fn each_built_in_validation_drive_is_what_its_parameter_files_say() {
     for (stem, name, bus) in DRIVES {
         let Some(path) = parameter_file(stem) else { return };
         let bus = bus.map(|(read_ms, write_ms)| BusTimes { read_ms, write_ms });
-        let text = import(&path, bus).unwrap().profile;
+        let Imported { profile: text, passed_over } = import(&path, bus).unwrap();
+        assert_eq!(passed_over, Vec::<String>::new(), "{name}: the model follows the drives that it is validated on");
         let built_in = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles");
         let built_in = std::fs::read_to_string(format!("{built_in}/disksim-{name}.toml")).unwrap();
         assert_eq!(text, built_in, "{name}");

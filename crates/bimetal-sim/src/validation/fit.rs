@@ -65,7 +65,7 @@ impl Figures {
 
     /// As keys and values of a profile.
     fn settings(&self) -> Vec<(&'static str, String)> {
-        let number = |value: f64| format!("{value:.4}");
+        let number = |value: f64| ((value * 1e4).round() / 1e4).to_string();
         vec![
             ("rpm", number(self.rpm)),
             ("command_overhead_ms", number(self.overhead_ms)),
@@ -215,7 +215,7 @@ mod tests {
         let before_ms = second_half_ms(&profile, &samples);
         let capacity = profile.capacity;
         let fitted = fit(&mut profile, &samples[..1500], Pace::Closed, capacity).unwrap();
-        assert!(fitted.contains(&("rpm", "5400.0000".to_owned())), "{fitted:?}");
+        assert!(fitted.contains(&("rpm", "5400".to_owned())), "{fitted:?}");
         assert!(fitted.contains(&("write_cache", "off".to_owned())), "{fitted:?}");
         let after_ms = second_half_ms(&profile, &samples);
         assert!(before_ms > 5.0 && after_ms < 0.5, "{before_ms} ms before, {after_ms} ms after");

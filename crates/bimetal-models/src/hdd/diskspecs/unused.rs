@@ -23,7 +23,7 @@ const FIXED: [(&str, &str); 14] = [
 /// What changes nothing with one drive on its bus and one command at a time, only steers how DiskSim works things out or
 /// what it prints, or counts in another setting's presence alone (write segments with pre-buffering, reading ahead over what
 /// was requested without a most, …).
-const WITHOUT_EFFECT: [&str; 20] = [
+const WITHOUT_EFFECT: [&str; 24] = [
     "Hold bus entire read xfer",
     "Hold bus entire write xfer",
     "Low (write) water mark",
@@ -39,6 +39,10 @@ const WITHOUT_EFFECT: [&str; 20] = [
     "Single cylinder seek time",
     "Average seek time",
     "Full strobe seek time",
+    "Full seek curve",
+    "First ten seek times",
+    "HPL seek equation values",
+    "Constant seek time",
     "Extradisc command overhead",
     "Extradisc disconnect overhead",
     "Extradisc inter-disconnect delay",
