@@ -4,7 +4,7 @@
 //! shall be moved now. It sees the map, the load of the members and the time through a [`View`], read-only, and returns
 //! a decision. It never touches a drive, a byte of payload or the journal. What it learns is soft state, rebuilt cold.
 
-use crate::block::{BlockRun, BlockSize, ValidMask};
+use crate::block::{Block, BlockRun, BlockSize, ValidMask};
 use crate::block_map::{BlockMap, Slot};
 use crate::layout::{Layout, LayoutError, LayoutRequest, MemberId, Role};
 use crate::operation::OpKind;
@@ -246,9 +246,9 @@ pub trait Scheme: Send {
         let _ = (view, slot, valid, replaced);
     }
 
-    /// `slot` is no longer the place of a block.
-    fn unmapped(&mut self, slot: Slot) {
-        let _ = slot;
+    /// `slot` is no longer the place of `block`, which is only at home now.
+    fn unmapped(&mut self, slot: Slot, block: Block) {
+        let _ = (slot, block);
     }
 
     /// When [`work`](Self::work) is due, `now` or earlier if it already is.

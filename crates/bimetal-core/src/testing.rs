@@ -57,6 +57,15 @@ impl Bench {
         assert_eq!((finished.token, finished.status), (token, Status::Done));
     }
 
+    /// The member with the slots is gone, and an empty one comes in its place.
+    pub(crate) fn replace_slots(&mut self) {
+        let member = self.volume.view().layout.slots.unwrap().member;
+        self.volume.member_gone(self.now, member);
+        self.serve();
+        assert!(self.volume.attach(self.now, member));
+        self.serve();
+    }
+
     /// Writes to a region with clean copies, so that the mark that it needs is there, and forgets that in the log.
     pub(crate) fn mark(&mut self, start: u64, sectors: u64) {
         self.request(OpKind::Write, start, sectors);

@@ -28,7 +28,7 @@ fn a_flush_that_is_skipped_is_caught() {
 
 #[test]
 fn a_checksum_that_is_not_checked_is_caught() {
-    caught_within(1000, Sabotage::ChecksumsPass, has_slots);
+    caught_within(4000, Sabotage::ChecksumsPass, has_slots);
 }
 
 #[test]

@@ -15,7 +15,6 @@ use crate::units::{Nanoseconds, Sectors};
 /// The constant, four characteristics of the workload, and the device's recent service time.
 const TERMS: usize = 6;
 const SIZE: usize = 4;
-const SERVICE: usize = 5;
 
 /// What was known when a request arrived, except its size.
 #[derive(Clone, Copy)]
@@ -171,11 +170,6 @@ impl ResponseModel {
     /// What was learnt long ago counts for less from now on.
     pub(crate) fn forget(&mut self, keep: f64) {
         self.sums.xx.iter_mut().flatten().chain(&mut self.sums.xy).for_each(|sum| *sum *= keep);
-    }
-
-    /// The mean of the most recent service times.
-    pub(crate) fn recent_ms(&self) -> f64 {
-        self.moments.back().map_or(0.0, |moment| moment.terms[SERVICE])
     }
 
     /// How it did, if it was held against anything.

@@ -13,7 +13,7 @@
 //! blocks go home in order of slot as fast as moves may, where bcache's controller aims at a rate; a bucket's age is not
 //! weighed with what is still of use in it; bcache's bypass of a congested SSD and its random bucket replacement are left out.
 
-use crate::block::{BlockRun, ValidMask};
+use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, BlockMap, Slot};
 use crate::layout::{Layout, MemberId, Role, SlotKind};
 use crate::policies::admission::{self, Gate};
@@ -312,7 +312,7 @@ impl Scheme for Bcache {
         replaced.into_iter().for_each(|old| self.buckets.unmapped(old));
     }
 
-    fn unmapped(&mut self, slot: Slot) {
+    fn unmapped(&mut self, slot: Slot, _block: Block) {
         self.buckets.unmapped(slot);
     }
 

@@ -11,7 +11,8 @@
 //! statistics are taken "periodically", and "the optimizer is applied after each period".
 //!
 //! Our choices: an access is contiguous that begins where another ended; a range is accessed randomly when at least `random` of its accesses are not; it is
-//! frequently used from `frequent` accesses a period on. What the SSD cannot hold stays, the most accessed first. Each
+//! frequently used from `frequent` accesses a period on. What the SSD cannot hold stays, the most accessed first. Of what
+//! leaves it, what is accessed contiguously (strategy 2), then what is used least, leaves first, and nothing leaves for which nothing comes. Each
 //! drive has one range to spare, and every move is an exchange: one range leaves the SSD for the HDD's free place, the other
 //! takes its place. A range goes behind the one that precedes it where that place is free. Moves begin when the HDD is idle, one at a time.
 
@@ -24,7 +25,7 @@ use crate::places::Places;
 use crate::policies::streams::Streams;
 use crate::scheme::{Access, FileExtent, Foresight, Holds, MemberState, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, Parameter, SettingError, Settings};
-use crate::units::Nanoseconds;
+use crate::units::{Bytes, Nanoseconds};
 
 /// The scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
@@ -88,8 +89,9 @@ pub const INFO: SchemeInfo = SchemeInfo {
             return Ok(request.concatenated(&homes)?);
         }
         let range_blocks = settings.size("range").unwrap_or_default().0 / request.block.bytes().0;
-        if range_blocks == 0 || range_blocks > 1 << 18 {
-            return Err(settings.refuse("range", "a size from a block to 1GiB").into());
+        // A range is in memory while it moves, and requests for it wait.
+        if range_blocks == 0 || range_blocks * request.block.bytes().0 > RANGE_MAX.0 {
+            return Err(settings.refuse("range", format!("a size from a block to {RANGE_MAX}")).into());
         }
         Ok(request.relocatable(&homes, range_blocks)?)
     },
@@ -100,6 +102,12 @@ pub const INFO: SchemeInfo = SchemeInfo {
 const EXECUTABLE: &[&str] = &["exe", "dll", "sys", "msi", "cab", "drv", "jar", "so", "ko", "elf", "bin", "a", "o"];
 /// Where Linux keeps programs that have no extension.
 const PROGRAM_DIRECTORIES: &[&str] = &["bin", "sbin", "libexec"];
+
+/// The largest range.
+const RANGE_MAX: Bytes = Bytes::from_mib(16);
+/// How long a move waits that could not be made, and how often it is tried.
+const PAUSE: Nanoseconds = Nanoseconds::from_millis(1);
+const TRIES: u8 = 100;
 
 /// Below this an optimizer would run all the time.
 const PERIOD_MIN: Nanoseconds = Nanoseconds::from_millis(1);
@@ -136,6 +144,9 @@ struct Optimizer {
     programs: Vec<bool>,
     /// Ranges on their way, and where to.
     moves: VecDeque<(u32, MemberId)>,
+    /// How often the first of them was tried, and when it is again.
+    tries: u8,
+    not_before: Nanoseconds,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -175,6 +186,8 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         files: Vec::new(),
         programs: Vec::new(),
         moves: VecDeque::new(),
+        tries: 0,
+        not_before: Nanoseconds::ZERO,
     }))
 }
 
@@ -245,7 +258,11 @@ impl Optimizer {
         let mut leaves: Vec<u32> = (0..places.ranges())
             .filter(|&range| places.member_of(range) == self.ssd && !stays[range as usize])
             .collect();
-        leaves.sort_by_key(|&range| (self.counts[range as usize].accesses, range));
+        let contiguous = |counts: Counts| if self.strategy == Strategy::Access { counts.contiguous } else { 0 };
+        leaves.sort_by_key(|&range| {
+            let counts = self.counts[range as usize];
+            (std::cmp::Reverse(contiguous(counts)), counts.accesses, range)
+        });
         self.moves.clear();
         for (come, leave) in comes.zip(leaves) {
             self.moves.push_back((leave, self.hdd));
@@ -258,10 +275,25 @@ impl Optimizer {
     fn move_at(&self, view: &View) -> Option<Nanoseconds> {
         let online = view.members.iter().all(|member| member.state == MemberState::Online);
         if self.moves.is_empty() || view.relocating || !online {
-            None
-        } else {
-            view.member(self.hdd).idle_at(self.idle)
+            return None;
         }
+        Some(view.member(self.hdd).idle_at(self.idle)?.max(self.not_before))
+    }
+
+    /// The first move that was not made yet. One that cannot be made ends the rest: they are exchanges.
+    fn next_move(&mut self, view: &View) -> Option<(u32, MemberId)> {
+        let places = view.layout.places.as_ref().expect("a strategy moves ranges between places");
+        while self.moves.front().is_some_and(|&(range, to)| places.member_of(range) == to) {
+            self.moves.pop_front();
+            self.tries = 0;
+        }
+        self.tries += 1;
+        if self.tries > TRIES {
+            self.tries = 0;
+            self.moves.clear();
+        }
+        self.not_before = view.now.saturating_add(PAUSE);
+        self.moves.front().copied()
     }
 
     fn run_at(&self, view: &View) -> Option<Nanoseconds> {
@@ -322,12 +354,10 @@ impl Scheme for Optimizer {
                 self.next_run = None;
             }
         }
-        if self.move_at(view).is_some_and(|at| at <= view.now)
-            && let Some((range, to)) = self.moves.pop_front()
-        {
-            return Work::Relocate { range, to };
+        if self.move_at(view).is_none_or(|at| at > view.now) {
+            return Work::Nothing;
         }
-        Work::Nothing
+        self.next_move(view).map_or(Work::Nothing, |(range, to)| Work::Relocate { range, to })
     }
 
     fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {

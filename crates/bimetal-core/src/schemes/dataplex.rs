@@ -20,7 +20,7 @@ use crate::policies::replacement::{self, Key};
 use crate::policies::room::Room;
 use crate::policies::sketch::{self, Sketch};
 use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
-use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
+use crate::settings::{Kind, Parameter, SettingError, Settings};
 use crate::units::Nanoseconds;
 
 /// The scheme.
@@ -44,7 +44,6 @@ pub const INFO: SchemeInfo = SchemeInfo {
             doc: "which copy would go (II A: recentness; the policy is our choice)",
         },
         admission::PARAMETER,
-        MOVE_RATE,
     ],
     worst_crash: "what was not flushed; each cached block whole, old or new",
     ssd_loss: "nothing",
@@ -164,7 +163,7 @@ impl Scheme for Dataplex {
         self.room.mapped(view, slot, replaced);
     }
 
-    fn unmapped(&mut self, slot: Slot) {
+    fn unmapped(&mut self, slot: Slot, _block: Block) {
         self.forget(slot);
         self.room.unmapped(slot);
     }

@@ -21,7 +21,7 @@
 //! read since the last migration started; the migration size after each block written. A trigger during a
 //! migration waits for its end.
 
-use crate::block::BlockRun;
+use crate::block::{Block, BlockRun};
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, Role, SlotKind};
 use crate::operation::OpKind;
@@ -325,7 +325,7 @@ impl Scheme for Griffin {
         }
     }
 
-    fn unmapped(&mut self, slot: Slot) {
+    fn unmapped(&mut self, slot: Slot, _block: Block) {
         self.impending.retain(|&other| other != slot);
     }
 

@@ -10,11 +10,9 @@
 //! mirrored yet makes no copy: the mirror does that by itself. The copies lie in slots with their map on the SSD, so any SSD may
 //! come or go; a few slots stay free, so that a copy is never written over before its successor is durable.
 
-use crate::block::BlockRun;
-use crate::block::ValidMask;
+use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, Role, SlotKind};
-use crate::operation::OpKind;
 use crate::policies::mirror::{self, IdleFetch, Missing};
 use crate::scheme::{Access, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, Parameter, SettingError, Settings};
@@ -69,13 +67,6 @@ impl HddBoost {
 }
 
 impl Scheme for HddBoost {
-    fn arrived(&mut self, _view: &View, access: &Access) {
-        if access.kind != OpKind::Read {
-            let mirrored = access.blocks.blocks().take_while(|block| block.0 < self.mirrored);
-            mirrored.for_each(|block| self.missing.set(block, true));
-        }
-    }
-
     fn place_write(&mut self, view: &View, _access: &Access, rest: BlockRun) -> (Placement, u64) {
         let reason = (!view.slots_online()).then_some(Reason::MEMBER_GONE);
         (Placement::Home(reason), rest.count)
@@ -87,8 +78,12 @@ impl Scheme for HddBoost {
         self.fetch.copied();
     }
 
+    fn unmapped(&mut self, _slot: Slot, block: Block) {
+        self.missing.set(block, true);
+    }
+
     fn copied_at_first(&self, _view: &View) -> Vec<BlockRun> {
-        vec![BlockRun { first: crate::block::Block(0), count: self.mirrored }]
+        vec![BlockRun { first: Block(0), count: self.mirrored }]
     }
 
     fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
@@ -154,5 +149,15 @@ mod tests {
         let mut bench = Bench::new("hddboost", &[]);
         (0..50).for_each(|at| bench.request(OpKind::Write, at * 24, 16));
         assert_eq!(bench.volume.statistics().written_blocks_by_member, [0, 100]);
+    }
+
+    #[test]
+    fn a_new_ssd_gets_the_whole_mirror_again() {
+        let mut bench = Bench::new("hddboost", &[]);
+        let mirrored = bench.volume.view().map.len();
+        bench.replace_slots();
+        assert_eq!(bench.volume.view().map.len(), 0);
+        bench.pass(Nanoseconds::from_seconds(60));
+        assert_eq!(bench.volume.view().map.len(), mirrored);
     }
 }

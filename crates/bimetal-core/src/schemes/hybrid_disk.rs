@@ -376,7 +376,7 @@ impl Scheme for HybridDisk {
         }
     }
 
-    fn unmapped(&mut self, slot: Slot) {
+    fn unmapped(&mut self, slot: Slot, _block: Block) {
         if !self.pinned_slots.remove(slot.0) {
             self.room.unmapped(slot);
         }

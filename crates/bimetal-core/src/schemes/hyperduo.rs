@@ -10,7 +10,7 @@
 //! equals, and the best are pinned while the others leave. A range that was used once is not hot. Copies are made when the HDD is idle, and from what
 //! requests read. Capacity mode puts the SSD at the low addresses, as Combo Drive does, and moves nothing.
 
-use crate::block::{Block, BlockRun};
+use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, Role, SlotKind};
 use crate::policies::mirror::{self, IdleFetch, Missing};
@@ -167,9 +167,11 @@ impl HotRanges {
         self.heat[self.of(block) as usize].pinned
     }
 
-    fn used(&mut self, blocks: BlockRun) {
+    /// A request for `blocks`. What lies within the first `mirrored` blocks has a copy already.
+    fn used(&mut self, blocks: BlockRun, mirrored: u64) {
         self.uses = self.uses.wrapping_add(1);
-        for range in self.of(blocks.first)..=self.of(Block(blocks.end() - 1)) {
+        let first = self.of(blocks.first).max((mirrored / self.blocks) as u32);
+        for range in first..=self.of(Block(blocks.end() - 1)) {
             let heat = &mut self.heat[range as usize];
             heat.count = heat.count.saturating_add(1);
             heat.last = self.uses;
@@ -266,7 +268,7 @@ impl Safe {
 
 impl Scheme for Safe {
     fn arrived(&mut self, _view: &View, access: &Access) {
-        self.ranges.used(access.blocks);
+        self.ranges.used(access.blocks, self.mirrored);
     }
 
     fn place_write(&mut self, view: &View, _access: &Access, rest: BlockRun) -> (Placement, u64) {
@@ -290,10 +292,19 @@ impl Scheme for Safe {
         }
     }
 
-    fn mapped(&mut self, view: &View, slot: Slot, valid: crate::block::ValidMask, _replaced: Option<Slot>) {
+    fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, _replaced: Option<Slot>) {
         let block = view.map.in_slot(slot).expect("a slot that was just mapped is in the map").block;
-        self.missing.set(block, valid != crate::block::ValidMask::ALL);
+        // A part of a block counts as a copy: the rest is read from home, and copied when the host writes it.
+        self.missing.set(block, false);
         self.fetch.copied();
+        if !self.wants(block) {
+            // It was on its way when its range was given up.
+            self.to_give_up.push(self.ranges.of(block));
+        }
+    }
+
+    fn unmapped(&mut self, _slot: Slot, block: Block) {
+        self.missing.set(block, true);
     }
 
     fn copied_at_first(&self, _view: &View) -> Vec<BlockRun> {

@@ -11,9 +11,9 @@
 //! Our choices. The coefficients are learnt on the first half of a trace, as in the paper, or from the first `training` requests where nobody knows the length;
 //! meanwhile one write in eight, at random, goes to the disk, so that both are learnt (online: always one in 64). What was expected is what training
 //! saw, or `expected_writes`. `budget` regulates by how far the writes are ahead of `expected_writes`, instead of by a fixed share. Flash counts as fragmented, without
-//! its help, while its recent service time is above twice that of training; pages leave it until a quarter of it is free. When slots run short, the coldest go home.
+//! its help, while its recent writes take more than twice as long as those of training; pages leave it until a quarter of it is free. When slots run short, the coldest go home.
 
-use crate::block::{BlockRun, ValidMask};
+use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, MemberId, Role, SlotKind};
 use crate::operation::OpKind;
@@ -25,7 +25,7 @@ use crate::scheme::{
     Access, FETCH_BLOCKS_MAX, Foresight, Holds, Placement, Reason, Scheme, SchemeInfo, Service, View, Work,
 };
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
-use crate::units::{Bytes, Nanoseconds, Sectors};
+use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 
 /// The scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
@@ -122,6 +122,7 @@ const HOT_TABLE: usize = 1 << 16;
 const HOT_QUEUE: usize = 1024;
 /// Flash is fragmented while it is so much slower than in training.
 const FRAGMENTED: f64 = 2.0;
+const RECENT_WRITES: f64 = 16.0;
 /// Pages that leave together.
 const BUST_BLOCKS: usize = 256;
 
@@ -133,7 +134,9 @@ struct MixedStore {
     requests: u64,
     training: u64,
     disk: Mean,
-    trained_ssd_ms: f64,
+    /// Writes of the SSD in the training phase, and a mean of the last ones.
+    trained: Mean,
+    recent_write_ms: f64,
     regulator: Regulator,
     buster: bool,
     ssd: MemberId,
@@ -144,6 +147,8 @@ struct MixedStore {
     starved: bool,
     hot: HotReads,
     dice: Dice,
+    /// What was decided of the write that was placed last: a write is decided once, however many slots it takes.
+    decided: Option<(SectorRange, Option<Reason>)>,
 }
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
@@ -160,7 +165,8 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         requests: 0,
         training: settings.count("training"),
         disk: Mean::default(),
-        trained_ssd_ms: 0.0,
+        trained: Mean::default(),
+        recent_write_ms: 0.0,
         regulator: Regulator::new(settings.text("regulation"), expected),
         buster: settings.text("fragmentation_buster") == "on",
         ssd: region.member,
@@ -170,6 +176,7 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         starved: false,
         hot: HotReads { table: vec![(u32::MAX, 0); HOT_TABLE], queue: Vec::new() },
         dice: Dice(0),
+        decided: None,
     }))
 }
 
@@ -180,6 +187,11 @@ struct Mean {
 }
 
 impl Mean {
+    fn add(&mut self, ms: f64) {
+        self.count += 1;
+        self.sum_ms += ms;
+    }
+
     fn ms(&self) -> f64 {
         self.sum_ms / self.count.max(1) as f64
     }
@@ -274,7 +286,8 @@ impl HotReads {
         let (at, tag) = ((key >> 48) as usize % HOT_TABLE, key as u32);
         let entry = &mut self.table[at];
         *entry = if entry.0 == tag { (tag, entry.1.saturating_add(1)) } else { (tag, 1) };
-        if entry.1 == HOT_READS && self.queue.len() < HOT_QUEUE {
+        if entry.1 >= HOT_READS && self.queue.len() < HOT_QUEUE {
+            entry.1 = 0;
             self.queue.push(BlockRun { count: run.count.min(FETCH_BLOCKS_MAX), ..run });
         }
     }
@@ -324,8 +337,8 @@ impl MixedStore {
     fn is_fragmented(&self) -> bool {
         self.buster
             && !self.is_training()
-            && self.trained_ssd_ms > 0.0
-            && self.model.recent_ms() > FRAGMENTED * self.trained_ssd_ms
+            && self.trained.count > 0
+            && self.recent_write_ms > FRAGMENTED * self.trained.ms()
     }
 
     fn bust_at(&self, view: &View) -> Option<Nanoseconds> {
@@ -340,7 +353,6 @@ impl MixedStore {
 
     fn end_training(&mut self, now: Nanoseconds) {
         self.model.solve();
-        self.trained_ssd_ms = self.model.recent_ms();
         self.regulator.trained(now);
     }
 }
@@ -352,6 +364,9 @@ impl Scheme for MixedStore {
 
     fn arrived(&mut self, view: &View, access: &Access) {
         self.requests += 1;
+        if self.decided.is_some_and(|(sectors, _)| sectors == access.sectors) {
+            self.decided = None;
+        }
         self.model.arrived(view.now, access);
         if self.requests == self.training + 1 {
             self.end_training(view.now);
@@ -367,9 +382,15 @@ impl Scheme for MixedStore {
             let learns = write && (self.online || self.is_training());
             let judged = write && !self.is_training();
             self.model.served(view.now, service.sectors, service.took, learns, judged);
+            if write {
+                let took_ms = service.took.0 as f64 / 1e6;
+                self.recent_write_ms += (took_ms - self.recent_write_ms) / RECENT_WRITES;
+                if self.is_training() {
+                    self.trained.add(took_ms);
+                }
+            }
         } else if self.online || self.is_training() {
-            self.disk.count += 1;
-            self.disk.sum_ms += service.took.0 as f64 / 1e6;
+            self.disk.add(service.took.0 as f64 / 1e6);
         }
     }
 
@@ -377,16 +398,18 @@ impl Scheme for MixedStore {
         if !view.slots_online() {
             return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
         }
-        let bytes = (rest.count * view.block().bytes().0) as f64;
-        if let Some(reason) = self.chosen(view.now, access.sectors.len, bytes) {
+        let decided = match self.decided {
+            Some((sectors, decided)) if sectors == access.sectors => decided,
+            _ => self.chosen(view.now, access.sectors.len, (access.blocks.count * view.block().bytes().0) as f64),
+        };
+        self.decided = Some((access.sectors, decided));
+        if let Some(reason) = decided {
             return (Placement::Home(Some(reason)), rest.count);
         }
         if view.free_slots == 0 {
             return (Placement::Home(Some(Reason::NO_SPACE)), rest.count);
         }
-        let count = rest.count.min(view.free_slots);
-        self.regulator.took((count * view.block().bytes().0) as f64);
-        (Placement::Slot, count)
+        (Placement::Slot, rest.count.min(view.free_slots))
     }
 
     fn read(&mut self, view: &View, blocks: BlockRun, from_slots: bool) {
@@ -401,6 +424,9 @@ impl Scheme for MixedStore {
 
     fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
         self.fetch.copied();
+        if view.map.in_slot(slot).is_some_and(|entry| entry.dirty) {
+            self.regulator.took(view.block().bytes().0 as f64);
+        }
         match replaced {
             Some(old) => {
                 self.pages.rename(old, slot);
@@ -413,7 +439,7 @@ impl Scheme for MixedStore {
         }
     }
 
-    fn unmapped(&mut self, slot: Slot) {
+    fn unmapped(&mut self, slot: Slot, _block: Block) {
         Replacement::remove(&mut self.pages, slot);
     }
 

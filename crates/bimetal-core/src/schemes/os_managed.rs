@@ -7,11 +7,11 @@
 //!
 //! Our choices. The host's driver is this scheme: the disk is the first unit, a share of the flash (`flash_unit`) the last one, the rest holds
 //! what is offloaded. A write of the disk is selected by its size, as in configuration 2, or because it lies in `regions`, where a file
-//! system has its metadata. The host flushes everything once in a period, as Linux writes back what is 30 s old, and when a write finds no
+//! system has its metadata. The host flushes everything a period after the last flush, or after the first write since, as Linux writes back what is 30 s old, and when a write finds no
 //! room.
 
-use crate::block::{Block, BlockRun};
-use crate::block_map;
+use crate::block::{Block, BlockRun, ValidMask};
+use crate::block_map::{self, Slot};
 use crate::layout::{Layout, Role, SlotKind};
 use crate::scheme::{Access, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
@@ -72,6 +72,8 @@ struct OsManaged {
     regions: Vec<SectorRange>,
     period: Option<Nanoseconds>,
     last_flush: Nanoseconds,
+    /// Since when something is offloaded.
+    offloaded_since: Nanoseconds,
     /// The first block of the flash unit.
     flash_unit: Block,
 }
@@ -88,6 +90,7 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         regions: regions.collect(),
         period: None,
         last_flush: Nanoseconds::ZERO,
+        offloaded_since: Nanoseconds::ZERO,
         flash_unit,
     };
     scheme.take_limits(settings)?;
@@ -119,7 +122,7 @@ impl OsManaged {
         if view.moving || view.map.is_empty() || !view.slots_online() {
             return None;
         }
-        Some(self.last_flush.saturating_add(self.period?))
+        Some(self.last_flush.max(self.offloaded_since).saturating_add(self.period?))
     }
 }
 
@@ -132,11 +135,18 @@ impl Scheme for OsManaged {
             return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
         }
         if !self.is_selected(access) {
-            return (Placement::Home(Some(Reason::LARGE)), rest.count);
+            let large = self.write_threshold > Bytes::ZERO;
+            return (Placement::Home(Some(if large { Reason::LARGE } else { Reason::NOT_ADMITTED })), rest.count);
         }
         match view.free_slots {
             0 => (Placement::Wait, rest.count),
             free => (Placement::Slot, rest.count.min(free)),
+        }
+    }
+
+    fn mapped(&mut self, view: &View, _slot: Slot, _valid: ValidMask, _replaced: Option<Slot>) {
+        if view.map.len() == 1 {
+            self.offloaded_since = view.now;
         }
     }
 

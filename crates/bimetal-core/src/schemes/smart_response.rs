@@ -10,8 +10,8 @@
 //! leaves open: its prose says that all writes reach the SSD (`write_allocate=on`, the default), its table 1
 //! lists only reads as cached in enhanced mode (`off`).
 
-use crate::block::BlockRun;
 use crate::block::ValidMask;
+use crate::block::{Block, BlockRun};
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, MemberId, Role, SlotKind};
 use crate::policies::admission::{self, Gate};
@@ -173,7 +173,7 @@ impl Scheme for SmartResponse {
         self.room.mapped(view, slot, replaced);
     }
 
-    fn unmapped(&mut self, slot: Slot) {
+    fn unmapped(&mut self, slot: Slot, _block: Block) {
         self.room.unmapped(slot);
     }
 

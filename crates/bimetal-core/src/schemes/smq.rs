@@ -194,7 +194,7 @@ impl Scheme for Smq {
         self.room.mapped(view, slot, replaced);
     }
 
-    fn unmapped(&mut self, slot: Slot) {
+    fn unmapped(&mut self, slot: Slot, _block: Block) {
         self.room.unmapped(slot);
     }
 

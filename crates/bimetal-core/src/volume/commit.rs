@@ -173,6 +173,12 @@ impl<P: Payload> Volume<P> {
         self.commit.untold_loss |= self.view.map.dirty_blocks() > 0;
     }
 
+    /// A home is gone, and what it had not made stable: the next flush says so.
+    pub(super) fn note_loss_of_home(&mut self, member: MemberId) {
+        let unstable = self.stability[usize::from(member.0)].wants_flush();
+        self.commit.untold_loss |= unstable && self.view.layout.homes().contains(&member);
+    }
+
     pub(super) fn run_commit(&mut self, task: TaskId) {
         while self.outstanding(task) == 0 {
             match self.commit.phase {

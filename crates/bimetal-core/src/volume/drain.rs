@@ -139,7 +139,9 @@ impl<P: Payload> Volume<P> {
     /// had are lost.
     pub fn attach(&mut self, now: Nanoseconds, member: MemberId, life: u32) -> bool {
         self.set_time(now);
-        let is_slots = self.view.layout.slots.is_some_and(|slots| slots.member == member);
+        // What is at home on a member does not come back with another one.
+        let at_home = self.view.layout.homes().contains(&member);
+        let is_slots = self.view.layout.slots.is_some_and(|slots| slots.member == member) && !at_home;
         let in_use = self.commit.is_busy()
             || self.moving.is_some()
             || !self.promotions.is_empty()

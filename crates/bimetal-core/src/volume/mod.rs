@@ -634,6 +634,7 @@ impl<P: Payload> Volume<P> {
             return;
         }
         load.state = MemberState::Failed;
+        self.note_loss_of_home(member);
         if P::CARRIES_DATA && self.view.layout.slots.is_some() {
             self.announce(|state| state.failed |= 1 << member.0);
         }

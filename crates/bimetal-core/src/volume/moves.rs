@@ -179,7 +179,8 @@ impl<P: Payload> Volume<P> {
         // A move that takes no time is over in the map when the next one begins.
         assert!(!self.view.moving || instant, "one move at a time");
         assert!(!slots.is_empty() || log_end.is_some(), "a move of nothing");
-        if !slots.is_empty() {
+        // What an oracle sends home block by block is no migration.
+        if !slots.is_empty() && (!instant || log_end.is_some()) {
             self.statistics.migrations.begin(self.view.now);
         }
         let is_dirty = |slot: &&Slot| self.view.map.in_slot(**slot).is_some_and(|entry| entry.dirty);

@@ -156,6 +156,14 @@ impl<P: Payload> Volume<P> {
             self.write_table_page(task, &job);
             return self.put_job(task, Job::Relocate(job));
         }
+        // One copy of the page names the new place for sure, or neither place can be trusted.
+        let places = self.view.layout.places.as_mut().expect("a scheme relocates what has places");
+        let old = places.member_of(job.range);
+        if job.phase == Phase::Second {
+            places.set(job.range, job.to);
+        } else {
+            self.fail_member(old);
+        }
         self.fail_member(table.member);
         self.end_relocation(task);
     }

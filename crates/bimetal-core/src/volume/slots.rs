@@ -45,7 +45,7 @@ impl<P: Payload> Volume<P> {
 
     pub(super) fn take_from_map(&mut self, block: Block) -> Option<Slot> {
         let slot = self.view.map.remove(block)?;
-        self.scheme.unmapped(slot);
+        self.scheme.unmapped(slot, block);
         Some(slot)
     }
 
