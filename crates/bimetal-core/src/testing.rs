@@ -62,7 +62,7 @@ impl Bench {
         let member = self.volume.view().layout.slots.unwrap().member;
         self.volume.member_gone(self.now, member);
         self.serve();
-        assert!(self.volume.attach(self.now, member));
+        assert!(self.volume.attach(self.now, member, 1));
         self.serve();
     }
 

@@ -280,18 +280,22 @@ impl Optimizer {
         Some(view.member(self.hdd).idle_at(self.idle)?.max(self.not_before))
     }
 
-    /// The first move that was not made yet. One that cannot be made ends the rest: they are exchanges.
-    fn next_move(&mut self, view: &View) -> Option<(u32, MemberId)> {
+    /// Forgets the moves that were made. One that cannot be made ends the rest: they are exchanges.
+    fn note_moved(&mut self, view: &View) {
         let places = view.layout.places.as_ref().expect("a strategy moves ranges between places");
         while self.moves.front().is_some_and(|&(range, to)| places.member_of(range) == to) {
             self.moves.pop_front();
             self.tries = 0;
         }
-        self.tries += 1;
-        if self.tries > TRIES {
+        if self.tries == TRIES {
             self.tries = 0;
             self.moves.clear();
         }
+    }
+
+    /// The first move that was not made yet.
+    fn next_move(&mut self, view: &View) -> Option<(u32, MemberId)> {
+        self.tries += 1;
         self.not_before = view.now.saturating_add(PAUSE);
         self.moves.front().copied()
     }
@@ -346,6 +350,7 @@ impl Scheme for Optimizer {
     }
 
     fn work(&mut self, view: &View) -> Work {
+        self.note_moved(view);
         if self.run_at(view).is_some_and(|at| at <= view.now) {
             self.next_run = self.repeat.then(|| view.now.saturating_add(self.period));
             self.optimize(view.layout.places.as_ref().expect("a strategy moves ranges between places"));

@@ -255,7 +255,10 @@ impl Safe {
     /// The clean copies of ranges that are no longer pinned.
     fn give_up(&mut self, view: &View) -> Vec<Slot> {
         let mut slots = Vec::new();
-        for range in std::mem::take(&mut self.to_give_up) {
+        let mut ranges = std::mem::take(&mut self.to_give_up);
+        ranges.sort_unstable();
+        ranges.dedup();
+        for range in ranges.into_iter().filter(|&range| !self.ranges.heat[range as usize].pinned) {
             let first = self.ranges.run(range).first.0.max(self.mirrored);
             let blocks = (first..self.ranges.run(range).end()).map(Block);
             slots.extend(
