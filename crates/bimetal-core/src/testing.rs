@@ -86,7 +86,7 @@ impl Bench {
             let Command { range, .. } = operation.command;
             assert!(range.end() <= self.members[usize::from(operation.target)].capacity);
             self.log.push(format!("{} {kind} {}", names[&operation.target], range.len.0));
-            self.now = self.now + self.takes[usize::from(operation.target)];
+            self.now += self.takes[usize::from(operation.target)];
             let completion = Completion { token: operation.token, status: Status::Done, payload: NoPayload };
             self.volume.complete(self.now, completion);
         }

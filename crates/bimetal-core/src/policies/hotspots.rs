@@ -1,5 +1,5 @@
 //! The hotspot queue of dm-cache's policy smq: regions of the address space ranked by how steadily they are asked for, whether anything
-//! of them is cached or not. See [`multi_queue`](super::multi_queue) for how they rise and sink.
+//! of them is cached or not. See `multi_queue` for how they rise and sink.
 
 use super::ghosts::KeyIndex;
 use super::multi_queue::{self, LEVELS, MultiQueue};

@@ -228,9 +228,8 @@ impl Sums {
             right.swap(column, pivot);
             for row in column + 1..TERMS {
                 let factor = matrix[row][column] / matrix[column][column];
-                for at in column..TERMS {
-                    matrix[row][at] -= factor * matrix[column][at];
-                }
+                let pivot = matrix[column];
+                matrix[row].iter_mut().zip(pivot).skip(column).for_each(|(at, above)| *at -= factor * above);
                 right[row] -= factor * right[column];
             }
         }

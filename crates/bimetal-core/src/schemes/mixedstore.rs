@@ -2,7 +2,7 @@
 //! Solid-state and Hard Disk Drives*, 2008), its dynamic controller MixDC (section 5).
 //!
 //! Every write goes to the device that is predicted to answer sooner (5.2): the SSD by regression over a sliding window (5.1,
-//! [`response_model`](crate::policies::response_model)), the disk by its mean response time in the training phase. A table says where the newest content is; what the SSD holds alone is
+//! `policies::response_model`), the disk by its mean response time in the training phase. A table says where the newest content is; what the SSD holds alone is
 //! dirty here. Reads go where the data is; small data that is read often moves to flash in idle periods. *Write regulation* (5.4)
 //! sends 25 % or 50 % of the writes meant for flash, picked uniformly at random, to the disk while more is written than was expected. The *fragmentation
 //! buster* (5.3) moves the coldest pages to the disk in idle periods while flash is fragmented. `static` is the baseline of figure 4: writes

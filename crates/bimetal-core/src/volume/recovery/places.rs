@@ -3,7 +3,7 @@
 
 use super::{Answer, Recovery, RecoveryError, Step, only_page};
 use crate::journal::PAGE_SECTORS;
-use crate::journal::page::Page;
+use crate::journal::page::{PAGE_BYTES, Page};
 use crate::payload::Payload;
 use crate::places;
 use crate::units::SectorRange;
@@ -63,21 +63,19 @@ impl<P: Payload> Recovery<P> {
         for (number, pair) in copies.chunks_exact(2).enumerate() {
             let newest = match (&pair[0], &pair[1]) {
                 (Copy::Bad, Copy::Bad) => return self.table_damaged(),
-                (Copy::Version(first, page), Copy::Version(second, _)) if first >= second => Some(page),
-                (_, Copy::Version(_, page)) | (Copy::Version(_, page), _) => Some(page),
+                (Copy::Version(first, page), Copy::Version(second, _)) if first >= second => Some((*first, &**page)),
+                (_, Copy::Version(version, page)) | (Copy::Version(version, page), _) => Some((*version, &**page)),
                 // The first copy is written first: where it is blank, so was the second, whatever became of it.
                 (Copy::Blank | Copy::Bad, Copy::Blank) | (Copy::Blank, Copy::Bad) => None,
             };
             let places = self.volume.view.layout.places.as_mut().expect("this layout has places");
-            possible &= places.load(number, newest.map(|page| &**page));
-            let (bytes, wanted) = match newest {
-                Some(page) => (page.to_vec(), Copy::version(newest)),
-                None => (vec![0; page_bytes()], None),
-            };
+            possible &= places.load(number, newest.map(|(_, page)| page));
+            let blank = [0; PAGE_BYTES];
+            let (wanted, bytes) = (newest.map(|(version, _)| version), newest.map_or(&blank, |(_, page)| page));
             for (at, copy) in pair.iter().enumerate() {
                 if copy.number() != wanted || matches!(copy, Copy::Bad) {
                     let start = table.first_sector + (2 * number + at) as u64 * PAGE_SECTORS;
-                    self.write(SectorRange::new(start, PAGE_SECTORS), &bytes, true);
+                    self.write(SectorRange::new(start, PAGE_SECTORS), bytes, true);
                 }
             }
         }
@@ -97,16 +95,8 @@ impl<P: Payload> Recovery<P> {
     }
 }
 
-fn page_bytes() -> usize {
-    crate::journal::page::PAGE_BYTES
-}
-
 impl Copy {
     fn number(&self) -> Option<u64> {
         if let Copy::Version(version, _) = self { Some(*version) } else { None }
-    }
-
-    fn version(page: Option<&Box<Page>>) -> Option<u64> {
-        page.map(|page| crate::journal::page::u64_at(&**page, 16))
     }
 }
