@@ -1,10 +1,10 @@
 //! Where operations go: a drive takes [`Operation`]s and gives [`Completion`]s, in any order.
 //!
-//! One file a kind: [`uring`] hands them to the kernel's ring, [`pool`] to threads, where there is no ring; [`emulated`] is a file that
-//! takes as long as a drive would, [`absent`] stands where a member is missing, `read_ahead` goes
-//! around what is worked past the page cache. The others run the same steps: `job` says what the next system call of an operation is and what its result means, so that
-//! errors, short transfers and fall-backs are told in one place. [`mod@file`] is what is open: a file or a block device.
-//! `queue` is between a server and threads. A failing drive is a status, never a panic. Read `job.rs` first.
+//! One file a kind: [`uring`] hands them to the kernel's ring, [`pool`] to threads, where there is no ring; [`emulated`] is a
+//! file that takes as long as a drive would, [`absent`] stands where a member is missing, `read_ahead` goes around what is
+//! worked past the page cache. The others run the same steps: `job` says what the next system call of an operation is and
+//! what its result means, so that errors, short transfers and fall-backs are told in one place. [`mod@file`] is what is open:
+//! a file or a block device. `queue` is between a server and threads. A failing drive is a status, never a panic. Read `job.rs` first.
 
 pub mod absent;
 pub mod emulated;
