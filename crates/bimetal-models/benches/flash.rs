@@ -1,21 +1,57 @@
-//! How many requests a second the model of a flash drive serves, through the trait that the simulator uses.
+//! What the model of a flash drive costs, through the trait that the simulator uses: one table, each figure beside what it
+//! is to reach. Rates are by the time that this thread had a core, where the system tells it.
+
+use std::time::Instant;
 
 use bimetal_core::operation::{Command, OpKind, Token};
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange};
 use bimetal_models::flash::Precondition;
 use bimetal_models::profile::{DEFAULT_SSD, Profile};
 use bimetal_models::{DeviceModel, Finished};
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
-
-const REQUESTS: u64 = 200_000;
 
 /// Requests in the drive at any time.
 const DEPTH: u64 = 32;
 
+fn main() {
+    // `cargo test` runs benchmarks too, to see that they build: it says so by leaving this out.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    println!("flash, {DEFAULT_SSD}, 4 KiB, spare factor 0.07, {DEPTH} requests at a time, one core\n");
+    println!("{:<58} {:>10} {:>10}", "", "measured", "to reach");
+    // A drive that has been in use for long: what the run touches is resident.
+    for (gib, wanted) in [(10, 400.0), (64, 400.0)] {
+        let mut run = Run::new(gib, Precondition::Random, &[], OpKind::Write, true);
+        run.serve(run.blocks + run.blocks / 4);
+        run.report(&format!("uniform overwrites, {gib} GiB"), 3_000_000, wanted);
+    }
+    let mut run = Run::new(1024, Precondition::Random, &[], OpKind::Write, true);
+    run.serve(1_000_000);
+    run.report("uniform overwrites, 1 TiB, as constructed", 3_000_000, 150.0);
+    for (name, precondition, kind, random) in [
+        ("sequential writes, 64 GiB", Precondition::Sequential, OpKind::Write, false),
+        ("random reads, 64 GiB", Precondition::Sequential, OpKind::Read, true),
+        ("random reads after random writes, 64 GiB", Precondition::Random, OpKind::Read, true),
+    ] {
+        Run::new(64, precondition, &[], kind, random).report(name, 3_000_000, 400.0);
+    }
+    let dftl = [("ftl", "dftl"), ("map_cache", "16MiB")];
+    Run::new(64, Precondition::Random, &dftl, OpKind::Write, true).report(
+        "uniform overwrites, 64 GiB, dftl, 1/8 cached",
+        1_000_000,
+        100.0,
+    );
+    for ftl in ["fast", "log-block"] {
+        merges(ftl);
+    }
+    memory();
+    discards();
+}
+
 /// A drive that goes on where the last round left it.
-struct Loop {
+struct Run {
     drive: Box<dyn DeviceModel>,
     kind: OpKind,
     random: Option<Pcg64Mcg>,
@@ -25,12 +61,14 @@ struct Loop {
     finished: Vec<Finished>,
 }
 
-impl Loop {
-    fn new(size: Bytes, precondition: Precondition, kind: OpKind, random: bool) -> Self {
+impl Run {
+    fn new(gib: u64, precondition: Precondition, settings: &[(&str, &str)], kind: OpKind, random: bool) -> Self {
         let mut profile = Profile::load(DEFAULT_SSD).expect("the default drive is built in");
-        profile.set("spare_factor", "0.07").expect("a flash drive has a spare factor");
-        let used = SectorRange { len: size.sectors(), ..SectorRange::default() };
-        let drive = profile.build_preconditioned(Some(size.sectors()), precondition, used, 1).expect("the size fits");
+        let settings = [&[("spare_factor", "0.07")], settings].concat();
+        profile.set_all(settings).expect("a flash drive has these keys");
+        let size = Bytes::from_gib(gib).sectors();
+        let used = SectorRange { len: size, ..SectorRange::default() };
+        let drive = profile.build_preconditioned(Some(size), precondition, used, 1).expect("the size fits");
         let blocks = drive.capacity().0 / 8;
         let random = random.then(|| Pcg64Mcg::new(1));
         let mut run = Self { drive, kind, random, blocks, issued: 0, now: Nanoseconds::ZERO, finished: Vec::new() };
@@ -63,32 +101,102 @@ impl Loop {
         }
         self.finished = finished;
     }
-}
 
-fn flash(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("flash, 4 KiB, spare factor 0.07");
-    group.throughput(Throughput::Elements(REQUESTS)).sample_size(10);
-    for (name, gib, precondition, kind, random) in [
-        ("uniform overwrites, 10 GiB", 10, Precondition::Random, OpKind::Write, true),
-        ("uniform overwrites, 64 GiB", 64, Precondition::Random, OpKind::Write, true),
-        ("sequential writes, 64 GiB", 64, Precondition::Sequential, OpKind::Write, false),
-        ("random reads, 64 GiB", 64, Precondition::Sequential, OpKind::Read, true),
-        ("random reads after random writes, 64 GiB", 64, Precondition::Random, OpKind::Read, true),
-    ] {
-        let mut run = Loop::new(Bytes::from_gib(gib), precondition, kind, random);
-        // Makes resident what the run touches: the figures are those of a drive that has been in use for long.
-        if kind == OpKind::Write {
-            run.serve(run.blocks + run.blocks / 4);
-        }
-        group.bench_function(name, |bencher| bencher.iter(|| run.serve(REQUESTS)));
-        if let Some(flash) = run.drive.statistics(run.now).flash.filter(|flash| flash.host_bytes_written > Bytes::ZERO)
-        {
-            let amplification = flash.bytes_programmed.0 as f64 / flash.host_bytes_written.0 as f64;
-            eprintln!("{name}: write amplification {amplification:.2}");
-        }
+    /// Bytes programmed and written by the host, and pages read or programmed, so far.
+    fn done(&self) -> (f64, f64, f64) {
+        let Some(flash) = self.drive.statistics(self.now).flash else { return (0.0, 0.0, 0.0) };
+        let programmed: u64 = flash.pages_programmed_by_cause.iter().map(|(_, pages)| pages).sum();
+        // Each page that is moved is read.
+        let pages = 2 * programmed - flash.pages_programmed_host;
+        (flash.bytes_programmed.0 as f64, flash.host_bytes_written.0 as f64, pages as f64)
     }
-    group.finish();
+
+    /// Serves `requests` and prints how many thousand a second it could.
+    fn report(&mut self, name: &str, requests: u64, wanted: f64) {
+        let before = self.done();
+        let seconds = seconds(|| self.serve(requests));
+        let after = self.done();
+        let host = after.1 - before.1;
+        let name = match host > 0.0 {
+            true => format!("{name}, amplification {:.2}", (after.0 - before.0) / host),
+            false => name.to_owned(),
+        };
+        row(&name, requests as f64 / seconds / 1e3, wanted, "k/s");
+    }
 }
 
-criterion_group!(benches, flash);
-criterion_main!(benches);
+/// Uniform overwrites under a layer that merges blocks: pages that it reads and programs a second.
+fn merges(ftl: &str) {
+    let mut run = Run::new(1, Precondition::Sequential, &[("ftl", ftl)], OpKind::Write, true);
+    let before = run.done();
+    let seconds = seconds(|| run.serve(50_000));
+    let pages = run.done().2 - before.2;
+    row(&format!("page operations of {ftl}, uniform overwrites, 1 GiB"), pages / seconds / 1e3, 200.0, "k/s");
+}
+
+/// Memory of a drive that was written all over, for each physical page.
+fn memory() {
+    let mut profile = Profile::load(DEFAULT_SSD).expect("the default drive is built in");
+    profile.set("spare_factor", "0.07").expect("a flash drive has a spare factor");
+    let before = resident_bytes();
+    let size = Bytes::from_gib(64).sectors();
+    let used = SectorRange { len: size, ..SectorRange::default() };
+    let mut drive = profile.build_preconditioned(Some(size), Precondition::Sequential, used, 1).expect("the size fits");
+    let (mut finished, mut now) = (Vec::new(), Nanoseconds::ZERO);
+    // Twice over, a MiB at a time, so that all of it is resident and blocks are collected.
+    for token in 0..2 * size.0 / 2048 {
+        drive.submit(
+            now,
+            Token(token),
+            Command { kind: OpKind::Write, range: SectorRange::new(token % (size.0 / 2048) * 2048, 2048), fua: false },
+        );
+        now = drive.next_event().unwrap_or(now);
+        drive.advance(now, &mut finished);
+        finished.clear();
+    }
+    let pages = size.bytes().0 as f64 / 4096.0 / 0.93;
+    let each = resident_bytes().saturating_sub(before) as f64 / pages;
+    let mark = if each <= 12.0 { "" } else { "  not reached" };
+    println!("{:<58} {each:>10.1} {:>10} bytes{mark}", "memory of a physical page in use, 64 GiB", "<= 12");
+}
+
+/// A discard of everything.
+fn discards() {
+    for (name, precondition) in
+        [("written in order", Precondition::Sequential), ("written at random", Precondition::Random)]
+    {
+        let mut run = Run::new(1024, precondition, &[], OpKind::Read, true);
+        let all = SectorRange::new(0, run.blocks * 8);
+        let seconds = seconds(|| {
+            run.drive.submit(run.now, Token(u64::MAX), Command { kind: OpKind::Discard, range: all, fua: false });
+            run.serve(1000);
+        });
+        println!("{:<58} {:>10.3} {:>10} s", format!("a discard of 1 TiB, {name}"), seconds, "");
+    }
+}
+
+fn row(name: &str, measured: f64, wanted: f64, unit: &str) {
+    let mark = if measured >= wanted { "" } else { "  not reached" };
+    println!("{name:<58} {measured:>10.0} {wanted:>10.0} {unit}{mark}");
+}
+
+/// Seconds of a core that `work` takes.
+fn seconds(work: impl FnOnce()) -> f64 {
+    let (clock, core) = (Instant::now(), core_nanoseconds());
+    work();
+    match (core, core_nanoseconds()) {
+        (Some(before), Some(after)) => (after - before) as f64 / 1e9,
+        _ => clock.elapsed().as_secs_f64(),
+    }
+}
+
+/// For how long this thread had a core so far, as Linux counts it.
+fn core_nanoseconds() -> Option<u64> {
+    std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').next()?.parse().ok()
+}
+
+/// Memory of this process, as Linux counts it.
+fn resident_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    pages.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok()).unwrap_or(0) * 4096
+}

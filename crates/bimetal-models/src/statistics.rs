@@ -65,6 +65,13 @@ pub struct FlashStatistics {
     pub erases: u64,
     /// Blocks erased by cause, in a fixed order; their sum is [`erases`](Self::erases).
     pub erases_by_cause: Vec<(&'static str, u64)>,
+    /// Joules by what they were used for: operations of the flash, the drive at work and idle; empty where the profile gives
+    /// no power figures. Their sum is the drive's energy.
+    pub energy_by_operation: Vec<(&'static str, f64)>,
+    /// Time that dies were at work, by cause; two dies at work for a second are two seconds.
+    pub die_busy_by_cause: Vec<(&'static str, Nanoseconds)>,
+    /// Time that operations for which a command waits stood in the queue of their die, by the cause of what it did meanwhile.
+    pub wait_by_cause: Vec<(&'static str, Nanoseconds)>,
     /// How the erases are spread over the blocks.
     pub erase_count: EraseCount,
     /// How many blocks were erased how often: erases, then blocks.

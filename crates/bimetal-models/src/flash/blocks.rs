@@ -18,6 +18,8 @@ pub(crate) enum BlockState {
     Closed,
     /// The collector is copying what is valid in it.
     Victim,
+    /// Worn out; not used again.
+    Retired,
 }
 
 /// What is known of a block.
@@ -26,6 +28,8 @@ struct Block {
     state: BlockState,
     /// Nothing has changed in it since preconditioning; it has no slot, the layout tells what it holds.
     untouched: bool,
+    /// Its cells hold one bit.
+    slc: bool,
     valid: u32,
     erases: u32,
     /// Units from its start on that are in the cells; the rest is still in the controller's memory.
@@ -72,6 +76,7 @@ impl Blocks {
         Block {
             state: if programmed { BlockState::Closed } else { BlockState::Free },
             untouched: programmed,
+            slc: false,
             valid: layout.valid(block),
             erases: 0,
             programmed: if programmed { units } else { 0 },
@@ -153,12 +158,12 @@ impl Blocks {
         self.free_holders.extend(Some(holders).filter(|holders| *holders != NONE));
     }
 
-    /// Opens a free block for writing.
-    pub(crate) fn open(&mut self, block: u32, layout: &Layout) {
+    /// Opens a free block for writing, with one bit a cell if `slc`.
+    pub(crate) fn open(&mut self, block: u32, slc: bool, layout: &Layout) {
         let (slot, holders) = (self.new_slot(), self.new_holders());
         let opened = self.block(block, layout);
         assert_eq!(opened.state, BlockState::Free, "block {block} is opened but not free");
-        (opened.state, opened.valid, opened.programmed) = (BlockState::Open, 0, 0);
+        (opened.state, opened.slc, opened.valid, opened.programmed) = (BlockState::Open, slc, 0, 0);
         (opened.slot, opened.holders) = (slot, holders);
     }
 
@@ -188,11 +193,12 @@ impl Blocks {
         }
     }
 
-    /// Invalidates one unit of a touched block. Gives the state of the block and its remaining valid units.
+    /// Invalidates one unit of a block. Gives the state of the block and its remaining valid units; `None` where the block is
+    /// untouched, and stays it.
     #[inline]
-    pub(crate) fn invalidate(&mut self, block: u32, offset: u32, layout: &Layout) -> (BlockState, u32) {
-        let invalidated = self.block(block, layout);
-        debug_assert!(!invalidated.untouched && invalidated.valid > 0);
+    pub(crate) fn invalidate(&mut self, block: u32, offset: u32, layout: &Layout) -> Option<(BlockState, u32)> {
+        let invalidated = self.blocks.get_resident_mut(block).filter(|block| !block.untouched)?;
+        debug_assert!(invalidated.valid > 0);
         invalidated.valid -= 1;
         let (state, left, slot) = (invalidated.state, invalidated.valid, invalidated.slot);
         let word = &mut self.valid[slot as usize * self.words + offset as usize / 64];
@@ -201,27 +207,48 @@ impl Blocks {
         if left == 0 && state == BlockState::Closed {
             self.release(block, layout);
         }
+        Some((state, left))
+    }
+
+    /// Invalidates `count` units of a touched block, all valid. Gives the state of the block and its remaining valid units.
+    pub(crate) fn invalidate_run(&mut self, block: u32, offset: u32, count: u32, layout: &Layout) -> (BlockState, u32) {
+        let invalidated = self.block(block, layout);
+        debug_assert!(!invalidated.untouched && invalidated.valid >= count);
+        invalidated.valid -= count;
+        let (state, left, slot) = (invalidated.state, invalidated.valid, invalidated.slot);
+        let words = &mut self.valid[slot as usize * self.words..];
+        let mut unit = offset;
+        while unit < offset + count {
+            let stop = (offset + count).min((unit / 64 + 1) * 64);
+            let mask = (u64::MAX >> (64 - (stop - unit))) << (unit % 64);
+            debug_assert_eq!(words[unit as usize / 64] & mask, mask, "units of block {block} are invalidated twice");
+            words[unit as usize / 64] &= !mask;
+            unit = stop;
+        }
+        if left == 0 && state == BlockState::Closed {
+            self.release(block, layout);
+        }
         (state, left)
     }
 
-    /// Ends the writing of an open block; gives its valid units.
-    pub(crate) fn close(&mut self, block: u32, layout: &Layout) -> u32 {
+    /// Ends the writing of an open block; gives its valid units and its erases.
+    pub(crate) fn close(&mut self, block: u32, layout: &Layout) -> (u32, u32) {
         let closed = self.block(block, layout);
         closed.state = BlockState::Closed;
-        let valid = closed.valid;
+        let (valid, erases) = (closed.valid, closed.erases);
         if valid == 0 {
             self.release(block, layout);
         }
-        valid
+        (valid, erases)
     }
 
-    /// A closed block becomes the victim of a collection; gives its valid units.
-    pub(crate) fn start_collection(&mut self, block: u32, layout: &Layout) -> u32 {
+    /// A closed block becomes the victim of a collection; gives its valid units and its erases.
+    pub(crate) fn start_collection(&mut self, block: u32, layout: &Layout) -> (u32, u32) {
         self.touch(block, layout);
         let victim = self.block(block, layout);
         assert_eq!(victim.state, BlockState::Closed, "victim {block} is not closed");
         victim.state = BlockState::Victim;
-        victim.valid
+        (victim.valid, victim.erases)
     }
 
     /// The first valid unit of a victim from `offset` on: its offset and whose it is.
@@ -268,13 +295,28 @@ impl Blocks {
         }
     }
 
-    /// Erases a victim, of which nothing may be valid any more.
-    pub(crate) fn erase(&mut self, block: u32, layout: &Layout) {
+    /// Erases a victim, of which nothing may be valid any more; gives its erases so far, and whether its cells held one
+    /// bit.
+    pub(crate) fn erase(&mut self, block: u32, layout: &Layout) -> (u32, bool) {
         let erased = self.block(block, layout);
         assert!(erased.state == BlockState::Victim && erased.valid == 0, "block {block} is erased with valid units");
         (erased.state, erased.programmed) = (BlockState::Free, 0);
         erased.erases += 1;
+        let what = (erased.erases, std::mem::replace(&mut erased.slc, false));
         self.release(block, layout);
+        what
+    }
+
+    /// A block that was erased is not used again.
+    pub(crate) fn retire(&mut self, block: u32, layout: &Layout) {
+        let retired = self.block(block, layout);
+        assert_eq!(retired.state, BlockState::Free, "block {block} is retired with data");
+        retired.state = BlockState::Retired;
+    }
+
+    /// Whether the cells of a block hold one bit.
+    pub(crate) fn is_slc(&self, block: u32) -> bool {
+        self.blocks.get(block).is_some_and(|block| block.slc)
     }
 
     /// The state of a block and its valid units.

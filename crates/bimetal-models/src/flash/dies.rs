@@ -3,7 +3,8 @@
 //! A die does one operation at a time. What the host waits for goes before what it does not (programs out of the write buffer,
 //! collection), but after [`FOREGROUND_IN_A_ROW`] of the former the oldest of the latter has its turn. A channel serves its dies in the
 //! order in which their data are ready. A read senses, then transfers; a program transfers, then programs; the die is
-//! busy throughout. There is one event for each phase that ends at a time not known when it starts, none a page.
+//! busy throughout. A program or an erase may be stopped for a read that the host waits for, and goes on after it. There
+//! is one event for each phase that ends at a time not known when it starts, none a page.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,7 +12,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use bimetal_core::units::Nanoseconds;
 
 use super::geometry::Geometry;
-use super::operation::{NandKind, NandOp};
+use super::operation::{Cause, NandKind, NandOp};
 use super::timing::{NandTiming, Parallelism};
 
 /// Operations that the host waits for which may overtake one that it does not wait for.
@@ -30,6 +31,9 @@ pub(crate) struct Job {
 /// Nobody waits for it.
 pub(crate) const NO_REQUEST: u32 = u32::MAX;
 
+/// Time by cause, in the order of [`Cause::ALL`].
+pub(crate) type TimeByCause = [Nanoseconds; Cause::ALL.len()];
+
 #[derive(Default)]
 struct Die {
     foreground: VecDeque<Job>,
@@ -37,12 +41,20 @@ struct Die {
     /// Foreground operations since the last one of the background.
     in_a_row: u32,
     running: Option<Running>,
+    /// A program or an erase that was stopped, and what is left of it.
+    stopped: Option<(Job, Nanoseconds)>,
+    /// Operations in the queues that a request waits for.
+    waited_for: u64,
 }
 
+#[derive(Clone, Copy)]
 struct Running {
     job: Job,
     /// A read whose data still have to cross the channel.
     sensing: bool,
+    /// When this phase began, and when it ends.
+    since: Nanoseconds,
+    until: Nanoseconds,
 }
 
 /// All dies and channels of a drive.
@@ -51,10 +63,15 @@ pub(crate) struct Dies {
     /// Until when each channel is taken.
     channels: Vec<Nanoseconds>,
     timing: NandTiming,
-    /// When the phase of each running die ends.
+    units_per_row: u32,
+    /// When the phase of each running die ends; one that was stopped is passed over.
     events: BinaryHeap<Reverse<(Nanoseconds, u32)>>,
     /// Dies that are running.
     running: u32,
+    /// Time that dies were at work.
+    busy: TimeByCause,
+    /// Time that operations which a request waits for stood in the queue of a die at work for another.
+    waited: TimeByCause,
 }
 
 impl Dies {
@@ -70,48 +87,102 @@ impl Dies {
             dies: queues,
             channels: vec![Nanoseconds::ZERO; channels as usize],
             timing,
+            units_per_row: geometry.units_per_row(),
             events: BinaryHeap::new(),
             running: 0,
+            busy: TimeByCause::default(),
+            waited: TimeByCause::default(),
         }
     }
 
-    /// Hands `job` to its die at time `now`; `waited_for` says whether the host waits for it.
+    /// Hands `job` to its die at time `now`; `waited_for` says whether it goes before what the host does not wait for.
     pub(crate) fn submit(&mut self, now: Nanoseconds, job: Job, waited_for: bool) {
         let serial = self.timing.parallelism == Parallelism::Serial;
-        let die = if serial { 0 } else { job.operation.die };
-        let queues = &mut self.dies[die as usize];
-        if waited_for || serial { &mut queues.foreground } else { &mut queues.background }.push_back(job);
-        if queues.running.is_none() {
-            self.start(now, die);
+        let number = if serial { 0 } else { job.operation.die };
+        let begin = if waited_for { self.stop_program(now, number) } else { now };
+        let die = &mut self.dies[number as usize];
+        if job.request != NO_REQUEST {
+            die.waited_for += 1;
+            if let Some(running) = &die.running {
+                self.waited[running.job.operation.cause as usize] += running.until - now;
+            }
+        }
+        if waited_for || serial { &mut die.foreground } else { &mut die.background }.push_back(job);
+        if die.running.is_none() {
+            self.start(begin, number);
         }
     }
 
-    fn start(&mut self, now: Nanoseconds, die: u32) {
-        let queues = &mut self.dies[die as usize];
-        let turn = queues.in_a_row >= FOREGROUND_IN_A_ROW && !queues.background.is_empty();
-        let next = if turn { None } else { queues.foreground.pop_front() };
-        let job = match next {
-            Some(job) => {
-                queues.in_a_row += 1;
-                job
+    /// Stops the program or erase of a die for a read of the host, unless it has its turn; gives when the read may begin.
+    fn stop_program(&mut self, now: Nanoseconds, number: u32) -> Nanoseconds {
+        let die = &mut self.dies[number as usize];
+        let (Some(suspend), Some(running)) = (self.timing.suspend, die.running) else { return now };
+        let stoppable = matches!(running.job.operation.kind, NandKind::Program | NandKind::Erase);
+        let left = running.until - now;
+        if !stoppable || !die.foreground.is_empty() || die.stopped.is_some() || left <= suspend {
+            return now;
+        }
+        die.stopped = Some((running.job, left));
+        die.running = None;
+        self.running -= 1;
+        self.busy[running.job.operation.cause as usize] += now - running.since;
+        now + suspend
+    }
+
+    /// What a die does next, and for how long if it was stopped before.
+    fn next_job(&mut self, number: u32) -> Option<(Job, Option<Nanoseconds>)> {
+        let die = &mut self.dies[number as usize];
+        let others = die.stopped.is_some() || !die.background.is_empty();
+        if !(others && die.in_a_row >= FOREGROUND_IN_A_ROW)
+            && let Some(job) = die.foreground.pop_front()
+        {
+            die.in_a_row += 1;
+            return Some((job, None));
+        }
+        die.in_a_row = 0;
+        match die.stopped.take() {
+            Some((job, left)) => Some((job, Some(left))),
+            None => die.background.pop_front().map(|job| (job, None)),
+        }
+    }
+
+    fn start(&mut self, now: Nanoseconds, number: u32) {
+        let Some((job, left)) = self.next_job(number) else { return };
+        let operation = &job.operation;
+        let until = match (left, operation.kind) {
+            (Some(left), _) => now + left,
+            (None, NandKind::Read) => Nanoseconds(now.0 + self.timing.read.0 * u64::from(operation.commands)),
+            (None, NandKind::Program) => {
+                let time = self.program_time(operation);
+                self.transfer(now, number, operation.units) + time
             }
-            None => {
-                queues.in_a_row = 0;
-                let Some(job) = queues.background.pop_front() else { return };
-                job
-            }
+            (None, NandKind::Erase) => now + self.timing.erase,
+            (None, NandKind::ReadSetup) => now + self.timing.read_setup,
+            (None, NandKind::WriteSetup) => now + self.timing.write_setup,
         };
-        let end = match job.operation.kind {
-            NandKind::Read => Nanoseconds(now.0 + self.timing.read.0 * u64::from(job.operation.commands)),
-            NandKind::Program => self.transfer(now, die, job.operation.units) + self.timing.program,
-            NandKind::Erase => now + self.timing.erase,
-            NandKind::ReadSetup => now + self.timing.read_setup,
-            NandKind::WriteSetup => now + self.timing.write_setup,
-        };
-        let sensing = job.operation.kind == NandKind::Read;
-        self.dies[die as usize].running = Some(Running { job, sensing });
+        let sensing = operation.kind == NandKind::Read;
+        let die = &mut self.dies[number as usize];
+        die.waited_for -= u64::from(left.is_none() && job.request != NO_REQUEST);
+        die.running = Some(Running { job, sensing, since: now, until });
         self.running += 1;
-        self.events.push(Reverse((end, die)));
+        self.begin_phase(number);
+    }
+
+    /// Counts what waits for the phase of a die that begins, and plans its end.
+    fn begin_phase(&mut self, number: u32) {
+        let die = &self.dies[number as usize];
+        let Some(Running { job, since, until, .. }) = &die.running else { return };
+        self.waited[job.operation.cause as usize] += Nanoseconds((*until - *since).0 * die.waited_for);
+        self.events.push(Reverse((*until, number)));
+    }
+
+    /// To program a row: each type of page takes its own time, rows of a block take turns.
+    fn program_time(&self, operation: &NandOp) -> Nanoseconds {
+        let (times, types) = &self.timing.programs;
+        if operation.slc {
+            return self.timing.slc_program;
+        }
+        times[(operation.programmed.saturating_sub(1) / self.units_per_row % types) as usize]
     }
 
     /// When `units` units have crossed the channel of `die` that are ready at `now`.
@@ -129,25 +200,37 @@ impl Dies {
 
     /// Ends the phase that ends next; gives the job if it is finished with it.
     pub(crate) fn step(&mut self) -> Option<Job> {
-        let Reverse((now, die)) = self.events.pop()?;
-        let running = self.dies[die as usize].running.as_mut()?;
+        let Reverse((now, number)) = self.events.pop()?;
+        // Its program may have been stopped, and go on later.
+        let running = self.dies[number as usize].running.filter(|running| running.until == now)?;
+        self.busy[running.job.operation.cause as usize] += now - running.since;
         if running.sensing {
-            running.sensing = false;
-            let units = running.job.operation.units;
-            let end = self.transfer(now, die, units);
-            if end > now {
-                self.events.push(Reverse((end, die)));
+            let until = self.transfer(now, number, running.job.operation.units);
+            if until > now {
+                let transferring = Running { sensing: false, since: now, until, ..running };
+                self.dies[number as usize].running = Some(transferring);
+                self.begin_phase(number);
                 return None;
             }
         }
-        let finished = self.dies[die as usize].running.take()?.job;
+        self.dies[number as usize].running = None;
         self.running -= 1;
-        self.start(now, die);
-        Some(finished)
+        self.start(now, number);
+        Some(running.job)
     }
 
     /// Whether a die is at work.
     pub(crate) fn is_busy(&self) -> bool {
         self.running > 0
+    }
+
+    /// Time that dies were at work by cause, phases under way left out; several at a time count several times.
+    pub(crate) fn busy(&self) -> &TimeByCause {
+        &self.busy
+    }
+
+    /// Time that operations which a request waits for stood in the queue of a die, by the cause of what it did meanwhile.
+    pub(crate) fn waited(&self) -> &TimeByCause {
+        &self.waited
     }
 }

@@ -14,11 +14,13 @@ use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange, Sectors
 use super::dies::{Dies, Job, NO_REQUEST};
 use super::ftl::{Setup, TranslationLayer};
 use super::geometry::Geometry;
+use super::intensity::Intensity;
 use super::operation::{Cause, NandKind, NandOp};
 use super::precondition::Precondition;
 use super::profile::FlashProfile;
 use super::statistics::Meter;
 use super::timing::{HostTiming, Parallelism};
+use super::wear::WearLevellingKind;
 use super::write_buffer::{Epochs, WriteBuffer};
 use crate::hdd::profile::Switch;
 use crate::profile::BadFigure;
@@ -46,6 +48,9 @@ pub struct Flash {
     link_in: Nanoseconds,
     link_out: Nanoseconds,
     meter: Meter,
+    /// How much the host writes, where the layer wants to know.
+    intensity: Option<Intensity>,
+    idle: Idle,
     operations: Vec<NandOp>,
     flushed: Vec<u32>,
 }
@@ -64,10 +69,28 @@ struct Request {
     end: u32,
 }
 
+/// What the drive does for itself when the host wants nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Idle {
+    /// Nothing.
+    No,
+    /// It begins at this time.
+    From(Nanoseconds),
+    /// It is at it.
+    Working,
+    /// Nothing more until the host has written again.
+    Done,
+}
+
+/// How long the drive waits for the host before it works for itself.
+const IDLE_AFTER: Nanoseconds = Nanoseconds::from_millis(100);
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     /// On the link, or behind others that wait for room in the buffer.
     Arriving,
+    /// Reads what must be known before it can be read.
+    LookingUp,
     /// Reads what it writes only in part.
     Modifying,
     /// Waits for room in the buffer, for dies, or for a flush.
@@ -117,6 +140,8 @@ impl Flash {
             link_in: Nanoseconds::ZERO,
             link_out: Nanoseconds::ZERO,
             meter: Meter::new(profile),
+            intensity: intensity(profile),
+            idle: Idle::No,
             operations: Vec::new(),
             flushed: Vec::new(),
         })
@@ -194,16 +219,26 @@ impl Flash {
     /// With serial timing, lets a request begin with its overhead.
     fn set_up(&mut self, kind: NandKind) {
         if self.serial {
-            let (cause, block) = (Cause::Host, 0);
-            let none =
-                NandOp { kind, cause, die: 0, commands: 1, pages: 0, units: 0, host_units: 0, block, programmed: 0 };
-            self.operations.push(none);
+            self.operations.push(NandOp::new(kind, Cause::Host));
         }
     }
 
     fn read(&mut self, now: Nanoseconds, slot: u32) {
         let Request { next, end, .. } = self.requests[slot as usize];
         self.set_up(NandKind::ReadSetup);
+        let before = self.operations.len();
+        self.layer.look_up(next, end, &mut self.operations);
+        if self.operations.len() > before {
+            self.requests[slot as usize].stage = Stage::LookingUp;
+            self.hand_over(now, slot);
+        }
+        if self.requests[slot as usize].parts == 0 {
+            self.read_units(now, slot);
+        }
+    }
+
+    fn read_units(&mut self, now: Nanoseconds, slot: u32) {
+        let Request { next, end, .. } = self.requests[slot as usize];
         self.layer.read(next, end, &mut self.operations);
         self.requests[slot as usize].stage = Stage::Working;
         self.hand_over(now, slot);
@@ -213,7 +248,7 @@ impl Flash {
     }
 
     /// Hands the operations that the translation layer asked for to the dies. Request `slot` waits for reads of the host's
-    /// data, without a buffer also for programs of it, with serial timing for all; [`NO_REQUEST`] waits for nothing.
+    /// data and of the layer's tables, without a buffer also for programs of it, with serial timing for all; [`NO_REQUEST`] waits for nothing.
     fn hand_over(&mut self, now: Nanoseconds, slot: u32) {
         let operations = std::mem::take(&mut self.operations);
         for &operation in &operations {
@@ -222,7 +257,8 @@ impl Flash {
             if program {
                 job.epoch = self.epochs.start();
             }
-            let read = slot != NO_REQUEST && operation.kind == NandKind::Read && operation.cause == Cause::Host;
+            let waited_for = matches!(operation.cause, Cause::Host | Cause::Translation);
+            let read = slot != NO_REQUEST && operation.kind == NandKind::Read && waited_for;
             let all = self.serial && slot != NO_REQUEST;
             if read || all || program && self.buffer.is_none() {
                 job.request = slot;
@@ -249,13 +285,20 @@ impl Flash {
         if command.kind != OpKind::Write {
             return self.clear(now, slot, command);
         }
-        self.meter.host_bytes += command.range.len.bytes();
+        self.count_host_bytes(now, command.range.len.bytes());
         self.set_up(NandKind::WriteSetup);
         self.read_partial_units(now, slot);
         if self.requests[slot as usize].parts > 0 {
             self.requests[slot as usize].stage = Stage::Modifying;
         } else {
             self.write_units(now, slot);
+        }
+    }
+
+    fn count_host_bytes(&mut self, now: Nanoseconds, bytes: Bytes) {
+        self.meter.host_bytes += bytes;
+        if let Some(intense) = self.intensity.as_mut().and_then(|intensity| intensity.wrote(now, bytes)) {
+            self.layer.set_intense(intense);
         }
     }
 
@@ -266,7 +309,7 @@ impl Flash {
         let Request { next: first, end: last, .. } = self.requests[slot as usize];
         if command.kind == OpKind::WriteZeroes {
             let whole = Sectors(u64::from(end - start) * self.sectors_per_unit());
-            self.meter.host_bytes += (command.range.len - whole).bytes();
+            self.count_host_bytes(now, (command.range.len - whole).bytes());
             self.read_partial_units(now, slot);
             for unit in (first..start.min(last)).chain(end.max(first)..last) {
                 self.write_request(slot, unit, unit + 1);
@@ -358,6 +401,7 @@ impl Flash {
             request.parts -= 1;
             if request.parts == 0 {
                 match request.stage {
+                    Stage::LookingUp => self.read_units(now, job.request),
                     Stage::Modifying => {
                         request.stage = Stage::Working;
                         self.write_units(now, job.request);
@@ -400,6 +444,33 @@ impl Flash {
     }
 }
 
+impl Flash {
+    /// At `now` the drive may have run out of work for the host, or have some again.
+    fn plan_idle_work(&mut self, now: Nanoseconds) {
+        let idle = self.meter.outstanding == 0 && !self.dies.is_busy();
+        if !idle {
+            return;
+        }
+        self.idle = match self.idle {
+            Idle::No if self.layer.wants_idle_time() => Idle::From(now + IDLE_AFTER),
+            Idle::Working if self.layer.wants_idle_time() => Idle::From(now),
+            Idle::No | Idle::Working => Idle::Done,
+            planned => planned,
+        };
+    }
+
+    fn work_when_idle(&mut self, now: Nanoseconds) {
+        let any = self.layer.use_idle_time(&mut self.operations);
+        self.idle = if any { Idle::Working } else { Idle::Done };
+        self.hand_over(now, NO_REQUEST);
+    }
+}
+
+fn intensity(profile: &FlashProfile) -> Option<Intensity> {
+    let adapts = profile.wear_levelling == WearLevellingKind::Adaptive;
+    profile.expected_bytes_per_second().filter(|_| adapts).map(Intensity::new)
+}
+
 fn write_buffer(profile: &FlashProfile, geometry: &Geometry) -> Result<Option<WriteBuffer>, BadFigure> {
     let Some(size) = profile.write_buffer.0 else { return Ok(None) };
     let units = size.0 / u64::from(geometry.unit_bytes);
@@ -422,6 +493,7 @@ impl DeviceModel for Flash {
     fn submit(&mut self, now: Nanoseconds, token: Token, command: Command) {
         assert!(command.range.end() <= self.capacity, "{command:?} lies outside of the drive's {}", self.capacity);
         let slot = self.new_request(token, command);
+        self.idle = Idle::No;
         match command.kind {
             OpKind::Flush => self.flush(now, slot),
             OpKind::Hint => {
@@ -441,9 +513,13 @@ impl DeviceModel for Flash {
 
     fn next_event(&self) -> Option<Nanoseconds> {
         let event = self.events.peek().map(|Reverse((at, ..))| *at);
-        match (self.dies.next_event(), event) {
+        let next = match (self.dies.next_event(), event) {
             (Some(die), Some(event)) => Some(die.min(event)),
             (die, event) => die.or(event),
+        };
+        match self.idle {
+            Idle::From(at) => Some(next.map_or(at, |next| next.min(at))),
+            _ => next,
         }
     }
 
@@ -451,11 +527,14 @@ impl DeviceModel for Flash {
         loop {
             let event = self.events.peek().map_or(Nanoseconds::MAX, |Reverse((at, ..))| *at);
             let die = self.dies.next_event().unwrap_or(Nanoseconds::MAX);
-            let at = event.min(die);
+            let idle = if let Idle::From(at) = self.idle { at } else { Nanoseconds::MAX };
+            let at = event.min(die).min(idle);
             if at > now || at == Nanoseconds::MAX {
                 return;
             }
-            if die <= event {
+            if idle < event.min(die) {
+                self.work_when_idle(at);
+            } else if die <= event {
                 if let Some(job) = self.dies.step() {
                     self.job_done(at, job);
                 }
@@ -466,10 +545,12 @@ impl DeviceModel for Flash {
                 }
             }
             self.meter.note(at, self.dies.is_busy());
+            self.plan_idle_work(at);
         }
     }
 
     fn statistics(&self, now: Nanoseconds) -> DeviceStatistics {
-        self.meter.statistics(now, &self.geometry, self.layer.counters(), self.layer.erases_of_blocks())
+        let wear = (self.layer.counters(), self.layer.erases_of_blocks());
+        self.meter.statistics(now, &self.geometry, wear, &self.dies)
     }
 }

@@ -1,13 +1,12 @@
 //! The model of a flash drive, one concept a file.
 //!
 //! Read [`drive`] first: how a command passes through. [`geometry`] says what the flash is made of; `ftl/` decides
-//! where data go, `gc/` which block is emptied; both work on `mapping` and blocks that are resident only where they
+//! where data go, `gc/` which block is emptied, `wear/` how erases are spread; all work on `mapping` and blocks that are resident only where they
 //! were touched, everything else follows from [`precondition`]. `dies` puts the operations that result into time
 //! ([`timing`]), `write_buffer` holds what is not programmed yet. [`profile`] holds the figures that a drive's TOML
 //! file gives. Nothing here knows what a sector holds, or who asks.
 //!
-//! Left out so far: caches of single-bit cells, page types of unequal speed, suspending a program for a read,
-//! collection when idle, wear levelling, the host's queue depth.
+//! Left out: the host's queue depth.
 
 mod blocks;
 mod dies;
@@ -15,18 +14,23 @@ pub mod drive;
 mod ftl;
 mod gc;
 pub mod geometry;
+mod intensity;
 mod mapping;
 mod nand;
 mod operation;
+mod permutation;
 pub mod precondition;
 pub mod profile;
 mod sparse;
 mod statistics;
+mod steady_state;
 #[cfg(test)]
 mod tests;
 pub mod timing;
+mod wear;
 mod write_buffer;
 
 pub use drive::Flash;
 pub use precondition::Precondition;
 pub use profile::FlashProfile;
+pub use wear::WearLevellingKind;

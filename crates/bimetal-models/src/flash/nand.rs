@@ -323,5 +323,5 @@ impl Nand {
 }
 
 fn operation(kind: NandKind, cause: Cause, block: u32) -> NandOp {
-    NandOp { kind, cause, die: 0, commands: 1, pages: 1, units: 0, host_units: 0, block, programmed: 0 }
+    NandOp { pages: 1, block, ..NandOp::new(kind, cause) }
 }

@@ -62,4 +62,14 @@ pub(crate) struct NandOp {
     pub(crate) block: u32,
     /// Of a program: units of the block, from its start on, that are in the cells with it.
     pub(crate) programmed: u32,
+    /// Of a program: the cells hold one bit, whatever they could.
+    pub(crate) slc: bool,
+}
+
+impl NandOp {
+    /// One command of die 0 that moves nothing.
+    pub(crate) fn new(kind: NandKind, cause: Cause) -> Self {
+        let (die, commands, pages, units, host_units, block, programmed) = (0, 1, 0, 0, 0, 0, 0);
+        Self { kind, cause, die, commands, pages, units, host_units, block, programmed, slc: false }
+    }
 }

@@ -24,6 +24,12 @@ impl<T: Copy> SparseArray<T> {
         self.chunks[index as usize / CHUNK].as_ref().map(|chunk| &chunk[index as usize % CHUNK])
     }
 
+    /// Element `index`, or `None` while its chunk is untouched.
+    #[inline]
+    pub(crate) fn get_resident_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.chunks[index as usize / CHUNK].as_mut().map(|chunk| &mut chunk[index as usize % CHUNK])
+    }
+
     /// Element `index`, its chunk made resident from `initial` where it was not.
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32, initial: impl Fn(u32) -> T) -> &mut T {
@@ -47,6 +53,14 @@ impl<T: Copy> SparseArray<T> {
         self.chunks.iter().enumerate().flat_map(move |(number, chunk)| {
             chunk.iter().flat_map(move |chunk| chunk.iter().take(len - number * CHUNK))
         })
+    }
+
+    /// The resident elements from `start` up to `end`, in order, each with its index.
+    pub(crate) fn resident_in(&self, start: u32, end: u32) -> impl Iterator<Item = (u32, &T)> {
+        let chunks = start as usize / CHUNK..(end as usize).div_ceil(CHUNK);
+        let elements = chunks.filter_map(|number| Some((number, self.chunks[number].as_ref()?)));
+        let numbered = elements.flat_map(|(number, chunk)| (number as u32 * CHUNK as u32..).zip(chunk.iter()));
+        numbered.filter(move |(index, _)| (start..end).contains(index))
     }
 
     /// Bytes of memory in use.

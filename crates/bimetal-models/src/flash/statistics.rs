@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bimetal_core::operation::{Command, OpKind};
 use bimetal_core::units::{Bytes, Nanoseconds};
 
+use super::dies::Dies;
 use super::ftl::Counters;
 use super::geometry::Geometry;
 use super::operation::Cause;
@@ -78,30 +79,37 @@ impl Meter {
         &self,
         now: Nanoseconds,
         geometry: &Geometry,
-        counters: &Counters,
-        erases_of_blocks: BTreeMap<u32, u64>,
+        (counters, erases_of_blocks): (&Counters, BTreeMap<u32, u64>),
+        dies: &Dies,
     ) -> DeviceStatistics {
         let busy = self.busy + self.busy_since.map_or(Nanoseconds::ZERO, |since| now.saturating_sub(since));
+        let energy = self.energy(now, busy, counters);
         DeviceStatistics {
             busy,
-            energy_joules: self.energy(now, busy, counters),
-            flash: Some(self.flash(now, geometry, counters, erases_of_blocks)),
+            energy_joules: (!energy.is_empty()).then(|| energy.iter().map(|(_, joules)| joules).sum()),
+            flash: Some(FlashStatistics {
+                energy_by_operation: energy,
+                die_busy_by_cause: by_cause(dies.busy()),
+                wait_by_cause: by_cause(dies.waited()),
+                ..self.flash(now, geometry, counters, erases_of_blocks)
+            }),
             ..self.counts.clone()
         }
     }
 
     /// Power of the drive, busy and idle, and energy of the operations, whichever of it the profile gives.
-    fn energy(&self, now: Nanoseconds, busy: Nanoseconds, counters: &Counters) -> Option<f64> {
-        let power = self
-            .watts
-            .map(|(active, idle)| active * busy.as_seconds_f64() + idle * now.saturating_sub(busy).as_seconds_f64());
-        let counts = [&counters.pages_read, &counters.pages_programmed, &counters.blocks_erased];
+    fn energy(&self, now: Nanoseconds, busy: Nanoseconds, counters: &Counters) -> Vec<(&'static str, f64)> {
+        let idle = now.saturating_sub(busy).as_seconds_f64();
+        let power = self.watts.map(|watts| [("active", watts.0 * busy.as_seconds_f64()), ("idle", watts.1 * idle)]);
+        let counts = [
+            ("read", &counters.pages_read),
+            ("program", &counters.pages_programmed),
+            ("erase", &counters.blocks_erased),
+        ];
         let operations = self.joules.iter().zip(counts);
-        let operations = operations.filter_map(|(joules, count)| Some((*joules)? * count.iter().sum::<u64>() as f64));
-        match (power, self.joules.iter().any(Option::is_some)) {
-            (None, false) => None,
-            (power, _) => Some(power.unwrap_or(0.0) + operations.sum::<f64>()),
-        }
+        let operations = operations
+            .filter_map(|(joules, (name, count))| Some((name, (*joules)? * count.iter().sum::<u64>() as f64)));
+        power.into_iter().flatten().chain(operations).collect()
     }
 
     /// Wear. The lifetime is that of a drive that goes on as it did from time zero to `now`: by the mean, blocks × rated cycles /
@@ -115,9 +123,6 @@ impl Meter {
         erases_of_blocks: BTreeMap<u32, u64>,
     ) -> FlashStatistics {
         let erase_count = EraseCount::of(&erases_of_blocks);
-        let by_cause = |table: &[u64; Cause::ALL.len()]| {
-            Cause::ALL.iter().map(|(cause, name)| (*name, table[*cause as usize])).collect::<Vec<_>>()
-        };
         let pages: u64 = counters.pages_programmed.iter().sum();
         let erases: u64 = counters.blocks_erased.iter().sum();
         let years = now.as_seconds_f64() / YEAR_SECONDS;
@@ -136,6 +141,12 @@ impl Meter {
             lifetime_years: lifetime(geometry.physical_blocks() as f64 * self.rated_cycles, erases),
             lifetime_worst_block_years: lifetime(self.rated_cycles, erase_count.max),
             lifetime_unlimited: erases == 0,
+            ..FlashStatistics::default()
         }
     }
+}
+
+/// A table by cause with the names of the causes.
+fn by_cause<T: Copy>(table: &[T; Cause::ALL.len()]) -> Vec<(&'static str, T)> {
+    Cause::ALL.iter().map(|(cause, name)| (*name, table[*cause as usize])).collect()
 }

@@ -40,9 +40,7 @@ flush_us = 200
 
 fn profile(changes: &[(&str, &str)]) -> Profile {
     let mut profile = Profile::parse(SMALL, "small.toml").unwrap();
-    for (key, value) in changes {
-        profile.set(key, value).unwrap();
-    }
+    profile.set_all(changes.iter().copied()).unwrap();
     profile
 }
 
@@ -163,15 +161,11 @@ fn a_die_in_collection_delays_only_what_waits_for_it() {
     let Body::Flash(figures) = profile(&[]).body else { panic!("a flash drive") };
     let mut dies = Dies::new(drive.geometry(), figures.nand_timing(4096));
     let operation = |kind, die, commands| NandOp {
-        kind,
-        cause: Cause::Collection,
         die,
         commands,
         pages: commands,
         units: commands,
-        host_units: 0,
-        block: 0,
-        programmed: 0,
+        ..NandOp::new(kind, Cause::Collection)
     };
     let job = |request, operation| Job { operation, request, epoch: 0 };
     // Die 0 reads 3 rows (150 + 30 us) and erases (3000 us) for its collector.

@@ -20,8 +20,12 @@ pub enum Parallelism {
 pub struct NandTiming {
     /// To sense a row (tR).
     pub read: Nanoseconds,
-    /// To program a row (tPROG), a mean over the page types.
-    pub program: Nanoseconds,
+    /// To program a row (tPROG), by page type, and how many types there are; rows of a block take turns.
+    pub programs: ([Nanoseconds; 4], u32),
+    /// To program a row with one bit a cell.
+    pub slc_program: Nanoseconds,
+    /// To stop a program or an erase for a read that the host waits for; `None`: the read waits.
+    pub suspend: Option<Nanoseconds>,
     /// To erase a block (tBERS).
     pub erase: Nanoseconds,
     /// To move one mapping unit over the channel.

@@ -9,6 +9,8 @@
 
 mod anand;
 mod block;
+mod cached_map;
+mod dftl;
 mod fast;
 mod fmax;
 mod ideal;
@@ -36,6 +38,7 @@ use crate::profile::BadFigure;
 #[rustfmt::skip]
 pub(crate) const ALL: &[&Info] = &[
     &page::INFO,
+    &dftl::INFO,
     &page_in_place::INFO,
     &block::INFO,
     &log_block::INFO,
@@ -102,6 +105,22 @@ pub(crate) trait TranslationLayer: Send {
 
     /// The first `units` units of `block` are in the cells now.
     fn programmed(&mut self, block: u32, units: u32);
+
+    /// Fetches what must be known before the units from `start` up to `end` can be read. They are read when that is there.
+    fn look_up(&mut self, _start: u32, _end: u32, _operations: &mut Vec<NandOp>) {}
+
+    /// Whether there is something to do when the drive has nothing else to do.
+    fn wants_idle_time(&self) -> bool {
+        false
+    }
+
+    /// Does some of it; whether that asked anything of the dies.
+    fn use_idle_time(&mut self, _operations: &mut Vec<NandOp>) -> bool {
+        false
+    }
+
+    /// The host writes more than the drive was planned for, or does no longer.
+    fn set_intense(&mut self, _intense: bool) {}
 
     /// Units of the last request that the medium refused; they are counted from zero again.
     fn take_refused(&mut self) -> u64 {
@@ -172,6 +191,8 @@ pub(crate) struct Counters {
     pub(crate) replaced_units: u64,
     /// Units that the collector moved.
     pub(crate) moved_units: u64,
+    /// Units of the layer's own tables that took a place.
+    pub(crate) table_units: u64,
     /// Units of programmed pages that hold nothing, because the page had to be programmed before it was full.
     pub(crate) padding_units: u64,
 }

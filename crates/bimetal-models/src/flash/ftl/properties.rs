@@ -8,7 +8,7 @@ use super::{ALL, Info, Setup, TranslationLayer};
 use crate::flash::geometry::Geometry;
 use crate::flash::operation::NandKind;
 use crate::flash::precondition::Precondition;
-use crate::flash::profile::FlashProfile;
+use crate::flash::profile::{FlashProfile, SizeOrOff};
 use crate::flash::tests::flash_profile;
 
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ impl Shape {
 
 prop_compose! {
     fn shapes()(
-        channels in 1..4u32, dies_per_channel in 1..3u32, planes_per_die in 1..3u32, blocks in 6..20u32,
+        channels in 1..4u32, dies_per_channel in 1..3u32, planes_per_die in 1..3u32, blocks in 8..20u32,
         pages_per_block in 2..12u32, unit_shift in 0..3u32, fill in prop_oneof![Just(1.0), 0.05..1.0f64],
     ) -> Shape {
         Shape {
@@ -77,10 +77,30 @@ fn states() -> impl Strategy<Value = Precondition> {
     prop_oneof![Just(Precondition::Clean), Just(Precondition::Sequential), Just(Precondition::Random)]
 }
 
-/// Every layer, and every policy of collection with one that collects.
-fn kinds() -> impl Iterator<Item = (&'static Info, &'static str)> {
-    let policies = ["cost-benefit", "fifo", "d-choices:3"].map(|gc| (&super::page::INFO, gc));
-    ALL.iter().map(|info| (*info, "greedy")).chain(policies)
+type Settings = &'static [(&'static str, &'static str)];
+
+/// Every layer, and every policy of collection and wear levelling with those that have them.
+fn kinds() -> impl Iterator<Item = (&'static Info, Settings)> {
+    let (page, dftl) = (&super::page::INFO, &super::dftl::INFO);
+    let policies: [(_, Settings); 13] = [
+        (page, &[("gc", "cost-benefit")]),
+        (page, &[("gc", "fifo")]),
+        (page, &[("gc", "d-choices:3")]),
+        (page, &[("wear_levelling", "dynamic")]),
+        (page, &[("wear_levelling", "static"), ("wear_threshold", "1")]),
+        (page, &[("wear_levelling", "static"), ("wear_threshold", "0"), ("gc", "cost-benefit")]),
+        (page, &[("wear_levelling", "static"), ("wear_threshold", "0"), ("gc", "fifo")]),
+        (page, &[("wear_levelling", "static"), ("wear_threshold", "2"), ("gc", "d-choices:2")]),
+        (page, &[("wear_levelling", "adaptive"), ("wear_threshold", "1"), ("expected_write_mb_per_s", "1")]),
+        (
+            page,
+            &[("slc_cache", "1MiB"), ("slc_program_us", "100"), ("wear_levelling", "static"), ("wear_threshold", "1")],
+        ),
+        (dftl, &[("map_cache", "16"), ("gc", "cost-benefit")]),
+        (dftl, &[("map_cache", "512"), ("wear_levelling", "static"), ("wear_threshold", "1")]),
+        (dftl, &[("map_cache", "4096"), ("slc_cache", "1MiB"), ("slc_program_us", "100")]),
+    ];
+    ALL.iter().map(|info| (*info, [].as_slice())).chain(policies)
 }
 
 /// The layer beside what the host knows.
@@ -98,8 +118,12 @@ struct Shadowed {
 }
 
 impl Shadowed {
-    fn new(info: &Info, gc: &str, shape: &Shape, precondition: Precondition, seed: u64) -> Self {
-        let profile = flash_profile(&[("ftl", info.name), ("gc", gc)]);
+    fn new(info: &Info, settings: Settings, shape: &Shape, precondition: Precondition, seed: u64) -> Self {
+        let mut profile = flash_profile(&[&[("ftl", info.name)], settings].concat());
+        // A block of single-bit cells in each die is the least that a cache can have.
+        if shape.pages_per_block < 3 {
+            profile.slc_cache = SizeOrOff(None);
+        }
         // The medium refuses to be written at random.
         let precondition = if info.name == "none" { Precondition::Clean } else { precondition };
         let geometry = shape.geometry(info, &profile);
@@ -133,6 +157,7 @@ impl Shadowed {
             Step::Write(..) => {
                 self.version += 1;
                 self.layer.set_version(self.version);
+                self.layer.set_intense(self.version % 8 < 3);
                 self.layer.write_request(start, end, &mut operations);
                 let refused = self.newest[range.clone()].iter().filter(|newest| self.raw && newest.is_some()).count();
                 assert_eq!(self.layer.take_refused(), refused as u64, "{step:?}");
@@ -152,11 +177,16 @@ impl Shadowed {
             }
             Step::Read(..) => {
                 let holding = self.newest[range.clone()].iter().flatten().count();
+                self.layer.look_up(start, end, &mut operations);
+                let looked_up = operations.len();
                 self.layer.read(start, end, &mut operations);
-                let fetched: u32 = operations.iter().map(|operation| operation.units).sum();
+                let fetched: u32 = operations[looked_up..].iter().map(|operation| operation.units).sum();
                 assert!(fetched as usize <= holding, "{fetched} units read of {holding}");
             }
-            Step::Flush => self.layer.flush(&mut operations),
+            Step::Flush => {
+                self.layer.flush(&mut operations);
+                while self.layer.wants_idle_time() && self.layer.use_idle_time(&mut operations) {}
+            }
         }
         for operation in operations {
             match operation.kind {
@@ -201,8 +231,8 @@ proptest! {
     fn every_layer_finds_the_newest_version_whatever_happens(
         shape in shapes(), state in states(), seed in any::<u64>(), steps in steps(),
     ) {
-        for (info, gc) in kinds() {
-            let mut layer = Shadowed::new(info, gc, &shape, state, seed);
+        for (info, settings) in kinds() {
+            let mut layer = Shadowed::new(info, settings, &shape, state, seed);
             steps.iter().for_each(|step| layer.run(step));
             layer.finish();
         }
@@ -210,8 +240,8 @@ proptest! {
 
     #[test]
     fn every_layer_takes_ten_times_its_capacity(shape in shapes(), state in states(), seed in any::<u64>()) {
-        for (info, gc) in kinds() {
-            let mut layer = Shadowed::new(info, gc, &shape, state, seed);
+        for (info, settings) in kinds() {
+            let mut layer = Shadowed::new(info, settings, &shape, state, seed);
             let mut random = Pcg64::seed_from_u64(seed);
             let units = layer.newest.len() as u32;
             let mut written = 0;
@@ -242,7 +272,7 @@ fn after(ftl: &str, runs: &[(u32, u32)]) -> (u64, u64) {
         fill: 0.75,
     };
     let info = ALL.iter().find(|info| info.name == ftl).unwrap();
-    let mut layer = Shadowed::new(info, "greedy", &shape, Precondition::Clean, 1);
+    let mut layer = Shadowed::new(info, &[], &shape, Precondition::Clean, 1);
     runs.iter().for_each(|(start, end)| layer.run(&Step::Write(*start, end - start)));
     layer.finish();
     (layer.layer.counters().moved_units, layer.blocks_erased)

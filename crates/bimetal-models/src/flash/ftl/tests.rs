@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
-use super::page::PageMapping;
+use super::page::{Options, PageMapping};
 use super::{Placed, TranslationLayer};
 use crate::flash::gc::cost_benefit::CostBenefit;
 use crate::flash::gc::d_choices::DChoices;
@@ -29,10 +29,10 @@ fn plain(blocks: u32, pages: u32, spare: f64) -> Geometry {
     }
 }
 
-fn page_mapping(geometry: Geometry, precondition: Precondition, units: u32) -> PageMapping<Greedy> {
+fn page_mapping(geometry: Geometry, precondition: Precondition, units: u32) -> PageMapping {
     let layout = Layout::new(precondition, &geometry, 0, units, 3, 1);
     let victims = Greedy::new(&geometry, &layout);
-    PageMapping::new(geometry, layout, victims, 2)
+    PageMapping::new(geometry, layout, Box::new(victims), Options::default())
 }
 
 /// Writes `count` units drawn uniformly; applies programs at once.
@@ -45,7 +45,7 @@ fn overwrite(ftl: &mut impl TranslationLayer, units: u32, count: u64, random: &m
     }
 }
 
-/// Greedy, mean-field: the formula of [`crate::flash::precondition::steady_state`], for `blocks` blocks that hold
+/// Greedy, mean-field: the formula of [`crate::flash::steady_state::steady_state`], for `blocks` blocks that hold
 /// closed data.
 fn theory(blocks: f64, per_block: u32, units: u32) -> f64 {
     let (p, alpha) = (f64::from(per_block), blocks * f64::from(per_block) / f64::from(units));
@@ -128,12 +128,18 @@ fn fifo_and_d_choices_have_the_write_amplification_of_the_monte_carlo_table() {
         };
         let mut random = Pcg64::seed_from_u64(11);
         check("fifo", fifo, &mut || {
-            let mut ftl = PageMapping::new(geometry, layout(), Fifo::new(&geometry, &layout()), 2);
+            let mut ftl =
+                PageMapping::new(geometry, layout(), Box::new(Fifo::new(&geometry, &layout())), Options::default());
             overwrite(&mut ftl, units, 2 * u64::from(units), &mut random);
             measure(&mut ftl, &geometry, u64::from(units), &mut random)
         });
         check("d-choices", ten, &mut || {
-            let mut ftl = PageMapping::new(geometry, layout(), DChoices::new(&geometry, &layout(), 10, 5), 2);
+            let mut ftl = PageMapping::new(
+                geometry,
+                layout(),
+                Box::new(DChoices::new(&geometry, &layout(), 10, 5)),
+                Options::default(),
+            );
             overwrite(&mut ftl, units, 2 * u64::from(units), &mut random);
             measure(&mut ftl, &geometry, u64::from(units), &mut random)
         });
@@ -157,8 +163,9 @@ fn cost_benefit_moves_less_than_greedy_when_few_units_take_most_writes() {
         ftl.counters().moved_units
     };
     let layout = || Layout::new(Precondition::Sequential, &geometry, 0, units, 3, 1);
-    let greedy = moved(&mut PageMapping::new(geometry, layout(), Greedy::new(&geometry, &layout()), 2));
-    let cost_benefit = moved(&mut PageMapping::new(geometry, layout(), CostBenefit::new(&geometry, &layout()), 2));
+    let with = |victims| PageMapping::new(geometry, layout(), victims, Options::default());
+    let greedy = moved(&mut with(Box::new(Greedy::new(&geometry, &layout()))));
+    let cost_benefit = moved(&mut with(Box::new(CostBenefit::new(&geometry, &layout()))));
     eprintln!("moved by greedy {greedy}, by cost-benefit {cost_benefit}");
     assert!((cost_benefit as f64) < greedy as f64 * 0.9, "{cost_benefit} {greedy}");
 }

@@ -64,7 +64,7 @@ impl VictimSelection for CostBenefit {
         self.report(die, block, after);
     }
 
-    fn pick(&mut self, die: u32, _: impl Fn(u32) -> bool) -> Option<u32> {
+    fn pick(&mut self, die: u32, _: &dyn Fn(u32) -> bool) -> Option<u32> {
         let Die { now, queues } = &mut self.dies[die as usize];
         let units = f64::from(self.units_per_block);
         let oldest = queues.iter().enumerate().filter_map(|(valid, queue)| {
@@ -77,6 +77,13 @@ impl VictimSelection for CostBenefit {
         let (_, block) = queues[valid].pop_first()?;
         self.candidates.remove(block);
         Some(block)
+    }
+
+    fn taken(&mut self, die: u32, block: u32, valid: u32) {
+        if valid < self.units_per_block {
+            self.dies[die as usize].queues[valid as usize].remove(&(self.changed[block as usize], block));
+            self.candidates.remove(block);
+        }
     }
 
     fn memory_bytes(&self) -> u64 {

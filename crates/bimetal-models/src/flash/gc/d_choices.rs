@@ -13,6 +13,7 @@ use crate::flash::precondition::Layout;
 /// The candidates of each die in no order: O(1) for every change, O(d) for a pick.
 pub(crate) struct DChoices {
     draws: u32,
+    units_per_block: u32,
     random: Pcg64,
     candidates: Candidates,
     /// By die.
@@ -30,7 +31,14 @@ impl DChoices {
             positions[block as usize] = lists[die as usize].len() as u32;
             lists[die as usize].push(block);
         });
-        Self { draws, random: Pcg64::seed_from_u64(seed), candidates, lists, positions }
+        Self {
+            draws,
+            units_per_block: geometry.units_per_block(),
+            random: Pcg64::seed_from_u64(seed),
+            candidates,
+            lists,
+            positions,
+        }
     }
 
     fn report(&mut self, die: u32, block: u32, valid: u32) {
@@ -39,6 +47,18 @@ impl DChoices {
             self.positions[block as usize] = list.len() as u32;
             list.push(block);
         }
+    }
+}
+
+impl DChoices {
+    fn remove(&mut self, die: u32, block: u32) {
+        let list = &mut self.lists[die as usize];
+        let position = std::mem::replace(&mut self.positions[block as usize], NONE);
+        list.swap_remove(position as usize);
+        if let Some(moved) = list.get(position as usize) {
+            self.positions[*moved as usize] = position;
+        }
+        self.candidates.remove(block);
     }
 }
 
@@ -51,22 +71,22 @@ impl VictimSelection for DChoices {
         self.report(die, block, after);
     }
 
-    fn pick(&mut self, die: u32, _: impl Fn(u32) -> bool) -> Option<u32> {
-        let list = &mut self.lists[die as usize];
+    fn pick(&mut self, die: u32, _: &dyn Fn(u32) -> bool) -> Option<u32> {
+        let list = &self.lists[die as usize];
         let len = list.len() as u64;
         let drawn = (0..self.draws.max(1)).filter_map(|_| {
             let index = (u64::from(self.random.next_u32()) * len) >> 32;
             list.get(index as usize).copied()
         });
         let block = drawn.min_by_key(|block| self.candidates.valid(*block))?;
-        let position = self.positions[block as usize];
-        list.swap_remove(position as usize);
-        if let Some(moved) = list.get(position as usize) {
-            self.positions[*moved as usize] = position;
-        }
-        self.positions[block as usize] = NONE;
-        self.candidates.remove(block);
+        self.remove(die, block);
         Some(block)
+    }
+
+    fn taken(&mut self, die: u32, block: u32, valid: u32) {
+        if valid < self.units_per_block {
+            self.remove(die, block);
+        }
     }
 
     fn memory_bytes(&self) -> u64 {

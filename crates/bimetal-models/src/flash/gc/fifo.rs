@@ -48,10 +48,15 @@ impl VictimSelection for Fifo {
         self.report(die, block, after);
     }
 
-    fn pick(&mut self, die: u32, _: impl Fn(u32) -> bool) -> Option<u32> {
+    fn pick(&mut self, die: u32, _: &dyn Fn(u32) -> bool) -> Option<u32> {
         let (_, block) = self.queues[die as usize].pop_first()?;
         self.candidates.remove(block);
         Some(block)
+    }
+
+    fn taken(&mut self, die: u32, block: u32, _: u32) {
+        self.queues[die as usize].remove(&(self.closing[block as usize], block));
+        self.candidates.remove(block);
     }
 
     fn memory_bytes(&self) -> u64 {

@@ -89,7 +89,7 @@ impl Greedy {
         }
     }
 
-    fn pick_untouched(&mut self, die: u32, valid: u32, is_untouched: &impl Fn(u32) -> bool) -> Option<u32> {
+    fn pick_untouched(&mut self, die: u32, valid: u32, is_untouched: &dyn Fn(u32) -> bool) -> Option<u32> {
         let level = self.level_of[valid as usize];
         if level == NONE {
             return None;
@@ -122,7 +122,7 @@ impl VictimSelection for Greedy {
         self.insert(die, block, after);
     }
 
-    fn pick(&mut self, die: u32, is_untouched: impl Fn(u32) -> bool) -> Option<u32> {
+    fn pick(&mut self, die: u32, is_untouched: &dyn Fn(u32) -> bool) -> Option<u32> {
         for valid in self.lowest[die as usize]..self.units_per_block {
             self.lowest[die as usize] = valid;
             let head = self.heads[(die * self.units_per_block + valid) as usize];
@@ -130,11 +130,17 @@ impl VictimSelection for Greedy {
                 self.remove(die, head, valid);
                 return Some(head);
             }
-            if let Some(block) = self.pick_untouched(die, valid, &is_untouched) {
+            if let Some(block) = self.pick_untouched(die, valid, is_untouched) {
                 return Some(block);
             }
         }
         None
+    }
+
+    fn taken(&mut self, die: u32, block: u32, valid: u32) {
+        if valid < self.units_per_block {
+            self.remove(die, block, valid);
+        }
     }
 
     fn memory_bytes(&self) -> u64 {

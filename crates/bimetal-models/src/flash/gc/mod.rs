@@ -8,10 +8,14 @@ pub(crate) mod d_choices;
 pub(crate) mod fifo;
 pub(crate) mod greedy;
 
+use super::geometry::Geometry;
+use super::precondition::Layout;
+use super::profile::GcKind;
+
 /// Keeps the closed blocks of each die and chooses among them. Blocks without an invalid unit are of no use to it.
 ///
 /// Blocks that nothing has touched since preconditioning are known from the layout until they are reported here.
-pub(crate) trait VictimSelection {
+pub(crate) trait VictimSelection: Send {
     /// `block` of `die` is closed, or was untouched and is no longer; it has `valid` valid units.
     /// `is_new`: it was closed just now.
     fn closed(&mut self, die: u32, block: u32, valid: u32, is_new: bool);
@@ -21,8 +25,21 @@ pub(crate) trait VictimSelection {
 
     /// Takes the next victim of `die` out of the candidates; `None` if no block has an invalid unit. `is_untouched` says
     /// whether a block is still as the layout has it.
-    fn pick(&mut self, die: u32, is_untouched: impl Fn(u32) -> bool) -> Option<u32>;
+    fn pick(&mut self, die: u32, is_untouched: &dyn Fn(u32) -> bool) -> Option<u32>;
+
+    /// `block` of `die`, which is closed, was reported here and has `valid` valid units, is emptied for another reason.
+    fn taken(&mut self, die: u32, block: u32, valid: u32);
 
     /// Bytes of memory in use.
     fn memory_bytes(&self) -> u64;
+}
+
+/// The policy `kind` for a drive as `layout` left it; `seed` starts what is random in it.
+pub(crate) fn make(kind: GcKind, geometry: &Geometry, layout: &Layout, seed: u64) -> Box<dyn VictimSelection> {
+    match kind {
+        GcKind::Greedy => Box::new(greedy::Greedy::new(geometry, layout)),
+        GcKind::CostBenefit => Box::new(cost_benefit::CostBenefit::new(geometry, layout)),
+        GcKind::Fifo => Box::new(fifo::Fifo::new(geometry, layout)),
+        GcKind::DChoices(draws) => Box::new(d_choices::DChoices::new(geometry, layout, draws, seed)),
+    }
 }

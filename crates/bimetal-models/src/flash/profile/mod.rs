@@ -1,16 +1,20 @@
 //! The figures of a flash drive, as its profile gives them.
 
-use std::fmt;
+mod values;
 
 use bimetal_core::units::{Bytes, Nanoseconds, Sectors};
 use serde::Deserialize;
-use serde::de;
 
-use super::ftl;
+use super::ftl::page::Options;
 use super::geometry::{Geometry, GeometryRequest};
 use super::timing::{HostTiming, NandTiming, Parallelism};
+use super::wear::WearLevellingKind;
 use crate::hdd::profile::Switch;
 use crate::profile::{BadFigure, Size};
+pub use values::{Cell, FtlKind, GcKind, ProgramTimes, SizeOrOff};
+
+/// Over which makers spread what they warrant: five years.
+const WARRANTY_SECONDS: f64 = 5.0 * 365.25 * 86_400.0;
 
 /// The figures of a flash drive. Each public field is a key of the profile, with the same name.
 #[derive(Clone, Debug, Deserialize)]
@@ -43,8 +47,13 @@ pub struct FlashProfile {
     pub read_us: f64,
     /// To program a page, a mean over the page types; all planes at once.
     pub program_us: f64,
+    /// To program a page of each type, from the first bit of a cell on: as many times as a cell has bits. Rows take turns.
+    /// Without it every page takes `program_us`.
+    pub program_us_by_type: Option<ProgramTimes>,
     /// To erase a block; all planes at once.
     pub erase_us: f64,
+    /// To stop a program or an erase for a read that the host waits for. Without it reads wait.
+    pub suspend_us: Option<f64>,
     /// Rate of a channel in 10^6 bytes a second.
     pub channel_mb_per_s: f64,
     /// Rate of the link to the host in 10^6 bytes a second, each way.
@@ -63,7 +72,12 @@ pub struct FlashProfile {
     #[serde(default)]
     pub flush_us: f64,
     /// Memory in which writes finish, or `"off"`.
-    pub write_buffer: WriteBufferSize,
+    pub write_buffer: SizeOrOff,
+    /// Bytes that may lie in blocks programmed with one bit a cell, or `"off"`; for `page` and `dftl`.
+    #[serde(default)]
+    pub slc_cache: SizeOrOff,
+    /// To program a page with one bit a cell.
+    pub slc_program_us: Option<f64>,
     /// Whether what is in the write buffer survives a power cut, so that a flush needs not wait for it.
     pub power_loss_protection: Switch,
     /// Where units are written.
@@ -91,6 +105,26 @@ pub struct FlashProfile {
     /// A die with fewer free blocks than this collects; at least 2.
     #[serde(default = "default_gc_free_blocks")]
     pub gc_free_blocks: u32,
+    /// A die with fewer free blocks than this collects when the drive has had nothing to do for a while; with an
+    /// `slc_cache`, at least what the cache needs.
+    #[serde(default)]
+    pub gc_idle_free_blocks: u32,
+    /// Memory for the map of `dftl`, 8 bytes an entry.
+    #[serde(default = "default_map_cache")]
+    pub map_cache: Size,
+    /// How erases are spread over the blocks, by `page` and `dftl`.
+    #[serde(default)]
+    pub wear_levelling: WearLevellingKind,
+    /// By how many erases a block may lag behind the most worn of its die under static and adaptive wear levelling.
+    #[serde(default = "default_wear_threshold")]
+    pub wear_threshold: u32,
+    /// The rate of writes, in 10^6 bytes a second, that the drive is planned for: above it adaptive wear levelling is
+    /// suspended. Without it, `warranted_terabytes_written` over five years.
+    pub expected_write_mb_per_s: Option<f64>,
+    /// Whether a block that was erased `rated_cycles` times is not used again, by `page` and `dftl`; a drive in which too
+    /// few are left takes no more writes.
+    #[serde(default = "off")]
+    pub wear_out: Switch,
     /// Whether dies work at the same time.
     #[serde(default)]
     pub timing: Parallelism,
@@ -114,114 +148,20 @@ fn default_gc_free_blocks() -> u32 {
     2
 }
 
+fn default_map_cache() -> Size {
+    Size(Bytes::from_mib(1))
+}
+
+fn default_wear_threshold() -> u32 {
+    50
+}
+
 fn default_chain_length_max() -> u32 {
     4
 }
 
 fn off() -> Switch {
     Switch::Off
-}
-
-/// How many bits a cell holds. It names the kind; the figures that depend on it are keys of their own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Cell {
-    /// One.
-    Slc,
-    /// Two.
-    Mlc,
-    /// Three.
-    Tlc,
-    /// Four.
-    Qlc,
-}
-
-/// A flash translation layer, by its name.
-#[derive(Clone, Copy)]
-pub struct FtlKind(pub(crate) &'static ftl::Info);
-
-impl Default for FtlKind {
-    fn default() -> Self {
-        Self(&ftl::page::INFO)
-    }
-}
-
-impl fmt::Debug for FtlKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.name)
-    }
-}
-
-impl<'de> Deserialize<'de> for FtlKind {
-    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        let known = ftl::ALL.iter().find(|info| info.name == name);
-        known.map(|info| Self(info)).ok_or_else(|| {
-            let names: Vec<_> = ftl::ALL.iter().map(|info| format!("`{}`", info.name)).collect();
-            de::Error::custom(format_args!("unknown layer, expected {}", names.join(", ")))
-        })
-    }
-}
-
-/// The ways to choose a victim.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum GcKind {
-    /// The block with the fewest valid units.
-    #[default]
-    Greedy,
-    /// The block with the largest age × (1 − u) / 2u, u its part of valid units.
-    CostBenefit,
-    /// The block that was closed first.
-    Fifo,
-    /// The best of so many blocks drawn at random.
-    DChoices(u32),
-}
-
-impl<'de> Deserialize<'de> for GcKind {
-    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        match text.as_str() {
-            "greedy" => return Ok(Self::Greedy),
-            "cost-benefit" => return Ok(Self::CostBenefit),
-            "fifo" => return Ok(Self::Fifo),
-            _ => {}
-        }
-        let draws = text.strip_prefix("d-choices:").and_then(|draws| draws.parse().ok());
-        draws.filter(|draws| (1..=1_000_000).contains(draws)).map(Self::DChoices).ok_or_else(|| {
-            let kinds =
-                "`greedy`, `cost-benefit`, `fifo`, or `d-choices:` and the number of draws, like `d-choices:10`";
-            de::Error::custom(format_args!("unknown policy, expected {kinds}"))
-        })
-    }
-}
-
-/// The size of the write buffer; `None`: there is none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WriteBufferSize(pub Option<Bytes>);
-
-impl<'de> Deserialize<'de> for WriteBufferSize {
-    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl de::Visitor<'_> for Visitor {
-            type Value = WriteBufferSize;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("\"off\", a size like \"1MiB\", or a number of bytes")
-            }
-
-            fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<WriteBufferSize, E> {
-                u64::try_from(bytes).map(|bytes| WriteBufferSize(Some(Bytes(bytes)))).map_err(E::custom)
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<WriteBufferSize, E> {
-                match text {
-                    "off" => Ok(WriteBufferSize(None)),
-                    _ => text.parse().map(|bytes| WriteBufferSize(Some(bytes))).map_err(E::custom),
-                }
-            }
-        }
-        deserializer.deserialize_any(Visitor)
-    }
 }
 
 impl FlashProfile {
@@ -266,7 +206,12 @@ impl FlashProfile {
     pub(crate) fn nand_timing(&self, unit_bytes: u32) -> NandTiming {
         NandTiming {
             read: micros(self.read_us),
-            program: micros(self.program_us),
+            programs: match self.program_us_by_type {
+                Some(ProgramTimes { times, types }) => (times.map(micros), types),
+                None => ([micros(self.program_us); ProgramTimes::MAX], 1),
+            },
+            slc_program: micros(self.slc_program_us.unwrap_or(self.program_us)),
+            suspend: self.suspend_us.map(micros),
             erase: micros(self.erase_us),
             unit_transfer: micros(f64::from(unit_bytes) / self.channel_mb_per_s),
             read_setup: micros(self.read_overhead_us),
@@ -307,6 +252,7 @@ impl FlashProfile {
             ("erases_per_write_request", self.erases_per_write_request, 0.0, 1000.0),
             ("rated_cycles", f64::from(self.rated_cycles), 1.0, 1e9),
             ("gc_free_blocks", f64::from(self.gc_free_blocks), 2.0, 1e6),
+            ("gc_idle_free_blocks", f64::from(self.gc_idle_free_blocks), 0.0, 1e6),
         ] {
             in_range(key, Some(value), min, max)?;
         }
@@ -317,9 +263,14 @@ impl FlashProfile {
             ("read_microjoules", self.read_microjoules),
             ("program_microjoules", self.program_microjoules),
             ("erase_microjoules", self.erase_microjoules),
+            ("suspend_us", self.suspend_us),
+            ("slc_program_us", self.slc_program_us),
+            ("expected_write_mb_per_s", self.expected_write_mb_per_s),
         ] {
             in_range(key, value, 0.0, 1e9)?;
         }
+        self.check_cells()?;
+        self.check_wear_levelling()?;
         if self.prewrite_probability > 0.0 && self.ftl.0.name != "page-in-place" {
             let expected = "0 unless ftl is page-in-place";
             return Err(BadFigure::new("prewrite_probability", self.prewrite_probability, expected));
@@ -330,6 +281,81 @@ impl FlashProfile {
         }
         self.geometry(capacity, None)?;
         Ok(())
+    }
+
+    /// The figures that depend on how many bits a cell holds.
+    fn check_cells(&self) -> Result<(), BadFigure> {
+        if let Some(times) = self.program_us_by_type {
+            let (bits, cell) = (self.cell.bits(), self.cell);
+            if times.types != bits || times.times.iter().any(|us| !(0.0..=1e6).contains(us)) {
+                let expected = format!("{bits} times from 0 to 1e6, one for each bit of a cell (cell = {cell:?})");
+                return Err(BadFigure::new("program_us_by_type", times, expected.to_lowercase()));
+            }
+        }
+        if let (Some(size), None) = (self.slc_cache.0, self.slc_program_us) {
+            let expected = "off, or slc_program_us beside it: the time to program a page with one bit a cell";
+            return Err(BadFigure::new("slc_cache", size, expected));
+        }
+        Ok(())
+    }
+
+    /// Whether the layer can do what is asked about wear, and what adaptive levelling adapts to is known.
+    fn check_wear_levelling(&self) -> Result<(), BadFigure> {
+        let asked = [
+            ("wear_levelling", format!("{:?}", self.wear_levelling).to_lowercase(), "none"),
+            ("wear_out", format!("{:?}", self.wear_out).to_lowercase(), "off"),
+            ("slc_cache", self.slc_cache.0.map_or_else(|| "off".to_owned(), |size| size.to_string()), "off"),
+            ("gc_idle_free_blocks", self.gc_idle_free_blocks.to_string(), "0"),
+        ];
+        for (key, value, without) in asked {
+            if value != without && self.ftl.0.whole_pages {
+                return Err(BadFigure::new(key, value, format!("{without} unless ftl is page or dftl")));
+            }
+        }
+        if self.wear_levelling == WearLevellingKind::Adaptive && self.expected_bytes_per_second().is_none() {
+            let expected = "the rate of writes that the drive is planned for, because wear_levelling is adaptive and \
+                            warranted_terabytes_written is not given";
+            return Err(BadFigure::new("expected_write_mb_per_s", "nothing", expected));
+        }
+        Ok(())
+    }
+
+    /// The rate of writes that the drive is planned for, where it is known.
+    pub(crate) fn expected_bytes_per_second(&self) -> Option<f64> {
+        let warranted = self.warranted_terabytes_written.map(|terabytes| terabytes * 1e12 / WARRANTY_SECONDS);
+        self.expected_write_mb_per_s.map(|rate| rate * 1e6).or(warranted)
+    }
+
+    /// How `page` and `dftl` collect on a drive of `geometry`, which has passed its checks; a die has `table_blocks` blocks
+    /// of tables.
+    ///
+    /// # Errors
+    /// An `slc_cache` that such a drive cannot have.
+    pub(crate) fn page_options(&self, geometry: &Geometry, table_blocks: u32) -> Result<Options, BadFigure> {
+        let slc_units = geometry.pages_per_block / self.cell.bits() * geometry.units_per_row();
+        let slc_blocks = match self.slc_cache.0 {
+            None => 0,
+            Some(size) => {
+                let block = u64::from(slc_units) * u64::from(geometry.unit_bytes) * u64::from(geometry.dies());
+                if block == 0 || size.0 < block || self.cell == Cell::Slc {
+                    let least = Bytes(block);
+                    let expected = format!("off, or at least {least}, a block in each die, of cells of several bits");
+                    return Err(BadFigure::new("slc_cache", size, expected));
+                }
+                u32::try_from(size.0 / block).unwrap_or(u32::MAX).min(geometry.blocks_per_plane)
+            }
+        };
+        let for_cache = if slc_blocks > 0 { slc_blocks + self.gc_free_blocks + 2 } else { 0 };
+        Ok(Options {
+            free_blocks: self.gc_free_blocks,
+            idle_free_blocks: self.gc_idle_free_blocks.max(for_cache),
+            levelling: self.wear_levelling,
+            threshold: self.wear_threshold,
+            cycles: (self.wear_out == Switch::On).then_some(self.rated_cycles),
+            slc_blocks,
+            slc_units,
+            table_blocks,
+        })
     }
 
     /// Whether copies inside a die stay there.

@@ -1,0 +1,53 @@
+//! Adaptive wear levelling (MixedStore, section 5.5): static, but while the host writes more than the drive was planned
+//! for, no data move for its sake, because the erases that this costs would come on top. It catches up afterwards.
+
+use std::ops::Range;
+
+use super::{Static, WearLevelling};
+
+/// Static wear levelling that can be suspended.
+pub(crate) struct Adaptive {
+    levelling: Static,
+    intense: bool,
+}
+
+impl Adaptive {
+    /// `levelling`, not suspended.
+    pub(crate) fn new(levelling: Static) -> Self {
+        Self { levelling, intense: false }
+    }
+}
+
+impl WearLevelling for Adaptive {
+    fn erased(&mut self, die: u32, block: u32, erases: u32) {
+        self.levelling.erased(die, block, erases);
+    }
+
+    fn take(&mut self, die: u32, fresh: &mut Range<u32>, stays: bool) -> Option<u32> {
+        self.levelling.take(die, fresh, stays)
+    }
+
+    fn erased_blocks(&self, die: u32) -> u32 {
+        self.levelling.erased_blocks(die)
+    }
+
+    fn closed(&mut self, die: u32, block: u32, erases: u32) {
+        self.levelling.closed(die, block, erases);
+    }
+
+    fn reopened(&mut self, die: u32, block: u32, erases: u32) {
+        self.levelling.reopened(die, block, erases);
+    }
+
+    fn lagging(&self, die: u32) -> Option<u32> {
+        if self.intense { None } else { self.levelling.lagging(die) }
+    }
+
+    fn set_intense(&mut self, intense: bool) {
+        self.intense = intense;
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.levelling.memory_bytes()
+    }
+}

@@ -1,0 +1,92 @@
+//! Static wear levelling: dynamic, and where a closed block was erased more than a threshold less often than the most
+//! worn block of its die, its data move to a worn block, so that it takes its share of the erases.
+//!
+//! Only data that stay are moved: those of a block that was closed as long ago as it takes to write so many blocks as the
+//! die has. Others will be overwritten where they are, and their block erased without a move.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::{Dynamic, WearLevelling};
+use crate::flash::geometry::Geometry;
+use crate::flash::precondition::Layout;
+
+/// Blocks behind by erases that are looked at for one whose data stay.
+const LOOKED_AT: usize = 8;
+
+/// The closed blocks of a die.
+struct Die {
+    /// Erases, the number of its closing, the block.
+    closed: BTreeSet<(u32, u64, u32)>,
+    closings: u64,
+    /// Erases of the most worn block.
+    most: u32,
+}
+
+/// Beside the erased blocks, the closed ones of each die by erases.
+pub(crate) struct Static {
+    erased: Dynamic,
+    dies: Vec<Die>,
+    /// By block: the number of its closing.
+    closing: Vec<u64>,
+    blocks_per_die: u32,
+    threshold: u32,
+}
+
+impl Static {
+    /// For a drive as `layout` left it.
+    pub(crate) fn new(geometry: &Geometry, layout: &Layout, threshold: u32) -> Self {
+        let blocks_per_die = geometry.blocks_per_plane;
+        let die = |die| {
+            let first = die * blocks_per_die;
+            let programmed = first..first + layout.programmed_blocks(die);
+            Die { closed: programmed.map(|block| (0, 0, block)).collect(), closings: 0, most: 0 }
+        };
+        Self {
+            erased: Dynamic::new(geometry),
+            dies: (0..geometry.dies()).map(die).collect(),
+            closing: vec![0; geometry.blocks() as usize],
+            blocks_per_die,
+            threshold,
+        }
+    }
+}
+
+impl WearLevelling for Static {
+    fn erased(&mut self, die: u32, block: u32, erases: u32) {
+        let most = &mut self.dies[die as usize].most;
+        *most = erases.max(*most);
+        self.erased.erased(die, block, erases);
+    }
+
+    fn take(&mut self, die: u32, fresh: &mut Range<u32>, stays: bool) -> Option<u32> {
+        self.erased.take(die, fresh, stays)
+    }
+
+    fn erased_blocks(&self, die: u32) -> u32 {
+        self.erased.erased_blocks(die)
+    }
+
+    fn closed(&mut self, die: u32, block: u32, erases: u32) {
+        let die = &mut self.dies[die as usize];
+        die.closings += 1;
+        self.closing[block as usize] = die.closings;
+        die.closed.insert((erases, die.closings, block));
+    }
+
+    fn reopened(&mut self, die: u32, block: u32, erases: u32) {
+        self.dies[die as usize].closed.remove(&(erases, self.closing[block as usize], block));
+    }
+
+    fn lagging(&self, die: u32) -> Option<u32> {
+        let Die { closed, closings, most } = &self.dies[die as usize];
+        let behind = closed.iter().take(LOOKED_AT).take_while(|(erases, ..)| most - erases > self.threshold);
+        let mut stays = behind.filter(|(_, closing, _)| closings - closing >= u64::from(self.blocks_per_die));
+        stays.next().map(|&(.., block)| block)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let closed: usize = self.dies.iter().map(|die| die.closed.len()).sum();
+        self.erased.memory_bytes() + (closed * 16 + self.closing.capacity() * 8) as u64
+    }
+}

@@ -1,0 +1,37 @@
+//! No wear levelling: erased blocks are written again in the order in which they were erased.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::WearLevelling;
+use crate::flash::geometry::Geometry;
+
+/// A queue a die.
+pub(crate) struct Unlevelled {
+    erased: Vec<VecDeque<u32>>,
+}
+
+impl Unlevelled {
+    /// For the dies of `geometry`, nothing erased yet.
+    pub(crate) fn new(geometry: &Geometry) -> Self {
+        Self { erased: vec![VecDeque::new(); geometry.dies() as usize] }
+    }
+}
+
+impl WearLevelling for Unlevelled {
+    fn erased(&mut self, die: u32, block: u32, _: u32) {
+        self.erased[die as usize].push_back(block);
+    }
+
+    fn take(&mut self, die: u32, fresh: &mut Range<u32>, _: bool) -> Option<u32> {
+        fresh.next().or_else(|| self.erased[die as usize].pop_front())
+    }
+
+    fn erased_blocks(&self, die: u32) -> u32 {
+        self.erased[die as usize].len() as u32
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.erased.iter().map(|queue| queue.capacity() as u64 * 4).sum()
+    }
+}

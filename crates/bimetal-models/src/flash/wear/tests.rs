@@ -1,0 +1,144 @@
+//! What each policy promises, on one die of which a tenth of the data takes all writes.
+
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+
+use super::WearLevellingKind;
+use crate::flash::ftl::TranslationLayer;
+use crate::flash::ftl::page::{Options, PageMapping};
+use crate::flash::gc::greedy::Greedy;
+use crate::flash::geometry::Geometry;
+use crate::flash::operation::Cause;
+use crate::flash::precondition::{Layout, Precondition};
+
+const GEOMETRY: Geometry = Geometry {
+    channels: 1,
+    dies_per_channel: 1,
+    planes_per_die: 1,
+    blocks_per_plane: 64,
+    pages_per_block: 32,
+    page_bytes: 4096,
+    unit_bytes: 4096,
+    logical_units: 1700,
+};
+
+const THRESHOLD: u32 = 8;
+
+/// The drive, filled once in order.
+fn drive(levelling: WearLevellingKind, cycles: Option<u32>) -> PageMapping {
+    let layout = Layout::new(Precondition::Sequential, &GEOMETRY, 0, GEOMETRY.logical_units, 3, 1);
+    let victims = Box::new(Greedy::new(&GEOMETRY, &layout));
+    let options = Options { levelling, threshold: THRESHOLD, cycles, ..Options::default() };
+    PageMapping::new(GEOMETRY, layout, victims, options)
+}
+
+/// Writes `count` units, drawn from the first tenth; gives how many were taken.
+fn write_hot(drive: &mut PageMapping, count: u32, random: &mut Pcg64) -> u32 {
+    let mut operations = Vec::new();
+    for done in 0..count {
+        drive.write(random.next_u32() % (GEOMETRY.logical_units / 10), &mut operations);
+        operations.clear();
+        if drive.take_refused() > 0 {
+            return done;
+        }
+    }
+    count
+}
+
+/// Erases of the block erased least and most often, and pages moved for wear levelling.
+fn wear(drive: &PageMapping) -> (u32, u32, u64) {
+    drive.check();
+    let erases = drive.erases_of_blocks();
+    let moved = drive.counters().pages_programmed[Cause::WearLevelling as usize];
+    (*erases.first_key_value().unwrap().0, *erases.last_key_value().unwrap().0, moved)
+}
+
+fn wear_after(levelling: WearLevellingKind, count: u32) -> (u32, u32, u64) {
+    let mut drive = drive(levelling, None);
+    write_hot(&mut drive, count, &mut Pcg64::seed_from_u64(1));
+    wear(&drive)
+}
+
+#[test]
+fn without_static_levelling_blocks_whose_data_stay_are_never_erased() {
+    for levelling in [WearLevellingKind::None, WearLevellingKind::Dynamic] {
+        let (least, most, moved) = wear_after(levelling, 30_000);
+        assert!(least == 0 && most > 5 * THRESHOLD && moved == 0, "{levelling:?}: {least} to {most}, {moved} moved");
+    }
+}
+
+#[test]
+fn static_levelling_keeps_every_block_within_the_threshold_of_the_most_worn_at_the_cost_of_moves() {
+    let (least, most, moved) = wear_after(WearLevellingKind::Static, 30_000);
+    // Moves wait for collections that are more urgent.
+    assert!(most - least <= 2 * THRESHOLD, "{least} to {most}");
+    assert!(moved > 0);
+    let unlevelled = wear_after(WearLevellingKind::None, 30_000);
+    assert!(most < unlevelled.1 / 2, "the most worn block: {most}, without levelling {}", unlevelled.1);
+}
+
+#[test]
+fn dynamic_levelling_writes_the_hosts_data_to_the_block_with_the_fewest_erases() {
+    let mut policy = super::make(WearLevellingKind::Dynamic, &GEOMETRY, &empty_layout(), 0);
+    for (block, erases) in [(4, 7), (5, 2), (6, 9), (7, 3)] {
+        policy.erased(0, block, erases);
+    }
+    let mut fresh = 0..0;
+    assert_eq!(policy.take(0, &mut fresh, false), Some(5), "the host");
+    assert_eq!(policy.take(0, &mut fresh, true), Some(6), "the collector");
+    let mut fresh = 20..21;
+    assert_eq!(policy.take(0, &mut fresh, true), Some(4), "what was erased before what never was");
+    assert_eq!(policy.take(0, &mut fresh, false), Some(20));
+    assert_eq!((policy.take(0, &mut fresh, false), policy.take(0, &mut fresh, true)), (Some(7), None));
+}
+
+#[test]
+fn no_levelling_takes_blocks_in_the_order_in_which_they_were_erased() {
+    let mut policy = super::make(WearLevellingKind::None, &GEOMETRY, &empty_layout(), 0);
+    policy.erased(0, 4, 7);
+    policy.erased(0, 5, 2);
+    let mut fresh = 20..21;
+    let taken: Vec<_> = (0..4).map(|n| policy.take(0, &mut fresh, n % 2 == 0)).collect();
+    assert_eq!(taken, [Some(20), Some(4), Some(5), None]);
+}
+
+fn empty_layout() -> Layout {
+    Layout::new(Precondition::Clean, &GEOMETRY, 0, 0, 3, 1)
+}
+
+#[test]
+fn adaptive_levelling_moves_nothing_while_the_host_writes_more_than_planned_and_catches_up_afterwards() {
+    let mut random = Pcg64::seed_from_u64(1);
+    let mut adaptive = drive(WearLevellingKind::Adaptive, None);
+    adaptive.set_intense(true);
+    write_hot(&mut adaptive, 15_000, &mut random);
+    let (least, most, moved) = wear(&adaptive);
+    assert!(least == 0 && moved == 0, "{least} to {most}, {moved} moved");
+    let static_erases: u64 = {
+        let mut drive = drive(WearLevellingKind::Static, None);
+        write_hot(&mut drive, 15_000, &mut Pcg64::seed_from_u64(1));
+        drive.counters().blocks_erased.iter().sum()
+    };
+    let erases: u64 = adaptive.counters().blocks_erased.iter().sum();
+    assert!(erases < static_erases, "erases during the burst: {erases}, static {static_erases}");
+    adaptive.set_intense(false);
+    write_hot(&mut adaptive, 60_000, &mut random);
+    let (least, most, moved) = wear(&adaptive);
+    assert!(most - least <= THRESHOLD + 3 && moved > 0, "{least} to {most}, {moved} moved");
+}
+
+#[test]
+fn a_drive_whose_blocks_wear_out_takes_more_writes_when_wear_is_levelled() {
+    let mut random = Pcg64::seed_from_u64(1);
+    let mut life = |levelling| {
+        let mut drive = drive(levelling, Some(60));
+        let taken = write_hot(&mut drive, u32::MAX, &mut random);
+        drive.check();
+        let mut operations = Vec::new();
+        drive.write(0, &mut operations);
+        assert!(operations.is_empty() && drive.take_refused() == 1, "it is worn out for good");
+        taken
+    };
+    let (unlevelled, levelled) = (life(WearLevellingKind::None), life(WearLevellingKind::Static));
+    assert!(f64::from(levelled) > 1.5 * f64::from(unlevelled), "{levelled} {unlevelled}");
+}
