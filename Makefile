@@ -23,9 +23,10 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
-# One table of speed and memory, each figure beside what it is to reach.
+# Tables of speed and memory, each figure beside what it is to reach: the program, and the flash model alone.
 bench:
 	$(CARGO) bench --package bimetal --bench speed --locked
+	$(CARGO) bench --package bimetal-models --bench flash --locked
 
 # Speed of serving beside qemu-nbd and nbdkit (packages qemu-utils, nbdkit, fio), on equal files below BENCH_DIR; how soon
 # a full cache is back after a crash; live response times over emulated drives beside simulated ones.

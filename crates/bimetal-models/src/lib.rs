@@ -12,7 +12,7 @@ pub mod profile;
 pub mod statistics;
 
 use bimetal_core::operation::{Command, Status, Token};
-use bimetal_core::units::{Nanoseconds, Sectors};
+use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
 
 pub use statistics::DeviceStatistics;
 
@@ -46,6 +46,14 @@ pub trait DeviceModel: Send {
 
     /// Lets time pass up to and including `now`, and appends what finished to `finished`, in order of time.
     fn advance(&mut self, now: Nanoseconds, finished: &mut Vec<Finished>);
+
+    /// Up to `most` sectors, worst first, whose leaving would make room without a copy: on flash the data that lie in blocks
+    /// of which the most is outdated. A scheme that moves such data away when the drive is idle does what MixedStore calls
+    /// fragmentation busting (section 5.3). Empty where a drive has nothing of the kind. Looks through the whole drive, so it is
+    /// meant for once an idle period.
+    fn fragmented(&self, _most: Sectors) -> Vec<SectorRange> {
+        Vec::new()
+    }
 
     /// What the drive has done from time zero up to `now`, which is not earlier than the last call. Meant for the end
     /// of a run or a progress line, not for every operation.

@@ -268,6 +268,14 @@ fn flash_figures(
         let earlier = |cause: &str| then.iter().find(|(name, _)| *name == cause).map_or(0, |(_, count)| *count);
         now.iter().map(|&(cause, count)| (cause.to_owned(), count - earlier(cause))).collect()
     };
+    let seconds = |now: &[(&'static str, Nanoseconds)], then: &[(&'static str, Nanoseconds)]| {
+        amounts(now.iter().map(|(cause, time)| (*cause, time.as_seconds_f64())), |cause| {
+            then.iter().find(|(name, _)| *name == cause).map_or(0.0, |(_, time)| time.as_seconds_f64())
+        })
+    };
+    let joules = amounts(after.energy_by_operation.iter().copied(), |operation| {
+        before.energy_by_operation.iter().find(|(name, _)| *name == operation).map_or(0.0, |(_, joules)| *joules)
+    });
     // How erases of a part of the run lie over the blocks is not known: only the whole run has been counted by block.
     let cold = before.erases == 0;
     let erases = after.erases - before.erases;
@@ -292,10 +300,22 @@ fn flash_figures(
             max: cold.then_some(after.erase_count.max),
             stddev: cold.then_some(after.erase_count.stddev),
         },
+        blocks_by_erases: cold.then(|| after.erases_of_blocks.clone()),
+        die_busy_s_by_cause: seconds(&after.die_busy_by_cause, &before.die_busy_by_cause),
+        wait_s_by_cause: seconds(&after.wait_by_cause, &before.wait_by_cause),
+        energy_j_by_operation: joules,
         lifetime_years: scale(after.lifetime_years),
         lifetime_worst_block_years: scale(after.lifetime_worst_block_years).filter(|_| cold),
         lifetime_unlimited: Some(erases == 0),
     }
+}
+
+/// Named amounts since `before` gave theirs.
+fn amounts(
+    now: impl Iterator<Item = (&'static str, f64)>,
+    before: impl Fn(&'static str) -> f64,
+) -> BTreeMap<String, f64> {
+    now.map(|(name, amount)| (name.to_owned(), amount - before(name))).collect()
 }
 
 /// Adds up two figures where at least one applies.
@@ -304,6 +324,16 @@ fn plus<T: std::ops::Add<Output = T>>(left: Option<T>, right: Option<T>) -> Opti
         (Some(left), Some(right)) => Some(left + right),
         (one, other) => one.or(other),
     }
+}
+
+/// Adds up amounts by name.
+fn add<T: Copy + Default + std::ops::AddAssign>(
+    one: &BTreeMap<String, T>,
+    other: &BTreeMap<String, T>,
+) -> BTreeMap<String, T> {
+    let mut sum = one.clone();
+    other.iter().for_each(|(name, amount)| *sum.entry(name.clone()).or_default() += *amount);
+    sum
 }
 
 fn hdd_total(members: &[Member]) -> HddFigures {
@@ -356,11 +386,6 @@ fn flash_total(left: FlashFigures, right: &FlashFigures) -> FlashFigures {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
     };
-    let add = |one: &BTreeMap<String, u64>, other: &BTreeMap<String, u64>| {
-        let mut sum = one.clone();
-        other.iter().for_each(|(cause, count)| *sum.entry(cause.clone()).or_default() += count);
-        sum
-    };
     FlashFigures {
         pages_programmed_host: plus(left.pages_programmed_host, right.pages_programmed_host),
         pages_programmed_gc: plus(left.pages_programmed_gc, right.pages_programmed_gc),
@@ -371,6 +396,10 @@ fn flash_total(left: FlashFigures, right: &FlashFigures) -> FlashFigures {
         erases_by_cause: add(&left.erases_by_cause, &right.erases_by_cause),
         erase_rate_per_s: plus(left.erase_rate_per_s, right.erase_rate_per_s),
         erase_count: EraseCount::default(),
+        blocks_by_erases: None,
+        die_busy_s_by_cause: add(&left.die_busy_s_by_cause, &right.die_busy_s_by_cause),
+        wait_s_by_cause: add(&left.wait_s_by_cause, &right.wait_s_by_cause),
+        energy_j_by_operation: add(&left.energy_j_by_operation, &right.energy_j_by_operation),
         lifetime_years: sooner(left.lifetime_years, right.lifetime_years),
         lifetime_worst_block_years: sooner(left.lifetime_worst_block_years, right.lifetime_worst_block_years),
         lifetime_unlimited: left.lifetime_unlimited.zip(right.lifetime_unlimited).map(|(one, other)| one && other),

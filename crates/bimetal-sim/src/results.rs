@@ -242,6 +242,15 @@ pub struct FlashFigures {
     pub erase_rate_per_s: Option<f64>,
     /// How the erases lie over the blocks.
     pub erase_count: EraseCount,
+    /// How many blocks were erased how often, by erases; null after a warm-up, and of several drives together.
+    pub blocks_by_erases: Option<BTreeMap<u32, u64>>,
+    /// Seconds that dies were at work, by cause; two at a time count twice.
+    pub die_busy_s_by_cause: BTreeMap<String, f64>,
+    /// Seconds that commands waited for a die, by the cause of what it did meanwhile; a command that waits for two dies at
+    /// once counts twice.
+    pub wait_s_by_cause: BTreeMap<String, f64>,
+    /// Joules by what they were used for; empty where the profile gives no power figures.
+    pub energy_j_by_operation: BTreeMap<String, f64>,
     /// Blocks × rated cycles / erase rate; null with `lifetime_unlimited` when nothing was erased.
     pub lifetime_years: Option<f64>,
     /// The same, until the most worn block has used up its cycles.

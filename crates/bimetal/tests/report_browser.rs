@@ -102,7 +102,7 @@ fn the_report_opens_without_an_error_and_without_a_request() {
     let (page, log) = open(&browser, &folder, "report.html");
     let root = page.split("<head>").next().expect("a head");
     assert!(!root.contains("data-errors"), "{root}");
-    assert!(root.contains("data-charts=\"6\""), "{root}");
+    assert!(root.contains("data-charts=\"7\""), "{root}");
     assert_eq!(requests_of_pages(&log), [""; 0]);
 }
 
@@ -128,10 +128,11 @@ fn every_chart_draws_marks_whatever_is_chosen_on_phone_and_desktop() {
     for found in read_as_a_reader(&browser, &folder, &bimetal::report::html(&fixture::document())) {
         assert_eq!(found["errors"], Value::Null, "{found}");
         let charts = found["charts"].as_array().expect("charts");
-        assert!(charts.len() >= 6 + 2 + 1 + 4, "{found}");
+        assert!(charts.len() >= 7 + 2 + 1 + 4, "{found}");
         for chart in charts {
             let marks = chart["marks"].as_u64().expect("a count");
-            let expected = if chart["chart"] == "savings" || chart["chart"] == "time dirty" { 2 } else { 5 };
+            let of_some = ["savings", "time dirty", "erases"].iter().any(|name| chart["chart"] == *name);
+            let expected = if of_some { 2 } else { 5 };
             assert!(marks >= expected, "{chart} at {}", found["width"]);
             assert_eq!(chart["bad"], 0, "a mark has no finite place: {chart} at {}", found["width"]);
         }

@@ -121,10 +121,9 @@ impl Blocks {
     #[cold]
     fn mark_units(&mut self, block: u32, layout: &Layout) {
         let slot = self.new_slot();
-        let first = block * self.units;
-        for offset in 0..self.units {
-            let word = &mut self.valid[slot as usize * self.words + offset as usize / 64];
-            *word |= u64::from(layout.is_valid(first + offset)) << (offset % 64);
+        for nth in 0..layout.valid(block) {
+            let offset = layout.offset_of(block, nth);
+            self.valid[slot as usize * self.words + offset as usize / 64] |= 1 << (offset % 64);
         }
         let touched = self.block(block, layout);
         (touched.untouched, touched.slot) = (false, slot);
@@ -208,6 +207,16 @@ impl Blocks {
             self.release(block, layout);
         }
         Some((state, left))
+    }
+
+    /// An untouched block that has `count` valid units loses all of them; whether there is such a one.
+    pub(crate) fn clear_untouched(&mut self, block: u32, count: u32, layout: &Layout) -> bool {
+        let cleared = self.block(block, layout);
+        let all = cleared.untouched && cleared.valid == count;
+        if all {
+            (cleared.untouched, cleared.valid) = (false, 0);
+        }
+        all
     }
 
     /// Invalidates `count` units of a touched block, all valid. Gives the state of the block and its remaining valid units.

@@ -549,6 +549,20 @@ impl DeviceModel for Flash {
         }
     }
 
+    fn fragmented(&self, most: Sectors) -> Vec<SectorRange> {
+        let per_unit = self.sectors_per_unit();
+        let units = self.layer.fragmented(usize::try_from(most.0 / per_unit).unwrap_or(usize::MAX));
+        let mut ranges: Vec<SectorRange> = Vec::new();
+        for unit in units {
+            let start = u64::from(unit) * per_unit;
+            match ranges.last_mut().filter(|last| last.end().0 == start) {
+                Some(last) => last.len += Sectors(per_unit),
+                None => ranges.push(SectorRange::new(start, per_unit.min(self.capacity.0 - start))),
+            }
+        }
+        ranges
+    }
+
     fn statistics(&self, now: Nanoseconds) -> DeviceStatistics {
         let wear = (self.layer.counters(), self.layer.erases_of_blocks());
         self.meter.statistics(now, &self.geometry, wear, &self.dies)

@@ -75,16 +75,21 @@ impl Mapping {
     pub(crate) fn unmap(&mut self, start: u32, end: u32, layout: &Layout, mut unmapped: impl FnMut(u32, u32)) {
         let mut unit = start;
         while unit < end {
+            let untouched = self.untouched_from(unit, end);
+            if untouched > unit {
+                layout.for_each_run(unit, untouched, &mut unmapped);
+                for number in unit / CHUNK_UNITS..untouched.div_ceil(CHUNK_UNITS) {
+                    self.cleared[number as usize / 64] |= 1 << (number % 64);
+                }
+                unit = untouched;
+                continue;
+            }
             let number = unit / CHUNK_UNITS;
             let chunk_start = number * CHUNK_UNITS;
             let stop = end.min(chunk_start.saturating_add(CHUNK_UNITS));
             let whole = unit == chunk_start && (stop - unit == CHUNK_UNITS || stop == self.units);
             if self.chunks[number as usize].is_none() && !self.is_cleared(number) {
-                if whole {
-                    self.unmap_untouched(unit, stop, layout, &mut unmapped);
-                } else {
-                    self.make_resident(number, layout);
-                }
+                self.make_resident(number, layout);
             }
             if let Some(chunk) = &mut self.chunks[number as usize] {
                 for entry in &mut chunk[(unit - chunk_start) as usize..(stop - chunk_start) as usize] {
@@ -101,15 +106,18 @@ impl Mapping {
         }
     }
 
-    fn unmap_untouched(&self, start: u32, end: u32, layout: &Layout, unmapped: &mut impl FnMut(u32, u32)) {
-        let mut unit = start;
-        while unit < end {
-            let (physical, len) = layout.run(unit, end);
-            if physical != NONE {
-                unmapped(physical, len);
+    /// Where the whole chunks from `unit` on, before `end`, that are as the layout has them, end.
+    fn untouched_from(&self, unit: u32, end: u32) -> u32 {
+        let mut stop = unit;
+        while stop.is_multiple_of(CHUNK_UNITS) && stop < end {
+            let number = stop / CHUNK_UNITS;
+            let next = self.units.min(stop.saturating_add(CHUNK_UNITS));
+            if next > end || self.chunks[number as usize].is_some() || self.is_cleared(number) {
+                break;
             }
-            unit += len;
+            stop = next;
         }
+        stop
     }
 
     /// Bytes of memory in use.

@@ -130,19 +130,40 @@ impl Layout {
         }
     }
 
-    /// The physical unit of `unit` (or [`NONE`]), and how many units from there on, up to `end`, follow it one by one.
-    pub(crate) fn run(&self, unit: u32, end: u32) -> (u32, u32) {
-        if matches!(self.state, State::Clean) || unit >= self.end {
-            return (NONE, end - unit);
+    /// Calls `each` with runs of physical units (the first, and how many) that together hold the units from `unit` up to
+    /// `end`, as far as they are mapped; in the sequential state one for each die, and the rows at the ends.
+    pub(crate) fn for_each_run(&self, unit: u32, end: u32, mut each: impl FnMut(u32, u32)) {
+        let (unit, end) = (unit.max(self.start), end.min(self.end));
+        if matches!(self.state, State::Clean) || unit >= end {
+            return;
         }
-        if unit < self.start {
-            return (NONE, end.min(self.start) - unit);
+        if !matches!(self.state, State::Sequential) {
+            return (unit..end).for_each(|unit| each(self.locate(unit), 1));
         }
-        let len = match self.state {
-            State::Sequential => self.units_per_row - (unit - self.start) % self.units_per_row,
-            _ => 1,
+        let row = self.units_per_row;
+        let first_whole = (unit - self.start).next_multiple_of(row).min(end - self.start);
+        let behind_whole = ((end - self.start) / row * row).max(first_whole);
+        let mut part = |from: u32, to: u32| {
+            if from < to {
+                each(self.locate(self.start + from), to - from);
+            }
         };
-        (self.locate(unit), len.min(end.min(self.end) - unit))
+        part(unit - self.start, first_whole);
+        part(behind_whole, end - self.start);
+        let (first, rows) = (first_whole / row, (behind_whole - first_whole) / row);
+        for at in 0..rows.min(self.dies) {
+            let of_die = (rows - at).div_ceil(self.dies);
+            each(self.locate(self.start + (first + at) * row), of_die * row);
+        }
+    }
+
+    /// The offset of the `nth` valid unit in an untouched block.
+    pub(crate) fn offset_of(&self, block: u32, nth: u32) -> u32 {
+        match &self.state {
+            State::Random { levels, .. } => level_of(levels, block % self.blocks_per_die)
+                .map_or(0, |level| spread(nth, level.valid, self.units_per_block)),
+            _ => nth,
+        }
     }
 
     /// The logical unit that physical unit `physical` holds, or [`NONE`].
@@ -169,18 +190,6 @@ impl Layout {
             }
         };
         if number < u64::from(self.end - self.start) { self.start + number as u32 } else { NONE }
-    }
-
-    /// Whether physical unit `physical` holds anything; as [`holder`](Self::holder), but cheap.
-    pub(crate) fn is_valid(&self, physical: u32) -> bool {
-        let State::Random { levels, permutation } = &self.state else { return self.holder(physical) != NONE };
-        let (block, offset) = (physical / self.units_per_block, physical % self.units_per_block);
-        let (die, block) = (block / self.blocks_per_die, block % self.blocks_per_die);
-        let Some(level) = level_of(levels, block) else { return false };
-        nth_of(offset, level.valid, self.units_per_block).is_some_and(|nth| {
-            let slot = u64::from(level.first_unit + (block - level.first_block) * level.valid + nth);
-            slot * u64::from(self.dies) + u64::from(die) < u64::from(permutation.len)
-        })
     }
 
     /// Valid units of an untouched block.
@@ -303,12 +312,12 @@ mod tests {
             }
             for (physical, &unit) in seen.iter().enumerate() {
                 assert_eq!(layout.holder(physical as u32), unit, "{precondition:?} {physical}");
-                assert_eq!(layout.is_valid(physical as u32), unit != NONE, "{precondition:?} {physical}");
             }
             let per_block = geometry.units_per_block() as usize;
             for (block, held) in seen.chunks(per_block).enumerate() {
                 let valid = held.iter().filter(|unit| **unit != NONE).count() as u32;
                 assert_eq!(layout.valid(block as u32), valid);
+                assert!((0..valid).all(|nth| held[layout.offset_of(block as u32, nth) as usize] != NONE));
                 let (die, number) = (block as u32 / 40, block as u32 % 40);
                 assert!(valid == 0 || number < layout.programmed_blocks(die));
             }
@@ -320,13 +329,24 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_the_sequential_state_are_rows() {
-        let layout = Layout::new(Precondition::Sequential, &geometry(), 100, 50, 3, 0);
-        assert_eq!(layout.run(0, 500), (NONE, 100));
-        assert_eq!(layout.run(100, 500), (0, 4));
-        assert_eq!(layout.run(103, 500), (3, 1));
-        assert_eq!(layout.run(104, 500), (40 * 48, 4));
-        assert_eq!(layout.run(148, 500).1, 2);
-        assert_eq!(layout.run(150, 500), (NONE, 350));
+    fn runs_hold_each_unit_once_and_in_the_sequential_state_there_are_few() {
+        for precondition in [Precondition::Clean, Precondition::Sequential, Precondition::Random] {
+            let layout = Layout::new(precondition, &geometry(), 100, 5000, 3, 0);
+            for (from, to) in [(0, 9000), (0, 50), (100, 5100), (103, 104), (103, 4999), (104, 108), (107, 200), (9, 9)]
+            {
+                let mut held = Vec::new();
+                let mut runs = 0;
+                layout.for_each_run(from, to, |physical, len| {
+                    held.extend(physical..physical + len);
+                    runs += 1;
+                });
+                let mut expected: Vec<u32> = (from..to).map(|unit| layout.locate(unit)).collect();
+                expected.retain(|physical| *physical != NONE);
+                held.sort_unstable();
+                expected.sort_unstable();
+                assert_eq!(held, expected, "{precondition:?} {from}..{to}");
+                assert!(precondition != Precondition::Sequential || runs <= 6 + 2, "{runs} runs");
+            }
+        }
     }
 }

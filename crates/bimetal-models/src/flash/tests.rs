@@ -544,10 +544,28 @@ fn a_bad_configuration_names_its_key() {
         (vec![("ftl", "log-block"), ("spare_factor", "0.01")], "spare_factor = 0.01: expected at least 2 spare blocks"),
         (vec![("prewrite_probability", "0.5")], "prewrite_probability = 0.5: expected 0 unless ftl is page-in-place"),
         (vec![("erases_per_write_request", "2")], "expected 0 unless timing is serial"),
+        (vec![("wear_levelling", "some")], "wear_levelling = \"some\": expected one of `none`, `dynamic`, `static`"),
+        (
+            vec![("ftl", "anand"), ("wear_levelling", "static")],
+            "wear_levelling = static: expected none unless ftl is page",
+        ),
+        (vec![("wear_levelling", "adaptive")], "expected_write_mb_per_s = nothing: expected the rate of writes"),
+        (vec![("ftl", "fast"), ("wear_out", "on")], "wear_out = on: expected off unless ftl is page or dftl"),
+        (vec![("program_us_by_type", "200,500")], "program_us_by_type = 200,500: expected 3 times"),
+        (vec![("program_us_by_type", "soon")], "program_us_by_type = \"soon\": expected 1 to 4 of them"),
+        (vec![("slc_cache", "1MiB")], "slc_cache = 1MiB: expected off, or slc_program_us beside it"),
+        (
+            vec![("slc_cache", "64KiB"), ("slc_program_us", "100")],
+            "slc_cache = 64KiB: expected off, or at least 160KiB",
+        ),
+        (vec![("slc_cache", "big"), ("slc_program_us", "100")], "slc_cache = \"big\": expected a number and KiB"),
+        (vec![("suspend_us", "-1")], "suspend_us = -1: expected a number from 0"),
+        (vec![("ftl", "dftl"), ("map_cache", "8")], "map_cache = 8B: expected at least 16 bytes"),
+        (vec![("ftl", "dftl"), ("spare_factor", "0.05")], "spare_factor = 0.05: expected at least 5 spare blocks"),
         (vec![("chanels", "2")], "did you mean 'channels'?"),
     ] {
         let mut profile = profile(&[]);
-        let result = changes.iter().try_for_each(|(key, value)| profile.set(key, value));
+        let result = profile.set_all(changes.iter().copied());
         let error = result.and_then(|()| profile.build(None, 0).map(|_| ())).unwrap_err().to_string();
         assert!(error.contains(expected) && error.starts_with("small.toml"), "{changes:?}: {error}");
     }
@@ -630,4 +648,126 @@ proptest! {
         prop_assert!(flash.host_bytes_written >= Bytes(bytes));
         prop_assert_eq!(statistics.reads + statistics.writes + statistics.flushes + statistics.discards, 1500);
     }
+}
+
+#[test]
+fn pages_take_the_time_of_their_type() {
+    // Rows of one page of 4 units; a write of a page each, one after another, all to one die.
+    let one_die = [("channels", "1"), ("write_buffer", "off"), ("program_us_by_type", "200,500,900")];
+    let mut drive = drive(&one_die);
+    for (nth, program) in [200, 500, 900, 200, 500].into_iter().enumerate() {
+        let now = 10_000 * (nth as u64 + 1);
+        let write = command(OpKind::Write, nth as u64 * 32, 32);
+        assert_eq!(times(&mut drive, us(now), &[write]), [now + 40 + program], "page {nth}");
+    }
+}
+
+#[test]
+fn a_program_is_stopped_for_a_read_and_takes_the_rest_of_its_time_after_it() {
+    for (suspend, read_done, programmed) in [(None, 540 + 60, 540), (Some("20"), 100 + 20 + 60, 540 + 20 + 60)] {
+        let mut changes = vec![("channels", "1"), ("write_buffer", "off")];
+        changes.extend(suspend.map(|us| ("suspend_us", us)));
+        let mut drive = drive_in(&changes, Precondition::Sequential);
+        let mut finished = Vec::new();
+        drive.submit(us(0), Token(0), command(OpKind::Write, 0, 32));
+        drive.advance(us(100), &mut finished);
+        drive.submit(us(100), Token(1), command(OpKind::Read, 320, 8));
+        drain(&mut drive, &mut finished);
+        finished.sort_by_key(|finished| finished.token);
+        let ends: Vec<u64> = finished.iter().map(|finished| finished.at.0 / 1000).collect();
+        assert_eq!(ends, [programmed, read_done], "suspend_us {suspend:?}");
+    }
+}
+
+#[test]
+fn what_a_read_waits_for_is_told_by_cause() {
+    let mut drive = drive_in(&[("channels", "1"), ("write_buffer", "off")], Precondition::Sequential);
+    drive.submit(us(0), Token(0), command(OpKind::Write, 0, 32));
+    drive.advance(us(100), &mut Vec::new());
+    drive.submit(us(100), Token(1), command(OpKind::Read, 320, 8));
+    drive.submit(us(100), Token(2), command(OpKind::Read, 640, 8));
+    drain(&mut drive, &mut Vec::new());
+    let flash = drive.statistics(us(10_000)).flash.unwrap();
+    // Both wait 440 us for the program, the second 60 us more for the first; the link takes some nanoseconds.
+    assert_eq!(flash.wait_by_cause[0].1.0 / 1000, 2 * 440 + 60);
+    assert_eq!(flash.die_busy_by_cause[0].1.0 / 1000, 540 + 2 * 60);
+    assert!(flash.wait_by_cause[1..].iter().all(|(_, time)| *time == us(0)));
+}
+
+#[test]
+fn writes_go_fast_into_single_bit_cells_until_these_are_full_and_again_after_a_rest() {
+    // A block of 16 pages takes 5 of one bit: 80 KiB. The cache has one block in each die, two dies.
+    let slc = [("slc_cache", "160KiB"), ("slc_program_us", "100"), ("write_buffer", "off")];
+    let mut drive = drive(&slc);
+    // One write in 10 ms, so that the drive is never idle for long.
+    let took = |page: u64| {
+        let now = us(10_000 * page);
+        let mut finished = Vec::new();
+        drive.advance(now, &mut finished);
+        drive.submit(now, Token(page), command(OpKind::Write, page * 32, 32));
+        while finished.is_empty() {
+            drive.advance(drive.next_event().unwrap(), &mut finished);
+        }
+        (finished[0].at - now).0 / 1000
+    };
+    let times: Vec<u64> = (0..12).map(took).collect();
+    assert_eq!(times, [vec![140; 10], vec![540; 2]].concat());
+    drive.check();
+    // The drive packs what lies there into blocks of all bits when the host is quiet.
+    let moved = |drive: &Flash| drive.statistics(us(100_000_000)).flash.unwrap().pages_programmed_gc;
+    assert_eq!(moved(&drive), 0);
+    drain(&mut drive, &mut Vec::new());
+    assert_eq!(moved(&drive), 10);
+    drive.check();
+}
+
+#[test]
+fn an_idle_drive_collects_until_it_has_the_free_blocks_that_were_asked_for() {
+    let mut drive = drive_in(&[("gc_idle_free_blocks", "20")], Precondition::Sequential);
+    let pages = drive.capacity().0 / 32;
+    let mut random = Pcg64::seed_from_u64(4);
+    let mut finished = Vec::new();
+    let mut now = us(0);
+    for token in 0..pages {
+        drive.submit(now, Token(token), command(OpKind::Write, random.next_u64() % pages * 32, 32));
+        // Never idle for as long as 0.1 s.
+        while finished.len() as u64 <= token {
+            now = drive.next_event().unwrap();
+            drive.advance(now, &mut finished);
+        }
+    }
+    let erases = |drive: &Flash| drive.statistics(us(1_000_000_000)).flash.unwrap().erases;
+    let before = erases(&drive);
+    let busy_until = now;
+    drain(&mut drive, &mut finished);
+    drive.check();
+    assert!(erases(&drive) > before, "{before} erases");
+    assert!(drive.next_event().is_none() && finished.len() as u64 == pages);
+    assert!(busy_until < us(1_000_000_000));
+}
+
+#[test]
+fn a_map_that_is_not_cached_delays_a_read_by_the_read_of_its_page() {
+    // 24 MiB in units of 4 KiB: 6144 entries, of which two are cached.
+    let mut drive = drive_in(&[("ftl", "dftl"), ("map_cache", "16")], Precondition::Sequential);
+    let read = |unit: u64| [command(OpKind::Read, unit * 8, 8)];
+    assert_eq!(times(&mut drive, us(0), &read(0)), [60 + 60]);
+    assert_eq!(times(&mut drive, us(1000), &read(0)), [1000 + 60], "the entry is cached");
+    assert_eq!(times(&mut drive, us(2000), &read(3000)), [2000 + 60 + 60]);
+}
+
+#[test]
+fn the_data_of_blocks_that_are_mostly_outdated_are_named_first() {
+    let mut drive = drive_in(&[("channels", "1"), ("write_buffer", "off")], Precondition::Sequential);
+    assert!(drive.fragmented(Sectors(1 << 20)).is_empty(), "nothing is outdated");
+    // Blocks of 16 pages of 4 units: all but one unit of block 2 and half of block 5 are written again.
+    let mut now = us(0);
+    for range in [(2 * 64 + 1, 63), (5 * 64, 32)] {
+        let write = command(OpKind::Write, range.0 * 8, range.1 * 8);
+        times(&mut drive, now, &[write]);
+        now += us(1_000_000);
+    }
+    assert_eq!(drive.fragmented(Sectors(8)), [SectorRange::new(2 * 64 * 8, 8)]);
+    let expected = [SectorRange::new(2 * 64 * 8, 8), SectorRange::new((5 * 64 + 32) * 8, 256)];
+    assert_eq!(drive.fragmented(Sectors(1 << 20))[..2], expected);
 }

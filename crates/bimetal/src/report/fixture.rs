@@ -222,6 +222,7 @@ fn devices(run: &mut Run, shape: &Shape) {
         ssd.flash.lifetime_years = Some(shape.life_years);
         ssd.flash.lifetime_unlimited = Some(false);
         ssd.flash.erases = Some(4000);
+        ssd.flash.blocks_by_erases = Some([(0, 600), (1, 2400), (2, 700), (5, 40)].into());
         run.members.push(member("ssd", "home", MemberFigures::Ssd(Box::new(ssd.clone())), shape.ssd_gib, shape.cost.0));
         run.cost.ssd_usd = Some(shape.cost.0);
     }

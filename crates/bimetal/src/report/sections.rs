@@ -227,6 +227,14 @@ fn figures(run: &Run) -> Vec<(&'static str, String)> {
         let text = format!("{min} to {max}, mean {}, standard deviation {}", significant(mean), significant(deviation));
         add("Erases of a block", Some(text));
     }
+    let listed = |amounts: &BTreeMap<String, f64>, unit: &str| {
+        let some = amounts.iter().filter(|(_, amount)| **amount > 0.0);
+        let each: Vec<_> =
+            some.map(|(name, amount)| format!("{} {unit} {}", significant(*amount), html(name))).collect();
+        (!each.is_empty()).then(|| each.join(", "))
+    };
+    add("Waits for a flash die, by what it did", listed(&flash.wait_s_by_cause, "s"));
+    add("SSD energy by operation", listed(&flash.energy_j_by_operation, "J"));
     add("Lifetime of the most worn block", flash.lifetime_worst_block_years.map(lifetime));
     add("SSD busy", run.devices.ssd.busy_fraction.map(|busy| format!("{} %", percent(busy))));
     add("SSD energy", run.devices.ssd.energy_j.map(|joules| format!("{} J", significant(joules))));

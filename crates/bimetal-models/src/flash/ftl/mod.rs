@@ -122,6 +122,12 @@ pub(crate) trait TranslationLayer: Send {
     /// The host writes more than the drive was planned for, or does no longer.
     fn set_intense(&mut self, _intense: bool) {}
 
+    /// Up to `most` units that lie in blocks of which the most is invalid, the worst first: were they gone, these blocks could
+    /// be erased without a copy.
+    fn fragmented(&self, _most: usize) -> Vec<u32> {
+        Vec::new()
+    }
+
     /// Units of the last request that the medium refused; they are counted from zero again.
     fn take_refused(&mut self) -> u64 {
         0

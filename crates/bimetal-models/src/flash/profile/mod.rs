@@ -73,7 +73,8 @@ pub struct FlashProfile {
     pub flush_us: f64,
     /// Memory in which writes finish, or `"off"`.
     pub write_buffer: SizeOrOff,
-    /// Bytes that may lie in blocks programmed with one bit a cell, or `"off"`; for `page` and `dftl`.
+    /// Bytes that may lie in blocks programmed with one bit a cell, or `"off"`; for `page` and `dftl`. What lies there is
+    /// packed into all bits of others when the drive has had nothing to do for a while, or has no free blocks.
     #[serde(default)]
     pub slc_cache: SizeOrOff,
     /// To program a page with one bit a cell.
@@ -105,8 +106,7 @@ pub struct FlashProfile {
     /// A die with fewer free blocks than this collects; at least 2.
     #[serde(default = "default_gc_free_blocks")]
     pub gc_free_blocks: u32,
-    /// A die with fewer free blocks than this collects when the drive has had nothing to do for a while; with an
-    /// `slc_cache`, at least what the cache needs.
+    /// A die with fewer free blocks than this collects when the drive has had nothing to do for a while.
     #[serde(default)]
     pub gc_idle_free_blocks: u32,
     /// Memory for the map of `dftl`, 8 bytes an entry.
@@ -345,10 +345,9 @@ impl FlashProfile {
                 u32::try_from(size.0 / block).unwrap_or(u32::MAX).min(geometry.blocks_per_plane)
             }
         };
-        let for_cache = if slc_blocks > 0 { slc_blocks + self.gc_free_blocks + 2 } else { 0 };
         Ok(Options {
             free_blocks: self.gc_free_blocks,
-            idle_free_blocks: self.gc_idle_free_blocks.max(for_cache),
+            idle_free_blocks: self.gc_idle_free_blocks,
             levelling: self.wear_levelling,
             threshold: self.wear_threshold,
             cycles: (self.wear_out == Switch::On).then_some(self.rated_cycles),

@@ -221,6 +221,21 @@
     charts.bars(place, { title: "Lifetime of the flash", series: all });
   });
 
+  figure("erases", "How erases are spread over the blocks", "Share of the flash's blocks that were erased no more often than this. A steep line is even wear; one with a long tail wears out few blocks first.", [], place => {
+    const all = series(run => {
+      const counts = Object.entries(run.devices.ssd.flash.blocks_by_erases ?? {}).map(([erases, blocks]) => [Number(erases), blocks]);
+      const total = counts.reduce((sum, [, blocks]) => sum + blocks, 0);
+      let below = 0;
+      const points = counts.sort((a, b) => a[0] - b[0]).map(([erases, blocks]) => [erases, (below += blocks) / total]);
+      if (points.length) points.unshift([points[0][0], 0]);
+      return { points };
+    });
+    if (!all.length) return "None of the schemes that are shown has an SSD whose blocks were counted from the start.";
+    const [, high] = range(all.flatMap(one => one.points.map(point => point[0])));
+    const x = { ...charts.linear(0, Math.max(high, 1), value => trim(value, 3)), title: "erases of a block" };
+    charts.lines(place, { title: "Erases of the blocks", series: all, x, y: charts.linear(0, 1, percent), step: true, at: value => `erased at most ${trim(value, 3)} times`, say: share => `${trim(100 * share, 3)} % of blocks` });
+  });
+
   function drawAll() {
     for (const draw of drawings) draw();
     document.documentElement.dataset.charts = plots.querySelectorAll(".plot").length;

@@ -55,13 +55,19 @@ impl PageMapping {
         self.collect(die, copies, operations);
     }
 
-    /// Empties a block of `die` if it has fewer free ones than it should when there is time, and the block that is best to
-    /// be emptied frees more than a row.
+    /// Whether `die` has something to collect when there is time: fewer free blocks than it should have then, or data in
+    /// single-bit cells.
+    pub(super) fn wants_idle_time_in(&self, die: u32) -> bool {
+        let open = self.dies[die as usize].open[Stream::Host as usize];
+        let open_slc = u32::from(open.block != NONE && open.end < self.units_per_block);
+        self.free_blocks(die) < self.options.idle_free_blocks || self.dies[die as usize].slc_blocks > open_slc
+    }
+
+    /// Empties a block of `die` if it has something to collect.
     pub(super) fn collect_when_idle(&mut self, die: u32, operations: &mut Vec<NandOp>) {
-        if self.free_blocks(die) >= self.options.idle_free_blocks || !self.start_collection(die) {
-            return;
+        if self.wants_idle_time_in(die) && self.start_collection(die) {
+            self.collect(die, u64::MAX, operations);
         }
-        self.collect(die, u64::MAX, operations);
     }
 
     /// Copies up to `copies` units of the victim of `die`; erases it once nothing is left.

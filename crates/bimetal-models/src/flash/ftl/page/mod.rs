@@ -388,10 +388,14 @@ impl PageMapping {
             let (block, offset) = (physical / self.units_per_block, physical % self.units_per_block);
             let count = (self.units_per_block - offset).min(end - physical);
             let die = block / self.blocks_per_die;
-            self.touch(die, block);
-            let (state, left) = self.blocks.invalidate_run(block, offset, count, &self.layout);
-            if state == BlockState::Closed {
-                self.victims.invalidated(die, block, left + count, left);
+            if self.blocks.clear_untouched(block, count, &self.layout) {
+                self.victims.closed(die, block, 0, false);
+            } else {
+                self.touch(die, block);
+                let (state, left) = self.blocks.invalidate_run(block, offset, count, &self.layout);
+                if state == BlockState::Closed {
+                    self.victims.invalidated(die, block, left + count, left);
+                }
             }
             self.dies[die as usize].valid -= u64::from(count);
             physical += count;
@@ -457,7 +461,7 @@ impl TranslationLayer for PageMapping {
     }
 
     fn wants_idle_time(&self) -> bool {
-        (0..self.geometry.dies()).any(|die| self.free_blocks(die) < self.options.idle_free_blocks)
+        (0..self.geometry.dies()).any(|die| self.wants_idle_time_in(die))
     }
 
     fn use_idle_time(&mut self, operations: &mut Vec<NandOp>) -> bool {
@@ -468,6 +472,20 @@ impl TranslationLayer for PageMapping {
 
     fn set_intense(&mut self, intense: bool) {
         self.levelling.set_intense(intense);
+    }
+
+    fn fragmented(&self, most: usize) -> Vec<u32> {
+        let blocks = (0..self.geometry.blocks()).filter(|block| !self.blocks.is_untouched(*block));
+        let known = blocks.map(|block| (self.blocks.get(block, &self.layout), block));
+        let holey = known.filter_map(|((state, valid), block)| {
+            (state == BlockState::Closed && (1..self.units_per_block).contains(&valid)).then_some((valid, block))
+        });
+        let mut holey: Vec<(u32, u32)> = holey.collect();
+        holey.sort_unstable();
+        let units = holey.into_iter().flat_map(|(_, block)| {
+            (0..self.units_per_block).map(move |offset| self.blocks.holder(block, offset, &self.layout))
+        });
+        units.filter(|unit| *unit != NONE).take(most).collect()
     }
 
     #[cfg(test)]
