@@ -99,7 +99,7 @@ impl Dies {
     pub(crate) fn submit(&mut self, now: Nanoseconds, job: Job, waited_for: bool) {
         let serial = self.timing.parallelism == Parallelism::Serial;
         let number = if serial { 0 } else { job.operation.die };
-        let begin = if waited_for { self.stop_program(now, number) } else { now };
+        let begin = if waited_for && !serial { self.stop_program(now, number) } else { now };
         let die = &mut self.dies[number as usize];
         if job.request != NO_REQUEST {
             die.waited_for += 1;

@@ -397,6 +397,11 @@ fn the_drives_of_data_sheets_come_near_them() {
         ("intel-x25-m-80gb", 0.0, 35_000.0, 70.0),
         ("intel-x25-e-32gb", 0.0, 35_000.0, 170.0),
         ("micron-c200-60gb", 0.0, 0.0, 100.0),
+        // Into its single-bit cells.
+        ("intel-660p-1tb", 10_000.0, 0.0, 1800.0),
+        ("samsung-pm983-960gb", 11_800.0, 0.0, 1100.0),
+        ("ocz-solid-3-60gb", 0.0, 0.0, 80.0),
+        ("super-talent-32gb", 0.0, 0.0, 40.0),
     ] {
         let near = |what: &str, measured: f64, expected: f64| {
             eprintln!("{name}: {what} {measured:.0}, data sheet {expected}");

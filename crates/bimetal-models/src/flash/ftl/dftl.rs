@@ -73,26 +73,11 @@ impl Dftl {
         }
         let is_stale = vec![false; table_pages as usize];
         let mut dftl = Self { pages, cache, units, entries_per_page, stale: Vec::new(), is_stale, erases: 0 };
-        if setup.precondition != Precondition::Clean && setup.units > 0 {
-            dftl.write_tables_of(setup.start, setup.start + setup.units);
+        if dftl.cache.is_some() && setup.precondition != Precondition::Clean && setup.units > 0 {
+            let end = (setup.start + setup.units).div_ceil(entries_per_page);
+            dftl.pages.prepare_tables(units + setup.start / entries_per_page..units + end);
         }
         Ok(dftl)
-    }
-
-    /// Translation pages of the preconditioned units from `start` up to `end`, written before time zero.
-    fn write_tables_of(&mut self, start: u32, end: u32) {
-        if self.cache.is_none() {
-            return;
-        }
-        let mut operations = Vec::new();
-        for table in start / self.entries_per_page..end.div_ceil(self.entries_per_page) {
-            self.pages.append_table(self.units + table, &mut operations);
-        }
-        self.pages.end_tables(&mut operations);
-        for operation in operations {
-            self.pages.programmed(operation.block, operation.programmed);
-        }
-        self.pages.start_over();
     }
 
     /// Sees to it that the entries of the units from `start` up to `end` are in the cache.

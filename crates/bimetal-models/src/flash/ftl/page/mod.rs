@@ -286,9 +286,20 @@ impl PageMapping {
         self.counters.table_units += u64::from(placed == Placed::New);
     }
 
-    /// Programs what waits of the layer's own tables.
-    pub(super) fn end_tables(&mut self, operations: &mut Vec<NandOp>) {
-        self.end_row(Stream::Translation, operations);
+    /// Writes these units of the layer's own tables before time zero, into blocks that are free then.
+    pub(super) fn prepare_tables(&mut self, units: std::ops::Range<u32>) {
+        let free_blocks = std::mem::replace(&mut self.options.free_blocks, 0);
+        let mut operations = Vec::new();
+        for unit in units {
+            self.append(Stream::Translation, unit, &mut operations);
+        }
+        self.end_row(Stream::Translation, &mut operations);
+        for operation in operations {
+            self.programmed(operation.block, operation.programmed);
+        }
+        self.options.free_blocks = free_blocks;
+        debug_assert_eq!(self.counters.blocks_erased.iter().sum::<u64>(), 0);
+        self.counters = Counters::default();
     }
 
     /// Programs what waits in the open row of `stream`.
@@ -400,12 +411,6 @@ impl PageMapping {
             self.dies[die as usize].valid -= u64::from(count);
             physical += count;
         }
-    }
-
-    /// What was written so far counts as done before time zero; nothing was erased for it.
-    pub(super) fn start_over(&mut self) {
-        debug_assert_eq!(self.counters.blocks_erased.iter().sum::<u64>(), 0);
-        self.counters = Counters::default();
     }
 }
 
