@@ -48,13 +48,19 @@ impl Bench {
 
     /// Like [`request`](Self::request), of another unit.
     pub(crate) fn request_to(&mut self, target: u16, kind: OpKind, start: u64, sectors: u64) {
+        let token = self.submit(target, kind, start, sectors);
+        self.serve();
+        let finished = self.volume.next_finished().expect("drives that answer at once leave no request open");
+        assert_eq!((finished.token, finished.status), (token, Status::Done));
+    }
+
+    /// Submits a request; the drives answer when they are [asked to](Self::serve).
+    pub(crate) fn submit(&mut self, target: u16, kind: OpKind, start: u64, sectors: u64) -> Token {
         self.requests += 1;
         let command = Command { kind, range: SectorRange::new(start, sectors), fua: false };
         let token = Token(self.requests);
         self.volume.submit(self.now, Operation { token, target, command, payload: NoPayload });
-        self.serve();
-        let finished = self.volume.next_finished().expect("drives that answer at once leave no request open");
-        assert_eq!((finished.token, finished.status), (token, Status::Done));
+        token
     }
 
     /// The member with the slots is gone, and an empty one comes in its place.
@@ -73,7 +79,8 @@ impl Bench {
         self.take_log();
     }
 
-    fn serve(&mut self) {
+    /// Lets the drives answer.
+    pub(crate) fn serve(&mut self) {
         while let Some(operation) = self.volume.next_operation() {
             let names: BTreeMap<u16, &str> =
                 self.members.iter().enumerate().map(|(id, member)| (id as u16, member.role.name())).collect();

@@ -113,7 +113,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     build,
 };
 
-/// A write that waits asks for room for no more than this part of the flash at a time.
+/// For writes that wait no more than this part of the flash is flushed at a time.
 const WANTED_PART: u64 = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -144,7 +144,7 @@ struct HybridDisk {
     /// What is not pinned.
     room: Room,
     cleaned: Round,
-    /// Slots that a write which waits has need of, and pinned pages that were read.
+    /// Slots that writes which wait have need of, and pinned pages that were read.
     wanted: u64,
     wanted_for_pinned: u64,
     dirty_since: DirtySince,
@@ -245,7 +245,7 @@ impl HybridDisk {
     /// Slots that must be made free for requests that wait, unless everything goes home for them, and for what was read of pinned ranges.
     fn lacking(&self, view: &View) -> u64 {
         let waiting = view.waiting_for_slots > 0 && self.flush != Flush::Full;
-        let for_writes = if waiting { self.wanted.max(1) } else { 0 };
+        let for_writes = if waiting { self.wanted.clamp(1, (self.slots / WANTED_PART).max(1)) } else { 0 };
         (for_writes + self.wanted_for_pinned).saturating_sub(view.free_slots + view.freeing_slots)
     }
 
@@ -337,7 +337,8 @@ impl Scheme for HybridDisk {
         }
         match view.free_slots {
             0 => {
-                self.wanted = count.min(self.slots / WANTED_PART).max(1);
+                // Whoever waited before asks again when all are called.
+                self.wanted = count + if view.waiting_for_slots > 0 { self.wanted } else { 0 };
                 (Placement::Wait, count)
             }
             free => (Placement::Slot, count.min(free)),
@@ -487,6 +488,19 @@ mod tests {
         assert_eq!(bench.take_log(), ["ssd read 8"], "it was used just before");
         bench.request(OpKind::Read, 16, 8);
         assert_eq!(bench.take_log(), ["hdd read 8"], "it was the first of the others");
+    }
+
+    #[test]
+    fn a_partial_flush_is_for_all_writes_that_wait() {
+        let mut bench = Bench::new("hybrid-disk", &[("flush", "partial")]);
+        let slots = fill(&mut bench);
+        for at in 0..20 {
+            bench.submit(0, OpKind::Write, (slots + at) * 16, 8);
+        }
+        bench.serve();
+        assert_eq!(bench.volume.requests_under_way(), 0);
+        let migrations = &bench.volume.statistics().migrations;
+        assert_eq!((migrations.blocks, migrations.count), (20, 2), "the first came alone");
     }
 
     #[test]
