@@ -1,0 +1,135 @@
+//! Drains that the power cuts, at each of their operations, and volumes that are made and are cut off in that.
+
+mod story;
+
+use bimetal_core::layout::MemberId;
+use bimetal_core::operation::OpKind;
+use bimetal_core::units::Nanoseconds;
+use bimetal_core::volume::Drain;
+use story::{ALL, HDD, SSD, Story};
+
+/// A scheme, what is set, and the member whose slots are drained.
+type Plan = (&'static str, &'static [(&'static str, &'static str)], u16);
+
+const PLANS: [Plan; 3] = [
+    ("griffin", &[("timeout", "off"), ("read_threshold", "off")], HDD),
+    ("smart-response", &[("mode", "maximized"), ("idle", "1h")], SSD),
+    ("hybrid-disk", &[], SSD),
+];
+/// Power cuts at one place: each takes something else of what was not flushed.
+const TIMES: u64 = 6;
+/// Operations of a drain, at most.
+const OPERATIONS_MAX: u64 = 2000;
+
+/// A volume with content off home, some of it in parts of blocks, some written twice, all flushed; and what it holds.
+fn filled(seed: u64, (scheme, settings, _): Plan) -> (Story, Vec<(u64, u64)>) {
+    let mut story = Story::new(seed, scheme, settings, 4000);
+    let mut content = vec![(0, 0); 480];
+    for (start, sectors) in [(0, 64), (100, 8), (103, 3), (200, 40), (16, 8), (205, 1), (400, 24), (410, 2)] {
+        let number = story.write(start, sectors);
+        (start..start + sectors).for_each(|sector| content[sector as usize] = (sector, number));
+    }
+    story.flush();
+    content.retain(|&(_, number)| number > 0);
+    (story, content)
+}
+
+fn assert_holds(story: &mut Story, content: &[(u64, u64)], when: &str) {
+    for run in content.chunk_by(|one, next| one.0 + 1 == next.0) {
+        let numbers: Vec<u64> = run.iter().map(|&(_, number)| number).collect();
+        assert_eq!(story.read(run[0].0, run.len() as u64), numbers, "{when}: from sector {}", run[0].0);
+    }
+}
+
+/// Begins a drain and lets so many operations of it happen; whether it is done.
+fn drain(story: &mut Story, detach: bool, operations: u64) -> bool {
+    let now = story.now;
+    story.volume().drain(now, detach);
+    let mut left = operations;
+    // What waits for a moment goes on when that has come.
+    for _ in 0..100 {
+        let all = story.answer_some(ALL, left);
+        if !all {
+            return false;
+        }
+        if story.volume().drain_progress() == Drain::Done {
+            return true;
+        }
+        let Some(at) = story.volume().next_timeout() else { break };
+        story.now = story.now.max(at) + Nanoseconds(1);
+        let now = story.now;
+        story.volume().advance(now);
+        left = left.min(OPERATIONS_MAX);
+    }
+    panic!("a drain of sound drives does not end: {:?}", story.volume().drain_progress());
+}
+
+#[test]
+fn a_drain_that_is_cut_at_any_operation_resumes() {
+    for plan in PLANS {
+        for detach in [false, true] {
+            let mut at = 0;
+            while cut_drain(plan, detach, at) {
+                at += 1;
+                assert!(at < OPERATIONS_MAX, "{}: a drain without an end", plan.0);
+            }
+            assert!(at > 5, "{}: a drain of {at} operations is none", plan.0);
+        }
+    }
+}
+
+/// Cuts a drain before its operation number `at`, and another one after some operations more; whether the first had so many.
+fn cut_drain(plan: Plan, detach: bool, at: u64) -> bool {
+    let (scheme, _, slots) = plan;
+    for seed in 0..TIMES {
+        let (mut story, content) = filled(seed, plan);
+        if drain(&mut story, detach, at) {
+            return false;
+        }
+        let when = format!("{scheme}, detach {detach}, seed {seed}, cut at {at}");
+        story.cut();
+        assert_holds(&mut story, &content, &when);
+        if seed > 0 && !drain(&mut story, detach, at * seed / TIMES) {
+            story.cut();
+            assert_holds(&mut story, &content, &format!("{when}, and again"));
+        }
+        // What is written between two drains is drained, too.
+        let last = story.write(480, 8);
+        assert!(drain(&mut story, detach, OPERATIONS_MAX), "{when}: the last one ends");
+        // It may have gone home in place, where only a flush makes it stable.
+        story.flush();
+        story.cut_power();
+        story.volume = Some(story.try_to_recover(&[MemberId(slots)]).unwrap_or_else(|error| panic!("{when}: {error}")));
+        assert_holds(&mut story, &content, &format!("{when}, home alone"));
+        assert_eq!(story.read(480, 8), [last; 8], "{when}, home alone");
+    }
+    true
+}
+
+/// What lay on the drives before belongs to a volume of the same number, as where a volume is resized: none of it is shown.
+#[test]
+fn a_volume_that_is_cut_off_while_it_is_made_anew_is_made_again_and_empty() {
+    for plan in PLANS {
+        let (mut all, mut count) = (false, 0);
+        while !all {
+            for seed in 0..TIMES {
+                let (mut story, content) = filled(seed, plan);
+                assert!(drain(&mut story, false, OPERATIONS_MAX), "it is drained before");
+                story.run(OpKind::Write, 0, 8, true);
+                assert!(drain(&mut story, false, OPERATIONS_MAX), "it is drained before");
+                let content: Vec<(u64, u64)> = content.into_iter().filter(|&(sector, _)| sector >= 8).collect();
+                story.volume = None;
+                all = story.format(1000, count);
+                story.cut_power();
+                // Labels say that it is not finished, so nobody opens it, and it is made once more.
+                story.format(2000, usize::MAX);
+                for _ in 0..2 {
+                    story.cut();
+                    assert_eq!(story.volume().view().map.dirty_blocks(), 0, "{}, {count}", plan.0);
+                    assert_holds(&mut story, &content, plan.0);
+                }
+            }
+            count += 1;
+        }
+    }
+}

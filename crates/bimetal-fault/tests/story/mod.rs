@@ -1,0 +1,198 @@
+//! A volume over drives that answer in order and lose power, for stories of what happens when.
+
+#![allow(unreachable_pub, dead_code, reason = "each test uses its part of it")]
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bimetal_core::block::BlockSize;
+use bimetal_core::layout::{LayoutRequest, MemberId, MemberInfo, Role};
+use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
+use bimetal_core::schemes;
+use bimetal_core::settings::Settings;
+use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
+use bimetal_core::volume::{Recovery, RecoveryError, Volume, VolumeConfig, format_again};
+use bimetal_fault::drive::{Drive, Plan};
+use bimetal_fault::payload::{Sector, Tags};
+use bimetal_fault::random::Random;
+
+/// A volume over drives that answer in order and lose power.
+pub struct Story {
+    pub settings: Settings,
+    pub members: Vec<MemberInfo>,
+    pub scheme: &'static str,
+    pub drives: Vec<Drive>,
+    pub volume: Option<Volume<Tags>>,
+    /// Operations that were not answered yet.
+    pub waiting: VecDeque<Operation<Tags>>,
+    pub finished: BTreeMap<u64, Completion<Tags>>,
+    pub now: Nanoseconds,
+    pub tokens: u64,
+    pub random: Random,
+}
+
+/// The number of the SSD.
+pub const SSD: u16 = 0;
+/// The number of the HDD.
+pub const HDD: u16 = 1;
+
+/// Which operations are answered.
+pub type Answers = fn(&Operation<Tags>) -> bool;
+
+/// All of them.
+pub const ALL: Answers = |_| true;
+
+impl Story {
+    /// `small` sectors for the drive that is no home.
+    pub fn new(seed: u64, scheme: &'static str, settings: &[(&str, &str)], small: u64) -> Self {
+        let info = schemes::find(scheme).unwrap();
+        let settings = Settings::new(info.name, info.parameters, settings.iter().copied()).unwrap();
+        let ssd_is_home = info.members[0].0 == Role::Ssd;
+        let capacity = |is_home| if is_home { Bytes::from_mib(4).sectors() } else { Sectors(small) };
+        let members = vec![
+            MemberInfo { role: Role::Ssd, capacity: capacity(ssd_is_home) },
+            MemberInfo { role: Role::Hdd, capacity: capacity(!ssd_is_home) },
+        ];
+        let drive =
+            |member: &MemberInfo| Drive::new(member.capacity.0, Nanoseconds(1000), Plan::default()).with_write_cache();
+        let drives = members.iter().map(drive).collect();
+        let random = Random::new(seed);
+        let (waiting, finished, now) = (VecDeque::new(), BTreeMap::new(), Nanoseconds::ZERO);
+        let mut story =
+            Self { settings, members, scheme, drives, volume: None, waiting, finished, now, tokens: 0, random };
+        story.format(0, usize::MAX);
+        story.recover();
+        story
+    }
+
+    /// Makes the drives a volume, with the first `count` of the operations that it takes; whether that was all.
+    pub fn format(&mut self, life: u32, count: usize) -> bool {
+        let operations = format_again::<Tags>(&self.config(), life).unwrap();
+        let all = operations.len() <= count;
+        for operation in operations.into_iter().take(count) {
+            self.apply(operation);
+        }
+        all
+    }
+
+    pub fn config(&self) -> VolumeConfig<'_> {
+        let layout = LayoutRequest { block: BlockSize::default(), members: &self.members, units: &[] };
+        let scheme = schemes::find(self.scheme).unwrap();
+        VolumeConfig { scheme, settings: &self.settings, layout, identity: 5 }
+    }
+
+    pub fn volume(&mut self) -> &mut Volume<Tags> {
+        self.volume.as_mut().expect("a volume is up")
+    }
+
+    pub fn apply(&mut self, operation: Operation<Tags>) -> Completion<Tags> {
+        let drive = &mut self.drives[usize::from(operation.target)];
+        drive.start(self.now, operation, &mut self.random);
+        drive.end_next(&mut self.random).expect("one operation is under way").completion
+    }
+
+    pub fn recover(&mut self) {
+        self.volume = Some(self.try_to_recover(&[]).expect("no drive has failed"));
+    }
+
+    /// Recovers without these members.
+    pub fn try_to_recover(&mut self, absent: &[MemberId]) -> Result<Volume<Tags>, RecoveryError> {
+        let mut recovery = Recovery::new(&self.config(), absent).unwrap();
+        while let Some(operation) = recovery.next_operation() {
+            let completion = self.apply(operation);
+            recovery.complete(completion);
+        }
+        recovery.finish()
+    }
+
+    /// The power goes, and comes back.
+    pub fn cut(&mut self) {
+        self.cut_power();
+        self.recover();
+    }
+
+    /// The power goes.
+    pub fn cut_power(&mut self) {
+        self.volume = None;
+        self.waiting.clear();
+        for drive in &mut self.drives {
+            drive.power_cut(&mut self.random);
+        }
+    }
+
+    /// Sends a request; its number is what a write leaves in its sectors.
+    pub fn send(&mut self, kind: OpKind, start: u64, sectors: u64, fua: bool) -> u64 {
+        self.tokens += 1;
+        let number = self.tokens;
+        let payload =
+            if kind == OpKind::Write { Tags::written(number as u32, start, sectors) } else { Tags::default() };
+        let command = Command { kind, range: SectorRange::new(start, sectors), fua };
+        let now = self.now;
+        self.volume().submit(now, Operation { token: Token(number), target: 0, command, payload });
+        number
+    }
+
+    /// Lets drives answer what `answers` says; everything else waits.
+    pub fn answer(&mut self, answers: Answers) {
+        self.answer_some(answers, u64::MAX);
+    }
+
+    /// The same for so many operations; whether that was all that there were.
+    pub fn answer_some(&mut self, answers: Answers, mut count: u64) -> bool {
+        loop {
+            while let Some(finished) = self.volume().next_finished() {
+                self.finished.insert(finished.token.0, finished);
+            }
+            while let Some(operation) = self.volume().next_operation() {
+                self.waiting.push_back(operation);
+            }
+            let next = self.waiting.iter().position(answers);
+            let Some(operation) = next.and_then(|next| self.waiting.remove(next)) else { return true };
+            if count == 0 {
+                self.waiting.push_front(operation);
+                return false;
+            }
+            count -= 1;
+            self.now += Nanoseconds(1000);
+            let completion = self.apply(operation);
+            let now = self.now;
+            self.volume().complete(now, completion);
+        }
+    }
+
+    pub fn run(&mut self, kind: OpKind, start: u64, sectors: u64, fua: bool) -> u64 {
+        let number = self.send(kind, start, sectors, fua);
+        self.answer(ALL);
+        assert_eq!(self.finished[&number].status, Status::Done);
+        number
+    }
+
+    pub fn write(&mut self, start: u64, sectors: u64) -> u64 {
+        self.run(OpKind::Write, start, sectors, false)
+    }
+
+    pub fn flush(&mut self) {
+        self.run(OpKind::Flush, 0, 0, false);
+    }
+
+    /// Which requests wrote the sectors; 0 where none did.
+    pub fn read(&mut self, start: u64, sectors: u64) -> Vec<u64> {
+        let number = self.run(OpKind::Read, start, sectors, false);
+        let number_of = |sector| match sector {
+            Sector::Data { request, .. } => u64::from(request),
+            _ => 0,
+        };
+        self.finished[&number].payload.iter().map(number_of).collect()
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, time: Nanoseconds, answers: Answers) {
+        let end = self.now + time;
+        while let Some(at) = self.volume().next_timeout().filter(|&at| at <= end) {
+            self.now = self.now.max(at);
+            let now = self.now;
+            self.volume().advance(now);
+            self.answer(answers);
+        }
+        self.now = self.now.max(end);
+    }
+}
