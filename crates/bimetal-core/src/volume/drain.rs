@@ -91,11 +91,12 @@ impl<P: Payload> Volume<P> {
             Draining::Yes { .. } if self.view.moving => false,
             Draining::Yes { detach } if self.is_all_at_home() => {
                 self.set_draining(Draining::Announcing);
+                // First, so that a cut between the two leaves no home that says a member was given up while it was needed.
+                self.announce(|state| state.dirty = false);
                 // A member that is also home of something stays.
                 if detach && self.view.slots_online() && !self.view.layout.homes().contains(&self.member_of_slots()) {
                     self.fail_member(self.member_of_slots());
                 }
-                self.announce(|state| state.dirty = false);
                 true
             }
             Draining::Yes { .. } => self.move_all_home(),
