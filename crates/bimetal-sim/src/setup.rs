@@ -391,6 +391,7 @@ impl Plan<'_> {
         let own =
             self.choices.settings.iter().filter_map(|(key, value)| Some((key.strip_prefix(&prefix)?, value.as_str())));
         profile.set_all(own)?;
+        self.level_wear(role, &mut profile)?;
         let geometry_given =
             self.choices.settings.iter().any(|(key, _)| key.starts_with(&prefix) && sets_geometry(key));
         self.assume_write_cache(&prefix, &profile);
@@ -401,6 +402,27 @@ impl Plan<'_> {
             None => (self.default_size(sized_as(role, holds), &profile, geometry_given), geometry_given),
         };
         Ok(Chosen { role, holds, profile, size, given })
+    }
+
+    /// Tells the drive what a scheme that minds its wear wants of it (MixedStore 5.5), unless the user says something else. A layer
+    /// that levels no wear stays as it is.
+    fn level_wear(&self, role: Role, profile: &mut Profile) -> Result<(), SetupError> {
+        let wanted = self.settings.get("wear_levelling").filter(|_| role == Role::Ssd);
+        let maps_pages = profile.figures().any(|(key, value, _)| key == "ftl" && value.trim_matches('"') == "page");
+        let given = self.choices.settings.iter().any(|(key, _)| key == "ssd.wear_levelling");
+        if !maps_pages || given {
+            return Ok(());
+        }
+        let expected = self.settings.get("expected_writes").and_then(|day| day.parse::<Bytes>().ok());
+        match (wanted, expected) {
+            (Some("static"), _) => profile.set_all([("wear_levelling", "static")])?,
+            (Some("adaptive"), Some(day)) => {
+                let rate = format!("{:.6}", day.0 as f64 / 86_400.0 / 1e6);
+                profile.set_all([("wear_levelling", "adaptive"), ("expected_write_mb_per_s", &rate)])?;
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Whether writes end in the drive's volatile cache decides what they take: it is said.

@@ -74,7 +74,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
             name: "wear_levelling",
             kind: Kind::Choice(&["adaptive", "static"]),
             default: "adaptive",
-            doc: "adaptive: the drive levels no wear while more is written than expected (5.5); a drive that cannot be told goes on as it does",
+            doc: "in a simulation; adaptive: the drive levels no wear while more is written than expected_writes (5.5); static: it always does; a real drive does as it likes",
         },
         Parameter {
             name: "fragmentation_buster",

@@ -6,7 +6,7 @@
 //! works by blocks and tells a "one-time accessed sequential data stream" apart, which it does not cache.
 //!
 //! Our choices, since the algorithm is the maker's: a stream is recognised by adjacent requests that together reach
-//! `stream_bypass`; replacement is any policy that needs no foresight, by default LRU; idle is `idle` without a request on the HDD. Whether a write miss allocates the text
+//! `stream_bypass`; replacement is any policy that needs no foresight, by default LRU; idle is `idle` without a request on either drive. Whether a write miss allocates the text
 //! leaves open: its prose says that all writes reach the SSD (`write_allocate=on`, the default), its table 1
 //! lists only reads as cached in enhanced mode (`off`).
 
@@ -34,7 +34,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
             name: "mode",
             kind: Kind::Choice(&["enhanced", "maximized"]),
             default: "enhanced",
-            doc: "enhanced: write-through; maximized: write-back, synchronised when the HDD is idle (table 1)",
+            doc: "enhanced: write-through; maximized: write-back, synchronised when both drives are idle (table 1)",
         },
         Parameter {
             name: "write_allocate",
@@ -52,7 +52,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
             name: "idle",
             kind: Kind::Duration,
             default: "100ms",
-            doc: "the HDD is idle when no request has used it for this long (our figure)",
+            doc: "the drives are idle when no request has used them for this long (our figure)",
         },
         Parameter {
             name: "replacement",
@@ -108,10 +108,14 @@ impl SmartResponse {
         self.streams.length(access.kind, access.sectors) >= self.stream_bypass
     }
 
-    /// When dirty blocks may go home because nobody needs the HDD.
+    /// When dirty blocks may go home because nobody needs either drive: "at system idle time".
     fn synchronise_at(&self, view: &View) -> Option<Nanoseconds> {
         let wanted = self.write_back && view.map.dirty_blocks() > 0 && !view.moving && view.slots_online();
-        if wanted { view.member(self.hdd).idle_at(self.idle) } else { None }
+        if !wanted {
+            return None;
+        }
+        let ssd = view.layout.slots?.member;
+        Some(view.member(self.hdd).idle_at(self.idle)?.max(view.member(ssd).idle_at(self.idle)?))
     }
 }
 
