@@ -143,7 +143,7 @@ impl Experiment<'_> {
 }
 
 /// What the survey says, as the document has it.
-fn summary_of(survey: &Survey, choices: &Choices) -> TraceSummary {
+pub fn summary_of(survey: &Survey, choices: &Choices) -> TraceSummary {
     let block: BlockSize = choices.block;
     let end: u64 = survey.address_end.values().map(|end| end.0.next_multiple_of(block.sectors())).sum();
     TraceSummary {
@@ -162,7 +162,7 @@ fn summary_of(survey: &Survey, choices: &Choices) -> TraceSummary {
 }
 
 /// The most memory this process ever had resident, where the system tells.
-fn peak_rss_bytes() -> Option<u64> {
+pub fn peak_rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

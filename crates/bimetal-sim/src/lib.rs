@@ -10,6 +10,7 @@
 pub mod combo_hdtune;
 pub mod experiment;
 pub mod figures;
+pub mod limits;
 pub mod metrics;
 pub mod mrc;
 pub mod results;

@@ -317,7 +317,11 @@ fn settings_for(scheme: &'static SchemeInfo, choices: &Choices) -> Result<Settin
     Settings::new(scheme.name, scheme.parameters, own)
 }
 
-fn controller_usd(choices: &Choices) -> Result<f64, SetupError> {
+/// Price of the controller (`--set controller_usd=`), 0 where none is given.
+///
+/// # Errors
+/// It is no price.
+pub fn controller_usd(choices: &Choices) -> Result<f64, SetupError> {
     let Some((key, value)) = choices.settings.iter().rfind(|(key, _)| key == CONTROLLER_USD) else { return Ok(0.0) };
     let refuse = || SetupError::Value { key: key.clone(), value: value.clone(), expected: "dollars, 0 or more" };
     value.parse().ok().filter(|usd: &f64| usd.is_finite() && *usd >= 0.0).ok_or_else(refuse)

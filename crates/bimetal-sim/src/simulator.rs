@@ -13,6 +13,7 @@ use bimetal_core::volume::Statistics;
 use bimetal_models::{DeviceStatistics, Finished};
 use bimetal_trace::Request;
 
+use crate::limits::Limits;
 use crate::metrics::{AmountOverTime, Gauge, LatencyOverTime, ResponseTimeRecorder, WriteSequentiality};
 use crate::setup::{Drive, Setup};
 use crate::workload::{Requests, WorkloadError};
@@ -68,6 +69,14 @@ pub enum SimulationError {
         scheme: &'static str,
         /// What does not add up.
         what: String,
+    },
+    /// A limit that was set is broken whatever the rest of the run brings, so it was left undone.
+    #[error("stopped after {finished} requests: {broken}")]
+    LimitBroken {
+        /// Requests finished until then.
+        finished: u64,
+        /// The limit.
+        broken: String,
     },
     /// Every request was skipped as warm-up.
     #[error("all {0} requests are warm-up: nothing is left to measure")]
@@ -148,6 +157,7 @@ struct Simulator<'a> {
     operations: Vec<u64>,
     written: Vec<Bytes>,
     dirty_blocks: u32,
+    limits: Limits,
     measured: Measured,
 }
 
@@ -159,6 +169,20 @@ pub fn simulate(
     setup: &mut Setup,
     requests: Requests<'_>,
     play: Play,
+    progress: &dyn Fn(u64),
+) -> Result<Measured, SimulationError> {
+    simulate_within(setup, requests, play, Limits::default(), progress)
+}
+
+/// As [`simulate`], and gives up as soon as one of `limits` is broken for certain.
+///
+/// # Errors
+/// As [`simulate`], and [`SimulationError::LimitBroken`].
+pub fn simulate_within(
+    setup: &mut Setup,
+    requests: Requests<'_>,
+    play: Play,
+    limits: Limits,
     progress: &dyn Fn(u64),
 ) -> Result<Measured, SimulationError> {
     let measured = Measured::new(Nanoseconds::ZERO, setup);
@@ -176,6 +200,7 @@ pub fn simulate(
         operations: vec![0; members],
         written: vec![Bytes::ZERO; members],
         dirty_blocks: 0,
+        limits,
         measured,
     };
     for request in requests {
@@ -331,6 +356,9 @@ impl Simulator<'_> {
         self.finished += 1;
         if token.0 > self.play.warmup_requests {
             self.measure(arrival, kind, sectors);
+            if let Some(broken) = self.limits.broken() {
+                return Err(SimulationError::LimitBroken { finished: self.finished, broken });
+            }
         }
         self.measured.queue_depth.decrement(self.now);
         Ok(())
@@ -339,6 +367,7 @@ impl Simulator<'_> {
     fn measure(&mut self, arrival: Nanoseconds, kind: OpKind, sectors: u64) {
         let response = self.now - arrival;
         self.measured.requests += 1;
+        self.limits.record(kind, response);
         match kind {
             OpKind::Read => self.measured.response.record_read(response),
             OpKind::Write | OpKind::WriteZeroes => self.measured.response.record_write(response),

@@ -49,6 +49,7 @@ commands! {
     Analyze => analyze,
     Simulate => simulate,
     Compare => compare,
+    Plan => plan,
     Mrc => mrc,
     Convert => convert,
     Formats => formats,

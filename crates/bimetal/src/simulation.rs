@@ -75,6 +75,23 @@ pub(crate) struct SimulationOptions {
     config: ConfigOption,
 }
 
+impl SimulationOptions {
+    /// The trace at `path`, read as these options say, and when its requests are issued.
+    ///
+    /// # Errors
+    /// It cannot be opened, or has no times where times are asked for.
+    pub(crate) fn open(&self, path: &Path) -> Result<(TraceWorkload, Replay), Error> {
+        let workload = TraceWorkload::of_file(path.to_owned(), &self.trace)?;
+        let replay = choose_replay(self.replay, self.speedup, &workload.open_trace()?)?;
+        Ok((workload, replay))
+    }
+
+    /// The share of the requests that is played before anything is measured.
+    pub(crate) fn warmup(&self) -> f64 {
+        self.warmup
+    }
+}
+
 fn size(text: &str) -> Result<Size, String> {
     match text.strip_suffix('%') {
         Some(percent) => match percent.trim().parse::<f64>() {
@@ -264,7 +281,11 @@ pub(crate) fn run(
     Ok(document)
 }
 
-fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
+/// What the options say of drives, sizes and settings.
+///
+/// # Errors
+/// A block size that is not possible.
+pub(crate) fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
     Ok(Choices {
         ssd: DriveChoice { profile: options.ssd.clone(), size: options.ssd_size },
         hdd: DriveChoice { profile: options.hdd.clone(), size: options.hdd_size },

@@ -15,6 +15,7 @@ pub(crate) mod fault;
 pub(crate) mod formats;
 pub(crate) mod generate;
 pub(crate) mod mrc;
+pub(crate) mod plan;
 pub(crate) mod profiles;
 pub(crate) mod record;
 pub(crate) mod replay;

@@ -17,6 +17,7 @@ pub(crate) mod fixture;
 mod headline;
 pub(crate) mod page;
 mod palette;
+pub(crate) mod plan;
 pub(crate) mod plot;
 pub(crate) mod sections;
 mod text;

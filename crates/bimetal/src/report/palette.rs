@@ -44,6 +44,11 @@ pub(crate) fn inks(runs: &[Run]) -> Vec<Ink> {
     taken
 }
 
+/// The ink of a scheme wherever it stands; that of one which has none of its own is the last.
+pub(crate) fn ink_of(scheme: &str) -> Ink {
+    own(scheme).unwrap_or(Ink { colour: COLOURS - 1, dashed: false })
+}
+
 fn own(scheme: &str) -> Option<Ink> {
     SCHEMES.iter().enumerate().find_map(|(colour, schemes)| {
         schemes.iter().position(|name| *name == scheme).map(|row| Ink { colour, dashed: row == 1 })

@@ -1,0 +1,222 @@
+//! How far the answer can be trusted, and what changes it: the same option over windows of the trace, over its second half, under a
+//! fifth more and less load, with half the SSD.
+
+use bimetal_core::layout::Role;
+use bimetal_sim::limits::Limits;
+use bimetal_sim::simulator::{Replay, SimulationError};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::budget::{Budget, Metric};
+use crate::evaluate::{Evaluator, Figures, Load, Outcome};
+use crate::grid::Candidate;
+use crate::lifetime;
+
+/// Windows into which the trace is cut.
+const WINDOWS: u64 = 4;
+
+/// Fewer measured requests in a window tell nothing.
+const REQUESTS_MIN: u64 = 50;
+
+/// Half the width of a 95 % interval in standard errors, for a spread estimated from four windows (Student's t).
+const STUDENT_95: f64 = 3.182;
+
+/// How sure the answer is.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Confidence {
+    /// Requests that were measured.
+    pub requests: u64,
+    /// Windows of equally many requests by which the error is judged; 0 where the trace is too short.
+    pub windows: u64,
+    /// For each budget of a figure of the run.
+    pub budgets: Vec<Spread>,
+    /// What else to know, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// A figure over parts of the trace.
+#[derive(Clone, Debug, Serialize)]
+pub struct Spread {
+    /// The budget.
+    pub budget: String,
+    /// The figure over the whole trace.
+    pub predicted: Option<f64>,
+    /// Half the width of the 95 % interval of the mean of windows.
+    pub error: Option<f64>,
+    /// The smallest of any window.
+    pub least: Option<f64>,
+    /// The largest of any window.
+    pub most: Option<f64>,
+    /// The figure of the first half alone.
+    pub first_half: Option<f64>,
+    /// The figure of the second half, the first played before it.
+    pub second_half: Option<f64>,
+    /// Whether the second half keeps the budget.
+    pub kept_in_second_half: bool,
+}
+
+/// What a change would do.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sensitivity {
+    /// The change.
+    pub change: String,
+    /// The figures of the budgets, by their names.
+    pub figures: Vec<(String, Option<f64>)>,
+    /// Years until the flash is worn out; null where it never is or there is none.
+    pub lifetime_years: Option<f64>,
+    /// Whether every budget is still kept.
+    pub keeps_budgets: bool,
+    /// What is not.
+    pub reasons: Vec<String>,
+}
+
+/// How sure `candidate` is, whose figures over the whole trace are `figures`.
+///
+/// # Errors
+/// A run that does not add up.
+pub fn confidence(
+    evaluator: &Evaluator<'_>,
+    candidate: &Candidate,
+    figures: &Figures,
+    budgets: &[Budget],
+) -> Result<Confidence, SimulationError> {
+    let load = evaluator.load;
+    let (first, end) = (load.warmup_requests, load.requests.len() as u64);
+    let measured = end - first;
+    let mut confidence = Confidence { requests: measured, notes: notes(figures, budgets), ..Confidence::default() };
+    if measured / WINDOWS < REQUESTS_MIN {
+        confidence.notes.push(format!("{measured} requests are too few to tell how sure the response times are"));
+        return Ok(confidence);
+    }
+    let cut = |part: u64, of: u64| first + measured * part / of;
+    let mut parts: Vec<(u64, u64)> = (0..WINDOWS).map(|at| (cut(at, WINDOWS), cut(at + 1, WINDOWS))).collect();
+    parts.extend([(first, cut(1, 2)), (cut(1, 2), end)]);
+    let runs: Result<Vec<Option<Box<Figures>>>, SimulationError> =
+        parts.into_par_iter().with_max_len(1).map(|(from, to)| part(evaluator, candidate, from, to)).collect();
+    let mut runs = runs?;
+    let (second, first) = (runs.pop().flatten(), runs.pop().flatten());
+    confidence.windows = WINDOWS;
+    let of_run = |budget: &&Budget| matches!(budget.metric, Metric::Path(_) | Metric::Power);
+    for budget in budgets.iter().filter(of_run) {
+        let value = |run: &Option<Box<Figures>>| run.as_ref().and_then(|figures| figures.of(budget));
+        let windows: Vec<f64> = runs.iter().filter_map(value).collect();
+        confidence.budgets.push(Spread {
+            budget: budget.text.clone(),
+            predicted: figures.of(budget),
+            error: error_of_mean(&windows),
+            least: windows.iter().copied().reduce(f64::min),
+            most: windows.iter().copied().reduce(f64::max),
+            first_half: value(&first),
+            second_half: value(&second),
+            kept_in_second_half: budget.kept_by(value(&second)),
+        });
+    }
+    Ok(confidence)
+}
+
+/// `candidate` measured from one request to another, those before played first.
+fn part(
+    evaluator: &Evaluator<'_>,
+    candidate: &Candidate,
+    from: u64,
+    to: u64,
+) -> Result<Option<Box<Figures>>, SimulationError> {
+    let load = Load::part(evaluator.load, from, to);
+    let evaluator = Evaluator { load: &load, ..*evaluator };
+    match evaluator.run(candidate, Limits::default()) {
+        Ok(Outcome::Done(figures)) => Ok(Some(figures)),
+        Ok(_) | Err(SimulationError::NothingMeasured(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn error_of_mean(windows: &[f64]) -> Option<f64> {
+    if windows.len() < WINDOWS as usize {
+        return None;
+    }
+    let count = windows.len() as f64;
+    let mean = windows.iter().sum::<f64>() / count;
+    let variance = windows.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    Some(STUDENT_95 * (variance / count).sqrt())
+}
+
+fn notes(figures: &Figures, budgets: &[Budget]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for life in figures.lives.iter().flatten() {
+        let Some((least, most)) = life.range_years else { continue };
+        let years = |value: f64| crate::answer::short_years(value);
+        if life.trace_too_short {
+            notes.push(format!(
+                "the trace writes less than the {} holds, so how it goes on is not known from it: {} to {} years",
+                life.member,
+                years(least),
+                years(most)
+            ));
+        }
+        if !life.converged {
+            notes.push(format!("the wear of the {} did not settle within the rounds played", life.member));
+        }
+        let broken = budgets.iter().find(|budget| budget.metric == Metric::Lifetime && !budget.kept_by(Some(least)));
+        if let Some(budget) = broken {
+            notes.push(format!("at the short end of that, {} years, {budget} is not kept", years(least)));
+        }
+    }
+    notes
+}
+
+/// What a fifth more or less load, and half the SSD, would do to `candidate`.
+///
+/// # Errors
+/// A run that does not add up.
+pub fn sensitivity(
+    evaluator: &Evaluator<'_>,
+    candidate: &Candidate,
+    budgets: &[Budget],
+) -> Result<Vec<Sensitivity>, SimulationError> {
+    let mut changes: Vec<(String, Replay, Candidate)> = Vec::new();
+    if let Replay::Timed { speedup } = evaluator.replay {
+        for (name, factor) in [("a fifth more load", 1.2), ("a fifth less load", 0.8)] {
+            changes.push((name.to_owned(), Replay::Timed { speedup: speedup * factor }, candidate.clone()));
+        }
+    }
+    if let Some(at) = candidate.drives.iter().position(|(role, _)| *role == Role::Ssd) {
+        let mut half = candidate.clone();
+        half.drives[at].1.size.0 /= 2;
+        changes.push(("half the SSD".to_owned(), evaluator.replay, half));
+    }
+    changes
+        .into_par_iter()
+        .with_max_len(1)
+        .map(|(change, replay, candidate)| changed(&Evaluator { replay, ..*evaluator }, change, &candidate, budgets))
+        .collect()
+}
+
+fn changed(
+    evaluator: &Evaluator<'_>,
+    change: String,
+    candidate: &Candidate,
+    budgets: &[Budget],
+) -> Result<Sensitivity, SimulationError> {
+    let nothing = |reason: String, change: String| Sensitivity {
+        change,
+        figures: Vec::new(),
+        lifetime_years: None,
+        keeps_budgets: false,
+        reasons: vec![reason],
+    };
+    let mut figures = match evaluator.run(candidate, Limits::default())? {
+        Outcome::Done(figures) => figures,
+        Outcome::Stopped { broken, .. } => return Ok(nothing(broken, change)),
+        Outcome::Impossible(why) => return Ok(nothing(why, change)),
+    };
+    figures.lives = Some(lifetime::lives(evaluator, candidate, &candidate.choices(evaluator.common))?);
+    let of_run = budgets.iter().filter(|budget| matches!(budget.metric, Metric::Path(_) | Metric::Power));
+    let reasons: Vec<String> = budgets.iter().filter_map(|budget| figures.breaks(budget)).collect();
+    Ok(Sensitivity {
+        change,
+        figures: of_run.map(|budget| (budget.name(), figures.of(budget))).collect(),
+        lifetime_years: figures.life_years().filter(|years| years.is_finite()),
+        keeps_budgets: reasons.is_empty(),
+        reasons,
+    })
+}

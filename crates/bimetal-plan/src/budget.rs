@@ -1,0 +1,438 @@
+//! Budgets: what an option must keep. `p99<5ms`, `read.p999<20ms`, the dotted path of any figure of a run
+//! (`devices.ssd.flash.write_amplification<3`), a lifetime, a price, energy.
+
+use std::fmt;
+
+use bimetal_core::nearest::nearest;
+use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_sim::limits::{Figure, Which};
+use bimetal_sim::results::Run;
+use serde_json::Value;
+
+/// Response times by their last name.
+const RESPONSE_TIMES: [(&str, Figure); 8] = [
+    ("mean", Figure::Mean),
+    ("p50", Figure::Quantile(0.5)),
+    ("p90", Figure::Quantile(0.9)),
+    ("p95", Figure::Quantile(0.95)),
+    ("p99", Figure::Quantile(0.99)),
+    ("p999", Figure::Quantile(0.999)),
+    ("p9999", Figure::Quantile(0.9999)),
+    ("max", Figure::Quantile(1.0)),
+];
+
+/// What a budget is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// A figure of a run, by its dotted path in the JSON.
+    Path(String),
+    /// Years until the first flash drive is worn out, at steady state.
+    Lifetime,
+    /// US dollars for all drives.
+    Cost,
+    /// Joules that all drives use over the trace.
+    Energy,
+    /// Watts that all drives draw on average.
+    Power,
+}
+
+/// Which side of the limit is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Below it.
+    Below,
+    /// At most it.
+    AtMost,
+    /// Above it.
+    Above,
+    /// At least it.
+    AtLeast,
+}
+
+/// A limit on a figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Budget {
+    /// As the user wrote it.
+    pub text: String,
+    /// What is limited.
+    pub metric: Metric,
+    /// On which side.
+    pub side: Side,
+    /// The limit, in the unit of the figure.
+    pub limit: f64,
+}
+
+/// Why a budget, or several together, make no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BudgetError {
+    /// It is not `FIGURE<VALUE`.
+    #[error("budget '{0}': expected FIGURE<VALUE or FIGURE>VALUE, like p99<5ms or write_savings>0.3")]
+    Form(String),
+    /// No such figure.
+    #[error(
+        "budget '{text}': no figure '{name}'{hint}: expected mean, p99, read.p999 and the like, or the dotted path of a figure of `simulate --json`"
+    )]
+    Figure {
+        /// The budget.
+        text: String,
+        /// What was asked for.
+        name: String,
+        /// The nearest.
+        hint: String,
+    },
+    /// The value is not one of the figure.
+    #[error("budget '{text}': value '{value}': expected {expected}")]
+    Value {
+        /// The budget.
+        text: String,
+        /// What was given.
+        value: String,
+        /// What would do.
+        expected: &'static str,
+    },
+    /// No figure can keep both.
+    #[error("the budgets '{one}' and '{other}' contradict each other: no figure keeps both")]
+    Contradiction {
+        /// The one.
+        one: String,
+        /// The other.
+        other: String,
+    },
+}
+
+impl Budget {
+    /// Reads `p99<5ms`.
+    ///
+    /// # Errors
+    /// It has no such form, names no figure, or its value has the wrong unit.
+    pub fn parse(text: &str) -> Result<Self, BudgetError> {
+        let text = text.trim();
+        let at = text.find(['<', '>']).ok_or_else(|| BudgetError::Form(text.to_owned()))?;
+        let (name, rest) = text.split_at(at);
+        let (operator, value) = if rest[1..].starts_with('=') { rest.split_at(2) } else { rest.split_at(1) };
+        let side = match operator {
+            "<" => Side::Below,
+            "<=" => Side::AtMost,
+            ">" => Side::Above,
+            _ => Side::AtLeast,
+        };
+        let (name, value) = (name.trim(), value.trim());
+        if name.is_empty() || value.is_empty() {
+            return Err(BudgetError::Form(text.to_owned()));
+        }
+        let path = path_of(name);
+        check_path(text, name, &path)?;
+        let limit = value_of(&path, value).map_err(|expected| BudgetError::Value {
+            text: text.to_owned(),
+            value: value.to_owned(),
+            expected,
+        })?;
+        Ok(Self { text: text.to_owned(), metric: Metric::Path(path), side, limit })
+    }
+
+    /// So many years at least, from `5y`.
+    ///
+    /// # Errors
+    /// It is no duration above 0.
+    pub fn lifetime(value: &str) -> Result<Self, BudgetError> {
+        let text = format!("lifetime>={value}");
+        let years = value.parse::<Nanoseconds>().ok().map(years).filter(|years| *years > 0.0);
+        let expected = "a duration like 5y";
+        let limit = years.ok_or(BudgetError::Value { text: text.clone(), value: value.to_owned(), expected })?;
+        Ok(Self { text, metric: Metric::Lifetime, side: Side::AtLeast, limit })
+    }
+
+    /// So many dollars at most.
+    pub fn cost(usd: f64) -> Self {
+        Self { text: format!("cost<={usd}"), metric: Metric::Cost, side: Side::AtMost, limit: usd }
+    }
+
+    /// So much energy over the trace (`500J`, `2kJ`, `0.1kWh`), or so much power on average (`6W`).
+    ///
+    /// # Errors
+    /// It is neither.
+    pub fn energy(value: &str) -> Result<Self, BudgetError> {
+        let text = format!("energy<={value}");
+        const UNITS: [(&str, f64, Metric); 7] = [
+            ("kWh", 3.6e6, Metric::Energy),
+            ("Wh", 3600.0, Metric::Energy),
+            ("MJ", 1e6, Metric::Energy),
+            ("kJ", 1e3, Metric::Energy),
+            ("J", 1.0, Metric::Energy),
+            ("mW", 1e-3, Metric::Power),
+            ("W", 1.0, Metric::Power),
+        ];
+        let read = UNITS.into_iter().find_map(|(unit, factor, metric)| {
+            let number = value.trim().strip_suffix(unit)?.trim().parse::<f64>().ok()?;
+            (number.is_finite() && number >= 0.0).then_some((metric, number * factor))
+        });
+        let expected = "energy over the trace like 500J or 0.2kWh, or mean power like 6W";
+        let (metric, limit) =
+            read.ok_or(BudgetError::Value { text: text.clone(), value: value.to_owned(), expected })?;
+        Ok(Self { text, metric, side: Side::AtMost, limit })
+    }
+
+    /// Whether `value` keeps it. A figure that does not exist (no read was slow where there was none) keeps an upper limit.
+    pub fn kept_by(&self, value: Option<f64>) -> bool {
+        let Some(value) = value else { return self.is_upper() };
+        match self.side {
+            Side::Below => value < self.limit,
+            Side::AtMost => value <= self.limit,
+            Side::Above => value > self.limit,
+            Side::AtLeast => value >= self.limit,
+        }
+    }
+
+    /// Whether it limits from above.
+    pub fn is_upper(&self) -> bool {
+        matches!(self.side, Side::Below | Side::AtMost)
+    }
+
+    /// How many times over the limit (or below it, for a lower limit) `value` is; 1 at the limit.
+    pub fn excess(&self, value: Option<f64>) -> f64 {
+        let Some(value) = value else {
+            // How long flash lasts is not asked of what breaks other budgets.
+            return if self.is_upper() || self.metric == Metric::Lifetime { 1.0 } else { f64::INFINITY };
+        };
+        let (above, below) = if self.is_upper() { (value, self.limit) } else { (self.limit, value) };
+        if below > 0.0 {
+            above / below
+        } else if above > below {
+            f64::INFINITY
+        } else {
+            1.0
+        }
+    }
+
+    /// The response times that it limits, if it is such a limit.
+    pub fn response_limit(&self) -> Option<(Which, Figure, Nanoseconds)> {
+        let Metric::Path(path) = &self.metric else { return None };
+        let (which, name) = path.strip_prefix("response_time_ms.")?.split_once('.')?;
+        let which = match which {
+            "all" => Which::All,
+            "read" => Which::Reads,
+            "write" => Which::Writes,
+            _ => return None,
+        };
+        let figure = RESPONSE_TIMES.iter().find(|(known, _)| *known == name)?.1;
+        // A response time is a whole number of nanoseconds: with the limit rounded up none that keeps it is refused.
+        self.is_upper().then(|| (which, figure, Nanoseconds((self.limit * 1e6).ceil() as u64)))
+    }
+
+    /// A short name of its figure, as people say it: `p99`, `read p999`, `lifetime`.
+    pub fn name(&self) -> String {
+        match &self.metric {
+            Metric::Path(path) => match path.strip_prefix("response_time_ms.") {
+                Some(rest) => rest.strip_prefix("all.").unwrap_or(rest).replace('.', " "),
+                None => path.clone(),
+            },
+            Metric::Lifetime => "lifetime".to_owned(),
+            Metric::Cost => "cost".to_owned(),
+            Metric::Energy => "energy".to_owned(),
+            Metric::Power => "power".to_owned(),
+        }
+    }
+
+    /// `value` with the unit of the figure.
+    pub fn show(&self, value: Option<f64>) -> String {
+        let Some(value) = value else { return "does not apply".to_owned() };
+        let number = short(value);
+        match &self.metric {
+            Metric::Path(path) if path.contains("_ms") => format!("{number} ms"),
+            Metric::Path(path) if path.ends_with("_years") => format!("{number} years"),
+            Metric::Path(_) => number,
+            Metric::Lifetime => format!("{number} years"),
+            Metric::Cost => format!("{number} $"),
+            Metric::Energy => format!("{number} J"),
+            Metric::Power => format!("{number} W"),
+        }
+    }
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Refuses limits that no figure can keep together.
+///
+/// # Errors
+/// The first pair that contradicts.
+pub fn check(budgets: &[Budget]) -> Result<(), BudgetError> {
+    for upper in budgets.iter().filter(|budget| budget.is_upper()) {
+        for lower in budgets.iter().filter(|budget| !budget.is_upper() && budget.metric == upper.metric) {
+            let open = upper.side == Side::Below || lower.side == Side::Above;
+            if upper.limit < lower.limit || (open && upper.limit == lower.limit) {
+                return Err(BudgetError::Contradiction { one: lower.text.clone(), other: upper.text.clone() });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A number with at most four significant digits, without needless zeros.
+pub fn short(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 12) as usize;
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// A span in years of 365.25 days.
+pub fn years(span: Nanoseconds) -> f64 {
+    span.as_seconds_f64() / (365.25 * 86_400.0)
+}
+
+/// Years in which a stream of `per_s` a second uses `amount` up.
+pub fn years_of_wear(amount: f64, per_s: f64) -> f64 {
+    amount / per_s * years(Nanoseconds::from_seconds(1))
+}
+
+/// The dotted path that a name is short for.
+fn path_of(name: &str) -> String {
+    let is_response_time = |name: &str| RESPONSE_TIMES.iter().any(|(known, _)| *known == name);
+    match name.split_once('.') {
+        None if is_response_time(name) => format!("response_time_ms.all.{name}"),
+        Some(("all" | "read" | "write", rest)) if is_response_time(rest) => format!("response_time_ms.{name}"),
+        _ => name.to_owned(),
+    }
+}
+
+/// Maps whose keys a run decides.
+const OPEN_MAPS: [&str; 3] =
+    ["bypass.", "devices.ssd.flash.pages_programmed_by_cause.", "devices.ssd.flash.erases_by_cause."];
+
+fn check_path(text: &str, name: &str, path: &str) -> Result<(), BudgetError> {
+    let known = figures();
+    if known.iter().any(|known| known == path) || OPEN_MAPS.iter().any(|map| path.starts_with(map)) {
+        return Ok(());
+    }
+    let short = RESPONSE_TIMES.iter().map(|(name, _)| *name);
+    let near = nearest(name, known.iter().map(String::as_str).chain(short));
+    let hint = near.map_or_else(String::new, |near| format!(", did you mean '{near}'?"));
+    Err(BudgetError::Figure { text: text.to_owned(), name: name.to_owned(), hint })
+}
+
+/// The dotted path of every figure of a run that can be a number.
+pub fn figures() -> Vec<String> {
+    // An empty run has every key, and null where a number would be.
+    let run = serde_json::to_value(Run::default()).unwrap_or_default();
+    let mut paths = Vec::new();
+    leaves("", &run, &mut paths);
+    paths.retain(|path| {
+        !["scheme", "ssd", "hdd", "prediction_error"].contains(&path.as_str()) && !path.starts_with("series.")
+    });
+    paths.extend(["prediction_error.mean_ms", "prediction_error.r2"].map(str::to_owned));
+    paths
+}
+
+fn leaves(prefix: &str, value: &Value, paths: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+                leaves(&path, value, paths);
+            }
+        }
+        Value::Null | Value::Number(_) => paths.push(prefix.to_owned()),
+        _ => {}
+    }
+}
+
+/// Reads a value in the unit that the path ends in.
+fn value_of(path: &str, value: &str) -> Result<f64, &'static str> {
+    if let Ok(number) = value.parse::<f64>() {
+        return if number.is_finite() { Ok(number) } else { Err("a number") };
+    }
+    let duration = |expected| value.parse::<Nanoseconds>().map_err(|_| expected);
+    if path.contains("_ms") {
+        return duration("a duration like 5ms").map(Nanoseconds::as_millis_f64);
+    }
+    if path.ends_with("_years") {
+        return duration("a duration like 5y").map(years);
+    }
+    if path.ends_with("_s") && !path.ends_with("per_s") {
+        return duration("a duration like 60s").map(Nanoseconds::as_seconds_f64);
+    }
+    if path.ends_with("bytes") {
+        return value.parse::<Bytes>().map(|bytes| bytes.0 as f64).map_err(|_| "a size like 10GiB");
+    }
+    if let Some(percent) = value.strip_suffix('%') {
+        return percent
+            .trim()
+            .parse::<f64>()
+            .map(|percent| percent / 100.0)
+            .map_err(|_| "a number, or a share like 30%");
+    }
+    Err("a number")
+}
+
+/// The figure at a dotted path of a run's JSON.
+pub fn at<'a>(run: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(run, |value, key| value.get(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_a_short_name_or_a_dotted_path_with_the_unit_of_the_figure() {
+        for (text, path, limit) in [
+            ("p99<5ms", "response_time_ms.all.p99", 5.0),
+            ("mean < 1ms", "response_time_ms.all.mean", 1.0),
+            ("read.p999<=20ms", "response_time_ms.read.p999", 20.0),
+            ("response_time_ms.write.max<2s", "response_time_ms.write.max", 2000.0),
+            ("write_savings>30%", "write_savings", 0.3),
+            ("devices.ssd.flash.write_amplification<3", "devices.ssd.flash.write_amplification", 3.0),
+            ("devices.ssd.write_bytes<1GiB", "devices.ssd.write_bytes", 1_073_741_824.0),
+            ("migration.mean_interval_s>1min", "migration.mean_interval_s", 60.0),
+            ("devices.ssd.flash.lifetime_years>=5y", "devices.ssd.flash.lifetime_years", 5.0),
+            ("bypass.sequential<100", "bypass.sequential", 100.0),
+        ] {
+            let budget = Budget::parse(text).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!((budget.metric, budget.limit), (Metric::Path(path.to_owned()), limit), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_budget_is_refused_with_what_was_expected() {
+        let message = |text: &str| Budget::parse(text).unwrap_err().to_string();
+        assert!(message("p99=5ms").contains("expected FIGURE<VALUE"));
+        assert!(message("p98<5ms").contains("did you mean 'p9"), "{}", message("p98<5ms"));
+        assert!(message("scheme<5").contains("no figure 'scheme'"));
+        assert!(message("p99<5GiB").contains("a duration like 5ms"));
+        assert!(Budget::lifetime("0y").is_err() && Budget::lifetime("5 apples").is_err());
+        assert!(Budget::energy("5").is_err());
+        assert_eq!(Budget::energy("0.5kWh").unwrap().limit, 1.8e6);
+        assert_eq!(Budget::energy("6W").unwrap().metric, Metric::Power);
+    }
+
+    #[test]
+    fn limits_that_exclude_each_other_are_refused() {
+        let both = |one: &str, other: &str| check(&[Budget::parse(one).unwrap(), Budget::parse(other).unwrap()]);
+        assert!(both("p99<5ms", "p99>6ms").is_err());
+        assert!(both("p99<5ms", "p99>=5ms").is_err());
+        assert!(both("p99<=5ms", "p99>=5ms").is_ok());
+        assert!(both("p99<5ms", "p50>6ms").is_ok());
+    }
+
+    #[test]
+    fn what_is_missing_keeps_an_upper_limit_and_breaks_a_lower_one() {
+        assert!(Budget::parse("read.p99<5ms").unwrap().kept_by(None));
+        assert!(!Budget::parse("write_savings>0.3").unwrap().kept_by(None));
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        for (value, text) in [(3.1, "3.1"), (212.0, "212"), (0.012_341, "0.01234"), (9.4321, "9.432"), (0.0, "0")] {
+            assert_eq!(short(value), text);
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! A price catalogue: the drives that can be bought, in which sizes, for how much, and who says so.
+
+use std::path::Path;
+
+use bimetal_core::units::Bytes;
+use bimetal_models::profile::{Profile, ProfileError};
+use serde::Deserialize;
+
+/// The catalogue that is used where none is given. Its prices are old: it shows what a catalogue is.
+const EXAMPLE: &str = include_str!("example-catalogue.toml");
+
+/// What results call it.
+const EXAMPLE_NAME: &str = "built-in example (old prices)";
+
+/// What kind of drive is offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Flash.
+    Ssd,
+    /// A disk.
+    Hdd,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ssd => "SSD",
+            Self::Hdd => "HDD",
+        }
+    }
+}
+
+/// One drive in one size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Offer {
+    /// A name that `--ssd` and `--hdd` take.
+    pub model: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Its size.
+    pub size: Bytes,
+    /// Its price in US dollars.
+    pub usd: f64,
+    /// When it cost that.
+    pub date: String,
+    /// Who says so.
+    pub source: String,
+    /// The cells of flash, as people call them: `TLC`.
+    pub cell: Option<String>,
+}
+
+/// Drives that can be bought.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Catalogue {
+    /// Its file, or that it is the example.
+    pub name: String,
+    /// Whether it is the example, whose prices nobody should buy by.
+    pub example: bool,
+    /// Every drive in every size.
+    pub offers: Vec<Offer>,
+}
+
+/// Why a catalogue is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogueError {
+    /// It cannot be read.
+    #[error("{file}: {reason}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// Why not.
+        reason: String,
+    },
+    /// It is no TOML, or has a key that no catalogue has.
+    #[error("{file}: {reason}")]
+    Syntax {
+        /// The file.
+        file: String,
+        /// Line and what was expected.
+        reason: String,
+    },
+    /// There is nothing in it.
+    #[error("{0}: the catalogue is empty: expected at least one [[drive]] with model, sizes, prices_usd, date, source")]
+    Empty(String),
+    /// A drive of it makes no sense.
+    #[error("{file}: [[drive]] {entry} ({model}): {key} = {value}: expected {expected}")]
+    Entry {
+        /// The file.
+        file: String,
+        /// Its number, from 1.
+        entry: usize,
+        /// Its model.
+        model: String,
+        /// What is wrong.
+        key: &'static str,
+        /// What it holds.
+        value: String,
+        /// What it should.
+        expected: &'static str,
+    },
+    /// A drive is asked for whose price nobody gives.
+    #[error("{model}: no price is known, in {file} or in its profile: write a catalogue that has one (--catalog)")]
+    NoPrice {
+        /// The catalogue.
+        file: String,
+        /// The drive.
+        model: String,
+    },
+    /// A disk was asked for as SSD, or an SSD as disk.
+    #[error("{model} is no {}: expected one", expected.name())]
+    WrongKind {
+        /// The drive.
+        model: String,
+        /// What it should be.
+        expected: Kind,
+    },
+    /// A model that no profile describes.
+    #[error("{file}: [[drive]] {entry}: {error}")]
+    Model {
+        /// The file.
+        file: String,
+        /// Its number, from 1.
+        entry: usize,
+        /// What is wrong with the profile.
+        error: ProfileError,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(default)]
+    drive: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    model: String,
+    sizes: Vec<String>,
+    prices_usd: Vec<f64>,
+    date: String,
+    source: String,
+}
+
+impl Catalogue {
+    /// The built-in example.
+    pub fn example() -> Self {
+        let parsed = Self::parse(EXAMPLE, EXAMPLE_NAME);
+        let catalogue = parsed.unwrap_or_else(|error| panic!("the built-in catalogue is tested: {error}"));
+        Self { example: true, ..catalogue }
+    }
+
+    /// The catalogue in a file.
+    ///
+    /// # Errors
+    /// It cannot be read or makes no sense: the message names file and entry.
+    pub fn read(path: &Path) -> Result<Self, CatalogueError> {
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| CatalogueError::Unreadable { file: file.clone(), reason: error.to_string() })?;
+        Self::parse(&text, &file)
+    }
+
+    /// The catalogue that `text` is; messages call it `name`.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn parse(text: &str, name: &str) -> Result<Self, CatalogueError> {
+        let written: Written = toml::from_str(text).map_err(|error| CatalogueError::Syntax {
+            file: name.to_owned(),
+            reason: error.to_string().trim_end().replace('\n', " "),
+        })?;
+        let mut offers = Vec::new();
+        for (index, entry) in written.drive.into_iter().enumerate() {
+            entry.offer_into(&mut offers, name, index + 1)?;
+        }
+        if offers.is_empty() {
+            return Err(CatalogueError::Empty(name.to_owned()));
+        }
+        Ok(Self { name: name.to_owned(), example: false, offers })
+    }
+
+    /// The offers of a kind, cheapest first.
+    pub fn of_kind(&self, kind: Kind) -> Vec<&Offer> {
+        let mut offers: Vec<&Offer> = self.offers.iter().filter(|offer| offer.kind == kind).collect();
+        offers.sort_by(|one, other| one.usd.total_cmp(&other.usd).then(one.size.cmp(&other.size)));
+        offers
+    }
+
+    /// Keeps of a kind only what `model` and `size` say. What is not for sale here is offered for its profile's price, by
+    /// the gigabyte.
+    ///
+    /// # Errors
+    /// A model that no profile describes, of the other kind, or without a price.
+    pub fn narrow(&mut self, kind: Kind, model: Option<&str>, size: Option<Bytes>) -> Result<(), CatalogueError> {
+        let mut models: Vec<String> = model.map(str::to_owned).into_iter().collect();
+        if models.is_empty() {
+            models = self.of_kind(kind).iter().map(|offer| offer.model.clone()).collect();
+            models.sort();
+            models.dedup();
+        }
+        let mut kept = Vec::new();
+        for model in models {
+            let wanted = |offer: &&Offer| offer.model == model && size.is_none_or(|size| offer.size == size);
+            let sold: Vec<Offer> = self.offers.iter().filter(wanted).cloned().collect();
+            kept.extend(if sold.is_empty() { vec![self.by_profile(&model, size)?] } else { sold });
+        }
+        if let Some(offer) = kept.iter().find(|offer| offer.kind != kind) {
+            return Err(CatalogueError::WrongKind { model: offer.model.clone(), expected: kind });
+        }
+        self.offers.retain(|offer| offer.kind != kind);
+        self.offers.extend(kept);
+        Ok(())
+    }
+
+    /// Whether `model` is flash or a disk.
+    ///
+    /// # Errors
+    /// No profile describes it.
+    pub fn kind_of(&self, model: &str) -> Result<Kind, ProfileError> {
+        Profile::load(model).map(|profile| kind_of(&profile))
+    }
+
+    /// `model` at `size` for its profile's price a gigabyte.
+    fn by_profile(&self, model: &str, size: Option<Bytes>) -> Result<Offer, CatalogueError> {
+        let profile = load(model, &self.name, self.offers.len() + 1)?;
+        let own = profile.capacity.bytes();
+        let size = size.unwrap_or(own);
+        let Some(price) = &profile.price else {
+            return Err(CatalogueError::NoPrice { file: self.name.clone(), model: model.to_owned() });
+        };
+        Ok(Offer {
+            model: model.to_owned(),
+            kind: kind_of(&profile),
+            size,
+            usd: price.usd * size.0 as f64 / own.0 as f64,
+            date: price.date.clone(),
+            source: price.source.clone(),
+            cell: cell_of(&profile),
+        })
+    }
+}
+
+impl Entry {
+    fn offer_into(self, offers: &mut Vec<Offer>, file: &str, entry: usize) -> Result<(), CatalogueError> {
+        let profile = load(&self.model, file, entry)?;
+        let wrong = |key, value: String, expected| CatalogueError::Entry {
+            file: file.to_owned(),
+            entry,
+            model: self.model.clone(),
+            key,
+            value,
+            expected,
+        };
+        if self.sizes.is_empty() || self.sizes.len() != self.prices_usd.len() {
+            let value = format!("{:?}", self.prices_usd);
+            return Err(wrong("prices_usd", value, "one price for each of sizes, and at least one"));
+        }
+        for (size, &usd) in self.sizes.iter().zip(&self.prices_usd) {
+            let bytes = size.parse::<Bytes>().ok().filter(|bytes| bytes.0 >= 1 << 20);
+            let Some(bytes) = bytes else {
+                return Err(wrong("sizes", size.clone(), "a size like 500GB, at least 1MiB"));
+            };
+            if !(usd.is_finite() && usd >= 0.0) {
+                return Err(wrong("prices_usd", usd.to_string(), "dollars, 0 or more"));
+            }
+            if offers.iter().any(|offer| offer.model == self.model && offer.size == bytes) {
+                return Err(wrong("sizes", size.clone(), "each size of a model once"));
+            }
+            offers.push(Offer {
+                model: self.model.clone(),
+                kind: kind_of(&profile),
+                size: bytes,
+                usd,
+                date: self.date.clone(),
+                source: self.source.clone(),
+                cell: cell_of(&profile),
+            });
+        }
+        Ok(())
+    }
+}
+
+fn load(model: &str, file: &str, entry: usize) -> Result<Profile, CatalogueError> {
+    Profile::load(model).map_err(|error| CatalogueError::Model { file: file.to_owned(), entry, error })
+}
+
+fn kind_of(profile: &Profile) -> Kind {
+    if profile.hdd().is_some() { Kind::Hdd } else { Kind::Ssd }
+}
+
+fn cell_of(profile: &Profile) -> Option<String> {
+    let cell = profile.figures().find(|(key, ..)| *key == "cell")?.1;
+    Some(cell.trim_matches('"').to_uppercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_has_ten_ssds_and_says_that_it_is_one() {
+        let example = Catalogue::example();
+        assert!(example.example && example.name.contains("example"));
+        assert_eq!(example.of_kind(Kind::Ssd).len(), 10);
+        assert!(example.offers.iter().all(|offer| offer.source.starts_with("example") && !offer.date.is_empty()));
+        assert_eq!(example.of_kind(Kind::Ssd)[0].cell.as_deref(), Some("TLC"));
+    }
+
+    fn refused(text: &str) -> String {
+        Catalogue::parse(text, "shop.toml").unwrap_err().to_string()
+    }
+
+    fn drive(model: &str, rest: &str) -> String {
+        format!("[[drive]]\nmodel = \"{model}\"\ndate = \"2026\"\nsource = \"shop\"\n{rest}\n")
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named_with_file_entry_and_key() {
+        assert!(refused("").starts_with("shop.toml: the catalogue is empty"));
+        let text = drive("intel-x25-e-32gb", "sizes = [\"32GB\"]\nprices_usd = []");
+        assert_eq!(
+            refused(&text),
+            "shop.toml: [[drive]] 1 (intel-x25-e-32gb): prices_usd = []: expected one price for each of sizes, and at least one"
+        );
+        let text = drive("intel-x25-e-32gb", "sizes = [\"big\"]\nprices_usd = [3]");
+        assert!(refused(&text).contains("sizes = big: expected a size like 500GB"), "{}", refused(&text));
+        let text = drive("intel-x25-e-32gb", "sizes = [\"32GB\"]\nprices_usd = [-3]");
+        assert!(refused(&text).contains("prices_usd = -3: expected dollars"), "{}", refused(&text));
+        let text = drive("intel-x25-f", "sizes = [\"32GB\"]\nprices_usd = [3]");
+        assert!(refused(&text).contains("[[drive]] 1: no profile or file 'intel-x25-f'"), "{}", refused(&text));
+        let text = drive("intel-x25-e-32gb", "sizes = [\"32GB\"]\nprice = 3");
+        assert!(refused(&text).contains("price"), "{}", refused(&text));
+    }
+
+    #[test]
+    fn a_model_and_a_size_that_are_asked_for_leave_only_those() {
+        let mut catalogue = Catalogue::example();
+        catalogue.narrow(Kind::Ssd, Some("samsung-970-evo-plus-500gb"), None).unwrap();
+        assert_eq!(catalogue.of_kind(Kind::Ssd).len(), 4);
+        assert_eq!(catalogue.of_kind(Kind::Hdd).len(), 2);
+        catalogue.narrow(Kind::Ssd, None, Some(Bytes::from_gib(1))).unwrap();
+        let offers = catalogue.of_kind(Kind::Ssd);
+        assert_eq!((offers.len(), offers[0].size), (1, Bytes::from_gib(1)));
+        assert!((offers[0].usd - 130.0 * 1.0737 / 500.1).abs() < 0.01, "{}", offers[0].usd);
+        let error = catalogue.narrow(Kind::Hdd, Some("intel-x25-e-32gb"), None).unwrap_err().to_string();
+        assert_eq!(error, "intel-x25-e-32gb is no HDD: expected one");
+        let error = catalogue.narrow(Kind::Hdd, Some("disksim-atlas10k"), None).unwrap_err().to_string();
+        assert!(error.starts_with("disksim-atlas10k: no price is known"), "{error}");
+        catalogue.narrow(Kind::Ssd, Some("sandisk-usb-1gb"), None).unwrap();
+        assert_eq!(catalogue.of_kind(Kind::Ssd)[0].model, "sandisk-usb-1gb");
+    }
+}

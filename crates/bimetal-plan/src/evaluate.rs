@@ -1,0 +1,252 @@
+//! One option over the workload: exactly what `simulate` does with the same drives, sizes and settings.
+
+use std::collections::BTreeMap;
+
+use bimetal_core::operation::OpKind;
+use bimetal_sim::figures::run_of;
+use bimetal_sim::limits::{Limits, Which};
+use bimetal_sim::results::{Run, RunSpeed, Series};
+use bimetal_sim::setup::{Choices, Setup};
+use bimetal_sim::simulator::{Play, Replay, SimulationError, simulate_within};
+use bimetal_sim::survey::Survey;
+use bimetal_sim::workload::{Workload, WorkloadError};
+use bimetal_trace::Request;
+use serde_json::Value;
+
+use crate::budget::{Budget, Metric, at};
+use crate::grid::Candidate;
+use crate::lifetime::Life;
+
+/// A workload in memory, looked at once.
+pub struct Load {
+    /// The requests; where untouched addresses are left out, with the addresses that are left.
+    pub requests: Vec<Request>,
+    /// What they are.
+    pub survey: Survey,
+    /// Requests that are played before anything is measured.
+    pub warmup_requests: u64,
+    /// Measured reads and writes.
+    measured: (u64, u64),
+}
+
+impl Load {
+    /// Reads `workload` through. `progress` is told now and then how far.
+    ///
+    /// # Errors
+    /// The reader's.
+    pub fn read(
+        workload: &dyn Workload,
+        common: &Choices,
+        warmup: f64,
+        progress: &dyn Fn(u64),
+    ) -> Result<Self, WorkloadError> {
+        let survey = Survey::of(workload, common.block, progress)?;
+        let mut requests = workload.open()?.collect::<Result<Vec<Request>, _>>()?;
+        if common.compact {
+            requests.iter_mut().for_each(|request| *request = survey.compacted.place(request, common.block));
+        }
+        Ok(Self::new(requests, survey, warmup))
+    }
+
+    /// `requests`, which `survey` describes.
+    pub fn new(requests: Vec<Request>, survey: Survey, warmup: f64) -> Self {
+        let warmup_requests = (survey.requests as f64 * warmup) as u64;
+        Self::measured_from(requests, survey, warmup_requests)
+    }
+
+    /// The part of `whole` that ends in front of request `to`, and is measured from request `from` on.
+    pub fn part(whole: &Self, from: u64, to: u64) -> Self {
+        Self::measured_from(whole.requests[..to as usize].to_vec(), whole.survey.clone(), from)
+    }
+
+    fn measured_from(requests: Vec<Request>, survey: Survey, warmup_requests: u64) -> Self {
+        let measured = &requests[warmup_requests.min(requests.len() as u64) as usize..];
+        let writes = |request: &&Request| matches!(request.kind, OpKind::Write | OpKind::WriteZeroes);
+        let reads = measured.iter().filter(|request| request.kind == OpKind::Read).count() as u64;
+        let measured = (reads, measured.iter().filter(writes).count() as u64);
+        Self { requests, survey, warmup_requests, measured }
+    }
+
+    /// How many requests of a kind are measured.
+    pub fn measured(&self, which: Which) -> u64 {
+        match which {
+            Which::All => self.measured.0 + self.measured.1,
+            Which::Reads => self.measured.0,
+            Which::Writes => self.measured.1,
+        }
+    }
+}
+
+/// What came of an option.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// It ran to its end.
+    Done(Box<Figures>),
+    /// It broke a limit for certain before its end.
+    Stopped {
+        /// Requests finished until then.
+        finished: u64,
+        /// Which.
+        broken: String,
+    },
+    /// It cannot be built.
+    Impossible(String),
+}
+
+/// The figures of an option.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    /// The run as JSON, without its series.
+    pub run: Value,
+    /// Its curves over time.
+    pub series: Series,
+    /// How long each flash drive lasts, where that was asked for.
+    pub lives: Option<Vec<Life>>,
+    /// What it costs.
+    pub cost_usd: f64,
+    /// Joules over the run; `None` where a profile does not say.
+    pub energy_j: Option<f64>,
+    /// The same when the load has grown, where it grows.
+    pub grown: Option<Box<Figures>>,
+    /// Length of the measured part of the run in seconds.
+    pub span_s: Option<f64>,
+}
+
+impl Figures {
+    fn new(mut run: Run, candidate: &Candidate, span_s: f64) -> Self {
+        let series = std::mem::take(&mut run.series);
+        let run = serde_json::to_value(&run).unwrap_or_default();
+        let members = run.get("members").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let energy_j = members.iter().map(|member| member.get("energy_j").and_then(Value::as_f64)).sum();
+        let span_s = Some(span_s).filter(|span| *span > 0.0);
+        let mut figures =
+            Self { energy_j, span_s, series, lives: None, grown: None, cost_usd: candidate.cost_usd, run };
+        figures.price(candidate);
+        figures
+    }
+
+    /// The figure at a dotted path; prices are the catalogue's.
+    pub fn at(&self, path: &str) -> Option<f64> {
+        at(&self.run, path).and_then(Value::as_f64)
+    }
+
+    /// Years until the first flash drive is worn out, infinite where none is; `None` where that was not asked for.
+    pub fn life_years(&self) -> Option<f64> {
+        let lives = self.lives.as_ref()?;
+        Some(lives.iter().map(Life::years_or_more).fold(f64::INFINITY, f64::min))
+    }
+
+    /// The figure that a budget limits.
+    pub fn of(&self, budget: &Budget) -> Option<f64> {
+        match &budget.metric {
+            Metric::Path(path) => self.at(path),
+            Metric::Lifetime => self.life_years(),
+            Metric::Cost => Some(self.cost_usd),
+            Metric::Energy => self.energy_j,
+            Metric::Power => Some(self.energy_j? / self.span_s?),
+        }
+    }
+
+    /// Why it breaks a budget, or nothing.
+    pub fn breaks(&self, budget: &Budget) -> Option<String> {
+        let value = self.of(budget);
+        let unknown = matches!(budget.metric, Metric::Energy | Metric::Power) && value.is_none();
+        if unknown {
+            return Some(format!("a drive's profile has no power figures, so {budget} cannot be told"));
+        }
+        let broken = !budget.kept_by(value);
+        broken.then(|| format!("{} {}, and not {budget}", budget.name(), budget.show(value)))
+    }
+}
+
+/// How options are run.
+pub struct Evaluator<'a> {
+    /// The workload.
+    pub load: &'a Load,
+    /// What is the same for all.
+    pub common: &'a Choices,
+    /// When requests are issued.
+    pub replay: Replay,
+}
+
+impl Evaluator<'_> {
+    /// The limits that `budgets` set on response times.
+    pub fn limits(&self, budgets: &[Budget]) -> Limits {
+        let mut limits = Limits::default();
+        for budget in budgets {
+            if let Some((which, figure, limit)) = budget.response_limit() {
+                limits.add(which, figure, limit, self.load.measured(which), budget.text.clone());
+            }
+        }
+        limits
+    }
+
+    /// Runs `candidate` until its end or until one of `limits` is broken.
+    ///
+    /// # Errors
+    /// The simulation does not add up, or nothing is left to measure: no fault of the option.
+    pub fn run(&self, candidate: &Candidate, limits: Limits) -> Result<Outcome, SimulationError> {
+        self.run_with(candidate, &candidate.choices(self.common), limits)
+    }
+
+    /// As [`run`](Self::run), with other choices than the candidate's own.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_with(
+        &self,
+        candidate: &Candidate,
+        choices: &Choices,
+        limits: Limits,
+    ) -> Result<Outcome, SimulationError> {
+        let mut setup = match Setup::new(candidate.scheme, choices, &self.load.survey) {
+            Ok(setup) => setup,
+            Err(error) => return Ok(Outcome::Impossible(error.to_string())),
+        };
+        if self.only_simulated(candidate, &setup) {
+            let why = "with these settings it can only be simulated: no volume can do it".to_owned();
+            return Ok(Outcome::Impossible(why));
+        }
+        let play = Play { replay: self.replay, warmup_requests: self.load.warmup_requests };
+        match simulate_within(&mut setup, self.load.requests.open()?, play, limits, &|_| {}) {
+            Ok(measured) => {
+                let span = (measured.end - measured.start).as_seconds_f64();
+                let run = run_of(&setup, &measured, self.replay, RunSpeed::default());
+                Ok(Outcome::Done(Box::new(Figures::new(run, candidate, span))))
+            }
+            Err(SimulationError::LimitBroken { finished, broken }) => Ok(Outcome::Stopped { finished, broken }),
+            Err(error @ SimulationError::Failed { .. }) => Ok(Outcome::Impossible(error.to_string())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the scheme does with these settings what only a simulator can.
+    fn only_simulated(&self, candidate: &Candidate, setup: &Setup) -> bool {
+        let built = (candidate.scheme.build)(&setup.settings, &setup.volume.view().layout);
+        built.is_ok_and(|scheme| scheme.migrates_instantly())
+    }
+}
+
+impl Figures {
+    /// Puts the catalogue's prices in the place of the profiles'.
+    fn price(&mut self, candidate: &Candidate) {
+        let exported_gb = self.at("exported_bytes").unwrap_or(0.0) / 1e9;
+        let sum = |kind| {
+            let drives =
+                candidate.drives.iter().filter(move |(_, offer)| offer.kind == kind).map(|(_, offer)| offer.usd);
+            drives.reduce(|one, other| one + other)
+        };
+        let prices: BTreeMap<&str, Option<f64>> = [
+            ("ssd_usd", sum(crate::catalogue::Kind::Ssd)),
+            ("hdd_usd", sum(crate::catalogue::Kind::Hdd)),
+            ("total_usd", Some(candidate.cost_usd)),
+            ("usd_per_gb", (exported_gb > 0.0).then(|| candidate.cost_usd / exported_gb)),
+        ]
+        .into();
+        if let Some(cost) = self.run.get_mut("cost").and_then(Value::as_object_mut) {
+            prices.into_iter().for_each(|(key, value)| {
+                cost.insert(key.to_owned(), value.map_or(Value::Null, Value::from));
+            });
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The options: every scheme with every drive that can be bought, in every size, and its main parameter at several values.
+//!
+//! Schemes come from the registry of `bimetal-core`, and so does what is varied: the first parameter of a scheme, which is
+//! its main one by convention, unless the user sets it; other parameters where the user gives values for them.
+
+use bimetal_core::layout::Role;
+use bimetal_core::scheme::{Holds, SchemeInfo};
+use bimetal_core::settings::{Kind as ParameterKind, Parameter};
+use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_sim::setup::{Choices, DriveChoice, Size};
+
+use crate::catalogue::Offer;
+
+/// Numbers are also tried at a fourth and at four times their default.
+const STEP: u64 = 4;
+
+/// One way to build it.
+#[derive(Clone)]
+pub struct Candidate {
+    /// Its place in the grid.
+    pub index: usize,
+    /// How the drives work together.
+    pub scheme: &'static SchemeInfo,
+    /// The drives, in the order of the scheme's members.
+    pub drives: Vec<(Role, Offer)>,
+    /// Parameters that are not at their defaults, without the scheme's name.
+    pub settings: Vec<(String, String)>,
+    /// What all of it costs.
+    pub cost_usd: f64,
+}
+
+impl Candidate {
+    /// The drive with this role.
+    pub fn drive(&self, role: Role) -> Option<&Offer> {
+        self.drives.iter().find(|(own, _)| *own == role).map(|(_, offer)| offer)
+    }
+
+    /// As `simulate` takes it, beside what is the same for all.
+    pub fn choices(&self, common: &Choices) -> Choices {
+        let mut choices = common.clone();
+        for (role, offer) in &self.drives {
+            let drive = DriveChoice { profile: Some(offer.model.clone()), size: Some(Size::Bytes(offer.size)) };
+            match role {
+                Role::Ssd => choices.ssd = drive,
+                Role::Hdd => choices.hdd = drive,
+                Role::Log => choices.members = vec![("log".to_owned(), drive)],
+            }
+        }
+        let own = self.settings.iter().map(|(key, value)| (format!("{}.{key}", self.scheme.name), value.clone()));
+        choices.settings.extend(own);
+        choices
+    }
+}
+
+/// What the grid is made of.
+pub struct Grid<'a> {
+    /// The schemes.
+    pub schemes: &'a [&'static SchemeInfo],
+    /// SSDs.
+    pub ssds: Vec<&'a Offer>,
+    /// HDDs.
+    pub hdds: Vec<&'a Offer>,
+    /// Drives of its own for a log; none: the log is on the HDD.
+    pub logs: Vec<&'a Offer>,
+    /// What the user set: not varied.
+    pub set: &'a [(String, String)],
+    /// What the user wants varied: a key, with or without a scheme's name in front, and its values.
+    pub vary: &'a [(String, Vec<String>)],
+    /// Price of the controller.
+    pub controller_usd: f64,
+}
+
+impl Grid<'_> {
+    /// Every option, scheme by scheme.
+    pub fn candidates(&self) -> Vec<Candidate> {
+        let mut candidates = Vec::new();
+        for &scheme in self.schemes {
+            let settings = self.settings_of(scheme);
+            for drives in self.drives_of(scheme) {
+                let cost_usd = self.controller_usd + drives.iter().map(|(_, offer)| offer.usd).sum::<f64>();
+                for settings in &settings {
+                    let (index, drives, settings) = (candidates.len(), drives.clone(), settings.clone());
+                    candidates.push(Candidate { index, scheme, drives, settings, cost_usd });
+                }
+            }
+        }
+        candidates
+    }
+
+    /// Every combination of drives for the members of a scheme.
+    fn drives_of(&self, scheme: &SchemeInfo) -> Vec<Vec<(Role, Offer)>> {
+        let mut combinations = vec![Vec::new()];
+        for &(role, holds) in scheme.members {
+            let (role, offers) = match role {
+                _ if holds == Holds::Log && !self.logs.is_empty() => (Role::Log, &self.logs),
+                Role::Ssd => (role, &self.ssds),
+                Role::Hdd | Role::Log => (role, &self.hdds),
+            };
+            combinations = combinations
+                .iter()
+                .flat_map(|drives| {
+                    offers.iter().map(move |&offer| {
+                        let mut drives: Vec<(Role, Offer)> = drives.clone();
+                        drives.push((role, offer.clone()));
+                        drives
+                    })
+                })
+                .collect();
+        }
+        combinations
+    }
+
+    /// Every combination of values of what is varied, the defaults first.
+    fn settings_of(&self, scheme: &SchemeInfo) -> Vec<Vec<(String, String)>> {
+        let mut combinations: Vec<Vec<(String, String)>> = vec![Vec::new()];
+        for (place, parameter) in scheme.parameters.iter().enumerate() {
+            let names = |key: &str| {
+                key == parameter.name || key.strip_prefix(scheme.name) == Some(&format!(".{}", parameter.name))
+            };
+            let values = match self.vary.iter().rfind(|(key, _)| names(key)) {
+                Some((_, values)) => values.clone(),
+                None if place == 0 && !self.set.iter().any(|(key, _)| names(key)) => values_of(parameter),
+                None => continue,
+            };
+            combinations = combinations
+                .iter()
+                .flat_map(|settings| {
+                    values.iter().map(move |value| {
+                        let mut settings = settings.clone();
+                        if value != parameter.default {
+                            settings.push((parameter.name.to_owned(), value.clone()));
+                        }
+                        settings
+                    })
+                })
+                .collect();
+        }
+        combinations
+    }
+}
+
+/// The values at which a parameter is tried, its default first.
+fn values_of(parameter: &Parameter) -> Vec<String> {
+    let default = parameter.default.to_owned();
+    let around = |smaller: String, larger: String| vec![default.clone(), smaller, larger];
+    match parameter.kind {
+        ParameterKind::Choice(words) => {
+            let others = words.iter().filter(|word| **word != parameter.default).map(|word| (*word).to_owned());
+            std::iter::once(default.clone()).chain(others).collect()
+        }
+        ParameterKind::Duration | ParameterKind::DurationOrOff => match default.parse::<Nanoseconds>() {
+            Ok(value) if value.0 >= STEP => {
+                around(Nanoseconds(value.0 / STEP).to_string(), Nanoseconds(value.0 * STEP).to_string())
+            }
+            _ => vec![default],
+        },
+        ParameterKind::Size | ParameterKind::SizeOrOff => match default.parse::<Bytes>() {
+            Ok(value) if value.0 >= STEP => {
+                around(Bytes(value.0 / STEP).to_string(), Bytes(value.0 * STEP).to_string())
+            }
+            _ => vec![default],
+        },
+        ParameterKind::Fraction | ParameterKind::FractionOrOff => match default.parse::<f64>() {
+            Ok(value) if value > 0.0 => {
+                around((value / STEP as f64).to_string(), (value * STEP as f64).min(1.0).to_string())
+            }
+            _ => vec![default],
+        },
+        ParameterKind::Admission | ParameterKind::RangesOrOff => vec![default],
+        ParameterKind::Count => match default.parse::<u64>() {
+            Ok(value) if value >= STEP => around((value / STEP).to_string(), (value * STEP).to_string()),
+            _ => vec![default],
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::{Catalogue, Kind};
+    use bimetal_core::schemes;
+
+    fn grid<'a>(catalogue: &'a Catalogue, set: &'a [(String, String)], vary: &'a [(String, Vec<String>)]) -> Grid<'a> {
+        Grid {
+            schemes: schemes::ALL,
+            ssds: catalogue.of_kind(Kind::Ssd),
+            hdds: catalogue.of_kind(Kind::Hdd),
+            logs: Vec::new(),
+            set,
+            vary,
+            controller_usd: 10.0,
+        }
+    }
+
+    fn of<'a>(candidates: &'a [Candidate], scheme: &str) -> Vec<&'a Candidate> {
+        candidates.iter().filter(|candidate| candidate.scheme.name == scheme).collect()
+    }
+
+    #[test]
+    fn every_scheme_of_the_registry_gets_the_drives_that_it_needs() {
+        let catalogue = Catalogue::example();
+        let candidates = grid(&catalogue, &[], &[]).candidates();
+        for info in schemes::ALL {
+            assert!(!of(&candidates, info.name).is_empty(), "{}", info.name);
+        }
+        assert_eq!(of(&candidates, "hdd-only").len(), 2);
+        assert_eq!(of(&candidates, "ssd-only").len(), 10);
+        assert_eq!(of(&candidates, "hdd-only")[0].cost_usd, 90.0);
+        assert!(candidates.iter().enumerate().all(|(index, candidate)| candidate.index == index));
+    }
+
+    #[test]
+    fn the_first_parameter_is_varied_unless_it_is_set_and_others_on_request() {
+        let catalogue = Catalogue::example();
+        let settings = |candidates: &[Candidate]| {
+            let mut seen: Vec<String> = Vec::new();
+            for candidate in of(candidates, "griffin") {
+                let text = format!("{:?}", candidate.settings);
+                if !seen.contains(&text) {
+                    seen.push(text);
+                }
+            }
+            seen
+        };
+        let all = settings(&grid(&catalogue, &[], &[]).candidates());
+        assert_eq!(all, ["[]", "[(\"timeout\", \"225s\")]", "[(\"timeout\", \"3600s\")]"]);
+        let set = [("griffin.timeout".to_owned(), "30s".to_owned())];
+        assert_eq!(settings(&grid(&catalogue, &set, &[]).candidates()), ["[]"]);
+        let vary = [("timeout".to_owned(), vec!["30s".to_owned()]), ("read_window".to_owned(), vec!["5".to_owned()])];
+        let both = settings(&grid(&catalogue, &[], &vary).candidates());
+        assert_eq!(both, ["[(\"timeout\", \"30s\"), (\"read_window\", \"5\")]"]);
+    }
+}

@@ -1,0 +1,237 @@
+//! The planner: which SSD, how big, under which scheme, for how many years, at what price.
+//!
+//! A [`budget`] says what must be kept, a [`catalogue`] what can be bought; the [`grid`] of all options is made of them and
+//! of the schemes of the registry. [`evaluate`] runs one option over the workload, exactly as `simulate` does; [`search`] finds the
+//! cheapest that keeps every budget without running them all; [`lifetime`] says how long its flash lasts, [`advice`] how sure that is; [`answer`] is the
+//! document that comes out. Nothing here decides where a block lives or how long a drive takes.
+//!
+//! Read first: [`plan()`] below, then [`search`].
+
+pub mod advice;
+pub mod answer;
+pub mod budget;
+pub mod catalogue;
+pub mod evaluate;
+pub mod grid;
+pub mod growth;
+pub mod kernel;
+pub mod lifetime;
+pub mod search;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use bimetal_core::scheme::SchemeInfo;
+use bimetal_sim::experiment::{peak_rss_bytes, summary_of};
+use bimetal_sim::setup::{Choices, SetupError};
+use bimetal_sim::simulator::{Replay, SimulationError};
+use bimetal_sim::workload::{Workload, WorkloadError};
+
+use answer::{Answer, CatalogueNote, Closest, Described, Effort, Rejected};
+use budget::{Budget, BudgetError};
+use catalogue::{Catalogue, Kind};
+use evaluate::{Evaluator, Load};
+use grid::Grid;
+use growth::{Growth, grown};
+use search::{Search, Tried};
+
+/// What is asked.
+pub struct Question<'a> {
+    /// The workload.
+    pub workload: &'a dyn Workload,
+    /// What can be bought.
+    pub catalogue: Catalogue,
+    /// A catalogue of drives for a log of its own; none: the log is on the HDD.
+    pub logs: Option<Catalogue>,
+    /// The schemes to consider.
+    pub schemes: Vec<&'static SchemeInfo>,
+    /// What must be kept.
+    pub budgets: Vec<Budget>,
+    /// What is the same for all options; drives and sizes in it are ignored.
+    pub common: Choices,
+    /// How the load grows, if it does.
+    pub growth: Option<Growth>,
+    /// Parameters to vary, and their values.
+    pub vary: Vec<(String, Vec<String>)>,
+    /// When requests are issued.
+    pub replay: Replay,
+    /// The share of the requests that is played before anything is measured.
+    pub warmup: f64,
+    /// Whether every option is run to its end.
+    pub exhaustive: bool,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The workload cannot be read.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// Something that is set for all options is not possible.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// A run does not add up.
+    #[error(transparent)]
+    Simulation(#[from] SimulationError),
+    /// Budgets contradict each other.
+    #[error(transparent)]
+    Budget(#[from] BudgetError),
+    /// The catalogue has no drives for any of the schemes.
+    #[error("{catalogue}: no scheme of this plan can be built from its drives: {missing}")]
+    NothingToBuy {
+        /// The catalogue.
+        catalogue: String,
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// The trace has no reads and writes.
+    #[error("the trace has no request to plan for")]
+    NothingToDo,
+}
+
+/// Who is told how far a plan is.
+pub trait Progress: Sync {
+    /// So many requests of the trace have been read.
+    fn read(&self, requests: u64);
+    /// So many runs of at most so many are over.
+    fn simulated(&self, runs: u64, options: u64);
+}
+
+/// The answer, and what a text about it needs.
+pub struct Planned {
+    /// The document.
+    pub answer: Answer,
+    /// Every option with what came of it: those that keep the budgets first, the best in front.
+    pub tried: Vec<Tried>,
+    /// How many of them keep every budget.
+    pub kept: usize,
+    /// The response time by which options of one price are told apart.
+    pub latency: Budget,
+}
+
+impl Planned {
+    /// The option that won, and its figures.
+    fn best(&self) -> Option<(&grid::Candidate, &evaluate::Figures)> {
+        let best = self.tried.first().filter(|tried| tried.keeps_all())?;
+        Some((&best.candidate, best.figures()?))
+    }
+}
+
+/// Answers `question`.
+///
+/// # Errors
+/// Input that makes no sense; that no option keeps the budgets is an answer, and no error.
+pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned, PlanError> {
+    let began = Instant::now();
+    check(question)?;
+    let load = Load::read(question.workload, &question.common, question.warmup, &|read| progress.read(read))?;
+    if load.survey.reads + load.survey.writes == 0 {
+        return Err(PlanError::NothingToDo);
+    }
+    let candidates = grid_of(question)?.candidates();
+    if candidates.is_empty() {
+        let missing = if question.catalogue.of_kind(Kind::Ssd).is_empty() { "it has no SSD" } else { "it has no HDD" };
+        return Err(PlanError::NothingToBuy { catalogue: question.catalogue.name.clone(), missing });
+    }
+    let options = candidates.len() as u64;
+    let evaluator = Evaluator { load: &load, common: &question.common, replay: question.replay };
+    let grown = question.growth.map(|growth| Ok::<_, WorkloadError>((grown_load(question, &load, growth)?, growth)));
+    let grown = grown.transpose()?;
+    let grown_evaluator = grown.as_ref().map(|(load, _)| Evaluator { load, ..evaluator });
+    let search = Search {
+        evaluator: &evaluator,
+        grown: grown_evaluator.as_ref().zip(question.growth),
+        budgets: &question.budgets,
+        progress: &|runs| progress.simulated(runs, options),
+        simulations: AtomicU64::new(0),
+    };
+    let tried = match question.exhaustive {
+        true => search.exhaustive(candidates)?,
+        false => {
+            let mut tried = search.cheapest_first(candidates)?;
+            match search.best(&tried) {
+                Some(_) => search.dearer(&mut tried)?,
+                None => search.closest(&mut tried)?,
+            }
+            tried
+        }
+    };
+    let effort = Effort { options, ..Effort::default() };
+    let mut planned = planned(question, &load, &search, tried, effort);
+    if let Some((candidate, figures)) = planned.best() {
+        let confidence = advice::confidence(&evaluator, candidate, figures, &question.budgets)?;
+        let sensitivity = advice::sensitivity(&evaluator, candidate, &question.budgets)?;
+        (planned.answer.confidence, planned.answer.sensitivity) = (Some(confidence), sensitivity);
+    }
+    planned.answer.run.simulations = search.simulations.load(Ordering::Relaxed);
+    planned.answer.run.wall_s = began.elapsed().as_secs_f64();
+    planned.answer.run.peak_rss_bytes = peak_rss_bytes();
+    Ok(planned)
+}
+
+/// Refuses what makes no sense before anything is read.
+fn check(question: &Question<'_>) -> Result<(), PlanError> {
+    budget::check(&question.budgets)?;
+    bimetal_sim::setup::check_keys(&question.schemes, &question.common)?;
+    Ok(())
+}
+
+fn grid_of<'a>(question: &'a Question<'_>) -> Result<Grid<'a>, PlanError> {
+    let logs = question.logs.as_ref().map(|logs| logs.offers.iter().collect()).unwrap_or_default();
+    Ok(Grid {
+        schemes: &question.schemes,
+        ssds: question.catalogue.of_kind(Kind::Ssd),
+        hdds: question.catalogue.of_kind(Kind::Hdd),
+        logs,
+        set: &question.common.settings,
+        vary: &question.vary,
+        controller_usd: bimetal_sim::setup::controller_usd(&question.common)?,
+    })
+}
+
+/// The load when it has grown.
+fn grown_load(question: &Question<'_>, load: &Load, growth: Growth) -> Result<Load, WorkloadError> {
+    let requests = grown(&load.requests, &load.survey, growth.factor());
+    Load::read(&requests, &question.common, question.warmup, &|_| {})
+}
+
+/// Puts what came of the options in order.
+fn planned(question: &Question<'_>, load: &Load, search: &Search<'_>, tried: Vec<Tried>, effort: Effort) -> Planned {
+    let ranked: Vec<usize> = search.ranked(&tried).iter().map(|tried| tried.candidate.index).collect();
+    let place = |tried: &Tried| ranked.iter().position(|&index| index == tried.candidate.index);
+    let mut tried = tried;
+    tried.sort_by_key(|tried| (place(tried).unwrap_or(usize::MAX), tried.candidate.index));
+    let latency = search.first_response_budget();
+    let described = |tried: &Tried| Described::of(tried, &question.budgets);
+    let kept: Vec<&Tried> = tried.iter().take(ranked.len()).collect();
+    let completed: Vec<&Tried> = tried.iter().filter(|tried| tried.figures().is_some()).collect();
+    let nearest = if kept.is_empty() { answer::closest(&completed, &question.budgets) } else { Vec::new() };
+    let front = answer::pareto(if kept.is_empty() { &completed } else { &kept }, &latency);
+    let best = tried.first().filter(|tried| tried.keeps_all());
+    let not_best = |tried: &Tried| {
+        let reason = match (tried.reasons.is_empty(), best) {
+            (true, Some(best)) if tried.candidate.cost_usd > best.candidate.cost_usd => {
+                format!("keeps the budgets, and costs {:.0} $ more", tried.candidate.cost_usd - best.candidate.cost_usd)
+            }
+            (true, _) => "keeps the budgets at the same price, and is slower or comes later".to_owned(),
+            (false, _) => tried.reasons.join("; "),
+        };
+        Rejected { option: described(tried), reason }
+    };
+    let answer = Answer {
+        bimetal: env!("CARGO_PKG_VERSION").to_owned(),
+        command: None,
+        trace: summary_of(&load.survey, &question.common),
+        budgets: question.budgets.iter().map(|budget| budget.text.clone()).collect(),
+        catalogue: CatalogueNote { name: question.catalogue.name.clone(), example: question.catalogue.example },
+        best: best.map(described),
+        next_best: tried.get(1).filter(|tried| tried.keeps_all()).map(described),
+        pareto: front.into_iter().map(described).collect(),
+        rejected: tried.iter().skip(usize::from(best.is_some())).map(not_best).collect(),
+        closest: nearest.into_iter().map(|(tried, relax)| Closest { option: described(tried), relax }).collect(),
+        confidence: None,
+        sensitivity: Vec::new(),
+        run: effort,
+    };
+    Planned { answer, kept: ranked.len(), tried, latency }
+}

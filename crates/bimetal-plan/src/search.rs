@@ -1,0 +1,369 @@
+//! The search: the cheapest option that keeps every budget.
+//!
+//! Options are taken by price, and the first price at which one keeps the budgets ends the search: whatever costs more
+//! cannot win. What is too slow is found out early, because a run stops once a budget is broken for certain
+//! ([`bimetal_sim::limits`]). Both are exact: an exhaustive search chooses the same. Among options of one price the one with
+//! the better first response time wins, then the earlier one in the grid.
+//!
+//! Runs of a batch go side by side, one a core; what one batch found steers the next, so that the result does not depend on
+//! how many cores there are.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bimetal_core::layout::Role;
+use bimetal_sim::simulator::SimulationError;
+use rayon::prelude::*;
+
+use crate::budget::{Budget, Metric, short};
+use crate::evaluate::{Evaluator, Figures, Outcome};
+use crate::grid::Candidate;
+use crate::growth::Growth;
+use crate::lifetime;
+
+/// Options that are run side by side before the search looks at what came of them.
+const BATCH: usize = 16;
+
+/// An option and what came of it.
+#[derive(Clone)]
+pub struct Tried {
+    /// The option.
+    pub candidate: Candidate,
+    /// Its run, where it was run.
+    pub outcome: Option<Outcome>,
+    /// Which budgets it breaks, or why it was not run; empty: it keeps all.
+    pub reasons: Vec<String>,
+}
+
+impl Tried {
+    /// Its figures, if it ran to its end.
+    pub fn figures(&self) -> Option<&Figures> {
+        match &self.outcome {
+            Some(Outcome::Done(figures)) => Some(figures),
+            _ => None,
+        }
+    }
+
+    /// Whether it keeps every budget.
+    pub fn keeps_all(&self) -> bool {
+        self.reasons.is_empty() && self.figures().is_some()
+    }
+}
+
+/// The search.
+pub struct Search<'a> {
+    /// Runs options.
+    pub evaluator: &'a Evaluator<'a>,
+    /// The load as it will be, where it grows.
+    pub grown: Option<(&'a Evaluator<'a>, Growth)>,
+    /// What must be kept.
+    pub budgets: &'a [Budget],
+    /// Told how many runs are over.
+    pub progress: &'a (dyn Fn(u64) + Sync),
+    /// Runs so far.
+    pub simulations: AtomicU64,
+}
+
+impl Search<'_> {
+    /// Runs every candidate to its end.
+    ///
+    /// # Errors
+    /// A run that does not add up.
+    pub fn exhaustive(&self, candidates: Vec<Candidate>) -> Result<Vec<Tried>, SimulationError> {
+        candidates.into_par_iter().with_max_len(1).map(|candidate| self.try_one(candidate, &[], true)).collect()
+    }
+
+    /// Runs candidates by price until the best one and another one that keeps the budgets are known; of the rest says why
+    /// they were left out.
+    ///
+    /// # Errors
+    /// A run that does not add up.
+    pub fn cheapest_first(&self, mut candidates: Vec<Candidate>) -> Result<Vec<Tried>, SimulationError> {
+        candidates.sort_by(|one, other| one.cost_usd.total_cmp(&other.cost_usd).then(one.index.cmp(&other.index)));
+        let mut tried: Vec<Tried> = Vec::new();
+        let mut rest = candidates.into_iter().peekable();
+        while let Some(cost) = rest.peek().map(|candidate| candidate.cost_usd) {
+            let kept: Vec<&Tried> = tried.iter().filter(|tried| tried.keeps_all()).collect();
+            if let (Some(best), true) = (self.best(&tried), kept.len() >= 2) {
+                let why = format!("costs {:.0} $; the best option costs {:.0} $", cost, best.candidate.cost_usd);
+                let candidate = rest.next().expect("it was looked at");
+                tried.push(Tried { candidate, outcome: None, reasons: vec![why] });
+                continue;
+            }
+            let mut group = Vec::new();
+            while rest.peek().is_some_and(|candidate| candidate.cost_usd == cost) {
+                group.extend(rest.next());
+            }
+            self.try_group(group, &mut tried)?;
+        }
+        Ok(tried)
+    }
+
+    /// Runs options of one price, in batches. Once two of them keep the budgets, what is slower than both stops early.
+    fn try_group(&self, group: Vec<Candidate>, tried: &mut Vec<Tried>) -> Result<(), SimulationError> {
+        let group_begins = tried.len();
+        for batch in group.chunks(BATCH) {
+            let rivals = self.second_best_as_budget(&tried[group_begins..]);
+            let runs: Result<Vec<Tried>, _> = batch
+                .par_iter()
+                .with_max_len(1)
+                .map(|candidate| self.try_one(candidate.clone(), rivals.as_slice(), false))
+                .collect();
+            tried.extend(runs?);
+        }
+        Ok(())
+    }
+
+    /// Of what was left out for its price, runs the winner's scheme and settings on all other SSDs (of a scheme without one,
+    /// on all other disks): what more money would buy.
+    ///
+    /// # Errors
+    /// A run that does not add up.
+    pub fn dearer(&self, tried: &mut [Tried]) -> Result<(), SimulationError> {
+        let Some(best) = self.best(tried).map(|best| best.candidate.clone()) else { return Ok(()) };
+        let same_disk =
+            |other: &Candidate| best.drive(Role::Ssd).is_none() || best.drive(Role::Hdd) == other.drive(Role::Hdd);
+        let same = |other: &Candidate| {
+            other.scheme.name == best.scheme.name && other.settings == best.settings && same_disk(other)
+        };
+        let left_out = |tried: &&mut Tried| {
+            tried.outcome.is_none() && same(&tried.candidate) && self.too_dear(&tried.candidate).is_none()
+        };
+        self.again(tried.iter_mut().filter(left_out).collect())
+    }
+
+    /// Where nothing keeps the budgets: runs to its end what came furthest before it broke one, and what is only too dear.
+    ///
+    /// # Errors
+    /// A run that does not add up.
+    pub fn closest(&self, tried: &mut [Tried]) -> Result<(), SimulationError> {
+        let progress = |tried: &Tried| match &tried.outcome {
+            Some(Outcome::Stopped { finished, .. }) => Some(*finished),
+            // What is only too dear has not been run, and may keep all the rest.
+            None => Some(u64::MAX),
+            _ => None,
+        };
+        let mut unfinished: Vec<&mut Tried> = tried.iter_mut().filter(|tried| progress(tried).is_some()).collect();
+        unfinished.sort_by(|one, other| {
+            let order = progress(other).cmp(&progress(one));
+            order.then(one.candidate.cost_usd.total_cmp(&other.candidate.cost_usd))
+        });
+        unfinished.truncate(BATCH);
+        self.again(unfinished)
+    }
+
+    /// Runs options to their end, whatever they break.
+    fn again(&self, options: Vec<&mut Tried>) -> Result<(), SimulationError> {
+        options.into_par_iter().with_max_len(1).try_for_each(|tried| {
+            let candidate = tried.candidate.clone();
+            let dear = self.too_dear(&candidate);
+            let mut done = self.try_one(candidate, &[], true)?;
+            done.reasons.extend(dear.filter(|reason| !done.reasons.contains(reason)));
+            *tried = done;
+            Ok(())
+        })
+    }
+
+    /// Runs an option: until it breaks a budget of the user or one of `rivals`, or to its end.
+    fn try_one(&self, candidate: Candidate, rivals: &[Budget], to_its_end: bool) -> Result<Tried, SimulationError> {
+        if let Some(reason) = self.too_dear(&candidate).filter(|_| !to_its_end) {
+            return Ok(Tried { candidate, outcome: None, reasons: vec![reason] });
+        }
+        let limits: Vec<Budget> = match to_its_end {
+            true => Vec::new(),
+            false => self.budgets.iter().chain(rivals).cloned().collect(),
+        };
+        let mut outcome = self.evaluator.run(&candidate, self.evaluator.limits(&limits))?;
+        (self.progress)(self.simulations.fetch_add(1, Ordering::Relaxed) + 1);
+        let reasons = match &mut outcome {
+            Outcome::Impossible(why) => vec![why.clone()],
+            Outcome::Stopped { finished, broken } => {
+                let all = self.evaluator.load.survey.requests;
+                let rival = rivals.iter().any(|rival| rival.text == *broken);
+                let what = if rival { "slower than others of the same price: not" } else { "breaks" };
+                vec![format!("{what} {broken}, which was certain after {finished} of {all} requests")]
+            }
+            Outcome::Done(figures) => self.judge(&candidate, figures)?,
+        };
+        Ok(Tried { candidate, outcome: Some(outcome), reasons })
+    }
+
+    /// The budgets that `figures` break. How long the flash lasts is found out only where nothing else is broken.
+    fn judge(&self, candidate: &Candidate, figures: &mut Figures) -> Result<Vec<String>, SimulationError> {
+        let of_life = |budget: &&Budget| budget.metric == Metric::Lifetime;
+        let others = self.budgets.iter().filter(|budget| !of_life(budget));
+        let reasons: Vec<String> = others.filter_map(|budget| figures.breaks(budget)).collect();
+        if !reasons.is_empty() {
+            return Ok(reasons);
+        }
+        let choices = candidate.choices(self.evaluator.common);
+        figures.lives = Some(lifetime::lives(self.evaluator, candidate, &choices)?);
+        self.simulations.fetch_add(1, Ordering::Relaxed);
+        let mut reasons = self.judge_grown(candidate, figures)?;
+        reasons.extend(self.budgets.iter().filter(of_life).filter_map(|budget| figures.breaks(budget)));
+        Ok(reasons)
+    }
+
+    /// What of the budgets is broken when the load has grown; lives become those under growing load.
+    fn judge_grown(&self, candidate: &Candidate, figures: &mut Figures) -> Result<Vec<String>, SimulationError> {
+        let Some((evaluator, growth)) = &self.grown else { return Ok(Vec::new()) };
+        let when = format!("after {} years of growth", short(growth.years));
+        let mut grown = match evaluator.run(candidate, evaluator.limits(self.budgets))? {
+            Outcome::Done(grown) => grown,
+            Outcome::Stopped { broken, .. } => return Ok(vec![format!("{when} breaks {broken}")]),
+            Outcome::Impossible(why) => return Ok(vec![format!("{when}: {why}")]),
+        };
+        self.simulations.fetch_add(2, Ordering::Relaxed);
+        let ends = lifetime::lives(evaluator, candidate, &candidate.choices(evaluator.common))?;
+        for (life, end) in figures.lives.iter_mut().flatten().zip(&ends) {
+            if let (Some(now), Some(end)) = (life.years, end.years) {
+                let years = growth.life(now, end);
+                life.range_years = life.range_years.map(|(least, most)| (least * years / now, most * years / now));
+                life.years = Some(years).filter(|years| years.is_finite());
+            }
+        }
+        grown.lives = Some(ends);
+        let others = self.budgets.iter().filter(|budget| budget.metric != Metric::Lifetime);
+        let reasons = others.filter_map(|budget| grown.breaks(budget)).map(|reason| format!("{when}: {reason}"));
+        let reasons = reasons.collect();
+        figures.grown = Some(grown);
+        Ok(reasons)
+    }
+
+    fn too_dear(&self, candidate: &Candidate) -> Option<String> {
+        let limits = self.budgets.iter().filter(|budget| budget.metric == Metric::Cost);
+        let broken = |budget: &&Budget| !budget.kept_by(Some(candidate.cost_usd));
+        limits.clone().find(broken).map(|budget| format!("costs {:.0} $, and not {budget}", candidate.cost_usd))
+    }
+
+    /// The option that wins.
+    pub fn best<'t>(&self, tried: &'t [Tried]) -> Option<&'t Tried> {
+        self.ranked(tried).into_iter().next()
+    }
+
+    /// Options that keep every budget, the best first.
+    pub fn ranked<'t>(&self, tried: &'t [Tried]) -> Vec<&'t Tried> {
+        let mut kept: Vec<&Tried> = tried.iter().filter(|tried| tried.keeps_all()).collect();
+        let key = |tried: &Tried| (tried.candidate.cost_usd, self.first_response_time(tried));
+        kept.sort_by(|one, other| {
+            let (one_key, other_key) = (key(one), key(other));
+            one_key
+                .0
+                .total_cmp(&other_key.0)
+                .then(one_key.1.total_cmp(&other_key.1))
+                .then(one.candidate.index.cmp(&other.candidate.index))
+        });
+        kept
+    }
+
+    /// The response time that decides between options of one price: the first that has an upper budget, else the mean.
+    pub fn first_response_budget(&self) -> Budget {
+        let limited = self.budgets.iter().find(|budget| budget.response_limit().is_some()).cloned();
+        limited.unwrap_or_else(|| Budget {
+            text: "mean".to_owned(),
+            metric: Metric::Path("response_time_ms.all.mean".to_owned()),
+            side: crate::budget::Side::AtMost,
+            limit: f64::INFINITY,
+        })
+    }
+
+    fn first_response_time(&self, tried: &Tried) -> f64 {
+        tried.figures().and_then(|figures| figures.of(&self.first_response_budget())).unwrap_or(f64::INFINITY)
+    }
+
+    /// That an option is at least as fast as the second best so far.
+    fn second_best_as_budget(&self, tried: &[Tried]) -> Option<Budget> {
+        let ranked = self.ranked(tried);
+        let value = ranked.get(1).map(|second| self.first_response_time(second)).filter(|value| value.is_finite())?;
+        let first = self.first_response_budget();
+        let text = format!("{}<={}", first.name(), first.show(Some(value)));
+        Some(Budget { text, side: crate::budget::Side::AtMost, limit: value, ..first })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bimetal_core::schemes;
+    use bimetal_core::units::{Bytes, Nanoseconds};
+    use bimetal_sim::setup::Choices;
+    use bimetal_sim::simulator::Replay;
+    use bimetal_trace::Request;
+    use bimetal_trace::synthetic::{Generator, Interarrival, Skew, WorkloadSpec};
+    use proptest::prelude::*;
+
+    use crate::budget::Budget;
+    use crate::catalogue::Catalogue;
+    use crate::{Planned, Progress, Question, plan};
+
+    struct Nobody;
+
+    impl Progress for Nobody {
+        fn read(&self, _: u64) {}
+        fn simulated(&self, _: u64, _: u64) {}
+    }
+
+    /// SSDs of these sizes and prices, and a disk.
+    fn shop(ssds: &[(u64, u32)]) -> Catalogue {
+        let mut text = String::new();
+        for (kind, (mib, usd)) in ssds.iter().enumerate() {
+            let model = ["intel-x25-e-32gb", "micron-c200-60gb", "samsung-970-evo-plus-500gb"][kind % 3];
+            // A size more for each, so that none is sold twice.
+            let mib = mib + kind as u64;
+            text += &format!(
+                "[[drive]]\nmodel = \"{model}\"\nsizes = [\"{mib}MiB\"]\nprices_usd = [{usd}]\ndate = \"d\"\nsource = \"s\"\n"
+            );
+        }
+        text += "[[drive]]\nmodel = \"seagate-barracuda-7200.12-1tb\"\nsizes = [\"1TB\"]\nprices_usd = [10]\ndate = \"d\"\nsource = \"s\"\n";
+        Catalogue::parse(&text, "shop").unwrap()
+    }
+
+    fn planned(requests: &Vec<Request>, catalogue: &Catalogue, budgets: &[Budget], exhaustive: bool) -> Planned {
+        let question = Question {
+            workload: requests,
+            catalogue: catalogue.clone(),
+            logs: None,
+            schemes: schemes::ALL.to_vec(),
+            budgets: budgets.to_vec(),
+            common: Choices::default(),
+            growth: None,
+            vary: Vec::new(),
+            replay: Replay::Timed { speedup: 1.0 },
+            warmup: 0.0,
+            exhaustive,
+        };
+        plan(&question, &Nobody).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 4, ..ProptestConfig::default() })]
+
+        #[test]
+        fn the_quick_search_never_misses_what_the_exhaustive_one_chooses(
+            ssds in proptest::collection::vec((16u64..256, 0u32..100), 1..3),
+            read_fraction in 0.0..1.0f64,
+            gap_us in 500u64..20_000,
+            seed in 0u64..1000,
+            limit_ms in 0.05..40.0f64,
+            figure in proptest::sample::select(vec!["p99", "mean", "p50", "max", "read.p95"]),
+            years in 0.0..20.0f64,
+        ) {
+            let spec = WorkloadSpec {
+                read_fraction,
+                interarrival: Interarrival::Poisson(Nanoseconds::from_micros(gap_us)),
+                skew: "zipf:0.9".parse::<Skew>().unwrap(),
+                ..WorkloadSpec::new(300, Bytes::from_mib(64))
+            };
+            let requests: Vec<Request> = Generator::new(&[spec], seed).unwrap().collect();
+            let budgets = [
+                Budget::parse(&format!("{figure}<{limit_ms}ms")).unwrap(),
+                Budget::lifetime(&format!("{}s", (years * 3e7) as u64 + 1)).unwrap(),
+            ];
+            let catalogue = shop(&ssds);
+            let quick = planned(&requests, &catalogue, &budgets, false);
+            let exhaustive = planned(&requests, &catalogue, &budgets, true);
+            let chosen = |planned: &Planned| {
+                planned.answer.best.as_ref().map(|best| (best.create_command.clone(), best.ssd.clone(), best.ssd_bytes, best.cost_usd.to_bits()))
+            };
+            prop_assert_eq!(chosen(&quick), chosen(&exhaustive));
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! `bimetal plan`: the cheapest SSD and scheme that meet the budgets.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use bimetal_plan::answer::{Answer, Closest, sentence, short_years};
+use bimetal_plan::budget::{Budget, short};
+use bimetal_plan::catalogue::{Catalogue, Kind};
+use bimetal_plan::growth::Growth;
+use bimetal_plan::{Planned, Progress as PlanProgress, Question, plan};
+use bimetal_sim::results::{TraceSummary, to_json};
+use bimetal_sim::setup::{Choices, DriveChoice, Size};
+use clap::Args;
+
+use crate::error::Error;
+use crate::options::JsonOption;
+use crate::output::{OutputFile, note, print};
+use crate::progress::Progress;
+use crate::report;
+use crate::simulation::{SimulationOptions, choices, command_line, schemes_named, self_check};
+
+/// Find the cheapest SSD and scheme that keep a latency, a lifetime and other budgets
+///
+/// Simulates every drive of the catalogue, in every size, under every scheme, as far as it takes to know which is the
+/// cheapest that keeps all budgets. Prices are those of --catalog; without it, of a built-in example whose prices are old.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    bimetal plan monday.bin.zst --latency 'p99<5ms' --lifetime 5y\n  \
+    bimetal plan monday.bin.zst --latency 'mean<1ms,read.p999<20ms' --max-cost 400 --catalog shop.toml\n  \
+    bimetal plan monday.bin.zst --latency 'write_savings>0.3' --schemes griffin --vary timeout=60s,300s,900s\n\n\
+    A budget is a response time (mean, p50 to p9999, max; read. or write. in front) or the dotted path of any figure of\n\
+    `bimetal simulate --json`, with < <= > or >= and a limit.")]
+pub(crate) struct Arguments {
+    /// The trace
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// Budgets of response times or of any other figure, with commas between
+    #[arg(long, value_name = "BUDGET", value_delimiter = ',')]
+    latency: Vec<String>,
+    /// How long the flash must last
+    #[arg(long, value_name = "TIME")]
+    lifetime: Option<String>,
+    /// What the drives may cost together
+    #[arg(long, value_name = "USD", value_parser = dollars, allow_hyphen_values = true)]
+    max_cost: Option<f64>,
+    /// Energy of all drives over the trace (500J, 0.2kWh), or their mean power (6W)
+    #[arg(long, value_name = "ENERGY")]
+    energy: Option<String>,
+    /// How much footprint and rate grow: budgets must also be kept at the end of --lifetime, or after five years
+    #[arg(long, value_name = "SHARE/y")]
+    growth: Option<String>,
+    /// What can be bought: a TOML file with model, sizes, prices, date and source [default: a built-in example]
+    #[arg(long, value_name = "FILE.toml")]
+    catalog: Option<PathBuf>,
+    /// The schemes to consider, with commas between, or all
+    #[arg(long, value_name = "a,b|all", default_value = "all")]
+    schemes: String,
+    /// Try a parameter at these values [default: of each scheme its first parameter]
+    #[arg(long, value_name = "KEY=V1,V2", value_parser = variation)]
+    vary: Vec<(String, Vec<String>)>,
+    /// Simulate every option to its end, also those that cannot win
+    #[arg(long)]
+    exhaustive: bool,
+    /// Also write the plan as a page that opens in any browser, offline
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    #[command(flatten)]
+    options: SimulationOptions,
+    #[command(flatten)]
+    json: JsonOption,
+}
+
+fn dollars(text: &str) -> Result<f64, String> {
+    match text.trim_start_matches('$').parse::<f64>() {
+        Ok(value) if value >= 0.0 && value.is_finite() => Ok(value),
+        _ => Err("expected US dollars, 0 or more, like 400".to_owned()),
+    }
+}
+
+fn variation(text: &str) -> Result<(String, Vec<String>), String> {
+    let expected = || "expected KEY=V1,V2, like griffin.timeout=60s,900s".to_owned();
+    let (key, values) = text.split_once('=').ok_or_else(expected)?;
+    let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
+    if key.trim().is_empty() || values.iter().any(String::is_empty) {
+        return Err(expected());
+    }
+    Ok((key.trim().to_owned(), values))
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let budgets = budgets_of(&arguments)?;
+    let lifetime = arguments.lifetime.as_deref();
+    let growth =
+        arguments.growth.as_deref().map(|text| Growth::parse(text, lifetime)).transpose().map_err(Error::new)?;
+    let mut common = choices(&arguments.options)?;
+    let catalogue = catalogue_of(&arguments, &common)?;
+    let logs = logs_of(&arguments, &common)?;
+    forget_drives(&mut common);
+    // Before anything is simulated: a path that cannot be written is no news after a long run.
+    let report = arguments.report.as_deref().map(OutputFile::create).transpose()?;
+    let (workload, replay) = arguments.options.open(&arguments.trace)?;
+    let opened = workload.open_trace()?;
+    let (name, format) = (opened.name().to_owned(), opened.format().name().to_owned());
+    drop(opened);
+    let question = Question {
+        workload: &workload,
+        catalogue,
+        logs,
+        schemes: schemes_named(&arguments.schemes)?,
+        budgets,
+        common,
+        growth,
+        vary: arguments.vary.clone(),
+        replay,
+        warmup: arguments.options.warmup(),
+        exhaustive: arguments.exhaustive,
+    };
+    let mut planned = plan(&question, &Bar::default())?;
+    let trace = &mut planned.answer.trace;
+    *trace = TraceSummary { name, format, skipped_lines: workload.skipped_lines(), ..trace.clone() };
+    planned.answer.command = Some(command_line());
+    if planned.answer.catalogue.example {
+        note("prices are those of the built-in example catalogue, and old: give your own with --catalog");
+    }
+    if let (Some(mut file), Some(path)) = (report, &arguments.report) {
+        file.write_all(report::plan::html(&planned).as_bytes())?;
+        file.finish()?;
+        note(format_args!("the report is in {}", path.display()));
+    }
+    if arguments.json.json {
+        return print(&to_json(&planned.answer));
+    }
+    print(&text(&planned))
+}
+
+fn budgets_of(arguments: &Arguments) -> Result<Vec<Budget>, Error> {
+    let mut budgets = arguments.latency.iter().map(|text| Budget::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    budgets.extend(arguments.lifetime.as_deref().map(Budget::lifetime).transpose()?);
+    budgets.extend(arguments.max_cost.map(Budget::cost));
+    budgets.extend(arguments.energy.as_deref().map(Budget::energy).transpose()?);
+    Ok(budgets)
+}
+
+/// The catalogue, narrowed to the drives that `--ssd`, `--hdd` and their sizes name.
+fn catalogue_of(arguments: &Arguments, common: &Choices) -> Result<Catalogue, Error> {
+    let mut catalogue = match &arguments.catalog {
+        Some(path) => Catalogue::read(path)?,
+        None => Catalogue::example(),
+    };
+    for (kind, choice, flag) in [(Kind::Ssd, &common.ssd, "--ssd-size"), (Kind::Hdd, &common.hdd, "--hdd-size")] {
+        if choice.profile.is_some() || choice.size.is_some() {
+            let size = match choice.size {
+                Some(Size::Bytes(bytes)) => Some(bytes),
+                Some(Size::OfFootprint(_)) => {
+                    return Err(Error::new(format!(
+                        "{flag}: a drive that is bought has a size like 32GiB, and no share"
+                    )));
+                }
+                None => None,
+            };
+            catalogue.narrow(kind, choice.profile.as_deref(), size)?;
+        }
+    }
+    Ok(catalogue)
+}
+
+/// The drives that `--member log=` allows: one size where one is given, else every size that is sold.
+fn logs_of(arguments: &Arguments, common: &Choices) -> Result<Option<Catalogue>, Error> {
+    let Some((_, DriveChoice { profile, size })) = common.members.iter().rfind(|(id, _)| id == "log") else {
+        return Ok(None);
+    };
+    let mut catalogue = match &arguments.catalog {
+        Some(path) => Catalogue::read(path)?,
+        None => Catalogue::example(),
+    };
+    let size = size.and_then(|size| match size {
+        Size::Bytes(bytes) => Some(bytes),
+        Size::OfFootprint(_) => None,
+    });
+    let model = profile.as_deref().unwrap_or_default();
+    let kind = catalogue.kind_of(model)?;
+    catalogue.narrow(kind, Some(model), size)?;
+    catalogue.offers.retain(|offer| offer.kind == kind);
+    Ok(Some(catalogue))
+}
+
+/// Drives are what the plan chooses.
+fn forget_drives(common: &mut Choices) {
+    (common.ssd, common.hdd) = (DriveChoice::default(), DriveChoice::default());
+    common.members.retain(|(id, _)| id != "log");
+}
+
+/// A bar for all runs together.
+#[derive(Default)]
+struct Bar(Mutex<Option<Progress>>);
+
+impl PlanProgress for Bar {
+    fn read(&self, requests: u64) {
+        if let Ok(mut bar) = self.0.try_lock() {
+            bar.get_or_insert_with(|| Progress::new(None, "requests")).set(requests);
+        }
+    }
+
+    fn simulated(&self, runs: u64, options: u64) {
+        if let Ok(mut bar) = self.0.try_lock() {
+            if runs == 1 {
+                *bar = None;
+            }
+            bar.get_or_insert_with(|| Progress::new(Some(options), "runs")).set(runs);
+        }
+    }
+}
+
+/// How many of the options that were turned down are shown.
+const REJECTED_SHOWN: usize = 12;
+
+/// The answer for a person.
+fn text(planned: &Planned) -> String {
+    let Planned { answer, tried, kept, latency } = planned;
+    let mut text = format!("{}\n", self_check(&answer.trace));
+    let budgets = if answer.budgets.is_empty() { "none".to_owned() } else { answer.budgets.join(", ") };
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "budgets: {budgets}; prices: {}\n", answer.catalogue.name);
+    match tried.first().filter(|_| *kept > 0) {
+        Some(best) => {
+            let next =
+                tried.get(1).filter(|_| *kept > 1).map(|next| format!("; next best {}", sentence(next, latency)));
+            let _ = writeln!(text, "{}{}\n", sentence(best, latency), next.unwrap_or_default());
+            let _ = writeln!(text, "build it with: {}", answer.best.as_ref().map_or("", |best| &best.create_command));
+        }
+        None => {
+            text.push_str("no option keeps the budgets; the closest:\n");
+            for closest in &answer.closest {
+                let Closest { option, relax } = closest;
+                let drives = [option.ssd.as_deref(), option.hdd.as_deref()].into_iter().flatten().collect::<Vec<_>>();
+                let (scheme, cost) = (&option.scheme, option.cost_usd);
+                let _ =
+                    writeln!(text, "  {scheme} on {}, {cost:.0} $: relax {}", drives.join(" and "), relax.join(", "));
+            }
+        }
+    }
+    text += &advice(answer);
+    text.push_str("\nother options:\n");
+    for tried in tried.iter().skip(usize::from(*kept > 0)).take(REJECTED_SHOWN) {
+        let reason = if tried.reasons.is_empty() { "keeps the budgets".to_owned() } else { tried.reasons.join("; ") };
+        let _ = writeln!(text, "  {}: {reason}", sentence(tried, latency));
+    }
+    let run = &answer.run;
+    let _ = writeln!(text, "\n{} runs for {} options in {:.1} s", run.simulations, run.options, run.wall_s);
+    text
+}
+
+/// How sure the answer is and what would change it, for a person.
+fn advice(answer: &Answer) -> String {
+    let mut text = String::new();
+    let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), short);
+    for command in answer.best.iter().flat_map(|best| &best.kernel_commands) {
+        let _ = writeln!(text, "like it in Linux: {command}");
+    }
+    if let Some(confidence) = &answer.confidence {
+        text.push_str("\nhow sure:\n");
+        for spread in &confidence.budgets {
+            let kept = if spread.kept_in_second_half { "kept" } else { "broken" };
+            let _ = writeln!(
+                text,
+                "  {}: {} (windows {} to {}, error of their mean ± {}); first half {}, second half {}: {kept}",
+                spread.budget,
+                number(spread.predicted),
+                number(spread.least),
+                number(spread.most),
+                number(spread.error),
+                number(spread.first_half),
+                number(spread.second_half),
+            );
+        }
+        confidence.notes.iter().for_each(|note| {
+            let _ = writeln!(text, "  {note}");
+        });
+    }
+    if !answer.sensitivity.is_empty() {
+        text.push_str("\nwhat would change it:\n");
+    }
+    for change in &answer.sensitivity {
+        let figures = change.figures.iter().map(|(name, value)| format!("{name} {}", number(*value)));
+        let life = change.lifetime_years.map(|years| format!("{} years", short_years(years)));
+        let figures: Vec<String> = figures.chain(life).collect();
+        let verdict = if change.keeps_budgets { "keeps the budgets".to_owned() } else { change.reasons.join("; ") };
+        let _ = writeln!(text, "  {}: {}; {verdict}", change.change, figures.join(", "));
+    }
+    text
+}

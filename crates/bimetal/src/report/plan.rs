@@ -1,0 +1,267 @@
+//! The page of `bimetal plan`: the answer, the front of price and figures to hover, how sure it is, and why each option that
+//! was turned down was.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use bimetal_plan::answer::{Answer, Described, short_years};
+use bimetal_plan::budget::{Budget, short};
+use bimetal_plan::search::Tried;
+use bimetal_plan::{Planned, answer::sentence};
+use serde_json::{Value, json};
+
+use super::escape::{html as escaped, json_in_script};
+use super::{CHARTS, ERRORS, STYLE, palette};
+
+const PAGE: &str = include_str!("assets/plan.js");
+
+/// Options in the table of those that were turned down.
+const ROWS_MAX: usize = 400;
+
+/// The report on `planned` as a self-contained page.
+pub(crate) fn html(planned: &Planned) -> String {
+    let answer = &planned.answer;
+    let title = format!("Plan for {} – Bimetal", answer.trace.name);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src \
+         'nonce-bimetal'; img-src data:; base-uri 'none'; form-action 'none'\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n\
+         <script nonce=\"bimetal\">{ERRORS}</script>\n</head>\n<body>\n\
+         <header>\n<p class=\"kicker\">Bimetal {version} · plan</p>\n\
+         <h1>What to buy for <span class=\"file\">{name}</span></h1>\n<p class=\"workload\">{budgets}</p>\n</header>\n<main>\n\
+         {verdict}\
+         <section aria-labelledby=\"charts\"><h2 id=\"charts\">What more money buys</h2>\n\
+         <noscript><p>The charts need JavaScript; everything else on this page does not.</p></noscript>\n\
+         <div id=\"plots\"></div>\n</section>\n{sure}{front}{rejected}{command}\
+         </main>\n<footer><p>Made by Bimetal {version}. Prices are those of {catalogue}.</p></footer>\n\
+         <script type=\"application/json\" id=\"data\">{data}</script>\n\
+         <script nonce=\"bimetal\">\n{CHARTS}</script>\n<script nonce=\"bimetal\">\n{PAGE}</script>\n</body>\n</html>\n",
+        title = escaped(&title),
+        version = escaped(&answer.bimetal),
+        name = escaped(&answer.trace.name),
+        budgets = budgets(answer),
+        verdict = verdict(planned),
+        sure = sure(answer),
+        front = front(answer),
+        rejected = rejected(answer),
+        command = command(answer),
+        catalogue = escaped(&answer.catalogue.name),
+        data = json_in_script(&json!({ "figures": figures(planned) }).to_string()),
+    )
+}
+
+fn budgets(answer: &Answer) -> String {
+    let budgets = if answer.budgets.is_empty() { "none".to_owned() } else { answer.budgets.join(", ") };
+    escaped(&format!("Budgets: {budgets}. {} options, {} runs.", answer.run.options, answer.run.simulations))
+}
+
+/// The answer in a sentence, how to build it, and what to beware of.
+fn verdict(planned: &Planned) -> String {
+    let Planned { answer, tried, kept, latency } = planned;
+    let mut text = "<section aria-label=\"Answer\">".to_owned();
+    // Writing to a string cannot fail.
+    let _ = match (&answer.best, tried.first()) {
+        (Some(best), Some(first)) => {
+            let next =
+                tried.get(1).filter(|_| *kept > 1).map(|next| format!("; next best {}", sentence(next, latency)));
+            let sentence = format!("{}{}", sentence(first, latency), next.unwrap_or_default());
+            let commands = std::iter::once(&best.create_command).chain(&best.kernel_commands);
+            let lines: Vec<String> = commands.map(|line| escaped(line)).collect();
+            writeln!(
+                text,
+                "<p class=\"summary\">{}</p>\n<div class=\"command\"><pre tabindex=\"0\">{}</pre></div>",
+                escaped(&sentence),
+                lines.join("\n")
+            )
+        }
+        _ => {
+            text.push_str("<p class=\"summary\">No option keeps the budgets. The closest:</p>\n<ul>");
+            for closest in &answer.closest {
+                let relax = escaped(&closest.relax.join(", "));
+                let _ = write!(text, "<li>{}: relax {relax}</li>", escaped(&drives(&closest.option)));
+            }
+            writeln!(text, "</ul>")
+        }
+    };
+    if answer.catalogue.example {
+        text.push_str("<p class=\"caution\">Prices are those of the built-in example catalogue, and old.</p>\n");
+    }
+    for note in answer.confidence.iter().flat_map(|confidence| &confidence.notes) {
+        let _ = writeln!(text, "<p class=\"caution\">{}</p>", escaped(note));
+    }
+    text + "</section>\n"
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), short)
+}
+
+/// How sure the answer is, and what would change it.
+fn sure(answer: &Answer) -> String {
+    let Some(confidence) = &answer.confidence else { return String::new() };
+    let mut text =
+        "<section aria-labelledby=\"sure\"><h2 id=\"sure\">How sure, and what would change it</h2>\n".to_owned();
+    if !confidence.budgets.is_empty() {
+        text.push_str(
+            "<div class=\"scroll\"><table><thead><tr><th>budget</th><th>whole trace</th><th>error</th><th>least window</th>\
+             <th>most window</th><th>first half</th><th>second half</th></tr></thead><tbody>",
+        );
+    }
+    for spread in &confidence.budgets {
+        let kept = if spread.kept_in_second_half { "" } else { " (broken)" };
+        let _ = write!(
+            text,
+            "<tr><td>{}</td><td>{}</td><td>± {}</td><td>{}</td><td>{}</td><td>{}</td><td>{}{kept}</td></tr>",
+            escaped(&spread.budget),
+            number(spread.predicted),
+            number(spread.error),
+            number(spread.least),
+            number(spread.most),
+            number(spread.first_half),
+            number(spread.second_half)
+        );
+    }
+    if !confidence.budgets.is_empty() {
+        text.push_str("</tbody></table></div>\n");
+    }
+    text.push_str("<div class=\"scroll\"><table><thead><tr><th>change</th><th>figures</th><th>life</th><th>verdict</th></tr></thead><tbody>");
+    for change in &answer.sensitivity {
+        let figures: Vec<String> =
+            change.figures.iter().map(|(name, value)| format!("{name} {}", number(*value))).collect();
+        let life =
+            change.lifetime_years.map_or_else(|| "–".to_owned(), |years| format!("{} years", short_years(years)));
+        let verdict = if change.keeps_budgets { "keeps the budgets".to_owned() } else { change.reasons.join("; ") };
+        let _ = write!(
+            text,
+            "<tr><td>{}</td><td>{}</td><td>{life}</td><td class=\"words\">{}</td></tr>",
+            escaped(&change.change),
+            escaped(&figures.join(", ")),
+            escaped(&verdict)
+        );
+    }
+    text + "</tbody></table></div>\n</section>\n"
+}
+
+fn drives(option: &Described) -> String {
+    let size = |bytes: Option<u64>| bytes.map(bimetal_plan::answer::decimal).unwrap_or_default();
+    let ssd = option.ssd.as_ref().map(|ssd| format!("{ssd} {}", size(option.ssd_bytes)));
+    let hdd = option.hdd.as_ref().map(|hdd| format!("{hdd} {}", size(option.hdd_bytes)));
+    let parts: Vec<String> = [ssd, option.log.clone(), hdd].into_iter().flatten().collect();
+    format!("{} on {} for {:.0} $", option.scheme, parts.join(" and "), option.cost_usd)
+}
+
+fn front(answer: &Answer) -> String {
+    let rows: String = answer.pareto.iter().map(row).collect();
+    table(
+        "front",
+        "The front",
+        "No other option that was simulated is better in price, speed, life and energy at once.",
+        "",
+        &rows,
+    )
+}
+
+fn row(option: &Described) -> String {
+    let predicted = |path: &str| number(option.predicted.get(path).and_then(Value::as_f64));
+    let life = option.lifetime.iter().map(bimetal_plan::lifetime::Life::years_or_more).reduce(f64::min);
+    let life = life
+        .map_or_else(|| "–".to_owned(), |years| if years.is_finite() { short_years(years) } else { "∞".to_owned() });
+    format!(
+        "<tr><td>{}</td><td>{:.0}</td><td>{}</td><td>{}</td><td>{life}</td></tr>",
+        escaped(&drives(option)),
+        option.cost_usd,
+        predicted("response_time_ms.all.mean"),
+        predicted("response_time_ms.all.p99"),
+    )
+}
+
+fn table(id: &str, title: &str, about: &str, last: &str, rows: &str) -> String {
+    format!(
+        "<section aria-labelledby=\"{id}\"><h2 id=\"{id}\">{title}</h2>\n<p>{about}</p>\n<div class=\"scroll\"><table><thead><tr>\
+         <th>option</th><th>price <small>$</small></th><th>mean <small>ms</small></th><th>p99 <small>ms</small></th>\
+         <th>life <small>years</small></th>{last}</tr></thead><tbody>{rows}</tbody></table></div>\n</section>\n"
+    )
+}
+
+/// Every other option and why it is not the best.
+fn rejected(answer: &Answer) -> String {
+    let mut rows = String::new();
+    for rejected in answer.rejected.iter().take(ROWS_MAX) {
+        let settings = changed_settings(&rejected.option);
+        let option = format!("{}{settings}", drives(&rejected.option));
+        let _ = write!(
+            rows,
+            "<tr><td>{}</td><td class=\"words\">{}</td></tr>",
+            escaped(&option),
+            escaped(&rejected.reason)
+        );
+    }
+    let more = answer.rejected.len().saturating_sub(ROWS_MAX);
+    let more = if more > 0 { format!("<p>And {more} more, in the JSON.</p>") } else { String::new() };
+    format!(
+        "<section aria-labelledby=\"rejected\"><h2 id=\"rejected\">Why not the others</h2>\n<details class=\"run\"><summary>{} \
+         options</summary><div class=\"scroll\"><table class=\"drives\"><thead><tr><th>option</th><th>why not</th></tr></thead>\
+         <tbody>{rows}</tbody></table></div>{more}</details>\n</section>\n",
+        answer.rejected.len()
+    )
+}
+
+/// What is not at its default, as it stands in the create command.
+fn changed_settings(option: &Described) -> String {
+    option.create_command.split(" --set ").skip(1).map(|setting| format!(", {setting}")).collect()
+}
+
+fn command(answer: &Answer) -> String {
+    answer.command.as_deref().map_or_else(String::new, |command| {
+        format!(
+            "<section aria-labelledby=\"command\"><h2 id=\"command\">The command that made this</h2>\n\
+             <div class=\"command\"><pre tabindex=\"0\">{}</pre></div></section>\n",
+            escaped(command)
+        )
+    })
+}
+
+/// The charts: of each the points, one an option.
+fn figures(planned: &Planned) -> Value {
+    let Planned { answer, tried, latency, .. } = planned;
+    let front: BTreeSet<&str> = answer.pareto.iter().map(|option| option.create_command.as_str()).collect();
+    let points = |value: &dyn Fn(&Tried) -> Option<f64>| -> Vec<Value> {
+        let shown = tried
+            .iter()
+            .filter_map(|tried| Some((tried, value(tried).filter(|value| *value > 0.0 && value.is_finite())?)));
+        shown.map(|(tried, value)| point(tried, value, latency, &front)).collect()
+    };
+    json!([
+        {
+            "title": format!("Price and {}", latency.name()),
+            "about": "Further down is faster, further left is cheaper. Filled points keep every budget.",
+            "unit": "ms",
+            "lowerIsBetter": true,
+            "series": points(&|tried: &Tried| tried.figures()?.of(latency)),
+        },
+        {
+            "title": "Price and life of the flash",
+            "about": "Further up lasts longer. What is never worn out is not shown.",
+            "unit": "years",
+            "lowerIsBetter": false,
+            "series": points(&|tried: &Tried| tried.figures()?.life_years()),
+        },
+    ])
+}
+
+fn point(tried: &Tried, value: f64, latency: &Budget, front: &BTreeSet<&str>) -> Value {
+    let option = Described::of(tried, &[]);
+    let ink = palette::ink_of(&option.scheme);
+    let verdict = if tried.reasons.is_empty() { "keeps the budgets".to_owned() } else { tried.reasons.join("; ") };
+    let on_front = if front.contains(option.create_command.as_str()) { "; on the front" } else { "" };
+    json!({
+        "label": option.scheme,
+        "colour": ink.colour,
+        "dashed": !tried.reasons.is_empty(),
+        "point": [tried.candidate.cost_usd, value],
+        "note": format!("{}; {}; {verdict}{on_front}", sentence(tried, latency), drives(&option)),
+    })
+}
