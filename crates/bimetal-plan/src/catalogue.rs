@@ -122,7 +122,7 @@ pub enum CatalogueError {
         /// Its number, from 1.
         entry: usize,
         /// What is wrong with the profile.
-        error: ProfileError,
+        error: Box<ProfileError>,
     },
 }
 
@@ -283,7 +283,7 @@ impl Entry {
 }
 
 fn load(model: &str, file: &str, entry: usize) -> Result<Profile, CatalogueError> {
-    Profile::load(model).map_err(|error| CatalogueError::Model { file: file.to_owned(), entry, error })
+    Profile::load(model).map_err(|error| CatalogueError::Model { file: file.to_owned(), entry, error: Box::new(error) })
 }
 
 fn kind_of(profile: &Profile) -> Kind {

@@ -122,7 +122,7 @@ pub fn write_lifetime(
 /// else.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn place(drive: &File, capacity: Sectors, path: &Path, label: &Label) -> Result<(), LabelError> {
     let next_page = match read(drive, capacity, path) {
         Ok(current) if current.label.volume == label.volume => current.next_page,
