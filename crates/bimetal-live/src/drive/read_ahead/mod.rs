@@ -274,18 +274,21 @@ impl ReadAhead {
         let Waiting { operation, pieces, failed, .. } = read;
         let range = operation.command.range;
         let mut payload = Buffers::empty();
+        let mut at = range.start;
         for &key in &pieces {
             let piece = &mut self.pieces[key];
+            // Pieces of two runs may overlap: each gives what those before it did not.
+            let end = range.end().min(piece.range.end());
             if let Some(content) = piece.content.as_ref().filter(|_| !failed) {
-                let start = range.start.max(piece.range.start);
-                let end = range.end().min(piece.range.end());
-                payload.join(content.slice(Sectors(start.0 - piece.range.start.0), Sectors(end.0 - start.0)));
+                payload.join(content.slice(Sectors(at.0 - piece.range.start.0), Sectors(end.0 - at.0)));
             }
+            at = end;
             piece.readers -= 1;
         }
         if failed {
             self.pass(operation);
         } else {
+            assert_eq!(payload.sectors(), range.len, "pieces that do not make up a read");
             self.ended.push(Completion { token: operation.token, status: Status::Done, payload });
         }
         pieces.into_iter().for_each(|key| self.drop_if_done(key));

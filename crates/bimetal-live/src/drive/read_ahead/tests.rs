@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
+use proptest::prelude::*;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::*;
@@ -161,6 +162,40 @@ fn who_reads_here_and_there_is_left_alone() {
         assert_eq!(bench.read((at * 7919 * 8) % (CAPACITY - 8), 8), 1);
     }
     assert!(bench.drive.pieces.is_empty());
+}
+
+/// Two runs, one of which begins within what was read ahead of the other, at another place than its pieces.
+#[test]
+fn what_lies_in_overlapping_pieces_of_two_runs_is_read_once() {
+    let mut bench = Bench::new();
+    bench.read(0, MIB);
+    bench.read(MIB, MIB);
+    bench.read(6 * MIB + 700, 300);
+    bench.read(6 * MIB + 1000, 3000);
+    for at in 2..12 {
+        bench.read(at * MIB, MIB);
+    }
+}
+
+proptest! {
+    /// Runs that cross each other, and writes into them: every read is what memory has.
+    #[test]
+    fn whoever_reads_what_after_which_write_gets_what_is_there(
+        steps in proptest::collection::vec((0usize..6, 1u64..3000, 0u8..12), 1..120),
+    ) {
+        let mut bench = Bench::new();
+        let mut next = [0, 3 * MIB + 100, 5 * MIB, 9 * MIB + 1, 700, 20 * MIB];
+        for (run, len, kind) in steps {
+            let start = next[run] % (CAPACITY - len);
+            if kind == 0 {
+                bench.submit(OpKind::Write, start, len, filled(len as u8, len));
+                prop_assert_eq!(bench.collect().len(), 1);
+            } else {
+                bench.read(start, len);
+            }
+            next[run] = if kind == 1 { start * 7 } else { start + len };
+        }
+    }
 }
 
 #[test]
