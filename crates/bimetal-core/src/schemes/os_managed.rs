@@ -13,6 +13,7 @@
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, Role, SlotKind};
+use crate::policies::room::DirtySince;
 use crate::scheme::{Access, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange};
@@ -71,9 +72,8 @@ struct OsManaged {
     write_threshold: Bytes,
     regions: Vec<SectorRange>,
     period: Option<Nanoseconds>,
-    last_flush: Nanoseconds,
-    /// Since when something is offloaded.
-    offloaded_since: Nanoseconds,
+    /// Since when something is offloaded, or the last flush.
+    offloaded: DirtySince,
     /// The first block of the flash unit.
     flash_unit: Block,
 }
@@ -89,8 +89,7 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         write_threshold: Bytes::ZERO,
         regions: regions.collect(),
         period: None,
-        last_flush: Nanoseconds::ZERO,
-        offloaded_since: Nanoseconds::ZERO,
+        offloaded: DirtySince::default(),
         flash_unit,
     };
     scheme.take_limits(settings)?;
@@ -122,11 +121,15 @@ impl OsManaged {
         if view.moving || view.map.is_empty() || !view.slots_online() {
             return None;
         }
-        Some(self.last_flush.max(self.offloaded_since).saturating_add(self.period?))
+        Some(self.offloaded.time().saturating_add(self.period?))
     }
 }
 
 impl Scheme for OsManaged {
+    fn arrived(&mut self, view: &View, _access: &Access) {
+        self.offloaded.arrived(view);
+    }
+
     fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
         if rest.first >= self.flash_unit {
             return (Placement::Home(None), rest.count);
@@ -145,9 +148,7 @@ impl Scheme for OsManaged {
     }
 
     fn mapped(&mut self, view: &View, _slot: Slot, _valid: ValidMask, _replaced: Option<Slot>) {
-        if view.map.len() == 1 {
-            self.offloaded_since = view.now;
-        }
+        self.offloaded.mapped(view, true);
     }
 
     fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
@@ -159,7 +160,7 @@ impl Scheme for OsManaged {
         if view.moving || view.map.is_empty() || !view.slots_online() || !(due || Self::is_full(view)) {
             return Work::Nothing;
         }
-        self.last_flush = view.now;
+        self.offloaded.restart(view.now);
         Work::MigrateAll
     }
 
@@ -218,5 +219,15 @@ mod tests {
         (0..slots + 1).for_each(|at| bench.request(OpKind::Write, at * 16, 8));
         assert_eq!(bench.volume.statistics().migrations.count, 1);
         assert_eq!(bench.volume.view().map.len(), 1);
+    }
+
+    #[test]
+    fn what_is_written_again_and_again_is_flushed_all_the_same() {
+        let mut bench = Bench::new("os-managed", &[]);
+        for _ in 0..7 {
+            bench.request(OpKind::Write, 80, 8);
+            bench.pass(Nanoseconds::from_seconds(5));
+        }
+        assert_eq!(bench.volume.statistics().migrations.count, 1);
     }
 }
