@@ -236,6 +236,12 @@ impl LayoutRequest<'_> {
         }
     }
 
+    /// A layout whose blocks are at home on the HDD, with cache slots on the SSD: that of most caches.
+    pub fn ssd_caches_hdd(&self) -> Result<Layout, LayoutError> {
+        let home = self.concatenated(&[self.only(Role::Hdd)?])?;
+        self.with_slots(home, self.only(Role::Ssd)?, SlotKind::Cache)
+    }
+
     /// A layout of `homes`, one behind the other, whose addresses can change their home in ranges of `range_blocks`. The last one
     /// has the table.
     pub fn relocatable(&self, homes: &[MemberId], range_blocks: u64) -> Result<Layout, LayoutError> {

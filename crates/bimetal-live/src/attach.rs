@@ -8,11 +8,11 @@ use std::path::PathBuf;
 
 use bimetal_core::label::Label;
 use bimetal_core::label::assembly::Absent as Missing;
-use bimetal_core::layout::{Layout, LayoutRequest, MemberId};
+use bimetal_core::layout::{Layout, MemberId};
 use bimetal_core::schemes;
-use bimetal_core::settings::{SettingError, Settings};
+use bimetal_core::settings::SettingError;
 use bimetal_core::units::Bytes;
-use bimetal_core::volume::{Recovery, Volume, VolumeConfig, VolumeError};
+use bimetal_core::volume::{Recovery, Volume, VolumeError};
 
 use crate::buffer::Buffers;
 use crate::drive::absent::Absent;
@@ -21,6 +21,7 @@ use crate::drive::file::{DriveFile, OpenError};
 use crate::drive::{self, Drive, Engine};
 use crate::member::find::{Labelled, Located};
 use crate::member::held::{Held, HoldError};
+use crate::member::plan::Plan;
 use crate::startup::{self, StartupError};
 
 /// What to do where something is missing, and how drives are worked.
@@ -136,18 +137,14 @@ pub(crate) fn recover(
     let Some(scheme) = schemes::find(&label.scheme) else {
         return Err(AttachError::Scheme { name: name.clone(), scheme: label.scheme.clone() });
     };
-    let settings = Settings::new(scheme.name, scheme.parameters, label.scheme_settings())?;
-    let members = label.member_infos();
-    let layout = LayoutRequest { block: label.block, members: &members, units: &label.units };
-    let config = VolumeConfig { scheme, settings: &settings, layout, identity: label.volume.identity() };
-    let lay_out = scheme.layout;
-    let layout = lay_out(&settings, &config.layout).map_err(VolumeError::from)?;
+    let plan = Plan::of(label, scheme)?;
+    let layout = plan.lay_out().map_err(VolumeError::from)?;
     let held = Held::take(located)?;
     let mut drives = open(located, &held, &layout, options.engine)?;
     let seats = located.members().enumerate();
     let missing: Vec<MemberId> =
         seats.filter(|(_, drive)| drive.is_none()).map(|(at, _)| MemberId(at as u16)).collect();
-    let recovery = Recovery::new(&config, &missing)?;
+    let recovery = Recovery::new(&plan.config(), &missing)?;
     let recovery = if options.accept_loss { recovery.accept_loss() } else { recovery };
     let volume = startup::recover(recovery, &mut drives, progress)
         .map_err(|error| AttachError::Startup { name: name.clone(), error })?;

@@ -221,7 +221,7 @@ fn planned(question: &Question<'_>, load: &Load, search: &Search<'_>, tried: Vec
     let answer = Answer {
         bimetal: env!("CARGO_PKG_VERSION").to_owned(),
         command: None,
-        trace: summary_of(&load.survey, &question.common),
+        trace: summary_of(&load.survey, question.common.block),
         budgets: question.budgets.iter().map(|budget| budget.text.clone()).collect(),
         catalogue: CatalogueNote { name: question.catalogue.name.clone(), example: question.catalogue.example },
         best: best.map(described),

@@ -82,7 +82,7 @@ impl Experiment<'_> {
         let runs: Vec<Result<Run, ExperimentError>> =
             self.schemes.par_iter().with_max_len(1).map(|scheme| self.run_one(scheme, &survey, &count)).collect();
         let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let trace = describe(&survey, summary_of(&survey, &self.choices));
+        let trace = describe(&survey, summary_of(&survey, self.choices.block));
         let (command, options) = (None, self.options());
         Ok(Document { bimetal: env!("CARGO_PKG_VERSION").to_owned(), command, options, trace, runs })
     }
@@ -143,8 +143,7 @@ impl Experiment<'_> {
 }
 
 /// What the survey says, as the document has it.
-pub fn summary_of(survey: &Survey, choices: &Choices) -> TraceSummary {
-    let block: BlockSize = choices.block;
+pub fn summary_of(survey: &Survey, block: BlockSize) -> TraceSummary {
     let end: u64 = survey.address_end.values().map(|end| end.0.next_multiple_of(block.sectors())).sum();
     TraceSummary {
         requests: survey.requests,

@@ -68,6 +68,17 @@ impl<R: Replacement> Room<R> {
         self.make_for(view, wanted, BATCH_BLOCKS)
     }
 
+    /// What a cache does that writes back in rounds: room, if that is due, and else the next dirty slots, if they may go home.
+    pub fn work(&mut self, view: &View, write_back_at: Option<Nanoseconds>, round: &mut Round) -> Work {
+        if self.is_due(view) {
+            return self.make(view);
+        }
+        match write_back_at {
+            Some(at) if at <= view.now => Work::MoveHome { slots: round.next(&view.map, BATCH_BLOCKS), keep: true },
+            _ => Work::Nothing,
+        }
+    }
+
     /// What the policy gives up first, for `wanted` slots: clean copies to evict, or, if there is none among the first, dirty
     /// ones to move, at least `moved_min` if there are so many.
     pub fn make_for(&mut self, view: &View, wanted: usize, moved_min: usize) -> Work {

@@ -13,7 +13,7 @@
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
-use crate::layout::{Layout, Role, SlotKind};
+use crate::layout::{Layout, Role};
 use crate::policies::admission::{self, Gate};
 use crate::policies::lru;
 use crate::policies::replacement::{self, Key};
@@ -49,10 +49,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ssd_loss: "nothing",
     hdd_loss: "all data",
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK + sketch::BYTES_PER_SLOT,
-    layout: |_, request| {
-        let home = request.concatenated(&[request.only(Role::Hdd)?])?;
-        Ok(request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Cache)?)
-    },
+    layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };
 

@@ -12,7 +12,7 @@
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
-use crate::layout::{Layout, Role, SlotKind};
+use crate::layout::{Layout, Role};
 use crate::policies::mirror::{self, IdleFetch, Missing};
 use crate::scheme::{Access, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, Parameter, SettingError, Settings};
@@ -34,10 +34,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ssd_loss: "nothing",
     hdd_loss: "all data; what is mirrored stays readable until the volume stops",
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + mirror::BYTES_PER_BLOCK,
-    layout: |_, request| {
-        let home = request.concatenated(&[request.only(Role::Hdd)?])?;
-        Ok(request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Cache)?)
-    },
+    layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };
 

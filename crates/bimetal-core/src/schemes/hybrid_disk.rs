@@ -22,7 +22,7 @@
 use crate::bit_set::BitSet;
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
-use crate::layout::{Layout, MemberId, Role, SlotKind};
+use crate::layout::{Layout, MemberId, Role};
 use crate::policies::admission::{self, Gate};
 use crate::policies::lru;
 use crate::policies::replacement;
@@ -106,10 +106,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ssd_loss: "every write since the last flush of the flash",
     hdd_loss: "all data",
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
-    layout: |_, request| {
-        let home = request.concatenated(&[request.only(Role::Hdd)?])?;
-        Ok(request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Cache)?)
-    },
+    layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };
 

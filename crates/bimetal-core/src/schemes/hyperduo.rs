@@ -12,7 +12,7 @@
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
-use crate::layout::{Layout, Role, SlotKind};
+use crate::layout::{Layout, Role};
 use crate::policies::mirror::{self, IdleFetch, Missing};
 use crate::scheme::{Access, FETCH_BLOCKS_MAX, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, Parameter, SettingError, Settings};
@@ -61,11 +61,10 @@ pub const INFO: SchemeInfo = SchemeInfo {
     hdd_loss: "safe: all data, what is mirrored stays readable until the volume stops; capacity: all data at the high addresses",
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + mirror::BYTES_PER_BLOCK,
     layout: |settings, request| {
-        let (ssd, hdd) = (request.only(Role::Ssd)?, request.only(Role::Hdd)?);
         if settings.text("mode") == "capacity" {
-            return Ok(request.concatenated(&[ssd, hdd])?);
+            return Ok(request.concatenated(&[request.only(Role::Ssd)?, request.only(Role::Hdd)?])?);
         }
-        Ok(request.with_slots(request.concatenated(&[hdd])?, ssd, SlotKind::Cache)?)
+        Ok(request.ssd_caches_hdd()?)
     },
     build,
 };

@@ -15,7 +15,7 @@
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
-use crate::layout::{Layout, MemberId, Role, SlotKind};
+use crate::layout::{Layout, MemberId, Role};
 use crate::operation::OpKind;
 use crate::policies::lru::{self, Lru};
 use crate::policies::mirror::IdleFetch;
@@ -94,10 +94,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ssd_loss: "all blocks whose newest content was on the SSD",
     hdd_loss: "all data but what is on the SSD",
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
-    layout: |_, request| {
-        let home = request.concatenated(&[request.only(Role::Hdd)?])?;
-        Ok(request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Cache)?)
-    },
+    layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };
 

@@ -13,11 +13,11 @@
 use crate::block::ValidMask;
 use crate::block::{Block, BlockRun};
 use crate::block_map::{self, Slot};
-use crate::layout::{Layout, MemberId, Role, SlotKind};
+use crate::layout::{Layout, MemberId, Role};
 use crate::policies::admission::{self, Gate};
 use crate::policies::lru;
 use crate::policies::replacement;
-use crate::policies::room::{self, Room, Round};
+use crate::policies::room::{Room, Round};
 use crate::policies::streams::Streams;
 use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
@@ -68,10 +68,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     hdd_loss: "all data",
     // With the default policy; what the others take beside ghosts stands in their files.
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
-    layout: |_, request| {
-        let home = request.concatenated(&[request.only(Role::Hdd)?])?;
-        Ok(request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Cache)?)
-    },
+    layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };
 
@@ -186,15 +183,8 @@ impl Scheme for SmartResponse {
     }
 
     fn work(&mut self, view: &View) -> Work {
-        if self.room.is_due(view) {
-            return self.room.make(view);
-        }
-        match self.synchronise_at(view) {
-            Some(at) if at <= view.now => {
-                Work::MoveHome { slots: self.synchronised.next(&view.map, room::BATCH_BLOCKS), keep: true }
-            }
-            _ => Work::Nothing,
-        }
+        let write_back_at = self.synchronise_at(view);
+        self.room.work(view, write_back_at, &mut self.synchronised)
     }
 }
 

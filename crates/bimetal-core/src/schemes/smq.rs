@@ -14,12 +14,12 @@
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
-use crate::layout::{Layout, MemberId, Role, SlotKind};
+use crate::layout::{Layout, MemberId, Role};
 use crate::operation::OpKind;
 use crate::policies::admission::{self, Gate};
 use crate::policies::hotspots::{self, Hotspots, Standing};
 use crate::policies::multi_queue::{self, LEVELS, MultiQueue};
-use crate::policies::room::{self, Room, Round};
+use crate::policies::room::{Room, Round};
 use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::Nanoseconds;
@@ -44,10 +44,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ssd_loss: "writes that were not written back yet",
     hdd_loss: "all data",
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + multi_queue::BYTES_PER_SLOT + hotspots::BYTES_PER_SLOT,
-    layout: |_, request| {
-        let home = request.concatenated(&[request.only(Role::Hdd)?])?;
-        Ok(request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Cache)?)
-    },
+    layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };
 
@@ -203,15 +200,8 @@ impl Scheme for Smq {
     }
 
     fn work(&mut self, view: &View) -> Work {
-        if self.room.is_due(view) {
-            return self.room.make(view);
-        }
-        match self.write_back_at(view) {
-            Some(at) if at <= view.now => {
-                Work::MoveHome { slots: self.written_back.next(&view.map, room::BATCH_BLOCKS), keep: true }
-            }
-            _ => Work::Nothing,
-        }
+        let write_back_at = self.write_back_at(view);
+        self.room.work(view, write_back_at, &mut self.written_back)
     }
 }
 

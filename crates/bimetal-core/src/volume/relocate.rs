@@ -99,7 +99,6 @@ impl<P: Payload> Volume<P> {
             Phase::Reading => {
                 job.phase = Phase::Writing;
                 let parts = std::mem::take(&mut job.parts);
-                job.parts = vec_of_empty(parts.len());
                 for ((member, range), part) in self.pieces(job.range, Some(job.to)).into_iter().zip(parts) {
                     let command = Command { kind: OpKind::Write, range, fua: false };
                     self.issue(task, purpose::BACKGROUND, member, command, part);
@@ -176,10 +175,6 @@ impl<P: Payload> Volume<P> {
         self.leave_ordering(task);
         self.end_task(task);
     }
-}
-
-fn vec_of_empty<P: Payload>(len: usize) -> Vec<P> {
-    (0..len).map(|_| P::empty()).collect()
 }
 
 /// A place that was left, and the first task that cannot be reading it.

@@ -3,7 +3,8 @@
 //! [`probe`](mod@probe) says what a path is and who uses it, [`signature`] what lies on it, [`labels`] reads and writes its label, [`find`](mod@find) finds
 //! all drives of a volume by their labels ([`registry`] remembers files, which nobody could find), [`lock`] keeps others
 //! away, and [`create`](mod@create) makes a volume of drives, if [`verdict`] has nothing against them. What a label says, and whether labels make a volume, is core's
-//! ([`bimetal_core::label`]). [`held`] is a volume that
+//! ([`bimetal_core::label`]). [`plan`](mod@plan) is what a label
+//! makes of its scheme and members, [`held`] a volume that
 //! was found and is in our hands. [`replace`](mod@replace) puts a new drive in the place of one that is gone. [`resize`](mod@resize) takes new sizes of drives, [`settings`] changes parameters on the labels. Nothing here serves a request. Read first: [`create`](mod@create).
 
 pub mod create;
@@ -12,6 +13,7 @@ pub mod find;
 pub mod held;
 pub mod labels;
 pub mod lock;
+pub mod plan;
 pub mod probe;
 pub mod registry;
 pub mod replace;

@@ -7,16 +7,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bimetal_core::label::{Label, usable};
-use bimetal_core::layout::{LayoutRequest, MemberId};
+use bimetal_core::layout::MemberId;
 use bimetal_core::schemes;
-use bimetal_core::settings::{SettingError, Settings};
+use bimetal_core::settings::SettingError;
 use bimetal_core::units::Bytes;
-use bimetal_core::volume::{self, VolumeConfig, VolumeError};
+use bimetal_core::volume::{self, VolumeError};
 
 use super::create::{self, Checked, random_life};
 use super::held::{Held, HoldError};
 use super::labels;
 use super::lock::{DriveLock, LockError};
+use super::plan::Plan;
 use super::probe::{Probe, ProbeError, probe};
 use super::verdict::{Drive as Judged, Purpose, Refusal, judge};
 use super::{registry, signature};
@@ -118,12 +119,8 @@ pub fn replace(held: &mut Held, path: &Path, force: bool) -> Result<Replacement,
     let label = held.label().clone();
     let unknown = || ReplaceError::NothingOffHome(label.scheme.clone());
     let scheme = schemes::find(&label.scheme).ok_or_else(unknown)?;
-    let settings = Settings::new(scheme.name, scheme.parameters, label.scheme_settings())?;
-    let members = label.member_infos();
-    let layout = LayoutRequest { block: label.block, members: &members, units: &label.units };
-    let config = VolumeConfig { scheme, settings: &settings, layout, identity: label.volume.identity() };
-    let lay_out = scheme.layout;
-    let slots = lay_out(&settings, &config.layout).map_err(VolumeError::from)?.slots.ok_or_else(unknown)?;
+    let plan = Plan::of(&label, scheme)?;
+    let slots = plan.lay_out().map_err(VolumeError::from)?.slots.ok_or_else(unknown)?;
     let member = slots.member;
 
     let found = look_at(path, &label, member)?;
@@ -135,12 +132,13 @@ pub fn replace(held: &mut Held, path: &Path, force: bool) -> Result<Replacement,
     let file = DriveFile::open(&checked.probe.canonical)?;
     let engine = if label.members[usize::from(member.0)].emulates.is_some() { Engine::Pool } else { Engine::Auto };
     let mut drives: Vec<Box<dyn Drive>> = Vec::new();
-    for _ in &members {
+    for _ in &label.members {
         drives.push(Box::new(Absent::new().map_err(io)?));
     }
     drives[usize::from(member.0)] = drive::attach(file, engine).map_err(io)?;
     let life = random_life().map_err(io)?;
-    let operations = volume::format_again(&config, life)?.into_iter().filter(|operation| operation.target == member.0);
+    let operations =
+        volume::format_again(&plan.config(), life)?.into_iter().filter(|operation| operation.target == member.0);
     startup::format(operations.collect(), &mut drives)
         .map_err(|error| ReplaceError::Format { path: path.to_owned(), error })?;
     let drive = drives.swap_remove(usize::from(member.0));

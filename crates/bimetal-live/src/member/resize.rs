@@ -10,18 +10,19 @@ use std::path::{Path, PathBuf};
 use bimetal_core::label::lifetime::Lifetime;
 use bimetal_core::label::resize::{Span, Step, TooNearError, plan};
 use bimetal_core::label::{Guard, Label, usable};
-use bimetal_core::layout::{Layout, LayoutRequest, MemberId, Role};
+use bimetal_core::layout::{Layout, MemberId, Role};
 use bimetal_core::scheme::SchemeError;
 use bimetal_core::schemes;
-use bimetal_core::settings::{SettingError, Settings};
+use bimetal_core::settings::SettingError;
 use bimetal_core::units::{Bytes, SECTOR_BYTES, Sectors};
-use bimetal_core::volume::{self, VolumeConfig, VolumeError};
+use bimetal_core::volume::{self, VolumeError};
 
 use super::create::{random, random_life, seconds_since_1970};
 use super::find::{Labelled, Located};
 use super::held::{HoldError, lock};
 use super::labels::{self, LabelError};
 use super::lock::VolumeLock;
+use super::plan::Plan;
 use super::signature::{self, Content};
 use super::verdict::{Drive as Judged, Purpose, Refusal, judge};
 use crate::attach::{self, AttachError, Options};
@@ -201,18 +202,12 @@ fn spans(label: &Label, drives: &[&Labelled], sizes: &[(Role, Bytes)]) -> Result
 }
 
 fn lay_out(label: &Label) -> Result<Layout, ResizeError> {
-    with_config(label, |config| Ok((config.scheme.layout)(config.settings, &config.layout)?))
+    Ok(plan_of(label)?.lay_out()?)
 }
 
-fn with_config<T>(
-    label: &Label,
-    use_it: impl FnOnce(&VolumeConfig<'_>) -> Result<T, ResizeError>,
-) -> Result<T, ResizeError> {
+fn plan_of(label: &Label) -> Result<Plan<'_>, ResizeError> {
     let scheme = schemes::find(&label.scheme).ok_or_else(|| ResizeError::Scheme(label.scheme.clone()))?;
-    let settings = Settings::new(scheme.name, scheme.parameters, label.scheme_settings())?;
-    let members = label.member_infos();
-    let layout = LayoutRequest { block: label.block, members: &members, units: &label.units };
-    use_it(&VolumeConfig { scheme, settings: &settings, layout, identity: label.volume.identity() })
+    Ok(Plan::of(label, scheme)?)
 }
 
 /// Every block keeps its place.
@@ -278,7 +273,7 @@ fn perform(step: Step, goal: &Label, drives: &[&Labelled], lock: &VolumeLock) ->
         }
         Step::Format => {
             let life = random_life().map_err(no_random)?;
-            let operations = with_config(goal, |config| Ok(volume::format_again(config, life)?))?;
+            let operations = volume::format_again(&plan_of(goal)?.config(), life)?;
             startup::format(operations, &mut open(drives)?)?;
         }
     }

@@ -16,6 +16,7 @@ use bimetal_live::member::directories;
 use bimetal_live::member::find::find;
 use bimetal_live::replay::{Connection, Issue};
 use bimetal_live::server::Endpoint;
+use bimetal_sim::experiment::summary_of;
 use bimetal_sim::results::{TraceSummary, to_json};
 use bimetal_sim::simulator::Replay;
 use bimetal_sim::survey::Survey;
@@ -256,17 +257,5 @@ fn options(arguments: &Arguments, replay: Replay) -> BTreeMap<String, String> {
 }
 
 fn summary(survey: &Survey, placement: &Placement, block: BlockSize) -> TraceSummary {
-    TraceSummary {
-        requests: survey.requests,
-        reads: survey.reads,
-        writes: survey.writes,
-        flushes: survey.flushes,
-        discards: survey.discards,
-        read_bytes: survey.read_bytes.0,
-        write_bytes: survey.write_bytes.0,
-        footprint_bytes: survey.footprint_blocks * block.bytes().0,
-        duration_s: survey.duration.as_seconds_f64(),
-        address_end_bytes: Some(placement.end().0),
-        ..TraceSummary::default()
-    }
+    TraceSummary { address_end_bytes: Some(placement.end().0), ..summary_of(survey, block) }
 }

@@ -1,0 +1,41 @@
+//! What a label plans: its scheme with its settings, over its members.
+
+use bimetal_core::label::Label;
+use bimetal_core::layout::{Layout, LayoutRequest, MemberInfo};
+use bimetal_core::scheme::{SchemeError, SchemeInfo};
+use bimetal_core::settings::{SettingError, Settings};
+use bimetal_core::volume::VolumeConfig;
+
+/// See the [module](self).
+pub struct Plan<'a> {
+    label: &'a Label,
+    scheme: &'static SchemeInfo,
+    settings: Settings,
+    members: Vec<MemberInfo>,
+}
+
+impl<'a> Plan<'a> {
+    /// Of a label whose scheme is `scheme`.
+    ///
+    /// # Errors
+    /// The scheme does not take the label's settings.
+    pub fn of(label: &'a Label, scheme: &'static SchemeInfo) -> Result<Self, SettingError> {
+        let settings = Settings::new(scheme.name, scheme.parameters, label.scheme_settings())?;
+        Ok(Self { label, scheme, settings, members: label.member_infos() })
+    }
+
+    /// What the volume is made from.
+    pub fn config(&self) -> VolumeConfig<'_> {
+        let Self { label, scheme, settings, members } = self;
+        let layout = LayoutRequest { block: label.block, members, units: &label.units };
+        VolumeConfig { scheme, settings, layout, identity: label.volume.identity() }
+    }
+
+    /// Where things lie.
+    ///
+    /// # Errors
+    /// The members do not fit.
+    pub fn lay_out(&self) -> Result<Layout, SchemeError> {
+        (self.scheme.layout)(&self.settings, &self.config().layout)
+    }
+}
