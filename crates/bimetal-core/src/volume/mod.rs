@@ -30,6 +30,7 @@ mod promote;
 mod range;
 mod read;
 mod recovery;
+mod regions;
 mod relocate;
 mod scrub;
 mod slots;

@@ -2,60 +2,11 @@
 //! so that a read sees what was written before it arrived, acknowledged or not. A change need not wait for a read: what
 //! the read found stays where it is until it ends.
 
-//!
-//! Most requests meet nobody. So that they need not look at everybody else, changes are counted by region: only where one
-//! is counted the list is searched.
+use std::collections::VecDeque;
 
 use crate::block::{Block, BlockRun};
 use crate::volume::TaskId;
-
-/// Blocks of a region, as a power of two: a small request lies in one or two of them.
-const REGION_SHIFT: u32 = 4;
-/// Regions that are counted apart: with as many changes as a volume admits, one in sixteen is busy.
-const REGIONS: u64 = 4096;
-/// A run over more regions counts everywhere.
-const REGIONS_OF_A_RUN_MAX: u64 = 64;
-
-/// How many changes there may be in a region.
-struct Regions {
-    counts: Box<[u32]>,
-    everywhere: u32,
-}
-
-impl Default for Regions {
-    fn default() -> Self {
-        Self { counts: vec![0; REGIONS as usize].into(), everywhere: 0 }
-    }
-}
-
-impl Regions {
-    /// The regions of a run, unless they are too many.
-    fn of(run: BlockRun) -> Option<impl Iterator<Item = usize>> {
-        let last = run.end().max(run.first.0 + 1) - 1;
-        let regions = run.first.0 >> REGION_SHIFT..=last >> REGION_SHIFT;
-        (regions.end() - regions.start() < REGIONS_OF_A_RUN_MAX)
-            .then(|| regions.map(|region| (region % REGIONS) as usize))
-    }
-
-    fn note(&mut self, run: BlockRun) {
-        match Self::of(run) {
-            Some(regions) => regions.for_each(|region| self.counts[region] += 1),
-            None => self.everywhere += 1,
-        }
-    }
-
-    fn forget(&mut self, run: BlockRun) {
-        match Self::of(run) {
-            Some(regions) => regions.for_each(|region| self.counts[region] -= 1),
-            None => self.everywhere -= 1,
-        }
-    }
-
-    /// Whether a change that was noted may overlap `run`.
-    fn may_touch(&self, run: BlockRun) -> bool {
-        self.everywhere > 0 || Self::of(run).is_none_or(|mut regions| regions.any(|region| self.counts[region] > 0))
-    }
-}
+use crate::volume::regions::Regions;
 
 struct Change {
     task: TaskId,
@@ -77,7 +28,7 @@ impl Change {
 /// admits.
 #[derive(Default)]
 pub(crate) struct Ordering {
-    changes: Vec<Change>,
+    changes: VecDeque<Change>,
     /// Where changes are, without the reads that wait for them.
     regions: Regions,
     waiting: u32,
@@ -88,7 +39,7 @@ impl Ordering {
     /// Lines `task` up; whether it may start at once.
     pub(crate) fn enter(&mut self, task: TaskId, blocks: BlockRun) -> bool {
         let waits = self.touches(blocks);
-        self.changes.push(Change { task, blocks, waits, reads: false, at_home: false });
+        self.changes.push_back(Change { task, blocks, waits, reads: false, at_home: false });
         self.regions.note(blocks);
         self.waiting += u32::from(waits);
         !waits
@@ -96,7 +47,7 @@ impl Ordering {
 
     /// Lines a read up behind the changes it must see; call it only if there [are any](Self::touches).
     pub(crate) fn enter_read(&mut self, task: TaskId, blocks: BlockRun) {
-        self.changes.push(Change { task, blocks, waits: true, reads: true, at_home: false });
+        self.changes.push_back(Change { task, blocks, waits: true, reads: true, at_home: false });
         self.waiting += 1;
     }
 
@@ -128,10 +79,8 @@ impl Ordering {
 
     /// Takes `task` out and gives those that may start now.
     pub(crate) fn leave(&mut self, task: TaskId, start: &mut impl FnMut(TaskId)) {
-        let Some(at) = self.changes.iter().position(|change| change.task == task) else {
-            return;
-        };
-        let gone = self.changes.remove(at);
+        let Some(at) = self.changes.iter().position(|change| change.task == task) else { return };
+        let Some(gone) = self.changes.remove(at) else { return };
         self.at_home -= u32::from(gone.at_home);
         self.waiting -= u32::from(gone.waits);
         if !gone.reads {
@@ -139,17 +88,16 @@ impl Ordering {
         }
         let mut at = at;
         while at < self.changes.len() && self.waiting > 0 {
-            let (before, rest) = self.changes.split_at_mut(at);
-            let change = &mut rest[0];
+            let change = &self.changes[at];
             let freed = change.waits && change.blocks.overlaps(gone.blocks);
-            if freed && !before.iter().any(|other| other.precedes(change.blocks)) {
-                change.waits = false;
+            if freed && !self.changes.range(..at).any(|other| other.precedes(change.blocks)) {
                 self.waiting -= 1;
                 start(change.task);
                 if change.reads {
                     self.changes.remove(at);
                     continue;
                 }
+                self.changes[at].waits = false;
             }
             at += 1;
         }
@@ -159,6 +107,7 @@ impl Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::volume::regions::SPAN_BLOCKS;
 
     fn run(first: u64, count: u64) -> BlockRun {
         BlockRun { first: Block(first), count }
@@ -184,18 +133,20 @@ mod tests {
     #[test]
     fn runs_of_any_length_meet_those_that_they_overlap() {
         let mut ordering = Ordering::default();
-        let whole = REGIONS << REGION_SHIFT;
-        assert!(ordering.enter(1, run(whole + 5, 0)), "nothing is a change too");
+        assert!(ordering.enter(1, run(SPAN_BLOCKS + 5, 0)), "nothing is a change too");
         assert!(ordering.enter(2, run(100, 3)));
-        assert!(!ordering.touches(run(103, 1)) && !ordering.touches(run(whole + 100, 3)), "the same region, other blocks");
-        assert!(!ordering.enter(3, run(0, 2 * whole)), "overlaps all");
-        assert!(ordering.touches(run(whole, 1)) && ordering.touches(run(50, u64::from(u32::MAX))));
+        assert!(
+            !ordering.touches(run(103, 1)) && !ordering.touches(run(SPAN_BLOCKS + 100, 3)),
+            "the same region, other blocks"
+        );
+        assert!(!ordering.enter(3, run(0, 2 * SPAN_BLOCKS)), "overlaps all");
+        assert!(ordering.touches(run(SPAN_BLOCKS, 1)) && ordering.touches(run(50, u64::from(u32::MAX))));
         let mut started = Vec::new();
         ordering.leave(1, &mut |task| started.push(task));
         ordering.leave(2, &mut |task| started.push(task));
         assert_eq!(started, [3]);
         ordering.leave(3, &mut |task| started.push(task));
-        assert!(!ordering.touches(run(0, 2 * whole)) && ordering.regions.counts.iter().all(|&count| count == 0));
+        assert!(!ordering.touches(run(0, 2 * SPAN_BLOCKS)) && ordering.regions == Regions::default());
     }
 
     #[test]

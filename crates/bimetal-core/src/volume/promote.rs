@@ -4,6 +4,7 @@
 //! blocks in between cancels it: the copy would be old.
 
 use super::operations::purpose;
+use super::regions::Regions;
 use super::{Job, Store, TaskId, Volume};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
@@ -24,6 +25,7 @@ struct Announced {
 #[derive(Default)]
 pub(crate) struct Promotions {
     announced: Vec<Announced>,
+    regions: Regions,
 }
 
 impl Promotions {
@@ -36,11 +38,15 @@ impl Promotions {
     }
 
     pub(crate) fn announce(&mut self, task: TaskId, blocks: BlockRun) {
+        self.regions.note(blocks);
         self.announced.push(Announced { task, blocks, cancelled: false });
     }
 
     /// `blocks` change: what is being copied of them is old.
     pub(crate) fn cancel(&mut self, blocks: BlockRun) {
+        if !self.regions.may_touch(blocks) {
+            return;
+        }
         for other in &mut self.announced {
             other.cancelled |= other.blocks.overlaps(blocks);
         }
@@ -50,6 +56,7 @@ impl Promotions {
     fn take(&mut self, task: TaskId) -> Option<(BlockRun, bool)> {
         let at = self.announced.iter().position(|other| other.task == task)?;
         let taken = self.announced.remove(at);
+        self.regions.forget(taken.blocks);
         Some((taken.blocks, taken.cancelled))
     }
 }
