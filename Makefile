@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test soak lint bench bench-live fuzz
+.PHONY: demo test soak ublk-test lint bench bench-live fuzz
 
 # Builds, compares every scheme on the embedded sample trace, prints the table and writes report.html.
 demo:
@@ -16,6 +16,10 @@ test:
 soak:
 	BIMETAL_SOAK=20 $(CARGO) test --package bimetal --test power_cuts --locked -- --nocapture
 	$(CARGO) run --release --locked --package bimetal -- fault --seeds 20000
+
+# Serves a volume by ublk in a kernel that has it, booted in qemu: KERNEL_DEB=linux-image-6.12….deb
+ublk-test:
+	CARGO="$(CARGO)" scripts/ublk-test
 
 # What a change must pass besides the tests: format, clippy, documentation.
 lint:

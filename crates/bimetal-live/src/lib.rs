@@ -5,7 +5,7 @@
 //! owner of all state and its loop; [`nbd`] is the protocol that clients speak, [`drive`] where operations go, [`buffer`]
 //! what carries the data, [`member`] finds, labels and makes the drives of a volume, [`startup`] formats and
 //! recovers one, [`attach`] does all that comes before serving, [`control`] is how a running server is asked about itself,
-//! [`metrics`] what it tells Prometheus.
+//! [`metrics`] what it tells Prometheus, `ublk` a block device of the kernel (with the feature of that name).
 
 pub mod attach;
 pub mod buffer;
@@ -17,3 +17,5 @@ pub mod nbd;
 pub mod replay;
 pub mod server;
 pub mod startup;
+#[cfg(feature = "ublk")]
+pub mod ublk;

@@ -2,6 +2,8 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
+#[cfg(feature = "ublk")]
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use bimetal_core::units::Nanoseconds;
@@ -53,6 +55,18 @@ impl Server {
         if let Some(listener) = self.listeners.get_mut(number) {
             listener.has_more();
         }
+    }
+
+    /// A client's end of a connection that is let in as if it had come by itself.
+    ///
+    /// # Errors
+    /// The system has no socket for it.
+    #[cfg(feature = "ublk")]
+    pub fn connect(&mut self) -> io::Result<UnixStream> {
+        let (theirs, ours) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        self.let_in(ours.into(), None);
+        Ok(theirs)
     }
 
     fn let_in(&mut self, socket: OwnedFd, credentials: Option<Credentials>) {

@@ -227,6 +227,12 @@ impl Server {
         Ok(uri)
     }
 
+    /// What it serves, in order of units.
+    #[cfg(feature = "ublk")]
+    pub fn exports(&self) -> &[Export] {
+        &self.exports
+    }
+
     /// A way for other threads to ask and to stop the server.
     pub fn handle(&self) -> Handle {
         self.mailbox.handle()

@@ -28,6 +28,9 @@ pub(crate) struct Arguments {
     /// Where clients connect: unix:PATH or tcp:HOST:PORT; without it, the socket NAME.sock in the run-time directory
     #[arg(long, value_name = "ENDPOINT")]
     nbd: Vec<Endpoint>,
+    /// Serve also as a block device of this machine's kernel, /dev/ublkbN; needs a build with --features ublk
+    #[arg(long)]
+    ublk: bool,
     /// Where Prometheus fetches http://HOST:PORT/metrics, on this machine only
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
@@ -66,6 +69,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         let url = server.metrics(address)?;
         note(format_args!("metrics of '{name}' are at {url}"));
     }
+    let _device = if arguments.ublk { Some(block_device(&mut server, &name)?) } else { None };
     let endpoints = if arguments.nbd.is_empty() { vec![own_socket(&name)?] } else { arguments.nbd };
     for endpoint in &endpoints {
         let uri = server.listen(endpoint)?;
@@ -78,6 +82,30 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::new(format!("volume '{}' was stopped at once: what was not flushed may be lost", name)))
+}
+
+/// Lets the kernel make a block device; it says when it is ready, as endpoints do.
+#[cfg(feature = "ublk")]
+fn block_device(server: &mut Server, name: &str) -> Result<bimetal_live::ublk::Device, Error> {
+    use bimetal_live::ublk::{Device, QUEUES};
+    let lines = (0..QUEUES).map(|_| server.connect()).collect::<Result<_, _>>()?;
+    let (handle, name) = (server.handle(), name.to_owned());
+    let ready = move |outcome: Result<String, _>| match outcome {
+        // Nobody may read it any more.
+        Ok(path) => drop(print(&format!("ready {name} {path}\n"))),
+        Err(error) => {
+            crate::output::note(format!("no block device: {error}"));
+            let _ = handle.stop();
+        }
+    };
+    Ok(Device::new(&server.exports()[0], lines, ready)?)
+}
+
+#[cfg(not(feature = "ublk"))]
+fn block_device(_: &mut Server, _: &str) -> Result<(), Error> {
+    Err(Error::new(
+        "this bimetal was built without ublk: build it with `cargo build --release --features ublk` (needs libclang)",
+    ))
 }
 
 /// What the flags say of TCP.

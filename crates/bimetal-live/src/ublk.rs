@@ -1,0 +1,246 @@
+//! A volume as a block device of this machine's own kernel, by ublk (a feature of the build).
+//!
+//! The kernel hands requests to the threads of this module, and each asks the server as a client over a socket of its own:
+//! whatever holds for clients holds here, and the server's loop waits for no thread. One request at a time goes over each
+//! queue; the device is for convenience, the speed is in NBD clients that keep many requests under way.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use libublk::ctrl::{UblkCtrl, UblkCtrlBuilder};
+use libublk::helpers::IoBuf;
+use libublk::io::{BufDescList, UblkDev, UblkQueue};
+use libublk::{BufDesc, UblkError, UblkFlags, UblkIORes, sys};
+
+use crate::nbd::Export;
+
+/// Where the kernel takes new devices.
+const CONTROL: &str = "/dev/ublk-control";
+/// Queues of a device, a thread and a connection each.
+pub const QUEUES: u16 = 4;
+/// Requests that wait in a queue.
+const DEPTH: u16 = 64;
+/// The largest request, in bytes.
+const REQUEST_BYTES_MAX: u32 = 512 << 10;
+/// The largest range discarded or zeroed with one request, in sectors.
+const RANGE_SECTORS_MAX: u32 = 1 << 21;
+
+/// Why there is no device.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// The kernel has no ublk.
+    #[error("{CONTROL} is not there: this kernel has no ublk, or its module is not loaded (modprobe ublk_drv)")]
+    NoUblk,
+    /// The kernel refuses.
+    #[error("the kernel makes no ublk device: {0}")]
+    Refused(#[from] UblkError),
+    /// The system gives no thread.
+    #[error("no thread for the ublk device: {0}")]
+    Thread(io::Error),
+    /// The device's thread is gone before the kernel answered.
+    #[error("the thread of the ublk device ended before the kernel answered")]
+    Ended,
+}
+
+/// A block device that is there until it is dropped.
+pub struct Device {
+    number: i32,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Device {
+    /// Makes a device of an export. `lines` are as many connections to its server as there are [`QUEUES`]; once that runs and the
+    /// device is there, `ready` hears its path, or why there is none.
+    ///
+    /// # Errors
+    /// The kernel has no ublk, or makes no device.
+    pub fn new(
+        export: &Export,
+        lines: Vec<UnixStream>,
+        ready: impl FnOnce(Result<String, UblkError>) + Send + Sync + 'static,
+    ) -> Result<Self, DeviceError> {
+        if !Path::new(CONTROL).exists() {
+            return Err(DeviceError::NoUblk);
+        }
+        // The library's way to the kernel belongs to the thread that opened it.
+        let (made, is_made) = mpsc::sync_channel(1);
+        let export = export.clone();
+        let builder = std::thread::Builder::new().name("ublk".into());
+        let work = move || match new_control() {
+            Ok(control) => {
+                // Who waits for it does so until it comes.
+                let _ = made.send(Ok(control.dev_info().dev_id as i32));
+                run(&control, &export, lines, ready);
+                let _ = control.del_dev();
+            }
+            Err(error) => drop(made.send(Err(error))),
+        };
+        let thread = builder.spawn(work).map_err(DeviceError::Thread)?;
+        let number = is_made.recv().map_err(|_| DeviceError::Ended)??;
+        Ok(Self { number, thread: Some(thread) })
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // What is under way ends with errors: the server is gone.
+        let killed = UblkCtrl::new_simple(self.number).and_then(|control| control.kill_dev());
+        // Without that its threads would wait for ever; the kernel takes the device away when the process ends.
+        if killed.is_ok() {
+            let _ = self.thread.take().map(JoinHandle::join);
+        }
+    }
+}
+
+fn new_control() -> Result<UblkCtrl, UblkError> {
+    UblkCtrlBuilder::default()
+        .name("bimetal")
+        .nr_queues(QUEUES)
+        .depth(DEPTH)
+        .io_buf_bytes(REQUEST_BYTES_MAX)
+        .dev_flags(UblkFlags::UBLK_DEV_F_ADD_DEV)
+        .build()
+}
+
+type Ready = Arc<Mutex<Option<Box<dyn FnOnce(Result<String, UblkError>) + Send + Sync>>>>;
+
+fn tell(ready: &Ready, outcome: Result<String, UblkError>) {
+    let ready = ready.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(ready) = ready {
+        ready(outcome);
+    }
+}
+
+fn run(
+    control: &UblkCtrl,
+    export: &Export,
+    lines: Vec<UnixStream>,
+    ready: impl FnOnce(Result<String, UblkError>) + Send + Sync + 'static,
+) {
+    let ready: Ready = Arc::new(Mutex::new(Some(Box::new(ready))));
+    let lines: io::Result<Vec<Line>> = lines.into_iter().map(|socket| Line::new(socket, &export.name)).collect();
+    let lines = match lines {
+        Ok(lines) => Arc::new(Mutex::new(lines)),
+        Err(error) => return tell(&ready, Err(UblkError::IOError(error))),
+    };
+    let set_up = |device: &mut UblkDev| {
+        describe(device, export);
+        Ok(())
+    };
+    let queue = move |number: u16, device: &UblkDev| {
+        let line = lines.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(line) = line {
+            // A queue that cannot be worked is told by the kernel, which starts no device.
+            let _ = work(number, device, line);
+        }
+    };
+    let when_there = Arc::clone(&ready);
+    let ended = control.run_target(set_up, queue, move |control| tell(&when_there, Ok(control.get_bdev_path())));
+    if let Err(error) = ended {
+        tell(&ready, Err(error));
+    }
+}
+
+/// What the kernel is told of the device.
+fn describe(device: &mut UblkDev, export: &Export) {
+    device.set_default_params(export.bytes);
+    let params = &mut device.tgt.params;
+    params.types |= sys::UBLK_PARAM_TYPE_DISCARD;
+    params.basic.attrs |= sys::UBLK_ATTR_FUA;
+    params.basic.logical_bs_shift = export.block_min_bytes.trailing_zeros() as u8;
+    let preferred = export.block_preferred_bytes.trailing_zeros() as u8;
+    (params.basic.physical_bs_shift, params.basic.io_min_shift, params.basic.io_opt_shift) =
+        (preferred, preferred, preferred);
+    params.discard.discard_granularity = export.block_preferred_bytes;
+    params.discard.max_discard_sectors = RANGE_SECTORS_MAX;
+    params.discard.max_write_zeroes_sectors = RANGE_SECTORS_MAX;
+    params.discard.max_discard_segments = 1;
+}
+
+/// Works a queue until the device is taken down.
+fn work(number: u16, device: &UblkDev, mut line: Line) -> Result<(), UblkError> {
+    let mut buffers = device.alloc_queue_io_bufs();
+    let queue = UblkQueue::new(number, device)?.submit_fetch_commands_unified(BufDescList::Slices(Some(&buffers)))?;
+    queue.wait_and_handle_io(|queue, tag, _| {
+        let buffer = &mut buffers[usize::from(tag)];
+        let result = answer(queue, tag, buffer, &mut line);
+        // Fails only when the queue goes down, and then nobody waits.
+        let _ = queue.complete_io_cmd_unified(tag, BufDesc::Slice(buffer.as_slice()), Ok(UblkIORes::Result(result)));
+    });
+    Ok(())
+}
+
+/// Bytes done, or the number of an error, negative.
+fn answer(queue: &UblkQueue<'_>, tag: u16, buffer: &mut IoBuf<u8>, line: &mut Line) -> i32 {
+    let asked = queue.get_iod(tag);
+    let bytes = asked.nr_sectors << 9;
+    let command = match asked.op_flags & 0xff {
+        sys::UBLK_IO_OP_READ => Command::Read,
+        sys::UBLK_IO_OP_WRITE => Command::Write,
+        sys::UBLK_IO_OP_FLUSH => Command::Flush,
+        sys::UBLK_IO_OP_DISCARD => Command::Trim,
+        sys::UBLK_IO_OP_WRITE_ZEROES => Command::WriteZeroes,
+        _ => return -(rustix::io::Errno::OPNOTSUPP.raw_os_error()),
+    };
+    let fua = asked.op_flags & sys::UBLK_IO_F_FUA != 0;
+    let len = if command == Command::Flush { 0 } else { bytes };
+    let carried = if matches!(command, Command::Read | Command::Write) { len as usize } else { 0 };
+    let Some(data) = buffer.as_mut_slice().get_mut(..carried) else {
+        return -(rustix::io::Errno::INVAL.raw_os_error());
+    };
+    match line.ask(command, fua, asked.start_sector << 9, len, data) {
+        Ok(0) => bytes as i32,
+        Ok(_) | Err(_) => -(rustix::io::Errno::IO.raw_os_error()),
+    }
+}
+
+/// What is asked, by its number in NBD.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Command {
+    Read = 0,
+    Write = 1,
+    Flush = 3,
+    Trim = 4,
+    WriteZeroes = 6,
+}
+
+/// A connection to the server, with one request at a time.
+struct Line(UnixStream);
+
+impl Line {
+    /// Chooses the export: no flags but the fixed newstyle's, and `NBD_OPT_EXPORT_NAME`.
+    fn new(mut socket: UnixStream, export: &str) -> io::Result<Self> {
+        socket.read_exact(&mut [0; 18])?;
+        let length = (export.len() as u32).to_be_bytes();
+        let hello: [&[u8]; 5] = [&3u32.to_be_bytes(), b"IHAVEOPT", &1u32.to_be_bytes(), &length, export.as_bytes()];
+        socket.write_all(&hello.concat())?;
+        socket.read_exact(&mut [0; 10])?;
+        Ok(Self(socket))
+    }
+
+    /// Asks and waits; the error that the server tells, or 0.
+    fn ask(&mut self, command: Command, fua: bool, offset: u64, len: u32, data: &mut [u8]) -> io::Result<u32> {
+        let head: [&[u8]; 6] = [
+            &0x2560_9513u32.to_be_bytes(),
+            &u16::from(fua).to_be_bytes(),
+            &(command as u16).to_be_bytes(),
+            &[0; 8],
+            &offset.to_be_bytes(),
+            &len.to_be_bytes(),
+        ];
+        self.0.write_all(&head.concat())?;
+        if command == Command::Write {
+            self.0.write_all(data)?;
+        }
+        let mut reply = [0; 16];
+        self.0.read_exact(&mut reply)?;
+        let error = u32::from_be_bytes([reply[4], reply[5], reply[6], reply[7]]);
+        if error == 0 && command == Command::Read {
+            self.0.read_exact(data)?;
+        }
+        Ok(error)
+    }
+}
