@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Answer, Recovery, RecoveryError, Step, note_lost};
+use super::bounds::{TOO_MANY_LOST, note_lost};
+use super::{Answer, Recovery, RecoveryError, Step};
 use crate::block::{Block, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::journal::page;
@@ -258,13 +259,18 @@ impl<P: Payload> Recovery<P> {
                     self.ring().touch_slot(slot);
                 }
             }
-            Record::Intent { region } => {
+            Record::Intent { region } if self.has_region(region) => {
                 let byte = region as usize / 8;
                 let marks = &mut self.cache().marks;
                 marks.resize(marks.len().max(byte + 1), 0);
                 marks[byte] |= 1 << (region % 8);
             }
-            Record::Lost { block, eighths } => note_lost(&mut self.cache().lost, block, eighths),
+            Record::Lost { block, eighths } if self.has(block) => {
+                if !note_lost(&mut self.cache().lost, block, eighths) {
+                    self.damaged(TOO_MANY_LOST);
+                }
+            }
+            Record::Intent { .. } | Record::Lost { .. } => self.damaged("its journal names what cannot be"),
             Record::Dropped { .. } => self.damaged("its journal has a record that only a log has"),
         }
     }

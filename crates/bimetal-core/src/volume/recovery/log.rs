@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Answer, Recovery, Step, note_lost, only_page};
+use super::bounds::{TOO_MANY_LOST, note_lost};
+use super::{Answer, Recovery, Step, only_page};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::journal::PAGE_SECTORS;
@@ -179,10 +180,10 @@ impl<P: Payload> Recovery<P> {
             Record::Map { block, slot, valid, dirty, checksum } if self.is_possible(block, slot) => {
                 self.volume.view.map.reload(slot, Entry { block, valid, dirty, checksum });
             }
-            Record::Dropped { first, count, before } => {
+            Record::Dropped { first, count, before } if self.has_all(BlockRun { first, count }) => {
                 self.log().dropped.push((BlockRun { first, count }, before));
             }
-            Record::Lost { block, eighths } => note_lost(&mut self.log().lost, block, eighths),
+            Record::Lost { block, eighths } if self.has(block) => self.note_lost(block, eighths),
             _ => self.damaged("the index of its log names what cannot be"),
         }
     }
@@ -272,12 +273,23 @@ impl<P: Payload> Recovery<P> {
                     }
                     self.restore(slot, Entry { block, valid, dirty, checksum });
                 }
-                Record::Dropped { first, count, before } => self.drop_before(BlockRun { first, count }, before),
-                Record::Lost { block, eighths } => note_lost(&mut self.log().lost, block, eighths),
+                Record::Dropped { first, count, before } if self.has_all(BlockRun { first, count }) => {
+                    self.drop_before(BlockRun { first, count }, before);
+                }
+                Record::Lost { block, eighths } if self.has(block) => self.note_lost(block, eighths),
+                Record::Dropped { .. } | Record::Lost { .. } => {
+                    return self.damaged("a page of its log names blocks that cannot be");
+                }
                 Record::Home { .. } | Record::Intent { .. } => {
                     return self.damaged("a page of its log has a record that only a cache has");
                 }
             }
+        }
+    }
+
+    fn note_lost(&mut self, block: Block, eighths: ValidMask) {
+        if !note_lost(&mut self.log().lost, block, eighths) {
+            self.damaged(TOO_MANY_LOST);
         }
     }
 

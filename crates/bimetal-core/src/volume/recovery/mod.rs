@@ -7,6 +7,7 @@
 //! and is taken or left whole. A superblock of the next life ends it: cut short at any point, recovery begins again and ends the
 //! same.
 
+mod bounds;
 mod cache;
 mod log;
 mod places;
@@ -16,7 +17,6 @@ use std::collections::{BTreeMap, VecDeque};
 use super::announce::Announcements;
 use super::lost::Lost;
 use super::{DirtySince, Store, Volume, VolumeConfig, VolumeError};
-use crate::block::{Block, ValidMask};
 use crate::block_map::{BlockMap, Entry, Slot};
 use crate::journal::page::{self, Page};
 use crate::journal::state::State;
@@ -396,8 +396,13 @@ impl<P: Payload> Recovery<P> {
         let identity = self.volume.identity;
         let newest =
             superblocks.filter(|superblock| superblock.volume == identity).max_by_key(|superblock| superblock.sequence);
-        if newest.is_none() {
-            self.fail(|member, role| RecoveryError::Unformatted { member, role }, answer.member);
+        match &newest {
+            None => self.fail(|member, role| RecoveryError::Unformatted { member, role }, answer.member),
+            Some(superblock) if !self.is_possible_superblock(superblock) => {
+                self.damaged("its superblock says what cannot be");
+                return None;
+            }
+            Some(_) => {}
         }
         newest
     }
@@ -469,11 +474,6 @@ impl<P: Payload> Recovery<P> {
         map.insert(slot, entry);
     }
 
-    /// Whether a record can be about this volume.
-    fn is_possible(&self, block: Block, slot: Slot) -> bool {
-        block.0 < self.layout().total_blocks() && slot.0 < self.volume.view.map.slots()
-    }
-
     fn sectors_of_slot(&self, slot: Slot) -> SectorRange {
         self.volume.slot_sectors(slot, 1)
     }
@@ -499,15 +499,6 @@ impl<P: Payload> Volume<P> {
             // There are none, or what they held was let go.
             self.announce(|state| (state.dirty, state.migrating) = (false, false));
         }
-    }
-}
-
-/// Follows what is lost through records in order.
-fn note_lost(lost: &mut BTreeMap<u64, ValidMask>, block: Block, eighths: ValidMask) {
-    if eighths.is_empty() {
-        lost.remove(&block.0);
-    } else {
-        lost.insert(block.0, eighths);
     }
 }
 

@@ -1,0 +1,15 @@
+//! Feeds recovery with metadata in which bytes are changed, as the input says, and the checksums made right again: which
+//! scheme, then five bytes a change.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../tests/world/mod.rs"]
+mod world;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((scheme, edits)) = data.split_first() else { return };
+    let number = |bytes: &[u8]| usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
+    let edits = edits.chunks_exact(5).take(8).map(|edit| (number(edit), number(&edit[2..]), edit[4]));
+    world::damage::survive(usize::from(*scheme), edits);
+});
