@@ -4,8 +4,9 @@
 use std::convert::Infallible;
 use std::hint::black_box;
 
+use bimetal_core::block::BlockSize;
 use bimetal_core::operation::OpKind;
-use bimetal_core::units::{Bytes, Nanoseconds, SectorRange};
+use bimetal_core::units::{Nanoseconds, SectorRange};
 use bimetal_sim::mrc::{CacheSize, Options, Unit, measure, policies};
 use bimetal_trace::Request;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -37,9 +38,13 @@ fn zipf(requests: usize, skew: f64) -> Vec<Request> {
 fn run(requests: &[Request], policy: &'static str, sample: f64) {
     let sizes = vec![CacheSize::Share(0.01), CacheSize::Share(0.1), CacheSize::Share(0.3)];
     let sizes = if policy == "lru" { sizes } else { sizes[1..2].to_vec() };
-    let options = Options { policies: vec![policy], sizes, unit: Unit::Block(Bytes(4096)), sample };
-    let measured = measure(&options, requests.iter().map(|&request| Ok::<_, Infallible>(request)));
-    black_box(measured.unwrap_or_else(|never| match never {}));
+    let options = Options { policies: vec![policy], sizes, unit: Unit::Block(BlockSize::default()), sample };
+    let mut rest = requests.iter().copied();
+    let read = |batch: &mut Vec<Request>| {
+        batch.extend(rest.by_ref().take(batch.capacity()));
+        Ok::<_, Infallible>(())
+    };
+    black_box(measure(&options, read).unwrap_or_else(|never| match never {}));
 }
 
 fn curves(criterion: &mut Criterion) {

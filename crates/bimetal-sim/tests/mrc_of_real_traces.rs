@@ -13,8 +13,8 @@ fn measured(options: &Options) -> Option<MissRatios> {
         eprintln!("skipped: no ../shared");
         return None;
     }
-    let trace = Trace::open(Path::new(TRACE), &OpenOptions::default()).expect("the trace opens");
-    Some(measure(options, trace).expect("the trace is whole"))
+    let mut trace = Trace::open(Path::new(TRACE), &OpenOptions::default()).expect("the trace opens");
+    Some(measure(options, |requests| trace.read(requests)).expect("the trace is whole"))
 }
 
 fn options(policies: Vec<&'static str>, sizes: &[u32], sample: f64) -> Options {

@@ -1,6 +1,7 @@
 //! What a reader makes of a line or a record, and why it may refuse it.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::io;
 
 use bimetal_core::operation::OpKind;
@@ -112,6 +113,9 @@ impl From<io::Error> for Fault {
     }
 }
 
+/// Entries that a decoder gives at a time.
+const FILLED: usize = 128;
+
 /// Takes a trace apart, entry by entry, in file order.
 pub(crate) trait Decoder: Send {
     /// The next entry, or `None` at the end.
@@ -119,6 +123,20 @@ pub(crate) trait Decoder: Send {
     /// # Errors
     /// A record that is refused: unless it is fatal, the next call goes on behind it. Or what reading says.
     fn next(&mut self, input: &mut Input) -> Result<Option<Entry>, Fault>;
+
+    /// Puts the next entries behind `entries`, and says whether there may be more.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next), of what stands behind the entries that it gave.
+    fn fill(&mut self, input: &mut Input, entries: &mut VecDeque<Entry>) -> Result<bool, Fault> {
+        for _ in 0..FILLED {
+            match self.next(input)? {
+                Some(entry) => entries.push_back(entry),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
 
     /// Where the last entry, or refused record, stands.
     fn place(&self) -> Place;

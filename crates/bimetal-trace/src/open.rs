@@ -88,6 +88,8 @@ pub struct Trace {
     pairing: Option<Pairing>,
     /// Entries behind the sort and the pairing, where those have nothing to do.
     ready: VecDeque<Entry>,
+    /// What the decoder came upon behind those.
+    fault: Option<Fault>,
     stage: Stage,
     first_time: Option<Nanoseconds>,
     emitted: u64,
@@ -164,6 +166,7 @@ impl Trace {
             event_is_guessed: false,
             input,
             ready: VecDeque::new(),
+            fault: None,
             stage: Stage::Reading,
             first_time: None,
             emitted: 0,
@@ -282,21 +285,15 @@ impl Trace {
             if let Some(entry) = self.ready.pop_front() {
                 return Ok(Some(entry));
             }
+            if let Some(fault) = self.fault.take() {
+                self.fault(fault)?;
+            }
             match self.stage {
+                Stage::Reading if self.order.is_none() => self.fill()?,
                 Stage::Reading => match self.decoder.next(&mut self.input) {
                     Ok(Some(entry)) => {
-                        if !self.is_wanted(&entry)? {
-                            continue;
-                        }
-                        match &mut self.order {
-                            None => self.ready.push_back(entry),
-                            Some(order) => {
-                                let place = self.decoder.place();
-                                if let Err((bad, place)) = order.push(entry, place) {
-                                    self.refuse(*bad, place)?;
-                                }
-                                self.sorted(false);
-                            }
+                        if self.is_wanted(&entry)? {
+                            self.put_in_order(entry)?;
                         }
                     }
                     Ok(None) => self.drain()?,
@@ -309,6 +306,33 @@ impl Trace {
                 Stage::Done => return Ok(None),
             }
         }
+    }
+
+    /// Makes the next entries ready: of a format whose order is that of the file, and that has one entry a request.
+    fn fill(&mut self) -> Result<(), TraceError> {
+        debug_assert!(self.pairing.is_none() && self.event.is_none());
+        let filled = self.decoder.fill(&mut self.input, &mut self.ready);
+        if let Some(device) = self.options.device {
+            self.ready.retain(|entry| entry.device == device);
+        }
+        match filled {
+            Ok(true) => Ok(()),
+            Ok(false) => self.drain(),
+            Err(fault) => {
+                self.fault = Some(fault);
+                Ok(())
+            }
+        }
+    }
+
+    #[inline]
+    fn put_in_order(&mut self, entry: Entry) -> Result<(), TraceError> {
+        let place = self.decoder.place();
+        if let Some(Err((bad, place))) = self.order.as_mut().map(|order| order.push(entry, place)) {
+            self.refuse(*bad, place)?;
+        }
+        self.sorted(false);
+        Ok(())
     }
 
     #[inline]
@@ -399,10 +423,35 @@ impl Trace {
     #[inline]
     fn request(&mut self, entry: Entry) -> Request {
         let first = *self.first_time.get_or_insert(entry.time);
-        let arrival = if self.has_times { entry.time.saturating_sub(first) } else { Nanoseconds::ZERO };
-        let Entry { device, kind, fua, range, response, .. } = entry;
-        Request { arrival, device, kind, fua, range, response }
+        rebased(entry, if self.has_times { first } else { entry.time })
     }
+
+    /// Reads the next requests into `requests`, as many as it has room for without growing; none at the end of the trace.
+    ///
+    /// # Errors
+    /// As the iterator; what was read before stays.
+    pub fn read(&mut self, requests: &mut Vec<Request>) -> Result<(), TraceError> {
+        while requests.len() < requests.capacity() {
+            // The first of those that are ready goes the whole way: it may be the first of all, or beyond the limit.
+            match self.next() {
+                Some(request) => requests.push(request?),
+                None => break,
+            }
+            let left = self.options.limit.map_or(u64::MAX, |limit| limit - self.emitted);
+            let room = requests.capacity() - requests.len();
+            let ready = self.ready.len().min(room).min(usize::try_from(left).unwrap_or(usize::MAX));
+            let first = self.first_time.filter(|_| self.has_times);
+            requests.extend(self.ready.drain(..ready).map(|entry| rebased(entry, first.unwrap_or(entry.time))));
+            self.emitted += ready as u64;
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn rebased(entry: Entry, first: Nanoseconds) -> Request {
+    let Entry { time, device, kind, fua, range, response, .. } = entry;
+    Request { arrival: time.saturating_sub(first), device, kind, fua, range, response }
 }
 
 impl Iterator for Trace {

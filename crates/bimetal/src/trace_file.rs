@@ -53,6 +53,17 @@ impl TraceReader {
         Ok(request)
     }
 
+    /// Reads the next requests into `requests`, as many as it has room for; none at the end.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub(crate) fn read(&mut self, requests: &mut Vec<Request>) -> Result<(), Error> {
+        self.trace.read(requests)?;
+        self.requests += requests.len() as u64;
+        self.progress.set(self.trace.bytes_read());
+        Ok(())
+    }
+
     /// Tells the user what was passed over, and gives the trace for its name and counts.
     pub(crate) fn finish(self) -> Trace {
         if self.trace.skipped_lines() > 0 {

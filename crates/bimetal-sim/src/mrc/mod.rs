@@ -12,9 +12,10 @@ pub mod sample;
 use std::fmt;
 use std::str::FromStr;
 
+use bimetal_core::block::BlockSize;
 use bimetal_core::operation::OpKind;
 use bimetal_core::policies::replacement::{OFFLINE_NAME, ONLINE_NAMES, online};
-use bimetal_core::units::{Bytes, SECTOR_BYTES};
+use bimetal_core::units::Bytes;
 use bimetal_trace::Request;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -28,7 +29,7 @@ use sample::{GROUPS, Sample};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Blocks of one size; a request accesses each block it touches.
-    Block(Bytes),
+    Block(BlockSize),
     /// Whole requests: one object for each address at which one starts, of the size of the first that did.
     Request,
 }
@@ -137,16 +138,31 @@ pub struct MissRatios {
     pub results: Vec<Point>,
 }
 
-/// Measures the miss ratios of a trace.
+/// Requests that are read at a time.
+const READ_AT_A_TIME: usize = 512;
+
+/// Accesses that are looked at together, so that what one waits for (memory, mostly) the others wait for at the same time.
+const LOOKED_AT_TOGETHER: usize = 256;
+
+/// Measures the miss ratios of a trace. `read` appends its next requests to a list, as many as that has room for, and none
+/// at the end.
 ///
 /// # Errors
 /// What reading the trace says.
-pub fn measure<E>(options: &Options, requests: impl IntoIterator<Item = Result<Request, E>>) -> Result<MissRatios, E> {
+pub fn measure<E>(
+    options: &Options,
+    mut read: impl FnMut(&mut Vec<Request>) -> Result<(), E>,
+) -> Result<MissRatios, E> {
     let mut gathering = Gathering::new(options);
-    for request in requests {
-        gathering.request(&request?);
+    let mut requests = Vec::with_capacity(READ_AT_A_TIME);
+    loop {
+        requests.clear();
+        read(&mut requests)?;
+        if requests.is_empty() {
+            return Ok(gathering.finish(options));
+        }
+        requests.iter().for_each(|request| gathering.request(request));
     }
-    Ok(gathering.finish(options))
 }
 
 /// What is kept of a trace while it passes.
@@ -159,6 +175,12 @@ struct Gathering {
     histogram: Histogram,
     /// The accesses themselves, where a policy must be played or a sample be judged.
     sequence: Option<Accesses>,
+    /// Accesses that wait to be looked at: their addresses and bytes.
+    waiting: Vec<u64>,
+    waiting_bytes: Vec<u64>,
+    /// Numbers of the objects of those, and their reuse distances; kept to save allocations.
+    numbers: Vec<u32>,
+    distances: Vec<u32>,
     requests: u64,
     accesses: u64,
     bytes: u64,
@@ -177,6 +199,10 @@ impl Gathering {
             reuse: options.policies.contains(&"lru").then(ReuseDistances::default),
             histogram: Histogram::default(),
             sequence: (played || sample.is_partial()).then(Accesses::default),
+            waiting: Vec::new(),
+            waiting_bytes: Vec::new(),
+            numbers: Vec::new(),
+            distances: Vec::new(),
             requests: 0,
             accesses: 0,
             bytes: 0,
@@ -193,11 +219,9 @@ impl Gathering {
         match self.unit {
             Unit::Request => self.access(device ^ request.range.start.0, request.range.len.bytes().0),
             Unit::Block(size) => {
-                let sectors = size.0 / SECTOR_BYTES;
-                let (start, end) = (request.range.start.0, request.range.end().0);
-                for block in start / sectors..end.div_ceil(sectors) {
-                    let within = end.min((block + 1) * sectors) - start.max(block * sectors);
-                    self.access(device ^ block, within * SECTOR_BYTES);
+                for block in size.touched(request.range).blocks() {
+                    let within = size.clip(request.range, block);
+                    self.access(device ^ block.0, within.len.bytes().0);
                 }
             }
         }
@@ -210,22 +234,35 @@ impl Gathering {
         if !self.sample.takes(id) {
             return;
         }
-        let (object, new) = self.numbering.number(id);
-        if new {
-            self.object_bytes += match self.unit {
-                Unit::Block(size) => size.0,
-                Unit::Request => bytes,
-            };
-        }
-        if let Some(reuse) = &mut self.reuse {
-            self.histogram.add(reuse.access(object), bytes);
-        }
-        if let Some(sequence) = &mut self.sequence {
-            sequence.push(object, bytes);
+        self.waiting.push(id);
+        self.waiting_bytes.push(bytes);
+        if self.waiting.len() == LOOKED_AT_TOGETHER {
+            self.look();
         }
     }
 
+    /// Looks at the accesses that wait, in their order.
+    fn look(&mut self) {
+        let (unit, bytes, object_bytes) = (self.unit, &self.waiting_bytes, &mut self.object_bytes);
+        self.numbering.number_all(&self.waiting, &mut self.numbers, |at| {
+            *object_bytes += match unit {
+                Unit::Block(size) => size.bytes().0,
+                Unit::Request => bytes[at],
+            };
+        });
+        if let Some(reuse) = &mut self.reuse {
+            reuse.access_all(&self.numbers, &mut self.distances);
+            self.distances.iter().zip(bytes).for_each(|(&distance, &bytes)| self.histogram.add(distance, bytes));
+        }
+        if let Some(sequence) = &mut self.sequence {
+            self.numbers.iter().zip(bytes).for_each(|(&object, &bytes)| sequence.push(object, bytes));
+        }
+        self.waiting.clear();
+        self.waiting_bytes.clear();
+    }
+
     fn finish(mut self, options: &Options) -> MissRatios {
+        self.look();
         let sizes: Vec<u32> = options.sizes.iter().map(|&size| self.objects_of(size)).collect();
         let looked_at = f64::from(self.numbering.len());
         let curves = Curves::new(&mut self, options);
@@ -333,8 +370,12 @@ mod tests {
     }
 
     fn measured(options: &Options, requests: &[Request]) -> MissRatios {
-        let requests = requests.iter().map(|&request| Ok::<_, std::convert::Infallible>(request));
-        measure(options, requests).unwrap_or_else(|never| match never {})
+        let mut rest = requests.iter().copied();
+        let read = |batch: &mut Vec<Request>| {
+            batch.extend(rest.by_ref().take(batch.capacity()));
+            Ok::<_, std::convert::Infallible>(())
+        };
+        measure(options, read).unwrap_or_else(|never| match never {})
     }
 
     fn options(sizes: &[CacheSize], unit: Unit) -> Options {
@@ -366,7 +407,7 @@ mod tests {
     fn a_request_touches_its_blocks_and_weighs_its_bytes() {
         // Sectors 4 to 20 are half of block 0, block 1, half of block 2; then block 1 alone, a hit.
         let requests = [read(4, 16), read(8, 8)];
-        let blocks = measured(&options(&[CacheSize::Objects(100)], Unit::Block(Bytes(4096))), &requests);
+        let blocks = measured(&options(&[CacheSize::Objects(100)], Unit::Block(BlockSize::default())), &requests);
         assert_eq!((blocks.objects, blocks.accesses), (3, 4));
         assert_eq!((blocks.results[0].miss_ratio, blocks.results[0].byte_miss_ratio), (0.75, 16.0 / 24.0));
         let whole = measured(&options(&[CacheSize::Bytes(Bytes(12 << 10))], Unit::Request), &requests);

@@ -15,6 +15,13 @@ struct Entry {
     number: u32,
 }
 
+impl Entry {
+    #[inline]
+    fn is(self, id: u64) -> bool {
+        self.low == id as u32 && self.high == (id >> 32) as u32
+    }
+}
+
 const EMPTY: Entry = Entry { low: 0, high: 0, number: u32::MAX };
 
 impl Default for Numbering {
@@ -41,10 +48,27 @@ impl Numbering {
         self.len == 0
     }
 
+    /// The numbers of `ids`, in their order, into `numbers`; `new` is told the place of each that is new.
+    pub fn number_all(&mut self, ids: &[u64], numbers: &mut Vec<u32>, mut new: impl FnMut(usize)) {
+        let mask = self.entries.len() - 1;
+        numbers.clear();
+        // Most addresses are found where they belong. These loads miss the processor's caches, and none waits for another.
+        numbers.extend(ids.iter().map(|&id| {
+            let entry = self.entries[mixed(id) as usize & mask];
+            if entry.is(id) { entry.number } else { EMPTY.number }
+        }));
+        for (at, number) in numbers.iter_mut().enumerate().filter(|(_, number)| **number == EMPTY.number) {
+            let (found, is_new) = self.number(ids[at]);
+            *number = found;
+            if is_new {
+                new(at);
+            }
+        }
+    }
+
     /// The number of `id`, and whether it is new.
     #[inline]
     pub fn number(&mut self, id: u64) -> (u32, bool) {
-        let (low, high) = (id as u32, (id >> 32) as u32);
         let mask = self.entries.len() - 1;
         let mut at = mixed(id) as usize & mask;
         loop {
@@ -52,14 +76,14 @@ impl Numbering {
             if entry.number == EMPTY.number {
                 break;
             }
-            if entry.low == low && entry.high == high {
+            if entry.is(id) {
                 return (entry.number, false);
             }
             at = (at + 1) & mask;
         }
         assert!(self.len < EMPTY.number, "more than 2^32 - 1 distinct objects");
         let number = self.len;
-        self.entries[at] = Entry { low, high, number };
+        self.entries[at] = Entry { low: id as u32, high: (id >> 32) as u32, number };
         self.len += 1;
         if self.len as usize > self.entries.len() / 4 * 3 {
             self.grow();
@@ -97,5 +121,20 @@ mod tests {
             assert_eq!(numbering.number(id(n)), (n as u32, false));
         }
         assert_eq!(numbering.len(), 50_000);
+    }
+
+    #[test]
+    fn many_at_once_get_the_numbers_that_they_get_one_by_one() {
+        let (mut one_by_one, mut at_once) = (Numbering::default(), Numbering::default());
+        // Ids that come back within a batch, in later ones, and while the table grows.
+        let ids: Vec<u64> = (0..60_000u64).map(|n| n * n % 40_009).collect();
+        let mut numbers = Vec::new();
+        for batch in ids.chunks(700) {
+            let expected: Vec<_> = batch.iter().map(|&id| one_by_one.number(id)).collect();
+            let mut new = Vec::new();
+            at_once.number_all(batch, &mut numbers, |at| new.push(at));
+            assert!(numbers.iter().eq(expected.iter().map(|(number, _)| number)));
+            assert!(new.iter().copied().eq((0..batch.len()).filter(|&at| expected[at].1)));
+        }
     }
 }

@@ -9,15 +9,42 @@
 /// "Not accessed before": a miss in a cache of any size.
 pub const FIRST: u32 = u32::MAX;
 
-/// Bits counted by one node of the tree: a cache line.
+/// Bits counted by one node of the tree.
 const LINE_BITS: u32 = 512;
-const LINE_WORDS: usize = (LINE_BITS / 64) as usize;
+
+/// So many bits: one line of the processor's caches.
+#[derive(Clone, Copy, Default)]
+#[repr(align(64))]
+struct Line([u64; (LINE_BITS / 64) as usize]);
+
+impl Line {
+    /// How many marks it holds before the bit `end`.
+    #[inline]
+    fn marks_before(&self, end: u32) -> u32 {
+        // All words, whatever `end` is: no branch that depends on it.
+        let part = |(at, word): (usize, &u64)| {
+            let bits = end.saturating_sub(at as u32 * 64);
+            let mask = if bits >= 64 { u64::MAX } else { (1 << bits) - 1 };
+            (word & mask).count_ones()
+        };
+        self.0.iter().enumerate().map(part).sum()
+    }
+
+    fn marks(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    #[inline]
+    fn flip(&mut self, bit: u32) {
+        self.0[(bit / 64) as usize % 8] ^= 1 << (bit % 64);
+    }
+}
 
 /// The last accesses of all objects.
 pub struct ReuseDistances {
     /// For each object the time of its last access, or [`FIRST`].
     last: Vec<u32>,
-    marks: Vec<u64>,
+    marks: Vec<Line>,
     /// Sums of marks by line, as a Fenwick tree (from index 1).
     sums: Vec<u32>,
     now: u32,
@@ -33,34 +60,45 @@ impl Default for ReuseDistances {
 }
 
 impl ReuseDistances {
+    /// Notes accesses to `objects` in their order, and puts the reuse distance of each into `distances`.
+    pub fn access_all(&mut self, objects: &[u32], distances: &mut Vec<u32>) {
+        self.fetch(objects);
+        distances.clear();
+        distances.extend(objects.iter().map(|&object| self.access(object)));
+    }
+
+    /// Loads what accesses to `objects` will need: all at once, where each access alone would wait for its own.
+    fn fetch(&self, objects: &[u32]) {
+        let last = objects.iter().filter_map(|&object| self.last.get(object as usize));
+        let lines = last.filter_map(|&last| self.marks.get((last / LINE_BITS) as usize));
+        std::hint::black_box(lines.fold(0, |all, line| all ^ line.0[0]));
+    }
+
     /// Notes an access to `object` (numbers are dense) and gives its reuse distance, or [`FIRST`].
     #[inline]
     pub fn access(&mut self, object: u32) -> u32 {
-        if self.now as usize == self.marks.len() * 64 {
+        if (self.now / LINE_BITS) as usize == self.marks.len() {
             self.close_up();
         }
         if object as usize >= self.last.len() {
             self.last.resize(object as usize + 1, FIRST);
         }
-        let last = std::mem::replace(&mut self.last[object as usize], self.now);
-        let distance = if last == FIRST {
-            self.live += 1;
-            FIRST
-        } else {
-            let distance = self.live - self.rank(last);
-            self.marks[last as usize / 64] &= !(1 << (last % 64));
-            // A mark that moves within its line, as those of the most recent do, changes no sum.
-            if last / LINE_BITS == self.now / LINE_BITS {
-                self.marks[self.now as usize / 64] |= 1 << (self.now % 64);
-                self.now += 1;
-                return distance;
-            }
-            self.add(last, u32::MAX);
-            distance
-        };
-        self.marks[self.now as usize / 64] |= 1 << (self.now % 64);
-        self.add(self.now, 1);
+        let now = self.now;
         self.now += 1;
+        let last = std::mem::replace(&mut self.last[object as usize], now);
+        self.marks[(now / LINE_BITS) as usize].flip(now % LINE_BITS);
+        if last == FIRST {
+            self.live += 1;
+            self.add(now, 1);
+            return FIRST;
+        }
+        let distance = self.live - self.rank(last);
+        self.marks[(last / LINE_BITS) as usize].flip(last % LINE_BITS);
+        // A mark that moves within its line, as those of the most recent do, changes no sum.
+        if last / LINE_BITS != now / LINE_BITS {
+            self.add(last, u32::MAX);
+            self.add(now, 1);
+        }
         distance
     }
 
@@ -68,20 +106,12 @@ impl ReuseDistances {
     #[inline]
     fn rank(&self, time: u32) -> u32 {
         let mut node = (time / LINE_BITS) as usize;
-        let mut sum = 0u32;
+        let mut sum = self.marks[node].marks_before(time % LINE_BITS + 1);
         while node > 0 {
             sum = sum.wrapping_add(self.sums[node]);
             node &= node - 1;
         }
-        sum + self.rank_in_line(time)
-    }
-
-    #[inline]
-    fn rank_in_line(&self, time: u32) -> u32 {
-        let word = time as usize / 64;
-        let line = word / LINE_WORDS * LINE_WORDS;
-        let before: u32 = self.marks[line..word].iter().map(|word| word.count_ones()).sum();
-        before + (self.marks[word] & (u64::MAX >> (63 - time % 64))).count_ones()
+        sum
     }
 
     #[inline]
@@ -99,28 +129,25 @@ impl ReuseDistances {
         let mut before = 0;
         let starts: Vec<u32> = self
             .marks
-            .chunks(LINE_WORDS)
+            .iter()
             .map(|line| {
-                let start = before;
-                before += line.iter().map(|word| word.count_ones()).sum::<u32>();
-                start
+                before += line.marks();
+                before - line.marks()
             })
             .collect();
-        let mut last = std::mem::take(&mut self.last);
-        for time in last.iter_mut().filter(|time| **time != FIRST) {
-            *time = starts[(*time / LINE_BITS) as usize] + self.rank_in_line(*time) - 1;
+        for time in self.last.iter_mut().filter(|time| **time != FIRST) {
+            let line = (*time / LINE_BITS) as usize;
+            *time = starts[line] + self.marks[line].marks_before(*time % LINE_BITS);
         }
-        self.last = last;
         let lines = (self.live.saturating_mul(4).max(1 << 16)).div_ceil(LINE_BITS) as usize;
         self.marks.clear();
-        self.marks.resize(lines * LINE_WORDS, 0);
+        self.marks.resize(lines, Line::default());
         for at in 0..self.live {
-            self.marks[at as usize / 64] |= 1 << (at % 64);
+            self.marks[(at / LINE_BITS) as usize].flip(at % LINE_BITS);
         }
         self.sums.clear();
         self.sums.push(0);
-        self.sums
-            .extend(self.marks.chunks(LINE_WORDS).map(|line| line.iter().map(|word| word.count_ones()).sum::<u32>()));
+        self.sums.extend(self.marks.iter().map(Line::marks));
         for node in 1..self.sums.len() {
             let parent = node + (node & node.wrapping_neg());
             if parent < self.sums.len() {
@@ -134,7 +161,10 @@ impl ReuseDistances {
 /// Accesses and their bytes by reuse distance.
 #[derive(Default)]
 pub struct Histogram {
-    by_distance: Vec<(u64, u64)>,
+    accesses: Vec<u64>,
+    /// Bytes by distance, unless those of all accesses are alike.
+    bytes: Option<Vec<u64>>,
+    alike: u64,
     first: (u64, u64),
 }
 
@@ -142,22 +172,43 @@ impl Histogram {
     /// Adds an access.
     #[inline]
     pub fn add(&mut self, distance: u32, bytes: u64) {
-        let cell = if distance == FIRST {
-            &mut self.first
-        } else {
-            if distance as usize >= self.by_distance.len() {
-                self.by_distance.resize(distance as usize + 1, (0, 0));
+        if bytes != self.alike && self.bytes.is_none() {
+            self.differ(bytes);
+        }
+        if distance == FIRST {
+            self.first.0 += 1;
+            self.first.1 += bytes;
+            return;
+        }
+        let distance = distance as usize;
+        if distance >= self.accesses.len() {
+            self.accesses.resize(distance + 1, 0);
+            if let Some(all) = &mut self.bytes {
+                all.resize(distance + 1, 0);
             }
-            &mut self.by_distance[distance as usize]
-        };
-        cell.0 += 1;
-        cell.1 += bytes;
+        }
+        self.accesses[distance] += 1;
+        if let Some(all) = &mut self.bytes {
+            all[distance] += bytes;
+        }
+    }
+
+    /// The next access is of another size than all before it, or the first.
+    #[cold]
+    fn differ(&mut self, bytes: u64) {
+        if self.first.0 == 0 {
+            self.alike = bytes;
+        } else {
+            self.bytes = Some(self.accesses.iter().map(|accesses| accesses * self.alike).collect());
+        }
     }
 
     /// Accesses and bytes that miss in a cache of `size` objects.
     pub fn misses(&self, size: u32) -> (u64, u64) {
-        let beyond = self.by_distance.iter().skip(size as usize);
-        beyond.fold(self.first, |sum, cell| (sum.0 + cell.0, sum.1 + cell.1))
+        let beyond = |of: &[u64]| of.iter().skip(size as usize).sum::<u64>();
+        let accesses = beyond(&self.accesses);
+        let bytes = self.bytes.as_ref().map_or(accesses * self.alike, |bytes| beyond(bytes));
+        (self.first.0 + accesses, self.first.1 + bytes)
     }
 }
 
@@ -178,6 +229,19 @@ mod tests {
                 stack.push(object);
             }
         }
+    }
+
+    #[test]
+    fn bytes_are_counted_whether_alike_or_not() {
+        let mut histogram = Histogram::default();
+        for (distance, bytes) in [(FIRST, 8), (0, 8), (2, 8)] {
+            histogram.add(distance, bytes);
+        }
+        assert_eq!([0, 1, 3].map(|size| histogram.misses(size)), [(3, 24), (2, 16), (1, 8)]);
+        for (distance, bytes) in [(0, 1), (FIRST, 2), (5, 4)] {
+            histogram.add(distance, bytes);
+        }
+        assert_eq!([0, 1, 3, 6].map(|size| histogram.misses(size)), [(6, 31), (4, 22), (3, 14), (2, 10)]);
     }
 
     #[test]

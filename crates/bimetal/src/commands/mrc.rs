@@ -92,7 +92,7 @@ struct Trace<'a> {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let block = bimetal_core::block::BlockSize::new(arguments.block.block)?.bytes();
+    let block = bimetal_core::block::BlockSize::new(arguments.block.block)?;
     let options = Options {
         policies: policies_named(&arguments.policies)?,
         sizes: arguments.sizes,
@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         sample: arguments.sample,
     };
     let mut reader = TraceReader::open(&arguments.trace, &arguments.options)?;
-    let measured = measure(&options, std::iter::from_fn(|| reader.next().transpose()))?;
+    let measured = measure(&options, |requests| reader.read(requests))?;
     let trace = reader.finish();
     if arguments.json.json {
         let read = Trace { name: trace.name(), format: trace.format().name(), skipped_lines: trace.skipped_lines() };
