@@ -297,16 +297,33 @@ impl<P: Payload> Volume<P> {
             };
             assert!(blocks >= 1 && blocks <= rest.count, "a scheme places 1 to {} blocks, not {blocks}", rest.count);
             let run = BlockRun { count: blocks.min(PART_BLOCKS_MAX), ..rest };
-            let placed = self.place_run(job, &access, run, placement);
-            match placed {
-                Ok(count) => job.next += count,
-                Err(obstacle) if job.next == first => return Err(obstacle),
-                Err(_) => break,
+            let obstacle = self.place_whole_run(job, &access, run, placement).err();
+            match obstacle {
+                Some(obstacle) if job.next == first => return Err(obstacle),
+                // Some of it was placed: the scheme may have another place for the rest.
+                Some(_) if job.next > run.first.0 => {}
+                Some(_) => break,
+                None => {}
             }
             if self.is_log() {
                 // What goes home is not held up by a full log: the migration that makes room waits for changes of home.
                 break;
             }
+        }
+        Ok(())
+    }
+
+    /// Places `run` as the scheme said, piece by piece: its slots need not lie together. The scheme is not asked for each of them.
+    fn place_whole_run(
+        &mut self,
+        job: &mut WriteJob<P>,
+        access: &Access,
+        run: BlockRun,
+        placement: Placement,
+    ) -> Result<(), Obstacle> {
+        while job.next < run.end() {
+            let left = BlockRun { first: Block(job.next), count: run.end() - job.next };
+            job.next += self.place_run(job, access, left, placement)?;
         }
         Ok(())
     }
