@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::budget::{Budget, Metric, at};
 use crate::grid::Candidate;
-use crate::lifetime::Life;
+use crate::lifetime::{KnownWear, Life};
 
 /// A workload in memory, looked at once.
 pub struct Load {
@@ -167,6 +167,8 @@ pub struct Evaluator<'a> {
     pub common: &'a Choices,
     /// When requests are issued.
     pub replay: Replay,
+    /// What is known of drives already.
+    pub known_wear: &'a KnownWear,
 }
 
 impl Evaluator<'_> {

@@ -33,6 +33,7 @@ use catalogue::{Catalogue, Kind};
 use evaluate::{Evaluator, Load};
 use grid::Grid;
 use growth::{Growth, grown};
+use lifetime::KnownWear;
 use search::{Search, Tried};
 
 /// What is asked.
@@ -134,7 +135,9 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         return Err(PlanError::NothingToBuy { catalogue: question.catalogue.name.clone(), missing });
     }
     let options = candidates.len() as u64;
-    let evaluator = Evaluator { load: &load, common: &question.common, replay: question.replay };
+    let known_wear = KnownWear::default();
+    let evaluator =
+        Evaluator { load: &load, common: &question.common, replay: question.replay, known_wear: &known_wear };
     let grown = question.growth.map(|growth| Ok::<_, WorkloadError>((grown_load(question, &load, growth)?, growth)));
     let grown = grown.transpose()?;
     let grown_evaluator = grown.as_ref().map(|(load, _)| Evaluator { load, ..evaluator });
@@ -153,6 +156,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
                 Some(_) => search.dearer(&mut tried)?,
                 None => search.closest(&mut tried)?,
             }
+            search.look_at_flash_of_all(&mut tried)?;
             tried
         }
     };

@@ -1,9 +1,10 @@
 //! The search: the cheapest option that keeps every budget.
 //!
-//! Options are taken by price, and the first price at which one keeps the budgets ends the search: whatever costs more
-//! cannot win. What is too slow is found out early, because a run stops once a budget is broken for certain
-//! ([`bimetal_sim::limits`]). Both are exact: an exhaustive search chooses the same. Among options of one price the one with
-//! the better first response time wins, then the earlier one in the grid.
+//! Options are taken by price, and the first price at which two keep the budgets ends the search: whatever costs more cannot
+//! win. What is too slow is found out early, because a run stops once a budget is broken for certain
+//! ([`bimetal_sim::limits`]). How long flash lasts costs several runs to find out, so of the options of one price it is asked in order of
+//! speed, and only until two are known that keep all budgets. All of it is exact: an exhaustive search chooses the same.
+//! Among options of one price the one with the better first response time wins, then the earlier one in the grid.
 //!
 //! Runs of a batch go side by side, one a core; what one batch found steers the next, so that the result does not depend on
 //! how many cores there are.
@@ -23,6 +24,12 @@ use crate::lifetime;
 /// Options that are run side by side before the search looks at what came of them.
 const BATCH: usize = 16;
 
+/// Options whose flash is looked at side by side.
+const LIVES_BATCH: usize = 2;
+
+/// Options that keep every budget after which the search ends: the best one and the next best.
+const WANTED: usize = 2;
+
 /// An option and what came of it.
 #[derive(Clone)]
 pub struct Tried {
@@ -30,8 +37,10 @@ pub struct Tried {
     pub candidate: Candidate,
     /// Its run, where it was run.
     pub outcome: Option<Outcome>,
-    /// Which budgets it breaks, or why it was not run; empty: it keeps all.
+    /// Which budgets it breaks, or why it was not run; empty: it keeps all that were looked at.
     pub reasons: Vec<String>,
+    /// Whether every budget was looked at, those that cost runs of their own included.
+    judged: bool,
 }
 
 impl Tried {
@@ -45,7 +54,16 @@ impl Tried {
 
     /// Whether it keeps every budget.
     pub fn keeps_all(&self) -> bool {
-        self.reasons.is_empty() && self.figures().is_some()
+        self.judged && self.reasons.is_empty() && self.figures().is_some()
+    }
+
+    fn left_out(candidate: Candidate, reason: String) -> Self {
+        Self { candidate, outcome: None, reasons: vec![reason], judged: false }
+    }
+
+    /// Whether it may still keep every budget.
+    fn is_pending(&self) -> bool {
+        !self.judged && self.reasons.is_empty() && self.figures().is_some()
     }
 }
 
@@ -69,7 +87,13 @@ impl Search<'_> {
     /// # Errors
     /// A run that does not add up.
     pub fn exhaustive(&self, candidates: Vec<Candidate>) -> Result<Vec<Tried>, SimulationError> {
-        candidates.into_par_iter().with_max_len(1).map(|candidate| self.try_one(candidate, &[], true)).collect()
+        let run = |candidate| {
+            let mut tried = self.try_one(candidate, &[], true)?;
+            self.judge(&mut tried)?;
+            self.look_at_flash(&mut tried)?;
+            Ok(tried)
+        };
+        candidates.into_par_iter().with_max_len(1).map(run).collect()
     }
 
     /// Runs candidates by price until the best one and another one that keeps the budgets are known; of the rest says why
@@ -82,12 +106,11 @@ impl Search<'_> {
         let mut tried: Vec<Tried> = Vec::new();
         let mut rest = candidates.into_iter().peekable();
         while let Some(cost) = rest.peek().map(|candidate| candidate.cost_usd) {
-            let kept: Vec<&Tried> = tried.iter().filter(|tried| tried.keeps_all()).collect();
-            if let (Some(best), true) = (self.best(&tried), kept.len() >= 2) {
+            let kept = tried.iter().filter(|tried| tried.keeps_all()).count();
+            if let (Some(best), true) = (self.best(&tried), kept >= WANTED) {
                 let why = format!("costs {:.0} $; the best option costs {:.0} $", cost, best.candidate.cost_usd);
-                let candidate = rest.next().expect("it was looked at");
-                tried.push(Tried { candidate, outcome: None, reasons: vec![why] });
-                continue;
+                tried.extend(rest.by_ref().map(|candidate| Tried::left_out(candidate, why.clone())));
+                break;
             }
             let mut group = Vec::new();
             while rest.peek().is_some_and(|candidate| candidate.cost_usd == cost) {
@@ -109,8 +132,38 @@ impl Search<'_> {
                 .map(|candidate| self.try_one(candidate.clone(), rivals.as_slice(), false))
                 .collect();
             tried.extend(runs?);
+            self.judge_the_fastest(&mut tried[group_begins..])?;
         }
+        let slower = "slower than others of the same price that keep all budgets".to_owned();
+        tried[group_begins..]
+            .iter_mut()
+            .filter(|tried| tried.is_pending())
+            .for_each(|tried| tried.reasons.push(slower.clone()));
         Ok(())
+    }
+
+    /// Judges pending options of one price, the fastest first, until as many as are wanted keep all budgets and are faster than all
+    /// that are left.
+    fn judge_the_fastest(&self, group: &mut [Tried]) -> Result<(), SimulationError> {
+        loop {
+            let enough = self.ranked(group).get(WANTED - 1).map(|tried| self.place(tried));
+            let mut pending: Vec<&mut Tried> = group.iter_mut().filter(|tried| tried.is_pending()).collect();
+            pending.retain(|tried| enough.is_none_or(|enough| self.place(tried) < enough));
+            if pending.is_empty() {
+                return Ok(());
+            }
+            pending.sort_by(|one, other| {
+                let order = self.place(one).0.total_cmp(&self.place(other).0);
+                order.then(one.candidate.index.cmp(&other.candidate.index))
+            });
+            pending.truncate(LIVES_BATCH);
+            pending.into_par_iter().with_max_len(1).try_for_each(|tried| self.judge(tried))?;
+        }
+    }
+
+    /// By what options of one price are told apart.
+    fn place(&self, tried: &Tried) -> (f64, usize) {
+        (self.first_response_time(tried), tried.candidate.index)
     }
 
     /// Of what was left out for its price, runs the winner's scheme and settings on all other SSDs (of a scheme without one,
@@ -157,24 +210,27 @@ impl Search<'_> {
             let candidate = tried.candidate.clone();
             let dear = self.too_dear(&candidate);
             let mut done = self.try_one(candidate, &[], true)?;
+            self.judge(&mut done)?;
+            self.look_at_flash(&mut done)?;
             done.reasons.extend(dear.filter(|reason| !done.reasons.contains(reason)));
             *tried = done;
             Ok(())
         })
     }
 
-    /// Runs an option: until it breaks a budget of the user or one of `rivals`, or to its end.
+    /// Runs an option: until it breaks a budget of the user or one of `rivals`, or to its end. What its run alone says is looked
+    /// at, and nothing else.
     fn try_one(&self, candidate: Candidate, rivals: &[Budget], to_its_end: bool) -> Result<Tried, SimulationError> {
         if let Some(reason) = self.too_dear(&candidate).filter(|_| !to_its_end) {
-            return Ok(Tried { candidate, outcome: None, reasons: vec![reason] });
+            return Ok(Tried::left_out(candidate, reason));
         }
         let limits: Vec<Budget> = match to_its_end {
             true => Vec::new(),
             false => self.budgets.iter().chain(rivals).cloned().collect(),
         };
-        let mut outcome = self.evaluator.run(&candidate, self.evaluator.limits(&limits))?;
-        (self.progress)(self.simulations.fetch_add(1, Ordering::Relaxed) + 1);
-        let reasons = match &mut outcome {
+        let outcome = self.evaluator.run(&candidate, self.evaluator.limits(&limits))?;
+        self.count(1);
+        let reasons = match &outcome {
             Outcome::Impossible(why) => vec![why.clone()],
             Outcome::Stopped { finished, broken } => {
                 let all = self.evaluator.load.survey.requests;
@@ -182,25 +238,53 @@ impl Search<'_> {
                 let what = if rival { "slower than others of the same price: not" } else { "breaks" };
                 vec![format!("{what} {broken}, which was certain after {finished} of {all} requests")]
             }
-            Outcome::Done(figures) => self.judge(&candidate, figures)?,
+            Outcome::Done(figures) => {
+                let others = self.budgets.iter().filter(|budget| budget.metric != Metric::Lifetime);
+                others.filter_map(|budget| figures.breaks(budget)).collect()
+            }
         };
-        Ok(Tried { candidate, outcome: Some(outcome), reasons })
+        Ok(Tried { candidate, outcome: Some(outcome), reasons, judged: false })
     }
 
-    /// The budgets that `figures` break. How long the flash lasts is found out only where nothing else is broken.
-    fn judge(&self, candidate: &Candidate, figures: &mut Figures) -> Result<Vec<String>, SimulationError> {
-        let of_life = |budget: &&Budget| budget.metric == Metric::Lifetime;
-        let others = self.budgets.iter().filter(|budget| !of_life(budget));
-        let reasons: Vec<String> = others.filter_map(|budget| figures.breaks(budget)).collect();
-        if !reasons.is_empty() {
-            return Ok(reasons);
+    fn count(&self, runs: u64) {
+        (self.progress)(self.simulations.fetch_add(runs, Ordering::Relaxed) + runs);
+    }
+
+    /// Looks at the budgets that cost runs of their own, where no other is broken: how long the flash lasts, if that is asked, and
+    /// what growth brings.
+    fn judge(&self, tried: &mut Tried) -> Result<(), SimulationError> {
+        if !tried.is_pending() {
+            return Ok(());
         }
-        let choices = candidate.choices(self.evaluator.common);
-        figures.lives = Some(lifetime::lives(self.evaluator, candidate, &choices)?);
-        self.simulations.fetch_add(1, Ordering::Relaxed);
-        let mut reasons = self.judge_grown(candidate, figures)?;
+        tried.judged = true;
+        let of_life = |budget: &&Budget| budget.metric == Metric::Lifetime;
+        if self.grown.is_some() || self.budgets.iter().any(|budget| of_life(&budget)) {
+            self.look_at_flash(tried)?;
+        }
+        let Tried { candidate, outcome: Some(Outcome::Done(figures)), reasons, .. } = tried else { return Ok(()) };
+        reasons.extend(self.judge_grown(candidate, figures)?);
         reasons.extend(self.budgets.iter().filter(of_life).filter_map(|budget| figures.breaks(budget)));
-        Ok(reasons)
+        Ok(())
+    }
+
+    /// Finds out how long the flash of an option lasts that breaks no budget of its run, if that is not known yet.
+    fn look_at_flash(&self, tried: &mut Tried) -> Result<(), SimulationError> {
+        let Tried { candidate, outcome: Some(Outcome::Done(figures)), judged: true, .. } = tried else { return Ok(()) };
+        if figures.lives.is_none() {
+            figures.lives =
+                Some(lifetime::lives(self.evaluator, candidate, &candidate.choices(self.evaluator.common))?);
+            self.count(1);
+        }
+        Ok(())
+    }
+
+    /// Finds out how long the flash of every option lasts that keeps all budgets.
+    ///
+    /// # Errors
+    /// A run that does not add up.
+    pub fn look_at_flash_of_all(&self, tried: &mut [Tried]) -> Result<(), SimulationError> {
+        let kept: Vec<&mut Tried> = tried.iter_mut().filter(|tried| tried.keeps_all()).collect();
+        kept.into_par_iter().with_max_len(1).try_for_each(|tried| self.look_at_flash(tried))
     }
 
     /// What of the budgets is broken when the load has grown; lives become those under growing load.
@@ -212,7 +296,7 @@ impl Search<'_> {
             Outcome::Stopped { broken, .. } => return Ok(vec![format!("{when} breaks {broken}")]),
             Outcome::Impossible(why) => return Ok(vec![format!("{when}: {why}")]),
         };
-        self.simulations.fetch_add(2, Ordering::Relaxed);
+        self.count(2);
         let ends = lifetime::lives(evaluator, candidate, &candidate.choices(evaluator.common))?;
         for (life, end) in figures.lives.iter_mut().flatten().zip(&ends) {
             if let (Some(now), Some(end)) = (life.years, end.years) {
@@ -273,7 +357,8 @@ impl Search<'_> {
     /// That an option is at least as fast as the second best so far.
     fn second_best_as_budget(&self, tried: &[Tried]) -> Option<Budget> {
         let ranked = self.ranked(tried);
-        let value = ranked.get(1).map(|second| self.first_response_time(second)).filter(|value| value.is_finite())?;
+        let value =
+            ranked.get(WANTED - 1).map(|second| self.first_response_time(second)).filter(|value| value.is_finite())?;
         let first = self.first_response_budget();
         let text = format!("{}<={}", first.name(), first.show(Some(value)));
         Some(Budget { text, side: crate::budget::Side::AtMost, limit: value, ..first })

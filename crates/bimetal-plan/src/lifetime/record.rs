@@ -1,0 +1,116 @@
+//! What each flash drive of a volume is told to store, taken down while the volume runs.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bimetal_core::layout::LABEL_SECTORS;
+use bimetal_core::operation::{Command, OpKind, Token};
+use bimetal_core::units::{Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
+use bimetal_models::flash::Precondition;
+use bimetal_models::profile::Profile;
+use bimetal_models::{DeviceModel, DeviceStatistics, Finished};
+use bimetal_sim::setup::{Choices, Setup};
+
+/// What a drive is told, and when.
+pub(super) type Stream = Vec<(Nanoseconds, Command)>;
+
+/// Whether `command` gives a drive something to store.
+pub(super) fn stores(command: &Command) -> bool {
+    matches!(command.kind, OpKind::Write | OpKind::WriteZeroes) && !command.range.is_empty()
+}
+
+/// A flash drive of a volume.
+pub(super) struct Member {
+    /// Its role's name.
+    pub(super) id: String,
+    /// What it is.
+    pub(super) profile: Profile,
+    /// Its size.
+    pub(super) size: Sectors,
+    /// The sectors that are full before the first request.
+    pub(super) used: SectorRange,
+    /// How they are.
+    pub(super) precondition: Precondition,
+    stream: Arc<Mutex<Stream>>,
+}
+
+impl Member {
+    /// A drive that is home, for whoever has one without a volume.
+    pub(super) fn home(profile: &Profile, size: Sectors) -> Self {
+        Self {
+            id: "ssd".to_owned(),
+            profile: profile.clone(),
+            size,
+            used: SectorRange::new(0, size.0),
+            precondition: Precondition::Sequential,
+            stream: Arc::default(),
+        }
+    }
+
+    /// What was taken down, from time zero on.
+    pub(super) fn take_stream(&self) -> Stream {
+        let mut stream = std::mem::take(&mut *self.stream.lock().expect("nobody panics while it is held"));
+        let start = stream.first().map_or(Nanoseconds::ZERO, |(at, _)| *at);
+        stream.iter_mut().for_each(|(at, _)| *at = *at - start);
+        stream
+    }
+}
+
+/// A drive that takes down what it is told to store.
+struct Recorder {
+    inner: Box<dyn DeviceModel>,
+    on: Arc<AtomicBool>,
+    stream: Arc<Mutex<Stream>>,
+}
+
+impl DeviceModel for Recorder {
+    fn capacity(&self) -> Sectors {
+        self.inner.capacity()
+    }
+
+    fn submit(&mut self, now: Nanoseconds, token: Token, command: Command) {
+        if self.on.load(Ordering::Relaxed) && command.kind != OpKind::Read {
+            self.stream.lock().expect("nobody panics while it is held").push((now, command));
+        }
+        self.inner.submit(now, token, command);
+    }
+
+    fn next_event(&self) -> Option<Nanoseconds> {
+        self.inner.next_event()
+    }
+
+    fn advance(&mut self, now: Nanoseconds, finished: &mut Vec<Finished>) {
+        self.inner.advance(now, finished);
+    }
+
+    fn statistics(&self, now: Nanoseconds) -> DeviceStatistics {
+        self.inner.statistics(now)
+    }
+}
+
+/// Puts a recorder in front of each flash drive; it takes down while `on` is set.
+pub(super) fn record_members(setup: &mut Setup, choices: &Choices, on: &Arc<AtomicBool>) -> Vec<Member> {
+    let layout = setup.volume.view().layout.clone();
+    let mut members = Vec::new();
+    for (id, drive) in setup.drives.iter_mut().enumerate() {
+        let size = Sectors(drive.size.0 / SECTOR_BYTES);
+        let blank = drive.profile.build(Some(size), choices.seed);
+        let (None, Ok(blank)) = (drive.profile.hdd(), blank) else { continue };
+        let home = layout.home.iter().find(|extent| usize::from(extent.member.0) == id);
+        let full =
+            home.map(|extent| SectorRange::new(extent.first_sector, extent.blocks.count * choices.block.sectors()));
+        let default = if full.is_some() { Precondition::Sequential } else { Precondition::Clean };
+        let stream = Arc::new(Mutex::new(Stream::new()));
+        members.push(Member {
+            id: drive.role.name().to_owned(),
+            profile: drive.profile.clone(),
+            size,
+            used: full.unwrap_or(SectorRange::new(0, size.0.saturating_sub(LABEL_SECTORS))),
+            precondition: choices.precondition.unwrap_or(default),
+            stream: stream.clone(),
+        });
+        let inner = std::mem::replace(&mut drive.model, blank);
+        drive.model = Box::new(Recorder { inner, on: on.clone(), stream });
+    }
+    members
+}

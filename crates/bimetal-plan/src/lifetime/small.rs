@@ -1,0 +1,329 @@
+//! The small drive that stands for a large one.
+//!
+//! What a collector must move is decided by how much free space there is beside the data that change, and by how often each
+//! address is overwritten. So the small drive has a few chunks of the large one, chosen so that they are written as all are, and
+//! beside them the same share of free space and of data at rest. What would spoil that is seen to: the blocks that a die keeps
+//! open or free are as many on a small die as on a large one, so they are added and not scaled; blocks with few pages wear less
+//! than long ones, so it is dies that go first; data at rest between those that change stay between them, because the collector moves
+//! them together. Of data at rest that lie elsewhere, and of free space that is many times what changes, more makes no difference,
+//! so it is left out.
+
+use std::collections::HashMap;
+
+use bimetal_core::operation::{Command, OpKind};
+use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
+use bimetal_models::DeviceModel;
+use bimetal_models::flash::geometry::Geometry;
+use bimetal_models::flash::profile::{GcKind, SizeOrOff};
+use bimetal_models::flash::{FlashProfile, Precondition};
+use bimetal_models::profile::{Body, Profile, ProfileError, Size};
+
+use super::chunks::{CHUNK_UNITS, Chunks, bits, parts, sectors};
+use super::record::{Member, Stream};
+
+/// Chunks that must be chosen: fewer do not show the spread.
+const CHUNKS_MIN: usize = 48;
+
+/// Blocks of the small drive's die: with fewer, the collector has too little choice.
+const BLOCKS: u64 = 128;
+
+/// Pages of a block below which no drive goes.
+const PAGES_MIN: u32 = 32;
+
+/// Free space, and data at rest, beyond so many times the data that change is left out under a greedy collector, which
+/// never moves data at rest once they lie alone. With that much free, a collector moves less than a hundredth.
+const FREE_MAX: f64 = 6.0;
+const REST_MAX: f64 = 2.0;
+
+/// The same for all others, which move data at rest now and then: both together, in the proportion that they have.
+const BESIDE_MAX: f64 = 16.0;
+
+/// Blocks of a die that hold no closed data, on average, with two free blocks: the open ones are half full, the victim half
+/// emptied, one is free or half free.
+const OPEN_BLOCKS: f64 = 2.1;
+
+/// A drive as it is played.
+pub(super) struct Played {
+    profile: Profile,
+    size: Option<Sectors>,
+    used: SectorRange,
+    precondition: Precondition,
+    seed: u64,
+    /// Where each chosen chunk's units lie; none: the drive is played as it is.
+    places: Option<HashMap<u64, Place>>,
+    unit_sectors: u64,
+    /// Of its flash.
+    pub(super) physical_bytes: f64,
+    /// How many times larger the real drive is.
+    pub(super) factor: f64,
+}
+
+/// Where the units of a chunk that are written lie: one behind the other from a sector on.
+#[derive(Clone, Copy)]
+struct Place {
+    first_sector: u64,
+    units: u64,
+}
+
+/// What fills a drive, in bytes.
+struct Filling {
+    /// Data that change.
+    hot: f64,
+    /// Data at rest in the same chunks.
+    near: f64,
+    /// Data at rest elsewhere.
+    rest: f64,
+    /// What else there is, without the blocks that are open.
+    free: f64,
+}
+
+impl Played {
+    /// `member` as it is.
+    ///
+    /// # Errors
+    /// It cannot be built.
+    pub(super) fn as_it_is(member: &Member, geometry: &Geometry, seed: u64) -> Result<Self, ProfileError> {
+        let Member { profile, size, used, precondition, .. } = member;
+        let (profile, physical_bytes) = (profile.clone(), geometry.physical_bytes().0 as f64);
+        let (used, precondition) = (*used, *precondition);
+        let (places, factor, unit_sectors) = (None, 1.0, 1);
+        let played =
+            Self { profile, size: Some(*size), used, precondition, seed, places, unit_sectors, physical_bytes, factor };
+        played.build(played.precondition)?;
+        Ok(played)
+    }
+
+    /// A drive of about `bytes` that stands for `member`, whose chunks are `chunks`.
+    ///
+    /// # Errors
+    /// It cannot be built.
+    pub(super) fn small(
+        member: &Member,
+        (flash, geometry): (&FlashProfile, &Geometry),
+        chunks: &Chunks,
+        bytes: u64,
+        seed: u64,
+    ) -> Result<Self, ProfileError> {
+        let full = Filling::of(member, flash, geometry, chunks);
+        let kept = full.without_needless(flash.gc);
+        let count = (chunks.all.len() as f64 * bytes as f64 / kept.sum()).ceil() as usize;
+        let count = count.clamp(CHUNKS_MIN.min(chunks.all.len()), chunks.all.len());
+        let chosen = chunks.stand_for_all(count, seed);
+        let mut places = HashMap::new();
+        let mut end = 0;
+        for chunk in &chosen {
+            // Of a clean drive only what is written takes room.
+            let units = if member.precondition == Precondition::Clean { chunk.units } else { u64::MAX };
+            places.insert(chunk.number, Place { first_sector: end, units });
+            end += u64::from(units.count_ones()) * chunks.unit_sectors;
+        }
+        let hot = (sectors(&chosen, chunks.unit_sectors) * SECTOR_BYTES) as f64;
+        let share = hot / full.hot;
+        let near = (end * SECTOR_BYTES) as f64 - hot;
+        let kept = Filling { hot, near, rest: kept.rest * share, free: kept.free * share };
+        let (profile, used) = shrunk(&member.profile, flash, geometry, &kept, share);
+        let played = Self {
+            profile,
+            size: None,
+            used,
+            precondition: member.precondition,
+            seed,
+            places: Some(places),
+            unit_sectors: chunks.unit_sectors,
+            physical_bytes: 0.0,
+            factor: 1.0,
+        };
+        played.with_its_size(geometry)
+    }
+
+    /// A drive that stands for `member` under writes all over what is in use.
+    ///
+    /// # Errors
+    /// It cannot be built.
+    pub(super) fn for_random_writes(
+        member: &Member,
+        (flash, geometry): (&FlashProfile, &Geometry),
+        bytes: u64,
+        seed: u64,
+    ) -> Result<Self, ProfileError> {
+        let physical = geometry.physical_bytes().0 as f64;
+        let hot = member.used.len.bytes().0 as f64;
+        let free = physical - hot - open_bytes(flash, geometry);
+        let share = (bytes as f64 / physical).min(1.0);
+        let kept = Filling { hot: hot * share, near: 0.0, rest: 0.0, free: free * share };
+        let (profile, used) = shrunk(&member.profile, flash, geometry, &kept, share);
+        let precondition = Precondition::Random;
+        let (places, unit_sectors) = (Some(HashMap::new()), u64::from(geometry.unit_bytes) / SECTOR_BYTES);
+        let (physical_bytes, factor) = (0.0, 1.0);
+        let played =
+            Self { profile, size: None, used, precondition, seed, places, unit_sectors, physical_bytes, factor };
+        played.with_its_size(geometry)
+    }
+
+    fn with_its_size(mut self, real: &Geometry) -> Result<Self, ProfileError> {
+        // Whether it can be built is known only by building it.
+        self.build(self.precondition)?;
+        let Body::Flash(flash) = &self.profile.body else { return Ok(self) };
+        if let Ok(geometry) = flash.geometry(self.profile.capacity, self.size) {
+            self.physical_bytes = geometry.physical_bytes().0 as f64;
+            self.factor = real.physical_bytes().0 as f64 / self.physical_bytes;
+        }
+        Ok(self)
+    }
+
+    /// The drive before its first write.
+    ///
+    /// # Errors
+    /// It cannot be built.
+    pub(super) fn build(&self, precondition: Precondition) -> Result<Box<dyn DeviceModel>, ProfileError> {
+        self.profile.build_preconditioned(self.size, precondition, self.used, self.seed)
+    }
+
+    /// The state in which its part in use begins.
+    pub(super) fn precondition(&self) -> Precondition {
+        self.precondition
+    }
+
+    /// The mapping units of the part in use, each of so many sectors.
+    pub(super) fn units_in_use(&self) -> (u64, u64) {
+        (self.used.len.0 / self.unit_sectors, self.unit_sectors)
+    }
+
+    /// What of `stream` this drive is told. Of the flushes as large a part is kept as of the drive.
+    pub(super) fn part_of(&self, stream: &[(Nanoseconds, Command)]) -> Stream {
+        let Some(places) = &self.places else { return stream.to_vec() };
+        let mut own = Stream::new();
+        let mut flushes = 0.0;
+        for &(at, command) in stream {
+            if command.kind == OpKind::Flush {
+                flushes += 1.0 / self.factor.max(1.0);
+                if flushes >= 1.0 {
+                    flushes -= 1.0;
+                    own.push((at, command));
+                }
+                continue;
+            }
+            for (number, within) in parts(command.range, self.unit_sectors) {
+                let Some(place) = places.get(&number) else { continue };
+                place.of(within, self.unit_sectors, |range| own.push((at, Command { range, ..command })));
+            }
+        }
+        own
+    }
+}
+
+impl Place {
+    /// Tells `each` where the parts of `within`, a part of the chunk, lie. A discard may cover units that are never written.
+    fn of(self, within: SectorRange, unit_sectors: u64, mut each: impl FnMut(SectorRange)) {
+        let mut left = self.units & bits(within, unit_sectors);
+        while left != 0 {
+            let first = left.trailing_zeros();
+            let run = (left >> first).trailing_ones();
+            let (from, to) = (u64::from(first) * unit_sectors, u64::from(first + run) * unit_sectors);
+            let (start, end) = (from.max(within.start.0), to.min(within.end().0));
+            let before = (self.units & !(u64::MAX << first)).count_ones();
+            each(SectorRange::new(self.first_sector + u64::from(before) * unit_sectors + start - from, end - start));
+            left = if first + run == u64::BITS { 0 } else { left & (u64::MAX << (first + run)) };
+        }
+    }
+}
+
+impl Filling {
+    fn of(member: &Member, flash: &FlashProfile, geometry: &Geometry, chunks: &Chunks) -> Self {
+        let hot = (chunks.sectors() * SECTOR_BYTES) as f64;
+        let (mut near, mut rest) = (0.0, 0.0);
+        if member.precondition != Precondition::Clean {
+            let chunk_sectors = chunks.unit_sectors * CHUNK_UNITS;
+            near = (chunks.all.len() as u64 * chunk_sectors * SECTOR_BYTES) as f64 - hot;
+            rest = (member.used.len.bytes().0 as f64 - hot - near).max(0.0);
+        }
+        let physical = geometry.physical_bytes().0 as f64;
+        let free = (physical - hot - near - rest - open_bytes(flash, geometry)).max(0.0);
+        Self { hot, near, rest, free }
+    }
+
+    fn without_needless(&self, gc: GcKind) -> Self {
+        let Self { hot, near, rest, free } = *self;
+        if gc == GcKind::Greedy {
+            return Self {
+                hot,
+                near,
+                rest: rest.min(REST_MAX * (hot + near)),
+                free: free.min(FREE_MAX * (hot + near)),
+            };
+        }
+        let share = (BESIDE_MAX * (hot + near) / (rest + free)).min(1.0);
+        Self { hot, near, rest: rest * share, free: free * share }
+    }
+
+    fn data(&self) -> f64 {
+        self.hot + self.near + self.rest
+    }
+
+    fn sum(&self) -> f64 {
+        self.data() + self.free
+    }
+}
+
+/// Bytes of the blocks that are open or free at any time. Layers that map whole blocks count none.
+fn open_bytes(flash: &FlashProfile, geometry: &Geometry) -> f64 {
+    open_blocks(flash) * f64::from(geometry.dies()) * block_bytes(geometry)
+}
+
+fn open_blocks(flash: &FlashProfile) -> f64 {
+    match maps_pages(flash) {
+        true => OPEN_BLOCKS + f64::from(flash.gc_free_blocks.saturating_sub(2)),
+        false => 0.0,
+    }
+}
+
+/// Whether every unit can lie anywhere.
+pub(super) fn maps_pages(flash: &FlashProfile) -> bool {
+    ["page", "dftl"].contains(&format!("{:?}", flash.ftl).as_str())
+}
+
+fn block_bytes(geometry: &Geometry) -> f64 {
+    f64::from(geometry.units_per_block()) * f64::from(geometry.unit_bytes)
+}
+
+/// A drive of one die that holds `filling`, a `share` of the whole, and the part of it that is in use.
+fn shrunk(
+    profile: &Profile,
+    flash: &FlashProfile,
+    geometry: &Geometry,
+    filling: &Filling,
+    share: f64,
+) -> (Profile, SectorRange) {
+    let row = f64::from(geometry.units_per_row()) * f64::from(geometry.unit_bytes);
+    let wanted = filling.sum() / (BLOCKS as f64 * row);
+    let pages = (wanted as u32).clamp(PAGES_MIN.min(geometry.pages_per_block), geometry.pages_per_block);
+    let block = row * f64::from(pages);
+    let blocks = (filling.sum() / block + open_blocks(flash)).round() as u32;
+    let unit = f64::from(geometry.unit_bytes);
+    let units = (filling.data() / unit).ceil();
+    // The least with which the layer can work: what it reserves, beside blocks for all data.
+    let blocks = blocks.max((units * unit / block).ceil() as u32 + 4 + flash.gc_free_blocks);
+    let physical_units = f64::from(blocks) * block / unit;
+    let small = FlashProfile {
+        channels: 1,
+        dies_per_channel: 1,
+        planes_per_die: geometry.planes_per_die,
+        blocks_per_plane: Some(blocks),
+        pages_per_block: pages,
+        // Half a unit more, so that rounding takes none away.
+        spare_factor: (1.0 - (units + 0.5) / physical_units).max(0.0),
+        log_blocks: flash.log_blocks.map(|blocks| ((f64::from(blocks) * share) as u32).max(1)),
+        map_cache: Size(scaled(flash.map_cache.0, share)),
+        slc_cache: SizeOrOff(flash.slc_cache.0.map(|size| scaled(size, share))),
+        expected_write_mb_per_s: flash.expected_write_mb_per_s.map(|rate| rate * share),
+        ..flash.clone()
+    };
+    let used = SectorRange::new(0, units as u64 * u64::from(geometry.unit_bytes) / SECTOR_BYTES);
+    let mut profile = profile.clone();
+    profile.body = Body::Flash(Box::new(small));
+    (profile, used)
+}
+
+fn scaled(size: Bytes, share: f64) -> Bytes {
+    Bytes((size.0 as f64 * share).ceil() as u64)
+}

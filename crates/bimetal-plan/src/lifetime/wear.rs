@@ -1,0 +1,164 @@
+//! What a stream, round and round, wears off a drive: bytes erased for each byte written, once that no longer changes.
+
+use bimetal_core::operation::{Command, OpKind, Token};
+use bimetal_core::units::{Nanoseconds, SECTOR_BYTES, SectorRange};
+use bimetal_models::flash::geometry::Geometry;
+use bimetal_models::flash::{FlashProfile, Precondition};
+use bimetal_models::{DeviceModel, Finished};
+
+use super::chunks::{Chunks, hash};
+use super::record::{Member, stores};
+use super::small::{Played, maps_pages};
+
+/// Samples of one stream, whose spread is the error.
+const SAMPLES: u64 = 2;
+
+/// Two windows whose wear differs by less are taken for the steady state.
+const CONVERGED: f64 = 0.01;
+
+/// Between the random writes that show the worst case: time for nothing but them.
+const RANDOM_GAP: Nanoseconds = Nanoseconds(20_000);
+
+/// Most operations for one drive before it counts as not converged.
+const OPERATIONS_MAX: u64 = 2_000_000;
+
+/// Bytes erased for each byte written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wear {
+    pub(super) mean: f64,
+    /// The least and the most of any sample.
+    pub(super) low: f64,
+    pub(super) high: f64,
+    /// How many times larger the real drive is than the one that was played.
+    pub(super) factor: f64,
+    /// Whether it stopped changing.
+    pub(super) converged: bool,
+}
+
+impl Wear {
+    /// What `stream`, which lasts for `span`, does to `member`, played by a drive of about `bytes` if it is larger; `None` where no
+    /// drive can be built or nothing is written.
+    pub(super) fn of(
+        member: &Member,
+        (flash, geometry): (&FlashProfile, &Geometry),
+        stream: &[(Nanoseconds, Command)],
+        span: Nanoseconds,
+        bytes: u64,
+        seed: u64,
+    ) -> Option<Self> {
+        let chunks = Chunks::of(stream, u64::from(geometry.unit_bytes) / SECTOR_BYTES, !maps_pages(flash));
+        let smaller = |sample| Played::small(member, (flash, geometry), &chunks, bytes, sample).ok();
+        let mut played: Vec<Played> = Vec::new();
+        if geometry.physical_bytes().0 > bytes && !chunks.all.is_empty() {
+            played.extend((0..SAMPLES).filter_map(smaller));
+        }
+        if played.is_empty() {
+            played.extend(Played::as_it_is(member, geometry, seed));
+        }
+        let factor = played.first()?.factor;
+        let wears: Vec<(f64, bool)> =
+            played.iter().filter_map(|played| played.wear_of(&played.part_of(stream), span)).collect();
+        if wears.is_empty() {
+            return None;
+        }
+        Some(Self {
+            mean: wears.iter().map(|(wear, _)| wear).sum::<f64>() / wears.len() as f64,
+            low: wears.iter().map(|(wear, _)| *wear).fold(f64::INFINITY, f64::min),
+            high: wears.iter().map(|(wear, _)| *wear).fold(0.0, f64::max),
+            factor,
+            converged: wears.iter().all(|(_, settled)| *settled),
+        })
+    }
+}
+
+/// The same for writes of single mapping units all over the part of `member` that is in use, in the steady state of such writes.
+pub(super) fn of_random_writes(
+    member: &Member,
+    (flash, geometry): (&FlashProfile, &Geometry),
+    bytes: u64,
+    seed: u64,
+) -> Option<f64> {
+    let played = Played::for_random_writes(member, (flash, geometry), bytes, seed);
+    let played = played.or_else(|_| Played::as_it_is(member, geometry, seed)).ok()?;
+    let (units, unit_sectors) = played.units_in_use();
+    let mut drive = Driven::new(played.build(Precondition::Random).ok()?);
+    let writes = (played.physical_bytes / 2.0) as u64 / (unit_sectors * SECTOR_BYTES);
+    for number in 0..writes.min(OPERATIONS_MAX) {
+        let place = hash(number, seed) % units.max(1) * unit_sectors;
+        let command = Command { kind: OpKind::Write, range: SectorRange::new(place, unit_sectors), fua: false };
+        drive.submit(Nanoseconds(number * RANDOM_GAP.0), command);
+    }
+    let (erased, written) = drive.erased_and_written();
+    Some(erased * played.physical_bytes / written.max(1) as f64)
+}
+
+impl Played {
+    /// Bytes erased for each byte written once that no longer changes, and whether it stopped changing; `None` where
+    /// nothing is written.
+    fn wear_of(&self, stream: &[(Nanoseconds, Command)], span: Nanoseconds) -> Option<(f64, bool)> {
+        if !stream.iter().any(|(_, command)| stores(command)) {
+            return None;
+        }
+        let mut drive = Driven::new(self.build(self.precondition()).ok()?);
+        let span = span.max(stream.last().map_or(Nanoseconds(1), |(at, _)| *at + Nanoseconds(1)));
+        let window = (self.physical_bytes / 2.0) as u64;
+        // Until the free part of the drive is full for the first time, hardly anything is erased.
+        let fill = self.physical_bytes as u64;
+        let (mut before, mut last, mut began) = (None, None, Nanoseconds::ZERO);
+        while drive.operations < OPERATIONS_MAX {
+            for &(at, command) in stream {
+                drive.submit(began + at, command);
+            }
+            began += span;
+            if drive.written < fill {
+                continue;
+            }
+            let (erased, written) = *before.get_or_insert_with(|| drive.erased_and_written());
+            if drive.written - written < window {
+                continue;
+            }
+            let now = drive.erased_and_written();
+            let wear = (now.0 - erased) * self.physical_bytes / (now.1 - written) as f64;
+            let previous = last.replace(wear);
+            before = Some(now);
+            if let Some(previous) = previous.filter(|previous: &f64| (previous - wear).abs() <= CONVERGED * wear) {
+                return Some(((previous + wear) / 2.0, true));
+            }
+        }
+        // Not even filled: what was erased until now for what was written.
+        let (erased, written) = drive.erased_and_written();
+        Some((last.unwrap_or(erased * self.physical_bytes / written.max(1) as f64), false))
+    }
+}
+
+/// A drive under a stream of operations.
+struct Driven {
+    model: Box<dyn DeviceModel>,
+    now: Nanoseconds,
+    operations: u64,
+    written: u64,
+    finished: Vec<Finished>,
+}
+
+impl Driven {
+    fn new(model: Box<dyn DeviceModel>) -> Self {
+        Self { model, now: Nanoseconds::ZERO, operations: 0, written: 0, finished: Vec::new() }
+    }
+
+    fn submit(&mut self, at: Nanoseconds, command: Command) {
+        self.now = self.now.max(at);
+        self.model.advance(self.now, &mut self.finished);
+        self.finished.clear();
+        self.operations += 1;
+        if stores(&command) {
+            self.written += command.range.len.bytes().0;
+        }
+        self.model.submit(self.now, Token(self.operations), command);
+    }
+
+    /// Erases of a block on average, and bytes written.
+    fn erased_and_written(&self) -> (f64, u64) {
+        let flash = self.model.statistics(self.now).flash.unwrap_or_default();
+        (flash.erase_count.mean, self.written)
+    }
+}
