@@ -1,16 +1,18 @@
 //! How far the answer can be trusted, and what changes it: the same option over windows of the trace, over its second half, under a
 //! fifth more and less load, with half the SSD.
 
+use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
 use bimetal_sim::limits::Limits;
 use bimetal_sim::simulator::{Replay, SimulationError};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::budget::{Budget, Metric};
+use crate::budget::{Budget, Metric, short};
 use crate::evaluate::{Evaluator, Figures, Load, Outcome};
 use crate::grid::Candidate;
-use crate::lifetime;
+use crate::halves;
+use crate::lifetime::{self, Life};
 
 /// Windows into which the trace is cut.
 const WINDOWS: u64 = 4;
@@ -81,7 +83,7 @@ pub fn confidence(
     budgets: &[Budget],
 ) -> Result<Confidence, SimulationError> {
     let load = evaluator.load;
-    let (first, end) = (load.warmup_requests, load.requests.len() as u64);
+    let (first, end, half) = (load.warmup_requests, load.requests.len() as u64, load.half());
     let measured = end - first;
     let mut confidence = Confidence { requests: measured, notes: notes(figures, budgets), ..Confidence::default() };
     if measured / WINDOWS < REQUESTS_MIN {
@@ -90,7 +92,7 @@ pub fn confidence(
     }
     let cut = |part: u64, of: u64| first + measured * part / of;
     let mut parts: Vec<(u64, u64)> = (0..WINDOWS).map(|at| (cut(at, WINDOWS), cut(at + 1, WINDOWS))).collect();
-    parts.extend([(first, cut(1, 2)), (cut(1, 2), end)]);
+    parts.extend([(first, half), (half, end)]);
     let runs: Result<Vec<Option<Box<Figures>>>, SimulationError> =
         parts.into_par_iter().with_max_len(1).map(|(from, to)| part(evaluator, candidate, from, to)).collect();
     let mut runs = runs?;
@@ -111,7 +113,60 @@ pub fn confidence(
             kept_in_second_half: budget.kept_by(value(&second)),
         });
     }
+    if let Some(budget) = budgets.iter().find(|budget| budget.metric == Metric::Lifetime) {
+        confidence.budgets.push(life_in_halves(evaluator, candidate, figures, budget)?);
+    }
+    let broken = confidence.budgets.iter().filter(|spread| !spread.kept_in_second_half);
+    let why = |spread: &Spread| spread.why_broken(budgets, load, evaluator.common.block);
+    let why: Vec<String> = broken.filter_map(why).collect();
+    confidence.notes.extend(why);
     Ok(confidence)
+}
+
+/// How long the flash lasts under each half alone, round and round.
+fn life_in_halves(
+    evaluator: &Evaluator<'_>,
+    candidate: &Candidate,
+    figures: &Figures,
+    budget: &Budget,
+) -> Result<Spread, SimulationError> {
+    let load = evaluator.load;
+    let (half, end) = (load.half(), load.requests.len() as u64);
+    let years = |(from, to)| {
+        let load = Load::alone(load, from, to);
+        let evaluator = Evaluator { load: &load, ..*evaluator };
+        let lives = lifetime::lives(&evaluator, candidate, &candidate.choices(evaluator.common))?;
+        Ok(lives.iter().map(Life::years_or_more).reduce(f64::min))
+    };
+    let halves: Result<Vec<Option<f64>>, SimulationError> =
+        [(load.warmup_requests, half), (half, end)].into_par_iter().with_max_len(1).map(years).collect();
+    let halves = halves?;
+    let finite = |years: Option<f64>| years.filter(|years| years.is_finite());
+    Ok(Spread {
+        budget: budget.text.clone(),
+        predicted: finite(figures.life_years()),
+        error: None,
+        least: None,
+        most: None,
+        first_half: finite(halves[0]),
+        second_half: finite(halves[1]),
+        kept_in_second_half: halves[1].is_none_or(|years| budget.kept_by(Some(years))),
+    })
+}
+
+impl Spread {
+    /// By how much the second half breaks the budget, and why.
+    fn why_broken(&self, budgets: &[Budget], load: &Load, block: BlockSize) -> Option<String> {
+        let budget = budgets.iter().find(|budget| budget.text == self.budget)?;
+        let times = short((budget.excess(self.second_half) * 100.0).round() / 100.0);
+        let over = if budget.is_upper() { "over" } else { "below" };
+        Some(format!(
+            "in the second half {} is {}, {times} times {over} the limit of {budget}; {}",
+            budget.name(),
+            budget.show(self.second_half),
+            halves::difference(&load.requests, load.half() as usize, block)
+        ))
+    }
 }
 
 /// `candidate` measured from one request to another, those before played first.

@@ -54,6 +54,16 @@ impl Load {
         Self::measured_from(requests, survey, warmup_requests)
     }
 
+    /// The number of the request with which the second half of those that are measured begins.
+    pub fn half(&self) -> u64 {
+        self.warmup_requests + (self.requests.len() as u64 - self.warmup_requests) / 2
+    }
+
+    /// The requests from number `from` to in front of `to` alone, as a workload of their own.
+    pub fn alone(whole: &Self, from: u64, to: u64) -> Self {
+        Self::measured_from(whole.requests[from as usize..to as usize].to_vec(), whole.survey.clone(), 0)
+    }
+
     /// The part of `whole` that ends in front of request `to`, and is measured from request `from` on.
     pub fn part(whole: &Self, from: u64, to: u64) -> Self {
         Self::measured_from(whole.requests[..to as usize].to_vec(), whole.survey.clone(), from)

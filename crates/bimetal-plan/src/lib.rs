@@ -9,11 +9,13 @@
 
 pub mod advice;
 pub mod answer;
+pub mod bounds;
 pub mod budget;
 pub mod catalogue;
 pub mod evaluate;
 pub mod grid;
 pub mod growth;
+pub mod halves;
 pub mod kernel;
 pub mod lifetime;
 pub mod search;
@@ -28,6 +30,7 @@ use bimetal_sim::simulator::{Replay, SimulationError};
 use bimetal_sim::workload::{Workload, WorkloadError};
 
 use answer::{Answer, CatalogueNote, Closest, Described, Effort, Rejected};
+use bounds::Bounds;
 use budget::{Budget, BudgetError};
 use catalogue::{Catalogue, Kind};
 use evaluate::{Evaluator, Load};
@@ -60,6 +63,8 @@ pub struct Question<'a> {
     pub warmup: f64,
     /// Whether every option is run to its end.
     pub exhaustive: bool,
+    /// Whether only the first half of the requests is planned on, so that the second one tells whether the plan holds.
+    pub holdout: bool,
 }
 
 /// Why there is no answer.
@@ -125,7 +130,9 @@ impl Planned {
 pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned, PlanError> {
     let began = Instant::now();
     check(question)?;
-    let load = Load::read(question.workload, &question.common, question.warmup, &|read| progress.read(read))?;
+    let whole = Load::read(question.workload, &question.common, question.warmup, &|read| progress.read(read))?;
+    let first_half = question.holdout.then(|| Load::part(&whole, whole.warmup_requests, whole.half()));
+    let load = first_half.as_ref().unwrap_or(&whole);
     if load.survey.reads + load.survey.writes == 0 {
         return Err(PlanError::NothingToDo);
     }
@@ -136,13 +143,14 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     }
     let options = candidates.len() as u64;
     let known_wear = KnownWear::default();
-    let evaluator =
-        Evaluator { load: &load, common: &question.common, replay: question.replay, known_wear: &known_wear };
-    let grown = question.growth.map(|growth| Ok::<_, WorkloadError>((grown_load(question, &load, growth)?, growth)));
+    let evaluator = Evaluator { load, common: &question.common, replay: question.replay, known_wear: &known_wear };
+    let grown = question.growth.map(|growth| Ok::<_, WorkloadError>((grown_load(question, load, growth)?, growth)));
     let grown = grown.transpose()?;
     let grown_evaluator = grown.as_ref().map(|(load, _)| Evaluator { load, ..evaluator });
+    let bounds = Bounds::of(load, &question.common, &question.budgets, &candidates);
     let search = Search {
         evaluator: &evaluator,
+        bounds: &bounds,
         grown: grown_evaluator.as_ref().zip(question.growth),
         budgets: &question.budgets,
         progress: &|runs| progress.simulated(runs, options),
@@ -161,9 +169,10 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         }
     };
     let effort = Effort { options, ..Effort::default() };
-    let mut planned = planned(question, &load, &search, tried, effort);
+    let mut planned = planned(question, &whole, &search, tried, effort);
     if let Some((candidate, figures)) = planned.best() {
-        let confidence = advice::confidence(&evaluator, candidate, figures, &question.budgets)?;
+        let whole = Evaluator { load: &whole, ..evaluator };
+        let confidence = advice::confidence(&whole, candidate, figures, &question.budgets)?;
         let sensitivity = advice::sensitivity(&evaluator, candidate, &question.budgets)?;
         (planned.answer.confidence, planned.answer.sensitivity) = (Some(confidence), sensitivity);
     }

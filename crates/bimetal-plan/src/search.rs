@@ -1,7 +1,7 @@
 //! The search: the cheapest option that keeps every budget.
 //!
 //! Options are taken by price, and the first price at which two keep the budgets ends the search: whatever costs more cannot
-//! win. What is too slow is found out early, because a run stops once a budget is broken for certain
+//! win. Some options break a budget for certain before anything is run ([`crate::bounds`]). What is too slow is found out early, because a run stops once a budget is broken for certain
 //! ([`bimetal_sim::limits`]). How long flash lasts costs several runs to find out, so of the options of one price it is asked in order of
 //! speed, and only until two are known that keep all budgets. All of it is exact: an exhaustive search chooses the same.
 //! Among options of one price the one with the better first response time wins, then the earlier one in the grid.
@@ -15,6 +15,7 @@ use bimetal_core::layout::Role;
 use bimetal_sim::simulator::SimulationError;
 use rayon::prelude::*;
 
+use crate::bounds::Bounds;
 use crate::budget::{Budget, Metric, short};
 use crate::evaluate::{Evaluator, Figures, Outcome};
 use crate::grid::Candidate;
@@ -75,6 +76,8 @@ pub struct Search<'a> {
     pub grown: Option<(&'a Evaluator<'a>, Growth)>,
     /// What must be kept.
     pub budgets: &'a [Budget],
+    /// What is certain of options before they are run.
+    pub bounds: &'a Bounds,
     /// Told how many runs are over.
     pub progress: &'a (dyn Fn(u64) + Sync),
     /// Runs so far.
@@ -221,7 +224,8 @@ impl Search<'_> {
     /// Runs an option: until it breaks a budget of the user or one of `rivals`, or to its end. What its run alone says is looked
     /// at, and nothing else.
     fn try_one(&self, candidate: Candidate, rivals: &[Budget], to_its_end: bool) -> Result<Tried, SimulationError> {
-        if let Some(reason) = self.too_dear(&candidate).filter(|_| !to_its_end) {
+        let certain = || self.too_dear(&candidate).or_else(|| self.bounds.excludes(&candidate, self.budgets));
+        if let Some(reason) = (!to_its_end).then(certain).flatten() {
             return Ok(Tried::left_out(candidate, reason));
         }
         let limits: Vec<Budget> = match to_its_end {
@@ -233,7 +237,7 @@ impl Search<'_> {
         let reasons = match &outcome {
             Outcome::Impossible(why) => vec![why.clone()],
             Outcome::Stopped { finished, broken } => {
-                let all = self.evaluator.load.survey.requests;
+                let all = self.evaluator.load.requests.len();
                 let rival = rivals.iter().any(|rival| rival.text == *broken);
                 let what = if rival { "slower than others of the same price: not" } else { "breaks" };
                 vec![format!("{what} {broken}, which was certain after {finished} of {all} requests")]
@@ -414,6 +418,7 @@ mod tests {
             replay: Replay::Timed { speedup: 1.0 },
             warmup: 0.0,
             exhaustive,
+            holdout: false,
         };
         plan(&question, &Nobody).unwrap()
     }

@@ -1,5 +1,6 @@
 //! Limits on response times that end a run early: once so many requests took too long that no others can make up for it,
-//! the rest of the run would change nothing.
+//! the rest of the run would change nothing. A request that has waited for longer than a limit allows counts before it is
+//! finished: an overloaded drive may not come to it for long.
 //!
 //! They are exact in one direction: a run that a limit ends would have broken it, measured to its end.
 
@@ -55,6 +56,20 @@ struct Watched {
     /// The least of that with which the limit is broken.
     breaks_at: u128,
     sums: bool,
+    /// Requests under way that it is about, and the sum of their arrivals, where it is a mean.
+    under_way: (u128, u128),
+    /// The number of the first request that is not known to be late.
+    late_before: u64,
+}
+
+/// A request under way, as limits see it.
+pub(crate) trait UnderWay {
+    /// When it arrived.
+    fn arrival(&self) -> Nanoseconds;
+    /// What it does.
+    fn kind(&self) -> OpKind;
+    /// Whether it is finished.
+    fn is_done(&self) -> bool;
 }
 
 impl Limits {
@@ -69,24 +84,72 @@ impl Limits {
             }
             Figure::Quantile(_) => (1, false),
         };
-        self.watched.push(Watched { which, limit, name, so_far: 0, breaks_at, sums });
+        let (under_way, late_before) = ((0, 0), 0);
+        self.watched.push(Watched { which, limit, name, so_far: 0, breaks_at, sums, under_way, late_before });
     }
 
-    /// Takes note of a request that was measured.
+    /// Takes note of a request that will be measured.
     #[inline]
-    pub(crate) fn record(&mut self, kind: OpKind, response: Nanoseconds) {
+    pub(crate) fn begin(&mut self, kind: OpKind, arrival: Nanoseconds) {
+        for watched in self.watched.iter_mut().filter(|watched| watched.sums && watched.which.includes(kind)) {
+            watched.under_way.0 += 1;
+            watched.under_way.1 += u128::from(arrival.0);
+        }
+    }
+
+    /// Counts at time `now` what is late already of `requests`, those under way and some that are done, in order of arrival; the
+    /// first of them has number `first`. Requests up to number `unmeasured` do not count.
+    pub(crate) fn look_at_late<'a, R: UnderWay + 'a>(
+        &mut self,
+        now: Nanoseconds,
+        first: u64,
+        unmeasured: u64,
+        requests: impl Fn(usize) -> Option<&'a R>,
+    ) {
+        for (index, watched) in self.watched.iter_mut().enumerate() {
+            let waited = watched.under_way.0 * u128::from(now.0) - watched.under_way.1;
+            let mut so_far = watched.so_far + waited;
+            if !watched.sums {
+                let mut number = watched.late_before.max(first).max(unmeasured + 1);
+                while let Some(request) = requests((number - first) as usize)
+                    && request.arrival().saturating_add(watched.limit) < now
+                {
+                    watched.so_far += u128::from(!request.is_done() && watched.which.includes(request.kind()));
+                    number += 1;
+                }
+                watched.late_before = number;
+                so_far = watched.so_far;
+            }
+            if so_far >= watched.breaks_at {
+                self.broken.get_or_insert(index);
+            }
+        }
+    }
+
+    /// Takes note of request `number`, which was measured.
+    #[inline]
+    pub(crate) fn record(&mut self, number: u64, kind: OpKind, arrival: Nanoseconds, response: Nanoseconds) {
         for (index, watched) in self.watched.iter_mut().enumerate() {
             if !watched.which.includes(kind) {
                 continue;
             }
-            watched.so_far += match watched.sums {
-                true => u128::from(response.0),
-                false => u128::from(response > watched.limit),
-            };
+            if watched.sums {
+                watched.so_far += u128::from(response.0);
+                watched.under_way.0 -= 1;
+                watched.under_way.1 -= u128::from(arrival.0);
+            } else if number >= watched.late_before {
+                watched.so_far += u128::from(response > watched.limit);
+            }
             if watched.so_far >= watched.breaks_at {
                 self.broken.get_or_insert(index);
             }
         }
+    }
+
+    /// Whether nothing is limited.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.watched.is_empty()
     }
 
     /// The limit that is broken, if one is.
@@ -108,11 +171,52 @@ mod tests {
 
     /// How many reads of `response` break the limit; writes do not count.
     fn reads_until_broken(mut limits: Limits, response: u64) -> Option<u64> {
-        (1..=1000).find(|_| {
-            limits.record(OpKind::Write, Nanoseconds(1_000_000));
-            limits.record(OpKind::Read, Nanoseconds(response));
+        (1..=1000).find(|number| {
+            limits.record(2 * number, OpKind::Write, Nanoseconds(0), Nanoseconds(1_000_000));
+            limits.begin(OpKind::Read, Nanoseconds(0));
+            limits.record(2 * number + 1, OpKind::Read, Nanoseconds(0), Nanoseconds(response));
             limits.broken().is_some()
         })
+    }
+
+    struct Read {
+        arrival: u64,
+        done: bool,
+    }
+
+    impl UnderWay for Read {
+        fn arrival(&self) -> Nanoseconds {
+            Nanoseconds(self.arrival)
+        }
+        fn kind(&self) -> OpKind {
+            OpKind::Read
+        }
+        fn is_done(&self) -> bool {
+            self.done
+        }
+    }
+
+    #[test]
+    fn what_waits_too_long_counts_once_and_before_it_is_finished() {
+        // Requests 1 to 20 arrive at their numbers; of the first four, which are not measured, and of number 5 nothing counts.
+        let requests: Vec<Read> = (1..=20).map(|arrival| Read { arrival, done: arrival == 5 }).collect();
+        let mut limits = limits(Figure::Quantile(0.99));
+        limits.look_at_late(Nanoseconds(116), 1, 4, |at| requests.get(at));
+        // 6 to 15 have waited for more than 100.
+        assert_eq!(limits.watched[0].so_far, 10);
+        limits.record(6, OpKind::Read, Nanoseconds(6), Nanoseconds(200));
+        limits.record(16, OpKind::Read, Nanoseconds(16), Nanoseconds(101));
+        assert_eq!(limits.watched[0].so_far, 11);
+        assert!(limits.broken().is_none());
+        limits.look_at_late(Nanoseconds(118), 1, 4, |at| requests.get(at));
+        assert!(limits.broken().is_some(), "number 17 is the twelfth");
+
+        let mut mean = super::tests::limits(Figure::Mean);
+        requests.iter().for_each(|request| mean.begin(OpKind::Read, request.arrival()));
+        mean.look_at_late(Nanoseconds(4000), 1, 0, |at| requests.get(at));
+        assert!(mean.broken().is_none(), "20 times less than 4000");
+        mean.look_at_late(Nanoseconds(6000), 1, 0, |at| requests.get(at));
+        assert!(mean.broken().is_some(), "20 times nearly 6000 is more than 100 000");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use bimetal_core::volume::Statistics;
 use bimetal_models::{DeviceStatistics, Finished};
 use bimetal_trace::Request;
 
-use crate::limits::Limits;
+use crate::limits::{self, Limits};
 use crate::metrics::{AmountOverTime, Gauge, LatencyOverTime, ResponseTimeRecorder, WriteSequentiality};
 use crate::setup::{Drive, Setup};
 use crate::workload::{Requests, WorkloadError};
@@ -143,6 +143,20 @@ struct UnderWay {
     done: bool,
 }
 
+impl limits::UnderWay for UnderWay {
+    fn arrival(&self) -> Nanoseconds {
+        self.arrival
+    }
+
+    fn kind(&self) -> OpKind {
+        self.kind
+    }
+
+    fn is_done(&self) -> bool {
+        self.done
+    }
+}
+
 struct Simulator<'a> {
     setup: &'a mut Setup,
     play: Play,
@@ -246,6 +260,10 @@ impl Simulator<'_> {
         self.unfinished += 1;
         self.measured.queue_depth.increment(self.now);
         let token = Token(self.submitted);
+        if self.submitted > self.play.warmup_requests {
+            self.limits.begin(request.kind, self.now);
+        }
+        self.look_at_limits()?;
         self.setup.volume.submit(self.now, Operation { token, target: unit, command, payload: NoPayload });
         self.settle()
     }
@@ -355,19 +373,31 @@ impl Simulator<'_> {
         self.unfinished -= 1;
         self.finished += 1;
         if token.0 > self.play.warmup_requests {
-            self.measure(arrival, kind, sectors);
-            if let Some(broken) = self.limits.broken() {
-                return Err(SimulationError::LimitBroken { finished: self.finished, broken });
-            }
+            self.measure(token.0, arrival, kind, sectors);
+            self.look_at_limits()?;
         }
         self.measured.queue_depth.decrement(self.now);
         Ok(())
     }
 
-    fn measure(&mut self, arrival: Nanoseconds, kind: OpKind, sectors: u64) {
+    /// Ends the run if a limit is broken for certain.
+    fn look_at_limits(&mut self) -> Result<(), SimulationError> {
+        if self.limits.is_empty() {
+            return Ok(());
+        }
+        let oldest = self.submitted - self.under_way.len() as u64 + 1;
+        let requests = |at: usize| self.under_way.get(at);
+        self.limits.look_at_late(self.now, oldest, self.play.warmup_requests, requests);
+        match self.limits.broken() {
+            Some(broken) => Err(SimulationError::LimitBroken { finished: self.finished, broken }),
+            None => Ok(()),
+        }
+    }
+
+    fn measure(&mut self, number: u64, arrival: Nanoseconds, kind: OpKind, sectors: u64) {
         let response = self.now - arrival;
         self.measured.requests += 1;
-        self.limits.record(kind, response);
+        self.limits.record(number, kind, arrival, response);
         match kind {
             OpKind::Read => self.measured.response.record_read(response),
             OpKind::Write | OpKind::WriteZeroes => self.measured.response.record_write(response),

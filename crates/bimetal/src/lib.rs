@@ -23,3 +23,4 @@ pub mod table;
 mod target;
 mod trace_file;
 mod volume;
+mod workloads;

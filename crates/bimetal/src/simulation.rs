@@ -86,6 +86,24 @@ impl SimulationOptions {
         Ok((workload, replay))
     }
 
+    /// When the requests of a workload are issued that is described and not recorded.
+    ///
+    /// # Errors
+    /// A speed of a replay that has none.
+    pub(crate) fn replay_of_described(&self) -> Result<Replay, Error> {
+        replay_with_times(self.replay, self.speedup)
+    }
+
+    /// What starts whatever is random.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// How many requests are read at most.
+    pub(crate) fn limit(&self) -> Option<u64> {
+        self.trace.limit
+    }
+
     /// The share of the requests that is played before anything is measured.
     pub(crate) fn warmup(&self) -> f64 {
         self.warmup
@@ -321,6 +339,13 @@ pub(crate) fn choose_replay(wanted: Option<Replay>, speedup: f64, trace: &Trace)
         ))),
         // The reader says that there are no times, and what follows from that.
         None if !trace.has_times() => Ok(Replay::Closed { depth: 1 }),
+        wanted => replay_with_times(wanted, speedup),
+    }
+}
+
+/// The same where there are times.
+fn replay_with_times(wanted: Option<Replay>, speedup: f64) -> Result<Replay, Error> {
+    match wanted {
         Some(Replay::Closed { .. }) if speedup != 1.0 => {
             Err(Error::new("--speedup: a closed replay has no times that could pass faster: leave one of the two out"))
         }

@@ -118,7 +118,7 @@ fn only_phases(arguments: &Arguments, phases: Vec<WorkloadSpec>) -> Result<Vec<W
 }
 
 /// The `[[phase]]` list of a file; none if it has none.
-fn phases_in(path: &Path) -> Result<Vec<WorkloadSpec>, Error> {
+pub(crate) fn phases_in(path: &Path) -> Result<Vec<WorkloadSpec>, Error> {
     let table = config::read(path)?;
     let wrong = |message: String| Error::new(format!("{}: {message}", path.display()));
     match table.get("phase") {

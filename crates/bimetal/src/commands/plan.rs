@@ -20,6 +20,7 @@ use crate::output::{OutputFile, note, print};
 use crate::progress::Progress;
 use crate::report;
 use crate::simulation::{SimulationOptions, choices, command_line, schemes_named, self_check};
+use crate::workloads::Workloads;
 
 /// Find the cheapest SSD and scheme that keep a latency, a lifetime and other budgets
 ///
@@ -33,9 +34,9 @@ use crate::simulation::{SimulationOptions, choices, command_line, schemes_named,
     A budget is a response time (mean, p50 to p9999, max; read. or write. in front) or the dotted path of any figure of\n\
     `bimetal simulate --json`, with < <= > or >= and a limit.")]
 pub(crate) struct Arguments {
-    /// The trace
-    #[arg(value_name = "TRACE")]
-    trace: PathBuf,
+    /// The trace, or a workload described as for `generate --config` (.toml); several run at the same time
+    #[arg(value_name = "TRACE", required = true)]
+    traces: Vec<PathBuf>,
     /// Budgets of response times or of any other figure, with commas between
     #[arg(long, value_name = "BUDGET", value_delimiter = ',')]
     latency: Vec<String>,
@@ -60,6 +61,9 @@ pub(crate) struct Arguments {
     /// Try a parameter at these values [default: of each scheme its first parameter]
     #[arg(long, value_name = "KEY=V1,V2", value_parser = variation)]
     vary: Vec<(String, Vec<String>)>,
+    /// Plan on the first half of the requests, and say what of the budgets the second half keeps
+    #[arg(long)]
+    holdout: bool,
     /// Simulate every option to its end, also those that cannot win
     #[arg(long)]
     exhaustive: bool,
@@ -100,10 +104,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     forget_drives(&mut common);
     // Before anything is simulated: a path that cannot be written is no news after a long run.
     let report = arguments.report.as_deref().map(OutputFile::create).transpose()?;
-    let (workload, replay) = arguments.options.open(&arguments.trace)?;
-    let opened = workload.open_trace()?;
-    let (name, format) = (opened.name().to_owned(), opened.format().name().to_owned());
-    drop(opened);
+    let (workload, replay) = Workloads::open(&arguments.traces, &arguments.options)?;
+    let (name, format) = (workload.name.clone(), workload.format.clone());
     let question = Question {
         workload: &workload,
         catalogue,
@@ -116,6 +118,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         replay,
         warmup: arguments.options.warmup(),
         exhaustive: arguments.exhaustive,
+        holdout: arguments.holdout,
     };
     let mut planned = plan(&question, &Bar::default())?;
     let trace = &mut planned.answer.trace;

@@ -1,0 +1,278 @@
+//! What no run of an option can beat, known from one pass over the workload: options that break a budget for certain are left
+//! out without a run.
+//!
+//! A read of a block that nobody has touched before can only come from the disk that is home, and takes at least the time that the
+//! disk's electronics need for a command; so does every request where there is only a disk. And no cache serves more reads than
+//! one of its size under Belady's MIN, with one block more (for it may pass a block by): its miss-ratio curve is measured over a sample of
+//! the blocks where there are many, and then believed only as far as twice its stated error. Misses under MIN never become more with more
+//! room, so the smallest size that may do is found by bisection; that they do not is checked at the ends.
+//!
+//! Only of caches that take in nothing but what was accessed can that be said ([`TAKES_ONLY_WHAT_IS_ACCESSED`]).
+
+use std::collections::HashSet;
+use std::convert::Infallible;
+
+use bimetal_core::layout::Role;
+use bimetal_core::operation::OpKind;
+use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_models::profile::Profile;
+use bimetal_sim::limits::{Figure, Which};
+use bimetal_sim::mrc::{CacheSize, OBJECTS_MAX, Options, Unit, measure};
+use bimetal_sim::setup::Choices;
+
+use crate::budget::{Budget, Metric, short};
+use crate::evaluate::Load;
+use crate::grid::Candidate;
+
+/// Caches on an SSD in front of a disk that is home, in which a block is only once it was read or written.
+const TAKES_ONLY_WHAT_IS_ACCESSED: [&str; 5] = ["smart-response", "dataplex", "smq", "bcache", "writeboost"];
+
+/// Accesses of blocks that are looked at: of more, a sample.
+const ACCESSES_MAX: f64 = 500_000.0;
+
+/// A budget of the share of reads that the SSD serves.
+const HIT_RATIO: &str = "ssd_hit_ratio.read";
+
+/// What is certain before anything is run.
+pub struct Bounds {
+    /// Measured reads that need a block nobody has touched before.
+    fresh_reads: u64,
+    /// Measured block reads, and those of blocks that nobody has touched before.
+    block_reads: u64,
+    fresh_block_reads: u64,
+    /// Measured reads, and measured reads and writes.
+    reads: u64,
+    requests: u64,
+    /// For each budget of hits: the smallest SSD that may keep it, in bytes; none: no size does.
+    least: Vec<(Budget, Option<u64>)>,
+}
+
+impl Bounds {
+    /// Looks `load` through once, and where there are budgets of hits, at sizes of SSDs among `candidates`.
+    pub fn of(load: &Load, common: &Choices, budgets: &[Budget], candidates: &[Candidate]) -> Self {
+        let mut bounds = Self {
+            fresh_reads: 0,
+            block_reads: 0,
+            fresh_block_reads: 0,
+            reads: load.measured(Which::Reads),
+            requests: load.measured(Which::All),
+            least: Vec::new(),
+        };
+        let block = common.block.sectors();
+        let mut touched: HashSet<(u32, u64)> = HashSet::new();
+        for (number, request) in load.requests.iter().enumerate() {
+            let reads = request.kind == OpKind::Read;
+            let writes = matches!(request.kind, OpKind::Write | OpKind::WriteZeroes);
+            if request.range.is_empty() || !(reads || writes) {
+                continue;
+            }
+            let blocks = request.range.start.0 / block..request.range.end().0.div_ceil(block);
+            let all = blocks.end - blocks.start;
+            let fresh = blocks.filter(|block| touched.insert((request.device, *block))).count() as u64;
+            if reads && number as u64 >= load.warmup_requests {
+                bounds.fresh_reads += u64::from(fresh > 0);
+                bounds.block_reads += all;
+                bounds.fresh_block_reads += fresh;
+            }
+        }
+        let of_hits = |budget: &&Budget| budget.metric == Metric::Path(HIT_RATIO.to_owned()) && !budget.is_upper();
+        for budget in budgets.iter().filter(of_hits) {
+            let least = bounds.least_size(load, common, budget, candidates);
+            bounds.least.push((budget.clone(), least));
+        }
+        bounds
+    }
+
+    /// Why `candidate` breaks one of `budgets` for certain, or nothing.
+    pub fn excludes(&self, candidate: &Candidate, budgets: &[Budget]) -> Option<String> {
+        let only_a_disk = candidate.drive(Role::Ssd).is_none();
+        if !only_a_disk && !TAKES_ONLY_WHAT_IS_ACCESSED.contains(&candidate.scheme.name) {
+            return None;
+        }
+        if let Some(hdd) = candidate.drive(Role::Hdd).and_then(|hdd| Profile::load(&hdd.model).ok()) {
+            let least_ms = hdd.hdd().and_then(|hdd| hdd.command_overhead_ms).unwrap_or(0.0);
+            let slow = |budget: &&Budget| self.breaks(budget, only_a_disk, Nanoseconds((least_ms * 1e6) as u64));
+            if let Some(budget) = budgets.iter().find(slow) {
+                let what = if only_a_disk { "every request" } else { "the first read of a block" };
+                return Some(format!(
+                    "breaks {budget} for certain: {what} takes a disk at least {} ms",
+                    short(least_ms)
+                ));
+            }
+        }
+        let size = candidate.drive(Role::Ssd)?.size.0;
+        let (budget, _) = self.least.iter().find(|(_, least)| least.is_none_or(|least| size < least))?;
+        Some(format!("breaks {budget} for certain: no cache of this size serves as many of the reads"))
+    }
+
+    /// Whether so many requests of at least `least` each break `budget` for certain.
+    fn breaks(&self, budget: &Budget, all_slow: bool, least: Nanoseconds) -> bool {
+        let Some((which, figure, limit)) = budget.response_limit() else { return false };
+        let (slow, all) = match which {
+            Which::All if all_slow => (self.requests, self.requests),
+            Which::All => (self.fresh_reads, self.requests),
+            Which::Reads if all_slow => (self.reads, self.reads),
+            Which::Reads => (self.fresh_reads, self.reads),
+            Which::Writes => return false,
+        };
+        match figure {
+            Figure::Mean => u128::from(slow) * u128::from(least.0) > u128::from(all) * u128::from(limit.0),
+            // One more than must be: which of two neighbours a quantile between them names may depend on rounding.
+            Figure::Quantile(share) => {
+                least > limit && slow >= all.saturating_sub((share * all as f64).ceil() as u64) + 2
+            }
+        }
+    }
+
+    /// The smallest SSD among `candidates` whose cache may keep `budget`.
+    fn least_size(&self, load: &Load, common: &Choices, budget: &Budget, candidates: &[Candidate]) -> Option<u64> {
+        let mut sizes: Vec<u64> =
+            candidates.iter().filter_map(|candidate| Some(candidate.drive(Role::Ssd)?.size.0)).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let may = |size: &u64| budget.kept_by(Some(self.most_hits(load, common, Bytes(*size))));
+        let last = sizes.last()?;
+        if !may(last) {
+            return None;
+        }
+        if sizes.first().is_some_and(may) {
+            return sizes.first().copied();
+        }
+        sizes.get(sizes.partition_point(|size| !may(size))).copied()
+    }
+
+    /// The largest share of measured block reads that a cache of `size` can serve.
+    fn most_hits(&self, load: &Load, common: &Choices, size: Bytes) -> f64 {
+        let all = self.block_reads.max(1) as f64;
+        let mut misses = self.fresh_block_reads as f64;
+        let objects = (size.0 / common.block.bytes().0).min(u64::from(OBJECTS_MAX) - 1) as u32 + 1;
+        // Misses before the measured part would count too, and writes may miss.
+        if load.warmup_requests == 0 && u64::from(objects) < load.survey.footprint_blocks {
+            let accesses = (load.survey.read_bytes + load.survey.write_bytes).0 / common.block.bytes().0;
+            let options = Options {
+                policies: vec!["belady"],
+                sizes: vec![CacheSize::Objects(objects)],
+                unit: Unit::Block(common.block.bytes()),
+                sample: (ACCESSES_MAX / accesses.max(1) as f64).min(1.0),
+            };
+            let requests = load.requests.iter().map(|request| Ok::<_, Infallible>(*request));
+            let measured = measure(&options, requests).unwrap_or_else(|never| match never {});
+            if let Some(point) = measured.results.first() {
+                let ratio = point.miss_ratio - 2.0 * point.error.unwrap_or(0.0);
+                let writes = measured.accesses.saturating_sub(self.block_reads) as f64;
+                misses = misses.max(ratio * measured.accesses as f64 - writes);
+            }
+        }
+        1.0 - misses / all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bimetal_core::schemes;
+    use bimetal_core::units::SectorRange;
+    use bimetal_sim::limits::Limits;
+    use bimetal_sim::simulator::Replay;
+    use bimetal_sim::survey::Survey;
+    use bimetal_trace::Request;
+    use bimetal_trace::synthetic::{Generator, Skew, WorkloadSpec};
+    use proptest::prelude::*;
+
+    use crate::catalogue::{Catalogue, Kind};
+    use crate::evaluate::{Evaluator, Outcome};
+    use crate::grid::Grid;
+    use crate::lifetime::KnownWear;
+
+    fn candidates(catalogue: &Catalogue, set: &[(String, String)]) -> Vec<Candidate> {
+        let grid = Grid {
+            schemes: schemes::ALL,
+            ssds: catalogue.of_kind(Kind::Ssd),
+            hdds: catalogue.of_kind(Kind::Hdd),
+            logs: Vec::new(),
+            set,
+            vary: &[],
+            controller_usd: 0.0,
+        };
+        grid.candidates()
+    }
+
+    fn shop(mib: [u64; 3]) -> Catalogue {
+        let sizes: Vec<String> = mib.iter().map(|mib| format!("\"{mib}MiB\"")).collect();
+        let text = format!(
+            "[[drive]]\nmodel = \"intel-x25-e-32gb\"\nsizes = [{}]\nprices_usd = [1, 2, 3]\ndate = \"d\"\nsource = \"s\"\n\
+             [[drive]]\nmodel = \"seagate-barracuda-7200.12-1tb\"\nsizes = [\"1TB\"]\nprices_usd = [10]\ndate = \"d\"\nsource = \"s\"\n",
+            sizes.join(", ")
+        );
+        Catalogue::parse(&text, "shop").unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
+
+        /// What is excluded does break its budget when it is run.
+        #[test]
+        fn what_is_excluded_breaks_its_budget(
+            first in 16u64..40,
+            read_fraction in 0.3..1.0f64,
+            hits in 0.05..0.9f64,
+            limit_us in 5u64..200,
+            seed in 0u64..1000,
+        ) {
+            let spec = WorkloadSpec {
+                read_fraction,
+                skew: "zipf:0.9".parse::<Skew>().unwrap(),
+                ..WorkloadSpec::new(1500, Bytes::from_mib(64))
+            };
+            let requests: Vec<Request> = Generator::new(&[spec], seed).unwrap().collect();
+            let common = Choices::default();
+            let survey = Survey::of(&requests, common.block, &|_| {}).unwrap();
+            let load = Load::new(requests, survey, 0.0);
+            let budgets = [
+                Budget::parse(&format!("ssd_hit_ratio.read>{hits}")).unwrap(),
+                Budget::parse(&format!("read.p90<{limit_us}us")).unwrap(),
+            ];
+            let catalogue = shop([first, first + 10, first + 50]);
+            let candidates = candidates(&catalogue, &[]);
+            let bounds = Bounds::of(&load, &common, &budgets, &candidates);
+            let known_wear = KnownWear::default();
+            let replay = Replay::Timed { speedup: 1.0 };
+            let evaluator = Evaluator { load: &load, common: &common, replay, known_wear: &known_wear };
+            for candidate in &candidates {
+                let Some(reason) = bounds.excludes(candidate, &budgets) else { continue };
+                if let Outcome::Done(figures) = evaluator.run(candidate, Limits::default()).unwrap() {
+                    let breaks = budgets.iter().any(|budget| figures.breaks(budget).is_some());
+                    prop_assert!(breaks, "{} {:?}: {reason}", candidate.scheme.name, candidate.settings);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_cache_that_is_too_small_for_the_hits_asked_for_is_excluded_and_a_large_one_is_not() {
+        // 40 MiB are read in turn five times: a cache of 16 MiB can serve 40 % of four rounds at most, one of 64 MiB all of them.
+        let read = |number: u64| Request {
+            arrival: Nanoseconds::from_millis(number),
+            device: 0,
+            kind: OpKind::Read,
+            fua: false,
+            range: SectorRange::new(number % (40 * 256) * 8, 8),
+            response: None,
+        };
+        let requests: Vec<Request> = (0..5 * 40 * 256).map(read).collect();
+        let common = Choices::default();
+        let survey = Survey::of(&requests, common.block, &|_| {}).unwrap();
+        let load = Load::new(requests, survey, 0.0);
+        let budgets = [Budget::parse("ssd_hit_ratio.read>0.5").unwrap()];
+        let catalogue = shop([16, 24, 64]);
+        let candidates = candidates(&catalogue, &[]);
+        let bounds = Bounds::of(&load, &common, &budgets, &candidates);
+        let excluded = |mib: u64| {
+            let of_size = |candidate: &&Candidate| {
+                candidate.scheme.name == "bcache" && candidate.drive(Role::Ssd).unwrap().size == Bytes::from_mib(mib)
+            };
+            candidates.iter().filter(of_size).all(|candidate| bounds.excludes(candidate, &budgets).is_some())
+        };
+        assert_eq!([16, 24, 64].map(excluded), [true, true, false]);
+    }
+}

@@ -1,0 +1,185 @@
+//! The workloads of a plan: traces, or descriptions of synthetic ones, alone or several at the same time.
+//!
+//! Several run side by side on one hybrid: each begins at time zero, and each of its devices gets addresses of its own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use bimetal_core::units::Nanoseconds;
+use bimetal_sim::simulator::Replay;
+use bimetal_sim::workload::{Requests, Workload, WorkloadError};
+use bimetal_trace::Request;
+use bimetal_trace::synthetic::{Generator, WorkloadSpec};
+
+use crate::commands::generate::phases_in;
+use crate::error::Error;
+use crate::simulation::{SimulationOptions, TraceWorkload};
+
+/// One of them.
+enum Part {
+    Trace(Box<TraceWorkload>),
+    Described { phases: Vec<WorkloadSpec>, seed: u64, limit: Option<u64> },
+}
+
+/// What a plan is made for.
+pub(crate) struct Workloads {
+    parts: Vec<Part>,
+    /// What results call it.
+    pub(crate) name: String,
+    /// The formats it is read from.
+    pub(crate) format: String,
+}
+
+impl Workloads {
+    /// The traces and descriptions at `paths`, and when their requests are issued. A description is a TOML file, as `generate
+    /// --config` takes it.
+    ///
+    /// # Errors
+    /// One cannot be opened or makes no sense; or one of several has no times, so that it is unknown what happens at the same time.
+    pub(crate) fn open(paths: &[PathBuf], options: &SimulationOptions) -> Result<(Self, Replay), Error> {
+        let mut replay = options.replay_of_described()?;
+        let (mut parts, mut names, mut formats) = (Vec::new(), Vec::new(), Vec::new());
+        for path in paths {
+            if is_description(path) {
+                let phases = described(path)?;
+                // Whether the generator takes them is told before anything runs.
+                Generator::new(&phases, options.seed())
+                    .map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+                parts.push(Part::Described { phases, seed: options.seed(), limit: options.limit() });
+                names.push(path.file_name().unwrap_or_default().to_string_lossy().into_owned());
+                formats.push("description".to_owned());
+                continue;
+            }
+            let (trace, own) = options.open(path)?;
+            let opened = trace.open_trace()?;
+            if paths.len() > 1 && !opened.has_times() {
+                return Err(Error::new(format!(
+                    "{}: {} has no times, so it cannot run at the same time as others: plan for it alone",
+                    opened.name(),
+                    opened.format()
+                )));
+            }
+            replay = own;
+            names.push(opened.name().to_owned());
+            formats.push(opened.format().name().to_owned());
+            parts.push(Part::Trace(Box::new(trace)));
+        }
+        formats.dedup();
+        Ok((Self { parts, name: names.join(" + "), format: formats.join(" + ") }, replay))
+    }
+
+    /// Lines that could not be read, once everything was read through.
+    pub(crate) fn skipped_lines(&self) -> u64 {
+        let skipped = |part: &Part| if let Part::Trace(trace) = part { trace.skipped_lines() } else { 0 };
+        self.parts.iter().map(skipped).sum()
+    }
+}
+
+fn is_description(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "toml")
+}
+
+fn described(path: &Path) -> Result<Vec<WorkloadSpec>, Error> {
+    let phases = phases_in(path)?;
+    if phases.is_empty() {
+        let expected = "expected a [[phase]] list with requests and footprint, as `bimetal generate --config` takes it";
+        return Err(Error::new(format!("{}: {expected}", path.display())));
+    }
+    Ok(phases)
+}
+
+impl Part {
+    fn open(&self) -> Result<Requests<'_>, WorkloadError> {
+        match self {
+            Self::Trace(trace) => trace.open(),
+            Self::Described { phases, seed, limit } => {
+                let requests = Generator::new(phases, *seed)?;
+                Ok(Box::new(requests.take(limit.unwrap_or(u64::MAX) as usize).map(Ok)))
+            }
+        }
+    }
+}
+
+impl Workload for Workloads {
+    fn open(&self) -> Result<Requests<'_>, WorkloadError> {
+        if let [only] = self.parts.as_slice() {
+            return only.open();
+        }
+        let parts = self.parts.iter().map(Part::open).collect::<Result<Vec<_>, _>>()?;
+        Ok(Box::new(Together { ahead: parts.into_iter().map(Ahead::new).collect(), devices: BTreeMap::new() }))
+    }
+}
+
+/// A workload and its next request.
+struct Ahead<'a> {
+    requests: Requests<'a>,
+    next: Option<Result<Request, WorkloadError>>,
+    /// The arrival of its first request, which becomes time zero.
+    start: Option<Nanoseconds>,
+}
+
+impl<'a> Ahead<'a> {
+    fn new(requests: Requests<'a>) -> Self {
+        let mut ahead = Self { requests, next: None, start: None };
+        ahead.step();
+        ahead
+    }
+
+    fn step(&mut self) {
+        self.next = self.requests.next();
+        if let Some(Ok(request)) = &mut self.next {
+            let start = *self.start.get_or_insert(request.arrival);
+            request.arrival = request.arrival.saturating_sub(start);
+        }
+    }
+
+    /// What cannot be read comes first.
+    fn due(&self) -> Option<Nanoseconds> {
+        self.next.as_ref().map(|next| next.as_ref().map_or(Nanoseconds::ZERO, |request| request.arrival))
+    }
+}
+
+/// Several workloads in order of time.
+struct Together<'a> {
+    ahead: Vec<Ahead<'a>>,
+    /// By workload and its device, in the order in which they come up.
+    devices: BTreeMap<(usize, u32), u32>,
+}
+
+impl Iterator for Together<'_> {
+    type Item = Result<Request, WorkloadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let due = self.ahead.iter().enumerate().filter_map(|(part, ahead)| Some((ahead.due()?, part)));
+        let (_, part) = due.min()?;
+        let next = self.ahead[part].next.take();
+        self.ahead[part].step();
+        let known = self.devices.len() as u32;
+        Some(next?.map(|request| {
+            let device = *self.devices.entry((part, request.device)).or_insert(known);
+            Request { device, ..request }
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bimetal_core::units::Bytes;
+
+    fn described(requests: u64, gap_ms: u64) -> Part {
+        let interarrival = bimetal_trace::synthetic::Interarrival::Constant(Nanoseconds::from_millis(gap_ms));
+        let phases = vec![WorkloadSpec { interarrival, ..WorkloadSpec::new(requests, Bytes::from_mib(1)) }];
+        Part::Described { phases, seed: 1, limit: None }
+    }
+
+    #[test]
+    fn workloads_side_by_side_come_in_order_of_time_and_each_has_addresses_of_its_own() {
+        let parts = vec![described(10, 2), described(4, 5)];
+        let workloads = Workloads { parts, name: String::new(), format: String::new() };
+        let requests: Vec<Request> = workloads.open().unwrap().map(Result::unwrap).collect();
+        assert_eq!(requests.len(), 14);
+        assert!(requests.is_sorted_by_key(|request| request.arrival));
+        assert_eq!(requests.iter().filter(|request| request.device == 1).count(), 4);
+    }
+}
