@@ -187,3 +187,102 @@ fn a_trace_of_reads_wears_nothing_and_ten_requests_are_enough_to_plan_for() {
     let text = bimetal(&["plan", &reads, "--schemes", "ssd-only", "--catalog", &shop]);
     assert!(String::from_utf8_lossy(&text.stdout).contains("flash unlimited (nothing is erased)"));
 }
+
+#[test]
+fn several_workloads_run_at_the_same_time_and_a_description_will_do_for_a_trace() {
+    let folder = Folder::new("several");
+    let shop = folder.file("shop.toml", SHOP);
+    let phase = "[[phase]]\nrequests = 400\nfootprint = \"8MiB\"\ninterarrival = \"poisson:20ms\"\n";
+    let described = folder.file("office.toml", phase);
+    let common = ["--catalog", &shop, "--schemes", "ssd-only,hdd-only", "--latency", "p99<1s", "--json"];
+    let alone = json(&[&["plan", &described][..], &common].concat());
+    assert_eq!((&alone["trace"]["requests"], &alone["trace"]["name"]), (&400.into(), &"office.toml".into()));
+    assert!(!alone["best"].is_null());
+    let trace = trace("browser");
+    let both = json(&[&["plan", &described, &trace, "--limit", "300"][..], &common].concat());
+    assert_eq!(both["trace"]["requests"], 600);
+    let one = json(&[&["plan", &trace, "--limit", "300"][..], &common].concat());
+    let (both, one, other) = (&both["trace"], &one["trace"], 8 << 20);
+    let footprint = |trace: &Value| trace["footprint_bytes"].as_u64().unwrap();
+    assert!(footprint(both) > footprint(one) && footprint(both) <= footprint(one) + other, "{both} {one}");
+    let empty = folder.file("empty.toml", "");
+    assert!(refused(&["plan", &empty]).contains("expected a [[phase]] list"));
+}
+
+#[test]
+fn what_is_planned_on_the_first_half_is_tested_on_the_second() {
+    let folder = Folder::new("holdout");
+    let shop = folder.file("shop.toml", SHOP);
+    // Reads far apart, at first one in a second, then one in four milliseconds: a disk keeps up with the first half alone.
+    let phase = |gap: &str| {
+        format!(
+            "[[phase]]\nrequests = 400\nfootprint = \"128MiB\"\nread_fraction = 1.0\ninterarrival = \"poisson:{gap}\"\n"
+        )
+    };
+    let trace = folder.file("faster.toml", &(phase("1s") + &phase("4ms")));
+    let common =
+        ["plan", &trace, "--catalog", &shop, "--schemes", "hdd-only,ssd-only", "--latency", "p90<25ms", "--json"];
+    let whole = json(&common);
+    assert_eq!(whole["best"]["scheme"], "ssd-only", "{}", whole["best"]);
+    let half = json(&[&common[..], &["--holdout"]].concat());
+    assert_eq!(half["best"]["scheme"], "hdd-only", "{}", half["best"]);
+    let confidence = &half["confidence"];
+    let spread = &confidence["budgets"][0];
+    assert_eq!(spread["kept_in_second_half"], false, "{spread}");
+    assert_eq!(spread["predicted"], spread["first_half"], "{spread}");
+    assert!(spread["second_half"].as_f64().unwrap() > 25.0);
+    let notes = confidence["notes"].as_array().unwrap();
+    let why = notes.iter().filter_map(Value::as_str).find(|note| note.starts_with("in the second half p90 is"));
+    assert!(why.is_some_and(|why| why.contains("times the requests a second")), "{notes:?}");
+}
+
+/// A page that points at every option of the charts of a plan as a reader would, and writes down what it is told.
+const POINTER: &str = r#"<script>addEventListener("load", () => setTimeout(() => {
+  const frame = document.querySelector("iframe").contentDocument, found = [];
+  for (const dot of frame.querySelectorAll("circle.point")) {
+    dot.dispatchEvent(new PointerEvent("pointerenter"));
+    const box = dot.closest(".plot").querySelector(".readout");
+    found.push(box.hidden ? "hidden" : box.textContent);
+    dot.dispatchEvent(new PointerEvent("pointerleave"));
+    if (!box.hidden) found.push("stays");
+  }
+  found.push(frame.documentElement.dataset.errors ?? "no errors");
+  document.getElementById("found").textContent = JSON.stringify(found);
+}, 500));</script>"#;
+
+#[test]
+fn the_report_tells_of_each_option_when_it_is_pointed_at() {
+    let browser = ["chromium", "chromium-browser", "google-chrome"]
+        .into_iter()
+        .find(|name| Command::new(name).arg("--version").output().is_ok());
+    let Some(browser) = browser else {
+        assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none(), "no chromium");
+        eprintln!("skipped: no chromium");
+        return;
+    };
+    let folder = Folder::new("report");
+    let (shop, trace) = (folder.file("shop.toml", SHOP), trace("browser"));
+    let report = folder.0.join("plan.html").display().to_string();
+    let common = ["plan", &trace, "--catalog", &shop, "--limit", REQUESTS, "--schemes", "ssd-only,hdd-only,bcache"];
+    let plan = json(&[&common[..], &["--exhaustive", "--report", &report, "--json"]].concat());
+    let page = std::fs::read_to_string(&report).expect("the report is there");
+    let page = page.replace('&', "&amp;").replace('"', "&quot;");
+    let frame = format!("<iframe width=1200 height=900 srcdoc=\"{page}\"></iframe>");
+    let harness = folder.file("harness.html", &format!("<!doctype html>{frame}<pre id=\"found\"></pre>{POINTER}"));
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage"])
+        .args(["--virtual-time-budget=10000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", folder.0.join("profile").display()))
+        .arg(format!("file://{harness}"))
+        .output()
+        .expect("the browser starts");
+    let dom = String::from_utf8_lossy(&output.stdout);
+    let found = dom.rsplit("<pre id=\"found\">").next().and_then(|rest| rest.split("</pre>").next()).unwrap();
+    let found: Vec<String> =
+        serde_json::from_str(&found.replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&"))
+            .unwrap_or_else(|error| panic!("{error}: {found}"));
+    assert_eq!(found.last().map(String::as_str), Some("no errors"));
+    assert!(plan["run"]["options"].as_u64().unwrap() > 8 && found.len() > 8, "{} points", found.len());
+    assert!(found.iter().all(|text| text != "hidden" && text != "stays"), "{found:?}");
+    assert!(found.iter().any(|text| text.contains("bcache") && text.contains(" $")), "{found:?}");
+}

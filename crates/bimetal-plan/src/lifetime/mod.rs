@@ -178,6 +178,13 @@ pub fn wear_of_stream(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bimetal_core::layout::Role;
+    use bimetal_core::units::SectorRange;
+    use bimetal_sim::simulator::Replay;
+    use bimetal_sim::survey::Survey;
+
+    use crate::catalogue::{Kind, Offer};
+    use crate::evaluate::{Load, Outcome};
     use bimetal_trace::synthetic::{Generator, Skew, WorkloadSpec};
 
     /// Writes with a skew, more than the drive holds.
@@ -207,5 +214,60 @@ mod tests {
         check("intel-x25-e-32gb", Bytes::from_mib(768), "hot:0.2,0.8", 0.0);
         check("intel-x25-m-80gb", Bytes::from_mib(768), "uniform", 0.0);
         check("samsung-970-evo-plus-500gb", Bytes::from_mib(1536), "zipf:0.9", 0.3);
+    }
+
+    /// Lives of log and SSD in years under `griffin`, and its write savings: 16 MiB are written from end to end again and again, and every
+    /// second time they are moved to the SSD.
+    fn griffin_with_a_log_of(log: Bytes) -> (f64, f64, f64) {
+        let write = |number: u64| Request {
+            arrival: Nanoseconds::from_millis(10 * number),
+            device: 0,
+            kind: bimetal_core::operation::OpKind::Write,
+            fua: false,
+            range: SectorRange::new(number % 256 * 128, 128),
+            response: None,
+        };
+        let requests: Vec<Request> = (0..256 * 40).map(write).collect();
+        let set = [("ssd.spare_factor", "0.07"), ("log.spare_factor", "0.07"), ("griffin.timeout", "5120ms")];
+        let settings = set.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
+        let common = Choices { settings, ..Choices::default() };
+        let survey = Survey::of(&requests, common.block, &|_| {}).unwrap();
+        let load = Load::new(requests, survey, 0.0);
+        let drive = |model: &str, size: Bytes| Offer {
+            model: model.to_owned(),
+            kind: Kind::Ssd,
+            size,
+            usd: 1.0,
+            date: String::new(),
+            source: String::new(),
+            cell: None,
+        };
+        let candidate = Candidate {
+            index: 0,
+            scheme: bimetal_core::schemes::find("griffin").unwrap(),
+            drives: vec![
+                (Role::Ssd, drive("intel-x25-m-80gb", Bytes::from_mib(400))),
+                (Role::Log, drive("intel-x25-e-32gb", log)),
+            ],
+            settings: Vec::new(),
+            cost_usd: 2.0,
+        };
+        let (replay, known_wear) = (Replay::Timed { speedup: 1.0 }, KnownWear::default());
+        let evaluator = Evaluator { load: &load, common: &common, replay, known_wear: &known_wear };
+        let lives = lives(&evaluator, &candidate, &candidate.choices(&common)).unwrap();
+        let Outcome::Done(figures) = evaluator.run(&candidate, Limits::default()).unwrap() else { panic!("it runs") };
+        let years = |member: &str| lives.iter().find(|life| life.member == member).unwrap().years.unwrap();
+        (years("log"), years("ssd"), figures.at("write_savings").unwrap())
+    }
+
+    /// Griffin, section 7: with ten times the cycles, and twice the writes at savings of a half, an SLC log must be a fifth of the
+    /// MLC to last as long.
+    #[test]
+    fn an_slc_log_must_be_a_fifth_of_the_mlc_at_savings_of_a_half() {
+        let (log, ssd, savings) = griffin_with_a_log_of(Bytes::from_mib(80));
+        assert!((savings - 0.5).abs() < 0.05, "{savings}");
+        assert!((log / ssd - 1.0).abs() < 0.1, "log {log}, SSD {ssd} years");
+        let (log, ssd, _) = griffin_with_a_log_of(Bytes::from_mib(60));
+        assert!((log / ssd - 0.75).abs() < 0.075, "log {log}, SSD {ssd} years");
     }
 }

@@ -266,17 +266,15 @@ fn advice(answer: &Answer) -> String {
         text.push_str("\nhow sure:\n");
         for spread in &confidence.budgets {
             let kept = if spread.kept_in_second_half { "kept" } else { "broken" };
-            let _ = writeln!(
-                text,
-                "  {}: {} (windows {} to {}, error of their mean ± {}); first half {}, second half {}: {kept}",
-                spread.budget,
-                number(spread.predicted),
-                number(spread.least),
-                number(spread.most),
-                number(spread.error),
-                number(spread.first_half),
-                number(spread.second_half),
-            );
+            let windows = spread.error.map(|error| {
+                let (least, most) = (number(spread.least), number(spread.most));
+                format!(" (windows {least} to {most}, error of their mean ± {})", short(error))
+            });
+            let (first, second) = (number(spread.first_half), number(spread.second_half));
+            let (budget, predicted) = (&spread.budget, number(spread.predicted));
+            let windows = windows.unwrap_or_default();
+            let _ =
+                writeln!(text, "  {budget}: {predicted}{windows}; first half {first}, second half {second}: {kept}");
         }
         confidence.notes.iter().for_each(|note| {
             let _ = writeln!(text, "  {note}");
