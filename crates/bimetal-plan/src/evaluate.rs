@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use bimetal_core::layout::Role;
 use bimetal_core::operation::OpKind;
+use bimetal_core::scheme::Holds;
 use bimetal_sim::figures::run_of;
 use bimetal_sim::limits::{Limits, Which};
 use bimetal_sim::results::{Run, RunSpeed, Series};
@@ -13,9 +15,12 @@ use bimetal_sim::workload::{Workload, WorkloadError};
 use bimetal_trace::Request;
 use serde_json::Value;
 
-use crate::budget::{Budget, Metric, at};
+use crate::budget::{Budget, Metric, at, short};
 use crate::grid::Candidate;
 use crate::lifetime::{KnownWear, Life};
+
+/// Most memory for the map of an option.
+const MAP_BYTES_MAX: f64 = (160 << 20) as f64;
 
 /// A workload in memory, looked at once.
 pub struct Load {
@@ -211,6 +216,9 @@ impl Evaluator<'_> {
         choices: &Choices,
         limits: Limits,
     ) -> Result<Outcome, SimulationError> {
+        if let Some(why) = too_large_a_map(candidate, choices) {
+            return Ok(Outcome::Impossible(why));
+        }
         let mut setup = match Setup::new(candidate.scheme, choices, &self.load.survey) {
             Ok(setup) => setup,
             Err(error) => return Ok(Outcome::Impossible(error.to_string())),
@@ -237,6 +245,22 @@ impl Evaluator<'_> {
         let built = (candidate.scheme.build)(&setup.settings, &setup.volume.view().layout);
         built.is_ok_and(|scheme| scheme.migrates_instantly())
     }
+}
+
+/// Why the map of a scheme that knows a place for every block of its SSD from the start takes more memory than an option may; of
+/// other schemes it follows what the workload touches.
+fn too_large_a_map(candidate: &Candidate, choices: &Choices) -> Option<String> {
+    let mirrors = candidate.scheme.members.contains(&(Role::Ssd, Holds::Ranges));
+    let blocks = candidate.drive(Role::Ssd).filter(|_| mirrors)?.size.0 / choices.block.bytes().0;
+    let bytes = blocks as f64 * candidate.scheme.memory_bytes_per_block;
+    let size = |bytes: f64| short(bytes / f64::from(1 << 20));
+    (bytes > MAP_BYTES_MAX).then(|| {
+        format!(
+            "a map of every block of its SSD takes {} MiB of memory, and a plan gives an option {} MiB: simulate it alone",
+            size(bytes),
+            size(MAP_BYTES_MAX)
+        )
+    })
 }
 
 impl Figures {
