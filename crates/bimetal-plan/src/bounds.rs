@@ -19,6 +19,7 @@ use bimetal_models::profile::Profile;
 use bimetal_sim::limits::{Figure, Which};
 use bimetal_sim::mrc::{CacheSize, OBJECTS_MAX, Options, Unit, measure};
 use bimetal_sim::setup::Choices;
+use bimetal_trace::Request;
 
 use crate::budget::{Budget, Metric, short};
 use crate::evaluate::Load;
@@ -152,11 +153,15 @@ impl Bounds {
             let options = Options {
                 policies: vec!["belady"],
                 sizes: vec![CacheSize::Objects(objects)],
-                unit: Unit::Block(common.block.bytes()),
+                unit: Unit::Block(common.block),
                 sample: (ACCESSES_MAX / accesses.max(1) as f64).min(1.0),
             };
-            let requests = load.requests.iter().map(|request| Ok::<_, Infallible>(*request));
-            let measured = measure(&options, requests).unwrap_or_else(|never| match never {});
+            let mut left = load.requests.iter().copied();
+            let read = |some: &mut Vec<Request>| {
+                some.extend(left.by_ref().take(some.capacity()));
+                Ok::<_, Infallible>(())
+            };
+            let measured = measure(&options, read).unwrap_or_else(|never| match never {});
             if let Some(point) = measured.results.first() {
                 let ratio = point.miss_ratio - 2.0 * point.error.unwrap_or(0.0);
                 let writes = measured.accesses.saturating_sub(self.block_reads) as f64;
@@ -175,7 +180,6 @@ mod tests {
     use bimetal_sim::limits::Limits;
     use bimetal_sim::simulator::Replay;
     use bimetal_sim::survey::Survey;
-    use bimetal_trace::Request;
     use bimetal_trace::synthetic::{Generator, Skew, WorkloadSpec};
     use proptest::prelude::*;
 

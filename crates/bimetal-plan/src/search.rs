@@ -184,7 +184,11 @@ impl Search<'_> {
         let left_out = |tried: &&mut Tried| {
             tried.outcome.is_none() && same(&tried.candidate) && self.too_dear(&tried.candidate).is_none()
         };
-        self.again(tried.iter_mut().filter(left_out).collect())
+        let options: Vec<&mut Tried> = tried.iter_mut().filter(left_out).collect();
+        options.into_par_iter().with_max_len(1).try_for_each(|tried| {
+            *tried = self.try_one(tried.candidate.clone(), &[], false)?;
+            self.judge(tried)
+        })
     }
 
     /// Where nothing keeps the budgets: runs to its end what came furthest before it broke one, and what is only too dear.

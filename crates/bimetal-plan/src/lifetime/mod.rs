@@ -21,7 +21,7 @@ use bimetal_models::flash::geometry::Geometry;
 use bimetal_models::profile::{Body, Profile};
 use bimetal_sim::limits::Limits;
 use bimetal_sim::setup::{Choices, Setup};
-use bimetal_sim::simulator::{Play, SimulationError, simulate_within};
+use bimetal_sim::simulator::{Play, Replay, SimulationError, simulate_within};
 use bimetal_trace::Request;
 use serde::Serialize;
 
@@ -77,7 +77,8 @@ pub fn lives(
 ) -> Result<Vec<Life>, SimulationError> {
     let Ok(mut setup) = Setup::new(candidate.scheme, choices, &evaluator.load.survey) else { return Ok(Vec::new()) };
     let on = Arc::new(AtomicBool::new(false));
-    let members = record_members(&mut setup, choices, &on);
+    let timed = matches!(evaluator.replay, Replay::Timed { .. });
+    let members = record_members(&mut setup, choices, &on, timed);
     if members.is_empty() {
         return Ok(Vec::new());
     }
@@ -180,7 +181,6 @@ mod tests {
     use super::*;
     use bimetal_core::layout::Role;
     use bimetal_core::units::SectorRange;
-    use bimetal_sim::simulator::Replay;
     use bimetal_sim::survey::Survey;
 
     use crate::catalogue::{Kind, Offer};

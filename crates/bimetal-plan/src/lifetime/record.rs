@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bimetal_core::layout::LABEL_SECTORS;
-use bimetal_core::operation::{Command, OpKind, Token};
-use bimetal_core::units::{Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
+use bimetal_core::operation::{Command, OpKind, Status, Token};
+use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
 use bimetal_models::flash::Precondition;
 use bimetal_models::profile::Profile;
 use bimetal_models::{DeviceModel, DeviceStatistics, Finished};
@@ -88,9 +88,45 @@ impl DeviceModel for Recorder {
     }
 }
 
-/// Puts a recorder in front of each flash drive; it takes down while `on` is set.
-pub(super) fn record_members(setup: &mut Setup, choices: &Choices, on: &Arc<AtomicBool>) -> Vec<Member> {
+/// A drive that has done everything at once: what one drive alone is told does not depend on how long it takes.
+struct Instant {
+    capacity: Sectors,
+    now: Nanoseconds,
+    done: Vec<Finished>,
+    written: Bytes,
+}
+
+impl DeviceModel for Instant {
+    fn capacity(&self) -> Sectors {
+        self.capacity
+    }
+
+    fn submit(&mut self, now: Nanoseconds, token: Token, command: Command) {
+        if stores(&command) {
+            self.written += command.range.len.bytes();
+        }
+        self.now = now;
+        self.done.push(Finished { token, at: now, status: Status::Done });
+    }
+
+    fn next_event(&self) -> Option<Nanoseconds> {
+        (!self.done.is_empty()).then_some(self.now)
+    }
+
+    fn advance(&mut self, _: Nanoseconds, finished: &mut Vec<Finished>) {
+        finished.append(&mut self.done);
+    }
+
+    fn statistics(&self, _: Nanoseconds) -> DeviceStatistics {
+        DeviceStatistics { write_bytes: self.written, ..DeviceStatistics::default() }
+    }
+}
+
+/// Puts a recorder in front of each flash drive; it takes down while `on` is set. Where requests are `timed`, a drive
+/// that is alone needs not be simulated for that.
+pub(super) fn record_members(setup: &mut Setup, choices: &Choices, on: &Arc<AtomicBool>, timed: bool) -> Vec<Member> {
     let layout = setup.volume.view().layout.clone();
+    let alone = timed && setup.drives.len() == 1;
     let mut members = Vec::new();
     for (id, drive) in setup.drives.iter_mut().enumerate() {
         let size = Sectors(drive.size.0 / SECTOR_BYTES);
@@ -109,7 +145,12 @@ pub(super) fn record_members(setup: &mut Setup, choices: &Choices, on: &Arc<Atom
             precondition: choices.precondition.unwrap_or(default),
             stream: stream.clone(),
         });
-        let inner = std::mem::replace(&mut drive.model, blank);
+        let inner: Box<dyn DeviceModel> = match alone {
+            true => {
+                Box::new(Instant { capacity: size, now: Nanoseconds::ZERO, done: Vec::new(), written: Bytes::ZERO })
+            }
+            false => std::mem::replace(&mut drive.model, blank),
+        };
         drive.model = Box::new(Recorder { inner, on: on.clone(), stream });
     }
     members
