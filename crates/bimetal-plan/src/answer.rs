@@ -51,7 +51,7 @@ pub struct Answer {
     pub catalogue: CatalogueNote,
     /// The cheapest option that keeps every budget; null when none does.
     pub best: Option<Described>,
-    /// The next one.
+    /// The next one of those that were run to their end.
     pub next_best: Option<Described>,
     /// Options that no other beats in cost, latency, lifetime and energy at once, of those that were run to their end.
     pub pareto: Vec<Described>,
@@ -255,7 +255,10 @@ pub fn closest<'t>(tried: &[&'t Tried], budgets: &[Budget]) -> Vec<(&'t Tried, V
     });
     let relax = |tried: &Tried| {
         let figures = tried.figures();
-        let broken = budgets.iter().filter(|budget| figures.is_some_and(|figures| figures.breaks(budget).is_some()));
+        // How long flash lasts is not asked of what breaks other budgets.
+        let known = |figures: &Figures, budget: &Budget| budget.metric != Metric::Lifetime || figures.lives.is_some();
+        let breaks = |figures: &Figures, budget: &Budget| known(figures, budget) && figures.breaks(budget).is_some();
+        let broken = budgets.iter().filter(|budget| figures.is_some_and(|figures| breaks(figures, budget)));
         let to = |budget: &Budget| budget.show(figures.and_then(|figures| figures.of(budget)));
         broken.map(|budget| format!("{budget} to {}", to(budget))).collect()
     };

@@ -19,6 +19,8 @@ const STEP: u64 = 4;
 pub struct Candidate {
     /// Its place in the grid.
     pub index: usize,
+    /// Which of the settings of its scheme it has; 0: the first, the defaults.
+    pub variant: usize,
     /// How the drives work together.
     pub scheme: &'static SchemeInfo,
     /// The drives, in the order of the scheme's members.
@@ -78,9 +80,9 @@ impl Grid<'_> {
             let settings = self.settings_of(scheme);
             for drives in self.drives_of(scheme) {
                 let cost_usd = self.controller_usd + drives.iter().map(|(_, offer)| offer.usd).sum::<f64>();
-                for settings in &settings {
+                for (variant, settings) in settings.iter().enumerate() {
                     let (index, drives, settings) = (candidates.len(), drives.clone(), settings.clone());
-                    candidates.push(Candidate { index, scheme, drives, settings, cost_usd });
+                    candidates.push(Candidate { index, variant, scheme, drives, settings, cost_usd });
                 }
             }
         }

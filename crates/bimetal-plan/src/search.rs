@@ -1,9 +1,9 @@
 //! The search: the cheapest option that keeps every budget.
 //!
-//! Options are taken by price, and the first price at which two keep the budgets ends the search: whatever costs more cannot
+//! Options are taken by price, and the first price at which one keeps the budgets ends the search: whatever costs more cannot
 //! win. Some options break a budget for certain before anything is run ([`crate::bounds`]). What is too slow is found out early, because a run stops once a budget is broken for certain
 //! ([`bimetal_sim::limits`]). How long flash lasts costs several runs to find out, so of the options of one price it is asked in order of
-//! speed, and only until two are known that keep all budgets. All of it is exact: an exhaustive search chooses the same.
+//! speed, and only until one is known that keeps all budgets. All of it is exact: an exhaustive search chooses the same.
 //! Among options of one price the one with the better first response time wins, then the earlier one in the grid.
 //!
 //! Runs of a batch go side by side, one a core; what one batch found steers the next, so that the result does not depend on
@@ -27,9 +27,6 @@ const BATCH: usize = 16;
 
 /// Options whose flash is looked at side by side.
 const LIVES_BATCH: usize = 2;
-
-/// Options that keep every budget after which the search ends: the best one and the next best.
-const WANTED: usize = 2;
 
 /// An option and what came of it.
 #[derive(Clone)]
@@ -99,8 +96,7 @@ impl Search<'_> {
         candidates.into_par_iter().with_max_len(1).map(run).collect()
     }
 
-    /// Runs candidates by price until the best one and another one that keeps the budgets are known; of the rest says why
-    /// they were left out.
+    /// Runs candidates by price until the best one is known; of the rest says why they were left out.
     ///
     /// # Errors
     /// A run that does not add up.
@@ -109,8 +105,7 @@ impl Search<'_> {
         let mut tried: Vec<Tried> = Vec::new();
         let mut rest = candidates.into_iter().peekable();
         while let Some(cost) = rest.peek().map(|candidate| candidate.cost_usd) {
-            let kept = tried.iter().filter(|tried| tried.keeps_all()).count();
-            if let (Some(best), true) = (self.best(&tried), kept >= WANTED) {
+            if let Some(best) = self.best(&tried) {
                 let why = format!("costs {:.0} $; the best option costs {:.0} $", cost, best.candidate.cost_usd);
                 tried.extend(rest.by_ref().map(|candidate| Tried::left_out(candidate, why.clone())));
                 break;
@@ -119,16 +114,18 @@ impl Search<'_> {
             while rest.peek().is_some_and(|candidate| candidate.cost_usd == cost) {
                 group.extend(rest.next());
             }
+            group.sort_by_key(|candidate: &Candidate| (candidate.variant, candidate.index));
             self.try_group(group, &mut tried)?;
         }
         Ok(tried)
     }
 
-    /// Runs options of one price, in batches. Once two of them keep the budgets, what is slower than both stops early.
+    /// Runs options of one price, in batches, every scheme with its defaults first. Once one of them keeps the budgets, what is
+    /// slower stops early.
     fn try_group(&self, group: Vec<Candidate>, tried: &mut Vec<Tried>) -> Result<(), SimulationError> {
         let group_begins = tried.len();
         for batch in group.chunks(BATCH) {
-            let rivals = self.second_best_as_budget(&tried[group_begins..]);
+            let rivals = self.best_as_budget(&tried[group_begins..]);
             let runs: Result<Vec<Tried>, _> = batch
                 .par_iter()
                 .with_max_len(1)
@@ -137,7 +134,7 @@ impl Search<'_> {
             tried.extend(runs?);
             self.judge_the_fastest(&mut tried[group_begins..])?;
         }
-        let slower = "slower than others of the same price that keep all budgets".to_owned();
+        let slower = "slower than another one of the same price that keeps all budgets".to_owned();
         tried[group_begins..]
             .iter_mut()
             .filter(|tried| tried.is_pending())
@@ -145,11 +142,10 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Judges pending options of one price, the fastest first, until as many as are wanted keep all budgets and are faster than all
-    /// that are left.
+    /// Judges pending options of one price, the fastest first, until one keeps all budgets and is faster than all that are left.
     fn judge_the_fastest(&self, group: &mut [Tried]) -> Result<(), SimulationError> {
         loop {
-            let enough = self.ranked(group).get(WANTED - 1).map(|tried| self.place(tried));
+            let enough = self.best(group).map(|tried| self.place(tried));
             let mut pending: Vec<&mut Tried> = group.iter_mut().filter(|tried| tried.is_pending()).collect();
             pending.retain(|tried| enough.is_none_or(|enough| self.place(tried) < enough));
             if pending.is_empty() {
@@ -362,11 +358,9 @@ impl Search<'_> {
         tried.figures().and_then(|figures| figures.of(&self.first_response_budget())).unwrap_or(f64::INFINITY)
     }
 
-    /// That an option is at least as fast as the second best so far.
-    fn second_best_as_budget(&self, tried: &[Tried]) -> Option<Budget> {
-        let ranked = self.ranked(tried);
-        let value =
-            ranked.get(WANTED - 1).map(|second| self.first_response_time(second)).filter(|value| value.is_finite())?;
+    /// That an option is at least as fast as the best so far.
+    fn best_as_budget(&self, tried: &[Tried]) -> Option<Budget> {
+        let value = self.best(tried).map(|best| self.first_response_time(best)).filter(|value| value.is_finite())?;
         let first = self.first_response_budget();
         let text = format!("{}<={}", first.name(), first.show(Some(value)));
         Some(Budget { text, side: crate::budget::Side::AtMost, limit: value, ..first })

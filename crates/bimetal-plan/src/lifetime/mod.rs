@@ -244,6 +244,7 @@ mod tests {
         };
         let candidate = Candidate {
             index: 0,
+            variant: 0,
             scheme: bimetal_core::schemes::find("griffin").unwrap(),
             drives: vec![
                 (Role::Ssd, drive("intel-x25-m-80gb", Bytes::from_mib(400))),
