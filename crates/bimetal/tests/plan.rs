@@ -212,7 +212,7 @@ fn several_workloads_run_at_the_same_time_and_a_description_will_do_for_a_trace(
 #[test]
 fn what_is_planned_on_the_first_half_is_tested_on_the_second() {
     let folder = Folder::new("holdout");
-    let shop = folder.file("shop.toml", SHOP);
+    let shop = folder.file("shop.toml", &SHOP.replace("prices_usd = [50]", "prices_usd = [5]"));
     // Reads far apart, at first one in a second, then one in four milliseconds: a disk keeps up with the first half alone.
     let phase = |gap: &str| {
         format!(
