@@ -7,7 +7,7 @@
 //! the blocks where there are many, and then believed only as far as twice its stated error. Misses under MIN never become more with more
 //! room, so the smallest size that may do is found by bisection; that they do not is checked at the ends.
 //!
-//! Only of caches that take in nothing but what was accessed can that be said ([`TAKES_ONLY_WHAT_IS_ACCESSED`]).
+//! Only of caches that take in nothing but what was accessed can that be said (`TAKES_ONLY_WHAT_IS_ACCESSED`).
 
 use std::collections::HashSet;
 use std::convert::Infallible;

@@ -1,9 +1,9 @@
 //! How long the flash of an option lasts at steady state.
 //!
 //! A short trace never fills a large drive, so what a run wears says little. Here the workload goes round and round: the
-//! volume sees it twice, and what each flash member is given in the second round (caches are warm then) is taken down ([`record`]). That
-//! stream is played again and again, until the erases for each byte written no longer change ([`wear`]), to the drive or, where
-//! it is large, to a smaller one that wears the same ([`small`]). How many bytes the host writes is that of the whole stream.
+//! volume sees it twice, and what each flash member is given in the second round (caches are warm then) is taken down (`record`). That
+//! stream is played again and again, until the erases for each byte written no longer change (`wear`), to the drive or, where
+//! it is large, to a smaller one that wears the same (`small`). How many bytes the host writes is that of the whole stream.
 
 mod chunks;
 mod record;

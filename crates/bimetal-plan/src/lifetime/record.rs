@@ -51,7 +51,7 @@ impl Member {
     pub(super) fn take_stream(&self) -> Stream {
         let mut stream = std::mem::take(&mut *self.stream.lock().expect("nobody panics while it is held"));
         let start = stream.first().map_or(Nanoseconds::ZERO, |(at, _)| *at);
-        stream.iter_mut().for_each(|(at, _)| *at = *at - start);
+        stream.iter_mut().for_each(|(at, _)| *at -= start);
         stream
     }
 }
