@@ -113,7 +113,8 @@ pub fn confidence(
             kept_in_second_half: budget.kept_by(value(&second)),
         });
     }
-    if let Some(budget) = budgets.iter().find(|budget| budget.metric == Metric::Lifetime) {
+    let has_flash = figures.lives.as_ref().is_some_and(|lives| !lives.is_empty());
+    if let Some(budget) = budgets.iter().find(|budget| budget.metric == Metric::Lifetime).filter(|_| has_flash) {
         confidence.budgets.push(life_in_halves(evaluator, candidate, figures, budget)?);
     }
     let broken = confidence.budgets.iter().filter(|spread| !spread.kept_in_second_half);

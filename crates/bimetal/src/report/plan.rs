@@ -102,8 +102,7 @@ fn number(value: Option<f64>) -> String {
 /// How sure the answer is, and what would change it.
 fn sure(answer: &Answer) -> String {
     let Some(confidence) = &answer.confidence else { return String::new() };
-    let mut text =
-        "<section aria-labelledby=\"sure\"><h2 id=\"sure\">How sure, and what would change it</h2>\n".to_owned();
+    let mut text = "<section aria-labelledby=\"sure\"><h2 id=\"sure\">How sure</h2>\n".to_owned();
     if !confidence.budgets.is_empty() {
         text.push_str(
             "<div class=\"scroll\"><table><thead><tr><th>budget</th><th>whole trace</th><th>error</th><th>least window</th>\
@@ -114,10 +113,10 @@ fn sure(answer: &Answer) -> String {
         let kept = if spread.kept_in_second_half { "" } else { " (broken)" };
         let _ = write!(
             text,
-            "<tr><td>{}</td><td>{}</td><td>± {}</td><td>{}</td><td>{}</td><td>{}</td><td>{}{kept}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}{kept}</td></tr>",
             escaped(&spread.budget),
             number(spread.predicted),
-            number(spread.error),
+            spread.error.map_or_else(|| "–".to_owned(), |error| format!("± {}", short(error))),
             number(spread.least),
             number(spread.most),
             number(spread.first_half),
@@ -127,6 +126,7 @@ fn sure(answer: &Answer) -> String {
     if !confidence.budgets.is_empty() {
         text.push_str("</tbody></table></div>\n");
     }
+    text.push_str("</section>\n<section aria-labelledby=\"change\"><h2 id=\"change\">What would change it</h2>\n");
     text.push_str("<div class=\"scroll\"><table><thead><tr><th>change</th><th>figures</th><th>life</th><th>verdict</th></tr></thead><tbody>");
     for change in &answer.sensitivity {
         let figures: Vec<String> =
