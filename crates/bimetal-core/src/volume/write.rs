@@ -306,7 +306,6 @@ impl<P: Payload> Volume<P> {
                 None => {}
             }
             if self.is_log() {
-                // What goes home is not held up by a full log: the migration that makes room waits for changes of home.
                 break;
             }
         }
@@ -324,6 +323,10 @@ impl<P: Payload> Volume<P> {
         while job.next < run.end() {
             let left = BlockRun { first: Block(job.next), count: run.end() - job.next };
             job.next += self.place_run(job, access, left, placement)?;
+            if self.is_log() {
+                // What goes home is not held up by a full log: the migration that makes room waits for changes of home.
+                break;
+            }
         }
         Ok(())
     }
