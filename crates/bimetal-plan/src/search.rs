@@ -106,8 +106,12 @@ impl Search<'_> {
         let mut rest = candidates.into_iter().peekable();
         while let Some(cost) = rest.peek().map(|candidate| candidate.cost_usd) {
             if let Some(best) = self.best(&tried) {
-                let why = format!("costs {:.0} $; the best option costs {:.0} $", cost, best.candidate.cost_usd);
-                tried.extend(rest.by_ref().map(|candidate| Tried::left_out(candidate, why.clone())));
+                let least = best.candidate.cost_usd;
+                let why = |cost: f64| format!("costs {cost:.0} $; the best option costs {least:.0} $");
+                tried.extend(rest.by_ref().map(|candidate| {
+                    let why = why(candidate.cost_usd);
+                    Tried::left_out(candidate, why)
+                }));
                 break;
             }
             let mut group = Vec::new();

@@ -142,6 +142,48 @@ fn the_cheapest_first_search_chooses_what_the_exhaustive_one_does() {
     }
 }
 
+/// Traces with times, and a budget of p99 that sets options apart; the first requests of each.
+const TIMED: [(&str, &str); 15] = [
+    ("cloudPhysicsIO.vscsi.xz", "5ms"),
+    ("cloudPhysicsIO.csv.xz", "20ms"),
+    ("financial1-first10k.ascii.xz", "5ms"),
+    ("msr-cut-randread-1006.trace.xz", "20ms"),
+    ("ms-ssd-iozone.trace.xz", "20ms"),
+    ("blkparse-ycsb-ext4.txt.xz", "20ms"),
+    ("blkparse-ycsb-btrfs.txt.xz", "20ms"),
+    ("blkparse-java-10k-events.txt.xz", "20ms"),
+    ("sqlite-wal-ext4-events.txt.xz", "2ms"),
+    ("diskmon-sys1.tsv.xz", "10ms"),
+    ("diskmon-p2pdownload.tsv.xz", "5ms"),
+    ("diskmon-mayun.tsv.xz", "10ms"),
+    ("hadoop-sdb-partial.csv.xz", "20ms"),
+    ("mqsim/tpcc-small.trace", "20ms"),
+    ("mqsim/wsrch-small.trace", "20ms"),
+];
+
+#[test]
+fn an_exhaustive_search_confirms_the_plan_for_the_beginning_of_each_real_trace() {
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    if !traces.is_dir() {
+        eprintln!("skipped: no ../shared");
+        return;
+    }
+    let drives = ["--ssd", "samsung-970-evo-plus-500gb", "--hdd", "seagate-barracuda-7200.12-1tb"];
+    let mut found = 0;
+    for (name, p99) in TIMED {
+        let (trace, p99) = (traces.join(name).display().to_string(), format!("p99<{p99}"));
+        let common =
+            ["plan", &trace, "--skip-bad-lines", "--limit", "150", "--latency", &p99, "--lifetime", "5y", "--json"];
+        let common = [&common[..], &drives, &["--schemes", "ssd-only,hdd-only,bcache"]].concat();
+        let (quick, exhaustive) = (json(&common), json(&[&common[..], &["--exhaustive"]].concat()));
+        found += usize::from(!quick["best"].is_null());
+        for key in ["scheme", "ssd", "ssd_bytes", "hdd", "settings", "cost_usd", "predicted"] {
+            assert_eq!(quick["best"][key], exhaustive["best"][key], "{name}: {key}");
+        }
+    }
+    assert!(found >= 10, "a plan for {found} of {} traces", TIMED.len());
+}
+
 #[test]
 fn what_no_option_keeps_leaves_best_null_and_every_option_says_why() {
     let folder = Folder::new("impossible");
