@@ -60,6 +60,7 @@ commands! {
     Reproduce => reproduce,
     Fault => fault,
     Validate => validate,
+    Extract => extract,
     Create => create,
     Serve => serve,
     Status => status,

@@ -50,6 +50,8 @@ pub struct HddProfile {
     /// Instead of the three seek times: measured points of the curve, each cylinders and milliseconds, in order of
     /// distance. Between two the curve is straight, and so it is behind the last, as between the last two.
     pub seek_points: Option<Vec<(u32, f64)>>,
+    /// Beside `seek_points`: the same for writes, where they differ.
+    pub write_seek_points: Option<Vec<(u32, f64)>>,
     /// Instead of the three seek times: the formula of Ruemmler and Wilkes, for the distances behind `seek_points`.
     pub seek_formula: Option<SeekFormula>,
     /// Seek to the next cylinder for writes, where it differs.

@@ -21,7 +21,13 @@ impl SeekCurve {
         const READ: [&str; 3] = ["seek_track_to_track_ms", "seek_average_ms", "seek_full_stroke_ms"];
         const WRITE: [&str; 3] = ["write_seek_track_to_track_ms", "write_seek_average_ms", "write_seek_full_stroke_ms"];
         let figures = if write { profile.write_seek() } else { profile.read_seek() };
-        let points = profile.seek_points.as_deref();
+        let points = match &profile.write_seek_points {
+            Some(_) if profile.seek_points.is_none() => {
+                return Err(BadFigure::new("write_seek_points", "given", "nothing, because seek_points are not given"));
+            }
+            Some(points) if write => Some(points.as_slice()),
+            _ => profile.seek_points.as_deref(),
+        };
         match (figures, points, profile.seek_formula) {
             (Some(figures), None, None) => {
                 FittedCurve::fit(figures, cylinders, if write { WRITE } else { READ }).map(Self::Fitted)

@@ -11,6 +11,7 @@ pub(crate) mod convert;
 pub(crate) mod create;
 pub(crate) mod detach;
 pub(crate) mod drain;
+pub(crate) mod extract;
 pub(crate) mod fault;
 pub(crate) mod formats;
 pub(crate) mod generate;

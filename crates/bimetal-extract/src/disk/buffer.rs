@@ -1,0 +1,149 @@
+//! The buffer on board: what a command costs that needs no medium, how far the drive reads on, how many streams it keeps
+//! apart, and how much it takes of writes.
+
+use bimetal_core::operation::OpKind;
+
+use super::spindle::Turning;
+use crate::ExtractError;
+use crate::prober::Timed;
+use crate::statistics::{Line, line, median};
+
+/// The longest read-ahead that is looked for, in sectors: 64 MiB.
+const AHEAD_MAX: u64 = 1 << 17;
+/// The most segments that are looked for.
+const SEGMENTS_MAX: u64 = 4096;
+/// The most that is written to fill the write cache, in sectors: 1 GiB.
+const FILL_MAX: u64 = 1 << 21;
+/// The most sectors of a write that goes to the write cache.
+const PIECE_MAX: u64 = 128;
+
+impl Turning<'_, '_> {
+    /// Response times of reads from the buffer over their sectors: command and interface. `None` without a buffer.
+    pub(super) fn electronics(&mut self) -> Result<Option<Line>, ExtractError> {
+        if self.spindle.hit_ns == 0.0 {
+            return Ok(None);
+        }
+        let mut points = Vec::new();
+        for grains in [1, 4, 16, 64, 128] {
+            let sectors = grains * self.prober.grain;
+            let mut least = f64::MAX;
+            for _ in 0..10 {
+                let lbn = self.prober.anywhere(sectors);
+                self.prober.read(lbn, sectors)?;
+                least = least.min(self.prober.read(lbn, sectors)?.ns());
+            }
+            // What the buffer does not hold takes another turn.
+            if least < 0.5 * self.spindle.period {
+                points.push((sectors as f64, least));
+            }
+        }
+        Ok(Some(line(&points)).filter(|line| points.len() > 1 && line.slope > 0.0))
+    }
+
+    /// Sectors from the start of a read on that the drive reads by itself.
+    pub(super) fn read_ahead(&mut self, pitch: f64) -> Result<u64, ExtractError> {
+        let grain = self.prober.grain;
+        let is_there = |turning: &mut Self, ahead: u64| -> Result<bool, ExtractError> {
+            let lbn = turning.prober.anywhere(ahead + grain);
+            turning.leave(lbn)?;
+            turning.prober.read(lbn, grain)?;
+            turning.prober.pause((2.0 * pitch * ahead as f64 + 3.0 * turning.spindle.period) as u64);
+            let timed = turning.prober.read(lbn + ahead, grain)?;
+            Ok(turning.is_hit(timed))
+        };
+        let most = AHEAD_MAX.min(self.prober.sectors / 4);
+        largest(self, 1, most / grain, &mut |turning, grains| is_there(turning, grains * grain))
+            .map(|grains| grains.map_or(0, |grains| (grains + 1) * grain))
+    }
+
+    /// How many places are kept in the buffer.
+    pub(super) fn segments(&mut self) -> Result<u64, ExtractError> {
+        let kept = |turning: &mut Self, places: u64| -> Result<bool, ExtractError> {
+            let grain = turning.prober.grain;
+            let first = turning.prober.anywhere(grain);
+            turning.prober.read(first, grain)?;
+            for _ in 1..places {
+                turning.leave(first)?;
+            }
+            let timed = turning.prober.read(first, grain)?;
+            Ok(turning.is_hit(timed))
+        };
+        largest(self, 1, SEGMENTS_MAX, &mut { kept }).map(Option::unwrap_or_default)
+    }
+
+    /// Whether writes finish before they are on the medium, by the medians of both kinds.
+    pub(super) fn caches_writes(&mut self) -> Result<bool, ExtractError> {
+        let (mut plain, mut through) = (Vec::new(), Vec::new());
+        for _ in 0..9 {
+            let grain = self.prober.grain;
+            let lbn = self.prober.anywhere(grain);
+            through.push(self.prober.run(OpKind::Write, lbn, grain, true)?.ns());
+            let lbn = self.prober.anywhere(grain);
+            plain.push(self.prober.run(OpKind::Write, lbn, grain, false)?.ns());
+        }
+        self.prober.run(OpKind::Flush, 0, 0, false)?;
+        Ok(median(&mut plain) < 0.4 * median(&mut through))
+    }
+
+    /// Sectors of writes that the buffer takes, and the error of that; `bus` is what a sector takes on the interface.
+    pub(super) fn write_room(&mut self, bus: f64) -> Result<(u64, u64), ExtractError> {
+        let grain = self.prober.grain;
+        // Short enough that it is on the interface for an eighth of a turn.
+        let piece = ((self.spindle.period / 8.0 / bus.max(1.0)) as u64).clamp(grain, PIECE_MAX) / grain * grain;
+        self.prober.run(OpKind::Flush, 0, 0, false)?;
+        let from = self.prober.now();
+        let mut taken = 0;
+        let filled = loop {
+            let timed = self.write_piece(piece)?;
+            if timed.ns() > 0.3 * self.spindle.period || taken * piece >= FILL_MAX || self.prober.is_late() {
+                break timed.from;
+            }
+            taken += 1;
+        };
+        // From now on each waits for others to leave.
+        let behind = self.prober.now();
+        const MORE: u64 = 40;
+        for _ in 0..MORE {
+            self.write_piece(piece)?;
+        }
+        let each = (self.prober.now() - behind) as f64 / MORE as f64;
+        let left = (filled - from) as f64 / each.max(1.0);
+        self.prober.run(OpKind::Flush, 0, 0, false)?;
+        let room = (taken as f64 - left).max(1.0) * piece as f64;
+        Ok((room as u64, ((1.0 + left.sqrt()) * piece as f64) as u64))
+    }
+
+    fn write_piece(&mut self, sectors: u64) -> Result<Timed, ExtractError> {
+        let lbn = self.prober.anywhere(sectors);
+        self.prober.run(OpKind::Write, lbn, sectors, false)
+    }
+}
+
+/// The largest number up to `most` for which `holds`, which holds below it too; `None` when it does not for `first`.
+fn largest<T>(
+    turning: &mut T,
+    first: u64,
+    most: u64,
+    holds: &mut dyn FnMut(&mut T, u64) -> Result<bool, ExtractError>,
+) -> Result<Option<u64>, ExtractError> {
+    let (mut yes, mut no) = (0, first.min(most));
+    while holds(turning, no)? {
+        yes = no;
+        if no == most {
+            return Ok(Some(yes));
+        }
+        no = (no * 2).min(most);
+    }
+    if yes == 0 {
+        return Ok(None);
+    }
+    while no - yes > 1 {
+        let middle = yes.midpoint(no);
+        if holds(turning, middle)? {
+            yes = middle;
+        } else {
+            no = middle;
+        }
+    }
+    Ok(Some(yes))
+}

@@ -1,0 +1,77 @@
+//! The queue: how many commands the drive takes, and in which order it serves them, by what fits best among ours.
+
+use bimetal_core::operation::OpKind;
+use bimetal_core::units::Nanoseconds;
+use bimetal_models::profile::Profile;
+
+use crate::figures::Extraction;
+use crate::prober::{Prober, Timed};
+use crate::target::ModelTarget;
+use crate::{ExtractError, Options};
+
+/// Commands in a row at each depth.
+const COMMANDS: usize = 192;
+/// So many of them at once.
+const DEPTHS: [usize; 4] = [1, 4, 32, 128];
+
+/// What fits best.
+pub(super) struct Fit {
+    pub(super) scheduler: &'static str,
+    pub(super) depth: usize,
+    /// How far off the ends of commands are, in the mean, as a fraction of the time that all took.
+    pub(super) off: f64,
+}
+
+/// Plays batches of random reads to the drive, and to the extracted model under each scheduler and queue.
+pub(super) fn measure(prober: &mut Prober<'_>, extraction: &Extraction) -> Result<Fit, ExtractError> {
+    let grain = prober.grain;
+    let commands: Vec<_> = (0..COMMANDS).map(|_| (OpKind::Read, prober.anywhere(grain), grain)).collect();
+    let mut measured = Vec::new();
+    for (at, depth) in DEPTHS.into_iter().enumerate() {
+        measured.push(ends(&prober.batch(&commands, depth)?));
+        prober.done((at + 1) as f64 / DEPTHS.len() as f64);
+    }
+    let profile = crate::read_back(extraction)?;
+    let mut best: Option<Fit> = None;
+    for scheduler in ["fcfs", "sstf", "clook", "sptf"] {
+        for depth in [1, 2, 4, 8, 16, 32, 64, 128] {
+            let off = off(&profile, scheduler, depth, &commands, &measured)?;
+            // What is simpler wins where two fit alike.
+            if best.as_ref().is_none_or(|best| off < best.off * 0.99) {
+                best = Some(Fit { scheduler, depth, off });
+            }
+        }
+    }
+    best.ok_or_else(|| ExtractError::Unlike { what: "no order of service fits".to_owned() })
+}
+
+/// When each command ended, in nanoseconds since the first was handed over.
+fn ends(times: &[Timed]) -> Vec<f64> {
+    let first = times.iter().map(|timed| timed.from).min().unwrap_or(0);
+    times.iter().map(|timed| (timed.to - first) as f64).collect()
+}
+
+/// How far the ends of commands are off on the model, in the mean, as a fraction of the time that their batch took.
+fn off(
+    profile: &Profile,
+    scheduler: &str,
+    depth: usize,
+    commands: &[(OpKind, u64, u64)],
+    measured: &[Vec<f64>],
+) -> Result<f64, ExtractError> {
+    let mut profile = profile.clone();
+    let depth = depth.to_string();
+    profile.set_all([("scheduler", scheduler), ("queue_depth", &depth)]).map_err(crate::unreadable)?;
+    let mut target = ModelTarget::new(profile.build(None, 0).map_err(crate::unreadable)?);
+    let mut report = |_| {};
+    let options = Options { writes: false, budget: Nanoseconds::MAX, seed: 0 };
+    let mut prober = Prober::new(&mut target, &options, &mut report);
+    let mut off = 0.0;
+    for (depth, measured) in DEPTHS.into_iter().zip(measured) {
+        let simulated = ends(&prober.batch(commands, depth)?);
+        let length = measured.iter().copied().fold(1.0, f64::max);
+        let apart: f64 = simulated.iter().zip(measured).map(|(one, other)| (one - other).abs()).sum();
+        off += apart / length / measured.len() as f64 / DEPTHS.len() as f64;
+    }
+    Ok(off)
+}

@@ -1,0 +1,193 @@
+//! The translation layer that fits best among ours: the same writes to the drive and to each of our layers with the figures
+//! that were found, as Konanki (section 5.2) found the layer of his stick.
+
+use bimetal_core::operation::OpKind;
+use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
+use bimetal_models::flash::Precondition;
+use bimetal_models::profile::{Body, Profile};
+
+use super::Drive;
+use crate::figures::{Extraction, Figures, quoted};
+use crate::prober::{Prober, Timed};
+use crate::statistics::median;
+use crate::target::ModelTarget;
+use crate::{ExtractError, Options};
+
+/// The layers that are tried. The bounds `ideal` and `simple`, and the bare medium, are no drives.
+const LAYERS: [&str; 8] = ["page", "dftl", "page-in-place", "block", "log-block", "fast", "anand", "fmax"];
+/// Pages of a block that are tried where erases did not show them.
+const BLOCKS: [u64; 6] = [8, 16, 32, 64, 128, 256];
+/// Sectors that are written over: 4 MiB.
+const WINDOW: u64 = 1 << 13;
+/// Writes of each kind.
+const WRITES: u64 = 600;
+/// Two erase times, from whose difference the erases of a write follow.
+const ERASE_US: [f64; 2] = [1000.0, 2000.0];
+
+/// A layer as it fits.
+struct Fit {
+    layer: &'static str,
+    pages: Option<u64>,
+    erase_us: Option<f64>,
+    off: f64,
+}
+
+/// Finds the layer, and what follows from it where erases were not seen before: their time, and the pages of a block.
+pub(super) fn measure(drive: &mut Drive<'_, '_>, extraction: &mut Extraction) -> Result<(), ExtractError> {
+    let mut figures = Figures(std::mem::take(&mut extraction.figures));
+    let window = WINDOW.min(drive.region.1);
+    let page = figures.sectors("page_size");
+    if !drive.prober.step("translation layer", 0.9) {
+        figures.assumed("ftl", quoted("page"), "no time");
+        extraction.figures = figures.0;
+        return Ok(());
+    }
+    let writes = script(drive.prober, window, page);
+    let start = drive.region.0;
+    let placed: Vec<_> = writes.iter().map(|(kind, lbn, sectors)| (*kind, start + lbn, *sectors)).collect();
+    let measured = response_times(drive.prober, &placed)?;
+    // Where each write waits for the flash, erases show in response times.
+    let unseen = figures.text("write_buffer") == Some("off");
+    let mut trial = figures.0.clone();
+    super::wear::without_writes(&mut trial);
+    let profile = crate::read_back(&Extraction { figures: trial, ..extraction.clone() })?;
+    let blocks: Vec<Option<u64>> = if unseen { BLOCKS.map(Some).to_vec() } else { vec![None] };
+    let mut best: Option<Fit> = None;
+    let trial = Trial { profile: &profile, writes: &writes, measured: &measured, window };
+    for (at, layer) in LAYERS.into_iter().enumerate() {
+        for pages in &blocks {
+            for state in [Precondition::Random, Precondition::Clean] {
+                let Some(fit) = trial.fit(layer, *pages, state)? else { continue };
+                if best.as_ref().is_none_or(|best| fit.off < 0.98 * best.off) {
+                    best = Some(fit);
+                }
+            }
+        }
+        drive.prober.done((at + 1) as f64 / LAYERS.len() as f64);
+    }
+    match best {
+        Some(fit) => conclude(&mut figures, &fit),
+        None => figures.assumed("ftl", quoted("page"), "none of ours could be tried"),
+    }
+    extraction.figures = figures.0;
+    Ok(())
+}
+
+fn conclude(figures: &mut Figures, fit: &Fit) {
+    let off = fit.off * 100.0;
+    figures.found(
+        "ftl",
+        quoted(fit.layer),
+        format!("fits best among ours: response times are {off:.1} % off in the mean"),
+    );
+    let mut replace = |key: &str, value: String, how: &str| {
+        figures.0.retain(|figure| figure.key != key);
+        figures.found(key, value, how);
+    };
+    if let Some(pages) = fit.pages {
+        replace("pages_per_block", pages.to_string(), "fits best, with the translation layer");
+    }
+    if let Some(erase_us) = fit.erase_us {
+        replace(
+            "erase_us",
+            format!("{erase_us:.2}"),
+            "what writes take longer for each erase that they cause on the model",
+        );
+    }
+}
+
+/// Writes in order, here and there, and to few places over and over, all within `window` sectors from zero on; first
+/// all of it once.
+fn script(prober: &mut Prober<'_>, window: u64, page: u64) -> Vec<(OpKind, u64, u64)> {
+    let pages = (window / page).max(1);
+    let mut writes: Vec<u64> = (0..pages).collect();
+    writes.extend((0..WRITES).map(|_| prober.random(pages)));
+    writes.extend((0..WRITES / 2).map(|at| at % pages));
+    writes.extend((0..WRITES / 2).map(|_| prober.random(pages.min(16))));
+    writes.into_iter().map(|number| (OpKind::Write, number * page, page)).collect()
+}
+
+fn response_times(prober: &mut Prober<'_>, writes: &[(OpKind, u64, u64)]) -> Result<Vec<f64>, ExtractError> {
+    let timed = writes.iter().map(|(kind, lbn, sectors)| prober.run(*kind, *lbn, *sectors, false));
+    Ok(timed.collect::<Result<Vec<_>, _>>()?.into_iter().map(Timed::ns).collect())
+}
+
+/// What layers are tried with.
+struct Trial<'a> {
+    profile: &'a Profile,
+    writes: &'a [(OpKind, u64, u64)],
+    measured: &'a [f64],
+    window: u64,
+}
+
+impl Trial<'_> {
+    /// How one layer fits, on a drive that was used or not; `None` where it makes no drive.
+    fn fit(&self, layer: &'static str, pages: Option<u64>, state: Precondition) -> Result<Option<Fit>, ExtractError> {
+        let mut simulated = Vec::new();
+        let trials: &[f64] = if pages.is_some() { &ERASE_US } else { &[0.0] };
+        for erase_us in trials {
+            match self.simulate(layer, pages, state, pages.map(|_| *erase_us))? {
+                Some(times) => simulated.push(times),
+                None => return Ok(None),
+            }
+        }
+        // The window is filled first; only what comes after tells.
+        let from = self.measured.len() - 2 * WRITES as usize;
+        let (measured, plain) = (&self.measured[from..], &simulated[0][from..]);
+        let Some(slower) = simulated.get(1).map(|times| &times[from..]) else {
+            return Ok(Some(Fit { layer, pages, erase_us: None, off: off(measured, plain.iter().copied()) }));
+        };
+        let per_erase = (ERASE_US[1] - ERASE_US[0]) * 1e3;
+        let erases: Vec<f64> = slower.iter().zip(plain).map(|(one, other)| (one - other) / per_erase).collect();
+        let without = plain.iter().zip(&erases).map(|(time, erases)| time - erases * ERASE_US[0] * 1e3);
+        let without: Vec<f64> = without.collect();
+        // Of each write that erases, what is left for one; the middle, since where the drive's state was another than the
+        // model's, some erase on one and not on the other.
+        let left = measured.iter().zip(&without).zip(&erases).filter(|(_, erases)| **erases > 0.5);
+        let mut each: Vec<f64> = left.map(|((measured, without), erases)| (measured - without) / erases).collect();
+        let erase_ns = median(&mut each).max(0.0);
+        let expected = without.iter().zip(&erases).map(|(time, erases)| time + erases * erase_ns);
+        Ok(Some(Fit { layer, pages, erase_us: Some(erase_ns / 1e3), off: off(measured, expected) }))
+    }
+
+    /// The writes on a model of a part of the drive, with another layer.
+    fn simulate(
+        &self,
+        layer: &str,
+        pages: Option<u64>,
+        state: Precondition,
+        erase_us: Option<f64>,
+    ) -> Result<Option<Vec<f64>>, ExtractError> {
+        let Body::Flash(flash) = &self.profile.body else { return Ok(None) };
+        let pages = pages.unwrap_or(u64::from(flash.pages_per_block));
+        let dies = u64::from(flash.channels) * u64::from(flash.dies_per_channel);
+        let block = flash.page_size.0.sectors().0 * u64::from(flash.planes_per_die) * pages * dies;
+        // A part of the drive is enough, if it holds the window a few times over.
+        let blocks = (4 * self.window).div_ceil(block).max(64).to_string();
+        let mut profile = self.profile.clone();
+        let (pages, erase) = (pages.to_string(), erase_us.unwrap_or(flash.erase_us).to_string());
+        let changes =
+            [("ftl", layer), ("pages_per_block", &pages), ("erase_us", &erase), ("blocks_per_plane", &blocks)];
+        if profile.set_all(changes).is_err() {
+            return Ok(None);
+        }
+        let all = SectorRange { start: Sectors::ZERO, len: profile.capacity };
+        let Ok(model) = profile.build_preconditioned(None, state, all, 0) else { return Ok(None) };
+        let mut target = ModelTarget::new(model);
+        let mut report = |_| {};
+        let options = Options { writes: true, budget: Nanoseconds::MAX, seed: 0 };
+        response_times(&mut Prober::new(&mut target, &options, &mut report), self.writes).map(Some)
+    }
+}
+
+/// How far off `expected` is, in the mean, as a fraction. Both in order of size, write by write counted half.
+fn off(measured: &[f64], expected: impl Iterator<Item = f64>) -> f64 {
+    let total: f64 = measured.iter().sum();
+    let expected: Vec<f64> = expected.collect();
+    let apart = |one: &[f64], other: &[f64]| -> f64 { one.iter().zip(other).map(|(a, b)| (a - b).abs()).sum() };
+    let single = apart(measured, &expected);
+    let (mut one, mut other) = (measured.to_vec(), expected);
+    one.sort_by(f64::total_cmp);
+    other.sort_by(f64::total_cmp);
+    (single + apart(&one, &other)) / 2.0 / total.max(1.0)
+}

@@ -1,0 +1,190 @@
+//! Writing: how long a die programs a row, what a flush costs, how large the write buffer is.
+//!
+//! A row that was written keeps its die busy. Reads of all dies right behind it tell when that die is free again.
+
+use bimetal_core::operation::OpKind;
+
+use super::Drive;
+use super::dies::Dies;
+use crate::ExtractError;
+use crate::prober::Timed;
+use crate::statistics::median;
+
+/// Rows of a die that are timed: the types of pages take turns, four at most.
+const ROWS: u64 = 12;
+/// The most that is written to fill the buffer, in sectors: 64 MiB.
+const BURST_MAX: u64 = 1 << 17;
+
+/// How long rows take to be programmed, in nanoseconds.
+pub(super) struct Programs {
+    /// One after another, by type of page; a single one where all are alike.
+    pub(super) by_type: Vec<f64>,
+    /// How far off they may be.
+    pub(super) error: f64,
+}
+
+impl Programs {
+    pub(super) fn mean(&self) -> f64 {
+        self.by_type.iter().sum::<f64>() / self.by_type.len().max(1) as f64
+    }
+
+    pub(super) fn longest(&self) -> f64 {
+        self.by_type.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+/// The end of the time in which the flash served `timed`, less what a single read of it takes.
+fn free_at(drive: &Drive<'_, '_>, dies: &Dies, timed: Timed) -> f64 {
+    timed.to as f64 - drive.outside_ns(dies.unit) - dies.line.intercept - dies.line.slope
+}
+
+impl Drive<'_, '_> {
+    /// One place on each die.
+    pub(super) fn place_of(&self, dies: &Dies, die: u64) -> u64 {
+        dies.row_start + die * dies.row
+    }
+
+    /// Times row after row.
+    pub(super) fn programs(&mut self, dies: &Dies) -> Result<Programs, ExtractError> {
+        let mut times = Vec::new();
+        for at in 0..ROWS * dies.dies {
+            self.settle();
+            let lbn = self.next_scratch(dies.row);
+            let write = self.prober.run(OpKind::Write, lbn, dies.row, false)?;
+            let reads: Vec<_> = (0..dies.dies).map(|die| (OpKind::Read, self.place_of(dies, die), dies.unit)).collect();
+            let reads = self.prober.batch(&reads, reads.len())?;
+            let free = reads.iter().map(|read| free_at(self, dies, *read)).fold(0.0, f64::max);
+            let arrived = write.to as f64 - self.write_overhead;
+            let transfer = (dies.row / dies.unit) as f64 * dies.line.slope;
+            times.push(free - arrived - transfer);
+            self.prober.done(at as f64 / (ROWS * dies.dies) as f64);
+        }
+        Ok(by_type(&times, dies.dies as usize))
+    }
+
+    /// What a flush adds, and whether it waits for the flash at all; a page has `page` sectors.
+    pub(super) fn flush(&mut self, dies: &Dies, page: u64, program: f64) -> Result<(f64, bool), ExtractError> {
+        let mut times = Vec::new();
+        for _ in 0..16 {
+            let lbn = self.next_scratch(dies.unit);
+            self.prober.run(OpKind::Write, lbn, dies.unit, false)?;
+            // A unit that fills a row is programmed meanwhile, and the flush finds nothing to do.
+            self.settle();
+            times.push(self.prober.run(OpKind::Flush, 0, 0, false)?.ns() - self.write_overhead);
+        }
+        let mut waited: Vec<f64> = times.iter().copied().filter(|ns| *ns > 0.8 * program).collect();
+        if waited.is_empty() {
+            return Ok((median(&mut times).max(0.0), false));
+        }
+        // The rest of the page is filled up.
+        let transfer = (page / dies.unit).max(1) as f64 * dies.line.slope;
+        Ok(((median(&mut waited) - program - transfer).max(0.0), true))
+    }
+
+    /// Nanoseconds from one row of a die to the next where rows are written in order and nothing waits.
+    pub(super) fn row_ns(&mut self, dies: &Dies) -> Result<f64, ExtractError> {
+        let rows = 64 * dies.dies;
+        let writes: Vec<_> = (0..rows).map(|_| (OpKind::Write, self.next_scratch(dies.row), dies.row)).collect();
+        let times = self.prober.batch(&writes, 2 * dies.dies as usize)?;
+        let mut ends: Vec<u64> = times.iter().map(|timed| timed.to).collect();
+        ends.sort_unstable();
+        // The first half fills the buffer.
+        let half = ends.len() / 2;
+        Ok((ends[ends.len() - 1] - ends[half]) as f64 / (ends.len() - 1 - half) as f64 * dies.dies as f64)
+    }
+
+    /// Sectors that the write buffer holds, by bursts of whole rows: when one must wait for room, what has come in is
+    /// what the buffer holds and what the dies have programmed until then. A die that erases meanwhile programs less, so the
+    /// most of several counts. `None` if none ever has to wait.
+    pub(super) fn buffer(&mut self, dies: &Dies, program: f64) -> Result<Option<u64>, ExtractError> {
+        let mut most = None;
+        for _ in 0..5 {
+            self.prober.run(OpKind::Flush, 0, 0, false)?;
+            self.settle();
+            most = most.max(self.burst(dies, program)?);
+            // On to another part of the blocks.
+            for _ in 0..7 * dies.dies {
+                let lbn = self.next_scratch(dies.row);
+                self.prober.run(OpKind::Write, lbn, dies.row, false)?;
+            }
+        }
+        self.prober.run(OpKind::Flush, 0, 0, false)?;
+        Ok(most)
+    }
+
+    fn burst(&mut self, dies: &Dies, program: f64) -> Result<Option<u64>, ExtractError> {
+        const DEPTH: usize = 4;
+        let rows = (BURST_MAX / dies.row).max(2 * DEPTH as u64);
+        let writes: Vec<_> = (0..rows).map(|_| (OpKind::Write, self.next_scratch(dies.row), dies.row)).collect();
+        let times = self.prober.batch(&writes, DEPTH)?;
+        let mut early: Vec<f64> = times[..DEPTH * 2].iter().map(|timed| timed.ns()).collect();
+        let usual = median(&mut early);
+        let Some(first) = times.iter().position(|timed| timed.ns() > 1.5 * usual + 0.02 * program) else {
+            return Ok(None);
+        };
+        let at = times[first].to as f64 - self.write_overhead;
+        let transfer = (dies.row / dies.unit) as f64 * dies.line.slope;
+        let (mut die_free, mut channel_free) = (vec![0.0; dies.dies as usize], vec![0.0; dies.channels as usize]);
+        let mut programmed = 0;
+        for (row, timed) in times[..first].iter().enumerate() {
+            let (die, channel) = (row % die_free.len(), row % channel_free.len());
+            let arrived = timed.to as f64 - self.write_overhead;
+            let start = f64::max(arrived, die_free[die]).max(channel_free[channel]);
+            channel_free[channel] = start + transfer;
+            die_free[die] = start + transfer + program;
+            programmed += u64::from(die_free[die] <= at + 0.001 * program);
+        }
+        Ok(Some((first as u64 + 1).saturating_sub(programmed) * dies.row))
+    }
+
+    /// Pages of a row: a flush closes a page, so units written to one die between flushes lie on one row as long as it
+    /// has pages.
+    pub(super) fn pages_of_row(&mut self, dies: &Dies) -> Result<u64, ExtractError> {
+        const CHAIN: u64 = 9;
+        self.prober.run(OpKind::Flush, 0, 0, false)?;
+        let first = self.next_scratch(CHAIN * dies.unit);
+        for link in 0..CHAIN {
+            self.prober.run(OpKind::Write, first + link * dies.unit, dies.unit, false)?;
+            self.prober.run(OpKind::Flush, 0, 0, false)?;
+            for _ in 1..dies.dies {
+                let other = self.next_scratch(dies.unit);
+                self.prober.run(OpKind::Write, other, dies.unit, false)?;
+                self.prober.run(OpKind::Flush, 0, 0, false)?;
+            }
+        }
+        self.settle();
+        let mut ends = Vec::new();
+        for link in 0..CHAIN - 1 {
+            let lbn = first + link * dies.unit;
+            let timed = (0..3).map(|_| self.prober.read(lbn, 2 * dies.unit)).collect::<Result<Vec<_>, _>>()?;
+            let least = timed.into_iter().map(Timed::ns).fold(f64::MAX, f64::min) - self.outside_ns(2 * dies.unit);
+            // Two rows of one die are sensed one after the other.
+            if least > 1.5 * dies.line.intercept + 2.0 * dies.line.slope {
+                ends.push(link);
+            }
+        }
+        let mut gaps: Vec<f64> = ends.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        let pages = if gaps.is_empty() { 1 } else { median(&mut gaps) as u64 };
+        Ok(if (dies.row / dies.unit).is_multiple_of(pages.max(1)) { pages.max(1) } else { 1 })
+    }
+}
+
+/// The times of `dies` dies in turn, by type of page: the shortest cycle that fits nine of ten.
+fn by_type(times: &[f64], dies: usize) -> Programs {
+    let mut sorted = times.to_vec();
+    let middle = median(&mut sorted);
+    for types in 1..=4 {
+        let pairs: Vec<f64> =
+            times.iter().zip(times.iter().skip(types * dies)).map(|(one, other)| (one - other).abs()).collect();
+        let alike = pairs.iter().filter(|apart| **apart < 0.02 * middle).count();
+        if alike * 10 >= pairs.len() * 9 {
+            let of_type = |at: usize| {
+                let mut of_type: Vec<f64> = times.iter().step_by(dies).skip(at).step_by(types).copied().collect();
+                median(&mut of_type)
+            };
+            return Programs { by_type: (0..types).map(of_type).collect(), error: 0.01 * middle };
+        }
+    }
+    let spread = sorted[sorted.len() * 3 / 4] - sorted[sorted.len() / 4];
+    Programs { by_type: vec![middle], error: spread }
+}

@@ -1,0 +1,128 @@
+//! The spare area, by what random writes cost on a used drive: L = n·WL + k·EL (Konanki, section 5.2), where the copies and
+//! erases that a write takes follow from the part of the flash that the host does not see.
+
+use bimetal_core::operation::OpKind;
+use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
+use bimetal_models::flash::Precondition;
+use bimetal_models::profile::Profile;
+
+use super::Drive;
+use crate::figures::{Extraction, Figure, Figures, quoted};
+use crate::prober::Prober;
+use crate::target::ModelTarget;
+use crate::{ExtractError, Options};
+
+/// Random writes that are timed together.
+const WRITES: usize = 2500;
+/// So many times at most, and on a large drive, whose model would take much memory.
+const BATCHES: (usize, usize) = (24, 4);
+/// Sectors of a large drive: 64 GiB.
+const LARGE: u64 = 1 << 27;
+/// So many writes at once.
+const DEPTH: usize = 16;
+
+/// Random writes on the drive as it was found.
+pub(super) struct Sample {
+    writes: Vec<(OpKind, u64, u64)>,
+    /// Nanoseconds that the last of them took; `None` where they never took longer than the first, so that nothing had to be
+    /// collected.
+    took: Option<f64>,
+}
+
+/// Writes here and there, until that takes as long as before.
+pub(super) fn sample(drive: &mut Drive<'_, '_>) -> Result<Sample, ExtractError> {
+    let unit = drive.prober.grain.max(8);
+    let most = if drive.prober.sectors > LARGE { BATCHES.1 } else { BATCHES.0 };
+    let (mut writes, mut times) = (Vec::new(), Vec::new());
+    while times.len() < most && !drive.prober.is_late() {
+        let anywhere = |_| (OpKind::Write, drive.prober.anywhere(unit) / unit * unit, unit);
+        let batch: Vec<_> = (0..WRITES).map(anywhere).collect();
+        times.push(last_writes(drive.prober, &batch)?);
+        writes.extend(batch);
+    }
+    let least = times.iter().copied().fold(f64::MAX, f64::min);
+    drive.settle();
+    Ok(Sample { writes, took: times.last().copied().filter(|last| *last > 1.3 * least) })
+}
+
+/// Finds the spare factor, and completes the figures with what timing does not show.
+pub(super) fn measure(
+    drive: &mut Drive<'_, '_>,
+    sample: Option<&Sample>,
+    extraction: &mut Extraction,
+) -> Result<(), ExtractError> {
+    let mut figures = Figures(std::mem::take(&mut extraction.figures));
+    figures.assumed("rated_cycles", "3000", "timing does not show it");
+    let maps_units = figures.text("ftl").is_some_and(|layer| ["page", "dftl"].contains(&layer));
+    let time = drive.prober.step("spare area", 0.98);
+    let known = sample.and_then(|sample| Some((&sample.writes, sample.took?)));
+    let Some((writes, measured)) = known.filter(|_| time && maps_units) else {
+        let why = if maps_units { "usual of drives: random writes were too few to show it" } else { "usual of drives" };
+        figures.assumed("spare_factor", "0.07", why);
+        extraction.figures = figures.0;
+        return Ok(());
+    };
+    extraction.figures = figures.0.clone();
+    let mut trial = figures.0.clone();
+    let mut spare = Figures::default();
+    spare.assumed("spare_factor", "0.07", "on trial");
+    trial.append(&mut spare.0);
+    let profile = crate::read_back(&Extraction { figures: trial, ..extraction.clone() })?;
+    let (mut low, mut high) = (0.01_f64, 0.5_f64);
+    for _ in 0..8 {
+        let middle = low.midpoint(high);
+        // More spare area means fewer copies.
+        match simulated(&profile, &[("spare_factor", &format!("{middle:.5}"))], writes)? {
+            Some(time) if time < measured => high = middle,
+            _ => low = middle,
+        }
+    }
+    let factor = low.midpoint(high);
+    let value = format!("{factor:.4}");
+    let plain = simulated(&profile, &[("spare_factor", &value), ("erase_us", "0")], writes)?;
+    let share = plain.map_or(0.0, |plain| (1.0 - plain / measured).max(0.0));
+    let each = measured / WRITES as f64 / 1e3;
+    let how = format!(
+        "random writes all over take {each:.2} us each on the used drive, {:.1} % of it erases; on the model with this factor too",
+        share * 100.0
+    );
+    figures.number("spare_factor", factor, (high - low).max(0.03 * factor), how);
+    extraction.figures = figures.0;
+    Ok(())
+}
+
+/// Nanoseconds that the last of `writes` took.
+fn last_writes(prober: &mut Prober<'_>, writes: &[(OpKind, u64, u64)]) -> Result<f64, ExtractError> {
+    let (first, second) = writes.split_at(writes.len() - WRITES);
+    prober.batch(first, DEPTH)?;
+    let times = prober.batch(second, DEPTH)?;
+    let from = times.iter().map(|timed| timed.from).min().unwrap_or(0);
+    Ok((times.iter().map(|timed| timed.to).max().unwrap_or(0) - from) as f64)
+}
+
+/// The same on a used model with `changes`; `None` where there is no such drive.
+fn simulated(
+    profile: &Profile,
+    changes: &[(&str, &str)],
+    writes: &[(OpKind, u64, u64)],
+) -> Result<Option<f64>, ExtractError> {
+    let mut profile = profile.clone();
+    let all = SectorRange { start: Sectors::ZERO, len: profile.capacity };
+    if profile.set_all(changes.iter().copied()).is_err() {
+        return Ok(None);
+    }
+    let Ok(model) = profile.build_preconditioned(None, Precondition::Random, all, 0) else { return Ok(None) };
+    let mut target = ModelTarget::new(model);
+    let mut report = |_| {};
+    let options = Options { writes: true, budget: Nanoseconds::MAX, seed: 0 };
+    last_writes(&mut Prober::new(&mut target, &options, &mut report), writes).map(Some)
+}
+
+/// What stands where nothing was written.
+pub(super) fn without_writes(figures: &mut Vec<Figure>) {
+    let mut assumed = Figures::default();
+    assumed.assumed("rated_cycles", "3000", "timing does not show it");
+    assumed.assumed("spare_factor", "0.07", "only writing shows it");
+    assumed.assumed("ftl", quoted("page"), "only writing shows it");
+    figures.append(&mut assumed.0);
+}

@@ -1,0 +1,135 @@
+//! Closed loop: what is extracted from a model of flash is what went into it.
+
+mod common;
+
+use bimetal_core::units::Sectors;
+use bimetal_extract::figures::{Extraction, Kind};
+use bimetal_extract::target::ModelTarget;
+use bimetal_extract::{ExtractError, Options, extract};
+use bimetal_models::flash::FlashProfile;
+use bimetal_models::profile::{Body, Profile};
+use common::{OPTIONS, mean_responses, model};
+
+fn flash(profile: &Profile) -> &FlashProfile {
+    match &profile.body {
+        Body::Flash(flash) => flash,
+        Body::Hdd(_) => panic!("a flash drive"),
+    }
+}
+
+fn extracted(profile: &Profile, options: Options) -> (Extraction, Profile) {
+    let extraction = extract(&mut model(profile), &options, &mut |_| {}).expect("flash can be measured");
+    assert_eq!(extraction.kind, Kind::Flash);
+    let text = extraction.to_toml("again", "extracted");
+    let again = Profile::parse(&text, "again.toml").expect("what is extracted is a profile");
+    (extraction, again)
+}
+
+/// A built-in drive, made smaller so that it is used up sooner.
+fn smaller(name: &str, changes: &[(&str, &str)]) -> Profile {
+    let mut profile = Profile::load(name).expect("it is built in");
+    profile.set_all(changes.iter().copied()).expect("it can be smaller");
+    profile
+}
+
+fn is_near(what: &str, found: f64, was: f64, part: f64) {
+    println!("{what}: {was}, extracted {found}");
+    assert!((found - was).abs() <= part * was.abs() + 0.05, "{what}: {was}, extracted {found}");
+}
+
+/// Measures `profile` and holds the figures against it; gives what came out.
+fn check(profile: &Profile) -> Profile {
+    let (extraction, again) = extracted(profile, OPTIONS);
+    assert!(extraction.notes.is_empty(), "{:?}", extraction.notes);
+    let (was, found) = (flash(profile), flash(&again));
+    let geometry = was.geometry(profile.capacity, None).expect("a geometry");
+    for (what, found, was) in [
+        ("read_us", found.read_us, was.read_us),
+        ("program_us", found.program_us, was.program_us),
+        ("erase_us", found.erase_us, was.erase_us),
+        ("command_us", found.command_us, was.command_us),
+        ("read_overhead_us", found.read_overhead_us, was.read_overhead_us),
+        ("write_overhead_us", found.write_overhead_us, was.write_overhead_us),
+        ("flush_us", found.flush_us, was.flush_us),
+        ("channel_mb_per_s", found.channel_mb_per_s, was.channel_mb_per_s),
+        ("link_mb_per_s", found.link_mb_per_s, was.link_mb_per_s),
+    ] {
+        is_near(what, found, was, 0.02);
+    }
+    assert_eq!(found.page_size.0.0, u64::from(geometry.page_bytes), "{}", extraction.to_toml("again", ""));
+    assert_eq!(found.mapping_unit.0.0, u64::from(geometry.unit_bytes));
+    assert_eq!((found.planes_per_die, found.pages_per_block), (geometry.planes_per_die, geometry.pages_per_block));
+    assert_eq!((found.channels, found.dies_per_channel), (geometry.channels, geometry.dies_per_channel));
+    assert_eq!(found.timing, was.timing);
+    assert_eq!(format!("{:?}", found.ftl), format!("{:?}", was.ftl));
+    again
+}
+
+#[test]
+fn flash_comes_back() {
+    for (name, size) in
+        [("samsung-970-evo-plus-500gb", "16GB"), ("intel-x25-m-80gb", "8GB"), ("combo-ssd2-32gb", "4GB")]
+    {
+        println!("{name}");
+        let profile = smaller(name, &[("capacity", size)]);
+        let again = check(&profile);
+        let (was, found) = (flash(&profile), flash(&again));
+        let buffer = |flash: &FlashProfile| flash.write_buffer.0.map_or(0.0, |bytes| bytes.0 as f64);
+        println!("buffer {} spare {}", buffer(found) / buffer(was), found.spare_factor / was.spare_factor);
+        println!("{}", again.sources["spare_factor"]);
+    }
+}
+
+#[test]
+fn a_workload_takes_as_long_on_the_extracted_drive() {
+    let profile = smaller("intel-x25-m-80gb", &[("capacity", "8GB")]);
+    let (_, again) = extracted(&profile, OPTIONS);
+    for ((what, before), (_, after)) in mean_responses(&profile).into_iter().zip(mean_responses(&again)) {
+        println!("{what}: {before:.4} ms, extracted {after:.4} ms");
+        assert!((after / before - 1.0).abs() < 0.05, "{what}: {before} and {after}");
+    }
+}
+
+#[test]
+fn a_stick_without_a_buffer_gets_lines_through_pages() {
+    let profile = smaller("sandisk-usb-1gb", &[("capacity", "64MiB")]);
+    // As good as new: on a used one no write is without a fold, and the least is not that of a page.
+    let mut target = ModelTarget::new(profile.build(None, 0).unwrap());
+    let extraction = extract(&mut target, &OPTIONS, &mut |_| {}).unwrap();
+    let again = Profile::parse(&extraction.to_toml("again", "extracted"), "again.toml").unwrap();
+    let (was, found) = (flash(&profile), flash(&again));
+    println!("{}", extraction.to_toml("again", ""));
+    is_near("read_us", found.read_us, was.read_us, 0.02);
+    is_near("program_us", found.program_us, was.program_us, 0.02);
+    is_near("read_overhead_us", found.read_overhead_us, was.read_overhead_us, 0.02);
+    is_near("write_overhead_us", found.write_overhead_us, was.write_overhead_us, 0.02);
+    assert_eq!((found.page_size.0, found.timing), (was.page_size.0, was.timing));
+    assert_eq!(format!("{:?}", found.ftl), format!("{:?}", was.ftl));
+    assert_eq!(found.pages_per_block, was.pages_per_block);
+    is_near("erase_us", found.erase_us, was.erase_us, 0.02);
+}
+
+#[test]
+fn reading_alone_gives_a_profile_too() {
+    let profile = smaller("samsung-970-evo-plus-500gb", &[("capacity", "4GB")]);
+    let (extraction, again) = extracted(&profile, Options { writes: false, ..OPTIONS });
+    assert!(extraction.figures.iter().any(|figure| figure.key == "program_us" && figure.error.is_none()));
+    let read = flash(&again).read_us + flash(&again).read_overhead_us;
+    // Sensing, channel, link and command of a page.
+    assert!((35.0..75.0).contains(&read), "{read}");
+}
+
+#[test]
+fn twice_the_same_is_the_same() {
+    let profile = smaller("combo-ssd2-32gb", &[("capacity", "2GB")]);
+    let once = extracted(&profile, OPTIONS).0.to_toml("a", "b");
+    assert_eq!(once, extracted(&profile, OPTIONS).0.to_toml("a", "b"));
+}
+
+#[test]
+fn a_drive_too_small_is_refused() {
+    let profile = Profile::load("samsung-970-evo-plus-500gb").unwrap();
+    let mut target = ModelTarget::new(profile.build(Some(Sectors(4096)), 0).unwrap());
+    let error = extract(&mut target, &OPTIONS, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, ExtractError::TooSmall { .. }), "{error}");
+}

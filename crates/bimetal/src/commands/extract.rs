@@ -1,0 +1,181 @@
+//! `bimetal extract`: a profile of a drive, from timing alone.
+
+use std::fmt::Write as _;
+use std::io::{self, BufRead, IsTerminal, Write as _};
+use std::path::{Path, PathBuf};
+
+use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
+use bimetal_extract::figures::{Extraction, Kind};
+use bimetal_extract::file::Candidate;
+use bimetal_extract::target::{ModelTarget, Target};
+use bimetal_extract::{Options, extract};
+use bimetal_models::flash::Precondition;
+use bimetal_models::profile::Profile;
+use clap::Args;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::options::JsonOption;
+use crate::output::{OutputFile, note, print, print_json};
+use crate::progress::Progress;
+
+/// Steps of the progress bar.
+const STEPS: f64 = 1000.0;
+
+/// Measure a drive, and write its profile
+///
+/// A block device or a file is opened past the page cache and measured by the times of its answers: what it holds is
+/// destroyed, unless --read-only is given. A drive that is mounted or in use is refused, and one that carries anything, if it would
+/// be written. The name of a profile, or a TOML file of one, is a drive of ours, measured in no time: to see how well it works.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    sudo bimetal extract /dev/sdb -o my-disk.toml\n  \
+    sudo bimetal extract /dev/sdb -o my-disk.toml --read-only --budget 3min\n  \
+    bimetal extract seagate-barracuda-7200.12-1tb -o again.toml")]
+pub(crate) struct Arguments {
+    /// A block device, a file, or a profile (a name or a TOML file)
+    #[arg(value_name = "DEVICE|PROFILE")]
+    drive: String,
+    /// The profile to write; it must not be there yet
+    #[arg(short, long, value_name = "FILE.toml")]
+    output: PathBuf,
+    /// Only read: what the drive holds stays, and what only writing shows is assumed
+    #[arg(long)]
+    read_only: bool,
+    /// Do not ask before what the drive holds is destroyed
+    #[arg(long)]
+    yes: bool,
+    /// How long it may take; what there is no time for is assumed, and said to be
+    #[arg(long, value_name = "TIME", default_value = "10min")]
+    budget: Nanoseconds,
+    /// Starts what is random
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    #[command(flatten)]
+    json: JsonOption,
+}
+
+/// The document of `--json`.
+#[derive(Serialize)]
+struct Document<'a> {
+    bimetal: &'static str,
+    drive: &'a str,
+    output: String,
+    name: &'a str,
+    #[serde(flatten)]
+    extraction: &'a Extraction,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let Arguments { drive, output, .. } = &arguments;
+    if output.exists() {
+        let message = format!("{}: is there already: remove it, or name another file", output.display());
+        return Err(Error::new(message));
+    }
+    let mut target = match profile_of(drive)? {
+        Some(profile) => model(&profile, arguments.seed)?,
+        None => match device(&arguments)? {
+            Some(target) => target,
+            None => return Ok(()),
+        },
+    };
+    // The file must be writable before the drive is measured for ten minutes.
+    let mut file = OutputFile::create(output)?;
+    let options = Options { writes: !arguments.read_only, budget: arguments.budget, seed: arguments.seed };
+    let mut progress = Progress::new(Some(STEPS as u64), "steps");
+    let extraction = extract(target.as_mut(), &options, &mut |done| progress.set((done * STEPS) as u64))
+        .map_err(|error| Error::new(format!("{drive}: {error}")))?;
+    drop(progress);
+    let name = output.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let text = extraction.to_toml(&name, &format!("extracted from {drive} by timing"));
+    let profile = Profile::parse(&text, &output.display().to_string())?;
+    file.write_all(text.as_bytes())?;
+    file.finish()?;
+    if arguments.json.json {
+        let output = output.display().to_string();
+        return print_json(&Document {
+            bimetal: env!("CARGO_PKG_VERSION"),
+            drive,
+            output,
+            name: &name,
+            extraction: &extraction,
+        });
+    }
+    print(&describe(&extraction, &profile, output))
+}
+
+/// The profile that `drive` names; `None` for a device or another file.
+fn profile_of(drive: &str) -> Result<Option<Profile>, Error> {
+    let path = Path::new(drive);
+    let is_toml = path.extension().is_some_and(|ending| ending == "toml");
+    if is_toml || (!path.exists() && !drive.contains('/')) {
+        return Ok(Some(Profile::load(drive)?));
+    }
+    Ok(None)
+}
+
+/// A model of `profile`; flash has been in use for long.
+fn model(profile: &Profile, seed: u64) -> Result<Box<dyn Target>, Error> {
+    let all = SectorRange { start: Sectors::ZERO, len: profile.capacity };
+    Ok(Box::new(ModelTarget::new(profile.build_preconditioned(None, Precondition::Random, all, seed)?)))
+}
+
+/// The device or file, when it may be measured; `None` when the user says no.
+fn device(arguments: &Arguments) -> Result<Option<Box<dyn Target>>, Error> {
+    let candidate = Candidate::look_at(Path::new(&arguments.drive), !arguments.read_only)?;
+    if !arguments.read_only && !arguments.yes && !confirmed(&candidate)? {
+        note("nothing was done");
+        return Ok(None);
+    }
+    if arguments.read_only && candidate.is_sparse() {
+        note(format_args!("{} has parts that were never written: reads of them take no time", arguments.drive));
+    }
+    Ok(Some(Box::new(candidate.open()?)))
+}
+
+/// Asks on the terminal.
+fn confirmed(candidate: &Candidate) -> Result<bool, Error> {
+    let what = candidate.describe();
+    if !io::stdin().is_terminal() {
+        let message = format!("{what}: what it holds would be destroyed: say --yes, or --read-only to only read");
+        return Err(Error::new(message));
+    }
+    // Nobody is left to be asked when standard error is closed: then there is no answer.
+    let _ = write!(io::stderr().lock(), "What {what} holds will be destroyed. Type yes to go on: ");
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(answer.trim() == "yes")
+}
+
+/// The figures as a table.
+fn describe(extraction: &Extraction, profile: &Profile, output: &Path) -> String {
+    let (kind, flag) = match extraction.kind {
+        Kind::Hdd => ("a disk", "hdd"),
+        Kind::Flash => ("flash", "ssd"),
+    };
+    let mut text = format!(
+        "{}: {kind} of {:.1} GB; {} commands in {:.1} s\n",
+        output.display(),
+        profile.capacity.bytes().get() as f64 / 1e9,
+        extraction.commands,
+        extraction.seconds
+    );
+    let width = extraction.figures.iter().map(|figure| figure.key.len()).max().unwrap_or(0);
+    for figure in &extraction.figures {
+        let value = if figure.value.len() > 40 { "(a list)" } else { &figure.value };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {:width$}  {value:<14}  {}", figure.key, figure.source);
+    }
+    for zone in &extraction.zones {
+        let _ = writeln!(
+            text,
+            "  zone: cylinders {} to {}, {} sectors a track",
+            zone.first_cylinder, zone.last_cylinder, zone.sectors_per_track
+        );
+    }
+    for note in &extraction.notes {
+        let _ = writeln!(text, "{note}");
+    }
+    let _ = writeln!(text, "Use it with: --{flag} {}", output.display());
+    text
+}
