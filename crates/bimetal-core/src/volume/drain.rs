@@ -112,7 +112,9 @@ impl<P: Payload> Volume<P> {
     /// Whether home has the newest of every block, whatever becomes of the slots.
     fn is_all_at_home(&self) -> bool {
         let placing = |job: &Job<P>| matches!(job, Job::Write(job) if job.writes_slots());
+        // What is lost was off home: home has older content there, and says so as long as it is attached.
         self.view.map.dirty_blocks() == 0
+            && self.lost.is_empty()
             && (!self.log_is_in_use() || !self.view.slots_online())
             && !self.tasks.iter().any(|(_, task)| placing(&task.job))
     }
@@ -122,8 +124,11 @@ impl<P: Payload> Volume<P> {
             return false;
         }
         if matches!(self.store, Store::Log(_)) {
-            self.begin_migration();
-            return true;
+            let in_use = self.log_is_in_use();
+            if in_use {
+                self.begin_migration();
+            }
+            return in_use;
         }
         let first = self.view.map.next_dirty(Slot(0));
         let dirty = std::iter::successors(first, |last| self.view.map.next_dirty(Slot(last.0 + 1)));

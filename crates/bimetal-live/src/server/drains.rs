@@ -112,6 +112,11 @@ impl Server {
             Drain::UnderWay { blocks_left, .. } if gone && blocks_left > 0 => {
                 self.give_drain_up("the drive that has it is gone: bring it back and start the server again".to_owned())
             }
+            Drain::UnderWay { blocks_left: 0, .. } if self.volume.has_lost_content() => self.give_drain_up(
+                "blocks that were off home are lost, and home has older content there (`bimetal check` lists them): write or \
+                 discard them first"
+                    .to_owned(),
+            ),
             Drain::UnderWay { failures, .. } if failures >= ATTEMPTS_MAX => {
                 let trouble = self.trouble().unwrap_or_else(|| "blocks cannot be moved home".to_owned());
                 self.give_drain_up(trouble);
@@ -124,16 +129,15 @@ impl Server {
 
     fn end_drain(&mut self) {
         let Some(Drainage { then, .. }) = self.control.drainage.take() else { return };
-        let homes = self.volume.view().layout.homes().len();
-        let home = if homes == 1 {
-            "home has everything: it is a plain disk"
+        let (home, plain) = if self.volume.view().layout.homes().len() == 1 {
+            ("home has everything", ": it is a plain disk")
         } else {
-            "nothing is off home; no drive alone has everything under this scheme"
+            ("nothing is off home; no drive alone has everything under this scheme", "")
         };
         let message = match then {
-            Then::GoOn => format!("{home} until something is written again"),
+            Then::GoOn => format!("{home}, until something is written again; the volume stays attached"),
             Then::LetGo => format!("{home}; the other drive is let go, and home alone serves"),
-            Then::Stop => format!("{home}; serving ends"),
+            Then::Stop => format!("{home}{plain}; serving ends"),
         };
         if then == Then::Stop {
             self.control.drained = true;
