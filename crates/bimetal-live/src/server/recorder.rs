@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -85,6 +85,14 @@ impl Recorder {
     }
 }
 
+/// A trace where nothing is yet: a slip of the finger must not replace the home of a volume.
+fn new_trace(path: &Path) -> Result<Writer, String> {
+    if path.symlink_metadata().is_ok() {
+        return Err(format!("'{}' is there already: choose another name, or remove it first", path.display()));
+    }
+    Writer::create(path, Format::Bin, Content::default()).map_err(|error| error.to_string())
+}
+
 /// Writes what comes in order of arrival until nothing comes any more. Gives how many requests that were.
 fn write(mut writer: Writer, receiver: &Receiver<(u64, Request)>, settled: &AtomicU64) -> Result<u64, String> {
     let mut early: BinaryHeap<Reverse<(u64, Key)>> = BinaryHeap::new();
@@ -146,10 +154,7 @@ impl Server {
         }
         self.watch(key, Watch::TraceStart);
         let file = path.clone();
-        let begun = self.outside(
-            move || Writer::create(&file, Format::Bin, Content::default()).map_err(|error| error.to_string()),
-            move |server, writer| server.begin_recording(path, writer),
-        );
+        let begun = self.outside(move || new_trace(&file), move |server, writer| server.begin_recording(path, writer));
         begun.err().map(|error| Reply::error(format!("no thread to write a trace: {error}")))
     }
 
