@@ -62,6 +62,20 @@ pub enum ReplaceError {
         /// The size that is needed.
         was: u64,
     },
+    /// It writes larger parts than clients were told.
+    #[error(
+        "{}: writes parts of at least {is} bytes, and clients were told {least}: take a drive that writes smaller parts, or stop \
+         the server and attach it then; what uses the volume must do with blocks of {is} bytes from then on",
+        path.display()
+    )]
+    Coarse {
+        /// The drive.
+        path: PathBuf,
+        /// Its parts.
+        is: u32,
+        /// What clients were told.
+        least: u32,
+    },
     /// Something lies on it.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -111,11 +125,11 @@ pub struct Replacement {
 }
 
 /// Makes the drive at `path` the member that keeps what is off home, empty. With `force` what lies on it is erased; on the
-/// drive that is being replaced it is anyway.
+/// drive that is being replaced it is anyway. Clients write parts of `least` bytes: it must be able to.
 ///
 /// # Errors
 /// It may not be used, or fails. The labels are changed last.
-pub fn replace(held: &mut Held, path: &Path, force: bool) -> Result<Replacement, ReplaceError> {
+pub fn replace(held: &mut Held, path: &Path, force: bool, least: u32) -> Result<Replacement, ReplaceError> {
     let label = held.label().clone();
     let unknown = || ReplaceError::NothingOffHome(label.scheme.clone());
     let scheme = schemes::find(&label.scheme).ok_or_else(unknown)?;
@@ -128,14 +142,18 @@ pub fn replace(held: &mut Held, path: &Path, force: bool) -> Result<Replacement,
     let lock = DriveLock::take(&found)?;
     let checked = judge_it(found, lock, &label, member, force)?;
     let io = |error| ReplaceError::Io { path: path.to_owned(), error };
-    create::erase(&checked).map_err(io)?;
     let file = DriveFile::open(&checked.probe.canonical)?;
     let engine = if label.members[usize::from(member.0)].emulates.is_some() { Engine::Pool } else { Engine::Auto };
+    let drive = drive::attach(file, engine).map_err(io)?;
+    if drive.logical_block() > least {
+        return Err(ReplaceError::Coarse { path: path.to_owned(), is: drive.logical_block(), least });
+    }
+    create::erase(&checked).map_err(io)?;
     let mut drives: Vec<Box<dyn Drive>> = Vec::new();
     for _ in &label.members {
         drives.push(Box::new(Absent::new().map_err(io)?));
     }
-    drives[usize::from(member.0)] = drive::attach(file, engine).map_err(io)?;
+    drives[usize::from(member.0)] = drive;
     let life = random_life().map_err(io)?;
     let operations =
         volume::format_again(&plan.config(), life)?.into_iter().filter(|operation| operation.target == member.0);

@@ -35,10 +35,11 @@ impl Server {
             let Some(held) = self.control.held.clone() else {
                 return Some(Reply::error("this server has no labels to write, so it cannot take a drive in"));
             };
+            let least = self.exports.first().map_or(512, |export| export.block_min_bytes);
             let work = move || {
                 // Who broke off while it had the labels in hand left them as they are on the drives.
                 let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
-                replace(&mut held, &path, force)
+                replace(&mut held, &path, force, least)
             };
             if let Err(error) = self.outside(work, Server::drive_prepared) {
                 return Some(Reply::error(format!("no thread to look at the drive: {error}")));
@@ -68,16 +69,7 @@ impl Server {
     }
 
     fn drive_prepared(&mut self, prepared: Result<Replacement, ReplaceError>) {
-        let least = self.exports.first().map_or(512, |export| export.block_min_bytes);
         match prepared {
-            Ok(replacement) if replacement.drive.logical_block() > least => {
-                let message = format!(
-                    "{}: writes parts of at least {} bytes, and clients were told {least}: stop the server and attach it then",
-                    replacement.path.display(),
-                    replacement.drive.logical_block()
-                );
-                self.end_attachment(&Reply::Error { message });
-            }
             Ok(replacement) => {
                 let until = self.now.saturating_add(PATIENCE);
                 self.control.attachment = Some(Attachment::Ready { replacement, until });
