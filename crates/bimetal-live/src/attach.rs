@@ -49,7 +49,7 @@ pub struct Attached {
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     /// Drives are missing, and nobody said to go on without.
-    #[error("volume '{name}' is not whole: {}: plug in what is missing, or serve without it with --degraded", missing(.absent))]
+    #[error("volume '{name}' is not whole: {}: plug in what is missing, or serve without it with --degraded, and with --accept-loss where it has content that nobody else has", missing(.absent))]
     Incomplete {
         /// The volume.
         name: String,

@@ -41,13 +41,15 @@ pub(super) enum Phase {
 pub(super) struct Signals {
     bytes: UnixStream,
     registered: Vec<SigId>,
+    /// Whether one came before.
+    heard: bool,
 }
 
 impl Signals {
     pub(super) fn watch() -> io::Result<Self> {
         let (bytes, writer) = UnixStream::pair()?;
         bytes.set_nonblocking(true)?;
-        let mut signals = Self { bytes, registered: Vec::new() };
+        let mut signals = Self { bytes, registered: Vec::new(), heard: false };
         for signal in [SIGTERM, SIGINT] {
             signals.registered.push(signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?);
         }
@@ -58,9 +60,10 @@ impl Signals {
         self.bytes.as_fd()
     }
 
-    /// How many came since the last call.
-    fn take(&mut self) -> usize {
-        self.bytes.read(&mut [0; 16]).unwrap_or(0)
+    /// How many came since the last call, and whether the first ever is among them.
+    fn take(&mut self) -> (usize, bool) {
+        let count = self.bytes.read(&mut [0; 16]).unwrap_or(0);
+        (count, count > 0 && !std::mem::replace(&mut self.heard, true))
     }
 }
 
@@ -74,8 +77,10 @@ impl Drop for Signals {
 
 impl Server {
     pub(super) fn read_signals(&mut self) {
-        let count = self.signals.as_mut().map_or(0, Signals::take);
-        for _ in 0..count {
+        let (count, first) = self.signals.as_mut().map_or((0, false), Signals::take);
+        // A server that ends after a drain does already what the first signal asks for.
+        let known = usize::from(first && self.control.drained);
+        for _ in known..count {
             self.stop();
         }
     }

@@ -1,7 +1,11 @@
 //! `bimetal drain`: everything goes home.
 
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
 use bimetal_live::attach::Options;
 use bimetal_live::control::message::{Reply, Request};
+use bimetal_live::member::lock::owner;
 use clap::Args;
 
 use crate::error::Error;
@@ -24,9 +28,34 @@ pub(crate) struct Arguments {
     detach: bool,
 }
 
+/// How long a server may take to let go of its drives.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until the server of `volume` has let go: only then is the home drive a plain one.
+fn await_end(volume: &str) -> Result<(), Error> {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        match Target::find(volume) {
+            Ok(Target::Stopped(located)) if owner(&located.assembly.label.name).is_none() => return Ok(()),
+            _ => sleep(Duration::from_millis(50)),
+        }
+    }
+    Err(Error::new(format!(
+        "everything is home, but the server of '{volume}' has not let go of its drives after {} s: use them once it has ended",
+        PATIENCE.as_secs()
+    )))
+}
+
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let reply = match Target::find(&arguments.volume)? {
-        Target::Served(mut client) => ask(&mut client, &Request::Drain { detach: arguments.detach })?,
+        Target::Served(mut client) => {
+            let reply = ask(&mut client, &Request::Drain { detach: arguments.detach })?;
+            drop(client);
+            if arguments.detach {
+                await_end(&arguments.volume)?;
+            }
+            reply
+        }
         // Nobody goes on to serve it, so it stays as it is then.
         Target::Stopped(located) => serve_for(&located, Options::default(), &Request::Drain { detach: true })?,
     };
