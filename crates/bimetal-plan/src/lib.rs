@@ -5,6 +5,8 @@
 //! cheapest that keeps every budget without running them all; [`lifetime`] says how long its flash lasts, [`advice`] how sure that is; [`answer`] is the
 //! document that comes out. Nothing here decides where a block lives or how long a drive takes.
 //!
+//! [`mixcp`] answers as a paper of 2009 did, by regression.
+//!
 //! Read first: [`plan()`] below, then [`search`].
 
 pub mod advice;
@@ -18,6 +20,7 @@ pub mod growth;
 pub mod halves;
 pub mod kernel;
 pub mod lifetime;
+pub mod mixcp;
 pub mod search;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -90,6 +93,9 @@ pub enum PlanError {
         /// What is missing.
         missing: &'static str,
     },
+    /// MixCP has no model for what is asked.
+    #[error(transparent)]
+    Model(#[from] mixcp::ModelError),
     /// The trace has no reads and writes.
     #[error("the trace has no request to plan for")]
     NothingToDo,
@@ -136,11 +142,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     if load.survey.reads + load.survey.writes == 0 {
         return Err(PlanError::NothingToDo);
     }
-    let candidates = grid_of(question)?.candidates();
-    if candidates.is_empty() {
-        let missing = if question.catalogue.of_kind(Kind::Ssd).is_empty() { "it has no SSD" } else { "it has no HDD" };
-        return Err(PlanError::NothingToBuy { catalogue: question.catalogue.name.clone(), missing });
-    }
+    let candidates = candidates_of(question)?;
     let options = candidates.len() as u64;
     let known_wear = KnownWear::default();
     let evaluator = Evaluator { load, common: &question.common, replay: question.replay, known_wear: &known_wear };
@@ -187,6 +189,16 @@ fn check(question: &Question<'_>) -> Result<(), PlanError> {
     budget::check(&question.budgets)?;
     bimetal_sim::setup::check_keys(&question.schemes, &question.common)?;
     Ok(())
+}
+
+/// Every option that can be bought.
+fn candidates_of(question: &Question<'_>) -> Result<Vec<grid::Candidate>, PlanError> {
+    let candidates = grid_of(question)?.candidates();
+    if candidates.is_empty() {
+        let missing = if question.catalogue.of_kind(Kind::Ssd).is_empty() { "it has no SSD" } else { "it has no HDD" };
+        return Err(PlanError::NothingToBuy { catalogue: question.catalogue.name.clone(), missing });
+    }
+    Ok(candidates)
 }
 
 fn grid_of<'a>(question: &'a Question<'_>) -> Result<Grid<'a>, PlanError> {

@@ -38,7 +38,7 @@ pub struct Tried {
     /// Which budgets it breaks, or why it was not run; empty: it keeps all that were looked at.
     pub reasons: Vec<String>,
     /// Whether every budget was looked at, those that cost runs of their own included.
-    judged: bool,
+    pub(crate) judged: bool,
 }
 
 impl Tried {
@@ -55,7 +55,7 @@ impl Tried {
         self.judged && self.reasons.is_empty() && self.figures().is_some()
     }
 
-    fn left_out(candidate: Candidate, reason: String) -> Self {
+    pub(crate) fn left_out(candidate: Candidate, reason: String) -> Self {
         Self { candidate, outcome: None, reasons: vec![reason], judged: false }
     }
 

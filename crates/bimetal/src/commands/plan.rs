@@ -9,7 +9,7 @@ use bimetal_plan::answer::{Answer, Closest, sentence, short_years};
 use bimetal_plan::budget::{Budget, short};
 use bimetal_plan::catalogue::{Catalogue, Kind};
 use bimetal_plan::growth::Growth;
-use bimetal_plan::{Planned, Progress as PlanProgress, Question, plan};
+use bimetal_plan::{Planned, Progress as PlanProgress, Question, mixcp, plan};
 use bimetal_sim::results::{TraceSummary, to_json};
 use bimetal_sim::setup::{Choices, DriveChoice, Size};
 use clap::Args;
@@ -64,6 +64,9 @@ pub(crate) struct Arguments {
     /// Plan on the first half of the requests, and say what of the budgets the second half keeps
     #[arg(long)]
     holdout: bool,
+    /// How options are judged: by simulation, or by MixedStore's MixCP, regressions for mean response time and life of an SSD
+    #[arg(long, value_name = "simulate|mixcp", default_value = "simulate", value_parser = ["simulate", "mixcp"])]
+    model: String,
     /// Simulate every option to its end, also those that cannot win
     #[arg(long)]
     exhaustive: bool,
@@ -120,7 +123,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         exhaustive: arguments.exhaustive,
         holdout: arguments.holdout,
     };
-    let mut planned = plan(&question, &Bar::default())?;
+    let answer = if arguments.model == "mixcp" { mixcp::plan } else { plan };
+    let mut planned = answer(&question, &Bar::default())?;
     let trace = &mut planned.answer.trace;
     *trace = TraceSummary { name, format, skipped_lines: workload.skipped_lines(), ..trace.clone() };
     planned.answer.command = Some(command_line());

@@ -1,6 +1,7 @@
 //! `bimetal reproduce`: a paper's experiment again, its claim beside our figures.
 
 mod combo_hdtune;
+mod mixcp;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -57,6 +58,12 @@ const EXPERIMENTS: &[Experiment] = &[
         summary: "rates by position and access times by distance of a disk, two SSDs and both concatenations (Combo \
                   Drive, section 5.1, figures 5 and 6)",
         run: combo_hdtune::figures,
+    },
+    Experiment {
+        name: "mixcp",
+        summary: "what an SSD does and how long it lasts, by regression and by simulation (MixedStore, section 4, tables 3 and \
+                  4, figures 5 to 7)",
+        run: mixcp::figures,
     },
 ];
 

@@ -1,0 +1,221 @@
+//! MixCP, the capacity planner of MixedStore, as the paper has it (section 4): two regressions tell an SSD's mean response time
+//! (equation 2) and its rate of block erases (equation 3) from five averages of a workload, the cheapest SSD that keeps the
+//! budgets by them is bought (equation 1).
+//!
+//! The SSD is a black box: [`training`] simulates synthetic workloads on it, [`regression`] explains what was measured,
+//! [`plan`](plan()) answers a question with that in the place of simulation, [`paper`] repeats the paper's tables and figures.
+//! Nothing here is more exact than the paper: where it errs, the figures beside it show how far.
+//!
+//! Read first: [`Model`] below.
+
+pub mod paper;
+pub mod plan;
+pub mod regression;
+pub mod training;
+
+pub use plan::plan;
+
+use bimetal_core::operation::OpKind;
+use bimetal_models::profile::{Body, Profile, ProfileError};
+use bimetal_trace::Request;
+use bimetal_trace::synthetic::SpecError;
+
+use crate::budget::years_of_wear;
+use regression::{Design, Fit, RegressionError};
+use training::{Sample, Spans};
+
+/// The averages of a workload that tell what an SSD does (section 4.2).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Characteristics {
+    /// Share of the requests that start where the one before of their device and direction ended.
+    pub sequentiality: f64,
+    /// Mean size of a request in sectors.
+    pub request_sectors: f64,
+    /// Mean time between arrivals in milliseconds.
+    pub interarrival_ms: f64,
+    /// Working set over the size of the flash.
+    pub utilisation: f64,
+    /// Share of the requests that read: not the paper's ratio of reads to writes, which is infinite where nothing is written.
+    pub read_fraction: f64,
+}
+
+impl Characteristics {
+    /// Their names, in the order of [`values`](Self::values).
+    pub const NAMES: [&'static str; 5] =
+        ["sequentiality", "request_sectors", "interarrival_ms", "utilisation", "read_fraction"];
+
+    /// As an observation of a regression.
+    pub fn values(&self) -> [f64; 5] {
+        [self.sequentiality, self.request_sectors, self.interarrival_ms, self.utilisation, self.read_fraction]
+    }
+
+    /// Those of `requests`, whose working set fills this part of the flash. Only reads and writes count.
+    pub fn of(requests: &[Request], utilisation: f64) -> Self {
+        let (mut reads, mut all, mut sequential, mut sectors) = (0u64, 0u64, 0u64, 0u64);
+        let mut ends = std::collections::BTreeMap::new();
+        for request in requests {
+            if !matches!(request.kind, OpKind::Read | OpKind::Write | OpKind::WriteZeroes) {
+                continue;
+            }
+            let is_read = request.kind == OpKind::Read;
+            let end = ends.insert((request.device, is_read), request.range.end());
+            all += 1;
+            reads += u64::from(is_read);
+            sequential += u64::from(end == Some(request.range.start));
+            sectors += request.range.len.0;
+        }
+        let count = all.max(1) as f64;
+        let span = match (requests.first(), requests.last()) {
+            (Some(first), Some(last)) => last.arrival.saturating_sub(first.arrival).as_millis_f64(),
+            _ => 0.0,
+        };
+        Self {
+            sequentiality: sequential as f64 / count,
+            request_sectors: sectors as f64 / count,
+            interarrival_ms: span / all.saturating_sub(1).max(1) as f64,
+            utilisation,
+            read_fraction: reads as f64 / count,
+        }
+    }
+}
+
+/// What an SSD does under a workload, measured or predicted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Behaviour {
+    /// Mean response time.
+    pub response_ms: f64,
+    /// Blocks erased in a second, of the size that they have on the whole drive.
+    pub erases_per_s: f64,
+}
+
+impl Behaviour {
+    /// Years until the rated cycles of `profile`, made `size` sectors large, are used up; `None` where nothing is erased, or
+    /// the drive cannot have that size.
+    pub fn life_years(&self, profile: &Profile, size: bimetal_core::units::Sectors) -> Option<f64> {
+        let Body::Flash(flash) = &profile.body else { return None };
+        let geometry = flash.geometry(profile.capacity, Some(size)).ok()?;
+        let cycles = geometry.physical_bytes().0 as f64 * f64::from(flash.rated_cycles);
+        let erased = self.erases_per_s * training::block_bytes(flash);
+        (erased > 0.0).then(|| years_of_wear(cycles, erased))
+    }
+}
+
+/// Why there is no model.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// A drive cannot be made as small as training needs it.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// A workload that cannot be made.
+    #[error(transparent)]
+    Workload(#[from] SpecError),
+    /// The training set does not determine the coefficients.
+    #[error("{drive}: {of}: {error}")]
+    Regression {
+        /// The drive.
+        drive: String,
+        /// Which equation.
+        of: &'static str,
+        /// Why not.
+        error: RegressionError,
+    },
+    /// The drive is no SSD.
+    #[error("{0} is no flash drive: MixCP is a model of SSDs")]
+    NoFlash(String),
+    /// Without times there are no arrivals.
+    #[error("MixCP predicts from the mean time between arrivals: the trace has no times, or is replayed without them")]
+    NoArrivals,
+    /// What MixCP does not know.
+    #[error("MixCP plans for the load that there is: leave out {0}, or take --model simulate")]
+    NotKnown(&'static str),
+}
+
+/// Both regressions of a drive.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// The drive's profile.
+    pub drive: String,
+    /// Its translation layer.
+    pub ftl: String,
+    /// From where to where the training workloads go.
+    pub spans: Spans,
+    /// Equation 2: the logarithm of the mean response time in milliseconds.
+    pub response: Fit,
+    /// Equation 3: the logarithm of the blocks erased in a second.
+    pub erases: Fit,
+    /// The two predictors that go together most in the training set, and their correlation.
+    pub correlation: (&'static str, &'static str, f64),
+    /// Variance inflation factors of the predictors: 1 where they have nothing to do with each other.
+    pub inflation: [f64; 5],
+    /// Workloads in which something was erased, by which equation 3 is fitted.
+    pub wearing: usize,
+}
+
+impl Model {
+    /// Explains `samples` of `profile`, which were drawn from `spans`.
+    ///
+    /// # Errors
+    /// The samples do not determine the coefficients: too few, or their predictors depend on each other.
+    pub fn fit(profile: &Profile, spans: Spans, samples: &[Sample]) -> Result<Self, ModelError> {
+        let worn: Vec<&Sample> = samples.iter().filter(|sample| sample.measured.erases_per_s > 0.0).collect();
+        let all: Vec<&Sample> = samples.iter().collect();
+        let (design, response) = fit_one(profile, "response time", &all, |measured| measured.response_ms)?;
+        let (_, erases) = fit_one(profile, "erase rate", &worn, |measured| measured.erases_per_s)?;
+        let ftl = profile.figures().find(|(key, ..)| *key == "ftl").map_or_else(String::new, |(_, value, _)| value);
+        Ok(Self {
+            drive: profile.name.clone(),
+            ftl: ftl.trim_matches('"').to_owned(),
+            spans,
+            response,
+            erases,
+            correlation: design.strongest_correlation(),
+            inflation: design.inflation(),
+            wearing: worn.len(),
+        })
+    }
+
+    /// What the drive is predicted to do.
+    pub fn predict(&self, workload: &Characteristics) -> Behaviour {
+        let predictors = workload.values();
+        Behaviour {
+            response_ms: self.response.predict(&predictors).exp(),
+            erases_per_s: self.erases.predict(&predictors).exp(),
+        }
+    }
+
+    /// Mean relative errors over `samples`: of the response time, and of the erase rate where anything was erased.
+    pub fn errors(&self, samples: &[Sample]) -> (f64, f64) {
+        let mean = |errors: Vec<f64>| errors.iter().sum::<f64>() / errors.len().max(1) as f64;
+        let both = samples.iter().map(|sample| (self.predict(&sample.workload), sample.measured));
+        let response = both.clone().map(|(told, seen)| relative(told.response_ms, seen.response_ms));
+        let worn = both.filter(|(_, seen)| seen.erases_per_s > 0.0);
+        (
+            mean(response.collect()),
+            mean(worn.map(|(told, seen)| relative(told.erases_per_s, seen.erases_per_s)).collect()),
+        )
+    }
+}
+
+/// By how much of what was seen a prediction is off.
+pub fn relative(predicted: f64, measured: f64) -> f64 {
+    (predicted - measured).abs() / measured
+}
+
+/// One of the equations: the logarithm of `figure` by the characteristics, which must not follow from each other.
+fn fit_one(
+    profile: &Profile,
+    of: &'static str,
+    samples: &[&Sample],
+    figure: impl Fn(&Behaviour) -> f64,
+) -> Result<(Design<5>, Fit), ModelError> {
+    let because = |error| ModelError::Regression { drive: profile.name.clone(), of, error };
+    let rows: Vec<[f64; 5]> = samples.iter().map(|sample| sample.workload.values()).collect();
+    let logarithms: Vec<f64> = samples.iter().map(|sample| figure(&sample.measured).ln()).collect();
+    let design = Design::new(Characteristics::NAMES, &rows).map_err(because)?;
+    design.check_independent().map_err(because)?;
+    let fit = design.fit(&logarithms).map_err(because)?;
+    Ok((design, fit))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+//! `plan --model mixcp`: equation 1 of the paper, with the regressions in the place of simulation.
+//!
+//! What is predicted is the SSD that serves the whole workload: alone (`ssd-only`), or in a MixedStore beside a disk that
+//! costs what it costs (`mixedstore`). Other schemes are not in the model.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use bimetal_core::layout::Role;
+use bimetal_core::units::Bytes;
+use bimetal_models::profile::{Body, Profile};
+use bimetal_sim::experiment::peak_rss_bytes;
+use bimetal_sim::results::Series;
+use bimetal_sim::setup::Setup;
+use bimetal_sim::simulator::Replay;
+use serde_json::json;
+
+use super::training::{self, Spans, WORKLOADS};
+use super::{Behaviour, Characteristics, Model, ModelError};
+use crate::advice::{Confidence, Sensitivity};
+use crate::answer::Effort;
+use crate::bounds::Bounds;
+use crate::budget::{Budget, Metric, short};
+use crate::evaluate::{Evaluator, Figures, Load, Outcome};
+use crate::grid::Candidate;
+use crate::lifetime::{KnownWear, Life};
+use crate::search::{Search, Tried};
+use crate::{PlanError, Planned, Progress, Question, candidates_of, check, planned};
+
+/// The schemes that the model knows.
+const SCHEMES: [&str; 2] = ["ssd-only", "mixedstore"];
+
+/// An option that can be predicted, or why not.
+type Known = Result<(Profile, Bytes), String>;
+
+/// A model, and its errors on its training set.
+struct Trained {
+    model: Model,
+    errors: (f64, f64),
+}
+
+/// What is asked about the SSD.
+struct Asked<'a> {
+    question: &'a Question<'a>,
+    load: &'a Load,
+    /// Of the whole workload; the utilisation is each option's own.
+    workload: Characteristics,
+    working_set: u64,
+    /// By how much the workload is played faster than it was recorded.
+    speedup: f64,
+}
+
+/// Answers `question` by MixCP.
+///
+/// # Errors
+/// As [`crate::plan()`]; a workload without arrival times; a drive that cannot be trained on; growth.
+pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned, PlanError> {
+    let began = Instant::now();
+    let Replay::Timed { speedup } = question.replay else { return Err(ModelError::NoArrivals.into()) };
+    if question.growth.is_some() {
+        return Err(ModelError::NotKnown("--growth").into());
+    }
+    if question.holdout {
+        return Err(ModelError::NotKnown("--holdout").into());
+    }
+    check(question)?;
+    let load = Load::read(question.workload, &question.common, question.warmup, &|read| progress.read(read))?;
+    if load.survey.reads + load.survey.writes == 0 {
+        return Err(PlanError::NothingToDo);
+    }
+    let candidates = candidates_of(question)?;
+    let measured = &load.requests[load.warmup_requests as usize..];
+    let mut workload = Characteristics::of(measured, 0.0);
+    workload.interarrival_ms /= speedup;
+    if workload.interarrival_ms <= 0.0 {
+        return Err(ModelError::NoArrivals.into());
+    }
+    let working_set = load.survey.footprint_blocks * question.common.block.bytes().0;
+    let asked = Asked { question, load: &load, workload, working_set, speedup };
+    let options: Vec<(Candidate, Known)> =
+        candidates.into_iter().map(|candidate| (candidate.clone(), asked.known(&candidate))).collect();
+    let models = asked.train(&options, progress)?;
+    let tried: Vec<Tried> =
+        options.into_iter().map(|(candidate, known)| asked.judge(candidate, known, &models)).collect();
+    let known_wear = KnownWear::default();
+    let evaluator =
+        Evaluator { load: &load, common: &question.common, replay: question.replay, known_wear: &known_wear };
+    let bounds = Bounds::of(&load, &question.common, &[], &[]);
+    let search = Search {
+        evaluator: &evaluator,
+        bounds: &bounds,
+        grown: None,
+        budgets: &question.budgets,
+        progress: &|_| {},
+        simulations: AtomicU64::new(0),
+    };
+    let simulations = (models.len() * WORKLOADS) as u64;
+    let effort = Effort { options: tried.len() as u64, simulations, ..Effort::default() };
+    let mut planned = planned(question, &load, &search, tried, effort);
+    if let Some((candidate, _)) = planned.best() {
+        let candidate = candidate.clone();
+        planned.answer.confidence = Some(asked.confidence(&candidate, &models));
+        planned.answer.sensitivity = asked.sensitivity(&candidate, &models);
+    }
+    planned.answer.run.wall_s = began.elapsed().as_secs_f64();
+    planned.answer.run.peak_rss_bytes = peak_rss_bytes();
+    Ok(planned)
+}
+
+impl Asked<'_> {
+    /// The SSD of an option as it would be built, or why the model cannot tell what it does.
+    fn known(&self, candidate: &Candidate) -> Known {
+        if !SCHEMES.contains(&candidate.scheme.name) {
+            return Err(format!("MixCP is a model of an SSD: it knows {} only", SCHEMES.join(" and ")));
+        }
+        if !candidate.settings.is_empty() {
+            return Err("MixCP knows no settings of a scheme".to_owned());
+        }
+        let choices = candidate.choices(&self.question.common);
+        let setup = Setup::new(candidate.scheme, &choices, &self.load.survey).map_err(|error| error.to_string())?;
+        let ssd = setup.drives.iter().find(|drive| drive.role == Role::Ssd);
+        let ssd = ssd.ok_or_else(|| "it has no SSD".to_owned())?;
+        if self.working_set > ssd.size.0 {
+            return Err(format!("the working set, {}, is larger than the SSD", Bytes(self.working_set)));
+        }
+        Ok((ssd.profile.clone(), ssd.size))
+    }
+
+    /// A model of each drive.
+    fn train(
+        &self,
+        options: &[(Candidate, Known)],
+        progress: &dyn Progress,
+    ) -> Result<BTreeMap<String, Trained>, ModelError> {
+        let known = options.iter().filter_map(|(candidate, known)| Some((candidate, known.as_ref().ok()?)));
+        let drives: BTreeMap<&str, &Profile> =
+            known.map(|(candidate, (profile, _))| (drive_of(candidate), profile)).collect();
+        let (spans, seed) = (Spans::around(&self.workload), self.question.common.seed);
+        let (done, all) = (AtomicU64::new(0), (drives.len() * WORKLOADS) as u64);
+        let over = || progress.simulated(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+        let train = |(name, profile): (&str, &Profile)| {
+            let samples = training::samples(profile, &spans, WORKLOADS, seed, &over)?;
+            let model = Model::fit(profile, spans, &samples)?;
+            Ok((name.to_owned(), Trained { errors: model.errors(&samples), model }))
+        };
+        drives.into_iter().map(train).collect()
+    }
+
+    fn workload_on(&self, size: Bytes) -> Characteristics {
+        Characteristics { utilisation: self.working_set as f64 / size.0 as f64, ..self.workload }
+    }
+
+    /// What becomes of an option, as far as the model knows.
+    fn judge(&self, candidate: Candidate, known: Known, models: &BTreeMap<String, Trained>) -> Tried {
+        let (profile, size) = match known {
+            Ok(known) => known,
+            Err(reason) => return Tried::left_out(candidate, reason),
+        };
+        let told = models[drive_of(&candidate)].model.predict(&self.workload_on(size));
+        let figures = self.figures(&candidate, &profile, size, told);
+        let reasons = self.question.budgets.iter().filter_map(|budget| broken(&figures, budget)).collect();
+        Tried { candidate, outcome: Some(Outcome::Done(Box::new(figures))), reasons, judged: true }
+    }
+
+    fn figures(&self, candidate: &Candidate, profile: &Profile, size: Bytes, told: Behaviour) -> Figures {
+        let survey = &self.load.survey;
+        let wears = survey.writes > 0;
+        let written = survey.write_bytes.0 as f64 * self.speedup / survey.duration.as_seconds_f64().max(1e-9);
+        let erased = match &profile.body {
+            Body::Flash(flash) => told.erases_per_s * training::block_bytes(flash),
+            Body::Hdd(_) => 0.0,
+        };
+        let life = Life {
+            member: Role::Ssd.name().to_owned(),
+            profile: profile.name.clone(),
+            years: told.life_years(profile, size.sectors()).filter(|_| wears),
+            unlimited: !wears,
+            range_years: None,
+            erased_per_written: wears.then_some(erased / written),
+            written_bytes_per_s: written,
+            scaled_down: 1.0,
+            converged: true,
+            trace_too_short: false,
+        };
+        Figures {
+            run: json!({"response_time_ms": {"all": {"mean": told.response_ms}}}),
+            series: Series::default(),
+            lives: Some(vec![life]),
+            cost_usd: candidate.cost_usd,
+            energy_j: None,
+            grown: None,
+            span_s: None,
+        }
+    }
+
+    fn confidence(&self, candidate: &Candidate, models: &BTreeMap<String, Trained>) -> Confidence {
+        let measured = self.load.requests.len() as u64 - self.load.warmup_requests;
+        let mut confidence = Confidence { requests: measured, ..Confidence::default() };
+        let Ok((_, size)) = self.known(candidate) else { return confidence };
+        let Trained { model, errors } = &models[drive_of(candidate)];
+        confidence.notes.push(format!(
+            "predicted by MixCP, from {WORKLOADS} simulated workloads on {} alone (ftl={}): adjusted R² {:.2} and mean error {:.0} % for \
+             the response time, {:.2} and {:.0} % for the erase rate",
+            model.drive,
+            model.ftl,
+            model.response.adjusted_r2,
+            errors.0 * 100.0,
+            model.erases.adjusted_r2,
+            errors.1 * 100.0
+        ));
+        let own = self.workload_on(size);
+        let characteristics = Characteristics::NAMES.iter().zip(own.values()).zip(model.spans.all());
+        confidence.notes.extend(characteristics.filter(|((_, value), (low, high))| value < low || value > high).map(
+            |((name, value), (low, high))| {
+                format!("{name} {} is outside of the training set, {} to {}", short(value), short(low), short(high))
+            },
+        ));
+        confidence
+    }
+
+    /// A fifth more and less load, and half the SSD.
+    fn sensitivity(&self, candidate: &Candidate, models: &BTreeMap<String, Trained>) -> Vec<Sensitivity> {
+        let Ok((profile, size)) = self.known(candidate) else { return Vec::new() };
+        let changes = [
+            ("a fifth more load", 1.2, size),
+            ("a fifth less load", 0.8, size),
+            ("half the SSD", 1.0, Bytes(size.0 / 2)),
+        ];
+        let changed = changes.into_iter().map(|(change, faster, size)| {
+            let mut workload = self.workload_on(size);
+            workload.interarrival_ms /= faster;
+            let told = models[drive_of(candidate)].model.predict(&workload);
+            let figures = self.figures(candidate, &profile, size, told);
+            let budgets = &self.question.budgets;
+            let reasons: Vec<String> = match workload.utilisation > 1.0 {
+                true => vec!["the working set is larger than the SSD".to_owned()],
+                false => budgets.iter().filter_map(|budget| broken(&figures, budget)).collect(),
+            };
+            let of_run = budgets.iter().filter(|budget| matches!(budget.metric, Metric::Path(_)));
+            Sensitivity {
+                change: change.to_owned(),
+                figures: of_run.map(|budget| (budget.name(), figures.of(budget))).collect(),
+                lifetime_years: figures.life_years().filter(|years| years.is_finite()),
+                keeps_budgets: reasons.is_empty(),
+                reasons,
+            }
+        });
+        changed.collect()
+    }
+}
+
+/// The SSD as the catalogue calls it.
+fn drive_of(candidate: &Candidate) -> &str {
+    candidate.drive(Role::Ssd).map_or("", |offer| &offer.model)
+}
+
+/// Why a budget is not kept, or cannot be told.
+fn broken(figures: &Figures, budget: &Budget) -> Option<String> {
+    let told = match &budget.metric {
+        Metric::Path(path) => path == "response_time_ms.all.mean",
+        Metric::Lifetime | Metric::Cost => true,
+        Metric::Energy | Metric::Power => false,
+    };
+    match told {
+        true => figures.breaks(budget),
+        false => Some(format!("MixCP predicts the mean response time and the lifetime, and not {}", budget.name())),
+    }
+}

@@ -1,0 +1,218 @@
+//! Multiple linear regression by least squares, with what tells whether to trust it: standard errors, adjusted R², and how much
+//! the predictors depend on each other.
+//!
+//! Predictors are centred and brought to one length before they are decomposed, so that sectors and shares, a hundred and a
+//! tenth, do not spoil the figures.
+
+use nalgebra::{DMatrix, DVector, SVD};
+
+/// Predictors that depend on each other more than to this part of their length count as dependent.
+const DEPENDENT: f64 = 1e-9;
+
+/// A predictor whose variance inflation factor is larger follows too much from the others for its coefficient to mean anything
+/// (the usual limit).
+pub const INFLATION_MAX: f64 = 10.0;
+
+/// Why there is no regression.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RegressionError {
+    /// There is no more than one observation for each coefficient.
+    #[error("{observations} workloads do not determine {coefficients} coefficients: train on at least {}", coefficients + 1)]
+    TooFew {
+        /// How many there are.
+        observations: usize,
+        /// How many coefficients are sought.
+        coefficients: usize,
+    },
+    /// A value is infinite, or none.
+    #[error("{what} of workload {observation} is {value}: expected a finite number")]
+    NotFinite {
+        /// Which predictor, or what is predicted.
+        what: String,
+        /// Which observation, from 1.
+        observation: usize,
+        /// The value.
+        value: f64,
+    },
+    /// A predictor has one value everywhere.
+    #[error("{predictor} is {value} in every workload, so what it does cannot be told: vary it, or leave it out")]
+    Constant {
+        /// Which.
+        predictor: String,
+        /// Its value.
+        value: f64,
+    },
+    /// Predictors follow from each other.
+    #[error(
+        "{} depend on each other (variance inflation {inflation:.3e}, at most {INFLATION_MAX} is right), so what each does \
+         cannot be told: vary them apart, or leave one out",
+        predictors.join(" and ")
+    )]
+    Collinear {
+        /// Which.
+        predictors: Vec<String>,
+        /// The largest variance inflation factor; infinite where they follow from each other exactly.
+        inflation: f64,
+    },
+}
+
+/// The observed predictors, decomposed: `N` of them, with their names.
+pub struct Design<const N: usize> {
+    names: [&'static str; N],
+    means: [f64; N],
+    /// Lengths of the centred columns.
+    lengths: [f64; N],
+    /// Of the columns, centred and of length one.
+    svd: SVD<f64, nalgebra::Dyn, nalgebra::Dyn>,
+    correlations: DMatrix<f64>,
+}
+
+impl<const N: usize> Design<N> {
+    /// Of `rows`, an observation each.
+    ///
+    /// # Errors
+    /// Too few rows, a value that is no number, a predictor that is constant, or predictors that follow from each other exactly.
+    pub fn new(names: [&'static str; N], rows: &[[f64; N]]) -> Result<Self, RegressionError> {
+        let coefficients = N + 1;
+        if rows.len() <= coefficients {
+            return Err(RegressionError::TooFew { observations: rows.len(), coefficients });
+        }
+        for (observation, row) in rows.iter().enumerate() {
+            finite(row.iter().copied().zip(names), observation)?;
+        }
+        let mean = |column: usize| rows.iter().map(|row| row[column]).sum::<f64>() / rows.len() as f64;
+        let means: [f64; N] = std::array::from_fn(mean);
+        let mut columns = DMatrix::from_fn(rows.len(), N, |row, column| rows[row][column] - means[column]);
+        let mut lengths = [0.0; N];
+        for (column, length) in lengths.iter_mut().enumerate() {
+            *length = columns.column(column).norm();
+            if *length <= DEPENDENT * means[column].abs() * (rows.len() as f64).sqrt() {
+                return Err(RegressionError::Constant { predictor: names[column].to_owned(), value: rows[0][column] });
+            }
+            columns.column_mut(column).unscale_mut(*length);
+        }
+        let correlations = columns.transpose() * &columns;
+        let design = Self { names, means, lengths, svd: columns.svd(true, true), correlations };
+        match design.svd.singular_values.min() > DEPENDENT {
+            true => Ok(design),
+            false => Err(design.collinear(f64::INFINITY)),
+        }
+    }
+
+    /// The variance inflation factor of each predictor: 1 where it has nothing to do with the others.
+    pub fn inflation(&self) -> [f64; N] {
+        let inverse = self.inverse();
+        std::array::from_fn(|predictor| inverse[(predictor, predictor)])
+    }
+
+    /// The two predictors that go together most, and their correlation.
+    pub fn strongest_correlation(&self) -> (&'static str, &'static str, f64) {
+        let pairs = (0..N).flat_map(|one| (0..one).map(move |other| (other, one)));
+        let strongest =
+            pairs.max_by(|one, other| self.correlations[*one].abs().total_cmp(&self.correlations[*other].abs()));
+        strongest.map_or(("", "", 0.0), |pair| (self.names[pair.0], self.names[pair.1], self.correlations[pair]))
+    }
+
+    /// Refuses predictors that follow too much from each other for their coefficients to mean anything.
+    ///
+    /// # Errors
+    /// A variance inflation factor above [`INFLATION_MAX`]; it names the predictors that depend on each other.
+    pub fn check_independent(&self) -> Result<(), RegressionError> {
+        let worst = self.inflation().into_iter().fold(1.0, f64::max);
+        if worst > INFLATION_MAX { Err(self.collinear(worst)) } else { Ok(()) }
+    }
+
+    /// The predictors that take part in the combination of least length.
+    fn collinear(&self, inflation: f64) -> RegressionError {
+        let least = self.svd.singular_values.imin();
+        let right = self.svd.v_t.as_ref().expect("it was asked for");
+        let weights: Vec<f64> = (0..N).map(|predictor| right[(least, predictor)].abs()).collect();
+        let most = weights.iter().copied().fold(0.0, f64::max);
+        let taking_part = self.names.iter().zip(&weights).filter(|(_, weight)| **weight > most / 10.0);
+        let predictors = taking_part.map(|(name, _)| (*name).to_owned()).collect();
+        RegressionError::Collinear { predictors, inflation }
+    }
+
+    /// The inverse of the matrix of correlations.
+    fn inverse(&self) -> DMatrix<f64> {
+        let right = self.svd.v_t.as_ref().expect("it was asked for");
+        let scales = self.svd.singular_values.map(|value| 1.0 / (value * value));
+        right.transpose() * DMatrix::from_diagonal(&scales) * right
+    }
+
+    /// Explains `values`, one for each observation.
+    ///
+    /// # Errors
+    /// A value that is no number.
+    ///
+    /// # Panics
+    /// There are not as many values as observations: a mistake of the caller.
+    pub fn fit(&self, values: &[f64]) -> Result<Fit, RegressionError> {
+        let left = self.svd.u.as_ref().expect("it was asked for");
+        let right = self.svd.v_t.as_ref().expect("it was asked for");
+        assert_eq!(values.len(), left.nrows(), "a value for each observation");
+        for (observation, value) in values.iter().enumerate() {
+            finite([(*value, "what is predicted")], observation)?;
+        }
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let centred = DVector::from_iterator(values.len(), values.iter().map(|value| value - mean));
+        let explained = left.transpose() * &centred;
+        let standardised = right.transpose() * explained.component_div(&self.svd.singular_values);
+        let unexplained = (&centred - left * &explained).norm_squared();
+        let degrees = count - (N + 1) as f64;
+        let variance = unexplained / degrees;
+        let slopes: [f64; N] = std::array::from_fn(|at| standardised[at] / self.lengths[at]);
+        let inverse = self.inverse();
+        let centre = DVector::from_fn(N, |at, _| self.means[at] / self.lengths[at]);
+        let of_intercept = 1.0 / count + (&inverse * &centre).dot(&centre);
+        let of_slopes = (0..N).map(|at| inverse[(at, at)].sqrt() / self.lengths[at]);
+        let deviation = variance.sqrt();
+        let total = centred.norm_squared();
+        let adjusted_r2 = if total > 0.0 { 1.0 - variance / (total / (count - 1.0)) } else { 0.0 };
+        Ok(Fit {
+            intercept: mean - slopes.iter().zip(self.means).map(|(slope, mean)| slope * mean).sum::<f64>(),
+            slopes: slopes.to_vec(),
+            intercept_error: deviation * of_intercept.sqrt(),
+            slope_errors: of_slopes.map(|one| deviation * one).collect(),
+            deviation,
+            adjusted_r2,
+        })
+    }
+}
+
+fn finite<'a>(values: impl IntoIterator<Item = (f64, &'a str)>, observation: usize) -> Result<(), RegressionError> {
+    match values.into_iter().find(|(value, _)| !value.is_finite()) {
+        Some((value, what)) => {
+            Err(RegressionError::NotFinite { what: what.to_owned(), observation: observation + 1, value })
+        }
+        None => Ok(()),
+    }
+}
+
+/// A plane through observations: an intercept, and a slope for each predictor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fit {
+    /// The value where all predictors are 0.
+    pub intercept: f64,
+    /// What one more of each predictor adds.
+    pub slopes: Vec<f64>,
+    /// The standard error of the intercept.
+    pub intercept_error: f64,
+    /// The standard error of each slope.
+    pub slope_errors: Vec<f64>,
+    /// How far observations lie from the plane: the estimated standard deviation of ε.
+    pub deviation: f64,
+    /// Share of the variance that is accounted for, corrected for the number of predictors; 0 where nothing varies.
+    pub adjusted_r2: f64,
+}
+
+impl Fit {
+    /// The value that belongs to these predictors.
+    pub fn predict(&self, predictors: &[f64]) -> f64 {
+        self.intercept + self.slopes.iter().zip(predictors).map(|(slope, value)| slope * value).sum::<f64>()
+    }
+}
+
+#[cfg(test)]
+mod tests;
