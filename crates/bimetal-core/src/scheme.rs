@@ -9,6 +9,7 @@ use crate::block_map::{BlockMap, Slot};
 use crate::layout::{Layout, LayoutError, LayoutRequest, MemberId, Role};
 use crate::operation::OpKind;
 pub use crate::policies::response_model::PredictionError;
+use crate::policies::uses::Uses;
 use crate::settings::{Parameter, SettingError, Settings};
 use crate::units::{Nanoseconds, SectorRange, Sectors};
 
@@ -274,6 +275,17 @@ pub trait Scheme: Send {
         let _ = (view, foresight);
     }
 
+    /// Whether it has to be told when each block is used ([`foresee_uses`](Self::foresee_uses)), and has not been.
+    fn lacks_foresight(&self) -> bool {
+        false
+    }
+
+    /// When each block is used: by the number of the read or write, in the order in which they arrive. Comes before the first
+    /// one, if the scheme lacks it.
+    fn foresee_uses(&mut self, uses: Uses) {
+        let _ = uses;
+    }
+
     /// How well the scheme's own forecast of response times did, if it makes one.
     fn prediction_error(&self) -> Option<PredictionError> {
         None
@@ -305,6 +317,11 @@ pub trait Scheme: Send {
     /// a request arrives or a trigger fires; drives still do the work, and wear, behind it. Only for the simulator.
     fn migrates_instantly(&self) -> bool {
         false
+    }
+
+    /// Whether no volume with data can do what its settings ask. Tells that of a scheme that was just made.
+    fn is_only_simulated(&self) -> bool {
+        self.migrates_instantly() || self.lacks_foresight()
     }
 }
 

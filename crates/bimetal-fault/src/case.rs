@@ -6,6 +6,7 @@
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::{LayoutError, LayoutRequest, MemberInfo};
 use bimetal_core::operation::OpKind;
+use bimetal_core::policies::replacement::OFFLINE_NAME;
 use bimetal_core::scheme::{Holds, SchemeError, SchemeInfo};
 use bimetal_core::settings::{Kind, Settings};
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
@@ -185,7 +186,11 @@ fn draw_value(kind: Kind, random: &mut Random) -> String {
             let bits = random.between(10, 20);
             format!("{}-{}", Bytes(from), Bytes(from + 1 + random.below(1 << bits)))
         }
-        Kind::Choice(words) => random.pick(words).to_owned(),
+        Kind::Choice(words) => {
+            // No volume with data knows the future.
+            let words: Vec<&str> = words.iter().copied().filter(|&word| word != OFFLINE_NAME).collect();
+            random.pick(&words).to_owned()
+        }
     }
 }
 

@@ -95,6 +95,7 @@ impl Experiment<'_> {
     ) -> Result<Run, ExperimentError> {
         let mut setup = Setup::new(scheme, &self.choices, survey)?;
         let warmup_requests = (survey.requests as f64 * self.warmup) as u64;
+        setup.foresee_uses(|| self.requests(survey))?;
         let play = Play { replay: self.replay, warmup_requests };
         let counted = std::cell::Cell::new(0);
         let began = Instant::now();

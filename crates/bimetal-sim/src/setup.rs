@@ -6,10 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use bimetal_core::block::BlockSize;
+use bimetal_core::block::{Block, BlockSize};
 use bimetal_core::layout::{LABEL_SECTORS, LayoutError, LayoutRequest, MemberInfo, Role};
 use bimetal_core::nearest::nearest;
+use bimetal_core::operation::OpKind;
 use bimetal_core::payload::NoPayload;
+use bimetal_core::policies::uses::Uses;
 use bimetal_core::scheme::{FileExtent, Foresight, Holds, SchemeError, SchemeInfo};
 use bimetal_core::settings::{SettingError, Settings};
 use bimetal_core::units::{Bytes, SectorRange, Sectors};
@@ -19,6 +21,7 @@ use bimetal_models::flash::Precondition;
 use bimetal_models::profile::{DEFAULT_HDD, DEFAULT_SSD, Profile, ProfileError};
 
 use crate::survey::Survey;
+use crate::workload::{Requests, WorkloadError};
 
 /// A size as it is given for a drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -252,6 +255,36 @@ impl Setup {
         let drives = build(chosen, &sizes, &volume, choices)?;
         let controller_usd = controller_usd(choices)?;
         Ok(Self { scheme, settings, volume, drives, units, assumed, controller_usd })
+    }
+}
+
+impl Setup {
+    /// Tells the scheme when each block is used, where it has to know: `requests` gives the whole workload, from its beginning.
+    ///
+    /// # Errors
+    /// The workload cannot be read.
+    pub fn foresee_uses<'a>(
+        &mut self,
+        requests: impl FnOnce() -> Result<Requests<'a>, WorkloadError>,
+    ) -> Result<(), WorkloadError> {
+        if !self.volume.lacks_foresight() {
+            return Ok(());
+        }
+        let layout = &self.volume.view().layout;
+        let (mut uses, mut number) = (Uses::default(), 0u32);
+        for request in requests()? {
+            let request = request?;
+            if !matches!(request.kind, OpKind::Read | OpKind::Write | OpKind::WriteZeroes) {
+                continue;
+            }
+            let unit = self.units.get(&request.device).and_then(|&unit| layout.units.get(usize::from(unit)));
+            let first = unit.map_or(0, |unit| unit.first.0);
+            let blocks = layout.block.touched(request.range).blocks();
+            blocks.for_each(|block| uses.add(number, Block(first + block.0).into()));
+            number = number.saturating_add(1);
+        }
+        self.volume.foresee_uses(uses);
+        Ok(())
     }
 }
 

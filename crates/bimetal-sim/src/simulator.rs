@@ -62,6 +62,14 @@ pub enum SimulationError {
         /// How it ended.
         status: Status,
     },
+    /// The scheme's settings ask for knowledge of the future that nobody gave it.
+    #[error(
+        "{scheme}: replacement=belady has to know when each block is used next, which a simulation of this kind cannot tell it"
+    )]
+    NoForesight {
+        /// The scheme.
+        scheme: &'static str,
+    },
     /// What went in did not come out: the result of the run would be wrong.
     #[error("the simulation of {scheme} does not add up: {what}. This is an error in Bimetal; please report it")]
     Conservation {
@@ -199,6 +207,9 @@ pub fn simulate_within(
     limits: Limits,
     progress: &dyn Fn(u64),
 ) -> Result<Measured, SimulationError> {
+    if setup.volume.lacks_foresight() {
+        return Err(SimulationError::NoForesight { scheme: setup.scheme.name });
+    }
     let measured = Measured::new(Nanoseconds::ZERO, setup);
     let members = setup.drives.len();
     let mut simulator = Simulator {

@@ -239,6 +239,7 @@ fn wrong_drives_and_settings_are_named() {
         ("griffin --ssd ssd.img --hdd tiny.img", "the hdd drive of 0B is too small"),
         ("griffin --ssd ssd.img --hdd hdd.img --set timeot=3s", "griffin has no parameter 'timeot'"),
         ("griffin --ssd ssd.img --hdd hdd.img --set migration=instant", "only a simulation can do that"),
+        ("smart-response --ssd ssd.img --hdd hdd.img --set replacement=belady", "only a simulation can do that"),
         ("griffin --ssd ssd.img --hdd hdd.img --set hdd.volatile_cache=on", "is a drive of its own and not emulated"),
         ("hdd-only --ssd ssd.img --hdd hdd.img", "has no use for ssd.img"),
         ("grifin --ssd ssd.img --hdd hdd.img", "did you mean 'griffin'?"),

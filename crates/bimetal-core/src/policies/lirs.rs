@@ -4,7 +4,7 @@
 //! in S changes places with the LIR block at its bottom.
 //!
 //! As in the paper Q has 1 % of the slots. Our choices: the paper does not bound S; here it holds at most two entries for each slot,
-//! and beyond that the lowest gone block in it is forgotten. A slot that may not go stays in its place; when Q has nothing to offer,
+//! and beyond that the lowest gone block in it is forgotten. Where slots are kept free, Q's share is counted of the rest. A slot that may not go stays in its place; when Q has nothing to offer,
 //! LIR blocks go from the bottom of S.
 //!
 //! S is a ring of entries in order of use with gaps where blocks were used again, closed up when full.
@@ -247,6 +247,11 @@ impl Lirs {
 }
 
 impl Replacement for Lirs {
+    fn keep_free(&mut self, slots: u32) {
+        // Or Q would stay empty, and LIR blocks alone would go.
+        self.lirs_limit = self.lirs_limit.saturating_sub(slots).max(1);
+    }
+
     fn expect(&mut self, key: Key) {
         self.expected = Some((key, self.stack.take_ghost(key)));
     }

@@ -28,4 +28,5 @@ pub mod streams;
 #[cfg(test)]
 mod twins;
 pub mod two_queues;
+pub mod uses;
 pub mod wtinylfu;

@@ -4,6 +4,7 @@
 //! comes in, is used, moves or goes, and offers slots to whoever needs room; a scheme may refuse those with dirty
 //! content. Every step is deterministic and allocates nothing; memory is laid out when the policy is made.
 
+use super::uses::Uses;
 use super::{arc, belady, clock, lirs, lrfu, lru, s3fifo, sieve, two_queues, wtinylfu};
 use crate::block::Block;
 use crate::block_map::Slot;
@@ -37,6 +38,24 @@ impl Verdict {
 
 /// A replacement policy over slots.
 pub trait Replacement: Send {
+    /// Whether it has to be told when each block is used, and has not been.
+    fn lacks_foresight(&self) -> bool {
+        false
+    }
+
+    /// When each block is used; before the first request, and only in a simulation.
+    fn foresee(&mut self, uses: Uses) {
+        let _ = uses;
+    }
+
+    /// Up to so many slots are kept free: it is asked to give up slots before all of them have blocks. Before it holds any.
+    fn keep_free(&mut self, slots: u32) {
+        let _ = slots;
+    }
+
+    /// A request arrives: comes before anything else that it causes.
+    fn arrived(&mut self) {}
+
     /// The block `key` is about to come in and room will be made for it. Only who knows what comes in before it makes
     /// room calls this; the block must be inserted next.
     fn expect(&mut self, key: Key) {
@@ -70,6 +89,22 @@ pub trait Replacement: Send {
 }
 
 impl Replacement for Box<dyn Replacement> {
+    fn lacks_foresight(&self) -> bool {
+        (**self).lacks_foresight()
+    }
+
+    fn foresee(&mut self, uses: Uses) {
+        (**self).foresee(uses);
+    }
+
+    fn keep_free(&mut self, slots: u32) {
+        (**self).keep_free(slots);
+    }
+
+    fn arrived(&mut self) {
+        (**self).arrived();
+    }
+
     fn expect(&mut self, key: Key) {
         (**self).expect(key);
     }
@@ -142,8 +177,11 @@ pub const ONLINE: &[PolicyInfo] = &[
     PolicyInfo { name: "lrfu", bytes_per_slot: lrfu::BYTES_PER_SLOT, build: |slots| Box::new(lrfu::Lrfu::new(slots)) },
 ];
 
-/// The names of [`ONLINE`], as a scheme's parameter takes them.
+/// The names of [`ONLINE`], as the parameter takes them of a scheme that replaces other things than blocks.
 pub const ONLINE_NAMES: &[&str] = &["lru", "clock", "arc", "lirs", "2q", "s3fifo", "sieve", "wtinylfu", "lrfu"];
+
+/// The names of all, as a scheme's parameter takes them; the last is for simulations only.
+pub const NAMES: &[&str] = &["lru", "clock", "arc", "lirs", "2q", "s3fifo", "sieve", "wtinylfu", "lrfu", OFFLINE_NAME];
 
 /// The most that any of [`ONLINE`] needs for each slot.
 pub const BYTES_PER_SLOT_MAX: f64 = lirs::BYTES_PER_SLOT;
@@ -155,8 +193,16 @@ pub fn online(name: &str) -> Option<&'static PolicyInfo> {
 
 /// The policy that the parameter `key` of `settings` names.
 pub fn chosen(settings: &Settings, key: &str) -> &'static PolicyInfo {
-    online(settings.text(key)).expect("settings are checked against the table of policies")
+    let name = settings.text(key);
+    if name == OFFLINE_NAME {
+        return &OFFLINE;
+    }
+    online(name).expect("settings are checked against the table of policies")
 }
 
 /// The name of Belady's MIN, which needs to be told the future: [`belady::Belady`].
 pub const OFFLINE_NAME: &str = belady::NAME;
+
+/// Belady's MIN for a scheme in a simulation. Its memory is that of the workload's uses.
+const OFFLINE: PolicyInfo =
+    PolicyInfo { name: OFFLINE_NAME, bytes_per_slot: 0.0, build: |slots| Box::new(belady::Foretold::new(slots)) };

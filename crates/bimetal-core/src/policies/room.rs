@@ -2,6 +2,7 @@
 //! slots are always free. Clean copies go at once; where there are none, dirty ones go home first.
 
 use super::replacement::{Key, Replacement, Verdict};
+use super::uses::Uses;
 use crate::block_map::{BlockMap, Slot};
 use crate::scheme::{View, Work};
 use crate::units::Nanoseconds;
@@ -23,8 +24,25 @@ pub struct Room<R = Box<dyn Replacement>> {
 
 impl<R: Replacement> Room<R> {
     /// Room among `slots` slots, all empty.
-    pub fn new(replacement: R, slots: u32) -> Self {
-        Self { replacement, reserve: (u64::from(slots) / 64).clamp(1, 4096), starved: false }
+    pub fn new(mut replacement: R, slots: u32) -> Self {
+        let reserve = (slots / 64).clamp(1, 4096);
+        replacement.keep_free(2 * reserve);
+        Self { replacement, reserve: reserve.into(), starved: false }
+    }
+
+    /// [`Scheme::lacks_foresight`](crate::scheme::Scheme::lacks_foresight).
+    pub fn lacks_foresight(&self) -> bool {
+        self.replacement.lacks_foresight()
+    }
+
+    /// [`Scheme::foresee_uses`](crate::scheme::Scheme::foresee_uses).
+    pub fn foresee_uses(&mut self, uses: Uses) {
+        self.replacement.foresee(uses);
+    }
+
+    /// [`Scheme::arrived`](crate::scheme::Scheme::arrived).
+    pub fn arrived(&mut self) {
+        self.replacement.arrived();
     }
 
     /// [`Scheme::touched`](crate::scheme::Scheme::touched).

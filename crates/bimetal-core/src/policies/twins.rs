@@ -4,7 +4,9 @@ use proptest::prelude::*;
 
 use super::belady::{Belady, NEVER};
 use super::lrfu::LAMBDA;
-use super::replacement::{BYTES_PER_SLOT_MAX, Key, ONLINE, ONLINE_NAMES, Replacement, Verdict, online};
+use super::replacement::{
+    BYTES_PER_SLOT_MAX, Key, NAMES, OFFLINE_NAME, ONLINE, ONLINE_NAMES, Replacement, Verdict, online,
+};
 use super::sketch::Sketch;
 use crate::block_map::Slot;
 
@@ -449,6 +451,7 @@ proptest! {
 #[test]
 fn names_and_memory_of_the_table_agree() {
     assert_eq!(ONLINE.iter().map(|info| info.name).collect::<Vec<_>>(), ONLINE_NAMES);
+    assert_eq!(NAMES.split_last(), Some((&OFFLINE_NAME, ONLINE_NAMES)));
     let most = ONLINE.iter().map(|info| info.bytes_per_slot).fold(0.0, f64::max);
     assert_eq!(most, BYTES_PER_SLOT_MAX);
 }

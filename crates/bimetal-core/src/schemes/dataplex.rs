@@ -19,6 +19,7 @@ use crate::policies::lru;
 use crate::policies::replacement::{self, Key};
 use crate::policies::room::Room;
 use crate::policies::sketch::{self, Sketch};
+use crate::policies::uses::Uses;
 use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, Parameter, SettingError, Settings};
 use crate::units::Nanoseconds;
@@ -39,9 +40,10 @@ pub const INFO: SchemeInfo = SchemeInfo {
         },
         Parameter {
             name: "replacement",
-            kind: Kind::Choice(replacement::ONLINE_NAMES),
+            kind: Kind::Choice(replacement::NAMES),
             default: "lru",
-            doc: "which copy would go (II A: recentness; the policy is our choice)",
+            doc: "which copy would go (II A: recentness; the policy is our choice); belady: in a simulation only, the bound that knows the \
+                  future",
         },
         admission::PARAMETER,
     ],
@@ -113,7 +115,16 @@ impl Scheme for Dataplex {
         Ok(live)
     }
 
+    fn lacks_foresight(&self) -> bool {
+        self.room.lacks_foresight()
+    }
+
+    fn foresee_uses(&mut self, uses: Uses) {
+        self.room.foresee_uses(uses);
+    }
+
     fn arrived(&mut self, view: &View, access: &Access) {
+        self.room.arrived();
         access.blocks.blocks().for_each(|block| self.uses.add(Key::from(block).0));
         self.gate.arrived(view, access);
     }

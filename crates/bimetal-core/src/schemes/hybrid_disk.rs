@@ -27,6 +27,7 @@ use crate::policies::admission::{self, Gate};
 use crate::policies::lru;
 use crate::policies::replacement;
 use crate::policies::room::{self, DirtySince, Room, Round};
+use crate::policies::uses::Uses;
 use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds};
@@ -53,13 +54,14 @@ pub const INFO: SchemeInfo = SchemeInfo {
         },
         Parameter {
             name: "victim",
-            kind: Kind::Choice(replacement::ONLINE_NAMES),
+            kind: Kind::Choice(replacement::NAMES),
             default: "lru",
-            doc: "which pages are flushed first, where not all are (3.3: LRU, which \"can easily be swapped out\")",
+            doc: "which pages are flushed first, where not all are (3.3: LRU, which \"can easily be swapped out\"); belady: in a simulation only, the \
+                  bound that knows the future",
         },
         Parameter {
             name: "replacement",
-            kind: Kind::Choice(replacement::ONLINE_NAMES),
+            kind: Kind::Choice(replacement::NAMES),
             default: "lru",
             doc: "another name for victim, which all caching schemes have; at most one of the two is given",
         },
@@ -311,7 +313,16 @@ impl Scheme for HybridDisk {
         Ok(live)
     }
 
+    fn lacks_foresight(&self) -> bool {
+        self.room.lacks_foresight()
+    }
+
+    fn foresee_uses(&mut self, uses: Uses) {
+        self.room.foresee_uses(uses);
+    }
+
     fn arrived(&mut self, view: &View, access: &Access) {
+        self.room.arrived();
         self.dirty_since.arrived(view);
         self.gate.arrived(view, access);
     }

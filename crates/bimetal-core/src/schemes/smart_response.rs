@@ -6,7 +6,7 @@
 //! works by blocks and tells a "one-time accessed sequential data stream" apart, which it does not cache.
 //!
 //! Our choices, since the algorithm is the maker's: a stream is recognised by adjacent requests that together reach
-//! `stream_bypass`; replacement is any policy that needs no foresight, by default LRU; idle is `idle` without a request on either drive. Whether a write miss allocates the text
+//! `stream_bypass`; replacement is any policy, by default LRU; idle is `idle` without a request on either drive. Whether a write miss allocates the text
 //! leaves open: its prose says that all writes reach the SSD (`write_allocate=on`, the default), its table 1
 //! lists only reads as cached in enhanced mode (`off`).
 
@@ -19,6 +19,7 @@ use crate::policies::lru;
 use crate::policies::replacement;
 use crate::policies::room::{Room, Round};
 use crate::policies::streams::Streams;
+use crate::policies::uses::Uses;
 use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds};
@@ -56,9 +57,9 @@ pub const INFO: SchemeInfo = SchemeInfo {
         },
         Parameter {
             name: "replacement",
-            kind: Kind::Choice(replacement::ONLINE_NAMES),
+            kind: Kind::Choice(replacement::NAMES),
             default: "lru",
-            doc: "which clean copy is given up (our choice)",
+            doc: "which clean copy is given up (our choice); belady: in a simulation only, the bound that knows the future",
         },
         admission::PARAMETER,
         MOVE_RATE,
@@ -127,7 +128,16 @@ impl Scheme for SmartResponse {
         Ok(true)
     }
 
+    fn lacks_foresight(&self) -> bool {
+        self.room.lacks_foresight()
+    }
+
+    fn foresee_uses(&mut self, uses: Uses) {
+        self.room.foresee_uses(uses);
+    }
+
     fn arrived(&mut self, view: &View, access: &Access) {
+        self.room.arrived();
         self.streams.note(access.kind, access.sectors);
         self.gate.arrived(view, access);
     }

@@ -49,6 +49,7 @@ use crate::journal::superblock::Superblock;
 use crate::layout::{Layout, LayoutRequest, MemberId, MemberInfo, SlotKind, SlotRegion};
 use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use crate::payload::Payload;
+use crate::policies::uses::Uses;
 use crate::scheme::{
     Access, Foresight, MemberLoad, MemberState, PredictionError, Scheme, SchemeError, SchemeInfo, View, Work,
 };
@@ -208,8 +209,11 @@ pub enum VolumeError {
     /// The scheme refuses.
     #[error(transparent)]
     Scheme(#[from] SchemeError),
-    /// Content cannot move in no time.
-    #[error("these settings let migrations take no time: only a simulation can do that")]
+    /// Content cannot move in no time, and nobody knows the future.
+    #[error(
+        "only a simulation can do that: with these settings migrations take no time, or the scheme knows when each block is \
+         used next (replacement=belady)"
+    )]
     OnlySimulated,
     /// More blocks than the map can name.
     #[error("{0} blocks are more than a volume can address ({BLOCK_LIMIT})")]
@@ -237,7 +241,7 @@ impl<P: Payload> Volume<P> {
             return Err(VolumeError::TooLarge(layout.total_blocks()));
         }
         let scheme = (config.scheme.build)(config.settings, &layout).map_err(SchemeError::from)?;
-        if P::CARRIES_DATA && scheme.migrates_instantly() {
+        if P::CARRIES_DATA && scheme.is_only_simulated() {
             return Err(VolumeError::OnlySimulated);
         }
         let mut volume = Self::assemble(config.identity, layout, config.layout.members, scheme);
@@ -349,6 +353,16 @@ impl<P: Payload> Volume<P> {
     /// Tells the scheme what is known of the workload; before its first request.
     pub fn foresee(&mut self, foresight: &Foresight<'_>) {
         self.scheme.foresee(&self.view, foresight);
+    }
+
+    /// Whether the scheme has to be told when each block is used, and has not been.
+    pub fn lacks_foresight(&self) -> bool {
+        self.scheme.lacks_foresight()
+    }
+
+    /// Tells the scheme when each block is used, if it has to know; before the first request.
+    pub fn foresee_uses(&mut self, uses: Uses) {
+        self.scheme.foresee_uses(uses);
     }
 
     /// How well the scheme's own forecast of response times did, if it makes one.

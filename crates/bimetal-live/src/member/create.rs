@@ -94,7 +94,10 @@ pub enum CreateError {
     #[error(transparent)]
     Scheme(#[from] SchemeError),
     /// Settings that only a simulation can follow.
-    #[error("these settings let migrations take no time: only a simulation can do that")]
+    #[error(
+        "only a simulation can do that: with these settings migrations take no time, or the scheme knows when each block is \
+         used next (replacement=belady)"
+    )]
     OnlySimulated,
     /// The scheme has no use for a drive.
     #[error("scheme {scheme} has no use for {} beside the other drives: leave --{role} out", path.display())]
@@ -322,7 +325,7 @@ fn label_of(request: &Request, probes: &[Probe]) -> Result<Label, CreateError> {
 
 fn lay_out(request: &Request, settings: &Settings, members: &[MemberInfo]) -> Result<Layout, CreateError> {
     let layout = (request.scheme.layout)(settings, &LayoutRequest { block: request.block, members, units: &[] })?;
-    if (request.scheme.build)(settings, &layout)?.migrates_instantly() {
+    if (request.scheme.build)(settings, &layout)?.is_only_simulated() {
         return Err(CreateError::OnlySimulated);
     }
     Ok(layout)

@@ -29,7 +29,10 @@ pub enum SetError {
         value: String,
     },
     /// Only a simulation can do that.
-    #[error("{key}={value} lets migrations take no time: only a simulation can do that")]
+    #[error(
+        "{key}={value}: only a simulation can do that, where migrations may take no time and it is known when each block is used \
+         next"
+    )]
     OnlySimulated {
         /// The parameter.
         key: String,
@@ -62,7 +65,7 @@ pub fn needs_clean(label: &Label, key: &str, value: &str) -> Result<bool, SetErr
         return Err(SetError::LiesElsewhere { key, value });
     }
     let mut built = build(&after, &new)?;
-    if built.migrates_instantly() {
+    if built.is_only_simulated() {
         return Err(SetError::OnlySimulated { key, value });
     }
     let live = key == bimetal_core::settings::MOVE_RATE.name || built.set(&key, &after)?;
