@@ -4,8 +4,8 @@
 //! A bucket is filled from its start to its end and then never written again until all of it is given up, so the SSD sees sequential writes
 //! and can erase whole blocks. Which bucket that is, is decided for buckets (LRU by default, where a read is a use of its bucket); one with
 //! dirty blocks is not given up before they are home. *Write-back*: the newest content rests on the SSD; once more than `writeback_percent` of
-//! the cache is dirty, and `writeback_delay` has passed since it began to be, dirty blocks go home until it is less; all of them do when
-//! the HDD has been idle for half a minute. Above 40 % writes go to both drives. *Sequential bypass*: a request passes by when the stream that
+//! the cache is dirty, dirty blocks go home until it is less; all of them do when the HDD has been idle for half a minute; neither before
+//! `writeback_delay` has passed since the first of them was. Above 40 % writes go to both drives. *Sequential bypass*: a request passes by when the stream that
 //! it goes on, or the average of the streams before it (each new one counts an eighth), is at least `sequential_cutoff`; so a backup
 //! or a copy passes by from its second file on.
 //!
@@ -248,8 +248,9 @@ impl Bcache {
             return None;
         }
         let excess = dirty.saturating_sub((self.dirty_max * f64::from(view.map.slots())) as usize);
-        let many = (excess > 0).then(|| (self.dirty_since.time().saturating_add(self.writeback_delay), excess));
-        let idle = view.member(self.hdd).idle_at(IDLE).map(|at| (at, dirty));
+        let delayed = self.dirty_since.time().saturating_add(self.writeback_delay);
+        let many = (excess > 0).then_some((delayed, excess));
+        let idle = view.member(self.hdd).idle_at(IDLE).map(|at| (at.max(delayed), dirty));
         [idle, many].into_iter().flatten().min()
     }
 }
