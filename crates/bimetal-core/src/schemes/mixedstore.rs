@@ -514,6 +514,18 @@ mod tests {
     }
 
     #[test]
+    fn training_ends_after_so_many_requests_where_the_length_is_not_known() {
+        for (training, trained) in [("50", true), ("500", false)] {
+            let mut bench = Bench::new("mixedstore", &[("training", training)]);
+            bench.takes = [1, 50].map(Nanoseconds::from_millis);
+            write(&mut bench, 200, GAP);
+            // One write in eight explores the disk while it trains.
+            let (ssd, hdd) = write(&mut bench, 200, GAP);
+            assert_eq!((ssd == 200, hdd > 0), (trained, !trained), "{training}: {ssd} and {hdd}");
+        }
+    }
+
+    #[test]
     fn the_static_partition_sends_writes_over_4_kib_to_the_disk() {
         let mut bench = Bench::new("mixedstore", &[("partition", "static")]);
         bench.request(OpKind::Write, 80, 8);

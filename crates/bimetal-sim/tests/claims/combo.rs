@@ -1,0 +1,87 @@
+//! Payer, Sanvido, Bandic, Kirsch: *Combo Drive: Optimizing Cost and Performance in a Heterogeneous Storage Device*, 3.1.
+
+use bimetal_trace::Request;
+
+use crate::common::{Bench, disk_reads, read, rises};
+
+const ONCE: (&str, &str) = ("repeat", "off");
+const RANGE: (&str, &str) = ("range", "64KiB");
+/// Blocks of a range.
+const BLOCKS: u64 = 16;
+
+/// The first block of the `n`th of eight ranges far out on the disk.
+fn far(n: u64) -> u64 {
+    (512 + n * 32) * BLOCKS
+}
+
+/// Requests with a last block at 64 MiB, so that the SSD takes the first ten per cent below it.
+fn with_end(mut requests: Vec<Request>) -> Vec<Request> {
+    requests.push(read(0, 16_383, 1));
+    requests
+}
+
+/// Eight ranges, the `n`th accessed `n` times, and after a period a read of each.
+fn unequally_used() -> Vec<Request> {
+    let used = (1..=8).flat_map(|n| (0..n).map(move |at| read(100 * n + 10 * at, far(n - 1) + at, 1)));
+    let probes = (0..8).map(|n| read(30_000 + 100 * n, far(n), 1));
+    with_end(used.chain(probes).collect())
+}
+
+/// "STRATEGY 3. Move the most frequently used files to the SSD and move all other files to the HDD" (3.1.2).
+#[test]
+fn the_more_often_a_range_has_to_be_used_the_fewer_move() {
+    let settings = [RANGE, ONCE, ("strategy", "frequency"), ("period", "10s")];
+    let bench = Bench::new("combo", &settings, unequally_used()).last(8);
+    let figures = bench.sweep("frequent", &["1", "3", "5", "9"], disk_reads);
+    assert_eq!(figures, [0.0, 2.0, 4.0, 8.0], "ranges that were not used so often stay on the disk");
+}
+
+/// "STRATEGY 2. Move files that are randomly accessed to the SSD, move files that are contiguously accessed to the HDD, and
+/// move files that are both randomly and contiguously accessed to the HDD" (3.1.2).
+#[test]
+fn the_less_random_a_range_has_to_be_the_more_ranges_move() {
+    // Of eight accesses to the nth range the first n + 1 are contiguous, the rest are not.
+    let accesses = (0..8).flat_map(|n| {
+        (0..8).map(move |at| {
+            let block = if at <= n { at } else { BLOCKS - 1 - (at - n) };
+            read(1000 * n + 100 * at, far(n) + block, 1)
+        })
+    });
+    let probes = (0..8).map(|n| read(30_000 + 100 * n, far(n), 1));
+    let settings = [RANGE, ONCE, ("strategy", "access"), ("period", "10s")];
+    let bench = Bench::new("combo", &settings, with_end(accesses.chain(probes).collect())).last(8);
+    let figures = bench.sweep("random", &["0.1", "0.3", "0.6", "0.9"], disk_reads);
+    assert!(rises(&figures) && figures[0] == 0.0 && figures[3] == 7.0, "{figures:?}");
+}
+
+/// "Again, we run the Process Monitor Tool periodically and, after each period, apply the optimizer" (3.1.2).
+#[test]
+fn the_optimizer_is_applied_after_each_period() {
+    let settings = [RANGE, ("strategy", "frequency"), ("frequent", "1")];
+    let bench = Bench::new("combo", &settings, unequally_used()).last(8);
+    let figures = bench.sweep("period", &["10s", "20s", "60s"], disk_reads);
+    assert_eq!(figures, [0.0, 0.0, 8.0], "before the first period has ended nothing moves");
+}
+
+/// "Moving virtual clusters (VC) of files [...] to other free logical clusters (LC)" (3.1): what moves together is a range.
+#[test]
+fn what_lies_in_a_range_with_it_moves_with_it() {
+    let hot = (0..8).map(|at| read(100 * at, far(0), 1));
+    // Neighbours 8, 24, 56 and 120 blocks away.
+    let probes = [8, 24, 56, 120].into_iter().zip(0..).map(|(away, at)| read(30_000 + 100 * at, far(0) + away, 1));
+    let settings = [ONCE, ("strategy", "frequency"), ("period", "10s")];
+    let bench = Bench::new("combo", &settings, with_end(hot.chain(probes).collect())).last(4);
+    let figures = bench.sweep("range", &["64KiB", "128KiB", "256KiB", "512KiB"], disk_reads);
+    assert_eq!(figures, [3.0, 2.0, 1.0, 0.0]);
+}
+
+/// Ours: the paper's optimizer is started by hand, when nobody works.
+#[test]
+fn ranges_move_only_when_the_disk_is_idle() {
+    // The disk is used every 200 ms all the time.
+    let used = (0..200).map(|at| read(200 * at, far(at % 4), 1));
+    let settings = [RANGE, ONCE, ("strategy", "frequency"), ("period", "10s")];
+    let bench = Bench::new("combo", &settings, with_end(used.collect())).last(20);
+    let figures = bench.sweep("idle", &["50ms", "1s"], disk_reads);
+    assert_eq!(figures, [0.0, 20.0]);
+}

@@ -1,0 +1,114 @@
+//! Workloads written down request by request, and runs of a scheme over them with one parameter changed.
+
+use bimetal_core::operation::OpKind;
+use bimetal_core::schemes;
+use bimetal_core::units::{Bytes, Nanoseconds, SectorRange};
+use bimetal_sim::experiment::{Experiment, NoProgress};
+use bimetal_sim::results::Run;
+use bimetal_sim::setup::{Choices, DriveChoice, Size};
+use bimetal_sim::simulator::Replay;
+use bimetal_trace::Request;
+
+fn request(kind: OpKind, at_ms: u64, block: u64, blocks: u64) -> Request {
+    let range = SectorRange::new(block * 8, blocks * 8);
+    Request { arrival: Nanoseconds::from_millis(at_ms), device: 0, kind, fua: false, range, response: None }
+}
+
+/// A read of blocks of 4 KiB.
+pub(crate) fn read(at_ms: u64, block: u64, blocks: u64) -> Request {
+    request(OpKind::Read, at_ms, block, blocks)
+}
+
+/// A write of blocks of 4 KiB.
+pub(crate) fn write(at_ms: u64, block: u64, blocks: u64) -> Request {
+    request(OpKind::Write, at_ms, block, blocks)
+}
+
+/// The number `n` of a sequence without order, below `below`.
+pub(crate) fn scattered(n: u64, below: u64) -> u64 {
+    let mixed = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 33) % below
+}
+
+/// What stays the same while one parameter changes.
+pub(crate) struct Bench {
+    scheme: &'static str,
+    settings: Vec<(String, String)>,
+    workload: Vec<Request>,
+    ssd: Option<Size>,
+    warmup: f64,
+}
+
+impl Bench {
+    /// A scheme, settings that do not change, and requests, which are put in order of time.
+    pub(crate) fn new(scheme: &'static str, settings: &[(&str, &str)], mut workload: Vec<Request>) -> Self {
+        workload.sort_by_key(|request| request.arrival);
+        let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        Self { scheme, settings, workload, ssd: None, warmup: 0.0 }
+    }
+
+    /// With an SSD of this size.
+    pub(crate) fn ssd(mut self, size: Bytes) -> Self {
+        self.ssd = Some(Size::Bytes(size));
+        self
+    }
+
+    /// Figures count only the last `requests` requests.
+    pub(crate) fn last(mut self, requests: usize) -> Self {
+        let all = self.workload.len();
+        // Half a request more, so that the share that is rounded down is the number meant.
+        self.warmup = ((all - requests) as f64 + 0.5) / all as f64;
+        self
+    }
+
+    /// A run with further settings.
+    pub(crate) fn run(&self, settings: &[(&str, &str)]) -> Run {
+        let given = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        let choices = Choices {
+            ssd: DriveChoice { size: self.ssd, ..DriveChoice::default() },
+            settings: self.settings.iter().cloned().chain(given).collect(),
+            ..Choices::default()
+        };
+        let schemes = vec![schemes::find(self.scheme).expect("a scheme")];
+        let replay = Replay::Timed { speedup: 1.0 };
+        let experiment = Experiment { workload: &self.workload, schemes, choices, replay, warmup: self.warmup };
+        let document = experiment.run(&NoProgress, |_, summary| summary);
+        let mut document = document.unwrap_or_else(|error| panic!("{} {settings:?}: {error}", self.scheme));
+        document.runs.pop().expect("a run for the scheme")
+    }
+
+    /// A figure of the runs with each of these values of one parameter.
+    pub(crate) fn sweep(&self, key: &str, values: &[&str], figure: impl Fn(&Run) -> f64) -> Vec<f64> {
+        values.iter().map(|value| figure(&self.run(&[(key, value)]))).collect()
+    }
+}
+
+/// Whether each is more than the one before it.
+pub(crate) fn rises(figures: &[f64]) -> bool {
+    figures.is_sorted_by(|one, next| one < next)
+}
+
+/// Whether each is less than the one before it.
+pub(crate) fn falls(figures: &[f64]) -> bool {
+    figures.is_sorted_by(|one, next| one > next)
+}
+
+/// A figure that applies.
+pub(crate) fn some(figure: Option<f64>) -> f64 {
+    figure.expect("the figure applies")
+}
+
+/// A count that applies.
+pub(crate) fn count(figure: Option<u64>) -> f64 {
+    figure.expect("the figure applies") as f64
+}
+
+/// Blocks that went another way for this reason.
+pub(crate) fn bypassed(run: &Run, reason: &str) -> u64 {
+    run.bypass.get(reason).copied().unwrap_or(0)
+}
+
+/// Reads that the disk had to serve.
+pub(crate) fn disk_reads(run: &Run) -> f64 {
+    count(run.devices.hdd.reads)
+}

@@ -1,0 +1,159 @@
+//! Soundararajan, Prabhakaran, Balakrishnan, Wobber: *Extending SSD Lifetimes with Disk-Based Write Caches*, 5 to 7.
+
+use bimetal_sim::results::Run;
+use bimetal_trace::Request;
+
+use crate::common::{Bench, count, falls, read, rises, scattered, some, write};
+
+/// No trigger but the one that a test turns on.
+const QUIET: &[(&str, &str)] = &[("timeout", "off"), ("read_threshold", "off"), ("migration_size", "off")];
+
+fn savings(run: &Run) -> f64 {
+    some(run.write_savings)
+}
+
+fn penalty(run: &Run) -> f64 {
+    some(run.read_penalty)
+}
+
+fn migrations(run: &Run) -> f64 {
+    count(run.migration.count)
+}
+
+/// Twenty writes a second over two hundred blocks, and ten reads of four hundred, half of which nobody writes.
+fn overwriting(seconds: u64) -> Vec<Request> {
+    let writes = (0..20 * seconds).map(|at| write(50 * at, scattered(at, 200), 1));
+    let reads = (0..10 * seconds).map(|at| read(100 * at + 25, scattered(at + 1_000_000, 400), 1));
+    writes.chain(reads).collect()
+}
+
+/// "We observe that logging for 15 minutes (900 s) gives most of the write savings"; "read penalty is much lower than the
+/// no-migration upper bound" (6.1.2).
+#[test]
+fn a_longer_timeout_saves_more_writes_and_costs_more_reads() {
+    let bench = Bench::new("griffin", QUIET, overwriting(400));
+    let values = ["5s", "20s", "100s", "off"];
+    let (saved, read) = (bench.sweep("timeout", &values, savings), bench.sweep("timeout", &values, penalty));
+    assert!(rises(&saved) && rises(&read), "{saved:?} {read:?}");
+    let interval = bench.run(&[("timeout", "20s")]).migration.mean_interval_s;
+    assert!((some(interval) - 20.0).abs() < 0.1, "{interval:?}");
+}
+
+/// "The drawback of a smaller read-threshold is frequent migration" (6.1.2); it "allows the read penalty [...] to be
+/// bounded" (5.2).
+#[test]
+fn a_smaller_read_threshold_migrates_more_often_and_bounds_the_read_penalty() {
+    let bench = Bench::new("griffin", &[QUIET, &[("read_window", "10")]].concat(), overwriting(200));
+    let values = ["0.05", "0.2", "0.4", "off"];
+    let figures = |figure: fn(&Run) -> f64| bench.sweep("read_threshold", &values, figure);
+    let (count, read, saved) = (figures(migrations), figures(penalty), figures(savings));
+    assert!(falls(&count) && rises(&read) && rises(&saved), "{count:?} {read:?} {saved:?}");
+}
+
+/// "If data is never read from the device, the measured read penalty will stay at zero and the data will never be moved" (5.2).
+#[test]
+fn data_that_is_never_read_is_never_moved_by_the_read_threshold() {
+    let writes = (0..2000).map(|at| write(10 * at, scattered(at, 200), 1)).collect();
+    let run = Bench::new("griffin", QUIET, writes).run(&[("read_threshold", "0.01")]);
+    assert_eq!(run.migration.count, Some(0));
+}
+
+/// Ours: how many reads make a measured penalty.
+#[test]
+fn the_read_threshold_is_tested_once_the_window_is_full() {
+    let bench = Bench::new("griffin", &[QUIET, &[("read_threshold", "0.05")]].concat(), overwriting(200));
+    let figures = bench.sweep("read_window", &["10", "100", "1000"], migrations);
+    assert!(falls(&figures) && figures[2] <= 2.0, "{figures:?}: 2000 blocks are read");
+}
+
+/// "Useful in bounding the quantity of data lost on HDD failure" (5.2).
+#[test]
+fn the_migration_size_bounds_what_waits_in_the_log() {
+    let bench = Bench::new("griffin", QUIET, overwriting(200));
+    for (size, bytes) in [("80KiB", 80.0 * 1024.0), ("400KiB", 400.0 * 1024.0)] {
+        let run = bench.run(&[("migration_size", size)]);
+        let mean = some(run.migration.mean_bytes);
+        assert!(migrations(&run) > 1.0 && mean >= bytes * 0.99 && mean < bytes * 1.2, "{size}: {mean}");
+    }
+    let figures = bench.sweep("migration_size", &["80KiB", "400KiB", "700KiB"], savings);
+    assert!(rises(&figures), "{figures:?}");
+}
+
+/// "Such rotational latencies can be minimized [...] by using a small buffer (e.g., 128 KB) to cache writes before writing them
+/// to the HDD" (5.4).
+#[test]
+fn a_small_buffer_hides_the_rotational_latency_of_the_log() {
+    let bench = Bench::new("griffin", &[QUIET, &[("hdd.write_cache", "off")]].concat(), overwriting(20));
+    let figures = bench.sweep("log_buffer", &["128KiB", "0B"], |run| some(run.response_time_ms.write.mean));
+    assert!(figures[0] < 0.1 * figures[1], "{figures:?} ms");
+}
+
+/// "Using an overwrite threshold can lower write savings, sometimes substantially"; "a high overwrite threshold has the advantage
+/// of eliminating a large fraction of HDD reads" (6.1.1, without migrations).
+#[test]
+fn a_higher_overwrite_threshold_saves_fewer_writes_and_reads_the_log_less() {
+    // The nth of eight groups of blocks is written 2^n times, then all is read.
+    let writes = (0..8u32).flat_map(|group| {
+        let of = move |at: u64| write(5 * at, u64::from(group) * 32 + at % 32, 1);
+        (0..32 * (1u64 << group)).map(of)
+    });
+    let reads = (0..256).map(|block| read(60_000 + 10 * block, block, 1));
+    let bench = Bench::new("griffin", QUIET, writes.chain(reads).collect());
+    let values = ["0", "0.6", "0.8", "0.95"];
+    let figures = |figure: fn(&Run) -> f64| bench.sweep("overwrite_threshold", &values, figure);
+    let (saved, read) = (figures(savings), figures(penalty));
+    assert!(falls(&saved) && falls(&read), "{saved:?} {read:?}");
+}
+
+/// "Disabling caching whenever the data rate of the combined workloads exceeds HDD speed" (7).
+#[test]
+fn writes_that_come_faster_than_the_log_sustains_pass_it_by() {
+    // 40 MB/s for a second, then 0.4 MB/s.
+    let fast = (0..1000).map(|at| write(at, scattered(at, 4000), 10));
+    let slow = (0..100).map(|at| write(2000 + 100 * at, scattered(at, 4000), 10));
+    let bench = Bench::new("griffin", QUIET, fast.chain(slow).collect());
+    let off = bench.run(&[]);
+    assert!(off.bypass.is_empty(), "{:?}", off.bypass);
+    let of = |rate| bench.run(&[("log_bypass", "on"), ("log_rate", rate)]).bypass.values().sum::<u64>() as f64;
+    let figures = ["1MB", "10MB", "70MB"].map(of);
+    assert!(falls(&figures) && figures[2] == 0.0, "{figures:?}");
+}
+
+/// "An idealized HDD-based write cache": writes go home just before they are read (3.2).
+#[test]
+fn the_ideal_cache_saves_most_without_any_read_from_the_log() {
+    let bench = Bench::new("griffin", &[QUIET, &[("migration", "instant")]].concat(), overwriting(200));
+    let ideal = bench.run(&[("oracle", "on")]);
+    assert_eq!(ideal.read_penalty, Some(0.0));
+    let real = bench.run(&[("read_threshold", "0.001"), ("read_window", "1")]);
+    assert!(
+        savings(&ideal) > savings(&real) && penalty(&real) > 0.0,
+        "{:?} {:?}",
+        ideal.write_savings,
+        real.write_savings
+    );
+}
+
+/// "Evictions from the buffer cache" as "a hint to migrate" (7).
+#[test]
+fn a_larger_buffer_cache_of_the_host_saves_more_writes() {
+    let bench = Bench::new("griffin", &[QUIET, &[("migration", "instant")]].concat(), overwriting(200));
+    let figures = bench.sweep("eviction_hint", &["64KiB", "256KiB", "512KiB", "off"], savings);
+    assert!(rises(&figures), "{figures:?}");
+}
+
+/// The paper's own policy simulator lets migrations take no time (6.1). With time to spare, that is no different.
+#[test]
+fn a_migration_that_takes_no_time_counts_as_one_that_does() {
+    let bench = Bench::new("griffin", &[QUIET, &[("timeout", "20s")]].concat(), overwriting(200));
+    let [timed, instant] = ["timed", "instant"].map(|how| bench.run(&[("migration", how)]));
+    assert_eq!(timed.migration.count, instant.migration.count);
+    assert!(
+        (savings(&timed) - savings(&instant)).abs() < 0.01,
+        "{:?} {:?}",
+        timed.write_savings,
+        instant.write_savings
+    );
+    let slowest = |run: &Run| some(run.response_time_ms.read.max);
+    assert!(slowest(&timed) >= slowest(&instant), "{} {}", slowest(&timed), slowest(&instant));
+}

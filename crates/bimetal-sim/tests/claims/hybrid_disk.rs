@@ -1,0 +1,96 @@
+//! *Design and simulation of hybrid hard disks*, 3.2 and 3.3: flash inside the disk (hybrid-disk), and both visible (os-managed).
+
+use bimetal_core::units::Bytes;
+use bimetal_sim::results::Run;
+use bimetal_trace::Request;
+
+use crate::common::{Bench, count, falls, read, rises, scattered, some, write};
+
+const FLASH: Bytes = Bytes::from_mib(2);
+
+fn flash_writes(run: &Run) -> f64 {
+    count(run.devices.ssd.write_bytes)
+}
+
+fn migrations(run: &Run) -> f64 {
+    count(run.migration.count)
+}
+
+/// Small writes, ten a second, over four times what the flash holds.
+fn small_writes(seconds: u64) -> Vec<Request> {
+    (0..10 * seconds).map(|at| write(100 * at, scattered(at, 2048), 1)).chain([read(0, 16_383, 1)]).collect()
+}
+
+/// "Write requests of size below a predefined threshold are treated as small writes and are directed to the flash. Whereas, writes
+/// above the threshold are directly written to disk" (3.3).
+#[test]
+fn writes_below_the_threshold_go_to_flash_and_larger_ones_to_the_disk() {
+    // Two of each size, from 4 to 512 KiB.
+    let writes = (0..16).map(|at| write(100 * at, 256 * at, 1 << (at % 8))).chain([read(0, 16_383, 1)]);
+    let bench = Bench::new("hybrid-disk", &[], writes.collect()).ssd(Bytes::from_mib(16));
+    let large = |run: &Run| run.bypass.get("large").copied().unwrap_or(0) as f64;
+    let figures = bench.sweep("write_threshold", &["8KiB", "64KiB", "512KiB", "off"], large);
+    assert_eq!(figures, [508.0, 480.0, 256.0, 0.0], "blocks of requests at least as large");
+}
+
+/// "A complete cache cleanup delays the next cleanup operation as much as possible"; flushing "just the required number of
+/// pages [...] eliminates the time consuming full flush operation" (3.3).
+#[test]
+fn a_full_flush_delays_the_next_one_and_a_partial_flush_spares_the_wait() {
+    let bench = Bench::new("hybrid-disk", &[], small_writes(200)).ssd(FLASH);
+    let [full, partial] = ["full", "partial"].map(|flush| bench.run(&[("flush", flush)]));
+    assert!(migrations(&full) * 10.0 < migrations(&partial), "{} {}", migrations(&full), migrations(&partial));
+    let longest = |run: &Run| some(run.response_time_ms.write.max);
+    assert!(longest(&full) > 3.0 * longest(&partial), "{} {} ms", longest(&full), longest(&partial));
+}
+
+/// "Other dirty pages can be flushed to disk periodically when the disk is idle" (3.3).
+#[test]
+fn an_idle_flush_waits_until_the_disk_is_idle() {
+    let writes = (0..100).map(|at| write(500 * at, scattered(at, 400), 1));
+    let reads = (0..250).map(|at| read(200 * at + 50, 8000 + scattered(at, 8000), 1));
+    let bench = Bench::new("hybrid-disk", &[("flush", "idle")], writes.chain(reads).collect()).ssd(FLASH);
+    let figures = bench.sweep("idle", &["50ms", "1s"], |run| count(run.devices.hdd.writes));
+    assert!(figures[0] > 50.0 && figures[1] == 0.0, "{figures:?}");
+}
+
+/// "On a workload with small bursts of I/O activity and large idle times, it results in the disk being spun up several times"
+/// (3.3): a period bounds how often.
+#[test]
+fn the_shorter_the_period_the_more_often_the_disk_is_flushed_to() {
+    let writes = (0..600).map(|at| write(100 * at, scattered(at, 100), 1)).chain([read(0, 16_383, 1)]);
+    let bench = Bench::new("hybrid-disk", &[("flush", "periodic")], writes.collect()).ssd(FLASH);
+    let figures = bench.sweep("period", &["2s", "10s", "40s"], |run| count(run.devices.hdd.write_bytes));
+    assert!(falls(&figures), "{figures:?}");
+}
+
+/// "Initiating a cleanup when the amount of free space in the flash drops below a low watermark" (3.3).
+#[test]
+fn a_higher_low_watermark_flushes_earlier() {
+    let dirty = |run: &Run| {
+        let series = run.series.dirty.as_ref().expect("a cache has dirty blocks");
+        series.values.iter().copied().fold(0.0, f64::max)
+    };
+    let bench = Bench::new("hybrid-disk", &[("flush", "watermark")], small_writes(200)).ssd(FLASH);
+    let figures = bench.sweep("low_watermark", &["0.1", "0.4", "0.8"], dirty);
+    assert!(falls(&figures), "{figures:?} bytes on flash alone");
+}
+
+/// Selected writes are offloaded by the host (3.2), by the rule of 3.3.
+#[test]
+fn the_host_offloads_writes_below_the_threshold() {
+    let writes = (0..16).map(|at| write(100 * at, 256 * at, 1 << (at % 8))).chain([read(0, 16_383, 1)]);
+    let settings = [("flush_period", "off")];
+    let bench = Bench::new("os-managed", &settings, writes.collect()).ssd(Bytes::from_mib(16));
+    let figures = bench.sweep("write_threshold", &["off", "8KiB", "64KiB", "512KiB"], flash_writes);
+    assert!(rises(&figures), "{figures:?}");
+}
+
+/// What is offloaded is "later flushed by the operating system" (3.2): how often is ours.
+#[test]
+fn the_host_flushes_once_in_a_period() {
+    let writes = (0..600).map(|at| write(100 * at, scattered(at, 100), 1)).chain([read(0, 16_383, 1)]);
+    let bench = Bench::new("os-managed", &[], writes.collect()).ssd(Bytes::from_mib(16));
+    let figures = bench.sweep("flush_period", &["2s", "10s", "40s", "off"], |run| count(run.devices.hdd.write_bytes));
+    assert!(falls(&figures) && figures[3] == 0.0, "{figures:?}");
+}
