@@ -51,6 +51,7 @@ commands! {
     Compare => compare,
     Plan => plan,
     Mrc => mrc,
+    Place => place,
     Convert => convert,
     Formats => formats,
     Generate => generate,

@@ -12,6 +12,7 @@ mod commands;
 pub mod config;
 mod emulated_files;
 pub mod error;
+mod extents;
 pub mod options;
 pub mod output;
 pub mod progress;

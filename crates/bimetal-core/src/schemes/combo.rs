@@ -192,7 +192,7 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
 }
 
 /// Whether table 1 has a file of this name on the SSD. A type that it does not list goes to the HDD.
-fn is_program(path: &str) -> bool {
+pub fn is_program(path: &str) -> bool {
     let mut parts = path.rsplit(['/', '\\']);
     let name = parts.next().unwrap_or_default().to_ascii_lowercase();
     let in_program_directory = parts.next().is_some_and(|directory| PROGRAM_DIRECTORIES.contains(&directory));
