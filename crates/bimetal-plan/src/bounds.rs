@@ -41,9 +41,13 @@ pub struct Bounds {
     /// Measured block reads, and those of blocks that nobody has touched before.
     block_reads: u64,
     fresh_block_reads: u64,
-    /// Measured reads, and measured reads and writes.
+    /// Measured reads, and measured reads and writes; and those of them that carry something.
     reads: u64,
     requests: u64,
+    carrying_reads: u64,
+    carrying_requests: u64,
+    /// Whether a disk's electronics take what its profile says, and nothing that the user set.
+    knows_disks: bool,
     /// For each budget of hits: the smallest SSD that may keep it, in bytes; none: no size does.
     least: Vec<(Budget, Option<u64>)>,
 }
@@ -57,6 +61,9 @@ impl Bounds {
             fresh_block_reads: 0,
             reads: load.measured(Which::Reads),
             requests: load.measured(Which::All),
+            carrying_reads: 0,
+            carrying_requests: 0,
+            knows_disks: !common.settings.iter().any(|(key, _)| key.starts_with("hdd.")),
             least: Vec::new(),
         };
         let block = common.block.sectors();
@@ -70,7 +77,10 @@ impl Bounds {
             let blocks = request.range.start.0 / block..request.range.end().0.div_ceil(block);
             let all = blocks.end - blocks.start;
             let fresh = blocks.filter(|block| touched.insert((request.device, *block))).count() as u64;
-            if reads && number as u64 >= load.warmup_requests {
+            let measured = number as u64 >= load.warmup_requests;
+            bounds.carrying_requests += u64::from(measured);
+            if reads && measured {
+                bounds.carrying_reads += 1;
                 bounds.fresh_reads += u64::from(fresh > 0);
                 bounds.block_reads += all;
                 bounds.fresh_block_reads += fresh;
@@ -90,7 +100,8 @@ impl Bounds {
         if !only_a_disk && !TAKES_ONLY_WHAT_IS_ACCESSED.contains(&candidate.scheme.name) {
             return None;
         }
-        if let Some(hdd) = candidate.drive(Role::Hdd).and_then(|hdd| Profile::load(&hdd.model).ok()) {
+        let disk = candidate.drive(Role::Hdd).filter(|_| self.knows_disks);
+        if let Some(hdd) = disk.and_then(|hdd| Profile::load(&hdd.model).ok()) {
             let least_ms = hdd.hdd().and_then(|hdd| hdd.command_overhead_ms).unwrap_or(0.0);
             let slow = |budget: &&Budget| self.breaks(budget, only_a_disk, Nanoseconds((least_ms * 1e6) as u64));
             if let Some(budget) = budgets.iter().find(slow) {
@@ -110,9 +121,9 @@ impl Bounds {
     fn breaks(&self, budget: &Budget, all_slow: bool, least: Nanoseconds) -> bool {
         let Some((which, figure, limit)) = budget.response_limit() else { return false };
         let (slow, all) = match which {
-            Which::All if all_slow => (self.requests, self.requests),
+            Which::All if all_slow => (self.carrying_requests, self.requests),
             Which::All => (self.fresh_reads, self.requests),
-            Which::Reads if all_slow => (self.reads, self.reads),
+            Which::Reads if all_slow => (self.carrying_reads, self.reads),
             Which::Reads => (self.fresh_reads, self.reads),
             Which::Writes => return false,
         };
