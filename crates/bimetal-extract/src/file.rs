@@ -222,10 +222,6 @@ impl Target for FileTarget {
         self.grain
     }
 
-    fn longest(&self) -> Sectors {
-        LONGEST
-    }
-
     fn now(&self) -> Nanoseconds {
         Nanoseconds(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }

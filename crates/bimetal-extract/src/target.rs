@@ -15,9 +15,6 @@ pub trait Target {
     /// Commands start and end on multiples of this.
     fn granularity(&self) -> Sectors;
 
-    /// The longest command that it takes at once.
-    fn longest(&self) -> Sectors;
-
     /// What time it is.
     fn now(&self) -> Nanoseconds;
 
@@ -61,10 +58,6 @@ impl Target for ModelTarget {
 
     fn granularity(&self) -> Sectors {
         Sectors(1)
-    }
-
-    fn longest(&self) -> Sectors {
-        Sectors(1 << 13)
     }
 
     fn now(&self) -> Nanoseconds {

@@ -81,7 +81,7 @@ fn built_in_disks_come_back() {
 #[test]
 fn a_workload_takes_as_long_on_the_extracted_disk() {
     for (name, most) in
-        [("seagate-barracuda-7200.12-1tb", 0.02), ("disksim-hp_c2247a", 0.1), ("disksim-cheetah9LP", 0.1)]
+        [("seagate-barracuda-7200.12-1tb", 0.02), ("disksim-hp_c2247a", 0.12), ("disksim-cheetah9LP", 0.12)]
     {
         let profile = Profile::load(name).unwrap();
         let (_, again) = extracted(&profile, OPTIONS);
@@ -132,9 +132,6 @@ impl Target for Late {
     }
     fn granularity(&self) -> Sectors {
         Sectors(8)
-    }
-    fn longest(&self) -> Sectors {
-        self.0.longest()
     }
     fn now(&self) -> Nanoseconds {
         self.0.now()
@@ -245,9 +242,6 @@ fn nothing_is_written_where_only_reading_is_allowed() {
         }
         fn granularity(&self) -> Sectors {
             self.0.granularity()
-        }
-        fn longest(&self) -> Sectors {
-            self.0.longest()
         }
         fn now(&self) -> Nanoseconds {
             self.0.now()

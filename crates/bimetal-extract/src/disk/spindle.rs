@@ -22,6 +22,8 @@ pub(super) struct Spindle {
     pub(super) noise: f64,
     /// Responses faster than this come out of the buffer.
     pub(super) hit_ns: f64,
+    /// The response of a read of a granule out of the buffer; 0 without one.
+    pub(super) buffered_ns: f64,
     /// Reads from which the period is known.
     pub(super) reads: usize,
 }
@@ -41,14 +43,15 @@ impl Spindle {
 
 /// Measures the period: reads of the same few sectors, over and over in turn.
 pub(super) fn measure(prober: &mut Prober<'_>) -> Result<Spindle, ExtractError> {
-    let hit_ns = hit_ns(prober)?;
+    let buffered_ns = buffered_ns(prober)?;
+    let hit_ns = if buffered_ns > 0.0 { 2.0 * buffered_ns + 1e5 } else { 0.0 };
     // More places than the buffer has segments, or it would answer.
     let mut places = 40;
     loop {
         let ends = ends_of_places(prober, places, hit_ns)?;
         let gaps = gaps(&ends);
         if gaps.len() >= places {
-            return period_of(&gaps, hit_ns);
+            return period_of(&gaps).map(|spindle| Spindle { hit_ns, buffered_ns, ..spindle });
         }
         if places > 4000 || prober.is_late() {
             let what = "the same sectors read in turn come out of the buffer, so that no rotation is seen".to_owned();
@@ -58,8 +61,8 @@ pub(super) fn measure(prober: &mut Prober<'_>) -> Result<Spindle, ExtractError> 
     }
 }
 
-/// The response time below which a read came out of the buffer: twice that of a sector that was just read.
-fn hit_ns(prober: &mut Prober<'_>) -> Result<f64, ExtractError> {
+/// The response time of a sector that was just read; 0 where that takes as long as the first time.
+fn buffered_ns(prober: &mut Prober<'_>) -> Result<f64, ExtractError> {
     let (mut first, mut again) = (Vec::new(), Vec::new());
     for _ in 0..9 {
         let lbn = prober.anywhere(prober.grain);
@@ -67,7 +70,7 @@ fn hit_ns(prober: &mut Prober<'_>) -> Result<f64, ExtractError> {
         again.push(prober.read(lbn, prober.grain)?.ns());
     }
     let (first, again) = (median(&mut first), median(&mut again));
-    Ok(if again < 0.4 * first { 2.0 * again + 1e5 } else { 0.0 })
+    Ok(if again < 0.4 * first { again } else { 0.0 })
 }
 
 /// When reads of `places` sectors ended, round after round; those out of the buffer left out.
@@ -108,7 +111,7 @@ fn coherence(gaps: &[f64], period: f64) -> f64 {
 }
 
 /// The longest period of which all gaps are multiples.
-fn period_of(gaps: &[f64], hit_ns: f64) -> Result<Spindle, ExtractError> {
+fn period_of(gaps: &[f64]) -> Result<Spindle, ExtractError> {
     // The shortest gaps tell coarsely and without doubt; the longer, the finer.
     let short = &gaps[..gaps.len().div_ceil(8)];
     let longest_s = short[short.len() - 1] / 1e9;
@@ -134,7 +137,7 @@ fn period_of(gaps: &[f64], hit_ns: f64) -> Result<Spindle, ExtractError> {
     let noise = (quantile(&mut squares, 0.68) / 2.0).sqrt();
     let turns: f64 = gaps.iter().map(|gap| (gap / period).round().powi(2)).sum::<f64>().sqrt();
     let error = (noise * 1.5).max(0.5) / turns * 2.0;
-    Ok(Spindle { period, error, noise, hit_ns, reads: gaps.len() })
+    Ok(Spindle { period, error, noise, hit_ns: 0.0, buffered_ns: 0.0, reads: gaps.len() })
 }
 
 /// The period with the best coherence near `period`.

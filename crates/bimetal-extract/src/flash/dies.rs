@@ -11,7 +11,7 @@ use crate::ExtractError;
 use crate::statistics::{Line, line, median};
 
 /// The most dies that are looked for.
-const DIES_MAX: u64 = 512;
+const DIES_MAX: u64 = 256;
 /// Pairs that are looked at for the end of a row.
 const STEPS_MAX: u64 = 1024;
 /// How often each is tried; the least time counts.
@@ -70,7 +70,12 @@ impl Drive<'_, '_> {
         while !single && dies < DIES_MAX && self.both_ns(row_start, row_start + dies * row, step)? < 1.85 * alone {
             dies += 1;
         }
+        // No drive has as many, or rows of so odd a length: the pattern is noise.
+        if dies == DIES_MAX || row >> row.trailing_zeros() > 16 {
+            return Ok(None);
+        }
         let unit = self.unit(row_start, row, dies)?;
+        let unit = if unit.is_power_of_two() && row.is_multiple_of(unit) { unit } else { 1 << row.trailing_zeros() };
         let points: Vec<(f64, f64)> = (1..=row / unit)
             .map(|units| Ok((units as f64, self.flash_ns(row_start + units % 3 * row, units * unit)?)))
             .collect::<Result<_, ExtractError>>()?;

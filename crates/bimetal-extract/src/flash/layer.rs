@@ -166,9 +166,9 @@ impl Trial<'_> {
         let blocks = (4 * self.window).div_ceil(block).max(64).to_string();
         let mut profile = self.profile.clone();
         let (pages, erase) = (pages.to_string(), erase_us.unwrap_or(flash.erase_us).to_string());
-        let changes =
-            [("ftl", layer), ("pages_per_block", &pages), ("erase_us", &erase), ("blocks_per_plane", &blocks)];
-        if profile.set_all(changes).is_err() {
+        // It must be possible on the whole drive, too.
+        let whole = [("ftl", layer), ("pages_per_block", &*pages), ("erase_us", &*erase)];
+        if profile.set_all(whole).is_err() || profile.set("blocks_per_plane", &blocks).is_err() {
             return Ok(None);
         }
         let all = SectorRange { start: Sectors::ZERO, len: profile.capacity };

@@ -95,7 +95,7 @@ impl Drive<'_, '_> {
                 // A write may find no clean page, and give one to the next at the same place.
                 let (lbn, times) = match kind {
                     OpKind::Read => (self.old_place(), 1),
-                    _ => (self.prober.anywhere(128) / 128 * 128, 2),
+                    _ => (self.prober.anywhere(128 + pages * page) / 128 * 128, 2),
                 };
                 for _ in 0..times {
                     least = least.min(self.prober.run(kind, lbn, pages * page, false)?.ns());

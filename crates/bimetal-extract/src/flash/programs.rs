@@ -180,11 +180,11 @@ fn by_type(times: &[f64], dies: usize) -> Programs {
         if alike * 10 >= pairs.len() * 9 {
             let of_type = |at: usize| {
                 let mut of_type: Vec<f64> = times.iter().step_by(dies).skip(at).step_by(types).copied().collect();
-                median(&mut of_type)
+                median(&mut of_type).max(0.0)
             };
             return Programs { by_type: (0..types).map(of_type).collect(), error: 0.01 * middle };
         }
     }
     let spread = sorted[sorted.len() * 3 / 4] - sorted[sorted.len() / 4];
-    Programs { by_type: vec![middle], error: spread }
+    Programs { by_type: vec![middle.max(0.0)], error: spread }
 }
