@@ -4,8 +4,8 @@
 //! in S changes places with the LIR block at its bottom.
 //!
 //! As in the paper Q has 1 % of the slots. Our choices: the paper does not bound S; here it holds at most two entries for each slot,
-//! and beyond that the lowest gone block in it is forgotten. Where slots are kept free, Q's share is counted of the rest. A slot that may not go stays in its place; when Q has nothing to offer,
-//! LIR blocks go from the bottom of S.
+//! and beyond that the lowest gone block in it is forgotten. Where slots are kept free, Q has as many more, or it would always be
+//! empty. A slot that may not go stays in its place; when Q has nothing to offer, LIR blocks go from the bottom of S.
 //!
 //! S is a ring of entries in order of use with gaps where blocks were used again, closed up when full.
 
