@@ -1,6 +1,7 @@
 //! One option over the workload: exactly what `simulate` does with the same drives, sizes and settings.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use bimetal_core::layout::Role;
 use bimetal_core::operation::OpKind;
@@ -21,6 +22,11 @@ use crate::lifetime::{KnownWear, Life};
 
 /// Most memory for the map of an option.
 const MAP_BYTES_MAX: f64 = (160 << 20) as f64;
+
+/// Schemes that keep more than this for each block of their SSD have tables beside map and recency that fill with what is
+/// touched anywhere: of those, one runs at a time.
+const SLIM_BYTES_PER_BLOCK: f64 = 36.0;
+static LARGE: Mutex<()> = Mutex::new(());
 
 /// A workload in memory, looked at once.
 pub struct Load {
@@ -219,6 +225,8 @@ impl Evaluator<'_> {
         if let Some(why) = too_large_a_map(candidate, choices) {
             return Ok(Outcome::Impossible(why));
         }
+        let large = candidate.scheme.memory_bytes_per_block > SLIM_BYTES_PER_BLOCK;
+        let _alone = large.then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner));
         let mut setup = match Setup::new(candidate.scheme, choices, &self.load.survey) {
             Ok(setup) => setup,
             Err(error) => return Ok(Outcome::Impossible(error.to_string())),
