@@ -12,7 +12,6 @@
 mod check;
 mod collection;
 mod die;
-pub(crate) mod state;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +23,6 @@ use crate::flash::geometry::{Geometry, RESERVED_BLOCKS_PER_DIE};
 use crate::flash::mapping::{Mapping, NONE};
 use crate::flash::operation::{Cause, NandKind, NandOp};
 use crate::flash::precondition::{Layout, Precondition};
-use crate::flash::state::archive::{Archive, Checked};
 use crate::flash::wear::{self, WearLevelling, WearLevellingKind};
 use crate::profile::BadFigure;
 
@@ -517,20 +515,8 @@ impl TranslationLayer for PageMapping {
             + self.dies.capacity() as u64 * size_of::<Die>() as u64
     }
 
-    fn most_erases(&self) -> u32 {
-        self.blocks.erases_of_run(self.geometry.planes_per_die).0
-    }
-
-    fn transfer(&mut self, archive: &mut Archive) -> Checked {
-        self.transfer_tables(archive)
-    }
-
-    fn waiting_units(&self) -> u32 {
-        self.dies.iter().map(Die::waiting).sum()
-    }
-
-    fn check(&self) -> Checked {
-        self.check_tables()?;
-        self.check_counters()
+    fn check(&self) {
+        self.check_tables();
+        self.check_counters();
     }
 }
