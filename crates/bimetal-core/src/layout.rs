@@ -97,6 +97,30 @@ pub struct MetadataRegion {
     pub sectors: u64,
 }
 
+/// How members that are all home share the blocks, where they do not lie one member behind the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Array {
+    /// RAID-0: stripes of this many blocks go to the members in turn.
+    Striped {
+        /// How many members.
+        members: u16,
+        /// Blocks of a stripe.
+        blocks: u64,
+    },
+    /// RAID-1: each member has every block, at the same sectors.
+    Mirrored {
+        /// How many members.
+        members: u16,
+    },
+}
+
+impl Array {
+    fn members(self) -> impl Iterator<Item = MemberId> {
+        let (Array::Striped { members, .. } | Array::Mirrored { members }) = self;
+        (0..members).map(MemberId)
+    }
+}
+
 /// The whole plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
@@ -104,8 +128,10 @@ pub struct Layout {
     pub block: BlockSize,
     /// The blocks of each unit, one unit after another.
     pub units: Vec<BlockRun>,
-    /// Where each block's home is; in order, without a gap.
+    /// Where each block's home is; in order, without a gap. Nothing where the blocks are striped; in a mirror the first member.
     pub home: Vec<HomeExtent>,
+    /// How members share the blocks, if they are an array.
+    pub array: Option<Array>,
     /// Slots off home, if the scheme uses any.
     pub slots: Option<SlotRegion>,
     /// Where ranges of addresses lie, if they can change their home; `home` says what lies where at first.
@@ -133,6 +159,9 @@ pub enum LayoutError {
     /// A role that nobody fills.
     #[error("no member has the role '{}', which this scheme needs", .0.name())]
     MissingRole(Role),
+    /// More or fewer members than an array can have.
+    #[error("{0} members: an array has from 2 to {ARRAY_MAX}")]
+    Members(usize),
     /// More members than the scheme knows what to do with.
     #[error("{count} members have the role '{}': this scheme uses one", role.name())]
     TooMany {
@@ -155,6 +184,9 @@ pub enum LayoutError {
     },
 }
 
+/// Members of an array at most: as many as a state has bits for.
+pub const ARRAY_MAX: usize = 64;
+
 /// The tail of every member: two pages for the state of the volume, and its label.
 pub const LABEL_SECTORS: u64 = 128;
 
@@ -167,6 +199,13 @@ impl LayoutRequest<'_> {
             0 => Ok(MemberId(id as u16)),
             more => Err(LayoutError::TooMany { role, count: more + 1 }),
         }
+    }
+
+    /// Every member with `role`, of which there must be one.
+    pub fn all(&self, role: Role) -> Result<Vec<MemberId>, LayoutError> {
+        let members = self.members.iter().enumerate().filter(|(_, member)| member.role == role);
+        let found: Vec<MemberId> = members.map(|(id, _)| MemberId(id as u16)).collect();
+        if found.is_empty() { Err(LayoutError::MissingRole(role)) } else { Ok(found) }
     }
 
     /// The one member with the first of `roles` that somebody fills.
@@ -200,7 +239,7 @@ impl LayoutRequest<'_> {
             }
         }
         let tails = self.members.iter().map(|member| member.capacity.0.saturating_sub(LABEL_SECTORS)).collect();
-        Ok(Layout { block: self.block, units, home, slots: None, places: None, metadata: None, tails })
+        Ok(Layout { block: self.block, units, home, array: None, slots: None, places: None, metadata: None, tails })
     }
 
     /// The units laid one after another within `available` blocks.
@@ -242,6 +281,60 @@ impl LayoutRequest<'_> {
         self.with_slots(home, self.only(Role::Ssd)?, SlotKind::Cache)
     }
 
+    /// A layout whose blocks are at home on `homes`, each unit on one of its own where there are as many units as homes, and
+    /// otherwise one behind the other.
+    pub fn side_by_side(&self, homes: &[MemberId]) -> Result<Layout, LayoutError> {
+        if homes.len() != self.units.len() {
+            return self.concatenated(homes);
+        }
+        let mut whole = Vec::new();
+        for (&home, unit) in homes.iter().zip(self.units) {
+            let (usable, wanted) = (self.usable_blocks(home), unit.0.div_ceil(self.block.sectors()));
+            if wanted > usable {
+                return Err(self.too_small(home, (wanted - usable) * self.block.sectors(), " to hold its unit"));
+            }
+            whole.push(Sectors(usable * self.block.sectors()));
+        }
+        LayoutRequest { units: &whole, ..self.clone() }.concatenated(homes)
+    }
+
+    /// A layout of an array of all members: in stripes of `stripe` blocks, or as copies of each other where there is none.
+    /// Members need not be of one size; the smallest decides.
+    pub fn array(&self, stripe: Option<u64>) -> Result<Layout, LayoutError> {
+        if !(2..=ARRAY_MAX).contains(&self.members.len()) {
+            return Err(LayoutError::Members(self.members.len()));
+        }
+        let members = self.members.len() as u16;
+        let smallest =
+            (0..members).map(MemberId).min_by_key(|&member| self.member(member).capacity).unwrap_or(MemberId(0));
+        let (rounding, spread) = stripe.map_or((1, 1), |blocks| (blocks, u64::from(members)));
+        let each = self.usable_blocks(smallest) / rounding * rounding;
+        let wanted: u64 = self.units.iter().map(|unit| unit.0.div_ceil(self.block.sectors())).sum();
+        let needed = wanted.max(1).div_ceil(spread).next_multiple_of(rounding);
+        if needed > each {
+            let missing = (needed - self.usable_blocks(smallest)) * self.block.sectors();
+            return Err(self.too_small(smallest, missing, " to hold its part of the addresses"));
+        }
+        let units = self.units_within(each * spread, smallest)?;
+        let blocks = BlockRun { first: Block(0), count: each };
+        let first = HomeExtent { blocks, member: MemberId(0), first_sector: 0 };
+        let (home, array) = match stripe {
+            Some(blocks) => (Vec::new(), Array::Striped { members, blocks }),
+            None => (vec![first], Array::Mirrored { members }),
+        };
+        let tails = self.members.iter().map(|member| member.capacity.0.saturating_sub(LABEL_SECTORS)).collect();
+        Ok(Layout {
+            block: self.block,
+            units,
+            home,
+            array: Some(array),
+            slots: None,
+            places: None,
+            metadata: None,
+            tails,
+        })
+    }
+
     /// A layout of `homes`, one behind the other, whose addresses can change their home in ranges of `range_blocks`. The last one
     /// has the table.
     pub fn relocatable(&self, homes: &[MemberId], range_blocks: u64) -> Result<Layout, LayoutError> {
@@ -272,7 +365,7 @@ impl LayoutRequest<'_> {
         let behind = u64::from(counts[counts.len() - 1].1) * range_sectors;
         let metadata = Some(MetadataRegion { member: last, first_sector: behind, sectors: table_sectors });
         let tails = self.members.iter().map(|member| member.capacity.0.saturating_sub(LABEL_SECTORS)).collect();
-        Ok(Layout { block: self.block, units, home, slots: None, places: Some(places), metadata, tails })
+        Ok(Layout { block: self.block, units, home, array: None, slots: None, places: Some(places), metadata, tails })
     }
 
     /// Adds to `layout` one more unit of `blocks`, at home at the beginning of `member`, which is no home yet.
@@ -329,14 +422,54 @@ impl LayoutRequest<'_> {
 impl Layout {
     /// The members that are home of blocks, each once.
     pub fn homes(&self) -> Vec<MemberId> {
+        if let Some(array) = self.array {
+            return array.members().collect();
+        }
         let mut homes: Vec<MemberId> = self.home.iter().map(|extent| extent.member).collect();
         homes.sort();
         homes.dedup();
         homes
     }
 
-    /// Where every block's home is now; what is on its way to another has two.
+    /// The members that each have every block; none where blocks are at home once.
+    pub fn copies(&self) -> impl Iterator<Item = MemberId> {
+        self.array.filter(|_| self.is_mirrored()).into_iter().flat_map(Array::members)
+    }
+
+    /// Whether each member has every block.
+    #[inline]
+    pub fn is_mirrored(&self) -> bool {
+        matches!(self.array, Some(Array::Mirrored { .. }))
+    }
+
+    /// The sectors of `member` that hold blocks at home, from the first to the last of them; none where it is no home.
+    pub fn home_on(&self, member: MemberId) -> SectorRange {
+        let sectors = self.block.sectors();
+        match self.array {
+            Some(array) if !array.members().any(|other| other == member) => SectorRange::default(),
+            Some(Array::Striped { members, .. }) => {
+                SectorRange::new(0, self.total_blocks() / u64::from(members) * sectors)
+            }
+            Some(Array::Mirrored { .. }) => SectorRange::new(0, self.total_blocks() * sectors),
+            None => self.home.iter().find(|extent| extent.member == member).map_or(SectorRange::default(), |extent| {
+                SectorRange::new(extent.first_sector, extent.blocks.count * sectors)
+            }),
+        }
+    }
+
+    /// Where every block's home is now; what is on its way to another has two, and so has what has copies.
     pub fn extents(&self) -> Vec<HomeExtent> {
+        if let Some(Array::Striped { blocks, .. }) = self.array {
+            let stripes = (0..self.total_blocks()).step_by(blocks as usize);
+            let extent = |first| {
+                let (member, first_sector, count) = self.home_of(Block(first));
+                HomeExtent { blocks: BlockRun { first: Block(first), count }, member, first_sector }
+            };
+            return stripes.map(extent).collect();
+        }
+        if self.is_mirrored() {
+            return self.copies().map(|member| HomeExtent { member, ..self.home[0] }).collect();
+        }
         self.places.as_ref().map_or_else(|| self.home.clone(), Places::extents)
     }
 
@@ -355,6 +488,12 @@ impl Layout {
     pub fn home_of(&self, block: Block) -> (MemberId, u64, u64) {
         if let Some(places) = &self.places {
             return places.home_of(block);
+        }
+        if let Some(Array::Striped { members, blocks }) = self.array {
+            let (stripe, into) = (block.0 / blocks, block.0 % blocks);
+            let row = stripe / u64::from(members) * blocks + into;
+            let member = MemberId((stripe % u64::from(members)) as u16);
+            return (member, row * self.block.sectors(), blocks - into);
         }
         let extent = match self.home.as_slice() {
             [only] => only,
@@ -383,6 +522,41 @@ mod tests {
         assert_eq!(layout.units[1], BlockRun { first: Block(512), count: 496 + 2544 - 512 });
         assert_eq!(layout.home_of(Block(495)), (MemberId(0), 495 * 8, 1));
         assert_eq!(layout.home_of(Block(496)), (MemberId(1), 0, 2544));
+    }
+
+    #[test]
+    fn stripes_go_to_the_members_in_turn_and_the_smallest_decides() {
+        let members = members(&[(Role::Ssd, 2), (Role::Ssd, 3), (Role::Hdd, 9)]);
+        let request = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
+        let layout = request.array(Some(16)).unwrap();
+        // 496 blocks lie in front of the first label.
+        assert_eq!(layout.total_blocks(), 3 * 496);
+        assert_eq!(layout.home_of(Block(15)), (MemberId(0), 15 * 8, 1));
+        assert_eq!(layout.home_of(Block(16)), (MemberId(1), 0, 16));
+        assert_eq!(layout.home_of(Block(3 * 16 + 5)), (MemberId(0), 21 * 8, 11));
+        assert_eq!(layout.home_on(MemberId(2)), SectorRange::new(0, 496 * 8));
+        assert_eq!(layout.extents().len(), 3 * 31);
+        let mirror = request.array(None).unwrap();
+        assert_eq!((mirror.total_blocks(), mirror.homes().len(), mirror.extents().len()), (496, 3, 3));
+        let units = [Sectors(3 * 496 * 8 + 1)];
+        let error = LayoutRequest { units: &units, ..request.clone() }.array(Some(16)).unwrap_err();
+        assert!(error.to_string().contains("the ssd drive of 2MiB is too small"), "{error}");
+        let one = LayoutRequest { members: &members[..1], ..request };
+        assert_eq!(one.array(None), Err(LayoutError::Members(1)));
+    }
+
+    #[test]
+    fn each_unit_has_a_home_of_its_own_where_there_are_as_many() {
+        let members = members(&[(Role::Ssd, 2), (Role::Ssd, 3), (Role::Hdd, 9)]);
+        let units = [Sectors(8), Sectors(80)];
+        let request = LayoutRequest { block: BlockSize::default(), members: &members, units: &units };
+        let homes = request.all(Role::Ssd).unwrap();
+        let layout = request.side_by_side(&homes).unwrap();
+        assert_eq!(layout.units[1].first, Block(496));
+        assert_eq!(layout.home_of(layout.units[1].first), (MemberId(1), 0, 752));
+        let units = [Sectors(8), Sectors(80), Sectors(8)];
+        let three = LayoutRequest { units: &units, ..request }.side_by_side(&homes).unwrap();
+        assert_eq!(three.units[1].first, Block(1));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! No I/O, no threads, no clock in it: requests, completions and the time are arguments; operations to start and finished
 //! requests come back. Start with [`volume`] (the mechanism: what every scheme needs) and [`scheme`] (the decisions), then
-//! any file of [`schemes`]. [`layout`] says where things lie, [`block_map`] what is off home, [`journal`] how that becomes
+//! any file of [`schemes`]. A [`tree`] has volumes as members of volumes. [`layout`] says where things lie, [`block_map`] what is off home, [`journal`] how that becomes
 //! durable, [`policies`] hold the axes that schemes share. [`units`], [`block`], [`operation`] and [`payload`] are the words all
 //! of it is written in. Nothing here may know a device model, a file or a socket.
 
@@ -21,6 +21,7 @@ pub mod policies;
 pub mod scheme;
 pub mod schemes;
 pub mod settings;
+pub mod tree;
 pub mod units;
 pub mod volume;
 

@@ -298,6 +298,12 @@ pub trait Scheme: Send {
         Vec::new()
     }
 
+    /// Which of `copies`, members that all have the content of these of their sectors and are there, serves a read of it.
+    fn choose_copy(&mut self, view: &View, sectors: SectorRange, copies: &[MemberId]) -> MemberId {
+        let _ = (view, sectors);
+        copies[0]
+    }
+
     /// A member is gone.
     fn member_failed(&mut self, view: &View, member: MemberId) {
         let _ = (view, member);
@@ -330,6 +336,8 @@ pub trait Scheme: Send {
 pub enum Holds {
     /// Every address.
     Home,
+    /// Every address, like another that is home.
+    Copy,
     /// Copies, or the newest content, of some blocks.
     Cache,
     /// A part of the addresses.

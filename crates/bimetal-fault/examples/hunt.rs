@@ -11,7 +11,7 @@ fn main() {
     let trace = arguments.get(4).is_some_and(|word| word == "trace");
     std::panic::set_hook(Box::new(|info| eprintln!("  {info}")));
     for scheme in
-        schemes::ALL.iter().filter(|scheme| arguments.get(1).is_some_and(|name| name == scheme.name || name == "all"))
+        schemes::every().filter(|scheme| arguments.get(1).is_some_and(|name| name == scheme.name || name == "all"))
     {
         let mut failed = 0;
         for seed in number(2)..number(2) + number(3) {

@@ -116,6 +116,12 @@ impl Atlas {
         if self.suspects.range(blocks.first.0..blocks.end()).next().is_some() {
             return true;
         }
+        if !self.failed.contains(&true) {
+            return false;
+        }
+        if view.layout.is_mirrored() {
+            return !self.failed.contains(&false);
+        }
         let on_failed = |member: MemberId| self.failed[usize::from(member.0)];
         let extents = view.layout.extents();
         extents.into_iter().any(|extent| on_failed(extent.member) && extent.blocks.overlaps(blocks))

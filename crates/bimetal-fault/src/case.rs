@@ -121,7 +121,7 @@ impl Case {
     }
 }
 
-fn draw_plan(random: &mut Random, with_faults: bool) -> Plan {
+pub(crate) fn draw_plan(random: &mut Random, with_faults: bool) -> Plan {
     let stuck = if random.one_in(4) { random.pick(&[30, 300]) } else { 0 };
     let no_discard = random.one_in(4);
     let mut rate = |rates: &[u64]| if with_faults && random.one_in(3) { random.pick(rates) } else { 0 };
@@ -131,7 +131,7 @@ fn draw_plan(random: &mut Random, with_faults: bool) -> Plan {
     Plan { read_error, write_error: rate(&others), short, flush_error: rate(&others), stuck, no_discard, lie: None }
 }
 
-fn draw_settings(
+pub(crate) fn draw_settings(
     scheme: &'static SchemeInfo,
     random: &mut Random,
     drawn: Option<&[(&str, bool)]>,
@@ -205,8 +205,8 @@ fn draw_members(scheme: &'static SchemeInfo, scale: Scale, block: BlockSize, ran
     let home_max = homes[(sectors.ilog2() as usize - 3).min(2)] / if scale == Scale::Small { ranges } else { 1 };
     let member = |&(role, holds)| {
         let blocks = match (holds, scale) {
-            (Holds::Home | Holds::Ranges, Scale::Large) => random.between(40, home_max),
-            (Holds::Home | Holds::Ranges, Scale::Small) => {
+            (Holds::Home | Holds::Copy | Holds::Ranges, Scale::Large) => random.between(40, home_max),
+            (Holds::Home | Holds::Copy | Holds::Ranges, Scale::Small) => {
                 let most = random.pick(&[home_max / 8, home_max / 2, home_max]);
                 random.between(4, most)
             }
@@ -237,7 +237,8 @@ fn make_volume(mut setup: Setup, random: &mut Random) -> Option<(Setup, Volume<T
             Err(_) => return None,
         };
         let (role, needed) = short;
-        let short = setup.members.iter_mut().find(|member| member.role == role);
+        let is_short = |member: &&mut MemberInfo| member.role == role && member.capacity < Sectors::covering(needed);
+        let short = setup.members.iter_mut().find(is_short);
         let short = short.expect("the drive that is too small is one of those given");
         short.capacity = Sectors::covering(needed) + Sectors(random.below(100));
     }
@@ -287,7 +288,7 @@ pub struct Arrival {
 const KINDS: [OpKind; 5] = [OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Discard, OpKind::WriteZeroes];
 
 impl Workload {
-    fn draw(volume: &Volume<Tags>, scale: Scale, random: &mut Random) -> Self {
+    pub(crate) fn draw(volume: &Volume<Tags>, scale: Scale, random: &mut Random) -> Self {
         let block_sectors = volume.view().block().sectors();
         let mut first = 0;
         let units: Vec<(u64, u64)> = volume

@@ -3,9 +3,9 @@
 //!
 //! Lives here: payloads that say who wrote each sector ([`payload`]), drives with faults and volatile caches ([`drive`]), the
 //! bounds within which faults are fair ([`atlas`]), the model ([`shadow`]), random cases ([`case`]), the run of one and its
-//! power cuts ([`tester`]), and ways to break the engine from outside ([`Sabotage`]). The checks stand outside the engine:
+//! power cuts ([`tester`]), the same of trees of volumes ([`tree`]), and ways to break the engine from outside ([`Sabotage`]). The checks stand outside the engine:
 //! they see requests, operations and the map, nothing inside. Does not live here: any knowledge of a scheme; a new one is
-//! found in `schemes::ALL`.
+//! found in `schemes::every`.
 //!
 //! Read first: [`tester`], then [`shadow`]. One case is one scheme and one seed: the same two give the same run.
 
@@ -20,6 +20,7 @@ pub mod regions;
 mod sabotage;
 pub mod shadow;
 pub mod tester;
+pub mod tree;
 mod write_cache;
 
 pub use promises::promises;

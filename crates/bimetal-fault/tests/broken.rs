@@ -12,7 +12,7 @@ fn has_slots(scheme: &SchemeInfo) -> bool {
 
 /// Runs crash cases without faults of drives until one fails: at most `seeds`.
 fn caught_within(seeds: u64, sabotage: Sabotage, can_hurt: impl Fn(&SchemeInfo) -> bool) {
-    for scheme in schemes::ALL.iter().filter(|scheme| can_hurt(scheme)) {
+    for scheme in schemes::every().filter(|scheme| can_hurt(scheme)) {
         let options = Options { faults: false, sabotage: Some(sabotage), ..Options::default() };
         let caught = (0..seeds).find_map(|seed| run_crash_case(scheme, seed, options).err());
         let failure = caught.unwrap_or_else(|| panic!("{}: nobody notices {sabotage:?}", scheme.name));

@@ -13,9 +13,9 @@ fn chosen(name: &str) -> Option<u64> {
 
 fn run_all(half: u64) {
     let only = std::env::var("BIMETAL_FAULT_SCHEME").ok();
-    let schemes = schemes::ALL.iter().filter(|scheme| only.as_deref().is_none_or(|only| only == scheme.name));
+    let schemes = schemes::every().filter(|scheme| only.as_deref().is_none_or(|only| only == scheme.name));
     let schemes: Vec<_> = schemes.collect();
-    let seeds = chosen("BIMETAL_FAULT_SEEDS").unwrap_or(CASES.div_ceil(2 * schemes::ALL.len() as u64));
+    let seeds = chosen("BIMETAL_FAULT_SEEDS").unwrap_or(CASES.div_ceil(2 * schemes::every().count() as u64));
     let seeds = chosen("BIMETAL_FAULT_SEED").map_or(half * seeds..(half + 1) * seeds, |seed| seed..seed + 1);
     let trace = chosen("BIMETAL_FAULT_TRACE").is_some();
     let mut failures = Vec::new();

@@ -8,7 +8,7 @@ use bimetal_fault::{Options, run_case};
 const SEEDS: u64 = 40;
 
 fn caught(lie: Lie, expected: &[&str]) {
-    for scheme in schemes::ALL {
+    for scheme in schemes::every() {
         let options = Options { faults: false, lie: Some(lie), ..Options::default() };
         let failures = (0..SEEDS).filter_map(|seed| run_case(scheme, seed, options).err());
         let messages: Vec<String> = failures.map(|failure| failure.to_string()).collect();

@@ -250,7 +250,7 @@ impl Evaluator<'_> {
 
     /// Whether the scheme does with these settings what only a simulator can.
     fn only_simulated(&self, candidate: &Candidate, setup: &Setup) -> bool {
-        let built = (candidate.scheme.build)(&setup.settings, &setup.volume.view().layout);
+        let built = (candidate.scheme.build)(&setup.settings, &setup.volume().view().layout);
         built.is_ok_and(|scheme| scheme.is_only_simulated())
     }
 }

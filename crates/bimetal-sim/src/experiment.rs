@@ -11,9 +11,10 @@ use rayon::prelude::*;
 
 use crate::figures;
 use crate::results::{Document, Run, RunSpeed, TraceSummary};
-use crate::setup::{Choices, Setup, SetupError, check_keys};
+use crate::setup::{Choices, Setup, SetupError, check_keys_with};
 use crate::simulator::{Play, Replay, SimulationError, simulate};
 use crate::survey::Survey;
+use crate::tree::VolumeChoice;
 use crate::workload::{Requests, Workload, WorkloadError};
 
 /// What is to be run.
@@ -22,12 +23,21 @@ pub struct Experiment<'a> {
     pub workload: &'a dyn Workload,
     /// The schemes, in the order of the result.
     pub schemes: Vec<&'static SchemeInfo>,
+    /// Trees of volumes, behind the schemes.
+    pub trees: Vec<VolumeChoice>,
     /// Drives, sizes, settings.
     pub choices: Choices,
     /// When requests are issued.
     pub replay: Replay,
     /// The share of the requests that is played before anything is measured.
     pub warmup: f64,
+}
+
+/// What one run is of.
+#[derive(Clone, Copy)]
+enum Subject<'a> {
+    Scheme(&'static SchemeInfo),
+    Tree(&'a VolumeChoice),
 }
 
 /// Why an experiment has no result.
@@ -71,16 +81,25 @@ impl Experiment<'_> {
         progress: &dyn Progress,
         describe: impl FnOnce(&Survey, TraceSummary) -> TraceSummary,
     ) -> Result<Document, ExperimentError> {
-        check_keys(&self.schemes, &self.choices)?;
+        let schemes: Vec<_> =
+            self.schemes.iter().copied().chain(self.trees.iter().flat_map(VolumeChoice::schemes)).collect();
+        let mut named: Vec<&str> = self.trees.iter().flat_map(VolumeChoice::names).collect();
+        if self.schemes.is_empty() {
+            // The drives of trees check what is said of all of their kind, too.
+            named.extend(["ssd", "hdd"]);
+        }
+        check_keys_with(&schemes, &self.choices, &named)?;
         let survey = Survey::of(self.workload, self.choices.block, &|read| progress.surveyed(read))?;
-        let total = survey.requests * self.schemes.len() as u64;
+        let schemes = self.schemes.iter().map(|scheme| Subject::Scheme(scheme));
+        let subjects: Vec<Subject<'_>> = schemes.chain(self.trees.iter().map(Subject::Tree)).collect();
+        let total = survey.requests * subjects.len() as u64;
         let issued = AtomicU64::new(0);
         let count = |requests: u64| {
             let before = issued.fetch_add(requests, Ordering::Relaxed);
             progress.simulated(before + requests, total);
         };
         let runs: Vec<Result<Run, ExperimentError>> =
-            self.schemes.par_iter().with_max_len(1).map(|scheme| self.run_one(scheme, &survey, &count)).collect();
+            subjects.par_iter().with_max_len(1).map(|subject| self.run_one(*subject, &survey, &count)).collect();
         let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
         let trace = describe(&survey, summary_of(&survey, self.choices.block));
         let (command, options) = (None, self.options());
@@ -89,11 +108,14 @@ impl Experiment<'_> {
 
     fn run_one(
         &self,
-        scheme: &'static SchemeInfo,
+        subject: Subject<'_>,
         survey: &Survey,
         count: &(dyn Fn(u64) + Sync),
     ) -> Result<Run, ExperimentError> {
-        let mut setup = Setup::new(scheme, &self.choices, survey)?;
+        let mut setup = match subject {
+            Subject::Scheme(scheme) => Setup::new(scheme, &self.choices, survey)?,
+            Subject::Tree(tree) => Setup::of_tree(tree, &self.choices, survey)?,
+        };
         let warmup_requests = (survey.requests as f64 * self.warmup) as u64;
         setup.foresee_uses(|| self.requests(survey))?;
         let play = Play { replay: self.replay, warmup_requests };

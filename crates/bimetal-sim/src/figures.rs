@@ -27,13 +27,13 @@ pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpee
     let profile_of =
         |ssd: bool| setup.drives.iter().find(|drive| is_flash(drive) == ssd).map(|drive| drive.profile.name.clone());
     Run {
-        scheme: setup.scheme.name.to_owned(),
+        scheme: setup.name.clone(),
         ssd: profile_of(true),
         hdd: profile_of(false),
         ssd_bytes: size_of(true),
         hdd_bytes: size_of(false),
-        exported_bytes: setup.volume.units().map(|unit| unit.bytes().0).sum(),
-        settings: setup.settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        exported_bytes: setup.tree.units().map(|unit| unit.bytes().0).sum(),
+        settings: settings(setup),
         assumed: setup.assumed.clone(),
         response_time_ms: measured.response.response_times(),
         throughput,
@@ -44,7 +44,7 @@ pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpee
         migration: migration(setup, measured),
         ssd_write_sequentiality: sequentiality(setup, measured),
         bypass: bypass(setup, measured),
-        prediction_error: setup.volume.prediction_error().map(|error| PredictionError {
+        prediction_error: setup.volume().prediction_error().map(|error| PredictionError {
             mean_ms: error.mean_ms,
             r2: error.r2,
             last_value_mean_ms: error.last_value_mean_ms,
@@ -57,13 +57,19 @@ pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpee
     }
 }
 
+/// The parameters of every volume; those of one inside another with its name in front.
+fn settings(setup: &Setup) -> BTreeMap<String, String> {
+    let own = setup.settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+    own.chain(setup.inner_settings.iter().map(|(key, value)| (key.clone(), value.clone()))).collect()
+}
+
 fn is_flash(drive: &Drive) -> bool {
     drive.profile.kind() == "flash"
 }
 
-/// Whether the volume has slots: then blocks can be off home, be moved, and be served by one drive or the other.
+/// Whether a volume has slots: then blocks can be off home, be moved, and be served by one drive or the other.
 fn has_slots(setup: &Setup) -> bool {
-    setup.volume.view().layout.slots.is_some()
+    setup.tree.volumes().any(|volume| volume.view().layout.slots.is_some())
 }
 
 fn ratio(part: u64, whole: u64) -> Option<f64> {
@@ -81,9 +87,15 @@ fn throughput(measured: &Measured) -> Throughput {
     }
 }
 
-/// Differences of the volume's counters since measuring began.
+/// Differences of the outermost volume's counters since measuring began.
 fn counted(setup: &Setup, measured: &Measured, figure: impl Fn(&Statistics) -> u64) -> u64 {
-    figure(setup.volume.statistics()) - figure(&measured.before.0)
+    figure(setup.volume().statistics()) - figure(&measured.before.0[0])
+}
+
+/// The same, added up over all volumes.
+fn counted_in_all(setup: &Setup, measured: &Measured, figure: impl Fn(&Statistics) -> u64) -> u64 {
+    let volumes = setup.tree.volumes().zip(&measured.before.0);
+    volumes.map(|(volume, before)| figure(volume.statistics()) - figure(before)).sum()
 }
 
 /// Griffin and what it is measured against.
@@ -100,7 +112,7 @@ fn write_savings(setup: &Setup, measured: &Measured) -> Option<f64> {
         return None;
     }
     let home = counted(setup, measured, |statistics| statistics.home_blocks_written);
-    let waiting = u64::from(setup.volume.view().map.dirty_blocks());
+    let waiting = u64::from(setup.volume().view().map.dirty_blocks());
     let written = counted(setup, measured, |statistics| statistics.written_blocks);
     let home_or_waiting = (home + waiting) as f64 - measured.dirty_blocks_before as f64;
     (written > 0).then(|| 1.0 - home_or_waiting / written as f64)
@@ -116,11 +128,20 @@ fn read_penalty(setup: &Setup, measured: &Measured) -> Option<f64> {
 
 /// The share of blocks that SSDs served, where a scheme can choose.
 fn hit_ratio(setup: &Setup, measured: &Measured) -> HitRatio {
-    if setup.drives.len() < 2 {
+    let view = setup.volume().view();
+    if view.members.len() < 2 {
+        return HitRatio::default();
+    }
+    let drive_of =
+        |member: usize| setup.drives.iter().find(|drive| (drive.volume, usize::from(drive.member.0)) == (0, member));
+    // A member that is a volume again counts as what it is to this one.
+    let is_fast = |member: usize| drive_of(member).map_or(view.members[member].role == Role::Ssd, is_flash);
+    let fast: Vec<bool> = (0..view.members.len()).map(is_fast).collect();
+    if view.layout.array.is_some() && (!fast.contains(&true) || !fast.contains(&false)) {
         return HitRatio::default();
     }
     let on_flash = |by_member: &[u64]| -> u64 {
-        setup.drives.iter().zip(by_member).filter(|(drive, _)| is_flash(drive)).map(|(_, blocks)| blocks).sum()
+        fast.iter().zip(by_member).filter(|(fast, _)| **fast).map(|(_, blocks)| blocks).sum()
     };
     let read = counted(setup, measured, |statistics| on_flash(&statistics.read_blocks_by_member));
     let written = counted(setup, measured, |statistics| on_flash(&statistics.written_blocks_by_member));
@@ -131,19 +152,21 @@ fn hit_ratio(setup: &Setup, measured: &Measured) -> HitRatio {
 }
 
 fn migration(setup: &Setup, measured: &Measured) -> MigrationSummary {
-    if let Some(places) = &setup.volume.view().layout.places {
+    if let Some(places) = &setup.volume().view().layout.places {
         let count = counted(setup, measured, |statistics| statistics.relocated_ranges);
-        let bytes = count * places.range_blocks() * setup.volume.view().block().bytes().0;
+        let bytes = count * places.range_blocks() * setup.volume().view().block().bytes().0;
         let mean_bytes = ratio(bytes, count);
         return MigrationSummary { count: Some(count), bytes: Some(bytes), mean_interval_s: None, mean_bytes };
     }
     if !has_slots(setup) {
         return MigrationSummary::default();
     }
-    let count = counted(setup, measured, |statistics| statistics.migrations.count);
-    let bytes = counted(setup, measured, |statistics| statistics.migrations.bytes.0);
-    let (before, after) = (&measured.before.0.migrations, &setup.volume.statistics().migrations);
+    let count = counted_in_all(setup, measured, |statistics| statistics.migrations.count);
+    let bytes = counted_in_all(setup, measured, |statistics| statistics.migrations.bytes.0);
+    let (before, after) = (&measured.before.0[0].migrations, &setup.volume().statistics().migrations);
     let interval = match before.count {
+        // The migrations of several volumes have nothing to do with each other.
+        _ if after.count < count => None,
         0 => after.mean_interval(),
         // The interval that began with the last migration of the warm-up counts.
         _ if count > 0 => Some(Nanoseconds((after.last_at - before.last_at).0 / count)),
@@ -167,10 +190,15 @@ fn sequentiality(setup: &Setup, measured: &Measured) -> Option<f64> {
 }
 
 fn bypass(setup: &Setup, measured: &Measured) -> BTreeMap<String, u64> {
-    let before = |reason: &Reason| measured.before.0.bypassed_blocks.get(reason).copied().unwrap_or(0);
-    let reasons = setup.volume.statistics().bypassed_blocks.iter();
-    let since = reasons.map(|(reason, blocks)| (reason.0.to_owned(), blocks - before(reason)));
-    since.filter(|(_, blocks)| *blocks > 0).collect()
+    let mut since = BTreeMap::new();
+    for (volume, before) in setup.tree.volumes().zip(&measured.before.0) {
+        let before = |reason: &Reason| before.bypassed_blocks.get(reason).copied().unwrap_or(0);
+        for (reason, blocks) in &volume.statistics().bypassed_blocks {
+            *since.entry(reason.0.to_owned()).or_default() += blocks - before(reason);
+        }
+    }
+    since.retain(|_, blocks: &mut u64| *blocks > 0);
+    since
 }
 
 fn member(setup: &Setup, measured: &Measured, id: usize) -> Member {
@@ -178,14 +206,16 @@ fn member(setup: &Setup, measured: &Measured, id: usize) -> Member {
     let before = &measured.before.1[id];
     let after = drive.model.statistics(measured.end);
     let span = measured.end - measured.start;
-    let metadata = |statistics: &Statistics| statistics.metadata_bytes[id].0;
+    let metadata = |statistics: &Statistics| statistics.metadata_bytes[usize::from(drive.member.0)].0;
+    let volume = setup.tree.volumes().nth(drive.volume).map_or(0, |volume| metadata(volume.statistics()));
     let price = drive.profile.price.as_ref();
     Member {
-        id: drive.role.name().to_owned(),
+        id: drive.id.clone(),
+        volume: drive.volume_name.clone(),
         role: holds_name(drive.holds).to_owned(),
         profile: drive.profile.name.clone(),
         bytes: drive.size.0,
-        metadata_bytes: counted(setup, measured, metadata),
+        metadata_bytes: volume - metadata(&measured.before.0[drive.volume]),
         figures: match &after.flash {
             Some(flash) => MemberFigures::Ssd(Box::new(ssd_figures(before, &after, flash, span, measured.end))),
             None => MemberFigures::Hdd(hdd_figures(before, &after, span)),
@@ -203,6 +233,7 @@ fn member(setup: &Setup, measured: &Measured, id: usize) -> Member {
 fn holds_name(holds: Holds) -> &'static str {
     match holds {
         Holds::Home => "home",
+        Holds::Copy => "copy",
         Holds::Cache => "cache",
         Holds::Ranges => "ranges",
         Holds::Log => "log",
@@ -417,7 +448,7 @@ fn cost(setup: &Setup, throughput: Throughput, replay: Replay) -> Cost {
     let controller_usd = setup.controller_usd;
     let all_known = setup.drives.iter().all(|drive| drive.profile.price.is_some());
     let total_usd = all_known.then(|| ssd_usd.unwrap_or(0.0) + hdd_usd.unwrap_or(0.0) + controller_usd);
-    let exported_gb = setup.volume.units().map(|unit| unit.bytes().0).sum::<u64>() as f64 / 1e9;
+    let exported_gb = setup.tree.units().map(|unit| unit.bytes().0).sum::<u64>() as f64 / 1e9;
     let score = throughput.mb_per_s.filter(|_| matches!(replay, Replay::Closed { .. }));
     let per = |usd: Option<f64>| score.zip(usd).filter(|(_, usd)| *usd > 0.0).map(|(score, usd)| score / usd);
     Cost {

@@ -2,7 +2,7 @@
 //! meanwhile.
 //!
 //! A run goes like this: a [`workload`] is surveyed once ([`survey`]: how many requests, which addresses), drives are
-//! chosen and sized for a scheme ([`setup`]), the [`simulator`] plays the workload over them, and [`figures`] turns what was
+//! chosen and sized for a scheme ([`setup`], or for a [`tree`] of volumes), the [`simulator`] plays the workload over them, and [`figures`] turns what was
 //! counted into the [`results`] document. An [`experiment`] is that for several schemes, one on each core.
 //! [`metrics`] are the recorders of the inner loop. Apart from all that, [`mrc`] measures how much caches of any size and
 //! policy would miss. Nothing here decides where a block lives.
@@ -17,6 +17,7 @@ pub mod results;
 pub mod setup;
 pub mod simulator;
 pub mod survey;
+pub mod tree;
 pub mod validation;
 pub mod wear_levelling;
 pub mod workload;

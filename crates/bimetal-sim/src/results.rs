@@ -298,6 +298,8 @@ pub struct HddFigures {
 pub struct Member {
     /// Its id, as `--member` takes it.
     pub id: String,
+    /// The volume that it is a member of, where there are several.
+    pub volume: Option<String>,
     /// Its role in the scheme: `home`, `cache`, `log`…
     pub role: String,
     /// Its profile.
@@ -544,6 +546,7 @@ mod tests {
         let trace = TraceSummary { name: "t".into(), format: "msr".into(), requests: 3, ..TraceSummary::default() };
         let member = Member {
             id: "ssd".into(),
+            volume: None,
             role: "home".into(),
             profile: "p".into(),
             bytes: 4096,

@@ -7,13 +7,14 @@
 use std::collections::BTreeMap;
 
 use bimetal_core::block::{Block, BlockSize};
-use bimetal_core::layout::{LABEL_SECTORS, LayoutError, LayoutRequest, MemberInfo, Role};
+use bimetal_core::layout::{LABEL_SECTORS, Layout, LayoutError, LayoutRequest, MemberId, MemberInfo, Role};
 use bimetal_core::nearest::nearest;
 use bimetal_core::operation::OpKind;
 use bimetal_core::payload::NoPayload;
 use bimetal_core::policies::uses::Uses;
 use bimetal_core::scheme::{FileExtent, Foresight, Holds, SchemeError, SchemeInfo};
 use bimetal_core::settings::{SettingError, Settings};
+use bimetal_core::tree::Tree;
 use bimetal_core::units::{Bytes, SectorRange, Sectors};
 use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
 use bimetal_models::DeviceModel;
@@ -99,6 +100,36 @@ pub enum SetupError {
     /// A member that no scheme of this run has a use for.
     #[error("--member {0}: expected the id of a drive that a scheme uses: ssd, hdd or log")]
     UnknownMember(String),
+    /// A volume of a tree cannot be made.
+    #[error("volume '{volume}': {}", with_scheme(scheme, error))]
+    InTree {
+        /// Its name.
+        volume: String,
+        /// Its scheme.
+        scheme: &'static str,
+        /// Why.
+        error: VolumeError,
+    },
+    /// A member of a volume in a tree is too small.
+    #[error(
+        "volume '{volume}': {scheme}: member '{member}' has {has}, and at least {needed} are needed{reason}: {remedy}"
+    )]
+    MemberTooSmall {
+        /// The volume's name.
+        volume: String,
+        /// Its scheme.
+        scheme: &'static str,
+        /// The member's name.
+        member: String,
+        /// What it has.
+        has: Bytes,
+        /// What would do.
+        needed: Bytes,
+        /// For what.
+        reason: &'static str,
+        /// What to do about it.
+        remedy: &'static str,
+    },
     /// The profile is of the other kind.
     #[error("{profile} is a profile of kind {kind}, which cannot be the {role} drive: expected kind {expected}")]
     WrongKind {
@@ -121,6 +152,14 @@ fn with_scheme(scheme: &str, error: &VolumeError) -> String {
 
 /// A drive of a run.
 pub struct Drive {
+    /// Its name: that of its role, with a number from the second one on; in a tree its own.
+    pub id: String,
+    /// The volume that it is a member of, by number, and the name of that in a tree.
+    pub volume: usize,
+    /// See `volume`.
+    pub volume_name: Option<String>,
+    /// Which member of it.
+    pub member: MemberId,
     /// Its role.
     pub role: Role,
     /// What it holds under the scheme.
@@ -133,15 +172,19 @@ pub struct Drive {
     pub model: Box<dyn DeviceModel>,
 }
 
-/// A volume over drives, ready to run.
+/// A volume over drives, or a tree of volumes, ready to run.
 pub struct Setup {
-    /// The scheme.
+    /// What the run is called: the scheme, or the outermost volume of a tree.
+    pub name: String,
+    /// The scheme; that of the outermost volume.
     pub scheme: &'static SchemeInfo,
     /// Its parameters.
     pub settings: Settings,
-    /// The volume.
-    pub volume: Volume<NoPayload>,
-    /// The drives, in the order of the volume's members.
+    /// The parameters of the volumes inside a tree, as `VOLUME.KEY`.
+    pub inner_settings: BTreeMap<String, String>,
+    /// The volumes.
+    pub tree: Tree<NoPayload>,
+    /// The drives, in the order of the leaves: the volume's members, where there is one.
     pub drives: Vec<Drive>,
     /// The unit of each device of the trace.
     pub units: BTreeMap<u32, u16>,
@@ -157,8 +200,18 @@ pub struct Setup {
 /// # Errors
 /// A key that nobody has, a drive that nobody uses.
 pub fn check_keys(schemes: &[&'static SchemeInfo], choices: &Choices) -> Result<(), SetupError> {
+    check_keys_with(schemes, choices, &[])
+}
+
+/// The same where `named` volumes and drives have settings of their own, which they check themselves.
+pub(crate) fn check_keys_with(
+    schemes: &[&'static SchemeInfo],
+    choices: &Choices,
+    named: &[&str],
+) -> Result<(), SetupError> {
     for (key, _) in &choices.settings {
         match key.split_once('.') {
+            Some((name, _)) if named.contains(&name) => {}
             Some((role @ ("ssd" | "hdd" | "log"), figure)) => check_figure(schemes, choices, role, key, figure)?,
             Some((scheme, parameter)) => check_parameter(key, scheme, parameter)?,
             None if key == CONTROLLER_USD => {}
@@ -206,7 +259,7 @@ fn check_figure(
 /// `--set SCHEME.PARAMETER`.
 fn check_parameter(key: &str, scheme: &str, parameter: &str) -> Result<(), SetupError> {
     let Some(info) = bimetal_core::schemes::find(scheme) else {
-        let names = bimetal_core::schemes::ALL.iter().map(|info| info.name);
+        let names = bimetal_core::schemes::every().map(|info| info.name);
         return Err(unknown_key(key, nearest(scheme, names.chain(["ssd", "hdd", "log"]))));
     };
     let known = info.parameters.iter().map(|parameter| parameter.name);
@@ -231,16 +284,7 @@ impl Setup {
     pub fn new(scheme: &'static SchemeInfo, choices: &Choices, survey: &Survey) -> Result<Self, SetupError> {
         let settings = settings_for(scheme, choices)
             .map_err(|error| SetupError::Volume { scheme: scheme.name, error: SchemeError::from(error).into() })?;
-        let ends = match choices.compact {
-            true => survey.compacted.address_end(choices.block),
-            false => survey.address_end.clone(),
-        };
-        let units: BTreeMap<u32, u16> =
-            survey.devices().into_iter().enumerate().map(|(unit, device)| (device, unit as u16)).collect();
-        let unit_sizes: Vec<Sectors> = units
-            .keys()
-            .map(|device| ends.get(device).copied().unwrap_or_default().max(Sectors(choices.block.sectors())))
-            .collect();
+        let (units, unit_sizes) = units_of(choices, survey);
         let mut plan =
             Plan { scheme, choices, survey, settings: &settings, units: &unit_sizes, assumed: BTreeMap::new() };
         plan.assume_workload();
@@ -252,9 +296,16 @@ impl Setup {
         let (mut volume, sizes) = plan.fit(&chosen)?;
         volume.foresee(&Foresight { requests: survey.requests, files: &choices.files });
         let assumed = plan.assumed;
-        let drives = build(chosen, &sizes, &volume, choices)?;
+        let drives = build(chosen, &sizes, &volume.view().layout, choices)?;
         let controller_usd = controller_usd(choices)?;
-        Ok(Self { scheme, settings, volume, drives, units, assumed, controller_usd })
+        let (name, tree) = (scheme.name.to_owned(), volume.into());
+        let inner_settings = BTreeMap::new();
+        Ok(Self { name, scheme, settings, inner_settings, tree, drives, units, assumed, controller_usd })
+    }
+
+    /// The volume; the outermost one.
+    pub fn volume(&self) -> &Volume<NoPayload> {
+        self.tree.outermost()
     }
 }
 
@@ -267,10 +318,10 @@ impl Setup {
         &mut self,
         requests: impl FnOnce() -> Result<Requests<'a>, WorkloadError>,
     ) -> Result<(), WorkloadError> {
-        if !self.volume.lacks_foresight() {
+        if !self.volume().lacks_foresight() {
             return Ok(());
         }
-        let layout = &self.volume.view().layout;
+        let layout = &self.volume().view().layout;
         let (mut uses, mut number) = (Uses::default(), 0u32);
         for request in requests()? {
             let request = request?;
@@ -283,7 +334,7 @@ impl Setup {
             blocks.for_each(|block| uses.add(number, Block(first + block.0).into()));
             number = number.saturating_add(1);
         }
-        self.volume.foresee_uses(uses);
+        self.tree.outermost_mut().foresee_uses(uses);
         Ok(())
     }
 }
@@ -330,10 +381,24 @@ impl Setup {
         });
         let chosen: Vec<Chosen> = chosen.collect();
         let sizes: Vec<Sectors> = chosen.iter().map(|drive| drive.size).collect();
-        let drives = build(chosen, &sizes, &volume, &Choices { block, ..Choices::default() })?;
-        let (units, assumed) = (BTreeMap::from([(0, 0)]), BTreeMap::new());
-        Ok(Self { scheme, settings, volume, drives, units, assumed, controller_usd: 0.0 })
+        let drives = build(chosen, &sizes, &volume.view().layout, &Choices { block, ..Choices::default() })?;
+        let (name, tree, inner_settings) = (scheme.name.to_owned(), volume.into(), BTreeMap::new());
+        let (units, assumed, controller_usd) = (BTreeMap::from([(0, 0)]), BTreeMap::new(), 0.0);
+        Ok(Self { name, scheme, settings, inner_settings, tree, drives, units, assumed, controller_usd })
     }
+}
+
+/// The unit of each device of the trace, and what each unit must at least hold.
+pub(crate) fn units_of(choices: &Choices, survey: &Survey) -> (BTreeMap<u32, u16>, Vec<Sectors>) {
+    let ends = match choices.compact {
+        true => survey.compacted.address_end(choices.block),
+        false => survey.address_end.clone(),
+    };
+    let units: BTreeMap<u32, u16> =
+        survey.devices().into_iter().enumerate().map(|(unit, device)| (device, unit as u16)).collect();
+    let size = |device| ends.get(device).copied().unwrap_or_default().max(Sectors(choices.block.sectors()));
+    let sizes = units.keys().map(size).collect();
+    (units, sizes)
 }
 
 /// As what a drive is sized when no size is given: a log on the SSD has to be paid for as a cache has.
@@ -478,10 +543,10 @@ impl Plan<'_> {
         let block = self.choices.block;
         let size = match holds {
             _ if geometry_given => return profile.capacity,
-            Holds::Home if profile.capacity.0 < addresses + LABEL_SECTORS + block.sectors() => {
+            Holds::Home | Holds::Copy if profile.capacity.0 < addresses + LABEL_SECTORS + block.sectors() => {
                 addresses + LABEL_SECTORS + block.sectors()
             }
-            Holds::Home | Holds::Log => return profile.capacity,
+            Holds::Home | Holds::Copy | Holds::Log => return profile.capacity,
             Holds::Cache => self.survey.footprint_blocks * block.sectors() / 10,
             // At least one block in front of the label.
             Holds::Ranges => (addresses / 10).max(LABEL_SECTORS + block.sectors()),
@@ -519,8 +584,8 @@ impl Plan<'_> {
             }
             let extended = if size.0 > drive.profile.capacity.0 { ", the profile's geometry extended" } else { "" };
             let why = match sized_as(drive.role, drive.holds) {
-                Holds::Home if extended.is_empty() => "the profile's own",
-                Holds::Home => "the trace's addresses",
+                Holds::Home | Holds::Copy if extended.is_empty() => "the profile's own",
+                Holds::Home | Holds::Copy => "the trace's addresses",
                 Holds::Log => "the profile's own",
                 Holds::Cache => "10 % of the footprint, or what the scheme needs",
                 Holds::Ranges => "10 % of the address range, or what the scheme needs",
@@ -542,29 +607,39 @@ fn enlargeable(chosen: &[Chosen], sizes: &[Sectors], error: &VolumeError) -> Opt
     let VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { role, needed, .. })) = error else {
         return None;
     };
-    let at = chosen.iter().position(|drive| drive.role == *role && !drive.given)?;
     let needed = Sectors::covering(*needed).0.next_multiple_of(8);
-    (needed > sizes[at].0).then_some((at, Sectors(needed)))
+    let is_short = |at: &usize| chosen[*at].role == *role && !chosen[*at].given && sizes[*at].0 < needed;
+    (0..chosen.len()).find(is_short).map(|at| (at, Sectors(needed)))
 }
 
-fn build(
-    chosen: Vec<Chosen>,
-    sizes: &[Sectors],
-    volume: &Volume<NoPayload>,
-    choices: &Choices,
-) -> Result<Vec<Drive>, SetupError> {
-    let mut drives = Vec::new();
-    for (id, (drive, &size)) in chosen.into_iter().zip(sizes).enumerate() {
+/// The drives of the only volume.
+fn build(chosen: Vec<Chosen>, sizes: &[Sectors], layout: &Layout, choices: &Choices) -> Result<Vec<Drive>, SetupError> {
+    let mut drives: Vec<Drive> = Vec::new();
+    for (at, (drive, &size)) in chosen.into_iter().zip(sizes).enumerate() {
         let Chosen { role, holds, profile, .. } = drive;
-        let home = volume.view().layout.home.iter().find(|extent| usize::from(extent.member.0) == id);
-        let used = home.map_or(SectorRange::default(), |extent| {
-            SectorRange::new(extent.first_sector, extent.blocks.count * choices.block.sectors())
-        });
-        let default = if home.is_some() { Precondition::Sequential } else { Precondition::Clean };
-        let precondition = choices.precondition.unwrap_or(default);
-        let used = if home.is_some() { used } else { SectorRange::new(0, size.0) };
-        let model = profile.build_preconditioned(Some(size), precondition, used, choices.seed)?;
-        drives.push(Drive { role, holds, profile, size: size.bytes(), model });
+        let member = MemberId(at as u16);
+        let model = build_model(&profile, size, layout, member, choices)?;
+        let id = match drives.iter().filter(|other| other.role == role).count() {
+            0 => role.name().to_owned(),
+            others => format!("{}{}", role.name(), others + 1),
+        };
+        let (volume, volume_name, size) = (0, None, size.bytes());
+        drives.push(Drive { id, volume, volume_name, member, role, holds, profile, size, model });
     }
     Ok(drives)
+}
+
+/// The model of a drive, in the state in which the volume finds it.
+pub(crate) fn build_model(
+    profile: &Profile,
+    size: Sectors,
+    layout: &Layout,
+    member: MemberId,
+    choices: &Choices,
+) -> Result<Box<dyn DeviceModel>, SetupError> {
+    let home = layout.home_on(member);
+    let is_home = !home.is_empty();
+    let default = if is_home { Precondition::Sequential } else { Precondition::Clean };
+    let used = if is_home { home } else { SectorRange::new(0, size.0) };
+    Ok(profile.build_preconditioned(Some(size), choices.precondition.unwrap_or(default), used, choices.seed)?)
 }

@@ -73,8 +73,8 @@ pub enum SimulationError {
     /// What went in did not come out: the result of the run would be wrong.
     #[error("the simulation of {scheme} does not add up: {what}. This is an error in Bimetal; please report it")]
     Conservation {
-        /// The scheme.
-        scheme: &'static str,
+        /// The scheme, or the outermost volume of a tree.
+        scheme: String,
         /// What does not add up.
         what: String,
     },
@@ -113,8 +113,8 @@ pub struct Measured {
     pub start: Nanoseconds,
     /// The end of the run.
     pub end: Nanoseconds,
-    /// The volume's and the drives' counters when measuring began.
-    pub before: (Statistics, Vec<DeviceStatistics>),
+    /// The volumes' and the drives' counters when measuring began.
+    pub before: (Vec<Statistics>, Vec<DeviceStatistics>),
     /// Blocks that home did not have when measuring began.
     pub dirty_blocks_before: u64,
 }
@@ -133,10 +133,10 @@ impl Measured {
             start,
             end: start,
             before: (
-                setup.volume.statistics().clone(),
+                setup.tree.volumes().map(|volume| volume.statistics().clone()).collect(),
                 setup.drives.iter().map(|drive| drive.model.statistics(start)).collect(),
             ),
-            dirty_blocks_before: u64::from(setup.volume.view().map.dirty_blocks()),
+            dirty_blocks_before: u64::from(setup.volume().view().map.dirty_blocks()),
         }
     }
 }
@@ -207,7 +207,7 @@ pub fn simulate_within(
     limits: Limits,
     progress: &dyn Fn(u64),
 ) -> Result<Measured, SimulationError> {
-    if setup.volume.lacks_foresight() {
+    if setup.tree.volumes().any(|volume| volume.lacks_foresight()) {
         return Err(SimulationError::NoForesight { scheme: setup.scheme.name });
     }
     let measured = Measured::new(Nanoseconds::ZERO, setup);
@@ -275,7 +275,7 @@ impl Simulator<'_> {
             self.limits.begin(request.kind, self.now);
         }
         self.look_at_limits()?;
-        self.setup.volume.submit(self.now, Operation { token, target: unit, command, payload: NoPayload });
+        self.setup.tree.submit(self.now, Operation { token, target: unit, command, payload: NoPayload });
         self.settle()
     }
 
@@ -298,7 +298,7 @@ impl Simulator<'_> {
     #[inline]
     fn next_event_at(&self) -> Option<Nanoseconds> {
         let drives = self.next_event.iter().flatten().min().copied();
-        let timer = self.setup.volume.next_timeout();
+        let timer = self.setup.tree.next_timeout();
         match (drives, timer) {
             (Some(drives), Some(timer)) => Some(drives.min(timer)),
             (some, None) | (None, some) => some,
@@ -316,7 +316,7 @@ impl Simulator<'_> {
             }
         }
         if !any {
-            self.setup.volume.advance(self.now);
+            self.setup.tree.advance(self.now);
         }
         self.settle()
     }
@@ -328,23 +328,23 @@ impl Simulator<'_> {
         self.next_event[id] = model.next_event();
         for Finished { token, status, .. } in done.drain(..) {
             self.operations[id] -= 1;
-            self.setup.volume.complete(self.now, Completion { token, status, payload: NoPayload });
+            self.setup.tree.complete(self.now, id as u16, Completion { token, status, payload: NoPayload });
         }
         self.device_done = done;
     }
 
     /// Hands the volume's operations to the drives and takes finished requests, until both are empty.
     fn settle(&mut self) -> Result<(), SimulationError> {
-        while let Some(operation) = self.setup.volume.next_operation() {
+        while let Some(operation) = self.setup.tree.next_operation() {
             self.start(&operation);
         }
-        while let Some(completion) = self.setup.volume.next_finished() {
+        while let Some(completion) = self.setup.tree.next_finished() {
             self.take_finished(completion.token, completion.status)?;
         }
-        let dirty = self.setup.volume.view().map.dirty_blocks();
+        let dirty: u32 = self.setup.tree.volumes().map(|volume| volume.view().map.dirty_blocks()).sum();
         if dirty != self.dirty_blocks {
             self.dirty_blocks = dirty;
-            let block = self.setup.volume.view().block().bytes().0;
+            let block = self.setup.volume().view().block().bytes().0;
             self.measured.dirty.record(self.now, u64::from(dirty) * block);
         }
         Ok(())
@@ -443,7 +443,7 @@ impl Simulator<'_> {
     }
 
     fn check_conservation(&self) -> Result<(), SimulationError> {
-        let statistics = self.setup.volume.statistics();
+        let statistics = self.setup.volume().statistics();
         if statistics.arrived != self.submitted
             || statistics.finished != self.finished
             || self.submitted != self.finished
@@ -453,9 +453,10 @@ impl Simulator<'_> {
                 self.submitted, statistics.arrived, statistics.finished
             )));
         }
+        self.setup.tree.check_conservation().map_err(|what| self.broken(what))?;
         for (id, drive) in self.setup.drives.iter().enumerate() {
             let counted = drive.model.statistics(self.now);
-            let name = drive.role.name();
+            let name = &drive.id;
             // What is under way was issued and is not counted by the drive yet.
             if counted.write_bytes > self.written[id]
                 || (self.operations[id] == 0 && counted.write_bytes != self.written[id])
@@ -479,6 +480,6 @@ impl Simulator<'_> {
     }
 
     fn broken(&self, what: String) -> SimulationError {
-        SimulationError::Conservation { scheme: self.setup.scheme.name, what }
+        SimulationError::Conservation { scheme: self.setup.name.clone(), what }
     }
 }

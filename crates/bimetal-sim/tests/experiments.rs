@@ -46,7 +46,8 @@ fn try_run(
     let schemes = names.iter().map(|name| schemes::find(name).unwrap()).collect();
     let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     let choices = Choices { settings, ..choices };
-    Experiment { workload, schemes, choices, replay, warmup: 0.0 }.run(&NoProgress, |_, summary| summary)
+    Experiment { workload, schemes, trees: Vec::new(), choices, replay, warmup: 0.0 }
+        .run(&NoProgress, |_, summary| summary)
 }
 
 const TIMED: Replay = Replay::Timed { speedup: 1.0 };
@@ -162,7 +163,8 @@ fn a_warm_up_is_played_and_not_measured() {
     let schemes = vec![schemes::find("smart-response").unwrap()];
     let measure = |warmup| {
         let choices = Choices::default();
-        let experiment = Experiment { workload: &workload, schemes: schemes.clone(), choices, replay: TIMED, warmup };
+        let (schemes, trees) = (schemes.clone(), Vec::new());
+        let experiment = Experiment { workload: &workload, schemes, trees, choices, replay: TIMED, warmup };
         experiment.run(&NoProgress, |_, summary| summary)
     };
     let cold = measure(0.0).unwrap().runs.pop().unwrap();

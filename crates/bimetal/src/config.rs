@@ -2,7 +2,8 @@
 //!
 //! A key is the name of a flag (`ssd-size = "32GiB"`; an underscore will do for a dash). `true` sets a flag that takes
 //! no value; a list gives a flag that may be repeated several values, and any other its values with commas between; a
-//! table gives `--set` its keys (`[set]`, `griffin.timeout = "30s"`). What stands on the command line wins.
+//! table gives `--set` its keys (`[set]`, `griffin.timeout = "30s"`). Tables that are no flags are their command's own
+//! (phases of `generate`, trees of volumes of `simulate` and `compare`). What stands on the command line wins.
 //!
 //! It works by putting the flags of the file in front of those that were typed: there is one way in which a value is
 //! read and checked, and a flag that comes later wins.
@@ -15,9 +16,16 @@ use clap::{ArgAction, Command};
 use toml::{Table, Value};
 
 use crate::error::Error;
+use crate::trees;
 
 /// Keys of a file that are not flags, by command: the lists of tables that a command reads itself.
-const TABLE_KEYS: [(&str, &str); 1] = [("generate", "phase")];
+const TABLE_KEYS: [(&str, &str); 5] = [
+    ("generate", "phase"),
+    ("simulate", trees::VOLUME),
+    ("simulate", trees::DRIVE),
+    ("compare", trees::VOLUME),
+    ("compare", trees::DRIVE),
+];
 
 /// The flags that a file gives.
 #[derive(Debug)]
@@ -125,7 +133,7 @@ fn flags_of(key: &str, value: &Value, command: &Command) -> Result<Vec<OsString>
 }
 
 /// `[set]` with nested tables as the `key=value` pairs that `--set` takes.
-fn flatten(prefix: &str, table: &Table, pairs: &mut Vec<String>) -> Result<(), String> {
+pub(crate) fn flatten(prefix: &str, table: &Table, pairs: &mut Vec<String>) -> Result<(), String> {
     for (key, value) in table {
         match value {
             Value::Table(inner) => flatten(&format!("{prefix}{key}."), inner, pairs)?,

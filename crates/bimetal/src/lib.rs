@@ -23,5 +23,6 @@ mod simulation;
 pub mod table;
 mod target;
 mod trace_file;
+mod trees;
 mod volume;
 mod workloads;

@@ -15,6 +15,7 @@ use bimetal_sim::experiment::{Experiment, Progress as ExperimentProgress};
 use bimetal_sim::results::{Document, TraceSummary};
 use bimetal_sim::setup::{Choices, DriveChoice, Size};
 use bimetal_sim::simulator::Replay;
+use bimetal_sim::tree::VolumeChoice;
 use bimetal_sim::workload::{Requests, Workload, WorkloadError};
 use bimetal_trace::{OpenOptions, Trace, TraceError};
 use clap::Args;
@@ -24,6 +25,7 @@ use crate::options::{BlockOption, ConfigOption, TraceOptions, file_map, fraction
 use crate::output::note;
 use crate::progress::Progress;
 use crate::sample;
+use crate::trees;
 
 /// How a workload is simulated.
 #[derive(Debug, Clone, Args)]
@@ -104,13 +106,38 @@ impl SimulationOptions {
         self.trace.limit
     }
 
+    /// The trees of volumes in the file of `--config`.
+    ///
+    /// # Errors
+    /// What it says is no tree.
+    pub(crate) fn trees(&self) -> Result<Vec<VolumeChoice>, Error> {
+        self.config.config.as_deref().map_or_else(|| Ok(Vec::new()), trees::read)
+    }
+
+    /// Drives that flags name for the schemes stand for nothing where only trees run, which name their own.
+    fn refuse_drives_without_schemes(&self) -> Result<(), Error> {
+        let given = [
+            ("ssd", self.ssd.is_some()),
+            ("hdd", self.hdd.is_some()),
+            ("ssd-size", self.ssd_size.is_some()),
+            ("hdd-size", self.hdd_size.is_some()),
+            ("member", !self.member.is_empty()),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((flag, _)) => Err(Error::new(format!(
+                "--{flag}: only volumes of --config run, and their drives are its [drive.NAME] tables: change them there"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// The share of the requests that is played before anything is measured.
     pub(crate) fn warmup(&self) -> f64 {
         self.warmup
     }
 }
 
-fn size(text: &str) -> Result<Size, String> {
+pub(crate) fn size(text: &str) -> Result<Size, String> {
     match text.strip_suffix('%') {
         Some(percent) => match percent.trim().parse::<f64>() {
             Ok(percent) if percent > 0.0 && percent.is_finite() => Ok(Size::OfFootprint(percent / 100.0)),
@@ -263,15 +290,19 @@ impl ExperimentProgress for Bar {
     }
 }
 
-/// Runs `names` over the trace (the embedded sample if there is none) and gives the document.
+/// Runs `schemes` and `trees` over the trace (the embedded sample if there is none) and gives the document.
 ///
 /// # Errors
 /// Anything that is wrong with trace, drives, settings or a run.
 pub(crate) fn run(
     trace: Option<PathBuf>,
     schemes: Vec<&'static SchemeInfo>,
+    trees: Vec<VolumeChoice>,
     options: &SimulationOptions,
 ) -> Result<Document, Error> {
+    if schemes.is_empty() {
+        options.refuse_drives_without_schemes()?;
+    }
     let workload = TraceWorkload::new(trace.map_or(Source::Sample, Source::File), &options.trace)?;
     let opened = workload.open_trace()?;
     let (name, format) = (opened.name().to_owned(), opened.format().name().to_owned());
@@ -280,7 +311,7 @@ pub(crate) fn run(
     assume(&mut assumed, options, &opened, replay);
     drop(opened);
     let experiment =
-        Experiment { workload: &workload, schemes, choices: choices(options)?, replay, warmup: options.warmup };
+        Experiment { workload: &workload, schemes, trees, choices: choices(options)?, replay, warmup: options.warmup };
     let describe = |_: &_, summary: TraceSummary| TraceSummary {
         name,
         format,
@@ -393,7 +424,7 @@ pub(crate) fn command_line() -> String {
     std::iter::once("bimetal".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
-/// The schemes of a list of names; `all` is every one.
+/// The schemes of a list of names; `all` is every one that makes a device of an SSD and an HDD, and each of the two alone.
 ///
 /// # Errors
 /// A name that is no scheme; the nearest is suggested.
@@ -406,7 +437,7 @@ pub(crate) fn schemes_named(list: &str) -> Result<Vec<&'static SchemeInfo>, Erro
 }
 
 fn unknown_scheme(name: &str) -> Error {
-    Error::unknown("scheme", name, schemes::ALL.iter().map(|info| info.name))
+    Error::unknown("scheme", name, schemes::every().map(|info| info.name))
 }
 
 /// One line that shows at a glance whether times, sizes and addresses were read in the right units.

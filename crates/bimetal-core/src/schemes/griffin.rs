@@ -111,7 +111,8 @@ pub const INFO: SchemeInfo = SchemeInfo {
                unless overwrite_threshold or log_bypass let writes pass the log by",
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK,
     layout: |settings, request| {
-        let home = request.concatenated(&[request.only(Role::Ssd)?])?;
+        // One log may serve several SSDs (7); each is then a unit, if units are asked for.
+        let home = request.side_by_side(&request.all(Role::Ssd)?)?;
         let log = request.first_of(&[Role::Log, Role::Hdd])?;
         let buffer = settings.size("log_buffer").unwrap_or_default().0 / request.block.bytes().0;
         let buffer_blocks = u32::try_from(buffer).map_err(|_| settings.refuse("log_buffer", "at most 16TiB"))?;

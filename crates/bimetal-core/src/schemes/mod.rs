@@ -11,6 +11,8 @@ pub mod hybrid_disk;
 pub mod hyperduo;
 pub mod mixedstore;
 pub mod os_managed;
+pub mod raid0;
+pub mod raid1;
 pub mod smart_response;
 pub mod smq;
 pub mod ssd_only;
@@ -18,7 +20,7 @@ pub mod writeboost;
 
 use crate::scheme::SchemeInfo;
 
-/// Every scheme there is, in the order in which tables show them.
+/// The schemes that make one device of an SSD and an HDD, and each of the two alone, in the order in which tables show them.
 pub const ALL: &[&SchemeInfo] = &[
     &ssd_only::INFO,
     &hdd_only::INFO,
@@ -36,7 +38,15 @@ pub const ALL: &[&SchemeInfo] = &[
     &writeboost::INFO,
 ];
 
+/// Arrays of any drives: no hybrids, but members of trees beside them.
+pub const ARRAYS: &[&SchemeInfo] = &[&raid0::INFO, &raid1::INFO];
+
+/// Every scheme there is, arrays behind the others.
+pub fn every() -> impl Iterator<Item = &'static SchemeInfo> + Clone {
+    ALL.iter().chain(ARRAYS).copied()
+}
+
 /// The scheme with this name.
 pub fn find(name: &str) -> Option<&'static SchemeInfo> {
-    ALL.iter().find(|info| info.name == name).copied()
+    every().find(|info| info.name == name)
 }

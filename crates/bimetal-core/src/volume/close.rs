@@ -58,6 +58,9 @@ impl<P: Payload> Volume<P> {
     pub(super) fn run_close(&mut self, task: TaskId, status: Status) {
         self.end_task(task);
         self.closing = Closing::Checkpoint;
+        if status == Status::Done && self.view.layout.is_mirrored() {
+            self.announce_equal();
+        }
         let unmarked = status == Status::Done && self.promotions.is_empty() && self.moving.is_none();
         if unmarked && matches!(self.store, Store::Cache { .. }) && self.view.slots_online() && !self.checkpointing {
             self.intents.clear();

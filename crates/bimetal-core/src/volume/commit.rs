@@ -176,7 +176,8 @@ impl<P: Payload> Volume<P> {
     /// A home is gone, and what it had not made stable: the next flush says so.
     pub(super) fn note_loss_of_home(&mut self, member: MemberId) {
         let unstable = self.stability[usize::from(member.0)].wants_flush();
-        self.commit.untold_loss |= unstable && self.view.layout.homes().contains(&member);
+        let is_only_home = self.view.layout.homes().contains(&member) && !self.has_other_copy(member);
+        self.commit.untold_loss |= unstable && is_only_home;
     }
 
     pub(super) fn run_commit(&mut self, task: TaskId) {
@@ -379,7 +380,7 @@ impl<P: Payload> Volume<P> {
             let wanted = all || only == Some(MemberId(index as u16));
             let online = self.view.members[index].state == MemberState::Online;
             if wanted && online && self.stability[index].wants_flush() {
-                self.issue(task, purpose::BACKGROUND, MemberId(index as u16), Command::FLUSH, P::empty());
+                self.flush_member(task, MemberId(index as u16));
             }
         }
     }
@@ -389,7 +390,7 @@ impl<P: Payload> Volume<P> {
         if matches!(status, Status::Done | Status::Unsupported) {
             return;
         }
-        let holds_data = self.view.layout.home.iter().any(|extent| extent.member == member);
+        let holds_data = self.view.layout.homes().contains(&member);
         let lost = holds_data || self.view.map.dirty_blocks() > 0;
         if lost || status != Status::Gone {
             self.commit.status = Some(status);

@@ -23,6 +23,7 @@ mod fetch;
 mod log_index;
 mod log_tail;
 mod lost;
+mod mirror;
 mod moves;
 mod operations;
 mod ordering;
@@ -630,6 +631,10 @@ impl<P: Payload> Volume<P> {
             Job::Read(job) => self.run_read(task, job),
             Job::Write(job) => self.run_write(task, job),
             Job::Range(job) => self.run_range(task, job),
+            Job::Flush(token, status) if self.must_tell_of_a_copy() => {
+                self.park(task, Job::Flush(token, status));
+                self.await_announcement(task);
+            }
             Job::Flush(token, status) => self.end_request(task, token, status, P::empty()),
             Job::Promote(job) => self.end_promotion(task, job),
             Job::Fetch(job) => self.end_fetch(task, job),
@@ -650,7 +655,7 @@ impl<P: Payload> Volume<P> {
         }
         load.state = MemberState::Failed;
         self.note_loss_of_home(member);
-        if P::CARRIES_DATA && self.view.layout.slots.is_some() {
+        if P::CARRIES_DATA && (self.view.layout.slots.is_some() || self.view.layout.is_mirrored()) {
             self.announce(|state| state.failed |= 1 << member.0);
         }
         if self.view.layout.slots.is_some_and(|slots| slots.member == member) {
@@ -705,6 +710,9 @@ impl<P: Payload> Volume<P> {
 
     /// Counts the blocks of `range` for the members that hold their home.
     fn count_by_home(&mut self, blocks: BlockRun, written: bool) {
+        if self.view.layout.is_mirrored() {
+            return self.count_by_copy(blocks, written);
+        }
         let mut first = blocks.first.0;
         while first < blocks.end() {
             let (member, _, run) = self.view.layout.home_of(Block(first));

@@ -21,7 +21,7 @@ pub(super) struct InFlight<P> {
     pub(super) foreground: bool,
     /// How many changes of its member had completed before it: what it makes stable if it is a flush.
     pub(super) covers: u64,
-    /// For a write of metadata: how to write it again.
+    /// For a write of metadata or of one of several copies: how to write it again.
     pub(super) again: Option<Box<Again<P>>>,
 }
 
@@ -33,8 +33,8 @@ pub(super) struct Again<P> {
     pub(super) tries_left: u8,
 }
 
-/// How often a write of metadata is tried again.
-const METADATA_TRIES: u8 = 3;
+/// How often a write of metadata, or of one of several copies, is tried.
+pub(super) const METADATA_TRIES: u8 = 3;
 
 /// How many changes of a member have completed, and how many of them a completed flush has covered.
 #[derive(Clone, Copy, Default)]
@@ -93,9 +93,12 @@ impl<P: Payload> Volume<P> {
         self.issue_again(task, purpose::BACKGROUND, member, Again { command, payload, tries_left: METADATA_TRIES });
     }
 
+    /// Starts an operation that is tried again when it fails.
     pub(super) fn issue_again(&mut self, task: TaskId, purpose: u32, member: MemberId, mut again: Again<P>) {
         let payload = again.payload.slice(Sectors::ZERO, again.payload.sectors());
-        self.count_metadata(member, again.command.range.len);
+        if purpose & purpose::BACKGROUND != 0 {
+            self.count_metadata(member, again.command.range.len);
+        }
         let index = self.issue(task, purpose, member, again.command, payload);
         again.tries_left -= 1;
         self.operations[index].again = (again.tries_left > 0).then(|| Box::new(again));
@@ -134,6 +137,7 @@ impl<P: Payload> Volume<P> {
         {
             return self.issue_again(operation.task, operation.purpose, operation.member, *again);
         }
+        let status = self.status_with_copies(&operation, status);
         self.note_result(&operation, status, payload);
     }
 

@@ -1,7 +1,6 @@
 //! Discard and write-zeroes: ranges stay ranges. Home is told of the range as a whole; blocks of it that were off home are
 //! given up, found in the map or in the range, whichever is smaller.
 
-use super::operations::purpose;
 use super::{Job, Store, TaskId, Volume};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::operation::{Command, OpKind, Status, Token};
@@ -80,13 +79,19 @@ impl<P: Payload> Volume<P> {
                 self.park(task, Job::Range(job));
                 return self.await_announcement(task);
             }
+            if self.view.layout.is_mirrored() && self.must_announce_dirty() {
+                self.park(task, Job::Range(job));
+                return self.await_announcement(task);
+            }
             if self.marks_needed(blocks) {
                 self.park(task, Job::Range(job));
                 return self.await_commit(task, false);
             }
             job.phase = Phase::AtHome;
             // What the log's drive would lose is newer than what home has (Griffin 5.3): home hears of it when nothing is logged.
-            if !(self.log_serves() && self.log_is_in_use()) {
+            // Two drives may keep different content of what is discarded: copies do not hear of it.
+            let unheard = self.view.layout.is_mirrored() && job.command.kind == OpKind::Discard;
+            if !(unheard || self.log_serves() && self.log_is_in_use()) {
                 self.changes_home(task, true);
                 self.issue_range(task, &job);
             }
@@ -106,6 +111,10 @@ impl<P: Payload> Volume<P> {
                 self.park(task, Job::Range(job));
                 return self.await_commit(task, false);
             }
+        }
+        if self.must_tell_of_a_copy() {
+            self.park(task, Job::Range(job));
+            return self.await_announcement(task);
         }
         self.leave_ordering(task);
         self.end_request(task, job.token, job.status, P::empty());
@@ -135,7 +144,7 @@ impl<P: Payload> Volume<P> {
         while done < job.sectors.len.0 {
             let rest = SectorRange::new(job.sectors.start.0 + done, job.sectors.len.0 - done);
             let (member, range) = self.home_piece(rest);
-            self.issue(task, purpose::HOME, member, Command { range, fua, ..job.command }, P::empty());
+            self.change_home(task, member, Command { range, fua, ..job.command }, P::empty());
             done += range.len.0;
         }
     }

@@ -24,12 +24,10 @@ struct Part<P> {
 }
 
 enum Source {
-    Home,
+    /// Which members have been asked, a bit each, where each has all.
+    Home(u64),
     /// Whole slots, with the checksums of their blocks where there is content to check.
-    Slots {
-        clean: bool,
-        checksums: Vec<u32>,
-    },
+    Slots { clean: bool, checksums: Vec<u32> },
 }
 
 /// Which sectors of a part are which sectors of the request.
@@ -119,7 +117,7 @@ impl<P: Payload> Volume<P> {
         self.scheme.read(&self.view, run, false);
         self.count_by_home(run, false);
         let sectors = self.sectors_of(job.sectors, run);
-        self.read_home(task, job, sectors);
+        self.read_home(task, job, sectors, 0);
         if self.store_exists() {
             match self.scheme.promote(&self.view, access, run) {
                 Promotion::Never => {}
@@ -201,7 +199,7 @@ impl<P: Payload> Volume<P> {
             }));
         }
         for sectors in touched.without(entry.valid).runs().map(eighths) {
-            self.read_home(task, job, sectors);
+            self.read_home(task, job, sectors, 0);
         }
         self.count_slot_reads(run);
         self.count_by_home(run, false);
@@ -215,13 +213,15 @@ impl<P: Payload> Volume<P> {
         self.statistics.read_blocks_by_member[usize::from(member.0)] += run.count;
     }
 
-    fn read_home(&mut self, task: TaskId, job: &mut ReadJob<P>, sectors: SectorRange) {
+    /// Reads `sectors` from home; where several members are, from one that was not `asked` yet.
+    fn read_home(&mut self, task: TaskId, job: &mut ReadJob<P>, sectors: SectorRange, asked: u64) {
         let request_at = sectors.start.0 - job.sectors.start.0;
         let mut done = 0;
         while done < sectors.len.0 {
             let (member, range) = self.home_piece(SectorRange::new(sectors.start.0 + done, sectors.len.0 - done));
+            let member = self.copy_to_read(range, asked).unwrap_or(member);
             let part = job.parts.len() as u32;
-            job.parts.push(Part { source: Source::Home, payload: None });
+            job.parts.push(Part { source: Source::Home(asked | 1 << member.0), payload: None });
             job.fragments.push(Fragment { part, part_at: 0, request_at: request_at + done, sectors: range.len.0 });
             self.issue(task, part, member, Command { kind: OpKind::Read, range, fua: false }, P::empty());
             done += range.len.0;
@@ -261,22 +261,28 @@ impl<P: Payload> Volume<P> {
             this.payload = P::CARRIES_DATA.then_some(payload);
             return;
         }
-        if let Source::Slots { clean: true, .. } = this.source {
-            self.read_home_instead(task, job, part);
+        let asked = match this.source {
+            Source::Slots { clean: true, .. } => Some(0),
+            Source::Home(asked) if self.has_copy_besides(asked) => Some(asked),
+            _ => None,
+        };
+        if let Some(asked) = asked {
+            self.read_home_instead(task, job, part, asked);
         } else if job.status == Status::Done {
             job.status = if status == Status::Gone { Status::Gone } else { Status::MediaError };
         }
     }
 
-    /// The copy in a slot could not be read, or is not what was written: home has it too.
-    fn read_home_instead(&mut self, task: TaskId, job: &mut ReadJob<P>, part: u32) {
+    /// The copy in a slot could not be read, or is not what was written: home has it too. Or one of several members that are
+    /// home could not: another one has it.
+    fn read_home_instead(&mut self, task: TaskId, job: &mut ReadJob<P>, part: u32, asked: u64) {
         self.statistics.reads_repaired += 1;
         let (moved, kept) = std::mem::take(&mut job.fragments).into_iter().partition(|fragment| fragment.part == part);
         job.fragments = kept;
         let moved: Vec<Fragment> = moved;
         for fragment in moved {
             let start = job.sectors.start.0 + fragment.request_at;
-            self.read_home(task, job, SectorRange::new(start, fragment.sectors));
+            self.read_home(task, job, SectorRange::new(start, fragment.sectors), asked);
         }
     }
 

@@ -169,6 +169,10 @@ impl<P: Payload> Volume<P> {
         while self.outstanding(task) == 0 {
             match job.phase {
                 Phase::Placing if job.next == self.view.layout.block.touched(job.sectors).end() => {
+                    if self.must_tell_of_a_copy() {
+                        self.park(task, Job::Write(job));
+                        return self.await_announcement(task);
+                    }
                     if !(job.fua && job.changed_map) {
                         let status = self.status_if_forced(&job);
                         return self.end_write(task, job, status);
@@ -386,6 +390,9 @@ impl<P: Payload> Volume<P> {
         if self.must_await_state() {
             return Err(Obstacle::State);
         }
+        if self.view.layout.is_mirrored() && self.must_announce_dirty() {
+            return Err(Obstacle::State);
+        }
         if self.marks_needed(run) { Err(Obstacle::Mark) } else { Ok(()) }
     }
 
@@ -520,7 +527,7 @@ impl<P: Payload> Volume<P> {
             let at = Sectors(rest.start.0 - job.sectors.start.0);
             let payload = job.payload.slice(at, range.len);
             let command = Command { kind: OpKind::Write, range, fua };
-            self.issue(task, purpose::HOME, member, command, payload);
+            self.change_home(task, member, command, payload);
             done += range.len.0;
         }
     }

@@ -130,27 +130,35 @@ impl Tester {
             }
             let Some(expected) = self.shadow.certain(sector, moment).filter(|_| quiet.1) else { continue };
             let into = sector - size.first_sector(block);
-            let (_, home, _) = view.layout.home_of(block);
-            let mut place = (view.layout.home_of(block).0, home + into);
+            let (member, home, _) = view.layout.home_of(block);
+            let mut places = vec![(member, home + into)];
+            places.extend(view.layout.copies().filter(|&copy| copy != member).map(|copy| (copy, home + into)));
             if let (Some((slot, entry)), Some(region)) = (view.map.get(block), view.layout.slots)
                 && entry.dirty
                 && entry.valid.0 >> (into / size.eighth_sectors()) & 1 == 1
             {
-                place = (region.member, region.first_sector + u64::from(slot.0) * size.sectors() + into);
+                places = vec![(region.member, region.first_sector + u64::from(slot.0) * size.sectors() + into)];
             }
-            let (member, at) = place;
-            let drive = &self.drives[usize::from(member.0)];
-            let online = view.member(member).state == MemberState::Online && !drive.is_gone();
-            if !online || self.atlas.is_suspect(view, SectorRange::new(sector, 1)) {
-                continue;
+            let suspect = self.atlas.is_suspect(view, SectorRange::new(sector, 1));
+            for (member, at) in places.into_iter().filter(|_| !suspect) {
+                self.check_stable_at(sector, &expected, member, at)?;
             }
-            if drive.content(at) != expected {
-                let found = drive.content(at);
-                return Err(format!("sector {sector} was made stable as {expected:?}, but {member:?} has {found:?}"));
-            }
-            if !drive.is_stable(at) {
-                return Err(format!("sector {sector} was acknowledged as stable, but {member:?} was not flushed"));
-            }
+        }
+        Ok(())
+    }
+
+    /// What `sector` holds is on `member`, if that is there, and stable.
+    fn check_stable_at(&self, sector: u64, expected: &Sector, member: MemberId, at: u64) -> Result<(), String> {
+        let drive = &self.drives[usize::from(member.0)];
+        if self.volume.view().member(member).state != MemberState::Online || drive.is_gone() {
+            return Ok(());
+        }
+        let found = drive.content(at);
+        if found != *expected {
+            return Err(format!("sector {sector} was made stable as {expected:?}, but {member:?} has {found:?}"));
+        }
+        if !drive.is_stable(at) {
+            return Err(format!("sector {sector} was acknowledged as stable, but {member:?} was not flushed"));
         }
         Ok(())
     }

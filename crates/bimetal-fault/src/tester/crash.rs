@@ -239,7 +239,10 @@ impl Tester {
         let layout = &self.volume.view().layout;
         let member = match layout.slots {
             Some(slots) if self.random.one_in(6) => slots.member,
-            _ if self.random.one_in(60) => layout.home[0].member,
+            _ if layout.is_mirrored() && self.random.one_in(6) => {
+                MemberId(self.random.below(self.drives.len() as u64) as u16)
+            }
+            _ if self.random.one_in(60) => layout.homes()[0],
             _ => return,
         };
         self.tell(|| format!("{member:?} does not come back"));
@@ -299,6 +302,8 @@ impl Tester {
                         _ => accept_loss = true,
                     }
                 }
+                // What is left was given up before: it has what there was then.
+                Attempt::Recovered(_) if self.all_copies_are_out() => return Ok(false),
                 Attempt::Recovered(volume) => {
                     self.volume = *volume;
                     self.suspect_unreadable_slots();
@@ -309,6 +314,13 @@ impl Tester {
                 }
             }
         }
+    }
+
+    /// Whether of every copy the drive is gone, or the engine had given it up.
+    fn all_copies_are_out(&self) -> bool {
+        let out = |home: &MemberId| self.drives[usize::from(home.0)].is_gone() || self.atlas.has_given_up(*home);
+        let layout = &self.volume.view().layout;
+        layout.is_mirrored() && layout.homes().iter().all(out)
     }
 
     /// A write that failed and could not be tried again before the power went leaves slots that cannot be read. Whether what
@@ -377,7 +389,7 @@ impl Tester {
         })
     }
 
-    /// Recovery writes metadata, and nothing else.
+    /// Recovery writes metadata, and to one of several copies what another has, and nothing else.
     fn check_recovery(&mut self, operation: &Operation<Tags>) -> Result<(), String> {
         let Operation { target, command, .. } = operation;
         self.hash(&[u64::from(*target), command.kind as u64, command.range.start.0, command.range.len.0]);
@@ -386,7 +398,14 @@ impl Tester {
         let capacity = self.drives[usize::from(*target)].capacity();
         let region = region_of(layout, MemberId(*target), capacity, command.range);
         let metadata = matches!(region, Some(Region::Metadata | Region::Tail));
-        if command.kind.changes_content() && !metadata {
+        let payload = &operation.payload;
+        let is_another = |drive: &Drive| {
+            !drive.is_gone()
+                && payload.iter().zip(command.range.start.0..).all(|(value, sector)| drive.content(sector) == value)
+        };
+        let equal =
+            layout.is_mirrored() && matches!(region, Some(Region::Home(_))) && self.drives.iter().any(is_another);
+        if command.kind.changes_content() && !metadata && !equal {
             return Err(format!("recovery writes where no metadata is: member {target}, {command:?}"));
         }
         Ok(())
@@ -396,7 +415,9 @@ impl Tester {
     /// be let go; what an error of a drive explains passes.
     fn judge_refusal(&self, error: &RecoveryError) -> Result<Refusal, String> {
         let layout = &self.volume.view().layout;
-        let home_gone = layout.homes().iter().any(|home| self.drives[usize::from(home.0)].is_gone());
+        let is_gone = |home: &MemberId| self.drives[usize::from(home.0)].is_gone();
+        let home_gone = layout.homes().iter().any(is_gone);
+        let home_gone = if layout.is_mirrored() { self.all_copies_are_out() } else { home_gone };
         let broken = layout.slots.is_some_and(|slots| {
             self.atlas.has_given_up(slots.member) || self.drives[usize::from(slots.member.0)].is_gone()
         });

@@ -76,7 +76,7 @@ pub fn run_seed(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Res
 }
 
 /// Makes a failure of what `run` says or panics with; it is given the place of the case's description.
-fn guarded(
+pub(crate) fn guarded(
     scheme: &'static SchemeInfo,
     seed: u64,
     options: Options,

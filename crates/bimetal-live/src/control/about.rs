@@ -62,6 +62,7 @@ impl About {
         let kept = self.scheme.members.iter().find(|&&(member, _)| member == role);
         match kept.map(|&(_, holds)| holds) {
             Some(Holds::Home) => "home",
+            Some(Holds::Copy) => "copy",
             Some(Holds::Cache) => "cache",
             Some(Holds::Ranges) => "ranges",
             // A drive that only holds a log stands for the role that does under the scheme.

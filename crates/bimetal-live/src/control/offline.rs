@@ -139,7 +139,7 @@ fn newest_state(located: &Located) -> Option<State> {
     let scheme = schemes::find(&label.scheme)?;
     let is_home = |at: usize| {
         let kept = scheme.members.iter().find(|&&(role, _)| role == label.members[at].role);
-        kept.is_some_and(|&(_, holds)| matches!(holds, Holds::Home | Holds::Ranges))
+        kept.is_some_and(|&(_, holds)| matches!(holds, Holds::Home | Holds::Copy | Holds::Ranges))
     };
     let infos = label.member_infos();
     let homes = located.members().enumerate().filter(|&(at, _)| is_home(at));

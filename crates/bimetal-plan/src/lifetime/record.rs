@@ -125,7 +125,7 @@ impl DeviceModel for Instant {
 /// Puts a recorder in front of each flash drive; it takes down while `on` is set. Where requests are `timed`, a drive
 /// that is alone needs not be simulated for that.
 pub(super) fn record_members(setup: &mut Setup, choices: &Choices, on: &Arc<AtomicBool>, timed: bool) -> Vec<Member> {
-    let layout = setup.volume.view().layout.clone();
+    let layout = setup.volume().view().layout.clone();
     let alone = timed && setup.drives.len() == 1;
     let mut members = Vec::new();
     for (id, drive) in setup.drives.iter_mut().enumerate() {

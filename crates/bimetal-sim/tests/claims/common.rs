@@ -71,7 +71,8 @@ impl Bench {
         };
         let schemes = vec![schemes::find(self.scheme).expect("a scheme")];
         let replay = Replay::Timed { speedup: 1.0 };
-        let experiment = Experiment { workload: &self.workload, schemes, choices, replay, warmup: self.warmup };
+        let (workload, trees, warmup) = (&self.workload, Vec::new(), self.warmup);
+        let experiment = Experiment { workload, schemes, trees, choices, replay, warmup };
         let document = experiment.run(&NoProgress, |_, summary| summary);
         let mut document = document.unwrap_or_else(|error| panic!("{} {settings:?}: {error}", self.scheme));
         document.runs.pop().expect("a run for the scheme")

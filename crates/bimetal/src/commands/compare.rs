@@ -25,9 +25,9 @@ pub(crate) struct Arguments {
     /// The trace [default: the embedded sample]
     #[arg(value_name = "TRACE")]
     trace: Option<PathBuf>,
-    /// The schemes, with commas between, or all
-    #[arg(long, value_name = "a,b|all", default_value = "all")]
-    schemes: String,
+    /// The schemes, with commas between, or all [default: all, or only the volumes of --config]
+    #[arg(long, value_name = "a,b|all")]
+    schemes: Option<String>,
     /// Also write the comparison as a page that opens in any browser, offline
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
@@ -38,10 +38,14 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let schemes = schemes_named(&arguments.schemes)?;
+    let trees = arguments.options.trees()?;
+    let schemes = match &arguments.schemes {
+        None if !trees.is_empty() => Vec::new(),
+        list => schemes_named(list.as_deref().unwrap_or("all"))?,
+    };
     // Before anything is simulated: a path that cannot be written is no news after a long run.
     let report = arguments.report.as_deref().map(OutputFile::create).transpose()?;
-    let document = run_experiment(arguments.trace, schemes, &arguments.options)?;
+    let document = run_experiment(arguments.trace, schemes, trees, &arguments.options)?;
     if let (Some(mut file), Some(path)) = (report, &arguments.report) {
         file.write_all(report::html(&document).as_bytes())?;
         file.finish()?;

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::label::Label;
-use bimetal_core::layout::{Layout, MemberId, Role};
+use bimetal_core::layout::{Layout, LayoutError, MemberId, Role};
 use bimetal_core::scheme::{Holds, SchemeInfo};
+use bimetal_core::schemes;
 use bimetal_core::units::{Bytes, SECTOR_BYTES};
 use bimetal_live::control::about::RATED_WRITES;
 use bimetal_live::drive::emulated::Player;
@@ -68,6 +69,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         [scheme] => *scheme,
         _ => return Err(Error::new(format!("--scheme {}: a volume has one scheme", arguments.scheme))),
     };
+    if schemes::ARRAYS.iter().any(|array| array.name == scheme.name) {
+        return Err(Error::new(format!(
+            "--scheme {0}: {0} is for simulations; make an array of drives with mdadm, and give it here as one of them",
+            scheme.name
+        )));
+    }
     let drives = drives_of(&arguments, scheme)?;
     let settings = settings_of(&arguments.set, scheme, &drives)?;
     let made = MadeFiles::make(&drives, |role| match role {
@@ -109,6 +116,12 @@ fn drives_of(arguments: &Arguments, scheme: &SchemeInfo) -> Result<Vec<DriveChoi
             return Err(Error::new(message));
         }
     }
+    for (role, _) in &given {
+        let count = given.iter().filter(|(other, _)| other == role).count();
+        if count > 1 {
+            return Err(LayoutError::TooMany { role: *role, count }.into());
+        }
+    }
     for (_, drive) in &given {
         if let Some(profile) = &drive.emulates {
             Player::new(profile, [])?;
@@ -122,7 +135,7 @@ fn drives_of(arguments: &Arguments, scheme: &SchemeInfo) -> Result<Vec<DriveChoi
 
 fn holds_what(holds: Holds) -> &'static str {
     match holds {
-        Holds::Home => "every address",
+        Holds::Home | Holds::Copy => "every address",
         Holds::Cache => "the cache",
         Holds::Ranges => "a part of the addresses",
         Holds::Log => "the log",

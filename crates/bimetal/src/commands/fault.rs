@@ -39,7 +39,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let chosen = schemes_named(&arguments.scheme)?;
+    let chosen = match arguments.scheme.as_str() {
+        "all" => schemes::every().collect(),
+        list => schemes_named(list)?,
+    };
     let seeds = arguments.seed.map_or(0..arguments.seeds, |seed| seed..seed.saturating_add(1));
     let count = seeds.end - seeds.start;
     let mut progress = Progress::new(Some(count.saturating_mul(chosen.len() as u64)), "seeds");
@@ -60,7 +63,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         next = end;
     }
     drop(progress);
-    let width = schemes::ALL.iter().map(|scheme| scheme.name.len()).max().unwrap_or(0);
+    let width = schemes::every().map(|scheme| scheme.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for (scheme, total) in chosen.iter().zip(totals) {
         // Writing to a string cannot fail.

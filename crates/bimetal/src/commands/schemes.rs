@@ -105,7 +105,7 @@ impl Entry {
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let chosen = match &arguments.name {
         Some(name) => schemes_named(name)?,
-        None => schemes::ALL.to_vec(),
+        None => schemes::every().collect(),
     };
     let entries: Vec<Entry> = chosen.into_iter().map(Entry::of).collect();
     if arguments.json.json {

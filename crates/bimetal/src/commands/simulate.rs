@@ -17,14 +17,15 @@ use crate::table;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal simulate monday.bin.zst --scheme griffin\n  \
-    bimetal simulate web_0.csv.gz --scheme smart-response --set mode=maximized --ssd-size 20% --json")]
+    bimetal simulate web_0.csv.gz --scheme smart-response --set mode=maximized --ssd-size 20% --json\n  \
+    bimetal simulate monday.bin.zst --config mirror-of-griffins.toml")]
 pub(crate) struct Arguments {
     /// The trace
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// The scheme; see `bimetal schemes`
-    #[arg(long, value_name = "NAME")]
-    scheme: String,
+    /// The scheme; see `bimetal schemes`. Not with a tree of volumes in --config
+    #[arg(long, value_name = "NAME", required_unless_present = "config")]
+    scheme: Option<String>,
     #[command(flatten)]
     options: SimulationOptions,
     #[command(flatten)]
@@ -32,16 +33,27 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let schemes = schemes_named(&arguments.scheme)?;
-    if schemes.len() != 1 {
-        return Err(Error::new(format!(
-            "--scheme {}: expected one scheme; bimetal compare takes several",
-            arguments.scheme
-        )));
-    }
-    let document = run_experiment(Some(arguments.trace), schemes, &arguments.options)?;
+    let trees = arguments.options.trees()?;
+    let schemes = arguments.scheme.as_deref().map_or_else(|| Ok(Vec::new()), schemes_named)?;
+    check_is_one(&arguments.scheme.unwrap_or_default(), schemes.len(), trees.len())?;
+    let document = run_experiment(Some(arguments.trace), schemes, trees, &arguments.options)?;
     if arguments.json.json {
         return print(&document.to_json());
     }
     print(&format!("{}\n\n{}", self_check(&document.trace), table::comparison(&document.runs)))
+}
+
+/// One scheme or one tree.
+fn check_is_one(scheme: &str, schemes: usize, trees: usize) -> Result<(), Error> {
+    Err(Error::new(match (schemes, trees) {
+        (1, 0) | (0, 1) => return Ok(()),
+        (0, 0) => "--scheme is missing: expected one, or a [volume.NAME] in the file of --config".to_owned(),
+        (_, 0) => format!("--scheme {scheme}: expected one scheme; bimetal compare takes several"),
+        (0, several) => format!(
+            "--config: expected one volume that is nobody's member, found {several}; bimetal compare takes several"
+        ),
+        _ => format!(
+            "--scheme {scheme}: the file of --config has volumes with schemes of their own: leave one of the two out"
+        ),
+    }))
 }

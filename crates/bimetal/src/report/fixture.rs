@@ -240,6 +240,7 @@ fn devices(run: &mut Run, shape: &Shape) {
 fn member(id: &str, role: &str, figures: MemberFigures, gib: f64, price: f64) -> Member {
     Member {
         id: id.into(),
+        volume: None,
         role: role.into(),
         profile: format!("{id}-profile"),
         bytes: (gib * (1u64 << 30) as f64) as u64,

@@ -10,6 +10,7 @@
 mod bounds;
 mod cache;
 mod log;
+mod mirror;
 mod places;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -120,6 +121,7 @@ enum Step<P> {
     Flushing,
     States,
     Places(places::PlacesRecovery),
+    Mirror(mirror::MirrorRecovery),
     Cache(cache::CacheRecovery),
     Log(log::LogRecovery<P>),
 }
@@ -293,6 +295,7 @@ impl<P: Payload> Recovery<P> {
             Step::Flushing => {}
             Step::States => self.take_states(&answer),
             Step::Places(_) => self.places_take(&answer),
+            Step::Mirror(_) => return self.mirror_takes(answer),
             Step::Cache(_) => return self.cache_takes(answer),
             Step::Log(_) => return self.log_takes(answer),
         }
@@ -302,6 +305,9 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn member_failed(&mut self, failed: MemberId) {
+        if self.can_spare(failed) {
+            return self.go_on_without(failed);
+        }
         if matches!(self.step, Step::Flushing) && !self.layout().homes().contains(&failed) {
             // The state will say whether it is needed.
             self.absent |= 1 << failed.0;
@@ -315,7 +321,7 @@ impl<P: Payload> Recovery<P> {
 
     fn begin(&mut self) {
         for home in self.layout().homes() {
-            if self.is_out(home) {
+            if self.is_out(home) && !self.can_spare(home) {
                 return self.fail(|member, role| RecoveryError::HomeMissing { member, role }, home);
             }
         }
@@ -329,7 +335,7 @@ impl<P: Payload> Recovery<P> {
     fn next_step(&mut self) {
         if matches!(self.step, Step::Flushing) {
             self.step = Step::States;
-            for home in self.layout().homes() {
+            for home in self.layout().homes().into_iter().filter(|&home| !self.is_out(home)).collect::<Vec<_>>() {
                 // One by one: a page that was being written when the power went may be unreadable since.
                 let pages = self.layout().state_pages(home);
                 self.read(home, SectorRange::new(pages.start.0, PAGE_SECTORS), 0);
@@ -339,6 +345,9 @@ impl<P: Payload> Recovery<P> {
         }
         if matches!(self.step, Step::States) && !self.has_all_states() {
             return;
+        }
+        if self.layout().is_mirrored() {
+            return self.begin_mirror();
         }
         if matches!(self.step, Step::Places(_)) {
             return self.places_read();
@@ -375,8 +384,12 @@ impl<P: Payload> Recovery<P> {
 
     /// Whether every home has a state; ends the recovery where one has none.
     fn has_all_states(&mut self) -> bool {
-        let without = self.layout().homes().into_iter().find(|home| self.stated & 1 << home.0 == 0);
-        let Some(home) = without else { return true };
+        let without = |home: &MemberId| !self.is_out(*home) && self.stated & 1 << home.0 == 0;
+        let Some(home) = self.layout().homes().into_iter().find(without) else { return true };
+        if self.layout().is_mirrored() && self.stated != 0 {
+            self.absent |= 1 << home.0;
+            return self.has_all_states();
+        }
         match self.unreadable_state {
             Some((_, sector)) => self.fail(|member, role| RecoveryError::Unreadable { member, role, sector }, home),
             None => self.fail(|member, role| RecoveryError::Unformatted { member, role }, home),

@@ -1,0 +1,55 @@
+//! RAID-0 (Patterson, Gibson, Katz: *A Case for Redundant Arrays of Inexpensive Disks*, SIGMOD 1988): stripes go to the
+//! members in turn, so that one large request, or many small ones, keep all of them busy.
+//!
+//! No hybrid: a part of a tree, whose members are drives or volumes of any kind. The stripe's default is that of Linux' md.
+
+use crate::layout::{LayoutRequest, Role};
+use crate::scheme::{Holds, Scheme, SchemeError, SchemeInfo};
+use crate::settings::{Kind, Parameter, Settings};
+
+/// The scheme.
+pub const INFO: SchemeInfo = SchemeInfo {
+    name: "raid0",
+    summary: "an array: stripes go to the members in turn",
+    source: "RAID (SIGMOD 1988), striping; mdadm(8)",
+    members: &[(Role::Hdd, Holds::Home), (Role::Hdd, Holds::Home)],
+    parameters: &[Parameter {
+        name: "stripe",
+        kind: Kind::Size,
+        default: "512KiB",
+        doc: "how much goes to one member before the next has its turn: whole blocks (mdadm's --chunk, 512 KiB)",
+    }],
+    worst_crash: "what was not flushed, as on a bare drive",
+    ssd_loss: "all data, if it is a member",
+    hdd_loss: "all data",
+    memory_bytes_per_block: 0.0,
+    layout: |settings, request| Ok(request.array(Some(stripe_blocks(settings, request)?))?),
+    build: |_, _| Ok(Box::new(Raid0)),
+};
+
+fn stripe_blocks(settings: &Settings, request: &LayoutRequest<'_>) -> Result<u64, SchemeError> {
+    let (stripe, block) = (settings.size("stripe").unwrap_or_default().0, request.block.bytes());
+    if stripe == 0 || !stripe.is_multiple_of(block.0) {
+        return Err(settings.refuse("stripe", format!("a multiple of the block of {block}")).into());
+    }
+    Ok(stripe / block.0)
+}
+
+struct Raid0;
+
+impl Scheme for Raid0 {}
+
+#[cfg(test)]
+mod tests {
+    use crate::operation::OpKind;
+    use crate::testing::Bench;
+
+    #[test]
+    fn a_request_keeps_every_member_busy_that_has_a_part_of_it() {
+        let mut bench = Bench::new("raid0", &[("stripe", "8KiB")]);
+        bench.request(OpKind::Write, 8, 40);
+        assert_eq!(bench.take_log(), ["ssd write 8", "hdd write 16", "ssd write 16"]);
+        bench.request(OpKind::Read, 14, 4);
+        assert_eq!(bench.take_log(), ["ssd read 2", "hdd read 2"]);
+    }
+}

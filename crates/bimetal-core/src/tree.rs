@@ -1,0 +1,214 @@
+//! Trees: a volume whose members are drives, or volumes again. An operation of the outer volume on such a member is a request
+//! to the inner one; only what reaches a leaf leaves the tree.
+//!
+//! A tree offers what a volume does. Members that are drives are its *leaves*, numbered through the whole tree; a single
+//! volume is a tree whose leaves are its members.
+
+use std::collections::VecDeque;
+
+use crate::operation::{Completion, Operation};
+use crate::payload::Payload;
+use crate::units::{Nanoseconds, Sectors};
+use crate::volume::Volume;
+
+/// What a member of a volume in a tree is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Member {
+    /// The drive with this number.
+    Leaf(u16),
+    /// The volume with this number: its first unit.
+    Volume(u16),
+}
+
+struct Node<P: Payload> {
+    volume: Volume<P>,
+    /// Whose member it is; nobody's in front.
+    above: Option<usize>,
+    members: Vec<Member>,
+    /// Operations that it was given as requests, and that it gave back.
+    taken: u64,
+    given_back: u64,
+}
+
+/// See the [module](self).
+pub struct Tree<P: Payload> {
+    nodes: Vec<Node<P>>,
+    /// The volume of each leaf.
+    leaves: Vec<usize>,
+    /// Operations for leaves; unused where there is one volume.
+    outgoing: VecDeque<Operation<P>>,
+}
+
+impl<P: Payload> From<Volume<P>> for Tree<P> {
+    fn from(volume: Volume<P>) -> Self {
+        let members = (0..volume.view().members.len() as u16).map(Member::Leaf).collect();
+        Self::new(vec![(volume, members)])
+    }
+}
+
+impl<P: Payload> Tree<P> {
+    /// Volumes with their members, the outermost first and each before those that are its members.
+    ///
+    /// # Panics
+    /// If a volume or a leaf is missing, or a member of two.
+    pub fn new(volumes: Vec<(Volume<P>, Vec<Member>)>) -> Self {
+        let mut above = vec![None; volumes.len()];
+        let mut leaves = Vec::new();
+        for (at, (volume, members)) in volumes.iter().enumerate() {
+            assert_eq!(volume.view().members.len(), members.len(), "a volume has as many members as it was made with");
+            for member in members {
+                match *member {
+                    Member::Volume(below) => {
+                        assert!(usize::from(below) > at, "volumes stand before their members");
+                        assert_eq!(above[usize::from(below)].replace(at), None, "a volume is a member once");
+                    }
+                    Member::Leaf(leaf) => leaves.push((leaf, at)),
+                }
+            }
+        }
+        leaves.sort_unstable();
+        assert!(leaves.iter().zip(0..).all(|(&(leaf, _), number)| leaf == number), "leaves are numbered from 0 on");
+        assert!(above[1..].iter().all(Option::is_some), "every volume but the outermost is a member");
+        let node = |((volume, members), above)| Node { volume, above, members, taken: 0, given_back: 0 };
+        let nodes = volumes.into_iter().zip(above).map(node).collect();
+        Self { nodes, leaves: leaves.into_iter().map(|(_, at)| at).collect(), outgoing: VecDeque::new() }
+    }
+
+    /// The outermost volume.
+    #[inline]
+    pub fn outermost(&self) -> &Volume<P> {
+        &self.nodes[0].volume
+    }
+
+    /// The same, to be told something.
+    pub fn outermost_mut(&mut self) -> &mut Volume<P> {
+        &mut self.nodes[0].volume
+    }
+
+    /// All volumes, the outermost first.
+    pub fn volumes(&self) -> impl Iterator<Item = &Volume<P>> {
+        self.nodes.iter().map(|node| &node.volume)
+    }
+
+    /// Takes the volumes apart again, each with its members, to be part of a larger tree.
+    ///
+    /// # Panics
+    /// If there are operations that nobody [has taken](Self::next_operation): they would be lost.
+    pub fn into_volumes(self) -> Vec<(Volume<P>, Vec<Member>)> {
+        assert!(self.outgoing.is_empty(), "operations of a tree that is taken apart are lost");
+        self.nodes.into_iter().map(|node| (node.volume, node.members)).collect()
+    }
+
+    /// The size of each unit.
+    pub fn units(&self) -> impl Iterator<Item = Sectors> {
+        self.outermost().units()
+    }
+
+    /// As [`Volume::submit`], of the outermost volume.
+    #[inline]
+    pub fn submit(&mut self, now: Nanoseconds, request: Operation<P>) {
+        self.nodes[0].volume.submit(now, request);
+        self.pass_on(now);
+    }
+
+    /// As [`Volume::complete`], from a leaf.
+    ///
+    /// # Panics
+    /// If no operation with this token is under way there.
+    #[inline]
+    pub fn complete(&mut self, now: Nanoseconds, leaf: u16, completion: Completion<P>) {
+        self.nodes[self.leaves[usize::from(leaf)]].volume.complete(now, completion);
+        self.pass_on(now);
+    }
+
+    /// As [`Volume::advance`], of every volume.
+    pub fn advance(&mut self, now: Nanoseconds) {
+        for node in &mut self.nodes {
+            node.volume.advance(now);
+        }
+        self.pass_on(now);
+    }
+
+    /// When the first volume wants to be called.
+    #[inline]
+    pub fn next_timeout(&self) -> Option<Nanoseconds> {
+        match self.nodes.as_slice() {
+            [only] => only.volume.next_timeout(),
+            nodes => nodes.iter().filter_map(|node| node.volume.next_timeout()).min(),
+        }
+    }
+
+    /// The next operation to start on a leaf, whose number is its `target`.
+    #[inline]
+    pub fn next_operation(&mut self) -> Option<Operation<P>> {
+        match self.nodes.as_mut_slice() {
+            [only] => only.volume.next_operation(),
+            _ => self.outgoing.pop_front(),
+        }
+    }
+
+    /// The next request that is finished.
+    #[inline]
+    pub fn next_finished(&mut self) -> Option<Completion<P>> {
+        self.nodes[0].volume.next_finished()
+    }
+
+    /// Hands operations down and their ends up until only leaves have anything to do.
+    #[inline]
+    fn pass_on(&mut self, now: Nanoseconds) {
+        if self.nodes.len() > 1 {
+            while self.pass_down(now) | self.pass_up(now) {}
+        }
+    }
+
+    /// Whether any volume was given anything.
+    fn pass_down(&mut self, now: Nanoseconds) -> bool {
+        let mut any = false;
+        for at in 0..self.nodes.len() {
+            while let Some(operation) = self.nodes[at].volume.next_operation() {
+                match self.nodes[at].members[usize::from(operation.target)] {
+                    Member::Leaf(leaf) => self.outgoing.push_back(Operation { target: leaf, ..operation }),
+                    Member::Volume(below) => {
+                        any = true;
+                        let below = &mut self.nodes[usize::from(below)];
+                        below.taken += 1;
+                        below.volume.submit(now, Operation { target: 0, ..operation });
+                    }
+                }
+            }
+        }
+        any
+    }
+
+    /// Whether any volume was told of an end.
+    fn pass_up(&mut self, now: Nanoseconds) -> bool {
+        let mut any = false;
+        for at in (1..self.nodes.len()).rev() {
+            let Some(above) = self.nodes[at].above else { continue };
+            while let Some(finished) = self.nodes[at].volume.next_finished() {
+                any = true;
+                self.nodes[at].given_back += 1;
+                self.nodes[above].volume.complete(now, finished);
+            }
+        }
+        any
+    }
+
+    /// What went into an inner volume and did not arrive there, or came out and was not finished.
+    ///
+    /// # Errors
+    /// Which volume, by number, and how many.
+    pub fn check_conservation(&self) -> Result<(), String> {
+        for (at, Node { volume, taken, given_back, .. }) in self.nodes.iter().enumerate().skip(1) {
+            let statistics = volume.statistics();
+            if (statistics.arrived, statistics.finished) != (*taken, *given_back) {
+                let (arrived, finished) = (statistics.arrived, statistics.finished);
+                return Err(format!(
+                    "volume {at} was given {taken} operations and gave {given_back} back, but {arrived} arrived there and \
+                     {finished} finished"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

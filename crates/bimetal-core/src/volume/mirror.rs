@@ -1,0 +1,103 @@
+//! Copies: in a mirror every block is at home on each member. A change goes to all that are there, a read to the one that the
+//! scheme chooses, and to another where that one fails.
+//!
+//! What the others then have and a member has not makes it one that must not be read any more: it is given up, and nothing
+//! is acknowledged before the others say so on themselves. That members may differ is said, too, before the first change: a
+//! recovery that finds it makes them equal.
+
+use super::operations::{Again, InFlight, METADATA_TRIES, purpose};
+use super::{TaskId, Volume};
+use crate::block::BlockRun;
+use crate::layout::MemberId;
+use crate::operation::{Command, OpKind, Status};
+use crate::payload::Payload;
+use crate::scheme::MemberState;
+use crate::units::SectorRange;
+
+impl<P: Payload> Volume<P> {
+    fn online_copies(&self) -> impl Iterator<Item = MemberId> {
+        self.view.layout.copies().filter(|&copy| self.view.member(copy).state == MemberState::Online)
+    }
+
+    /// Whether another member has all that `member` has.
+    pub(super) fn has_other_copy(&self, member: MemberId) -> bool {
+        self.online_copies().any(|copy| copy != member)
+    }
+
+    /// Whether a member that was not asked, a bit each, has all that those have.
+    pub(super) fn has_copy_besides(&self, asked: u64) -> bool {
+        self.online_copies().any(|copy| asked & 1 << copy.0 == 0)
+    }
+
+    /// The member that serves a read, if several could: one that was not asked yet.
+    pub(super) fn copy_to_read(&mut self, sectors: SectorRange, asked: u64) -> Option<MemberId> {
+        if !self.view.layout.is_mirrored() {
+            return None;
+        }
+        let copies: Vec<MemberId> = self.online_copies().filter(|copy| asked & 1 << copy.0 == 0).collect();
+        let chosen = match copies.as_slice() {
+            [] => return None,
+            [only] => *only,
+            several => self.scheme.choose_copy(&self.view, sectors, several),
+        };
+        let blocks = self.view.layout.block.touched(sectors).count;
+        self.statistics.read_blocks_by_member[usize::from(chosen.0)] += blocks;
+        Some(chosen)
+    }
+
+    /// What was written to every copy. What was read is counted where it is read.
+    pub(super) fn count_by_copy(&mut self, blocks: BlockRun, written: bool) {
+        let online: Vec<MemberId> = self.online_copies().filter(|_| written).collect();
+        for copy in online {
+            self.statistics.written_blocks_by_member[usize::from(copy.0)] += blocks.count;
+        }
+    }
+
+    /// Starts a change of home on `member`, or on all that have a copy.
+    pub(super) fn change_home(&mut self, task: TaskId, member: MemberId, command: Command, payload: P) {
+        let copies: Vec<MemberId> = self.online_copies().collect();
+        if copies.is_empty() {
+            self.issue(task, purpose::HOME, member, command, payload);
+            return;
+        }
+        for copy in copies {
+            let payload = payload.slice(crate::units::Sectors::ZERO, payload.sectors());
+            let again = Again { command, payload, tries_left: METADATA_TRIES };
+            self.issue_again(task, purpose::HOME, copy, again);
+        }
+    }
+
+    /// Starts a flush of `member`.
+    pub(super) fn flush_member(&mut self, task: TaskId, member: MemberId) {
+        if self.view.layout.is_mirrored() {
+            let again = Again { command: Command::FLUSH, payload: P::empty(), tries_left: METADATA_TRIES };
+            self.issue_again(task, purpose::BACKGROUND, member, again);
+        } else {
+            self.issue(task, purpose::BACKGROUND, member, Command::FLUSH, P::empty());
+        }
+    }
+
+    /// What the end of an operation means to who waits for it. A change or a flush that one copy could not take is done if
+    /// another can; that copy is old from then on, and is given up.
+    pub(super) fn status_with_copies(&mut self, operation: &InFlight<P>, status: Status) -> Status {
+        let failed = matches!(status, Status::MediaError | Status::Gone);
+        let changes = operation.purpose & purpose::HOME != 0 || operation.kind == OpKind::Flush;
+        if !failed || !changes || !self.has_other_copy(operation.member) {
+            return status;
+        }
+        self.fail_member(operation.member);
+        Status::Done
+    }
+
+    /// Whether an answer must wait until it is known which copies are old.
+    pub(super) fn must_tell_of_a_copy(&self) -> bool {
+        self.view.layout.is_mirrored() && self.must_await_state()
+    }
+
+    /// Nothing is under way, and everything was flushed: all copies are the same.
+    pub(super) fn announce_equal(&mut self) {
+        if P::CARRIES_DATA {
+            self.announce(|state| state.dirty = false);
+        }
+    }
+}

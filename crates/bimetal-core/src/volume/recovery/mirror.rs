@@ -1,0 +1,131 @@
+//! Recovery of a mirror: members that were given up stay out, and where the others may differ they are made equal before
+//! anything is read. What one cannot read is taken from another; what none can stays an error.
+
+use super::{Answer, Recovery, RecoveryError, Step};
+use crate::layout::MemberId;
+use crate::operation::{Command, OpKind};
+use crate::payload::Payload;
+use crate::units::SectorRange;
+
+/// Sectors that are copied at once: 1 MiB.
+const COPY_SECTORS: u64 = 2048;
+
+/// How far the members are equal.
+pub(super) struct MirrorRecovery {
+    /// What has still to be copied, the next at the end.
+    left: Vec<SectorRange>,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Members that could not read the range, a bit each.
+    Reading(SectorRange, u64),
+    Writing,
+    Flushing,
+}
+
+impl<P: Payload> Recovery<P> {
+    /// Whether `member` is a copy of another that is there.
+    pub(super) fn can_spare(&self, member: MemberId) -> bool {
+        self.copies_left().any(|copy| copy != member)
+    }
+
+    fn copies_left(&self) -> impl Iterator<Item = MemberId> {
+        self.layout().copies().filter(|&copy| !self.is_out(copy))
+    }
+
+    /// A copy failed while it was read or written.
+    pub(super) fn go_on_without(&mut self, failed: MemberId) {
+        self.absent |= 1 << failed.0;
+        if !self.in_flight.is_empty() {
+            return;
+        }
+        match self.step {
+            Step::Mirror(_) => self.mirror_on(),
+            _ => self.next_step(),
+        }
+    }
+
+    /// Every state was read.
+    pub(super) fn begin_mirror(&mut self) {
+        self.absent |= self.state.failed;
+        if self.copies_left().next().is_none() {
+            return self.fail(|member, role| RecoveryError::HomeMissing { member, role }, MemberId(0));
+        }
+        let all = self.layout().home_on(MemberId(0));
+        self.total = all.len.bytes();
+        let left = if self.state.dirty { vec![all] } else { Vec::new() };
+        self.step = Step::Mirror(MirrorRecovery { left, phase: Phase::Writing });
+        self.mirror_on();
+    }
+
+    fn mirror(&mut self) -> &mut MirrorRecovery {
+        let Step::Mirror(mirror) = &mut self.step else { unreachable!("a mirror is being recovered") };
+        mirror
+    }
+
+    /// Nothing is under way: goes on to what comes next.
+    fn mirror_on(&mut self) {
+        let alone = self.copies_left().nth(1).is_none();
+        match self.mirror().phase {
+            Phase::Flushing => self.outcome = Some(Ok(())),
+            _ if alone => self.outcome = Some(Ok(())),
+            Phase::Reading(range, unreadable) => self.read_copy(range, unreadable),
+            Phase::Writing => match self.mirror().left.pop() {
+                Some(range) => {
+                    let first = SectorRange::new(range.start.0, range.len.0.min(COPY_SECTORS));
+                    if range.len > first.len {
+                        let rest = SectorRange::new(first.end().0, range.len.0 - first.len.0);
+                        self.mirror().left.push(rest);
+                    }
+                    self.read_copy(first, 0);
+                }
+                None => {
+                    self.mirror().phase = Phase::Flushing;
+                    let copies: Vec<MemberId> = self.copies_left().collect();
+                    copies.into_iter().for_each(|copy| self.ask(copy, Command::FLUSH, P::empty(), 0));
+                }
+            },
+        }
+    }
+
+    fn read_copy(&mut self, range: SectorRange, unreadable: u64) {
+        let source = self.copies_left().find(|copy| unreadable & 1 << copy.0 == 0);
+        match source {
+            Some(source) => {
+                self.mirror().phase = Phase::Reading(range, unreadable);
+                self.read(source, range, 0);
+            }
+            None => {
+                // Nobody can read all of it: perhaps each a part.
+                if range.len.0 > 1 {
+                    let half = range.len.0 / 2;
+                    let parts = [(range.start.0, half), (range.start.0 + half, range.len.0 - half)];
+                    self.mirror().left.extend(parts.map(|(start, len)| SectorRange::new(start, len)));
+                }
+                self.mirror().phase = Phase::Writing;
+                self.mirror_on();
+            }
+        }
+    }
+
+    pub(super) fn mirror_takes(&mut self, answer: Answer<P>) {
+        match (self.mirror().phase, answer.payload) {
+            (Phase::Reading(range, _), Some(payload)) => {
+                self.mirror().phase = Phase::Writing;
+                let command = Command { kind: OpKind::Write, range, fua: false };
+                let targets: Vec<MemberId> = self.copies_left().filter(|&copy| copy != answer.member).collect();
+                for target in targets {
+                    let payload = payload.slice(crate::units::Sectors::ZERO, payload.sectors());
+                    self.ask(target, command, payload, 0);
+                }
+            }
+            (Phase::Reading(range, unreadable), None) => self.read_copy(range, unreadable | 1 << answer.member.0),
+            _ => {}
+        }
+        if self.in_flight.is_empty() && self.outcome.is_none() {
+            self.mirror_on();
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! From what lies on the leaves to a tree: volumes are formatted and recovered from the leaves up, each over those below it.
+
+use bimetal_core::layout::MemberId;
+use bimetal_core::operation::{Completion, Operation, Status};
+use bimetal_core::tree::{Member, Tree};
+use bimetal_core::units::Nanoseconds;
+use bimetal_core::volume::{self, Recovery, Volume};
+
+use super::TreeTester;
+use super::shape::Place;
+use crate::drive::Drive;
+use crate::payload::Tags;
+
+/// Recoveries in a row that fail because a drive fails.
+const REFUSALS_MAX: u32 = 4;
+
+/// A tree, or one below another, with the numbers that its leaves have in the whole.
+pub(super) struct Part {
+    pub(super) tree: Tree<Tags>,
+    leaves: Vec<u16>,
+}
+
+impl Part {
+    pub(super) fn next_operation(&mut self) -> Option<Operation<Tags>> {
+        let operation = self.tree.next_operation()?;
+        Some(Operation { target: self.leaves[usize::from(operation.target)], ..operation })
+    }
+
+    /// Takes a completion from a leaf of the whole.
+    pub(super) fn complete(&mut self, now: Nanoseconds, leaf: u16, completion: Completion<Tags>) {
+        let own = self.leaves.iter().position(|&other| other == leaf).expect("it answers one of its leaves");
+        self.tree.complete(now, own as u16, completion);
+    }
+}
+
+/// A member of a volume that is not there yet.
+enum Below {
+    Leaf(u16),
+    Part(Box<Part>),
+    /// It could not be recovered.
+    Missing,
+}
+
+/// What asks the members: a volume that is being made or recovered.
+trait Asks {
+    fn next(&mut self) -> Option<Operation<Tags>>;
+    fn answer(&mut self, completion: Completion<Tags>);
+    fn is_done(&self) -> bool;
+}
+
+impl Asks for Recovery<Tags> {
+    fn next(&mut self) -> Option<Operation<Tags>> {
+        self.next_operation()
+    }
+
+    fn answer(&mut self, completion: Completion<Tags>) {
+        self.complete(completion);
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_finished()
+    }
+}
+
+/// The operations of a format, one after the other.
+struct Format {
+    left: std::vec::IntoIter<Operation<Tags>>,
+    under_way: bool,
+    failed: Option<Status>,
+}
+
+impl Asks for Format {
+    fn next(&mut self) -> Option<Operation<Tags>> {
+        let next = if self.under_way { None } else { self.left.next() };
+        self.under_way |= next.is_some();
+        next
+    }
+
+    fn answer(&mut self, completion: Completion<Tags>) {
+        self.under_way = false;
+        self.failed = self.failed.or((completion.status != Status::Done).then_some(completion.status));
+    }
+
+    fn is_done(&self) -> bool {
+        !self.under_way && self.left.as_slice().is_empty()
+    }
+}
+
+impl TreeTester {
+    /// Makes the leaves a tree; false where that fails.
+    pub(super) fn format(&mut self) -> Result<bool, String> {
+        self.bring_up(true)
+    }
+
+    /// Recovers the tree; false where there is none any more, or the power was cut.
+    pub(super) fn recover(&mut self) -> Result<bool, String> {
+        self.bring_up(false)
+    }
+
+    fn bring_up(&mut self, format: bool) -> Result<bool, String> {
+        let mut parts: Vec<Option<Part>> = self.drawn.volumes.iter().map(|_| None).collect();
+        for number in (0..parts.len()).rev() {
+            let places = self.drawn.volumes[number].members.clone();
+            let below = places.iter().map(|place| match *place {
+                Place::Leaf(leaf) => Below::Leaf(leaf),
+                Place::Volume(other) => parts[other].take().map_or(Below::Missing, |part| Below::Part(Box::new(part))),
+            });
+            let mut below: Vec<Below> = below.collect();
+            if format {
+                let operations = volume::format::<Tags>(&self.drawn.volumes[number].config(number));
+                let operations = operations.map_err(|error| error.to_string())?.into_iter();
+                let mut format = Format { left: operations, under_way: false, failed: None };
+                self.let_ask(&mut format, &mut below)?;
+                if let Some(status) = format.failed {
+                    return Err(format!("making a volume of sound drives ended with {status:?}"));
+                }
+            }
+            let volume = self.recover_volume(number, &mut below)?;
+            self.start_what_is_left(&mut below);
+            if self.cut {
+                return Ok(false);
+            }
+            let gone = self.drives.len() as u16 - 1;
+            parts[number] = volume.map(|volume| put_together(volume, below, gone));
+        }
+        self.tree = parts.swap_remove(0);
+        Ok(self.tree.is_some())
+    }
+
+    /// What the parts still ask of their leaves, before they are taken apart.
+    fn start_what_is_left(&mut self, below: &mut [Below]) {
+        for below in below {
+            let Below::Part(part) = below else { continue };
+            while let Some(operation) = part.next_operation() {
+                if !self.start(operation) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Recovers one volume over what is below it; none where that is not possible, or the power was cut.
+    fn recover_volume(&mut self, number: usize, below: &mut [Below]) -> Result<Option<Volume<Tags>>, String> {
+        for _ in 0..REFUSALS_MAX {
+            let is_absent = |below: &Below| match below {
+                Below::Leaf(leaf) => self.drives[usize::from(*leaf)].is_gone(),
+                Below::Part(_) => false,
+                Below::Missing => true,
+            };
+            let absent = below.iter().enumerate().filter(|(_, below)| is_absent(below));
+            let absent: Vec<MemberId> = absent.map(|(member, _)| MemberId(member as u16)).collect();
+            let config = self.drawn.volumes[number].config(number);
+            let mut recovery = Recovery::new(&config, &absent).map_err(|error| error.to_string())?;
+            self.let_ask(&mut recovery, below)?;
+            if self.cut {
+                return Ok(None);
+            }
+            match recovery.finish() {
+                Ok(volume) => return Ok(Some(volume)),
+                Err(error) if !self.may_fail() && absent.is_empty() && !self.any_gone() => {
+                    return Err(format!("recovery fails and no fault explains it: {error}"));
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    fn any_gone(&self) -> bool {
+        let leaves = self.drives.len() - 1;
+        self.drives[..leaves].iter().any(Drive::is_gone)
+    }
+
+    /// Lets a volume ask its members until it is done or the power is cut.
+    fn let_ask(&mut self, asks: &mut dyn Asks, below: &mut [Below]) -> Result<(), String> {
+        loop {
+            while let Some(operation) = asks.next() {
+                let now = self.now;
+                match &mut below[usize::from(operation.target)] {
+                    Below::Leaf(leaf) => {
+                        let operation = Operation { target: *leaf, ..operation };
+                        if !self.start(operation) {
+                            return Ok(());
+                        }
+                    }
+                    Below::Part(part) => part.tree.submit(now, Operation { target: 0, ..operation }),
+                    Below::Missing => return Err("a recovery asks a member that is missing".into()),
+                }
+            }
+            let answered = self.settle(asks, below);
+            if self.cut || asks.is_done() || (!answered && !self.pass_time(asks, below)?) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes what came out of the parts until the power is cut; whether there were answers among it.
+    fn settle(&mut self, asks: &mut dyn Asks, below: &mut [Below]) -> bool {
+        let mut answered = false;
+        self.start_what_is_left(below);
+        for below in below {
+            let Below::Part(part) = below else { continue };
+            while let Some(finished) = part.tree.next_finished() {
+                asks.answer(finished);
+                answered = true;
+            }
+        }
+        answered
+    }
+
+    /// The next event; false where the power is cut at it.
+    fn pass_time(&mut self, asks: &mut dyn Asks, below: &mut [Below]) -> Result<bool, String> {
+        let timeouts = below.iter().filter_map(|below| match below {
+            Below::Part(part) => part.tree.next_timeout(),
+            _ => None,
+        });
+        let next = self.drives.iter().filter_map(Drive::next_due).chain(timeouts).min();
+        self.events += 1;
+        let Some(next) = next.filter(|_| self.events < super::EVENTS_MAX) else {
+            return Err("a volume that is brought up waits for nothing".into());
+        };
+        self.now = self.now.max(next);
+        let now = self.now;
+        match self.end_due() {
+            Some((leaf, completion)) => {
+                for below in below.iter_mut() {
+                    match below {
+                        Below::Leaf(own) if *own == leaf => {
+                            asks.answer(completion);
+                            return Ok(true);
+                        }
+                        Below::Part(part) if part.leaves.contains(&leaf) => {
+                            part.complete(now, leaf, completion);
+                            return Ok(true);
+                        }
+                        _ => {}
+                    }
+                }
+                // Of a part that was given up: nobody waits for it.
+                Ok(true)
+            }
+            None if self.cut => Ok(false),
+            None => {
+                for below in below {
+                    if let Below::Part(part) = below {
+                        part.tree.advance(now);
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// One tree of a volume and what is below it. What is missing is a leaf that is gone.
+fn put_together(volume: Volume<Tags>, below: Vec<Below>, gone: u16) -> Part {
+    let mut volumes = vec![(volume, Vec::new())];
+    let mut leaves = Vec::new();
+    for below in below {
+        let member = match below {
+            Below::Leaf(leaf) => {
+                leaves.push(leaf);
+                Member::Leaf(leaves.len() as u16 - 1)
+            }
+            Below::Missing => {
+                leaves.push(gone);
+                Member::Leaf(leaves.len() as u16 - 1)
+            }
+            Below::Part(part) => {
+                let (first, first_leaf) = (volumes.len() as u16, leaves.len() as u16);
+                leaves.extend(part.leaves);
+                for (volume, members) in part.tree.into_volumes() {
+                    let members = members.into_iter().map(|member| match member {
+                        Member::Leaf(leaf) => Member::Leaf(first_leaf + leaf),
+                        Member::Volume(volume) => Member::Volume(first + volume),
+                    });
+                    volumes.push((volume, members.collect()));
+                }
+                Member::Volume(first)
+            }
+        };
+        volumes[0].1.push(member);
+    }
+    Part { tree: Tree::new(volumes), leaves }
+}

@@ -1,0 +1,168 @@
+//! What a tree is made of, given or drawn: volumes of any scheme over drives and volumes.
+
+use bimetal_core::block::BlockSize;
+use bimetal_core::layout::{LayoutRequest, MemberInfo, Role};
+use bimetal_core::scheme::SchemeInfo;
+use bimetal_core::schemes;
+use bimetal_core::settings::Settings;
+use bimetal_core::units::Sectors;
+use bimetal_core::volume::{Volume, VolumeConfig};
+
+use crate::case::draw_settings;
+use crate::payload::Tags;
+use crate::random::Random;
+
+/// How often a tree is drawn anew whose volumes refuse what they are given.
+const DRAWS_MAX: u32 = 2000;
+/// Draws after which settings are left at their defaults.
+const WITH_SETTINGS: u32 = 1000;
+
+/// A member of a tree, or all of it.
+#[derive(Clone, Debug)]
+pub enum Shape {
+    /// A drive with this role.
+    Drive(Role),
+    /// A volume: scheme, its role to the one above, and members.
+    Volume(&'static str, Role, Vec<Shape>),
+}
+
+impl Shape {
+    /// A tree around `scheme`, of two or three levels.
+    pub fn draw(scheme: &'static SchemeInfo, random: &mut Random) -> Self {
+        Self::volume(scheme, Role::Hdd, 2, random)
+    }
+
+    fn volume(scheme: &'static SchemeInfo, role: Role, levels: u32, random: &mut Random) -> Self {
+        let all: Vec<&'static SchemeInfo> = schemes::every().collect();
+        let members = scheme.members.iter().map(|&(role, _)| {
+            if levels > 0 && random.one_in(2) {
+                let scheme = random.pick(&all);
+                Self::volume(scheme, role, levels - 1, random)
+            } else {
+                Shape::Drive(role)
+            }
+        });
+        Shape::Volume(scheme.name, role, members.collect())
+    }
+
+    /// The scheme of its outermost volume.
+    ///
+    /// # Panics
+    /// If it is a drive, or no scheme has the name.
+    pub fn scheme(&self) -> &'static SchemeInfo {
+        let Shape::Volume(name, ..) = self else { panic!("a tree is more than a drive") };
+        schemes::find(name).expect("a scheme that there is")
+    }
+
+    fn role(&self) -> Role {
+        let (Shape::Drive(role) | Shape::Volume(_, role, _)) = self;
+        *role
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Shape::Drive(role) => role.name().to_owned(),
+            Shape::Volume(scheme, _, members) => {
+                format!("{scheme}({})", members.iter().map(Shape::name).collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+/// A member of a volume that was drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    Leaf(u16),
+    Volume(usize),
+}
+
+/// A volume that was drawn, so that it can be made again after a crash.
+pub(super) struct Made {
+    scheme: &'static SchemeInfo,
+    settings: Settings,
+    infos: Vec<MemberInfo>,
+    units: Vec<Sectors>,
+    block: BlockSize,
+    pub(super) members: Vec<Place>,
+    above: Option<usize>,
+}
+
+impl Made {
+    /// As the engine wants the volume with this number.
+    pub(super) fn config(&self, number: usize) -> VolumeConfig<'_> {
+        let layout = LayoutRequest { block: self.block, members: &self.infos, units: &self.units };
+        VolumeConfig { scheme: self.scheme, settings: &self.settings, layout, identity: 100 + number as u64 }
+    }
+}
+
+/// A tree whose volumes can be made, each in front of those below it.
+pub(super) struct Drawn {
+    pub(super) volumes: Vec<Made>,
+    /// The size of each leaf, in sectors, and the volume that it is a member of.
+    pub(super) leaves: Vec<u64>,
+    leaf_above: Vec<usize>,
+    pub(super) description: String,
+}
+
+impl Drawn {
+    /// Draws sizes and settings until every volume accepts what it is given.
+    pub(super) fn draw(random: &mut Random, shape: impl Fn(&mut Random) -> Shape) -> Self {
+        for draw in 0..DRAWS_MAX {
+            let shape = shape(random);
+            let mut drawn =
+                Self { volumes: Vec::new(), leaves: Vec::new(), leaf_above: Vec::new(), description: String::new() };
+            if drawn.add(&shape, None, draw < WITH_SETTINGS, random).is_some() {
+                let settings = drawn.volumes.iter().flat_map(|made| made.settings.iter());
+                let settings: Vec<String> = settings.map(|(key, value)| format!("{key}={value}")).collect();
+                drawn.description = format!("{} over {:?} sectors, {}", shape.name(), drawn.leaves, settings.join(" "));
+                return drawn;
+            }
+        }
+        panic!("no draw in {DRAWS_MAX} gave a tree that can be made");
+    }
+
+    /// Adds what `shape` is made of; its place and size, or none where its volume cannot be made.
+    fn add(
+        &mut self,
+        shape: &Shape,
+        above: Option<usize>,
+        with_settings: bool,
+        random: &mut Random,
+    ) -> Option<(Place, Sectors)> {
+        let members = match shape {
+            Shape::Drive(_) => {
+                let most = random.pick(&[120, 250, 500]);
+                let capacity = random.between(70, most) * 8 + random.below(50);
+                self.leaves.push(capacity);
+                self.leaf_above.push(above?);
+                return Some((Place::Leaf(self.leaves.len() as u16 - 1), Sectors(capacity)));
+            }
+            Shape::Volume(_, _, members) => members,
+        };
+        let scheme = shape.scheme();
+        let number = self.volumes.len();
+        let defaults = !with_settings || random.one_in(2);
+        let settings = draw_settings(scheme, random, None, defaults);
+        let units = if above.is_none() && random.one_in(3) {
+            (0..random.between(1, 3)).map(|_| Sectors(random.between(1, 400))).collect()
+        } else {
+            Vec::new()
+        };
+        let (infos, block) = (Vec::new(), BlockSize::default());
+        self.volumes.push(Made { scheme, settings, infos, units, block, members: Vec::new(), above });
+        for member in members {
+            let (place, capacity) = self.add(member, Some(number), with_settings, random)?;
+            let made = &mut self.volumes[number];
+            made.members.push(place);
+            made.infos.push(MemberInfo { role: member.role(), capacity });
+        }
+        let volume = Volume::<Tags>::new(&self.volumes[number].config(number)).ok()?;
+        Some((Place::Volume(number), volume.units().next()?))
+    }
+
+    /// Whether a mirror stands above a leaf, so that nothing is lost with it.
+    pub(super) fn is_spared(&self, leaf: u16) -> bool {
+        let above = std::iter::successors(Some(self.leaf_above[usize::from(leaf)]), |&at| self.volumes[at].above);
+        above.into_iter().any(|at| self.volumes[at].scheme.name == "raid1")
+    }
+}
