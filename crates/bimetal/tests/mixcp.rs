@@ -48,7 +48,7 @@ source = "the test"
 /// Writes of 8 KiB over 40 MiB, 60 ms apart, every fifth request a read.
 fn workload(folder: &Folder) -> String {
     let line = |number: u64| {
-        let kind = if number % 5 == 0 { "read" } else { "write" };
+        let kind = if number.is_multiple_of(5) { "read" } else { "write" };
         format!("{},0,{kind},{},16,0,\n", number * 60_000_000, number * 7919 % 5120 * 16)
     };
     let lines: String = (0..6000).map(line).collect();
