@@ -3,7 +3,7 @@
 //! A tree is drawn around any scheme ([`shape`]): members of volumes are drives or volumes again. The checks know nothing of
 //! what is inside: every request finishes, every read returns what the shadow allows, what was flushed survives a cut, and
 //! what was read after one stays. Without faults no request may end with an error; with a drive that vanishes none may where
-//! a mirror stands above it. After a cut volumes recover from the leaves up ([`recovery`]); one that cannot be recovered is a
+//! a mirror stands above it. After a cut volumes recover from the leaves up (`recovery.rs`); one that cannot be recovered is a
 //! member that is missing to the one above.
 
 mod recovery;
