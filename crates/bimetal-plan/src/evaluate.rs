@@ -119,8 +119,6 @@ pub enum Outcome {
 pub struct Figures {
     /// The run as JSON, without its series.
     pub run: Value,
-    /// Its curves over time.
-    pub series: Series,
     /// How long each flash drive lasts, where that was asked for.
     pub lives: Option<Vec<Life>>,
     /// What it costs.
@@ -135,13 +133,13 @@ pub struct Figures {
 
 impl Figures {
     fn new(mut run: Run, candidate: &Candidate, span_s: f64) -> Self {
-        let series = std::mem::take(&mut run.series);
+        // Nobody looks at its curves over time, and a search keeps the figures of many options.
+        run.series = Series::default();
         let run = serde_json::to_value(&run).unwrap_or_default();
         let members = run.get("members").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let energy_j = members.iter().map(|member| member.get("energy_j").and_then(Value::as_f64)).sum();
         let span_s = Some(span_s).filter(|span| *span > 0.0);
-        let mut figures =
-            Self { energy_j, span_s, series, lives: None, grown: None, cost_usd: candidate.cost_usd, run };
+        let mut figures = Self { energy_j, span_s, lives: None, grown: None, cost_usd: candidate.cost_usd, run };
         figures.price(candidate);
         figures
     }

@@ -11,7 +11,6 @@ use bimetal_core::layout::Role;
 use bimetal_core::units::Bytes;
 use bimetal_models::profile::{Body, Profile};
 use bimetal_sim::experiment::peak_rss_bytes;
-use bimetal_sim::results::Series;
 use bimetal_sim::setup::Setup;
 use bimetal_sim::simulator::Replay;
 use serde_json::json;
@@ -185,7 +184,6 @@ impl Asked<'_> {
         };
         Figures {
             run: json!({"response_time_ms": {"all": {"mean": told.response_ms}}}),
-            series: Series::default(),
             lives: Some(vec![life]),
             cost_usd: candidate.cost_usd,
             energy_j: None,
