@@ -328,3 +328,40 @@ fn the_report_tells_of_each_option_when_it_is_pointed_at() {
     assert!(found.iter().all(|text| text != "hidden" && text != "stays"), "{found:?}");
     assert!(found.iter().any(|text| text.contains("bcache") && text.contains(" $")), "{found:?}");
 }
+
+/// What MixCP may choose from.
+const SMALL_SHOP: &str = r#"
+[[drive]]
+model = "intel-x25-e-32gb"
+sizes = ["16MiB", "64MiB", "256MiB"]
+prices_usd = [10, 20, 60]
+date = "2026-11"
+source = "the test"
+[[drive]]
+model = "seagate-barracuda-7200.12-1tb"
+sizes = ["1TB"]
+prices_usd = [50]
+date = "2026-11"
+source = "the test"
+"#;
+
+/// Writes of 8 KiB over 40 MiB, 60 ms apart, every fifth request a read.
+fn steady_writes(folder: &Folder) -> String {
+    let line = |number: u64| {
+        let kind = if number.is_multiple_of(5) { "read" } else { "write" };
+        format!("{},0,{kind},{},16,0,\n", number * 60_000_000, number * 7919 % 5120 * 16)
+    };
+    let lines: String = (0..6000).map(line).collect();
+    folder.file("load.csv", &format!("time_ns,device,op,lba,sectors,fua,response_ns\n{lines}"))
+}
+
+#[test]
+fn without_times_or_with_growth_mixcp_says_what_it_needs() {
+    let folder = Folder::new("needs");
+    let (shop, load) = (folder.file("shop.toml", SMALL_SHOP), steady_writes(&folder));
+    let refused = |flags: &[&str]| refused(&[&["plan", &load, "--catalog", &shop, "--model", "mixcp"], flags].concat());
+    let message = refused(&["--replay", "closed"]);
+    assert!(message.contains("MixCP predicts from the mean time between arrivals"), "{message}");
+    let message = refused(&["--growth", "20%/y"]);
+    assert!(message.contains("leave out --growth, or take --model simulate"), "{message}");
+}
