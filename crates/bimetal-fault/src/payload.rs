@@ -5,9 +5,11 @@
 
 use std::sync::Arc;
 
+use bimetal_core::operation::OpKind;
 use bimetal_core::payload::Payload;
 use bimetal_core::units::{SECTOR_BYTES, Sectors};
 
+use crate::case::Arrival;
 use crate::sabotage;
 
 /// What a sector holds.
@@ -86,6 +88,16 @@ impl Tags {
         let mut tags = Self::default();
         tags.push(Sector::Data { request, sector: start as u32 }, sectors as u32);
         tags
+    }
+
+    /// What a request that arrives carries: `number` is none for one outside of its unit.
+    pub(crate) fn of_arrival(arrival: &Arrival, number: Option<u32>) -> Self {
+        let Arrival { kind, range, flat, .. } = arrival;
+        match (kind, number) {
+            (OpKind::Write, Some(number)) => Self::written(number, flat.map_or(0, |flat| flat.start.0), range.len.0),
+            (OpKind::Write, None) => Self::zeroes(range.len),
+            _ => Self::empty(),
+        }
     }
 
     /// How many sectors.

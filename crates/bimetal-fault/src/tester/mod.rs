@@ -16,7 +16,6 @@ use bimetal_core::block::Block;
 use bimetal_core::block_map::Slot;
 use bimetal_core::layout::{MemberId, SlotKind};
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
-use bimetal_core::payload::Payload;
 use bimetal_core::scheme::SchemeInfo;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 use bimetal_core::volume::Volume;
@@ -268,11 +267,7 @@ impl Tester {
     fn submit(&mut self, arrival: Arrival) {
         let Arrival { unit, kind, range, fua, flat } = arrival;
         let number = flat.map(|flat| self.shadow.begin(self.now, kind, flat, fua));
-        let payload = match (kind, number) {
-            (OpKind::Write, Some(number)) => Tags::written(number, flat.map_or(0, |flat| flat.start.0), range.len.0),
-            (OpKind::Write, None) => Tags::zeroes(range.len),
-            _ => Tags::empty(),
-        };
+        let payload = Tags::of_arrival(&arrival, number);
         self.tell(|| format!("arrives {number:?}: {kind:?} {flat:?} fua {fua}"));
         self.tokens += 1;
         self.open.insert(self.tokens, number);

@@ -350,11 +350,7 @@ impl TreeTester {
     fn submit(&mut self, arrival: Arrival) {
         let Arrival { unit, kind, range, fua, flat } = arrival;
         let number = flat.map(|flat| self.shadow.begin(self.now, kind, flat, fua));
-        let payload = match (kind, number) {
-            (OpKind::Write, Some(number)) => Tags::written(number, flat.map_or(0, |flat| flat.start.0), range.len.0),
-            (OpKind::Write, None) => Tags::zeroes(range.len),
-            _ => Tags::empty(),
-        };
+        let payload = Tags::of_arrival(&arrival, number);
         self.tokens += 1;
         self.open.insert(self.tokens, number);
         let (now, token) = (self.now, Token(self.tokens));
