@@ -301,13 +301,11 @@ impl<P: Payload> Volume<P> {
             };
             assert!(blocks >= 1 && blocks <= rest.count, "a scheme places 1 to {} blocks, not {blocks}", rest.count);
             let run = BlockRun { count: blocks.min(PART_BLOCKS_MAX), ..rest };
-            let obstacle = self.place_whole_run(job, &access, run, placement).err();
-            match obstacle {
-                Some(obstacle) if job.next == first => return Err(obstacle),
-                // Some of it was placed: the scheme may have another place for the rest.
-                Some(_) if job.next > run.first.0 => {}
-                Some(_) => break,
-                None => {}
+            match self.place_whole_run(job, &access, run, placement) {
+                Err(obstacle) if job.next == first => return Err(obstacle),
+                Err(_) if job.next == run.first.0 => break,
+                // Where some of it was placed, the scheme may have another place for the rest.
+                Err(_) | Ok(()) => {}
             }
             if self.is_log() {
                 break;
