@@ -19,7 +19,7 @@ use bimetal_core::layout::{LABEL_SECTORS, Layout, LayoutError, LayoutRequest, Me
 use bimetal_core::scheme::{SchemeError, SchemeInfo};
 use bimetal_core::settings::{SettingError, Settings};
 use bimetal_core::units::{Bytes, SECTOR_BYTES, Sectors};
-use bimetal_core::volume::{self, VolumeConfig};
+use bimetal_core::volume::{self, VolumeConfig, VolumeError};
 
 use super::find::Scan;
 use super::lock::{DriveLock, LockError, VolumeLock};
@@ -93,12 +93,9 @@ pub enum CreateError {
     /// The scheme cannot use these drives.
     #[error(transparent)]
     Scheme(#[from] SchemeError),
-    /// Settings that only a simulation can follow.
-    #[error(
-        "only a simulation can do that: with these settings migrations take no time, or the scheme knows when each block is \
-         used next (replacement=belady)"
-    )]
-    OnlySimulated,
+    /// The volume cannot be.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
     /// The scheme has no use for a drive.
     #[error("scheme {scheme} has no use for {} beside the other drives: leave --{role} out", path.display())]
     Unused {
@@ -326,7 +323,7 @@ fn label_of(request: &Request, probes: &[Probe]) -> Result<Label, CreateError> {
 fn lay_out(request: &Request, settings: &Settings, members: &[MemberInfo]) -> Result<Layout, CreateError> {
     let layout = (request.scheme.layout)(settings, &LayoutRequest { block: request.block, members, units: &[] })?;
     if (request.scheme.build)(settings, &layout)?.is_only_simulated() {
-        return Err(CreateError::OnlySimulated);
+        return Err(VolumeError::OnlySimulated.into());
     }
     Ok(layout)
 }
