@@ -16,6 +16,7 @@ use libublk::io::{BufDescList, UblkDev, UblkQueue};
 use libublk::{BufDesc, UblkError, UblkFlags, UblkIORes, sys};
 
 use crate::nbd::Export;
+use crate::nbd::protocol::{self as nbd, command, command_flag, option};
 
 /// Where the kernel takes new devices.
 const CONTROL: &str = "/dev/ublk-control";
@@ -177,68 +178,64 @@ fn work(number: u16, device: &UblkDev, mut line: Line) -> Result<(), UblkError> 
 fn answer(queue: &UblkQueue<'_>, tag: u16, buffer: &mut IoBuf<u8>, line: &mut Line) -> i32 {
     let asked = queue.get_iod(tag);
     let bytes = asked.nr_sectors << 9;
-    let command = match asked.op_flags & 0xff {
-        sys::UBLK_IO_OP_READ => Command::Read,
-        sys::UBLK_IO_OP_WRITE => Command::Write,
-        sys::UBLK_IO_OP_FLUSH => Command::Flush,
-        sys::UBLK_IO_OP_DISCARD => Command::Trim,
-        sys::UBLK_IO_OP_WRITE_ZEROES => Command::WriteZeroes,
+    let asks = match asked.op_flags & 0xff {
+        sys::UBLK_IO_OP_READ => command::READ,
+        sys::UBLK_IO_OP_WRITE => command::WRITE,
+        sys::UBLK_IO_OP_FLUSH => command::FLUSH,
+        sys::UBLK_IO_OP_DISCARD => command::TRIM,
+        sys::UBLK_IO_OP_WRITE_ZEROES => command::WRITE_ZEROES,
         _ => return -(rustix::io::Errno::OPNOTSUPP.raw_os_error()),
     };
     let fua = asked.op_flags & sys::UBLK_IO_F_FUA != 0;
-    let len = if command == Command::Flush { 0 } else { bytes };
-    let carried = if matches!(command, Command::Read | Command::Write) { len as usize } else { 0 };
+    let len = if asks == command::FLUSH { 0 } else { bytes };
+    let carried = if matches!(asks, command::READ | command::WRITE) { len as usize } else { 0 };
     let Some(data) = buffer.as_mut_slice().get_mut(..carried) else {
         return -(rustix::io::Errno::INVAL.raw_os_error());
     };
-    match line.ask(command, fua, asked.start_sector << 9, len, data) {
+    match line.ask(asks, fua, asked.start_sector << 9, len, data) {
         Ok(0) => bytes as i32,
         Ok(_) | Err(_) => -(rustix::io::Errno::IO.raw_os_error()),
     }
-}
-
-/// What is asked, by its number in NBD.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Command {
-    Read = 0,
-    Write = 1,
-    Flush = 3,
-    Trim = 4,
-    WriteZeroes = 6,
 }
 
 /// A connection to the server, with one request at a time.
 struct Line(UnixStream);
 
 impl Line {
-    /// Chooses the export: no flags but the fixed newstyle's, and `NBD_OPT_EXPORT_NAME`.
+    /// Chooses the export: the fixed newstyle without zeroes, and `NBD_OPT_EXPORT_NAME`.
     fn new(mut socket: UnixStream, export: &str) -> io::Result<Self> {
         socket.read_exact(&mut [0; 18])?;
         let length = (export.len() as u32).to_be_bytes();
-        let hello: [&[u8]; 5] = [&3u32.to_be_bytes(), b"IHAVEOPT", &1u32.to_be_bytes(), &length, export.as_bytes()];
+        let hello: [&[u8]; 5] = [
+            &(nbd::CLIENT_FIXED_NEWSTYLE | nbd::CLIENT_NO_ZEROES).to_be_bytes(),
+            &nbd::OPTION_MAGIC.to_be_bytes(),
+            &option::EXPORT_NAME.to_be_bytes(),
+            &length,
+            export.as_bytes(),
+        ];
         socket.write_all(&hello.concat())?;
         socket.read_exact(&mut [0; 10])?;
         Ok(Self(socket))
     }
 
     /// Asks and waits; the error that the server tells, or 0.
-    fn ask(&mut self, command: Command, fua: bool, offset: u64, len: u32, data: &mut [u8]) -> io::Result<u32> {
+    fn ask(&mut self, asks: u16, fua: bool, offset: u64, len: u32, data: &mut [u8]) -> io::Result<u32> {
         let head: [&[u8]; 6] = [
-            &0x2560_9513u32.to_be_bytes(),
-            &u16::from(fua).to_be_bytes(),
-            &(command as u16).to_be_bytes(),
+            &nbd::REQUEST_MAGIC.to_be_bytes(),
+            &(if fua { command_flag::FUA } else { 0 }).to_be_bytes(),
+            &asks.to_be_bytes(),
             &[0; 8],
             &offset.to_be_bytes(),
             &len.to_be_bytes(),
         ];
         self.0.write_all(&head.concat())?;
-        if command == Command::Write {
+        if asks == command::WRITE {
             self.0.write_all(data)?;
         }
         let mut reply = [0; 16];
         self.0.read_exact(&mut reply)?;
         let error = u32::from_be_bytes([reply[4], reply[5], reply[6], reply[7]]);
-        if error == 0 && command == Command::Read {
+        if error == 0 && asks == command::READ {
             self.0.read_exact(data)?;
         }
         Ok(error)

@@ -11,7 +11,7 @@ pub mod codec;
 pub mod fuzz;
 mod handshake;
 pub mod outbox;
-mod protocol;
+pub(crate) mod protocol;
 mod transmission;
 
 use bimetal_core::operation::Command;
