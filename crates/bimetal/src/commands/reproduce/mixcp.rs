@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use bimetal_core::units::Bytes;
 use bimetal_plan::answer::decimal;
-use bimetal_plan::mixcp::paper::{Compared, Point, Reproduction, Scale, reproduce};
+use bimetal_plan::mixcp::paper::{Compared, Point, Provisioned, Reproduction, Scale, reproduce};
 use bimetal_plan::mixcp::{Characteristics, relative};
 
 use super::Shown;
@@ -110,77 +110,58 @@ fn table_3(again: &Reproduction) -> String {
     text
 }
 
-fn table_4(again: &Reproduction) -> String {
-    let mut text = format!(
-        "\nTable 4: years until blocks of 10,000 cycles are worn out\n{:10} {:6} {:>7} {:>12} {:>12} {:>12} {:>10}\n\
-         {:25} {:>12} {:>12} {:>12}\n",
-        "",
-        "",
-        "flash",
-        "SSD alone,",
-        "SSD alone,",
-        "MixedStore,",
-        "the paper",
-        "",
-        "predicted",
-        "simulated",
-        "simulated"
-    );
+/// A table of what is provisioned, and how; `last` heads its last column, whose cells stand behind three others.
+fn of_provisioned(
+    again: &Reproduction,
+    heading: &str,
+    last: [&str; 2],
+    cells: impl Fn(&Provisioned) -> [String; 4],
+) -> String {
+    let line = |first: [&str; 3], cells: [&str; 4]| {
+        let ([workload, name, flash], [a, b, c, d]) = (first, cells);
+        let line = format!("{workload:10} {name:6} {flash:>7} {a:>12} {b:>12} {c:>12} {d:>10}");
+        format!("{}\n", line.trim_end())
+    };
+    let mut text = format!("\n{heading}\n");
+    text += &line(["", "", "flash"], ["SSD alone,", "SSD alone,", "MixedStore,", last[0]]);
+    text += &line(["", "", ""], ["predicted", "simulated", "simulated", last[1]]);
     for row in &again.table_4 {
-        let alone =
-            |figure: fn(&Compared) -> f64| row.alone.as_ref().map_or_else(|| "-".to_owned(), |all| years(figure(all)));
-        let _ = writeln!(
-            text,
-            "{:10} {:6} {:>7} {:>12} {:>12} {:>12} {:>10}",
-            row.workload,
-            row.name,
-            decimal(row.flash.0),
-            alone(|all| all.years.0),
-            alone(|all| all.years.1),
-            years(row.mixed.1),
-            row.paper_years.map_or_else(|| "-".to_owned(), years)
-        );
+        text += &line([row.workload, row.name, &decimal(row.flash.0)], cells(row).each_ref().map(String::as_str));
     }
-    text += "Financial is W5, its working set 0.91 GB: the utilisation of 0.91 is taken to be that of the flash that\nMixCP chose. \
-             TPC-H has table 2's averages and the same working set, which the paper does not give.\n";
     text
 }
 
+/// A figure of a row's SSD alone, where there is such an SSD.
+fn alone(row: &Provisioned, figure: impl Fn(&Compared) -> String) -> String {
+    row.alone.as_ref().map_or_else(|| "-".to_owned(), figure)
+}
+
+fn table_4(again: &Reproduction) -> String {
+    let heading = "Table 4: years until blocks of 10,000 cycles are worn out";
+    let table = of_provisioned(again, heading, ["the paper", ""], |row| {
+        [
+            alone(row, |all| years(all.years.0)),
+            alone(row, |all| years(all.years.1)),
+            years(row.mixed.1),
+            row.paper_years.map_or_else(|| "-".to_owned(), years),
+        ]
+    });
+    table
+        + "Financial is W5, its working set 0.91 GB: the utilisation of 0.91 is taken to be that of the flash that\nMixCP chose. \
+           TPC-H has table 2's averages and the same working set, which the paper does not give.\n"
+}
+
 fn figure_6(again: &Reproduction) -> String {
-    let mut text = format!(
-        "\nFigure 6: mean response time in ms, and what the flash of the MixedStore takes\n{:10} {:6} {:>7} {:>12} {:>12} {:>12} {:>10}\n\
-         {:25} {:>12} {:>12} {:>12} {:>10}\n",
-        "",
-        "",
-        "flash",
-        "SSD alone,",
-        "SSD alone,",
-        "MixedStore,",
-        "of the",
-        "",
-        "predicted",
-        "simulated",
-        "simulated",
-        "writes"
-    );
-    for row in &again.table_4 {
-        let alone = |figure: fn(&Compared) -> f64| {
-            row.alone.as_ref().map_or_else(|| "-".to_owned(), |all| format!("{:.3}", figure(all)))
-        };
-        let _ = writeln!(
-            text,
-            "{:10} {:6} {:>7} {:>12} {:>12} {:>12.3} {:>10}",
-            row.workload,
-            row.name,
-            decimal(row.flash.0),
-            alone(|all| all.predicted.response_ms),
-            alone(|all| all.simulated.response_ms),
-            row.mixed.0,
+    let heading = "Figure 6: mean response time in ms, and what the flash of the MixedStore takes";
+    let table = of_provisioned(again, heading, ["of the", "writes"], |row| {
+        [
+            alone(row, |all| format!("{:.3}", all.predicted.response_ms)),
+            alone(row, |all| format!("{:.3}", all.simulated.response_ms)),
+            format!("{:.3}", row.mixed.0),
             percent(row.mixed.2),
-        );
-    }
-    text += "The paper: the flash that MixCP chose is nearly as fast as twice as much, for TPC-H just as fast.\n";
-    text
+        ]
+    });
+    table + "The paper: the flash that MixCP chose is nearly as fast as twice as much, for TPC-H just as fast.\n"
 }
 
 fn figure_7(again: &Reproduction) -> String {
