@@ -72,6 +72,14 @@ fn one_log_serves_several_ssds() {
 }
 
 #[test]
+fn a_volume_that_moves_data_while_its_neighbour_is_recovered_hears_of_its_drives() {
+    let moves = volume("hybrid-disk", Role::Ssd, drives());
+    let reads = volume("dataplex", Role::Ssd, vec![Shape::Drive(Role::Hdd), moves]);
+    let tree = volume("dataplex", Role::Hdd, vec![volume("os-managed", Role::Hdd, drives()), reads]);
+    run_all("dataplex beside os-managed", SEEDS, |seed| run_shape_case(&tree, seed));
+}
+
+#[test]
 fn trees_of_any_schemes_keep_their_word() {
     let only = std::env::var("BIMETAL_FAULT_SCHEME").ok();
     for scheme in schemes::every().filter(|scheme| only.as_deref().is_none_or(|only| only == scheme.name)) {

@@ -1,4 +1,5 @@
-//! From what lies on the leaves to a tree: volumes are formatted and recovered from the leaves up, each over those below it.
+//! From what lies on the leaves to a tree: volumes are formatted and recovered from the leaves up, each over those below it. Parts of the
+//! tree that are there already work on meanwhile: their moves and timers do not wait for the rest.
 
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{Completion, Operation, Status};
@@ -26,10 +27,11 @@ impl Part {
         Some(Operation { target: self.leaves[usize::from(operation.target)], ..operation })
     }
 
-    /// Takes a completion from a leaf of the whole.
+    /// Takes a completion from a leaf of the whole, if it is one of its own: one of a part that was given up concerns nobody.
     pub(super) fn complete(&mut self, now: Nanoseconds, leaf: u16, completion: Completion<Tags>) {
-        let own = self.leaves.iter().position(|&other| other == leaf).expect("it answers one of its leaves");
-        self.tree.complete(now, own as u16, completion);
+        if let Some(own) = self.leaves.iter().position(|&other| other == leaf) {
+            self.tree.complete(now, own as u16, completion);
+        }
     }
 }
 
@@ -39,6 +41,29 @@ enum Below {
     Part(Box<Part>),
     /// It could not be recovered.
     Missing,
+}
+
+/// What a volume that is brought up finds there.
+struct Surroundings {
+    /// Its members.
+    below: Vec<Below>,
+    /// Parts of the tree that it has nothing to do with.
+    beside: Vec<Option<Part>>,
+}
+
+impl Surroundings {
+    fn parts(&mut self) -> impl Iterator<Item = &mut Part> {
+        let below = self.below.iter_mut().filter_map(|below| match below {
+            Below::Part(part) => Some(&mut **part),
+            _ => None,
+        });
+        below.chain(self.beside.iter_mut().flatten())
+    }
+
+    /// Lets time pass in every part.
+    fn advance(&mut self, now: Nanoseconds) {
+        self.parts().for_each(|part| part.tree.advance(now));
+    }
 }
 
 /// What asks the members: a volume that is being made or recovered.
@@ -98,39 +123,42 @@ impl TreeTester {
     }
 
     fn bring_up(&mut self, format: bool) -> Result<bool, String> {
-        let mut parts: Vec<Option<Part>> = self.drawn.volumes.iter().map(|_| None).collect();
-        for number in (0..parts.len()).rev() {
+        let volumes = self.drawn.volumes.len();
+        let mut around = Surroundings { below: Vec::new(), beside: (0..volumes).map(|_| None).collect() };
+        for number in (0..volumes).rev() {
             let places = self.drawn.volumes[number].members.clone();
             let below = places.iter().map(|place| match *place {
                 Place::Leaf(leaf) => Below::Leaf(leaf),
-                Place::Volume(other) => parts[other].take().map_or(Below::Missing, |part| Below::Part(Box::new(part))),
+                Place::Volume(other) => {
+                    around.beside[other].take().map_or(Below::Missing, |part| Below::Part(Box::new(part)))
+                }
             });
-            let mut below: Vec<Below> = below.collect();
+            around.below = below.collect();
             if format {
                 let operations = volume::format::<Tags>(&self.drawn.volumes[number].config(number));
                 let operations = operations.map_err(|error| error.to_string())?.into_iter();
                 let mut format = Format { left: operations, under_way: false, failed: None };
-                self.let_ask(&mut format, &mut below)?;
+                self.let_ask(&mut format, &mut around)?;
                 if let Some(status) = format.failed {
                     return Err(format!("making a volume of sound drives ended with {status:?}"));
                 }
             }
-            let volume = self.recover_volume(number, &mut below)?;
-            self.start_what_is_left(&mut below);
+            let volume = self.recover_volume(number, &mut around)?;
+            self.start_what_is_left(&mut around);
             if self.cut {
                 return Ok(false);
             }
             let gone = self.drives.len() as u16 - 1;
-            parts[number] = volume.map(|volume| put_together(volume, below, gone));
+            let below = std::mem::take(&mut around.below);
+            around.beside[number] = volume.map(|volume| put_together(volume, below, gone));
         }
-        self.tree = parts.swap_remove(0);
+        self.tree = around.beside.swap_remove(0);
         Ok(self.tree.is_some())
     }
 
     /// What the parts still ask of their leaves, before they are taken apart.
-    fn start_what_is_left(&mut self, below: &mut [Below]) {
-        for below in below {
-            let Below::Part(part) = below else { continue };
+    fn start_what_is_left(&mut self, around: &mut Surroundings) {
+        for part in around.parts() {
             while let Some(operation) = part.next_operation() {
                 if !self.start(operation) {
                     return;
@@ -140,18 +168,18 @@ impl TreeTester {
     }
 
     /// Recovers one volume over what is below it; none where that is not possible, or the power was cut.
-    fn recover_volume(&mut self, number: usize, below: &mut [Below]) -> Result<Option<Volume<Tags>>, String> {
+    fn recover_volume(&mut self, number: usize, around: &mut Surroundings) -> Result<Option<Volume<Tags>>, String> {
         for _ in 0..REFUSALS_MAX {
             let is_absent = |below: &Below| match below {
                 Below::Leaf(leaf) => self.drives[usize::from(*leaf)].is_gone(),
                 Below::Part(_) => false,
                 Below::Missing => true,
             };
-            let absent = below.iter().enumerate().filter(|(_, below)| is_absent(below));
+            let absent = around.below.iter().enumerate().filter(|(_, below)| is_absent(below));
             let absent: Vec<MemberId> = absent.map(|(member, _)| MemberId(member as u16)).collect();
             let config = self.drawn.volumes[number].config(number);
             let mut recovery = Recovery::new(&config, &absent).map_err(|error| error.to_string())?;
-            self.let_ask(&mut recovery, below)?;
+            self.let_ask(&mut recovery, around)?;
             if self.cut {
                 return Ok(None);
             }
@@ -172,11 +200,11 @@ impl TreeTester {
     }
 
     /// Lets a volume ask its members until it is done or the power is cut.
-    fn let_ask(&mut self, asks: &mut dyn Asks, below: &mut [Below]) -> Result<(), String> {
+    fn let_ask(&mut self, asks: &mut dyn Asks, around: &mut Surroundings) -> Result<(), String> {
         loop {
             while let Some(operation) = asks.next() {
                 let now = self.now;
-                match &mut below[usize::from(operation.target)] {
+                match &mut around.below[usize::from(operation.target)] {
                     Below::Leaf(leaf) => {
                         let operation = Operation { target: *leaf, ..operation };
                         if !self.start(operation) {
@@ -187,18 +215,18 @@ impl TreeTester {
                     Below::Missing => return Err("a recovery asks a member that is missing".into()),
                 }
             }
-            let answered = self.settle(asks, below);
-            if self.cut || asks.is_done() || (!answered && !self.pass_time(asks, below)?) {
+            let answered = self.settle(asks, around);
+            if self.cut || asks.is_done() || (!answered && !self.pass_time(asks, around)?) {
                 return Ok(());
             }
         }
     }
 
     /// Takes what came out of the parts until the power is cut; whether there were answers among it.
-    fn settle(&mut self, asks: &mut dyn Asks, below: &mut [Below]) -> bool {
+    fn settle(&mut self, asks: &mut dyn Asks, around: &mut Surroundings) -> bool {
         let mut answered = false;
-        self.start_what_is_left(below);
-        for below in below {
+        self.start_what_is_left(around);
+        for below in &mut around.below {
             let Below::Part(part) = below else { continue };
             while let Some(finished) = part.tree.next_finished() {
                 asks.answer(finished);
@@ -209,11 +237,8 @@ impl TreeTester {
     }
 
     /// The next event; false where the power is cut at it.
-    fn pass_time(&mut self, asks: &mut dyn Asks, below: &mut [Below]) -> Result<bool, String> {
-        let timeouts = below.iter().filter_map(|below| match below {
-            Below::Part(part) => part.tree.next_timeout(),
-            _ => None,
-        });
+    fn pass_time(&mut self, asks: &mut dyn Asks, around: &mut Surroundings) -> Result<bool, String> {
+        let timeouts = around.parts().filter_map(|part| part.tree.next_timeout());
         let next = self.drives.iter().filter_map(Drive::next_due).chain(timeouts).min();
         self.events += 1;
         let Some(next) = next.filter(|_| self.events < super::EVENTS_MAX) else {
@@ -223,29 +248,17 @@ impl TreeTester {
         let now = self.now;
         match self.end_due() {
             Some((leaf, completion)) => {
-                for below in below.iter_mut() {
-                    match below {
-                        Below::Leaf(own) if *own == leaf => {
-                            asks.answer(completion);
-                            return Ok(true);
-                        }
-                        Below::Part(part) if part.leaves.contains(&leaf) => {
-                            part.complete(now, leaf, completion);
-                            return Ok(true);
-                        }
-                        _ => {}
-                    }
+                let is_own = around.below.iter().any(|below| matches!(below, Below::Leaf(own) if *own == leaf));
+                if is_own {
+                    asks.answer(completion);
+                } else if let Some(part) = around.parts().find(|part| part.leaves.contains(&leaf)) {
+                    part.complete(now, leaf, completion);
                 }
-                // Of a part that was given up: nobody waits for it.
                 Ok(true)
             }
             None if self.cut => Ok(false),
             None => {
-                for below in below {
-                    if let Below::Part(part) = below {
-                        part.tree.advance(now);
-                    }
-                }
+                around.advance(now);
                 Ok(true)
             }
         }
