@@ -28,18 +28,21 @@ use bimetal_live::server::{Endpoint, Server, ServerOptions};
 use bimetal_live::startup;
 use rustix::fs::{Advice, fadvise};
 
-/// A workload: its name, fio's arguments, and whether it writes.
+/// A workload: its name, fio's arguments, whether it writes, and whether it goes through the file once instead of for a time.
 ///
-/// Large requests come first: once small writes at random places have been through a cache, its slots lie scattered, and a large
-/// read is many small ones.
-const WORKLOADS: [(&str, &str, bool); 6] = [
-    ("read-1m-4", "--rw=read --bs=1m --iodepth=4", false),
-    ("write-1m-4", "--rw=write --bs=1m --iodepth=4", true),
-    ("randread-4k-1", "--rw=randread --bs=4k --iodepth=1", false),
-    ("randread-4k-32", "--rw=randread --bs=4k --iodepth=32", false),
-    ("randwrite-4k-1", "--rw=randwrite --bs=4k --iodepth=1", true),
-    ("randwrite-4k-32", "--rw=randwrite --bs=4k --iodepth=32", true),
+/// nbdkit drops page by page what it has read, and the kernel keeps what lies in larger folios: three quarters of the file stayed in
+/// the page cache, and a second pass hardly read the drive. So reading in order goes through the file once at a time.
+const WORKLOADS: [(&str, &str, bool, bool); 6] = [
+    ("read-1m-4", "--rw=read --bs=1m --iodepth=4", false, true),
+    ("write-1m-4", "--rw=write --bs=1m --iodepth=4", true, false),
+    ("randread-4k-1", "--rw=randread --bs=4k --iodepth=1", false, false),
+    ("randread-4k-32", "--rw=randread --bs=4k --iodepth=32", false, false),
+    ("randwrite-4k-1", "--rw=randwrite --bs=4k --iodepth=1", true, false),
+    ("randwrite-4k-32", "--rw=randwrite --bs=4k --iodepth=32", true, false),
 ];
+
+/// Passes through the file that make a turn.
+const PASSES: u64 = 3;
 
 const PEERS: [&str; 2] = ["qemu-nbd", "nbdkit"];
 /// A server of ours, which has the name of its scheme.
@@ -86,9 +89,9 @@ fn main() {
     let servers: Vec<&str> = servers.iter().copied().filter(|name| chosen(name, &servers)).collect();
     let bench = Bench::new(&servers);
     println!("load {}; medians of {} rounds of {} s each", load(), bench.rounds, bench.seconds);
-    for (name, arguments, writes) in WORKLOADS {
+    for (name, arguments, writes, once) in WORKLOADS {
         if chosen(name, &workloads) {
-            bench.workload(name, arguments, writes);
+            bench.workload(name, arguments, writes, once);
         }
     }
     println!("load {}", load());
@@ -208,15 +211,27 @@ impl Bench {
         iops
     }
 
-    fn workload(&self, workload: &str, arguments: &str, writes: bool) {
+    /// One turn of a server; operations a second.
+    fn turn(&self, name: &str, arguments: &str, once: bool) -> f64 {
+        if !once {
+            self.forget(name);
+            return self.fio(name, arguments, true);
+        }
+        let passes = (0..PASSES).map(|_| {
+            self.forget(name);
+            self.fio(name, arguments, false)
+        });
+        median(&passes.collect::<Vec<_>>())
+    }
+
+    fn workload(&self, workload: &str, arguments: &str, writes: bool, once: bool) {
         let mut turns: Vec<(&str, Vec<f64>)> = Vec::new();
         for _ in 0..self.rounds {
             for (name, _) in &self.servers {
                 if name == "griffin" && !writes {
                     continue;
                 }
-                self.forget(name);
-                let iops = self.fio(name, arguments, true);
+                let iops = self.turn(name, arguments, once);
                 match turns.iter_mut().find(|(other, _)| other == name) {
                     Some((_, all)) => all.push(iops),
                     None => turns.push((name, vec![iops])),
