@@ -75,7 +75,9 @@ fn what_nothing_is_stored_for_is_told_as_a_hole_under_every_scheme() {
     }
     const HOLE: u64 = 3;
     for plan in PLANS {
-        let running = serve(plan);
+        // Where a log is in use, home is not told of a discard: what a migration brought there meanwhile would be stored still.
+        let settings = if plan.scheme == "griffin" { &[("timeout", "off")] } else { plan.settings };
+        let running = serve(Plan { settings, ..plan });
         let bytes = export_bytes(&running);
         assert_eq!(map(&running), [(0, bytes, HOLE)], "{}", plan.scheme);
         let mut disk = running.connect();
