@@ -3,7 +3,9 @@
 //! says again, and the volume stays as it is, attached and readable.
 
 use std::collections::VecDeque;
+use std::sync::PoisonError;
 
+use bimetal_core::layout::MemberId;
 use bimetal_core::scheme::MemberState;
 use bimetal_core::units::Nanoseconds;
 use bimetal_core::volume::{Drain, Volume};
@@ -12,6 +14,7 @@ use super::Server;
 use super::control::Watch;
 use crate::buffer::Buffers;
 use crate::control::message::{Done, Progress, Reply};
+use crate::drive::absent::Absent;
 
 /// Attempts in a row that could not move everything before a drain is given up.
 const ATTEMPTS_MAX: u32 = 6;
@@ -145,7 +148,31 @@ impl Server {
         } else {
             self.volume.end_drain(self.now);
         }
-        self.tell_watchers(Watch::Drain, &Reply::Done(Done::new(message)));
+        let reply = Reply::Done(Done::new(message));
+        let slots = self.volume.view().layout.slots.filter(|_| then == Then::LetGo);
+        match slots {
+            Some(slots) => self.close_drive(slots.member, reply),
+            None => self.tell_watchers(Watch::Drain, &reply),
+        }
+    }
+
+    /// Closes and unlocks a drive that was let go, so that it can be used for something else, and then gives the `reply`. One
+    /// that still has operations is kept until the server ends: it may write to the memory of what is under way.
+    fn close_drive(&mut self, member: MemberId, reply: Reply) {
+        let number = usize::from(member.0);
+        let idle = self.drives[number].under_way() == 0;
+        let (Some(held), Some(absent)) = (self.control.held.clone(), Absent::new().ok().filter(|_| idle)) else {
+            return self.tell_watchers(Watch::Drain, &reply);
+        };
+        self.selector.remove(self.drives[number].event());
+        // Nothing comes from one that is not there, so there is nothing to watch.
+        self.drives[number] = Box::new(absent);
+        let unlock = move || held.lock().unwrap_or_else(PoisonError::into_inner).release(member);
+        let answer = reply.clone();
+        let begun = self.outside(unlock, move |server, ()| server.tell_watchers(Watch::Drain, &answer));
+        if begun.is_err() {
+            self.tell_watchers(Watch::Drain, &reply);
+        }
     }
 
     fn give_drain_up(&mut self, reason: String) {
