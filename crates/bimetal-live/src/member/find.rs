@@ -16,6 +16,7 @@ use bimetal_core::units::{Bytes, Sectors};
 use super::labels::{self, LabelError};
 use super::probe::{self, Kind, Probe, ProbeError, probe};
 use super::registry;
+use rustix::process::geteuid;
 
 /// Why a volume is not found.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +58,8 @@ fn not_looked_at(devices: &[String]) -> String {
         [] => String::new(),
         [first, rest @ ..] => {
             let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-            format!(". Not looked at, for want of permission: {first}{more} (use sudo)")
+            let remedy = if geteuid().is_root() { "" } else { " (use sudo)" };
+            format!(". Not looked at, for want of permission: {first}{more}{remedy}")
         }
     }
 }

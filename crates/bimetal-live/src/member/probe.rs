@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use bimetal_core::units::{Bytes, SECTOR_BYTES};
 use rustix::fs::{Access, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 /// The number of a block device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -133,7 +134,7 @@ pub enum ProbeError {
         what: &'static str,
     },
     /// It may not be opened.
-    #[error("{}: cannot be read: {error}{}", path.display(), if error.kind() == io::ErrorKind::PermissionDenied {
+    #[error("{}: cannot be read: {error}{}", path.display(), if error.kind() == io::ErrorKind::PermissionDenied && !geteuid().is_root() {
         ": use sudo, or a group that may read and write it" } else { "" })]
     Io {
         /// Which.

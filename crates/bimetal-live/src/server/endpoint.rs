@@ -17,6 +17,8 @@ use rustix::net::{
 
 /// Connections that wait to be let in.
 const BACKLOG: i32 = 128;
+/// What the system takes as the path of a socket.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// What a socket takes before the client has read it.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 
@@ -44,6 +46,18 @@ pub enum Endpoint {
 /// Why one cannot listen there.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
+    /// Metrics are for this machine.
+    #[error("'{0}' is no place for metrics: expected HOST:PORT of this machine, as 127.0.0.1:9100")]
+    Metrics(String),
+    /// The path of a socket is too long for the system.
+    #[error("'{path}' has {} bytes, and the path of a socket has at most {SOCKET_PATH_BYTES_MAX}: choose a shorter one", .path.len())]
+    TooLong {
+        /// The path.
+        path: String,
+    },
+    /// Its directory is not there.
+    #[error("'{0}': its directory is not there: make it, or choose another path")]
+    NoDirectory(String),
     /// It is neither form.
     #[error("'{0}' is no place to listen at: expected unix:PATH or tcp:HOST:PORT")]
     Syntax(String),
@@ -123,6 +137,7 @@ impl Listener {
         let system = |error: std::io::Error| EndpointError::System { place: endpoint.to_string(), error };
         let (socket, bound, tls) = match endpoint {
             Endpoint::Unix(path) => {
+                check_path(path)?;
                 remove_stale(path)?;
                 let socket = bind_unix(path).map_err(|error| system(error.into()))?;
                 let file = std::fs::symlink_metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
@@ -187,6 +202,14 @@ impl Listener {
         if let Bound::Tcp { address, .. } = self.bound { Some(address) } else { None }
     }
 
+    /// The place, as another process of this machine names it.
+    pub(super) fn place(&self) -> Endpoint {
+        match &self.bound {
+            Bound::Unix { path, .. } => Endpoint::Unix(std::path::absolute(path).unwrap_or_else(|_| path.clone())),
+            Bound::Tcp { host, address } => Endpoint::Tcp(format!("{host}:{}", address.port())),
+        }
+    }
+
     /// How clients name an export here.
     pub(super) fn uri(&self, export: &str) -> String {
         let export = percent_encoded(export);
@@ -223,6 +246,19 @@ fn bind_unix(path: &Path) -> Result<OwnedFd, Errno> {
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     listen(&socket, BACKLOG)?;
     Ok(socket)
+}
+
+/// What the system would refuse without saying why.
+fn check_path(path: &Path) -> Result<(), EndpointError> {
+    let place = || path.display().to_string();
+    if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+        return Err(EndpointError::TooLong { path: place() });
+    }
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    match directory {
+        Some(directory) if !directory.is_dir() => Err(EndpointError::NoDirectory(place())),
+        _ => Ok(()),
+    }
 }
 
 /// Removes the socket of a server that is no more.
@@ -297,6 +333,14 @@ mod tests {
         std::fs::write(&path, "mine").unwrap();
         assert!(matches!(Listener::bind(&endpoint, &Tcp::Refused), Err(EndpointError::InTheWay(_))));
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn paths_that_no_socket_can_have_are_refused_in_words() {
+        let refused = |path: &Path| Listener::bind(&Endpoint::Unix(path.to_owned()), &Tcp::Refused).err();
+        let temporary = std::env::temp_dir();
+        assert!(matches!(refused(&temporary.join("x".repeat(108))), Some(EndpointError::TooLong { .. })));
+        assert!(matches!(refused(&temporary.join("not-there/x.sock")), Some(EndpointError::NoDirectory(_))));
     }
 
     #[test]

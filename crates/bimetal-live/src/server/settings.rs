@@ -30,7 +30,7 @@ impl Server {
             return Ok(name.to_owned());
         }
         if name.contains('.') {
-            return Err(format!("{name} is a setting of an emulated drive: stop the server, then set it"));
+            return Err(format!("{name} is a setting of an emulated drive: give it at `bimetal create`"));
         }
         let others = about.settings.iter().filter(|(other, _)| *other != name && !other.contains('.'));
         let all = others.map(|(key, value)| (key.as_str(), value.as_str())).chain([(name, value)]);
