@@ -9,6 +9,8 @@ use super::message::{Reply, Request};
 
 /// A server that says nothing for so long is stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How it is, it knows without asking a drive.
+const STATUS_PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a reply: beyond that it is no server of ours.
 const REPLY_BYTES_MAX: u64 = 64 << 20;
 
@@ -22,6 +24,17 @@ pub enum ClientError {
         path: PathBuf,
         /// Why.
         error: io::Error,
+    },
+    /// Somebody listens and says nothing.
+    #[error(
+        "control socket {}: the server says nothing for {} s: it was stopped (`kill -CONT` lets it go on), or the machine is \
+         overloaded", path.display(), waited.as_secs()
+    )]
+    Silent {
+        /// The socket.
+        path: PathBuf,
+        /// For how long.
+        waited: Duration,
     },
     /// The server went away before it had answered.
     #[error("control socket {}: the server ended before it had answered: see `bimetal status`", path.display())]
@@ -44,6 +57,7 @@ pub enum ClientError {
 pub struct Client {
     path: PathBuf,
     stream: BufReader<UnixStream>,
+    patience: Duration,
 }
 
 impl Client {
@@ -52,16 +66,15 @@ impl Client {
     /// # Errors
     /// Somebody may listen there, but the socket cannot be used.
     pub fn connect(path: &Path) -> Result<Option<Self>, ClientError> {
-        let io = |error| ClientError::Io { path: path.to_owned(), error };
         match UnixStream::connect(path) {
             Ok(stream) => {
-                stream.set_read_timeout(Some(PATIENCE)).map_err(io)?;
-                Ok(Some(Self { path: path.to_owned(), stream: BufReader::new(stream) }))
+                let stream = BufReader::new(stream);
+                Ok(Some(Self { path: path.to_owned(), stream, patience: PATIENCE }))
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
                 Ok(None)
             }
-            Err(error) => Err(io(error)),
+            Err(error) => Err(ClientError::Io { path: path.to_owned(), error }),
         }
     }
 
@@ -72,6 +85,9 @@ impl Client {
     pub fn ask(&mut self, request: &Request, mut progress: impl FnMut(&Reply)) -> Result<Reply, ClientError> {
         let mut line = serde_json::to_vec(request).map_err(|error| self.no_answer(error))?;
         line.push(b'\n');
+        self.patience = if matches!(request, Request::Status {}) { STATUS_PATIENCE } else { PATIENCE };
+        let limited = self.stream.get_ref().set_read_timeout(Some(self.patience));
+        limited.map_err(|error| self.failed(error))?;
         self.stream.get_mut().write_all(&line).map_err(|error| self.failed(error))?;
         loop {
             let reply = self.next()?;
@@ -93,7 +109,11 @@ impl Client {
     }
 
     fn failed(&self, error: io::Error) -> ClientError {
-        ClientError::Io { path: self.path.clone(), error }
+        let path = self.path.clone();
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ClientError::Silent { path, waited: self.patience },
+            _ => ClientError::Io { path, error },
+        }
     }
 
     fn no_answer(&self, error: serde_json::Error) -> ClientError {

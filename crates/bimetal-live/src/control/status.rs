@@ -41,6 +41,8 @@ pub struct Status {
     pub process: Option<u32>,
     /// For how long it has served.
     pub uptime_s: Option<f64>,
+    /// Where clients connect, as `serve --nbd` takes it.
+    pub endpoints: Vec<String>,
     /// Clients that are connected.
     pub clients: Option<u64>,
     /// Requests that are not answered yet.

@@ -14,7 +14,7 @@ use super::checks::Checkup;
 use super::drains::Drainage;
 use super::recorder::Recorder;
 use super::visitors::{Door, Language, Visitor};
-use super::{Endpoint, ServeError, Server};
+use super::{Endpoint, EndpointError, ServeError, Server};
 use crate::control::about::About;
 use crate::control::message::{Done, Progress, Reply, Request};
 use crate::control::status::Status;
@@ -97,7 +97,7 @@ impl Server {
     /// # Errors
     /// Somebody listens there already, or it is not an address of this machine's own.
     pub fn metrics(&mut self, address: &str) -> Result<String, ServeError> {
-        let endpoint: Endpoint = format!("tcp:{address}").parse()?;
+        let endpoint = format!("tcp:{address}").parse().map_err(|_| EndpointError::Metrics(address.to_owned()))?;
         self.add_door(&endpoint, Language::Http)?;
         let bound = self.control.doors.last().and_then(Door::address);
         Ok(format!("http://{}/metrics", bound.unwrap_or_else(|| address.to_owned())))
@@ -153,6 +153,7 @@ impl Server {
         let Some(about) = &self.control.about else { return Reply::error("this server does not know its volume") };
         let snapshot = self.snapshot();
         let mut status = Status::of(about, &snapshot);
+        status.endpoints = self.listeners.iter().map(|listener| listener.place().to_string()).collect();
         status.drain = self.control.drainage.as_ref().map(|drainage| drainage.progress(&self.volume, &self.trouble()));
         status.check = self.check_progress();
         status.trace = self.control.recorder.as_ref().map(Recorder::status);

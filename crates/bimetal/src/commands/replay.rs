@@ -11,7 +11,7 @@ use bimetal_core::units::Bytes;
 use bimetal_live::control::client::Client;
 use bimetal_live::control::message::{self as control, Reply};
 use bimetal_live::control::socket_of;
-use bimetal_live::control::status::Emulation;
+use bimetal_live::control::status::{Emulation, Status};
 use bimetal_live::member::directories;
 use bimetal_live::member::find::find;
 use bimetal_live::replay::{Connection, Issue};
@@ -74,7 +74,7 @@ pub(crate) struct Arguments {
     /// Map the touched address ranges densely, so that a trace of a large drive fits a small volume
     #[arg(long)]
     compact: bool,
-    /// Where the volume is served: unix:PATH or tcp:HOST:PORT [default: its socket in the run-time directory]
+    /// Where the volume is served: unix:PATH or tcp:HOST:PORT [default: where its server says]
     #[arg(long, value_name = "ENDPOINT")]
     nbd: Option<Endpoint>,
     #[command(flatten)]
@@ -94,7 +94,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     refuse_writes(&arguments, &survey, &label)?;
     let placement = Placement::new(&survey, label.block, arguments.compact, arguments.reads_only);
     let setup = arguments.against_simulator.then(|| simulated::setup(&label)).transpose()?;
-    let endpoint = arguments.nbd.clone().unwrap_or_else(|| own_socket(&label.name));
+    let endpoint =
+        arguments.nbd.clone().or_else(|| endpoint_of(&label.name)).unwrap_or_else(|| own_socket(&label.name));
     let connection = Connection::open(&endpoint)?;
     let offered = Bytes(connection.offer().bytes);
     refuse_beyond(&arguments.trace, &placement, &label.name, offered)?;
@@ -216,16 +217,28 @@ fn read_ahead(workload: &dyn Workload, lots: SyncSender<Lot>) {
     }
 }
 
-/// How the emulated members keep their times, by id, if there is a server that tells.
-fn emulation(volume: &str) -> Option<BTreeMap<String, Emulation>> {
+/// What the server says of itself, if there is one that does.
+fn status(volume: &str) -> Option<Box<Status>> {
     let mut client = Client::connect(&socket_of(volume)).ok()??;
     match client.ask(&control::Request::Status {}, |_| {}).ok()? {
-        Reply::Status { status } => {
-            let members = status.members.into_iter();
-            Some(members.filter_map(|member| Some((member.id, member.emulation?))).collect())
-        }
+        Reply::Status { status } => Some(status),
         _ => None,
     }
+}
+
+/// How the emulated members keep their times, by id.
+fn emulation(volume: &str) -> Option<BTreeMap<String, Emulation>> {
+    let members = status(volume)?.members.into_iter();
+    Some(members.filter_map(|member| Some((member.id, member.emulation?))).collect())
+}
+
+/// Where clients of this machine connect.
+fn endpoint_of(volume: &str) -> Option<Endpoint> {
+    let mut endpoints: Vec<Endpoint> =
+        status(volume)?.endpoints.iter().filter_map(|place| place.parse().ok()).collect();
+    // TCP may be encrypted, which a replay does not speak.
+    endpoints.sort_by_key(|endpoint| matches!(endpoint, Endpoint::Tcp(_)));
+    endpoints.into_iter().next()
 }
 
 /// What was counted after `before`. How late operations were is known since the server began alone.

@@ -50,6 +50,9 @@ fn describe(status: &Status) -> String {
     if let Some(process) = status.process {
         line!(text, "  process {process} has it{served_for}");
     }
+    if let (endpoints @ [_, ..], Some(clients)) = (status.endpoints.as_slice(), status.clients) {
+        line!(text, "  {clients} clients at {}", endpoints.join(", "));
+    }
     describe_dirty(status, &mut text);
     for (name, task) in [("drain", &status.drain), ("check", &status.check)] {
         if let Some(task) = task {
