@@ -174,6 +174,11 @@ fn a_served_volume_is_asked_drained_and_ends_as_a_plain_disk() {
     assert!(said.contains("metrics of 'box' are at http://127.0.0.1:"), "{said}");
     assert!(said.contains("ssd is a plain disk now"), "{said}");
     assert_eq!(place.json()["dirty_bytes"], 0);
+    // And stays one: a check does not make it a member in use again.
+    let before = fs::read(place.0.join("ssd.img")).unwrap();
+    assert!(place.succeed("check box --scrub").contains("there is nothing to check"));
+    assert_eq!(place.succeed("status box").lines().next(), Some("box: griffin, stopped"));
+    assert!(fs::read(place.0.join("ssd.img")).unwrap() == before);
 }
 
 #[test]
@@ -207,11 +212,24 @@ fn a_cache_is_detached_while_a_client_goes_on() {
     disk.flush();
     let text = place.succeed("detach box");
     assert!(text.contains("the other drive is let go"), "{text}");
+    // It is not in use any more.
+    File::open(place.0.join("ssd.img")).unwrap().try_lock().unwrap();
     disk.write(0, &[2; 4096]);
     disk.flush();
     assert_eq!(place.json()["state"], "degraded");
     served.signal("-TERM");
     served.wait();
+}
+
+#[test]
+fn a_server_that_says_nothing_is_told_from_one_that_is_not_there() {
+    let place = Place::new("silent", "griffin");
+    let served = place.serve("");
+    served.signal("-STOP");
+    let message = place.refuse("status box");
+    served.signal("-CONT");
+    assert!(message.contains("the server says nothing for 10 s"), "{message}");
+    assert_eq!(place.json()["state"], "serving");
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use bimetal_core::label::Guard;
 use bimetal_live::attach::Options;
-use bimetal_live::control::message::{Reply, Request};
+use bimetal_live::control::message::{CheckReport, Done, Reply, Request};
 use clap::Args;
 
 use crate::error::Error;
@@ -29,10 +30,19 @@ pub(crate) struct Arguments {
     json: JsonOption,
 }
 
+/// Of a drained volume whose home is a plain disk: a look at it as a volume would take that from whoever uses the disk.
+fn nothing_to_check() -> Done {
+    let message = "everything is at home, on a plain disk, and nothing is kept off it: there is nothing to check";
+    Done { check: Some(CheckReport::default()), ..Done::new(message) }
+}
+
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let request = Request::Check { scrub: arguments.scrub };
     let reply = match Target::find(&arguments.volume)? {
         Target::Served(mut client) => ask(&mut client, &request)?,
+        Target::Stopped(located) if matches!(located.assembly.label.guard, Some((_, Guard::Down))) => {
+            Reply::Done(nothing_to_check())
+        }
         Target::Stopped(located) => serve_for(&located, Options::default(), &request)?,
     };
     let Reply::Done(done) = reply else {
