@@ -55,6 +55,12 @@ pub trait DeviceModel: Send {
         Vec::new()
     }
 
+    /// What of the drive outlives the run: on flash where data lie and how often each block was erased, for
+    /// [`Profile::restore`](profile::Profile::restore). `None` where a drive has nothing of the kind.
+    fn save_state(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// What the drive has done from time zero up to `now`, which is not earlier than the last call. Meant for the end
     /// of a run or a progress line, not for every operation.
     fn statistics(&self, now: Nanoseconds) -> DeviceStatistics;

@@ -16,6 +16,7 @@ use serde::de::{self, DeserializeOwned};
 use toml::{Table, Value};
 
 use crate::DeviceModel;
+use crate::flash::state::RestoreError;
 use crate::flash::{Flash, FlashProfile, Precondition};
 use crate::hdd::{self, HddProfile};
 
@@ -149,6 +150,14 @@ pub enum ProfileError {
         key: String,
         /// What it should hold.
         expected: String,
+    },
+    /// A saved state that is none of this drive.
+    #[error("{file}: its saved state is damaged: {reason}")]
+    State {
+        /// Which file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
     },
     /// A figure of the wrong type, or outside its range.
     #[error("{file}: {key} = {value}: expected {expected}")]
@@ -285,7 +294,11 @@ fn read_table<T: DeserializeOwned>(table: &Table, file: &str) -> Result<T, Profi
             return ProfileError::UnknownKey { file: file.to_owned(), key, nearest };
         }
         let value = path.split(['.', '[']).next().and_then(|key| table.get(key));
-        let expected = reason.rsplit_once("expected ").map_or(reason, |(_, expected)| expected);
+        let expected = match reason.rsplit_once("expected ").map_or(reason, |(_, expected)| expected) {
+            "f64" => "a number",
+            "u32" | "u64" => "a whole number, 0 or more",
+            other => other,
+        };
         ProfileError::Figure {
             file: file.to_owned(),
             key: path.to_owned(),
@@ -506,6 +519,26 @@ impl Profile {
             }
         })
     }
+
+    /// A model of this drive with `capacity` sectors that goes on from the state in which
+    /// [`save_state`](DeviceModel::save_state) left one.
+    ///
+    /// # Errors
+    /// This is no flash drive, or not the one that was saved (the first key that differs is named), or the state is damaged.
+    pub fn restore(&self, capacity: Option<Sectors>, tables: &[u8]) -> Result<Box<dyn DeviceModel>, ProfileError> {
+        Ok(Box::new(self.restore_flash(capacity, tables)?))
+    }
+
+    pub(crate) fn restore_flash(&self, capacity: Option<Sectors>, tables: &[u8]) -> Result<Flash, ProfileError> {
+        let Body::Flash(flash) = &self.body else {
+            let expected = "\"flash\": only a flash drive has a state to restore";
+            return Err(BadFigure::new("kind", "\"hdd\"", expected).in_file(&self.origin));
+        };
+        Flash::restore(flash, self.capacity, capacity, tables).map_err(|error| match error {
+            RestoreError::Figure(bad) => bad.in_file(&self.origin),
+            RestoreError::Damaged(reason) => ProfileError::State { file: self.origin.clone(), reason },
+        })
+    }
 }
 
 #[cfg(test)]
@@ -554,7 +587,7 @@ mod tests {
             ("rpm", "0", "a number from 100 to 100000"),
             ("spin_down", "soon", "like \"600s\""),
             ("cache", "12parsecs", "like 32GiB"),
-            ("queue_depth", "-1", "u32"),
+            ("queue_depth", "-1", "expected a whole number"),
         ] {
             let error = profile.set(key, value).unwrap_err().to_string();
             assert!(error.contains(expected) && error.contains(key), "{key}={value}: {error}");
@@ -569,7 +602,7 @@ mod tests {
         let text = BUILTIN[0].1;
         for (from, to, expected) in [
             ("rpm = 7200", "rpm = 0", "x.toml: rpm = 0: expected a number from 100 to 100000"),
-            ("rpm = 7200", "rpm = \"fast\"", "x.toml: rpm = \"fast\": expected f64"),
+            ("rpm = 7200", "rpm = \"fast\"", "x.toml: rpm = \"fast\": expected a number"),
             ("rpm = 7200", "", "x.toml: key 'rpm' is missing"),
             ("rpm = 7200", "rpm = 7200\nspeed = 3", "x.toml: unknown key 'speed'"),
             ("rpm = 7200", "rpm = ", "line 9"),

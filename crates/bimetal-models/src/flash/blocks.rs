@@ -6,9 +6,11 @@ use super::geometry::Geometry;
 use super::mapping::NONE;
 use super::precondition::Layout;
 use super::sparse::SparseArray;
+use super::state::archive::{Archive, Checked, ERASES_MAX, ensure};
 
 /// What a block is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub(crate) enum BlockState {
     /// Erased.
     Free,
@@ -22,6 +24,11 @@ pub(crate) enum BlockState {
     Retired,
 }
 
+impl BlockState {
+    /// Every state, in the order of their numbers.
+    const ALL: [Self; 5] = [Self::Free, Self::Open, Self::Closed, Self::Victim, Self::Retired];
+}
+
 /// What is known of a block.
 #[derive(Clone, Copy, Debug)]
 struct Block {
@@ -32,6 +39,8 @@ struct Block {
     slc: bool,
     valid: u32,
     erases: u32,
+    /// Of these, before time zero.
+    erases_before: u32,
     /// Units from its start on that are in the cells; the rest is still in the controller's memory.
     programmed: u32,
     /// Where its valid units are marked, or [`NONE`] while it holds nothing valid or is untouched.
@@ -79,6 +88,7 @@ impl Blocks {
             slc: false,
             valid: layout.valid(block),
             erases: 0,
+            erases_before: 0,
             programmed: if programmed { units } else { 0 },
             slot: NONE,
             holders: NONE,
@@ -344,6 +354,116 @@ impl Blocks {
             Some((found, unit)) if found == offset => unit,
             _ => NONE,
         }
+    }
+
+    /// The state of a block, its valid units and its erases.
+    pub(crate) fn describe(&self, block: u32, layout: &Layout) -> (BlockState, u32, u32) {
+        let (state, valid) = self.get(block, layout);
+        (state, valid, self.blocks.get(block).map_or(0, |block| block.erases))
+    }
+
+    /// Erases since time zero of the block erased most often since then, and of all, each in `planes` planes.
+    pub(crate) fn erases_of_run(&self, planes: u32) -> (u32, u64) {
+        let of_run = self.blocks.resident().map(|block| block.erases - block.erases_before);
+        of_run.fold((0, 0), |(most, all), erases| (most.max(erases), all + u64::from(erases) * u64::from(planes)))
+    }
+
+    /// Saves or restores state and erases of every block that was touched. What a restored one holds is
+    /// [`put`](Self::put) into it afterwards.
+    pub(crate) fn transfer(&mut self, archive: &mut Archive, layout: &Layout) -> Checked {
+        let touched = self.blocks.numbered().filter(|(number, block)| {
+            let initial = Self::initial(*number, self.per_die, self.units, layout);
+            let now = (block.state, block.untouched, block.slc, block.erases);
+            now != (initial.state, initial.untouched, initial.slc, initial.erases)
+        });
+        let (mut numbers, blocks): (Vec<u32>, Vec<Block>) = touched.unzip();
+        let (mut states, mut slc, mut erases): (Vec<u32>, Vec<u32>, Vec<u32>) = (
+            blocks.iter().map(|block| block.state as u32).collect(),
+            blocks.iter().map(|block| u32::from(block.slc)).collect(),
+            blocks.iter().map(|block| block.erases).collect(),
+        );
+        archive.list(&mut numbers, self.count.into(), self.count)?;
+        if archive.is_reading() {
+            [&mut states, &mut slc, &mut erases].into_iter().for_each(|values| values.resize(numbers.len(), 0));
+        }
+        archive.table(&mut states, BlockState::ALL.len() as u64 - 1)?;
+        archive.table(&mut slc, 1)?;
+        archive.table(&mut erases, ERASES_MAX)?;
+        if !archive.is_reading() {
+            return Ok(());
+        }
+        ensure(numbers.is_sorted_by(|a, b| a < b), || "blocks out of order".to_owned())?;
+        for (at, number) in numbers.into_iter().enumerate() {
+            let state = BlockState::ALL[states[at] as usize];
+            let (slot, holders) = match state {
+                BlockState::Open => (self.new_slot(), self.new_holders()),
+                _ => (NONE, NONE),
+            };
+            let programmed = if state == BlockState::Free { 0 } else { self.units };
+            let (slc, erases) = (slc[at] == 1, erases[at]);
+            *self.block(number, layout) = Block {
+                state,
+                untouched: false,
+                slc,
+                valid: 0,
+                erases,
+                erases_before: erases,
+                programmed,
+                slot,
+                holders,
+            };
+        }
+        Ok(())
+    }
+
+    /// While a state is restored: `unit` is in unit `offset` of `block`.
+    pub(crate) fn put(&mut self, block: u32, offset: u32, unit: u32, layout: &Layout) -> Checked {
+        let holding =
+            |block: &Block| !matches!(block.state, BlockState::Free | BlockState::Retired) && !block.untouched;
+        let known = self.blocks.get(block).copied().filter(holding);
+        ensure(known.is_some(), || format!("unit {unit} is in block {block}, which cannot hold it"))?;
+        let Some(Block { mut slot, mut holders, .. }) = known else { return Ok(()) };
+        if slot == NONE {
+            slot = self.new_slot();
+        }
+        if holders == NONE && layout.holder(block * self.units + offset) != unit {
+            holders = self.new_holders();
+            for offset in 0..self.units {
+                self.holders[holders as usize][offset as usize] = layout.holder(block * self.units + offset);
+            }
+        }
+        if holders != NONE {
+            self.holders[holders as usize][offset as usize] = unit;
+        }
+        let word = &mut self.valid[slot as usize * self.words + offset as usize / 64];
+        let twice = std::mem::replace(word, *word | 1 << (offset % 64)) >> (offset % 64) & 1 == 1;
+        let changed = self.block(block, layout);
+        (changed.slot, changed.holders, changed.valid) = (slot, holders, changed.valid + 1);
+        ensure(!twice, || format!("unit {offset} of block {block} holds two"))
+    }
+
+    /// While a state is restored: puts what a touched block still holds of the layout where it was, as far as `is_there` says
+    /// so of a unit and its place.
+    pub(crate) fn put_untouched(
+        &mut self,
+        block: u32,
+        layout: &Layout,
+        is_there: impl Fn(u32, u32) -> bool,
+    ) -> Checked {
+        for nth in 0..layout.valid(block) {
+            let offset = layout.offset_of(block, nth);
+            let physical = block * self.units + offset;
+            let unit = layout.holder(physical);
+            if is_there(unit, physical) {
+                self.put(block, offset, unit, layout)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether every valid unit of a block lies before `offset`.
+    pub(crate) fn is_valid_only_before(&self, block: u32, offset: u32, layout: &Layout) -> bool {
+        self.next_valid(block, offset, layout).is_none()
     }
 
     /// How many physical blocks were erased how often; a block is one in each of `planes` planes.

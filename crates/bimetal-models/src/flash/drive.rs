@@ -18,6 +18,8 @@ use super::intensity::Intensity;
 use super::operation::{Cause, NandKind, NandOp};
 use super::precondition::Precondition;
 use super::profile::FlashProfile;
+use super::state::archive::Archive;
+use super::state::{Origin, RestoreError};
 use super::statistics::Meter;
 use super::timing::{HostTiming, Parallelism};
 use super::wear::WearLevellingKind;
@@ -31,6 +33,7 @@ use crate::{DeviceModel, Finished};
 pub struct Flash {
     capacity: Sectors,
     geometry: Geometry,
+    origin: Origin,
     timing: HostTiming,
     /// A flush needs not wait for the buffer.
     protected: bool,
@@ -113,19 +116,69 @@ impl Flash {
         used: SectorRange,
         seed: u64,
     ) -> Result<Self, BadFigure> {
-        let geometry = profile.geometry(capacity, size)?;
-        let capacity = match size {
-            Some(size) => Sectors(size.0.min(geometry.logical_bytes().sectors().0)),
-            None => profile.capacity(capacity)?,
-        };
+        let (geometry, capacity) = shape(profile, capacity, size)?;
         let per_unit = u64::from(geometry.unit_bytes) / SECTOR_BYTES;
         let end = used.end().0.min(capacity.0).div_ceil(per_unit) as u32;
         let start = ((used.start.0 / per_unit) as u32).min(end);
-        let setup = Setup { profile, geometry, precondition, start, units: end - start, seed };
+        let origin = Origin::new(profile, &geometry, precondition, (start, end - start), seed);
+        Self::of(profile, geometry, capacity, origin, false)
+    }
+
+    /// The drive of `profile`, of its `capacity` or of the `size` that is asked for, as [`save`](Self::save) left it.
+    ///
+    /// # Errors
+    /// A drive that is impossible, or not the one that was saved; tables that are not its.
+    pub fn restore(
+        profile: &FlashProfile,
+        capacity: Sectors,
+        size: Option<Sectors>,
+        tables: &[u8],
+    ) -> Result<Self, RestoreError> {
+        let (geometry, capacity) = shape(profile, capacity, size)?;
+        let mut origin = Origin::new(profile, &geometry, Precondition::Clean, (0, 0), 0);
+        let mut archive = Archive::Reading(tables);
+        origin.transfer(&mut archive)?;
+        if u64::from(origin.start) + u64::from(origin.units) > geometry.logical_units.into() {
+            return Err(RestoreError::Damaged("it was filled beyond its end".to_owned()));
+        }
+        let mut drive = Self::of(profile, geometry, capacity, origin, true)?;
+        drive.layer.transfer(&mut archive)?;
+        if let Archive::Reading(rest) = archive
+            && !rest.is_empty()
+        {
+            return Err(RestoreError::Damaged(format!("{} bytes are left", rest.len())));
+        }
+        if let Some(buffer) = &mut drive.buffer {
+            buffer.take(drive.layer.waiting_units());
+        }
+        Ok(drive)
+    }
+
+    /// What its translation layer knows, for [`restore`](Self::restore). What the host asked for and was not written yet is no
+    /// part of it.
+    pub fn save(&mut self) -> Vec<u8> {
+        let mut archive = Archive::Writing(Vec::new());
+        let saved = self.origin.transfer(&mut archive).and_then(|()| Ok(self.layer.transfer(&mut archive)?));
+        match (saved, archive) {
+            (Ok(()), Archive::Writing(tables)) => tables,
+            (result, _) => unreachable!("tables that agree are written down: {result:?}"),
+        }
+    }
+
+    fn of(
+        profile: &FlashProfile,
+        geometry: Geometry,
+        capacity: Sectors,
+        origin: Origin,
+        restored: bool,
+    ) -> Result<Self, BadFigure> {
+        let Origin { precondition, start, units, seed, .. } = origin;
+        let setup = Setup { profile, geometry, precondition, start, units, seed, restored };
         let layer = (profile.ftl.0.make)(&setup)?;
         Ok(Self {
             capacity,
             geometry,
+            origin,
             timing: profile.host_timing(),
             protected: profile.power_loss_protection == Switch::On,
             serial: profile.timing == Parallelism::Serial,
@@ -162,7 +215,9 @@ impl Flash {
     /// # Panics
     /// Where two of them disagree.
     pub fn check(&self) {
-        self.layer.check();
+        if let Err(what) = self.layer.check() {
+            panic!("{what}");
+        }
     }
 
     fn sectors_per_unit(&self) -> u64 {
@@ -466,6 +521,16 @@ impl Flash {
     }
 }
 
+/// The geometry of a drive and what it offers.
+fn shape(profile: &FlashProfile, capacity: Sectors, size: Option<Sectors>) -> Result<(Geometry, Sectors), BadFigure> {
+    let geometry = profile.geometry(capacity, size)?;
+    let capacity = match size {
+        Some(size) => Sectors(size.0.min(geometry.logical_bytes().sectors().0)),
+        None => profile.capacity(capacity)?,
+    };
+    Ok((geometry, capacity))
+}
+
 fn intensity(profile: &FlashProfile) -> Option<Intensity> {
     let adapts = profile.wear_levelling == WearLevellingKind::Adaptive;
     profile.expected_bytes_per_second().filter(|_| adapts).map(Intensity::new)
@@ -549,6 +614,10 @@ impl DeviceModel for Flash {
         }
     }
 
+    fn save_state(&mut self) -> Option<Vec<u8>> {
+        Some(self.save())
+    }
+
     fn fragmented(&self, most: Sectors) -> Vec<SectorRange> {
         let per_unit = self.sectors_per_unit();
         let units = self.layer.fragmented(usize::try_from(most.0 / per_unit).unwrap_or(usize::MAX));
@@ -564,7 +633,6 @@ impl DeviceModel for Flash {
     }
 
     fn statistics(&self, now: Nanoseconds) -> DeviceStatistics {
-        let wear = (self.layer.counters(), self.layer.erases_of_blocks());
-        self.meter.statistics(now, &self.geometry, wear, &self.dies)
+        self.meter.statistics(now, &self.geometry, self.layer.as_ref(), &self.dies)
     }
 }

@@ -3,6 +3,7 @@
 //! What no write or discard has touched is computed from the [`Layout`] that preconditioning left behind.
 
 use super::precondition::Layout;
+use super::state::archive::{self, Archive, Inconsistent};
 
 /// No unit: an address without data.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -88,7 +89,8 @@ impl Mapping {
             let chunk_start = number * CHUNK_UNITS;
             let stop = end.min(chunk_start.saturating_add(CHUNK_UNITS));
             let whole = unit == chunk_start && (stop - unit == CHUNK_UNITS || stop == self.units);
-            if self.chunks[number as usize].is_none() && !self.is_cleared(number) {
+            let untouched = self.chunks[number as usize].is_none() && !self.is_cleared(number);
+            if untouched && (unit..stop).any(|unit| layout.locate(unit) != NONE) {
                 self.make_resident(number, layout);
             }
             if let Some(chunk) = &mut self.chunks[number as usize] {
@@ -120,10 +122,117 @@ impl Mapping {
         stop
     }
 
+    /// Writes down the runs of units that do not lie where the layout has them, and that follow each other where they lie;
+    /// an empty one at the end.
+    pub(crate) fn save(&self, bytes: &mut Vec<u8>, layout: &Layout) {
+        let (mut run, mut end) = (Run { start: 0, len: 0, physical: NONE }, (0, 0));
+        for number in 0..self.chunks.len() as u32 {
+            let start = number * CHUNK_UNITS;
+            let stop = self.units.min(start.saturating_add(CHUNK_UNITS));
+            match &self.chunks[number as usize] {
+                Some(chunk) => {
+                    for (unit, &physical) in (start..stop).zip(chunk.iter()) {
+                        if physical != layout.locate(unit) && !run.joins(unit, 1, physical) {
+                            end = run.save(bytes, end);
+                            run = Run { start: unit, len: 1, physical };
+                        }
+                    }
+                }
+                None if self.is_cleared(number) && !run.joins(start, stop - start, NONE) => {
+                    end = run.save(bytes, end);
+                    run = Run { start, len: stop - start, physical: NONE };
+                }
+                None => {}
+            }
+        }
+        end = run.save(bytes, end);
+        Run { start: end.0, len: 0, physical: NONE }.write(bytes, end);
+    }
+
+    /// Reads the runs that [`save`](Self::save) wrote, and calls `each` with the units of each, the first and the first
+    /// behind the last, and where the first lies or [`NONE`].
+    pub(crate) fn restore(
+        &mut self,
+        archive: &mut Archive,
+        layout: &Layout,
+        mut each: impl FnMut(u32, u32, u32) -> Result<(), Inconsistent>,
+    ) -> Result<(), Inconsistent> {
+        let Archive::Reading(bytes) = archive else { return Ok(()) };
+        let mut end = (0, 0);
+        loop {
+            let run = Run::read(bytes, end, self.units)?;
+            if run.len == 0 {
+                return Ok(());
+            }
+            let stop = run.start + run.len;
+            each(run.start, stop, run.physical)?;
+            if run.physical == NONE {
+                self.unmap(run.start, stop, layout, |_, _| ());
+            } else {
+                for (unit, physical) in (run.start..stop).zip(run.physical..) {
+                    *self.entry(unit, layout) = physical;
+                }
+            }
+            end = run.end(end);
+        }
+    }
+
     /// Bytes of memory in use.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.chunks.capacity() as u64 * 8
             + self.cleared.capacity() as u64 * 8
             + self.resident * u64::from(CHUNK_UNITS) * 4
+    }
+}
+
+/// Units that follow each other, and lie so, or nowhere.
+struct Run {
+    start: u32,
+    len: u32,
+    physical: u32,
+}
+
+impl Run {
+    /// Lengthens the run by `len` units from `unit` on, if they continue it; whether they do.
+    fn joins(&mut self, unit: u32, len: u32, physical: u32) -> bool {
+        let expected = if self.physical == NONE { NONE } else { self.physical + self.len };
+        let joins = self.len > 0 && unit == self.start + self.len && physical == expected;
+        self.len += if joins { len } else { 0 };
+        joins
+    }
+
+    /// The first unit behind it, and the place behind it; that of the run before, which ended at `end`, if it lies nowhere.
+    fn end(&self, end: (u32, u32)) -> (u32, u32) {
+        (self.start + self.len, if self.physical == NONE { end.1 } else { self.physical + self.len })
+    }
+
+    /// Writes it unless it is empty; gives its end.
+    fn save(&self, bytes: &mut Vec<u8>, end: (u32, u32)) -> (u32, u32) {
+        if self.len == 0 {
+            return end;
+        }
+        self.write(bytes, end);
+        self.end(end)
+    }
+
+    fn write(&self, bytes: &mut Vec<u8>, end: (u32, u32)) {
+        archive::append(bytes, (self.start - end.0).into());
+        match self.physical {
+            NONE => archive::append_run(bytes, (self.len.into(), end.1.into(), 0), end.1.into()),
+            physical => archive::append_run(bytes, (self.len.into(), physical.into(), 1), end.1.into()),
+        }
+    }
+
+    fn read(bytes: &mut &[u8], end: (u32, u32), units: u32) -> Result<Self, Inconsistent> {
+        let start = u64::from(end.0).saturating_add(archive::take(bytes)?);
+        let (len, physical, is_somewhere) = archive::take_run(bytes, end.1.into())?;
+        let behind = start.saturating_add(len);
+        let fits = behind <= units.into() && physical.saturating_add(len) <= NONE.into();
+        archive::ensure(fits, || format!("units {start} to {behind} of {units}"))?;
+        Ok(Self {
+            start: start as u32,
+            len: len as u32,
+            physical: if is_somewhere == 1 { physical as u32 } else { NONE },
+        })
     }
 }

@@ -4,7 +4,7 @@
 //! where data go, `gc/` which block is emptied, `wear/` how erases are spread; all work on `mapping` and blocks that are resident only where they
 //! were touched, everything else follows from [`precondition`]. `dies` puts the operations that result into time
 //! ([`timing`]), `write_buffer` holds what is not programmed yet. [`profile`] holds the figures that a drive's TOML
-//! file gives. Nothing here knows what a sector holds, or who asks.
+//! file gives, [`state`] what is left of a run for the next one. Nothing here knows what a sector holds, or who asks.
 //!
 //! Left out: the host's queue depth.
 
@@ -22,6 +22,7 @@ mod permutation;
 pub mod precondition;
 pub mod profile;
 mod sparse;
+pub mod state;
 mod statistics;
 mod steady_state;
 #[cfg(test)]

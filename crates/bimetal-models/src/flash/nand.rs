@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::geometry::Geometry;
 use super::mapping::NONE;
 use super::operation::{Cause, NandKind, NandOp};
+use super::state::archive::{Archive, Checked, ERASES_MAX, ensure};
 
 /// A page of the medium: its block, and its number in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct Place {
 #[derive(Clone, Default)]
 struct Block {
     erases: u32,
+    /// Of these, before time zero.
+    erases_before: u32,
     /// Pages that are not clean.
     dirty: u32,
     /// The logical page that each page was programmed for, or [`NONE`]; absent while the block was never programmed.
@@ -40,6 +43,7 @@ pub(crate) struct Nand {
     copy_back: bool,
     /// A bit for each logical page: whether the host has data there.
     live: Vec<u64>,
+    logical_pages: u32,
     operations: Vec<NandOp>,
     copied: u64,
     refused: u64,
@@ -59,6 +63,7 @@ impl Nand {
             planes: geometry.planes_per_die,
             copy_back,
             live: vec![0; logical_pages.div_ceil(64) as usize],
+            logical_pages,
             operations: Vec::new(),
             copied: 0,
             refused: 0,
@@ -70,6 +75,11 @@ impl Nand {
     /// Blocks of the die.
     pub(crate) fn blocks(&self) -> u32 {
         self.blocks.len() as u32
+    }
+
+    /// Logical pages.
+    pub(crate) fn logical_pages(&self) -> u32 {
+        self.logical_pages
     }
 
     /// Pages of a block.
@@ -85,6 +95,11 @@ impl Nand {
     /// The logical page that a page was programmed for, outdated or not; [`NONE`] where it is clean.
     pub(crate) fn holder(&self, Place { block, offset }: Place) -> u32 {
         self.blocks[block as usize].pages.as_ref().map_or(NONE, |pages| pages[offset as usize])
+    }
+
+    /// Whether there is such a page, and it was programmed for logical page `page`.
+    pub(crate) fn holds(&self, place: Place, page: u32) -> bool {
+        place.block < self.blocks() && place.offset < self.pages_per_block && self.holder(place) == page
     }
 
     /// Pages of `block` that are not clean.
@@ -305,12 +320,53 @@ impl Nand {
         self.blocks[place.block as usize].versions[place.offset as usize]
     }
 
+    /// Erases of the block erased most often since time zero.
+    pub(crate) fn most_erases(&self) -> u32 {
+        self.blocks.iter().map(|block| block.erases - block.erases_before).max().unwrap_or(0)
+    }
+
+    /// Erases since time zero, of all planes.
+    pub(crate) fn erases(&self) -> u64 {
+        let erases: u64 = self.blocks.iter().map(|block| u64::from(block.erases - block.erases_before)).sum();
+        erases * u64::from(self.planes)
+    }
+
+    /// Saves or restores every page, every block's erases, and what the host has data in.
+    pub(crate) fn transfer(&mut self, archive: &mut Archive) -> Checked {
+        let mut erases: Vec<u32> = self.blocks.iter().map(|block| block.erases).collect();
+        archive.table(&mut erases, ERASES_MAX)?;
+        let mut written: Vec<u32> = self.blocks.iter().map(|block| u32::from(block.dirty > 0)).collect();
+        archive.table(&mut written, 1)?;
+        for (block, (erases, written)) in self.blocks.iter_mut().zip(erases.into_iter().zip(written)) {
+            if archive.is_reading() {
+                *block = Block { erases, erases_before: erases, ..Block::default() };
+            }
+            if written == 1 {
+                let count = self.pages_per_block as usize;
+                let pages = block.pages.get_or_insert_with(|| vec![NONE; count].into_boxed_slice());
+                archive.places(pages, self.logical_pages)?;
+                block.dirty = pages.iter().filter(|page| **page != NONE).count() as u32;
+                ensure(block.dirty > 0, || "a block that was written and holds nothing".to_owned())?;
+                #[cfg(test)]
+                {
+                    block.versions.resize(count, 0);
+                    for (version, _) in block.versions.iter_mut().zip(pages).filter(|(_, page)| **page == NONE) {
+                        *version = 0;
+                    }
+                    archive.table(&mut block.versions, NONE.into())?;
+                }
+            }
+        }
+        archive.bits(&mut self.live, self.logical_pages)
+    }
+
     /// Checks the count of dirty pages of each block.
-    pub(crate) fn check(&self) {
+    pub(crate) fn check(&self) -> Checked {
         for (number, block) in self.blocks.iter().enumerate() {
             let dirty = block.pages.iter().flat_map(|pages| pages.iter()).filter(|page| **page != NONE).count();
-            assert_eq!(dirty as u32, block.dirty, "dirty pages of block {number}");
+            ensure(dirty as u32 == block.dirty, || format!("{dirty} dirty pages of block {number}"))?;
         }
+        Ok(())
     }
 
     /// Bytes of memory in use.

@@ -230,8 +230,8 @@ impl Layout {
         }
     }
 
-    /// Untouched blocks by valid units, in ascending order, the same in each die; those that are full are of no use
-    /// to a collector and may be missing.
+    /// Untouched blocks by valid units, in ascending order, the same in each die, but for the last block of a die that holds
+    /// a unit less than its share; those that are full are of no use to a collector and may be missing.
     pub(crate) fn levels(&self) -> &[Level] {
         match &self.state {
             State::Random { levels, .. } => levels,

@@ -63,6 +63,11 @@ impl<T: Copy> SparseArray<T> {
         numbered.filter(move |(index, _)| (start..end).contains(index))
     }
 
+    /// Every resident element with its index.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.resident_in(0, self.len)
+    }
+
     /// Bytes of memory in use.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.chunks.capacity() as u64 * size_of::<Option<Box<[T; CHUNK]>>>() as u64

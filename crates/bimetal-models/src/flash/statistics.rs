@@ -1,12 +1,10 @@
 //! What a flash drive reports: write amplification, wear, lifetime, energy.
 
-use std::collections::BTreeMap;
-
 use bimetal_core::operation::{Command, OpKind};
 use bimetal_core::units::{Bytes, Nanoseconds};
 
 use super::dies::Dies;
-use super::ftl::Counters;
+use super::ftl::{Counters, TranslationLayer};
 use super::geometry::Geometry;
 use super::operation::Cause;
 use super::profile::FlashProfile;
@@ -79,11 +77,11 @@ impl Meter {
         &self,
         now: Nanoseconds,
         geometry: &Geometry,
-        (counters, erases_of_blocks): (&Counters, BTreeMap<u32, u64>),
+        layer: &dyn TranslationLayer,
         dies: &Dies,
     ) -> DeviceStatistics {
         let busy = self.busy + self.busy_since.map_or(Nanoseconds::ZERO, |since| now.saturating_sub(since));
-        let energy = self.energy(now, busy, counters);
+        let energy = self.energy(now, busy, layer.counters());
         DeviceStatistics {
             busy,
             energy_joules: (!energy.is_empty()).then(|| energy.iter().map(|(_, joules)| joules).sum()),
@@ -91,7 +89,7 @@ impl Meter {
                 energy_by_operation: energy,
                 die_busy_by_cause: by_cause(dies.busy()),
                 wait_by_cause: by_cause(dies.waited()),
-                ..self.flash(now, geometry, counters, erases_of_blocks)
+                ..self.flash(now, geometry, layer)
             }),
             ..self.counts.clone()
         }
@@ -113,15 +111,10 @@ impl Meter {
     }
 
     /// Wear. The lifetime is that of a drive that goes on as it did from time zero to `now`: by the mean, blocks × rated cycles /
-    /// (erases / time); by the worst block, rated cycles / (its erases / time). Erases before time zero (preconditioning)
-    /// are not counted.
-    fn flash(
-        &self,
-        now: Nanoseconds,
-        geometry: &Geometry,
-        counters: &Counters,
-        erases_of_blocks: BTreeMap<u32, u64>,
-    ) -> FlashStatistics {
+    /// (erases / time); by the worst block, rated cycles / (its erases / time). Erases before time zero are not counted, but
+    /// for how they lie over the blocks: a restored drive brings those of earlier runs with it.
+    fn flash(&self, now: Nanoseconds, geometry: &Geometry, layer: &dyn TranslationLayer) -> FlashStatistics {
+        let (counters, erases_of_blocks) = (layer.counters(), layer.erases_of_blocks());
         let erase_count = EraseCount::of(&erases_of_blocks);
         let pages: u64 = counters.pages_programmed.iter().sum();
         let erases: u64 = counters.blocks_erased.iter().sum();
@@ -139,7 +132,7 @@ impl Meter {
             erase_count,
             erases_of_blocks,
             lifetime_years: lifetime(geometry.physical_blocks() as f64 * self.rated_cycles, erases),
-            lifetime_worst_block_years: lifetime(self.rated_cycles, erase_count.max),
+            lifetime_worst_block_years: lifetime(self.rated_cycles, layer.most_erases().into()),
             lifetime_unlimited: erases == 0,
             ..FlashStatistics::default()
         }

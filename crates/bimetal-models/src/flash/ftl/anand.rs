@@ -17,6 +17,7 @@ use super::striped::{Striped, logical_blocks};
 use super::{DieLayer, Info};
 use crate::flash::nand::{Nand, Place};
 use crate::flash::operation::Cause;
+use crate::flash::state::archive::{Archive, Checked, ensure};
 use crate::profile::BadFigure;
 
 pub(crate) const INFO: Info = Info {
@@ -137,13 +138,32 @@ impl DieLayer for Anand {
         Place { block: chain[clean.unwrap_or(chain.len()) - 1], offset }
     }
 
-    fn check(&self, nand: &Nand) {
-        check_uses(self.chains.iter().flatten().copied(), self.free.iter().copied(), nand);
-        assert!(self.chains.iter().all(|chain| chain.len() <= self.length_max));
+    fn transfer(&mut self, nand: &Nand, archive: &mut Archive) -> Checked {
+        let mut lengths: Vec<u32> = self.chains.iter().map(|chain| chain.len() as u32).collect();
+        archive.table(&mut lengths, self.length_max as u64)?;
+        for (chain, length) in self.chains.iter_mut().zip(lengths) {
+            chain.resize(length as usize, 0);
+            archive.table(chain, u64::from(nand.blocks()) - 1)?;
+        }
+        let longer = (0..).zip(&self.chains).filter(|(_, chain)| chain.len() > 1);
+        self.by_length = longer.map(|(v, chain)| (chain.len(), !v)).collect();
+        archive.queue(&mut self.free, nand.blocks().into(), nand.blocks())
+    }
+
+    fn check(&self, nand: &Nand) -> Checked {
+        check_uses(self.chains.iter().flatten().copied(), self.free.iter().copied(), nand)?;
+        let longest = self.chains.iter().map(Vec::len).max().unwrap_or(0);
+        ensure(longest <= self.length_max, || format!("a chain of {longest} units"))?;
         let longer = self.chains.iter().filter(|chain| chain.len() > 1).count();
-        assert_eq!(self.by_length.len(), longer, "chains of more than one unit");
-        let used: usize = self.chains.iter().map(Vec::len).sum();
-        assert_eq!(used + self.free.len(), nand.blocks() as usize, "units in chains and free ones");
+        ensure(self.by_length.len() == longer, || format!("{longer} chains of more than one unit"))?;
+        let units = self.chains.iter().map(Vec::len).sum::<usize>() + self.free.len();
+        ensure(units == nand.blocks() as usize, || format!("{units} units in chains and free ones"))?;
+        for page in (0..nand.logical_pages()).filter(|page| nand.is_live(*page)) {
+            let (v, offset) = (page / self.per_block, page % self.per_block);
+            let written = self.chains[v as usize].first().is_some_and(|&block| !nand.is_clean(Place { block, offset }));
+            ensure(written, || format!("page {page} is in no unit of its chain"))?;
+        }
+        Ok(())
     }
 
     fn memory_bytes(&self) -> u64 {

@@ -11,6 +11,7 @@ use super::striped::{Striped, logical_blocks};
 use super::{DieLayer, Info};
 use crate::flash::nand::{Nand, Place};
 use crate::flash::operation::Cause;
+use crate::flash::state::archive::{Archive, Checked, ensure};
 
 pub(crate) const INFO: Info = Info {
     name: "block",
@@ -70,9 +71,15 @@ impl DieLayer for BlockMapping {
         Place { block: self.data[(page / self.per_block) as usize], offset: page % self.per_block }
     }
 
-    fn check(&self, nand: &Nand) {
-        check_uses(self.data.iter().copied(), self.free.iter().copied(), nand);
-        assert_eq!(self.data.len() + self.free.len(), nand.blocks() as usize);
+    fn transfer(&mut self, nand: &Nand, archive: &mut Archive) -> Checked {
+        archive.table(&mut self.data, u64::from(nand.blocks()) - 1)?;
+        archive.queue(&mut self.free, nand.blocks().into(), nand.blocks())
+    }
+
+    fn check(&self, nand: &Nand) -> Checked {
+        check_uses(self.data.iter().copied(), self.free.iter().copied(), nand)?;
+        let blocks = self.data.len() + self.free.len();
+        ensure(blocks == nand.blocks() as usize, || format!("{blocks} blocks of data and free ones"))
     }
 
     fn memory_bytes(&self) -> u64 {

@@ -5,6 +5,7 @@
 
 use crate::flash::mapping::NONE;
 use crate::flash::sparse::SparseArray;
+use crate::flash::state::archive::{Archive, Checked, ensure};
 
 const PROBATIONARY: usize = 0;
 const PROTECTED: usize = 1;
@@ -150,20 +151,51 @@ impl CachedMap {
         }
     }
 
-    /// Checks the segments against the entries; panics where they differ. For tests.
-    pub(crate) fn check(&self) {
-        assert!(self.len() <= self.capacity && self.segments[PROTECTED].len <= self.protected_max);
-        assert_eq!(self.entries.len() - self.free.len(), self.len() as usize, "entries in use");
+    /// Saves or restores the segments, each from its last entry on.
+    pub(crate) fn transfer(&mut self, units: u32, archive: &mut Archive) -> Checked {
+        for (segment, most) in [(PROBATIONARY, self.capacity), (PROTECTED, self.protected_max)] {
+            let (mut members, mut dirty) = (Vec::new(), Vec::new());
+            let mut number = self.segments[segment].last;
+            while number != NONE {
+                let entry = &self.entries[number as usize];
+                members.push(entry.unit);
+                dirty.push(u32::from(entry.dirty));
+                number = entry.previous;
+            }
+            archive.list(&mut members, most.into(), units)?;
+            dirty.resize(members.len(), 0);
+            archive.table(&mut dirty, 1)?;
+            for (unit, dirty) in members.into_iter().zip(dirty).filter(|_| archive.is_reading()) {
+                ensure(self.entry(unit).is_none(), || format!("unit {unit} is cached twice"))?;
+                ensure(self.len() < self.capacity, || "more entries are cached than there is room for".to_owned())?;
+                let number = self.entries.len() as u32;
+                self.entries.push(Entry { unit, previous: NONE, next: NONE, segment, dirty: dirty == 1 });
+                *self.entry_of.get_mut(unit, |_| NONE) = number;
+                self.link(number, segment);
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the segments against the entries.
+    pub(crate) fn check(&self) -> Checked {
+        let full = self.len() <= self.capacity && self.segments[PROTECTED].len <= self.protected_max;
+        ensure(full, || format!("{} entries are cached", self.len()))?;
+        let used = self.entries.len() - self.free.len();
+        ensure(used == self.len() as usize, || format!("{used} entries are in use"))?;
         for segment in [PROBATIONARY, PROTECTED] {
             let (mut number, mut before, mut len) = (self.segments[segment].first, NONE, 0);
             while number != NONE {
                 let entry = &self.entries[number as usize];
-                assert_eq!((entry.segment, entry.previous), (segment, before), "entry of unit {}", entry.unit);
-                assert_eq!(self.entry(entry.unit), Some(number));
+                let linked = (entry.segment, entry.previous) == (segment, before);
+                let found = linked && self.entry(entry.unit) == Some(number);
+                ensure(found, || format!("the entry of unit {}", entry.unit))?;
                 (before, number, len) = (number, entry.next, len + 1);
             }
-            assert_eq!((self.segments[segment].last, self.segments[segment].len), (before, len));
+            let ends = (self.segments[segment].last, self.segments[segment].len) == (before, len);
+            ensure(ends, || format!("the end of segment {segment}"))?;
         }
+        Ok(())
     }
 
     /// Bytes of memory in use.
@@ -188,10 +220,10 @@ mod tests {
         }
         for unit in 10..20 {
             map.insert(unit);
-            map.check();
+            map.check().unwrap();
         }
         assert!(map.use_entry(1) && map.use_entry(2) && map.use_entry(19) && map.use_entry(18) && !map.use_entry(17));
-        map.check();
+        map.check().unwrap();
     }
 
     #[test]
@@ -203,7 +235,7 @@ mod tests {
         map.set_clean(2, 3);
         assert_eq!([map.insert(3), map.insert(4)], [Some(1), None]);
         map.forget(0, 1000);
-        map.check();
+        map.check().unwrap();
         assert!(!map.use_entry(3));
     }
 }

@@ -21,6 +21,7 @@ use super::{Counters, Info, Placed, Setup, TranslationLayer};
 use crate::flash::geometry::{Geometry, RESERVED_BLOCKS_PER_DIE};
 use crate::flash::operation::NandOp;
 use crate::flash::precondition::Precondition;
+use crate::flash::state::archive::{Archive, Checked, ensure};
 use crate::profile::BadFigure;
 
 /// Bytes of an entry in the cache.
@@ -73,7 +74,8 @@ impl Dftl {
         }
         let is_stale = vec![false; table_pages as usize];
         let mut dftl = Self { pages, cache, units, entries_per_page, stale: Vec::new(), is_stale, erases: 0 };
-        if dftl.cache.is_some() && setup.precondition != Precondition::Clean && setup.units > 0 {
+        let filled = setup.precondition != Precondition::Clean && setup.units > 0;
+        if dftl.cache.is_some() && filled && !setup.restored {
             let end = (setup.start + setup.units).div_ceil(entries_per_page);
             dftl.pages.prepare_tables(units + setup.start / entries_per_page..units + end);
         }
@@ -244,11 +246,37 @@ impl TranslationLayer for Dftl {
         self.pages.memory_bytes() + cache + self.is_stale.capacity() as u64 + self.stale.capacity() as u64 * 4
     }
 
-    fn check(&self) {
-        self.pages.check();
-        if let Some(cache) = &self.cache {
-            cache.check();
+    fn most_erases(&self) -> u32 {
+        self.pages.most_erases()
+    }
+
+    fn transfer(&mut self, archive: &mut Archive) -> Checked {
+        self.pages.transfer(archive)?;
+        let tables = self.is_stale.len() as u32;
+        if let Some(cache) = &mut self.cache {
+            cache.transfer(self.units, archive)?;
+            archive.list(&mut self.stale, tables.into(), tables)?;
         }
+        // Whether a victim was erased since the moved units were looked at.
+        let mut erased = self.erases != self.pages.counters().blocks_erased.iter().sum::<u64>();
+        archive.flag(&mut erased)?;
+        if archive.is_reading() {
+            self.erases = if erased { u64::MAX } else { 0 };
+            for table in &self.stale {
+                let twice = std::mem::replace(&mut self.is_stale[*table as usize], true);
+                ensure(!twice, || format!("translation page {table} is stale twice"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn waiting_units(&self) -> u32 {
+        self.pages.waiting_units()
+    }
+
+    fn check(&self) -> Checked {
+        self.pages.check()?;
+        self.cache.as_ref().map_or(Ok(()), CachedMap::check)
     }
 }
 
@@ -278,7 +306,8 @@ mod tests {
         let units = GEOMETRY.logical_units;
         let cache = (f64::from(units) * part * CACHED_ENTRY_BYTES as f64).ceil().to_string();
         let profile = flash_profile(&[("ftl", ftl), ("map_cache", &cache)]);
-        let setup = Setup { profile: &profile, geometry: GEOMETRY, precondition, start: 0, units, seed: 1 };
+        let setup =
+            Setup { profile: &profile, geometry: GEOMETRY, precondition, start: 0, units, seed: 1, restored: false };
         let mut layer = (profile.ftl.0.make)(&setup).unwrap();
         let (mut random, mut operations) = (Pcg64::seed_from_u64(1), Vec::new());
         for _ in 0..rounds * units {
@@ -290,7 +319,7 @@ mod tests {
                 layer.programmed(operation.block, operation.programmed);
             }
         }
-        layer.check();
+        layer.check().unwrap();
         layer.counters().clone()
     }
 
@@ -331,7 +360,8 @@ mod tests {
         let profile = flash_profile(&[("ftl", "dftl"), ("map_cache", "64")]);
         let units = GEOMETRY.logical_units;
         let precondition = Precondition::Sequential;
-        let setup = Setup { profile: &profile, geometry: GEOMETRY, precondition, start: 0, units, seed: 1 };
+        let setup =
+            Setup { profile: &profile, geometry: GEOMETRY, precondition, start: 0, units, seed: 1, restored: false };
         let mut layer = Dftl::new(&setup).unwrap();
         let mut looked_up = |start, end| {
             let mut operations = Vec::new();

@@ -12,12 +12,13 @@
 
 use std::collections::VecDeque;
 
-use super::log_block::{check_uses, log_blocks_of_die};
+use super::log_block::{check_frontier, check_uses, log_blocks_of_die};
 use super::striped::{Striped, logical_blocks};
 use super::{DieLayer, Info};
 use crate::flash::mapping::NONE;
 use crate::flash::nand::{Nand, Place};
 use crate::flash::operation::Cause;
+use crate::flash::state::archive::{Archive, Checked, ensure};
 
 /// The SW block, an RW block, and the target of a full merge.
 const LOG_BLOCKS_MIN: u32 = 3;
@@ -43,6 +44,7 @@ struct Sequential {
 
 struct Fast {
     per_block: u32,
+    log_blocks: u32,
     /// By logical block.
     data: Vec<u32>,
     sw: Option<Sequential>,
@@ -58,6 +60,7 @@ impl Fast {
     fn new(logical: u32, log_blocks: u32, per_block: u32) -> Self {
         Self {
             per_block,
+            log_blocks,
             data: (0..logical).collect(),
             sw: None,
             rw: VecDeque::new(),
@@ -179,13 +182,39 @@ impl DieLayer for Fast {
         }
     }
 
-    fn check(&self, nand: &Nand) {
-        let logs = self.rw.iter().copied().chain(self.sw.as_ref().map(|sw| sw.block));
-        check_uses(self.data.iter().copied().chain(logs), self.free.iter().copied(), nand);
-        assert!(self.free.len() > usize::from(self.sw.is_none()), "no block free for a merge");
-        for (page, place) in self.in_rw.iter().enumerate().filter(|(_, place)| **place != NONE) {
-            assert!(self.rw.contains(&(place / self.per_block)), "page {page} is in no RW block");
+    fn transfer(&mut self, nand: &Nand, archive: &mut Archive) -> Checked {
+        let (blocks, logical) = (nand.blocks(), self.data.len() as u32);
+        archive.table(&mut self.data, u64::from(blocks) - 1)?;
+        archive.queue(&mut self.free, blocks.into(), blocks)?;
+        archive.queue(&mut self.rw, blocks.into(), blocks)?;
+        archive.number(&mut self.rw_next, self.per_block.into())?;
+        archive.places(&mut self.in_rw, blocks * self.per_block)?;
+        archive.option(&mut self.sw, || Sequential { block: 0, owner: 0, next: 0 })?;
+        if let Some(sw) = &mut self.sw {
+            archive.number(&mut sw.block, u64::from(blocks) - 1)?;
+            archive.number(&mut sw.owner, u64::from(logical) - 1)?;
+            archive.number(&mut sw.next, u64::from(self.per_block) - 1)?;
         }
+        Ok(())
+    }
+
+    fn check(&self, nand: &Nand) -> Checked {
+        let logs = self.rw.iter().copied().chain(self.sw.as_ref().map(|sw| sw.block));
+        check_uses(self.data.iter().copied().chain(logs.clone()), self.free.iter().copied(), nand)?;
+        let free = self.free.len();
+        ensure(free > usize::from(self.sw.is_none()), || "no block free for a merge".to_owned())?;
+        ensure(free + logs.count() == self.log_blocks as usize, || format!("{free} blocks are free"))?;
+        match self.rw.back() {
+            Some(block) => check_frontier(*block, self.rw_next, nand)?,
+            None => ensure(self.rw_next == self.per_block, || "no RW block is open".to_owned())?,
+        }
+        self.sw.as_ref().map_or(Ok(()), |sw| check_frontier(sw.block, sw.next, nand))?;
+        for (page, &place) in (0..).zip(&self.in_rw).filter(|(_, place)| **place != NONE) {
+            let place = Place { block: place / self.per_block, offset: place % self.per_block };
+            let in_rw = self.rw.contains(&place.block) && nand.holds(place, page);
+            ensure(in_rw, || format!("page {page} is in no RW block"))?;
+        }
+        Ok(())
     }
 
     fn memory_bytes(&self) -> u64 {

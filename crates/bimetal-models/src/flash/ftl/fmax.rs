@@ -17,6 +17,7 @@ use super::{DieLayer, Info};
 use crate::flash::mapping::NONE;
 use crate::flash::nand::{Nand, Place};
 use crate::flash::operation::Cause;
+use crate::flash::state::archive::{Archive, Checked, ensure};
 
 /// A replacement unit is assigned only where this many units are free, so that a fold finds one.
 const FREE_UNITS_MIN: usize = 2;
@@ -139,12 +140,32 @@ impl DieLayer for Fmax {
         }
     }
 
-    fn check(&self, nand: &Nand) {
+    fn transfer(&mut self, nand: &Nand, archive: &mut Archive) -> Checked {
+        let (blocks, logical) = (nand.blocks(), self.primary.len() as u32);
+        archive.places(&mut self.primary, blocks)?;
+        archive.queue(&mut self.free, blocks.into(), blocks)?;
+        archive.queue(&mut self.assigned, logical.into(), logical)?;
+        for v in &self.assigned {
+            let unit = self.replacements[*v as usize]
+                .get_or_insert_with(|| Box::new(Replacement { block: 0, newest: vec![NONE; self.per_block as usize] }));
+            archive.number(&mut unit.block, u64::from(blocks) - 1)?;
+            archive.places(&mut unit.newest, self.per_block)?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, nand: &Nand) -> Checked {
         let replacements = self.replacements.iter().flatten().map(|unit| unit.block);
         let used: Vec<u32> = self.primary.iter().copied().filter(|unit| *unit != NONE).chain(replacements).collect();
-        check_uses(used.iter().copied(), self.free.iter().copied(), nand);
-        assert_eq!(used.len() + self.free.len(), nand.blocks() as usize, "units in chains and free ones");
-        assert!(self.assigned.is_empty() || !self.free.is_empty(), "a fold finds no free unit");
+        check_uses(used.iter().copied(), self.free.iter().copied(), nand)?;
+        let units = used.len() + self.free.len();
+        ensure(units == nand.blocks() as usize, || format!("{units} units in chains and free ones"))?;
+        let folds = self.assigned.is_empty() || !self.free.is_empty();
+        ensure(folds, || "a fold finds no free unit".to_owned())?;
+        let assigned = self.replacements.iter().flatten().count();
+        ensure(assigned == self.assigned.len(), || format!("{assigned} replacement units are assigned"))?;
+        let chained = self.assigned.iter().all(|v| self.primary[*v as usize] != NONE);
+        ensure(chained, || "a replacement unit without a primary unit".to_owned())
     }
 
     fn memory_bytes(&self) -> u64 {

@@ -7,6 +7,7 @@ use super::striped::Striped;
 use super::{DieLayer, Info};
 use crate::flash::nand::{Nand, Place};
 use crate::flash::operation::Cause;
+use crate::flash::state::archive::{Archive, Checked, ensure};
 
 pub(crate) const INFO: Info = Info {
     name: "ideal",
@@ -38,8 +39,13 @@ impl DieLayer for Ideal {
         Place { block: page / nand.pages_per_block(), offset: page % nand.pages_per_block() }
     }
 
-    fn check(&self, nand: &Nand) {
-        assert!(self.written < nand.pages_per_block());
+    fn transfer(&mut self, nand: &Nand, archive: &mut Archive) -> Checked {
+        archive.number(&mut self.written, u64::from(nand.pages_per_block()) - 1)?;
+        archive.number(&mut self.next, u64::from(nand.blocks()) - 1)
+    }
+
+    fn check(&self, nand: &Nand) -> Checked {
+        ensure(self.written < nand.pages_per_block(), || format!("{} pages since the last erase", self.written))
     }
 
     fn memory_bytes(&self) -> u64 {

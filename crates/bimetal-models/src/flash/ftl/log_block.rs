@@ -15,6 +15,7 @@ use super::{DieLayer, Info};
 use crate::flash::mapping::NONE;
 use crate::flash::nand::{Nand, Place};
 use crate::flash::operation::Cause;
+use crate::flash::state::archive::{Archive, Checked, ensure};
 use crate::profile::BadFigure;
 
 /// Free blocks below which a merge makes room: the log block to be assigned, and the target of a full merge.
@@ -53,6 +54,7 @@ struct Log {
 
 struct LogBlock {
     per_block: u32,
+    log_blocks: u32,
     /// By logical block.
     data: Vec<u32>,
     /// By logical block: its log block.
@@ -66,6 +68,7 @@ impl LogBlock {
     fn new(logical: u32, log_blocks: u32, per_block: u32) -> Self {
         Self {
             per_block,
+            log_blocks,
             data: (0..logical).collect(),
             logs: (0..logical).map(|_| None).collect(),
             free: (logical..logical + log_blocks).collect(),
@@ -142,11 +145,29 @@ impl DieLayer for LogBlock {
         }
     }
 
-    fn check(&self, nand: &Nand) {
+    fn transfer(&mut self, nand: &Nand, archive: &mut Archive) -> Checked {
+        let (per_block, logical) = (self.per_block, self.data.len() as u32);
+        archive.table(&mut self.data, u64::from(nand.blocks()) - 1)?;
+        archive.queue(&mut self.free, nand.blocks().into(), nand.blocks())?;
+        archive.queue(&mut self.assigned, logical.into(), logical)?;
+        for b in &self.assigned {
+            let log = self.logs[*b as usize]
+                .get_or_insert_with(|| Box::new(Log { block: 0, next: 0, newest: vec![NONE; per_block as usize] }));
+            archive.number(&mut log.block, u64::from(nand.blocks()) - 1)?;
+            archive.number(&mut log.next, u64::from(per_block) - 1)?;
+            archive.places(&mut log.newest, log.next)?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, nand: &Nand) -> Checked {
         let logs = self.logs.iter().flatten();
-        let used = self.data.iter().copied().chain(logs.map(|log| log.block));
-        check_uses(used, self.free.iter().copied(), nand);
-        assert_eq!(self.assigned.len(), self.logs.iter().flatten().count());
+        let used = self.data.iter().copied().chain(logs.clone().map(|log| log.block));
+        check_uses(used, self.free.iter().copied(), nand)?;
+        let (assigned, free) = (self.assigned.len(), self.free.len());
+        ensure(assigned == logs.clone().count(), || format!("{assigned} log blocks are assigned"))?;
+        ensure(free > 0 && free + assigned == self.log_blocks as usize, || format!("{free} blocks are free"))?;
+        logs.into_iter().try_for_each(|log| check_frontier(log.block, log.next, nand))
     }
 
     fn memory_bytes(&self) -> u64 {
@@ -158,15 +179,23 @@ impl DieLayer for LogBlock {
 }
 
 /// Every block has at most one use, and free ones are clean.
-pub(crate) fn check_uses(used: impl Iterator<Item = u32>, free: impl Iterator<Item = u32>, nand: &Nand) {
+pub(crate) fn check_uses(used: impl Iterator<Item = u32>, free: impl Iterator<Item = u32>, nand: &Nand) -> Checked {
     let mut uses = vec![0; nand.blocks() as usize];
     used.for_each(|block| uses[block as usize] += 1);
     for block in free {
         uses[block as usize] += 1;
-        assert_eq!(nand.dirty(block), 0, "block {block} is free and not clean");
+        ensure(nand.dirty(block) == 0, || format!("block {block} is free and not clean"))?;
     }
     for (block, uses) in uses.iter().enumerate() {
-        assert!(*uses <= 1, "block {block} has {uses} uses");
-        assert!(*uses == 1 || nand.dirty(block as u32) == 0, "block {block} holds pages and has no use");
+        ensure(*uses <= 1, || format!("block {block} has {uses} uses"))?;
+        let idle = *uses == 1 || nand.dirty(block as u32) == 0;
+        ensure(idle, || format!("block {block} holds pages and has no use"))?;
     }
+    Ok(())
+}
+
+/// `block` is clean from page `next` on, and not before.
+pub(crate) fn check_frontier(block: u32, next: u32, nand: &Nand) -> Checked {
+    let wrong = (0..nand.pages_per_block()).find(|&offset| nand.is_clean(Place { block, offset }) != (offset >= next));
+    ensure(wrong.is_none(), || format!("block {block} is not written up to page {next}"))
 }

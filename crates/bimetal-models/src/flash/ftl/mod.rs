@@ -32,6 +32,7 @@ use super::nand::{Nand, Place};
 use super::operation::{Cause, NandKind, NandOp};
 use super::precondition::Precondition;
 use super::profile::FlashProfile;
+use super::state::archive::{Archive, Checked};
 use crate::profile::BadFigure;
 
 /// Every layer, in the order in which messages list them.
@@ -72,6 +73,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) start: u32,
     pub(crate) units: u32,
     pub(crate) seed: u64,
+    /// Its tables are filled in from a saved state: nothing is written before that.
+    pub(crate) restored: bool,
 }
 
 /// What became of a unit that was written.
@@ -152,14 +155,29 @@ pub(crate) trait TranslationLayer: Send {
     /// What was done so far.
     fn counters(&self) -> &Counters;
 
-    /// How many physical blocks were erased how often.
+    /// How many physical blocks were erased how often, in the runs before this one too if the state was restored.
     fn erases_of_blocks(&self) -> BTreeMap<u32, u64>;
+
+    /// Erases since time zero of the block that was erased most often since then.
+    fn most_erases(&self) -> u32;
+
+    /// Saves its tables between two requests, or restores them in a layer that was made for the same drive and wrote nothing.
+    /// What the dies still have to do counts as done; counts start at zero.
+    ///
+    /// # Errors
+    /// What is read is no state of this layer.
+    fn transfer(&mut self, archive: &mut Archive) -> Checked;
+
+    /// Units of the host that wait in the controller's memory for their page to fill up.
+    fn waiting_units(&self) -> u32 {
+        0
+    }
 
     /// Bytes of memory that its tables use.
     fn memory_bytes(&self) -> u64;
 
-    /// Checks that every table agrees with every other, unit by unit; panics where one does not. For tests.
-    fn check(&self);
+    /// Checks that every table agrees with every other, unit by unit.
+    fn check(&self) -> Checked;
 }
 
 /// A layer that manages the pages of one die on its own, as the schemes of the papers do.
@@ -175,8 +193,12 @@ pub(crate) trait DieLayer: Send {
         nand.clear(start, end);
     }
 
-    /// Checks that every block has one use, and that those that are free are clean; panics where not. For tests.
-    fn check(&self, nand: &Nand);
+    /// Saves or restores its own tables; those of the medium are.
+    fn transfer(&mut self, nand: &Nand, archive: &mut Archive) -> Checked;
+
+    /// Checks that every block has one use, that those that are free are clean, and whatever else a state that was read must
+    /// be so that the layer can go on from it. [`locate`](Self::locate) is asked only afterwards.
+    fn check(&self, nand: &Nand) -> Checked;
 
     /// Bytes of memory that its own tables use.
     fn memory_bytes(&self) -> u64;

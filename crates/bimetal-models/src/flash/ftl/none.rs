@@ -8,6 +8,7 @@ use super::striped::Striped;
 use super::{DieLayer, Info};
 use crate::flash::nand::{Nand, Place};
 use crate::flash::operation::Cause;
+use crate::flash::state::archive::{Archive, Checked, ensure};
 
 pub(crate) const INFO: Info =
     Info { name: "none", whole_pages: true, reserve: |_| 0, make: |setup| Ok(Box::new(Striped::new(setup, || Raw))) };
@@ -39,14 +40,20 @@ impl DieLayer for Raw {
         }
     }
 
-    fn check(&self, nand: &Nand) {
+    fn transfer(&mut self, _: &Nand, _: &mut Archive) -> Checked {
+        Ok(())
+    }
+
+    fn check(&self, nand: &Nand) -> Checked {
         for block in 0..nand.blocks() {
             for offset in 0..nand.pages_per_block() {
                 let place = Place { block, offset };
                 let page = block * nand.pages_per_block() + offset;
-                assert!(nand.is_clean(place) || nand.holder(place) == page && nand.is_live(page));
+                let in_place = nand.is_clean(place) || nand.holder(place) == page && nand.is_live(page);
+                ensure(in_place, || format!("{place:?} holds a page of another place"))?;
             }
         }
+        Ok(())
     }
 
     fn memory_bytes(&self) -> u64 {

@@ -14,6 +14,7 @@ use super::striped::{Striped, logical_blocks};
 use super::{DieLayer, Info};
 use crate::flash::nand::{Nand, Place};
 use crate::flash::operation::Cause;
+use crate::flash::state::archive::{Archive, Checked, ensure};
 
 pub(crate) const INFO: Info = Info {
     name: "page-in-place",
@@ -62,13 +63,19 @@ impl DieLayer for PageInPlace {
         Place { block: page / nand.pages_per_block(), offset: page % nand.pages_per_block() }
     }
 
-    fn check(&self, nand: &Nand) {
+    fn transfer(&mut self, _: &Nand, _: &mut Archive) -> Checked {
+        Ok(())
+    }
+
+    fn check(&self, nand: &Nand) -> Checked {
         for block in 0..nand.blocks() {
             for offset in 0..nand.pages_per_block() {
                 let place = Place { block, offset };
-                assert!(nand.is_clean(place) || self.locate(nand.holder(place), nand) == place);
+                let in_place = nand.is_clean(place) || self.locate(nand.holder(place), nand) == place;
+                ensure(in_place, || format!("{place:?} holds a page of another place"))?;
             }
         }
+        Ok(())
     }
 
     fn memory_bytes(&self) -> u64 {

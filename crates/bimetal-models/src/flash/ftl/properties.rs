@@ -6,9 +6,10 @@ use rand_pcg::Pcg64;
 
 use super::{ALL, Info, Setup, TranslationLayer};
 use crate::flash::geometry::Geometry;
-use crate::flash::operation::NandKind;
+use crate::flash::operation::{Cause, NandKind, NandOp};
 use crate::flash::precondition::Precondition;
 use crate::flash::profile::{FlashProfile, SizeOrOff};
+use crate::flash::state::archive::Archive;
 use crate::flash::tests::flash_profile;
 
 #[derive(Clone, Debug)]
@@ -105,6 +106,11 @@ fn kinds() -> impl Iterator<Item = (&'static Info, Settings)> {
 
 /// The layer beside what the host knows.
 struct Shadowed {
+    info: &'static Info,
+    profile: FlashProfile,
+    geometry: Geometry,
+    precondition: Precondition,
+    seed: u64,
     layer: Box<dyn TranslationLayer>,
     /// The medium itself refuses what a layer would not.
     raw: bool,
@@ -118,7 +124,7 @@ struct Shadowed {
 }
 
 impl Shadowed {
-    fn new(info: &Info, settings: Settings, shape: &Shape, precondition: Precondition, seed: u64) -> Self {
+    fn new(info: &'static Info, settings: Settings, shape: &Shape, precondition: Precondition, seed: u64) -> Self {
         let mut profile = flash_profile(&[&[("ftl", info.name)], settings].concat());
         // A block of single-bit cells in each die is the least that a cache can have.
         if shape.pages_per_block < 3 {
@@ -128,11 +134,15 @@ impl Shadowed {
         let precondition = if info.name == "none" { Precondition::Clean } else { precondition };
         let geometry = shape.geometry(info, &profile);
         let units = geometry.logical_units;
-        let setup = Setup { profile: &profile, geometry, precondition, start: units / 4, units: units / 2, seed };
-        let layer = (info.make)(&setup).unwrap();
+        let layer = make(info, &profile, geometry, precondition, seed, false);
         let filled = precondition != Precondition::Clean;
         let newest = (0..units).map(|unit| (filled && unit >= units / 4 && unit - units / 4 < units / 2).then_some(0));
         Self {
+            info,
+            profile,
+            geometry,
+            precondition,
+            seed,
             layer,
             raw: info.name == "none",
             newest: newest.collect(),
@@ -144,7 +154,33 @@ impl Shadowed {
         }
     }
 
-    fn run(&mut self, step: &Step) {
+    /// Which layer it is, for messages.
+    fn what(&self) -> String {
+        format!("{} gc={} wear_levelling={:?}", self.info.name, self.profile.gc, self.profile.wear_levelling)
+    }
+
+    /// Whether the host wrote more than was expected with its last write.
+    fn is_intense(&self) -> bool {
+        (1..=3).contains(&(self.version % 8))
+    }
+
+    /// The same with a layer that was restored from what this one saves.
+    fn restored(&mut self) -> Self {
+        let tables = save(self.layer.as_mut());
+        let mut layer = make(self.info, &self.profile, self.geometry, self.precondition, self.seed, true);
+        let mut archive = Archive::Reading(&tables);
+        layer.transfer(&mut archive).unwrap();
+        assert!(matches!(archive, Archive::Reading([])), "bytes are left");
+        layer.check().unwrap();
+        assert_eq!(save(layer.as_mut()), tables, "what was restored is saved as it was");
+        // How much the host writes is no part of a state.
+        layer.set_intense(self.is_intense());
+        let (profile, newest) = (self.profile.clone(), self.newest.clone());
+        Self { layer, profile, newest, ..*self }
+    }
+
+    /// Runs one step; gives what the dies were asked to do.
+    fn run(&mut self, step: &Step) -> Vec<NandOp> {
         let units = self.newest.len() as u32;
         let (start, len) = match *step {
             Step::Write(start, len) | Step::Trim(start, len) | Step::Read(start, len) => (start % units, len),
@@ -157,7 +193,7 @@ impl Shadowed {
             Step::Write(..) => {
                 self.version += 1;
                 self.layer.set_version(self.version);
-                self.layer.set_intense(self.version % 8 < 3);
+                self.layer.set_intense(self.is_intense());
                 self.layer.write_request(start, end, &mut operations);
                 let refused = self.newest[range.clone()].iter().filter(|newest| self.raw && newest.is_some()).count();
                 assert_eq!(self.layer.take_refused(), refused as u64, "{step:?}");
@@ -188,7 +224,7 @@ impl Shadowed {
                 while self.layer.wants_idle_time() && self.layer.use_idle_time(&mut operations) {}
             }
         }
-        for operation in operations {
+        for operation in &operations {
             match operation.kind {
                 NandKind::Read => self.pages_read += u64::from(operation.pages),
                 NandKind::Program => {
@@ -200,6 +236,7 @@ impl Shadowed {
             }
         }
         self.check_units(start, end);
+        operations
     }
 
     fn check_units(&mut self, start: u32, end: u32) {
@@ -215,13 +252,53 @@ impl Shadowed {
 
     fn finish(&mut self) {
         self.check_units(0, self.newest.len() as u32);
-        self.layer.check();
+        self.layer.check().unwrap();
         let counters = self.layer.counters();
         assert_eq!(counters.host_units + counters.replaced_units, self.host_units, "units of the host");
         assert_eq!(counters.pages_programmed.iter().sum::<u64>(), self.pages_programmed, "pages programmed");
         assert_eq!(counters.pages_read.iter().sum::<u64>(), self.pages_read, "pages read");
         assert_eq!(counters.blocks_erased.iter().sum::<u64>(), self.blocks_erased, "blocks erased");
     }
+}
+
+/// The layer `info`, of whose units those from the first quarter to the third are in the state `precondition`.
+fn make(
+    info: &Info,
+    profile: &FlashProfile,
+    geometry: Geometry,
+    precondition: Precondition,
+    seed: u64,
+    restored: bool,
+) -> Box<dyn TranslationLayer> {
+    let units = geometry.logical_units;
+    let setup = Setup { profile, geometry, precondition, start: units / 4, units: units / 2, seed, restored };
+    (info.make)(&setup).unwrap()
+}
+
+/// Runs `steps` on `layer` and on what is restored from its state: both do the same, and are the same afterwards.
+fn goes_on_when_restored(mut layer: Shadowed, steps: &[Step]) {
+    let mut restored = layer.restored();
+    for step in steps {
+        // What waits for its page to fill up need not be read, but where one request erased and opened its block again, the
+        // layer heard of programs before that too late to know. A restored one knows.
+        let asked = |mut operations: Vec<NandOp>| {
+            operations.retain(|op| op.kind != NandKind::Read || op.cause == Cause::Collection);
+            operations
+        };
+        let (restored, original) = (asked(restored.run(step)), asked(layer.run(step)));
+        assert_eq!(restored, original, "{}: {step:?}", layer.what());
+    }
+    restored.layer.check().unwrap();
+    assert_eq!(restored.layer.erases_of_blocks(), layer.layer.erases_of_blocks(), "{}", layer.what());
+    assert!(save(restored.layer.as_mut()) == save(layer.layer.as_mut()), "{}: tables at the end", layer.what());
+}
+
+/// What a layer saves.
+fn save(layer: &mut dyn TranslationLayer) -> Vec<u8> {
+    let mut archive = Archive::Writing(Vec::new());
+    layer.transfer(&mut archive).unwrap();
+    let Archive::Writing(tables) = archive else { unreachable!("it was written") };
+    tables
 }
 
 proptest! {
@@ -233,8 +310,25 @@ proptest! {
     ) {
         for (info, settings) in kinds() {
             let mut layer = Shadowed::new(info, settings, &shape, state, seed);
-            steps.iter().for_each(|step| layer.run(step));
+            steps.iter().for_each(|step| drop(layer.run(step)));
             layer.finish();
+        }
+    }
+
+    #[test]
+    fn every_layer_goes_on_from_a_saved_state_as_if_nothing_had_happened(
+        shape in shapes(), state in states(), seed in any::<u64>(), steps in steps(), at in any::<prop::sample::Index>(),
+    ) {
+        for (info, settings) in kinds() {
+            let mut layer = Shadowed::new(info, settings, &shape, state, seed);
+            let mut random = Pcg64::seed_from_u64(seed);
+            let units = layer.newest.len() as u32;
+            for _ in 0..units / 2 {
+                layer.run(&Step::Write(random.next_u32() % units, 1 + random.next_u32() % 6));
+            }
+            let (before, after) = steps.split_at(at.index(steps.len()));
+            before.iter().for_each(|step| drop(layer.run(step)));
+            goes_on_when_restored(layer, after);
         }
     }
 
@@ -260,6 +354,44 @@ proptest! {
     }
 }
 
+/// Two dies of 12 blocks of 8 pages.
+const TWO_DIES: Shape = Shape {
+    channels: 2,
+    dies_per_channel: 1,
+    planes_per_die: 1,
+    blocks: 12,
+    pages_per_block: 8,
+    units_per_page: 1,
+    fill: 0.88,
+};
+
+#[test]
+fn a_die_that_holds_a_unit_less_than_the_other_collects_the_same_blocks_when_restored() {
+    let mut uneven = 0;
+    for fill in [0.88, 0.89] {
+        for (info, settings) in kinds() {
+            let layer = Shadowed::new(info, settings, &Shape { fill, ..TWO_DIES }, Precondition::Random, 1);
+            let units = layer.newest.len() as u32;
+            // Half of them are filled.
+            uneven += units / 2 % 2;
+            let mut random = Pcg64::seed_from_u64(2);
+            let writes: Vec<Step> = (0..3 * units).map(|_| Step::Write(random.next_u32(), 1)).collect();
+            goes_on_when_restored(layer, &writes);
+        }
+    }
+    assert!(uneven >= 10, "{uneven} drives with uneven dies");
+}
+
+#[test]
+fn a_discard_of_what_holds_nothing_leaves_no_trace() {
+    for (info, settings) in kinds() {
+        let mut layer = Shadowed::new(info, settings, &TWO_DIES, Precondition::Sequential, 1);
+        let units = layer.newest.len() as u32;
+        layer.run(&Step::Trim(0, units / 8));
+        goes_on_when_restored(layer, &[Step::Trim(0, units), Step::Write(0, units)]);
+    }
+}
+
 /// One die of 16 blocks of 8 pages under `ftl`, after `runs` of pages (first, behind the last): copies, erases.
 fn after(ftl: &str, runs: &[(u32, u32)]) -> (u64, u64) {
     let shape = Shape {
@@ -273,7 +405,7 @@ fn after(ftl: &str, runs: &[(u32, u32)]) -> (u64, u64) {
     };
     let info = ALL.iter().find(|info| info.name == ftl).unwrap();
     let mut layer = Shadowed::new(info, &[], &shape, Precondition::Clean, 1);
-    runs.iter().for_each(|(start, end)| layer.run(&Step::Write(*start, end - start)));
+    runs.iter().for_each(|(start, end)| drop(layer.run(&Step::Write(*start, end - start))));
     layer.finish();
     (layer.layer.counters().moved_units, layer.blocks_erased)
 }

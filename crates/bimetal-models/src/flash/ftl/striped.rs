@@ -10,6 +10,7 @@ use crate::flash::geometry::Geometry;
 use crate::flash::nand::Nand;
 use crate::flash::operation::NandOp;
 use crate::flash::precondition::Precondition;
+use crate::flash::state::archive::{Archive, Checked, ensure};
 
 struct Die<F> {
     layer: F,
@@ -52,7 +53,7 @@ impl<F: DieLayer> Striped<F> {
 
     /// Writes once in order, and for the random state as much again at random. Wear and counts start at zero after it.
     fn precondition(&mut self, setup: &Setup) {
-        if setup.precondition == Precondition::Clean {
+        if setup.precondition == Precondition::Clean || setup.restored {
             return;
         }
         let mut operations = Vec::new();
@@ -84,6 +85,7 @@ impl<F: DieLayer> Striped<F> {
     }
 
     /// Die and page within it.
+    #[cfg(test)]
     fn local(&self, unit: u32) -> (u32, u32) {
         let (row, dies) = (unit / self.row, self.dies.len() as u32);
         (row % dies, row / dies * self.row + unit % self.row)
@@ -207,26 +209,41 @@ impl<F: DieLayer> TranslationLayer for Striped<F> {
         histogram
     }
 
+    fn most_erases(&self) -> u32 {
+        self.dies.iter().map(|die| die.nand.most_erases()).max().unwrap_or(0)
+    }
+
     fn memory_bytes(&self) -> u64 {
         self.dies.iter().map(|die| die.nand.memory_bytes() + die.layer.memory_bytes()).sum()
     }
 
-    fn check(&self) {
-        for unit in 0..self.geometry.logical_units {
-            let (die, page) = self.local(unit);
-            let Die { layer, nand } = &self.dies[die as usize];
-            if nand.is_live(page) {
-                assert_eq!(nand.holder(layer.locate(page, nand)), page, "unit {unit} is not where the layer says");
-            }
+    fn transfer(&mut self, archive: &mut Archive) -> Checked {
+        for Die { layer, nand } in &mut self.dies {
+            nand.transfer(archive)?;
+            layer.transfer(nand, archive)?;
         }
-        for Die { layer, nand } in &self.dies {
-            nand.check();
-            layer.check(nand);
+        if archive.is_reading() {
+            (self.counters, self.refused) = (Counters::default(), 0);
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Checked {
+        for (number, Die { layer, nand }) in self.dies.iter().enumerate() {
+            nand.check()?;
+            layer.check(nand)?;
+            for page in (0..nand.logical_pages()).filter(|page| nand.is_live(*page)) {
+                let found = nand.holds(layer.locate(page, nand), page);
+                ensure(found, || format!("page {page} of die {number} is not where the layer says"))?;
+            }
         }
         let counters = &self.counters;
         let pages: u64 = counters.pages_programmed.iter().sum();
-        assert_eq!(counters.host_units + counters.moved_units, pages, "units written against pages programmed");
-        let erases: u64 = self.erases_of_blocks().iter().map(|(erases, blocks)| u64::from(*erases) * blocks).sum();
-        assert_eq!(erases, counters.blocks_erased.iter().sum::<u64>(), "erases of blocks against their count");
+        let written = counters.host_units + counters.moved_units;
+        ensure(written == pages, || format!("{written} units written, {pages} pages programmed"))?;
+        let erases: u64 = self.dies.iter().map(|die| die.nand.erases()).sum();
+        let counted: u64 = counters.blocks_erased.iter().sum();
+        ensure(erases == counted, || format!("{erases} erases of blocks, {counted} counted"))
     }
 }

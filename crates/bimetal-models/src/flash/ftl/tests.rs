@@ -159,7 +159,7 @@ fn cost_benefit_moves_less_than_greedy_when_few_units_take_most_writes() {
             ftl.write(random.next_u32() % among, &mut operations);
             operations.clear();
         }
-        ftl.check();
+        ftl.check().unwrap();
         ftl.counters().moved_units
     };
     let layout = || Layout::new(Precondition::Sequential, &geometry, 0, units, 3, 1);
@@ -318,7 +318,7 @@ fn run(geometry: Geometry, state: Precondition, filled: f64, steps: &[Step]) {
             assert_eq!(ftl.locate(unit).is_some(), mapped[unit as usize], "unit {unit} after {step:?}");
         }
     }
-    ftl.check();
+    ftl.check().unwrap();
     assert_eq!(ftl.counters().host_units + ftl.counters().replaced_units, written);
     for (unit, mapped) in mapped.iter().enumerate() {
         assert_eq!(ftl.locate(unit as u32).is_some(), *mapped, "unit {unit}");
@@ -368,7 +368,7 @@ fn data_of_one_die_alone_may_stay_while_all_the_rest_is_overwritten() {
             operations.clear();
         }
     }
-    ftl.check();
+    ftl.check().unwrap();
 }
 
 #[test]
@@ -427,7 +427,7 @@ fn a_unit_written_again_in_the_open_row_takes_no_further_room() {
     assert_eq!(fetched(&mut ftl, 5, 6), 1);
     assert_eq!(ftl.write(5, &mut operations), Placed::New);
     assert_eq!(ftl.counters().padding_units, 3);
-    ftl.check();
+    ftl.check().unwrap();
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The closed blocks with an invalid unit, kept densely: for policies that need more than the fewest valid units.
 
+use crate::flash::ftl::page::state::Known;
 use crate::flash::geometry::Geometry;
 use crate::flash::mapping::NONE;
 use crate::flash::precondition::Layout;
@@ -48,6 +49,14 @@ impl Candidates {
         match std::mem::replace(&mut self.valid[block as usize], valid) {
             NONE => Change::Added,
             _ => Change::Kept,
+        }
+    }
+
+    /// Forgets every candidate, for those of a state that is restored.
+    pub(crate) fn replace(&mut self, known: &Known) {
+        self.valid.fill(NONE);
+        for (block, valid) in (0..known.dies).flat_map(|die| known.candidates(die)) {
+            self.valid[block as usize] = valid;
         }
     }
 

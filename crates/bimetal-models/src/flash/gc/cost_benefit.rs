@@ -9,8 +9,10 @@ use std::collections::BTreeSet;
 
 use super::VictimSelection;
 use super::candidates::{Candidates, Change};
+use crate::flash::ftl::page::state::Known;
 use crate::flash::geometry::Geometry;
 use crate::flash::precondition::Layout;
+use crate::flash::state::archive::{Archive, Checked};
 
 struct Die {
     /// Closings and invalidations so far.
@@ -84,6 +86,24 @@ impl VictimSelection for CostBenefit {
             self.dies[die as usize].queues[valid as usize].remove(&(self.changed[block as usize], block));
             self.candidates.remove(block);
         }
+    }
+
+    fn transfer(&mut self, archive: &mut Archive, known: &Known) -> Checked {
+        for (die, Die { now, queues }) in (0..).zip(&mut self.dies) {
+            archive.number(now, u64::MAX >> 1)?;
+            let blocks = known.blocks_of(die);
+            archive.table(&mut self.changed[blocks.start as usize..blocks.end as usize], *now)?;
+            if archive.is_reading() {
+                queues.iter_mut().for_each(BTreeSet::clear);
+                for (block, valid) in known.candidates(die) {
+                    queues[valid as usize].insert((self.changed[block as usize], block));
+                }
+            }
+        }
+        if archive.is_reading() {
+            self.candidates.replace(known);
+        }
+        Ok(())
     }
 
     fn memory_bytes(&self) -> u64 {

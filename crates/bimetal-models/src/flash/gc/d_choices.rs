@@ -6,15 +6,19 @@ use rand_pcg::Pcg64;
 
 use super::VictimSelection;
 use super::candidates::{Candidates, Change};
+use crate::flash::ftl::page::state::Known;
 use crate::flash::geometry::Geometry;
 use crate::flash::mapping::NONE;
 use crate::flash::precondition::Layout;
+use crate::flash::state::archive::{Archive, Checked};
 
 /// The candidates of each die in no order: O(1) for every change, O(d) for a pick.
 pub(crate) struct DChoices {
     draws: u32,
     units_per_block: u32,
     random: Pcg64,
+    /// Numbers drawn so far.
+    drawn: u64,
     candidates: Candidates,
     /// By die.
     lists: Vec<Vec<u32>>,
@@ -35,6 +39,7 @@ impl DChoices {
             draws,
             units_per_block: geometry.units_per_block(),
             random: Pcg64::seed_from_u64(seed),
+            drawn: 0,
             candidates,
             lists,
             positions,
@@ -74,6 +79,7 @@ impl VictimSelection for DChoices {
     fn pick(&mut self, die: u32, _: &dyn Fn(u32) -> bool) -> Option<u32> {
         let list = &self.lists[die as usize];
         let len = list.len() as u64;
+        self.drawn += u64::from(self.draws.max(1));
         let drawn = (0..self.draws.max(1)).filter_map(|_| {
             let index = (u64::from(self.random.next_u32()) * len) >> 32;
             list.get(index as usize).copied()
@@ -87,6 +93,23 @@ impl VictimSelection for DChoices {
         if valid < self.units_per_block {
             self.remove(die, block);
         }
+    }
+
+    fn transfer(&mut self, archive: &mut Archive, known: &Known) -> Checked {
+        archive.number(&mut self.drawn, u64::MAX >> 1)?;
+        for (die, list) in (0..).zip(&mut self.lists) {
+            archive.list(list, known.blocks_per_die.into(), known.blocks_of(die).end)?;
+            Known::check_order(list, known.candidates(die).map(|(block, _)| block), "collectable")?;
+        }
+        if archive.is_reading() {
+            self.random.advance(self.drawn.into());
+            self.candidates.replace(known);
+            self.positions.fill(NONE);
+            for (position, block) in self.lists.iter().flat_map(|list| (0..).zip(list)) {
+                self.positions[*block as usize] = position;
+            }
+        }
+        Ok(())
     }
 
     fn memory_bytes(&self) -> u64 {

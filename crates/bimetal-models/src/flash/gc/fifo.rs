@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use super::VictimSelection;
 use super::candidates::{Candidates, Change};
+use crate::flash::ftl::page::state::Known;
 use crate::flash::geometry::Geometry;
 use crate::flash::precondition::Layout;
+use crate::flash::state::archive::{Archive, Checked};
 
 /// The candidates of each die in the order in which they were closed: O(log n) for every change.
 pub(crate) struct Fifo {
@@ -57,6 +59,18 @@ impl VictimSelection for Fifo {
     fn taken(&mut self, die: u32, block: u32, _: u32) {
         self.queues[die as usize].remove(&(self.closing[block as usize], block));
         self.candidates.remove(block);
+    }
+
+    fn transfer(&mut self, archive: &mut Archive, known: &Known) -> Checked {
+        archive.number(&mut self.closings, u64::MAX >> 1)?;
+        archive.table(&mut self.closing, self.closings)?;
+        if archive.is_reading() {
+            self.candidates.replace(known);
+            for (die, queue) in (0..).zip(&mut self.queues) {
+                *queue = known.candidates(die).map(|(block, _)| (self.closing[block as usize], block)).collect();
+            }
+        }
+        Ok(())
     }
 
     fn memory_bytes(&self) -> u64 {

@@ -1,10 +1,12 @@
 //! Greedy: the block with the fewest valid units; among equals the one that came to that number last.
 
 use super::VictimSelection;
+use crate::flash::ftl::page::state::Known;
 use crate::flash::geometry::Geometry;
 use crate::flash::mapping::NONE;
 use crate::flash::precondition::Layout;
 use crate::flash::sparse::SparseArray;
+use crate::flash::state::archive::{Archive, Checked};
 
 /// Neighbours in a bucket's list.
 #[derive(Clone, Copy)]
@@ -89,6 +91,21 @@ impl Greedy {
         }
     }
 
+    /// The touched candidates of `die`, in an order in which they can be inserted again.
+    fn order(&self, die: u32) -> Vec<u32> {
+        let mut order = Vec::new();
+        for valid in 0..self.units_per_block {
+            let first = order.len();
+            let mut block = self.heads[(die * self.units_per_block + valid) as usize];
+            while block != NONE {
+                order.push(block);
+                block = self.links.get(block).map_or(NONE, |links| links.next);
+            }
+            order[first..].reverse();
+        }
+        order
+    }
+
     fn pick_untouched(&mut self, die: u32, valid: u32, is_untouched: &dyn Fn(u32) -> bool) -> Option<u32> {
         let level = self.level_of[valid as usize];
         if level == NONE {
@@ -141,6 +158,24 @@ impl VictimSelection for Greedy {
         if valid < self.units_per_block {
             self.remove(die, block, valid);
         }
+    }
+
+    fn transfer(&mut self, archive: &mut Archive, known: &Known) -> Checked {
+        for die in 0..known.dies {
+            let mut order = self.order(die);
+            archive.list(&mut order, known.blocks_per_die.into(), known.blocks_of(die).end)?;
+            if !archive.is_reading() {
+                continue;
+            }
+            // The last block of a sequential fill was inserted when the layer was made.
+            self.heads[(die * self.units_per_block) as usize..][..self.units_per_block as usize].fill(NONE);
+            let touched = known.candidates(die).filter(|(block, _)| !known.blocks.is_untouched(*block));
+            Known::check_order(&order, touched.map(|(block, _)| block), "collectable")?;
+            for block in order {
+                self.insert(die, block, known.blocks.get(block, known.layout).1);
+            }
+        }
+        Ok(())
     }
 
     fn memory_bytes(&self) -> u64 {

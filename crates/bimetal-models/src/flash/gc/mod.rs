@@ -8,9 +8,11 @@ pub(crate) mod d_choices;
 pub(crate) mod fifo;
 pub(crate) mod greedy;
 
+use super::ftl::page::state::Known;
 use super::geometry::Geometry;
 use super::precondition::Layout;
 use super::profile::GcKind;
+use super::state::archive::{Archive, Checked};
 
 /// Keeps the closed blocks of each die and chooses among them. Blocks without an invalid unit are of no use to it.
 ///
@@ -29,6 +31,13 @@ pub(crate) trait VictimSelection: Send {
 
     /// `block` of `die`, which is closed, was reported here and has `valid` valid units, is emptied for another reason.
     fn taken(&mut self, die: u32, block: u32, valid: u32);
+
+    /// Saves what does not follow from the blocks, or restores it in a policy that was made for the same layout and has been
+    /// told nothing since.
+    ///
+    /// # Errors
+    /// What is read does not fit the blocks.
+    fn transfer(&mut self, archive: &mut Archive, known: &Known) -> Checked;
 
     /// Bytes of memory in use.
     fn memory_bytes(&self) -> u64;

@@ -75,6 +75,17 @@ pub enum GcKind {
     DChoices(u32),
 }
 
+impl fmt::Display for GcKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Greedy => f.write_str("greedy"),
+            Self::CostBenefit => f.write_str("cost-benefit"),
+            Self::Fifo => f.write_str("fifo"),
+            Self::DChoices(draws) => write!(f, "d-choices:{draws}"),
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for GcKind {
     fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;

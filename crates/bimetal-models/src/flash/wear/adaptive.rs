@@ -4,6 +4,8 @@
 use std::ops::Range;
 
 use super::{Static, WearLevelling};
+use crate::flash::ftl::page::state::Known;
+use crate::flash::state::archive::{Archive, Checked};
 
 /// Static wear levelling that can be suspended.
 pub(crate) struct Adaptive {
@@ -45,6 +47,10 @@ impl WearLevelling for Adaptive {
 
     fn set_intense(&mut self, intense: bool) {
         self.intense = intense;
+    }
+
+    fn transfer(&mut self, archive: &mut Archive, known: &Known) -> Checked {
+        self.levelling.transfer(archive, known)
     }
 
     fn memory_bytes(&self) -> u64 {

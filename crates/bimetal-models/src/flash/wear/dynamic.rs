@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::WearLevelling;
+use crate::flash::ftl::page::state::Known;
 use crate::flash::geometry::Geometry;
+use crate::flash::state::archive::{Archive, Checked};
 
 /// The erased blocks of each die by erases: O(log n) for every change.
 pub(crate) struct Dynamic {
@@ -36,6 +38,15 @@ impl WearLevelling for Dynamic {
 
     fn erased_blocks(&self, die: u32) -> u32 {
         self.erased[die as usize].len() as u32
+    }
+
+    fn transfer(&mut self, archive: &mut Archive, known: &Known) -> Checked {
+        if archive.is_reading() {
+            for (die, erased) in (0..).zip(&mut self.erased) {
+                *erased = known.erased(die).map(|(block, erases)| (erases, block)).collect();
+            }
+        }
+        Ok(())
     }
 
     fn memory_bytes(&self) -> u64 {

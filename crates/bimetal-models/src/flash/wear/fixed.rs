@@ -8,8 +8,10 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::{Dynamic, WearLevelling};
+use crate::flash::ftl::page::state::Known;
 use crate::flash::geometry::Geometry;
 use crate::flash::precondition::Layout;
+use crate::flash::state::archive::{Archive, Checked, ERASES_MAX, ensure};
 
 /// Blocks behind by erases that are looked at for one whose data stay.
 const LOOKED_AT: usize = 8;
@@ -83,6 +85,23 @@ impl WearLevelling for Static {
         let behind = closed.iter().take(LOOKED_AT).take_while(|(erases, ..)| most - erases > self.threshold);
         let mut stays = behind.filter(|(_, closing, _)| closings - closing >= u64::from(self.blocks_per_die));
         stays.next().map(|&(.., block)| block)
+    }
+
+    fn transfer(&mut self, archive: &mut Archive, known: &Known) -> Checked {
+        self.erased.transfer(archive, known)?;
+        for (number, die) in (0..).zip(&mut self.dies) {
+            archive.number(&mut die.closings, u64::MAX >> 1)?;
+            archive.number(&mut die.most, ERASES_MAX)?;
+            let blocks = known.blocks_of(number);
+            archive.table(&mut self.closing[blocks.start as usize..blocks.end as usize], die.closings)?;
+            if archive.is_reading() {
+                let closed = known.closed(number);
+                die.closed = closed.map(|(block, _, erases)| (erases, self.closing[block as usize], block)).collect();
+                let most = die.closed.last().map_or(0, |(erases, ..)| *erases);
+                ensure(most <= die.most, || format!("a block of die {number} was erased {most} times"))?;
+            }
+        }
+        Ok(())
     }
 
     fn memory_bytes(&self) -> u64 {

@@ -13,8 +13,10 @@ mod tests;
 
 use std::ops::Range;
 
+use super::ftl::page::state::Known;
 use super::geometry::Geometry;
 use super::precondition::Layout;
+use super::state::archive::{Archive, Checked};
 
 pub(crate) use adaptive::Adaptive;
 pub(crate) use dynamic::Dynamic;
@@ -69,6 +71,13 @@ pub(crate) trait WearLevelling: Send {
 
     /// The host writes more than was expected, or does no longer.
     fn set_intense(&mut self, _intense: bool) {}
+
+    /// Saves what does not follow from the blocks, or restores it in a policy that was made for the same layout and has been
+    /// told nothing since. How much the host writes is not part of it.
+    ///
+    /// # Errors
+    /// What is read does not fit the blocks.
+    fn transfer(&mut self, archive: &mut Archive, known: &Known) -> Checked;
 
     /// Bytes of memory in use.
     fn memory_bytes(&self) -> u64;

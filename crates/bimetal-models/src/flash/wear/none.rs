@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::WearLevelling;
+use crate::flash::ftl::page::state::Known;
 use crate::flash::geometry::Geometry;
+use crate::flash::state::archive::{Archive, Checked};
 
 /// A queue a die.
 pub(crate) struct Unlevelled {
@@ -29,6 +31,14 @@ impl WearLevelling for Unlevelled {
 
     fn erased_blocks(&self, die: u32) -> u32 {
         self.erased[die as usize].len() as u32
+    }
+
+    fn transfer(&mut self, archive: &mut Archive, known: &Known) -> Checked {
+        for (die, erased) in (0..).zip(&mut self.erased) {
+            archive.queue(erased, known.blocks_per_die.into(), known.blocks_of(die).end)?;
+            Known::check_order(erased.make_contiguous(), known.erased(die).map(|(block, _)| block), "erased")?;
+        }
+        Ok(())
     }
 
     fn memory_bytes(&self) -> u64 {

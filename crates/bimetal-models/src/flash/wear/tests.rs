@@ -47,7 +47,7 @@ fn write_hot(drive: &mut PageMapping, count: u32, random: &mut Pcg64) -> u32 {
 
 /// Erases of the block erased least and most often, and pages moved for wear levelling.
 fn wear(drive: &PageMapping) -> (u32, u32, u64) {
-    drive.check();
+    drive.check().unwrap();
     let erases = drive.erases_of_blocks();
     let moved = drive.counters().pages_programmed[Cause::WearLevelling as usize];
     (*erases.first_key_value().unwrap().0, *erases.last_key_value().unwrap().0, moved)
@@ -133,7 +133,7 @@ fn a_drive_whose_blocks_wear_out_takes_more_writes_when_wear_is_levelled() {
     let mut life = |levelling| {
         let mut drive = drive(levelling, Some(60));
         let taken = write_hot(&mut drive, u32::MAX, &mut random);
-        drive.check();
+        drive.check().unwrap();
         let mut operations = Vec::new();
         drive.write(0, &mut operations);
         assert!(operations.is_empty() && drive.take_refused() == 1, "it is worn out for good");

@@ -12,6 +12,7 @@
 mod check;
 mod collection;
 mod die;
+pub(crate) mod state;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::flash::geometry::{Geometry, RESERVED_BLOCKS_PER_DIE};
 use crate::flash::mapping::{Mapping, NONE};
 use crate::flash::operation::{Cause, NandKind, NandOp};
 use crate::flash::precondition::{Layout, Precondition};
+use crate::flash::state::archive::{Archive, Checked};
 use crate::flash::wear::{self, WearLevelling, WearLevellingKind};
 use crate::profile::BadFigure;
 
@@ -169,13 +171,13 @@ impl PageMapping {
         let first = die * self.blocks_per_die;
         let programmed = self.layout.programmed_blocks(die);
         self.dies.push(Die::new(self.layout.units_of_die(die), first + programmed..first + self.blocks_per_die));
-        // The last block of a sequential fill may be written only in part; the collector must know.
-        if self.layout.levels().is_empty() && programmed > 0 {
-            let last = first + programmed - 1;
-            let (_, valid) = self.blocks.get(last, &self.layout);
-            if valid < self.units_per_block && self.blocks.touch(last, &self.layout) {
-                self.victims.closed(die, last, valid, false);
-            }
+        // A die may hold a unit less than its share, or not the end of a sequential fill: then its last block holds less than
+        // its level says, and the collector must know.
+        let Some(last) = programmed.checked_sub(1).map(|last| first + last) else { return };
+        let expected = self.layout.levels().last().map_or(self.units_per_block, |level| level.valid);
+        let (_, valid) = self.blocks.get(last, &self.layout);
+        if valid < expected && self.blocks.touch(last, &self.layout) {
+            self.victims.closed(die, last, valid, false);
         }
     }
 
@@ -515,8 +517,20 @@ impl TranslationLayer for PageMapping {
             + self.dies.capacity() as u64 * size_of::<Die>() as u64
     }
 
-    fn check(&self) {
-        self.check_tables();
-        self.check_counters();
+    fn most_erases(&self) -> u32 {
+        self.blocks.erases_of_run(self.geometry.planes_per_die).0
+    }
+
+    fn transfer(&mut self, archive: &mut Archive) -> Checked {
+        self.transfer_tables(archive)
+    }
+
+    fn waiting_units(&self) -> u32 {
+        self.dies.iter().map(Die::waiting).sum()
+    }
+
+    fn check(&self) -> Checked {
+        self.check_tables()?;
+        self.check_counters()
     }
 }

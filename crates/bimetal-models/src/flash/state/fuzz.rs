@@ -1,0 +1,51 @@
+//! The body of the fuzzer of saved states: whatever the bytes, a drive is restored whole or not at all.
+
+use super::{DriveState, decode, encode};
+use crate::flash::ftl;
+use crate::profile::Profile;
+
+/// Drives of a few blocks, one for each layer and policy.
+const KINDS: &[(&str, &str)] = &[
+    ("gc", "greedy"),
+    ("gc", "fifo"),
+    ("gc", "cost-benefit"),
+    ("gc", "d-choices:3"),
+    ("wear_levelling", "static"),
+    ("wear_levelling", "dynamic"),
+];
+
+/// Small drives of every layer and policy.
+pub fn drives() -> Vec<Profile> {
+    let layers = ftl::ALL.iter().map(|info| ("ftl", info.name));
+    let drives = layers.chain(KINDS.iter().copied()).map(|(key, value)| {
+        let mut drive = Profile::load("intel-x25-m-80gb")?;
+        let shape = [("channels", "1"), ("dies_per_channel", "2"), ("planes_per_die", "1"), ("blocks_per_plane", "12")];
+        let rest = [("pages_per_block", "8"), ("page_size", "4096"), ("spare_factor", "0.5"), ("map_cache", "64")];
+        drive.set_all(shape.into_iter().chain(rest).chain([(key, value)]))?;
+        Ok(drive)
+    });
+    drives.filter_map(Result::<_, crate::profile::ProfileError>::ok).collect()
+}
+
+/// Reads `data` as a file, and its first byte and the rest as the state of one of [`drives`]: what is accepted agrees with
+/// itself, and is saved as it was read.
+///
+/// # Panics
+/// A state was restored that is none.
+pub fn restore_any(data: &[u8]) {
+    if let Ok(drives) = decode(data) {
+        assert_eq!(decode(&encode(&drives)).as_deref(), Ok(drives.as_slice()));
+    }
+    let Some((&choice, tables)) = data.split_first() else { return };
+    let drives = drives();
+    let drive = &drives[usize::from(choice) % drives.len()];
+    if let Ok(mut restored) = drive.restore_flash(None, tables) {
+        restored.check();
+        let saved = restored.save();
+        let mut again = drive.restore_flash(None, &saved).expect("what was saved is restored");
+        assert_eq!(again.save(), saved);
+        let role = "ssd".to_owned();
+        let file = [DriveState { role, tables: saved }];
+        assert_eq!(decode(&encode(&file)).as_deref(), Ok(file.as_slice()));
+    }
+}
