@@ -112,10 +112,18 @@ impl Blocks {
         self.blocks.get(block).is_none_or(|block| offset < block.programmed)
     }
 
-    /// The first `units` units of `block` are in the cells.
+    /// The first `units` units of `block` are in the cells, unless it was erased since it was of this `age`.
     #[inline]
-    pub(crate) fn set_programmed(&mut self, block: u32, units: u32, layout: &Layout) {
-        self.block(block, layout).programmed = units;
+    pub(crate) fn set_programmed(&mut self, block: u32, units: u32, age: u8, layout: &Layout) {
+        let programmed = self.block(block, layout);
+        if programmed.erases as u8 == age {
+            programmed.programmed = units;
+        }
+    }
+
+    /// Its erases, modulo 256.
+    pub(crate) fn age(&self, block: u32) -> u8 {
+        self.blocks.get(block).map_or(0, |block| block.erases as u8)
     }
 
     /// Marks the valid units of an untouched block one by one; whether it was untouched.

@@ -444,9 +444,9 @@ impl Flash {
 
     /// A die has finished `job`.
     fn job_done(&mut self, now: Nanoseconds, job: Job) {
-        let NandOp { kind, host_units, block, programmed, .. } = job.operation;
+        let NandOp { kind, host_units, .. } = job.operation;
         if kind == NandKind::Program {
-            self.layer.programmed(block, programmed);
+            self.layer.programmed(&job.operation);
             if host_units > 0 {
                 self.host_data_programmed(now, job.epoch, host_units);
             }

@@ -64,12 +64,15 @@ pub(crate) struct NandOp {
     pub(crate) programmed: u32,
     /// Of a program: the cells hold one bit, whatever they could.
     pub(crate) slc: bool,
+    /// Of a program: the erases of the block before it, modulo 256. The layer hears of a program when the die has done it, and
+    /// may have erased and opened the block again by then.
+    pub(crate) age: u8,
 }
 
 impl NandOp {
     /// One command of die 0 that moves nothing.
     pub(crate) fn new(kind: NandKind, cause: Cause) -> Self {
         let (die, commands, pages, units, host_units, block, programmed) = (0, 1, 0, 0, 0, 0, 0);
-        Self { kind, cause, die, commands, pages, units, host_units, block, programmed, slc: false }
+        Self { kind, cause, die, commands, pages, units, host_units, block, programmed, slc: false, age: 0 }
     }
 }

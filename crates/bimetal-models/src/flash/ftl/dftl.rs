@@ -200,8 +200,8 @@ impl TranslationLayer for Dftl {
         }
     }
 
-    fn programmed(&mut self, block: u32, units: u32) {
-        self.pages.programmed(block, units);
+    fn programmed(&mut self, program: &NandOp) {
+        self.pages.programmed(program);
     }
 
     fn wants_idle_time(&self) -> bool {
@@ -316,7 +316,7 @@ mod tests {
             layer.look_up(read, read + 1, &mut operations);
             layer.read(read, read + 1, &mut operations);
             for operation in operations.drain(..).filter(|operation| operation.kind == NandKind::Program) {
-                layer.programmed(operation.block, operation.programmed);
+                layer.programmed(&operation);
             }
         }
         layer.check().unwrap();

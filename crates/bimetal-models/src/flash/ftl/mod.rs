@@ -106,8 +106,8 @@ pub(crate) trait TranslationLayer: Send {
     /// Forgets the units from `start` up to `end`.
     fn trim(&mut self, start: u32, end: u32, operations: &mut Vec<NandOp>);
 
-    /// The first `units` units of `block` are in the cells now.
-    fn programmed(&mut self, block: u32, units: u32);
+    /// A die has done this program: the first units of its block are in the cells now.
+    fn programmed(&mut self, program: &NandOp);
 
     /// Fetches what must be known before the units from `start` up to `end` can be read. They are read when that is there.
     fn look_up(&mut self, _start: u32, _end: u32, _operations: &mut Vec<NandOp>) {}

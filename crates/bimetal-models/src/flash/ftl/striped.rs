@@ -168,7 +168,7 @@ impl<F: DieLayer> TranslationLayer for Striped<F> {
         }
     }
 
-    fn programmed(&mut self, _: u32, _: u32) {}
+    fn programmed(&mut self, _: &NandOp) {}
 
     fn take_refused(&mut self) -> u64 {
         std::mem::take(&mut self.refused)

@@ -215,7 +215,7 @@ impl Cells {
                     assert_eq!(*programmed, start, "block {} is programmed out of order", operation.block);
                     *programmed = operation.programmed;
                     assert!(*programmed <= self.units_per_block && operation.host_units <= operation.units);
-                    ftl.programmed(operation.block, operation.programmed);
+                    ftl.programmed(&operation);
                 }
                 NandKind::ReadSetup | NandKind::WriteSetup => unreachable!("a layer asks for no setup"),
                 NandKind::Erase => {
@@ -423,7 +423,7 @@ fn a_unit_written_again_in_the_open_row_takes_no_further_room() {
     assert_eq!(fetched(&mut ftl, 5, 6), 0, "it is still in memory");
     ftl.flush(&mut operations);
     assert_eq!((operations.len(), operations[0].pages, operations[0].host_units), (1, 1, 1));
-    ftl.programmed(operations[0].block, operations[0].programmed);
+    ftl.programmed(&operations[0]);
     assert_eq!(fetched(&mut ftl, 5, 6), 1);
     assert_eq!(ftl.write(5, &mut operations), Placed::New);
     assert_eq!(ftl.counters().padding_units, 3);

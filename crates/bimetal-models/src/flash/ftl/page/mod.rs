@@ -297,7 +297,7 @@ impl PageMapping {
         }
         self.end_row(Stream::Translation, &mut operations);
         for operation in operations {
-            self.programmed(operation.block, operation.programmed);
+            self.programmed(&operation);
         }
         self.options.free_blocks = free_blocks;
         debug_assert_eq!(self.counters.blocks_erased.iter().sum::<u64>(), 0);
@@ -341,6 +341,7 @@ impl PageMapping {
             program.host_units = if cause == Cause::Host { next - issued } else { 0 };
             program.programmed = end;
             program.slc = last < self.units_per_block;
+            program.age = self.blocks.age(block);
         }
         if closed {
             let (valid, erases) = self.blocks.close(block, &self.layout);
@@ -459,8 +460,8 @@ impl TranslationLayer for PageMapping {
         self.mapping = mapping;
     }
 
-    fn programmed(&mut self, block: u32, units: u32) {
-        self.blocks.set_programmed(block, units, &self.layout);
+    fn programmed(&mut self, program: &NandOp) {
+        self.blocks.set_programmed(program.block, program.programmed, program.age, &self.layout);
     }
 
     fn take_refused(&mut self) -> u64 {

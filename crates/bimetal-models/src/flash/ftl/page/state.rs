@@ -138,7 +138,8 @@ impl PageMapping {
         for open in &mut die.open {
             transfer_frontier(open, (last, units), archive)?;
             if archive.is_reading() && open.block != NONE {
-                self.blocks.set_programmed(open.block, open.issued, &self.layout);
+                let age = self.blocks.age(open.block);
+                self.blocks.set_programmed(open.block, open.issued, age, &self.layout);
             }
         }
         let nothing = || Collection { victim: 0, cause: Cause::Collection, next: 0, owed: 0, per: 1, credit: 0 };
