@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::scheme::SchemeInfo;
+use bimetal_models::flash::state::DriveState;
 use bimetal_trace::Request;
 use rayon::prelude::*;
 
@@ -31,6 +32,8 @@ pub struct Experiment<'a> {
     pub replay: Replay,
     /// The share of the requests that is played before anything is measured.
     pub warmup: f64,
+    /// Takes the state in which each run leaves its flash drives.
+    pub keep: Option<&'a (dyn Fn(Vec<DriveState>) + Sync)>,
 }
 
 /// What one run is of.
@@ -126,6 +129,9 @@ impl Experiment<'_> {
         })?;
         count(survey.requests - counted.get());
         let wall_s = began.elapsed().as_secs_f64();
+        if let Some(keep) = self.keep {
+            keep(setup.save_states());
+        }
         let speed = RunSpeed {
             wall_s: Some(wall_s),
             requests_per_s: Some(survey.requests as f64 / wall_s),

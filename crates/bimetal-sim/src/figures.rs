@@ -327,7 +327,7 @@ fn flash_figures(
         erase_rate_per_s: rate,
         erase_count: EraseCount {
             min: cold.then_some(after.erase_count.min),
-            mean: Some(after.erase_count.mean - before.erase_count.mean),
+            mean: Some(after.erase_count.mean - if cold { 0.0 } else { before.erase_count.mean }),
             max: cold.then_some(after.erase_count.max),
             stddev: cold.then_some(after.erase_count.stddev),
         },

@@ -5,6 +5,7 @@
 //! and not given is said under `assumed`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bimetal_core::block::{Block, BlockSize};
 use bimetal_core::layout::{LABEL_SECTORS, Layout, LayoutError, LayoutRequest, MemberId, MemberInfo, Role};
@@ -19,6 +20,7 @@ use bimetal_core::units::{Bytes, SectorRange, Sectors};
 use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
 use bimetal_models::DeviceModel;
 use bimetal_models::flash::Precondition;
+use bimetal_models::flash::state::DriveState;
 use bimetal_models::profile::{DEFAULT_HDD, DEFAULT_SSD, Profile, ProfileError};
 
 use crate::survey::Survey;
@@ -57,6 +59,8 @@ pub struct Choices {
     pub block: BlockSize,
     /// `--precondition`; by default sequential where flash is home and clean elsewhere.
     pub precondition: Option<Precondition>,
+    /// `--restore-state`: what state flash drives have at first; it takes the place of the precondition.
+    pub restored: Arc<[DriveState]>,
     /// `--compact`.
     pub compact: bool,
     /// `--files`: which file lies where.
@@ -130,6 +134,19 @@ pub enum SetupError {
         /// What to do about it.
         remedy: &'static str,
     },
+    /// A drive cannot go on from the state that was saved of one.
+    #[error("--restore-state: {volume}: drive {drive}: {error}")]
+    Restore {
+        /// The scheme; in a tree the volume.
+        volume: String,
+        /// The drive.
+        drive: String,
+        /// Why.
+        error: Box<ProfileError>,
+    },
+    /// A drive was saved that this run does not have.
+    #[error("--restore-state: the file holds the state of a drive '{0}', and this run has no drive of that name")]
+    UnusedState(String),
     /// The profile is of the other kind.
     #[error("{profile} is a profile of kind {kind}, which cannot be the {role} drive: expected kind {expected}")]
     WrongKind {
@@ -228,6 +245,15 @@ pub(crate) fn check_keys_with(
             return Err(SetupError::UnknownMember(id.clone()));
         }
     }
+    for DriveState { drive, .. } in choices.restored.iter() {
+        // The second drive of a role and those behind it have a number.
+        let role = drive.trim_end_matches(|c: char| c.is_ascii_digit());
+        let of_schemes = schemes.iter().flat_map(|info| info.members).any(|(needed, _)| needed.name() == role);
+        let of_flags = choices.members.iter().any(|(id, _)| id == drive);
+        if !of_schemes && !of_flags && !named.contains(&drive.as_str()) {
+            return Err(SetupError::UnusedState(drive.clone()));
+        }
+    }
     for choice in [&choices.ssd, &choices.hdd].into_iter().chain(choices.members.iter().map(|(_, choice)| choice)) {
         choice.profile.as_deref().map(Profile::load).transpose()?;
     }
@@ -296,7 +322,7 @@ impl Setup {
         let (mut volume, sizes) = plan.fit(&chosen)?;
         volume.foresee(&Foresight { requests: survey.requests, files: &choices.files });
         let assumed = plan.assumed;
-        let drives = build(chosen, &sizes, &volume.view().layout, choices)?;
+        let drives = build(scheme.name, chosen, &sizes, &volume.view().layout, choices)?;
         let controller_usd = controller_usd(choices)?;
         let (name, tree) = (scheme.name.to_owned(), volume.into());
         let inner_settings = BTreeMap::new();
@@ -336,6 +362,15 @@ impl Setup {
         }
         self.tree.outermost_mut().foresee_uses(uses);
         Ok(())
+    }
+
+    /// The state of its flash drives, for the next run.
+    pub fn save_states(&mut self) -> Vec<DriveState> {
+        let saved = self
+            .drives
+            .iter_mut()
+            .filter_map(|drive| Some(DriveState { drive: drive.id.clone(), tables: drive.model.save_state()? }));
+        saved.collect()
     }
 }
 
@@ -381,7 +416,8 @@ impl Setup {
         });
         let chosen: Vec<Chosen> = chosen.collect();
         let sizes: Vec<Sectors> = chosen.iter().map(|drive| drive.size).collect();
-        let drives = build(chosen, &sizes, &volume.view().layout, &Choices { block, ..Choices::default() })?;
+        let drives =
+            build(scheme.name, chosen, &sizes, &volume.view().layout, &Choices { block, ..Choices::default() })?;
         let (name, tree, inner_settings) = (scheme.name.to_owned(), volume.into(), BTreeMap::new());
         let (units, assumed, controller_usd) = (BTreeMap::from([(0, 0)]), BTreeMap::new(), 0.0);
         Ok(Self { name, scheme, settings, inner_settings, tree, drives, units, assumed, controller_usd })
@@ -613,16 +649,22 @@ fn enlargeable(chosen: &[Chosen], sizes: &[Sectors], error: &VolumeError) -> Opt
 }
 
 /// The drives of the only volume.
-fn build(chosen: Vec<Chosen>, sizes: &[Sectors], layout: &Layout, choices: &Choices) -> Result<Vec<Drive>, SetupError> {
+fn build(
+    scheme: &'static str,
+    chosen: Vec<Chosen>,
+    sizes: &[Sectors],
+    layout: &Layout,
+    choices: &Choices,
+) -> Result<Vec<Drive>, SetupError> {
     let mut drives: Vec<Drive> = Vec::new();
     for (at, (drive, &size)) in chosen.into_iter().zip(sizes).enumerate() {
         let Chosen { role, holds, profile, .. } = drive;
         let member = MemberId(at as u16);
-        let model = build_model(&profile, size, layout, member, choices)?;
         let id = match drives.iter().filter(|other| other.role == role).count() {
             0 => role.name().to_owned(),
             others => format!("{}{}", role.name(), others + 1),
         };
+        let model = build_model((scheme, &id), &profile, size, (layout, member), choices)?;
         let (volume, volume_name, size) = (0, None, size.bytes());
         drives.push(Drive { id, volume, volume_name, member, role, holds, profile, size, model });
     }
@@ -631,12 +673,17 @@ fn build(chosen: Vec<Chosen>, sizes: &[Sectors], layout: &Layout, choices: &Choi
 
 /// The model of a drive, in the state in which the volume finds it.
 pub(crate) fn build_model(
+    (volume, id): (&str, &str),
     profile: &Profile,
     size: Sectors,
-    layout: &Layout,
-    member: MemberId,
+    (layout, member): (&Layout, MemberId),
     choices: &Choices,
 ) -> Result<Box<dyn DeviceModel>, SetupError> {
+    if let Some(DriveState { tables, .. }) = choices.restored.iter().find(|state| state.drive == id) {
+        let (volume, drive) = (volume.to_owned(), id.to_owned());
+        let refused = |error| SetupError::Restore { volume, drive, error: Box::new(error) };
+        return profile.restore(Some(size), tables).map_err(refused);
+    }
     let home = layout.home_on(member);
     let is_home = !home.is_empty();
     let default = if is_home { Precondition::Sequential } else { Precondition::Clean };

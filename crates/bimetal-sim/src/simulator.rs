@@ -49,7 +49,10 @@ pub enum SimulationError {
     #[error(transparent)]
     Workload(#[from] WorkloadError),
     /// A request of the trace that the volume refuses or a drive could not serve.
-    #[error("request {number} of the trace ({kind:?} of {sectors} sectors at sector {start}) failed: {status:?}")]
+    #[error(
+        "request {number} of the trace ({kind:?} of {sectors} sectors at sector {start}) failed: {status:?}{}",
+        why(status)
+    )]
     Failed {
         /// Its number, from 1.
         number: u64,
@@ -89,6 +92,17 @@ pub enum SimulationError {
     /// Every request was skipped as warm-up.
     #[error("all {0} requests are warm-up: nothing is left to measure")]
     NothingMeasured(u64),
+}
+
+/// What makes a modelled drive fail a request.
+fn why(status: &Status) -> &'static str {
+    match status {
+        Status::MediaError => {
+            ". Flash refuses a write to a page that was not erased (ssd.ftl=none: its host must discard before), and any \
+             write once it is worn out (ssd.wear_out=on)"
+        }
+        _ => "",
+    }
 }
 
 /// What a run measured, before it is turned into figures.

@@ -1,10 +1,12 @@
 //! Whole experiments: against figures that were computed independently, and against themselves.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::schemes;
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange};
+use bimetal_models::flash::state::DriveState;
 use bimetal_sim::experiment::{Experiment, ExperimentError, NoProgress};
 use bimetal_sim::results::{Document, Run, RunSpeed};
 use bimetal_sim::setup::{Choices, Size};
@@ -46,7 +48,7 @@ fn try_run(
     let schemes = names.iter().map(|name| schemes::find(name).unwrap()).collect();
     let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     let choices = Choices { settings, ..choices };
-    Experiment { workload, schemes, trees: Vec::new(), choices, replay, warmup: 0.0 }
+    Experiment { workload, schemes, trees: Vec::new(), choices, replay, warmup: 0.0, keep: None }
         .run(&NoProgress, |_, summary| summary)
 }
 
@@ -164,7 +166,7 @@ fn a_warm_up_is_played_and_not_measured() {
     let measure = |warmup| {
         let choices = Choices::default();
         let (schemes, trees) = (schemes.clone(), Vec::new());
-        let experiment = Experiment { workload: &workload, schemes, trees, choices, replay: TIMED, warmup };
+        let experiment = Experiment { workload: &workload, schemes, trees, choices, replay: TIMED, warmup, keep: None };
         experiment.run(&NoProgress, |_, summary| summary)
     };
     let cold = measure(0.0).unwrap().runs.pop().unwrap();
@@ -173,4 +175,44 @@ fn a_warm_up_is_played_and_not_measured() {
     assert!(warm.devices.hdd.reads < cold.devices.hdd.reads);
     assert!(warm.ssd_hit_ratio.read > cold.ssd_hit_ratio.read, "a warm cache hits more");
     assert!(measure(1.0).unwrap_err().to_string().contains("warm-up"));
+}
+
+/// What was under way at the end of the first half would overlap the second in a run over both.
+const ONE_AT_A_TIME: Replay = Replay::Closed { depth: 1 };
+
+/// Runs ssd-only on a small drive from `restored` on; gives the run and the state in which it leaves the drive.
+fn run_and_save(workload: &Vec<Request>, ftl: &str, restored: Arc<[DriveState]>) -> (Run, Vec<DriveState>) {
+    let settings = [("ssd.ftl", ftl), ("ssd.spare_factor", "0.2"), ("ssd.map_cache", "16KiB")];
+    let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
+    let mut choices = Choices { settings, restored, ..Choices::default() };
+    choices.ssd.size = Some(Size::Bytes(Bytes::from_mib(72)));
+    let states = Mutex::new(Vec::new());
+    let keep = |saved| *states.lock().unwrap() = saved;
+    let schemes = vec![schemes::find("ssd-only").unwrap()];
+    let (trees, replay) = (Vec::new(), ONE_AT_A_TIME);
+    let experiment = Experiment { workload, schemes, trees, choices, replay, warmup: 0.0, keep: Some(&keep) };
+    let run = experiment.run(&NoProgress, |_, summary| summary).unwrap().runs.pop().unwrap();
+    (run, states.into_inner().unwrap())
+}
+
+#[test]
+fn a_run_wears_flash_as_its_two_halves_do_with_the_state_saved_between() {
+    let mut whole = generated(24_000);
+    // Both halves touch the last address, so that they are laid out as the whole is.
+    for at in [0, 12_000] {
+        (whole[at].kind, whole[at].range) = (OpKind::Read, SectorRange::new(Bytes::from_mib(64).sectors().0 - 8, 8));
+    }
+    let mut halves = [whole[..12_000].to_vec(), whole[12_000..].to_vec()];
+    let begin = halves[1][0].arrival;
+    halves[1].iter_mut().for_each(|request| request.arrival -= begin);
+    for ftl in ["page", "dftl", "fast", "anand"] {
+        let (all, at_end) = run_and_save(&whole, ftl, Arc::default());
+        let (first, between) = run_and_save(&halves[0], ftl, Arc::default());
+        let (second, in_parts) = run_and_save(&halves[1], ftl, Arc::from(between));
+        assert!(at_end == in_parts, "{ftl}: mapping and erases of each block");
+        let [all, first, second] = [all, first, second].map(|run| run.devices.ssd.flash);
+        assert!(first.erases > Some(0) && second.erases > first.erases.map(|erases| erases / 2), "{ftl}");
+        assert_eq!(all.erases, Some(first.erases.unwrap() + second.erases.unwrap()), "{ftl}");
+        assert_eq!(all.blocks_by_erases, second.blocks_by_erases, "{ftl}: a restored drive brings its wear with it");
+    }
 }

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::scheme::{FileExtent, SchemeInfo};
 use bimetal_core::schemes;
 use bimetal_core::units::{Bytes, SectorRange};
 use bimetal_models::flash::Precondition;
+use bimetal_models::flash::state::{self, DriveState};
 use bimetal_sim::experiment::{Experiment, Progress as ExperimentProgress};
 use bimetal_sim::results::{Document, TraceSummary};
 use bimetal_sim::setup::{Choices, DriveChoice, Size};
@@ -22,7 +24,7 @@ use clap::Args;
 
 use crate::error::Error;
 use crate::options::{BlockOption, ConfigOption, TraceOptions, file_map, fraction, whole_number};
-use crate::output::note;
+use crate::output::{OutputFile, note};
 use crate::progress::Progress;
 use crate::sample;
 use crate::trees;
@@ -134,6 +136,23 @@ impl SimulationOptions {
     /// The share of the requests that is played before anything is measured.
     pub(crate) fn warmup(&self) -> f64 {
         self.warmup
+    }
+}
+
+/// The state of flash drives at the beginning.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RestoreOption {
+    /// Go on with the flash as an earlier run left it: a file that `simulate --save-state` wrote
+    #[arg(long, value_name = "FILE", conflicts_with = "precondition")]
+    restore_state: Option<PathBuf>,
+}
+
+impl RestoreOption {
+    fn read(&self) -> Result<Arc<[DriveState]>, Error> {
+        let Some(path) = &self.restore_state else { return Ok(Arc::default()) };
+        let refuse = |reason: String| Error::new(format!("--restore-state {}: {reason}", path.display()));
+        let bytes = std::fs::read(path).map_err(|error| refuse(error.to_string()))?;
+        state::decode(&bytes).map(Arc::from).map_err(|error| refuse(error.to_string()))
     }
 }
 
@@ -290,7 +309,8 @@ impl ExperimentProgress for Bar {
     }
 }
 
-/// Runs `schemes` and `trees` over the trace (the embedded sample if there is none) and gives the document.
+/// Runs `schemes` and `trees` over the trace (the embedded sample if there is none) and gives the document. The state in which
+/// they leave their flash drives goes to `save_state`.
 ///
 /// # Errors
 /// Anything that is wrong with trace, drives, settings or a run.
@@ -299,6 +319,8 @@ pub(crate) fn run(
     schemes: Vec<&'static SchemeInfo>,
     trees: Vec<VolumeChoice>,
     options: &SimulationOptions,
+    restore: &RestoreOption,
+    save_state: Option<&Path>,
 ) -> Result<Document, Error> {
     if schemes.is_empty() {
         options.refuse_drives_without_schemes()?;
@@ -309,9 +331,18 @@ pub(crate) fn run(
     let replay = choose_replay(options.replay, options.speedup, &opened)?;
     let mut assumed = BTreeMap::new();
     assume(&mut assumed, options, &opened, replay);
+    if let Some(path) = &restore.restore_state {
+        let text = format!("as {} has it; {PRECONDITION_ASSUMED} where it has nothing of a drive", path.display());
+        assumed.insert("precondition".to_owned(), text);
+    }
     drop(opened);
-    let experiment =
-        Experiment { workload: &workload, schemes, trees, choices: choices(options)?, replay, warmup: options.warmup };
+    let choices = Choices { restored: restore.read()?, ..choices(options)? };
+    // Before anything is simulated: a path that cannot be written is no news after a long run.
+    let save_to = save_state.map(OutputFile::create).transpose()?;
+    let saved = Mutex::new(Vec::new());
+    let keep = |states: Vec<DriveState>| saved.lock().unwrap_or_else(PoisonError::into_inner).extend(states);
+    let keep: Option<&(dyn Fn(Vec<DriveState>) + Sync)> = if save_to.is_some() { Some(&keep) } else { None };
+    let experiment = Experiment { workload: &workload, schemes, trees, choices, replay, warmup: options.warmup, keep };
     let describe = |_: &_, summary: TraceSummary| TraceSummary {
         name,
         format,
@@ -319,6 +350,9 @@ pub(crate) fn run(
         ..summary
     };
     let mut document = experiment.run(&Bar::default(), describe)?;
+    if let Some(file) = save_to {
+        write_states(file, &saved.into_inner().unwrap_or_else(PoisonError::into_inner))?;
+    }
     if document.trace.skipped_lines > 0 {
         note(format_args!("{}: {} bad lines were skipped", document.trace.name, document.trace.skipped_lines));
     }
@@ -328,6 +362,14 @@ pub(crate) fn run(
     document.command = Some(command_line());
     document.options.extend(trace_options(options));
     Ok(document)
+}
+
+fn write_states(mut file: OutputFile, states: &[DriveState]) -> Result<(), Error> {
+    if states.is_empty() {
+        return Err(Error::new("--save-state: this scheme uses no flash drive, so there is no state to save"));
+    }
+    file.write_all(&state::encode(states))?;
+    file.finish()
 }
 
 /// What the options say of drives, sizes and settings.
@@ -342,6 +384,7 @@ pub(crate) fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
         settings: options.set.clone(),
         block: BlockSize::new(options.block.block)?,
         precondition: options.precondition,
+        restored: Arc::default(),
         compact: options.compact,
         files: options.files.as_deref().map_or_else(|| Ok(Vec::new()), file_extents)?,
         seed: options.seed,
@@ -385,6 +428,8 @@ fn replay_with_times(wanted: Option<Replay>, speedup: f64) -> Result<Replay, Err
     }
 }
 
+const PRECONDITION_ASSUMED: &str = "sequential fill of home on flash, clean where flash is a cache";
+
 fn assume(assumed: &mut BTreeMap<String, String>, options: &SimulationOptions, trace: &Trace, replay: Replay) {
     if options.trace.format.is_none() {
         assumed.insert("format".to_owned(), format!("{} (by content)", trace.format()));
@@ -400,8 +445,7 @@ fn assume(assumed: &mut BTreeMap<String, String>, options: &SimulationOptions, t
         assumed.insert("replay".to_owned(), text);
     }
     if options.precondition.is_none() {
-        let text = "sequential fill of home on flash, clean where flash is a cache";
-        assumed.insert("precondition".to_owned(), text.to_owned());
+        assumed.insert("precondition".to_owned(), PRECONDITION_ASSUMED.to_owned());
     }
 }
 

@@ -72,7 +72,7 @@ impl Bench {
         let schemes = vec![schemes::find(self.scheme).expect("a scheme")];
         let replay = Replay::Timed { speedup: 1.0 };
         let (workload, trees, warmup) = (&self.workload, Vec::new(), self.warmup);
-        let experiment = Experiment { workload, schemes, trees, choices, replay, warmup };
+        let experiment = Experiment { workload, schemes, trees, choices, replay, warmup, keep: None };
         let document = experiment.run(&NoProgress, |_, summary| summary);
         let mut document = document.unwrap_or_else(|error| panic!("{} {settings:?}: {error}", self.scheme));
         document.runs.pop().expect("a run for the scheme")

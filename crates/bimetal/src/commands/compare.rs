@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::options::JsonOption;
 use crate::output::{OutputFile, note, print};
 use crate::report;
-use crate::simulation::{SimulationOptions, run as run_experiment, schemes_named, self_check};
+use crate::simulation::{RestoreOption, SimulationOptions, run as run_experiment, schemes_named, self_check};
 use crate::table;
 
 /// Compare schemes over a trace: latency, flash wear and cost side by side
@@ -34,6 +34,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     options: SimulationOptions,
     #[command(flatten)]
+    restore: RestoreOption,
+    #[command(flatten)]
     json: JsonOption,
 }
 
@@ -45,7 +47,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     };
     // Before anything is simulated: a path that cannot be written is no news after a long run.
     let report = arguments.report.as_deref().map(OutputFile::create).transpose()?;
-    let document = run_experiment(arguments.trace, schemes, trees, &arguments.options)?;
+    let document = run_experiment(arguments.trace, schemes, trees, &arguments.options, &arguments.restore, None)?;
     if let (Some(mut file), Some(path)) = (report, &arguments.report) {
         file.write_all(report::html(&document).as_bytes())?;
         file.finish()?;

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::error::Error;
 use crate::options::JsonOption;
 use crate::output::print;
-use crate::simulation::{SimulationOptions, run as run_experiment, schemes_named, self_check};
+use crate::simulation::{RestoreOption, SimulationOptions, run as run_experiment, schemes_named, self_check};
 use crate::table;
 
 /// Simulate one scheme over one trace
@@ -18,7 +18,9 @@ use crate::table;
 #[command(after_help = "Examples:\n  \
     bimetal simulate monday.bin.zst --scheme griffin\n  \
     bimetal simulate web_0.csv.gz --scheme smart-response --set mode=maximized --ssd-size 20% --json\n  \
-    bimetal simulate monday.bin.zst --config mirror-of-griffins.toml")]
+    bimetal simulate monday.bin.zst --config mirror-of-griffins.toml\n  \
+    bimetal simulate monday.bin.zst --scheme ssd-only --save-state monday.state\n  \
+    bimetal simulate tuesday.bin.zst --scheme ssd-only --restore-state monday.state")]
 pub(crate) struct Arguments {
     /// The trace
     #[arg(value_name = "TRACE")]
@@ -29,15 +31,21 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     options: SimulationOptions,
     #[command(flatten)]
+    restore: RestoreOption,
+    /// Also write what the flash is like afterwards, where data lie and how often blocks were erased, for --restore-state
+    #[arg(long, value_name = "FILE")]
+    save_state: Option<PathBuf>,
+    #[command(flatten)]
     json: JsonOption,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let trees = arguments.options.trees()?;
-    let schemes = arguments.scheme.as_deref().map_or_else(|| Ok(Vec::new()), schemes_named)?;
-    check_is_one(&arguments.scheme.unwrap_or_default(), schemes.len(), trees.len())?;
-    let document = run_experiment(Some(arguments.trace), schemes, trees, &arguments.options)?;
-    if arguments.json.json {
+    let Arguments { trace, scheme, options, restore, save_state, json } = arguments;
+    let trees = options.trees()?;
+    let schemes = scheme.as_deref().map_or_else(|| Ok(Vec::new()), schemes_named)?;
+    check_is_one(&scheme.unwrap_or_default(), schemes.len(), trees.len())?;
+    let document = run_experiment(Some(trace), schemes, trees, &options, &restore, save_state.as_deref())?;
+    if json.json {
         return print(&document.to_json());
     }
     print(&format!("{}\n\n{}", self_check(&document.trace), table::comparison(&document.runs)))

@@ -44,8 +44,7 @@ pub fn restore_any(data: &[u8]) {
         let saved = restored.save();
         let mut again = drive.restore_flash(None, &saved).expect("what was saved is restored");
         assert_eq!(again.save(), saved);
-        let role = "ssd".to_owned();
-        let file = [DriveState { role, tables: saved }];
+        let file = [DriveState { drive: "ssd".to_owned(), tables: saved }];
         assert_eq!(decode(&encode(&file)).as_deref(), Ok(file.as_slice()));
     }
 }

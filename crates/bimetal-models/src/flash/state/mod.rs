@@ -2,7 +2,7 @@
 //! each block was erased), so that the next run goes on where one ended.
 //!
 //! `archive` writes and reads tables; each table's owner says in one walk what belongs to it. Here is what surrounds them: a
-//! checksum over all, the drives by role, and for each what it was made for, because tables of another drive mean nothing. Times, the
+//! checksum over all, the drives by name, and for each what it was made for, because tables of another drive mean nothing. Times, the
 //! write buffer and the statistics of the run are no part of it: a restored drive is at rest, and what was on its way to
 //! the dies has arrived.
 
@@ -30,8 +30,8 @@ const TEXT_BYTES_MAX: u64 = 255;
 /// The state of one drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DriveState {
-    /// The role that the drive had.
-    pub role: String,
+    /// The name that the drive had in its run.
+    pub drive: String,
     /// What [`DeviceModel::save_state`](crate::DeviceModel::save_state) gave.
     pub tables: Vec<u8>,
 }
@@ -75,8 +75,8 @@ impl From<Inconsistent> for RestoreError {
 pub fn encode(drives: &[DriveState]) -> Vec<u8> {
     let mut bytes = [MAGIC.as_slice(), &VERSION.to_le_bytes(), &[0; 6]].concat();
     archive::append(&mut bytes, drives.len() as u64);
-    for DriveState { role, tables } in drives {
-        for part in [role.as_bytes(), tables] {
+    for DriveState { drive, tables } in drives {
+        for part in [drive.as_bytes(), tables] {
             archive::append(&mut bytes, part.len() as u64);
             bytes.extend_from_slice(part);
         }
@@ -110,10 +110,10 @@ fn decode_drives(bytes: &mut &[u8]) -> Result<Vec<DriveState>, Inconsistent> {
     ensure(count <= DRIVES_MAX, || format!("{count} drives"))?;
     let mut drives: Vec<DriveState> = Vec::new();
     for _ in 0..count {
-        let role = take_bytes(bytes)?;
-        let role = String::from_utf8(role).map_err(|_| Inconsistent("a role that is no text".to_owned()))?;
-        ensure(drives.iter().all(|drive| drive.role != role), || format!("two drives with the role {role}"))?;
-        drives.push(DriveState { role, tables: take_bytes(bytes)? });
+        let drive = take_bytes(bytes)?;
+        let drive = String::from_utf8(drive).map_err(|_| Inconsistent("a name that is no text".to_owned()))?;
+        ensure(drives.iter().all(|state| state.drive != drive), || format!("two drives with the name {drive}"))?;
+        drives.push(DriveState { drive, tables: take_bytes(bytes)? });
     }
     ensure(bytes.is_empty(), || format!("{} bytes behind the last drive", bytes.len()))?;
     Ok(drives)

@@ -95,8 +95,8 @@ fn a_state_of_another_drive_is_refused_by_the_key_that_differs() {
 #[test]
 fn a_file_that_is_none_or_not_as_it_was_written_is_refused() {
     let drives = [
-        DriveState { role: "ssd".to_owned(), tables: vec![1, 2, 3] },
-        DriveState { role: "log".to_owned(), tables: Vec::new() },
+        DriveState { drive: "ssd".to_owned(), tables: vec![1, 2, 3] },
+        DriveState { drive: "log".to_owned(), tables: Vec::new() },
     ];
     let file = encode(&drives);
     assert_eq!(decode(&file).as_deref(), Ok(drives.as_slice()));
@@ -111,7 +111,7 @@ fn a_file_that_is_none_or_not_as_it_was_written_is_refused() {
     later[4] = 2;
     assert_eq!(decode(&later), Err(StateError::Version(2)));
     let twice = encode(&[drives[0].clone(), drives[0].clone()]);
-    assert!(decode(&twice).unwrap_err().to_string().contains("two drives with the role ssd"));
+    assert!(decode(&twice).unwrap_err().to_string().contains("two drives with the name ssd"));
 }
 
 proptest! {
