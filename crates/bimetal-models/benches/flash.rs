@@ -48,7 +48,16 @@ fn main() {
     for ftl in ["fast", "log-block"] {
         merges(ftl);
     }
+    ["64", "256"].into_iter().for_each(steady_state);
     discards();
+}
+
+/// The default drive with little spare area.
+fn profile(settings: &[(&str, &str)]) -> Profile {
+    let mut profile = Profile::load(DEFAULT_SSD).expect("the default drive is built in");
+    let settings = [&[("spare_factor", "0.07")], settings].concat();
+    profile.set_all(settings).expect("a flash drive has these keys");
+    profile
 }
 
 /// A drive that goes on where the last round left it.
@@ -64,12 +73,17 @@ struct Run {
 
 impl Run {
     fn new(gib: u64, precondition: Precondition, settings: &[(&str, &str)], kind: OpKind, random: bool) -> Self {
-        let mut profile = Profile::load(DEFAULT_SSD).expect("the default drive is built in");
-        let settings = [&[("spare_factor", "0.07")], settings].concat();
-        profile.set_all(settings).expect("a flash drive has these keys");
+        let profile = profile(settings);
         let size = Bytes::from_gib(gib).sectors();
         let used = SectorRange { len: size, ..SectorRange::default() };
-        let drive = profile.build_preconditioned(Some(size), precondition, used, 1).expect("the size fits");
+        Self::over(
+            profile.build_preconditioned(Some(size), precondition, used, 1).expect("the size fits"),
+            kind,
+            random,
+        )
+    }
+
+    fn over(drive: Box<dyn DeviceModel>, kind: OpKind, random: bool) -> Self {
         let blocks = drive.capacity().0 / 8;
         let random = random.then(|| Pcg64Mcg::new(1));
         let mut run = Self { drive, kind, random, blocks, issued: 0, now: Nanoseconds::ZERO, finished: Vec::new() };
@@ -112,6 +126,14 @@ impl Run {
         (flash.bytes_programmed.0 as f64, flash.host_bytes_written.0 as f64, pages as f64)
     }
 
+    /// Write amplification over `requests` more.
+    fn amplification(&mut self, requests: u64) -> f64 {
+        let before = self.done();
+        self.serve(requests);
+        let after = self.done();
+        (after.0 - before.0) / (after.1 - before.1)
+    }
+
     /// Serves `requests` and prints how many thousand a second it could.
     fn report(&mut self, name: &str, requests: u64, wanted: f64) {
         let before = self.done();
@@ -135,10 +157,31 @@ fn merges(ftl: &str) {
     row(&format!("page operations of {ftl}, uniform overwrites, 1 GiB"), pages / seconds / 1e3, 200.0, "k/s");
 }
 
+/// How far the write amplification of a steady state that was constructed is from that of one that was simulated: 1024
+/// blocks of one die.
+fn steady_state(pages_per_block: &str) {
+    let shape = [("channels", "1"), ("dies_per_channel", "1"), ("planes_per_die", "1"), ("blocks_per_plane", "1024")];
+    let pages = [("pages_per_block", pages_per_block), ("page_size", "4KiB")];
+    let profile = profile(&[shape.as_slice(), &pages].concat());
+    let used = SectorRange { len: profile.capacity, ..SectorRange::default() };
+    let run = |precondition| {
+        let drive = profile.build_preconditioned(None, precondition, used, 1).expect("a small drive");
+        Run::over(drive, OpKind::Write, true)
+    };
+    let mut simulated = run(Precondition::Sequential);
+    simulated.serve(4 * simulated.blocks);
+    let simulated = simulated.amplification(5 * simulated.blocks);
+    let mut constructed = run(Precondition::Random);
+    let constructed = constructed.amplification(constructed.blocks);
+    let off = (constructed / simulated - 1.0).abs() * 100.0;
+    let mark = if off <= 1.0 { "" } else { "  not reached" };
+    let name = format!("steady state, P={pages_per_block}, constructed {constructed:.3}, simulated {simulated:.3}");
+    println!("{name:<58} {off:>10.2} {:>10} % off{mark}", "<= 1");
+}
+
 /// Memory of a drive that was written all over, for each physical page.
 fn memory() {
-    let mut profile = Profile::load(DEFAULT_SSD).expect("the default drive is built in");
-    profile.set("spare_factor", "0.07").expect("a flash drive has a spare factor");
+    let profile = profile(&[]);
     let before = resident_bytes();
     let size = Bytes::from_gib(64).sectors();
     let used = SectorRange { len: size, ..SectorRange::default() };
@@ -167,12 +210,13 @@ fn discards() {
         [("written in order", Precondition::Sequential), ("written at random", Precondition::Random)]
     {
         let mut run = Run::new(1024, precondition, &[], OpKind::Read, true);
-        let all = SectorRange::new(0, run.blocks * 8);
+        let (all, before) = (SectorRange::new(0, run.blocks * 8), resident_bytes());
         let seconds = seconds(|| {
             run.drive.submit(run.now, Token(u64::MAX), Command { kind: OpKind::Discard, range: all, fua: false });
             run.serve(1000);
         });
-        println!("{:<58} {:>10.3} {:>10} s", format!("a discard of 1 TiB, {name}"), seconds, "");
+        let memory = resident_bytes().saturating_sub(before) as f64 / 1e6;
+        println!("{:<58} {seconds:>10.3} {:>10} s, {memory:.1} MB", format!("a discard of 1 TiB, {name}"), "");
     }
 }
 
