@@ -1,4 +1,4 @@
-//! A chart drawn without a script: axes, lines and dots, as SVG.
+//! A chart drawn without a script: axes, lines, dots and bars, as SVG.
 
 use std::fmt::Write as _;
 
@@ -6,6 +6,10 @@ const WIDTH: f64 = 820.0;
 const HEIGHT: f64 = 380.0;
 /// Space for the axes: left, right, top and bottom.
 const MARGIN: [f64; 4] = [56.0, 56.0, 16.0, 44.0];
+
+/// How much of the way from one whole number to the next the bars at it take, and the least that a bar shows.
+const BARS_WIDE: f64 = 0.8;
+const BAR_HEIGHT_MIN: f64 = 1.5;
 
 /// From where to where an axis goes, and what stands at it.
 pub(crate) struct Axis {
@@ -59,6 +63,11 @@ pub(crate) enum Mark {
     Line,
     DashedLine,
     Dots,
+    /// From the axis up, the `nth` of `of` that stand beside each other at whole numbers.
+    Bars {
+        nth: usize,
+        of: usize,
+    },
 }
 
 /// Points of one kind.
@@ -105,18 +114,8 @@ pub(crate) fn svg(label: &str, x: &Axis, left: &Axis, right: Option<&Axis>, seri
     for Series { colour, mark, points, right: is_right } in series {
         let axis = if *is_right { right.unwrap_or(left) } else { left };
         let places = points.iter().map(|(x, y)| (at_x(*x), at_y(axis, *y)));
-        if *mark == Mark::Dots {
-            let dots = places.map(|(x, y)| format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"1.8\"/>"));
-            let _ = write!(drawing, "<g class=\"{colour}\" fill=\"var(--own)\">{}</g>", dots.collect::<String>());
-            continue;
-        }
-        let path: Vec<String> = places.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        let dash = if *mark == Mark::DashedLine { " stroke-dasharray=\"6 3\"" } else { "" };
-        let _ = write!(
-            drawing,
-            "<polyline class=\"{colour}\" points=\"{}\" fill=\"none\" stroke=\"var(--own)\" stroke-width=\"2\"{dash}/>",
-            path.join(" ")
-        );
+        let unit = at_x(1.0) - at_x(0.0);
+        drawing += &marks(colour, *mark, &places.collect::<Vec<_>>(), unit);
     }
     format!(
         "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{label}\" \
@@ -126,6 +125,33 @@ pub(crate) fn svg(label: &str, x: &Axis, left: &Axis, right: Option<&Axis>, seri
         HEIGHT - 6.0,
         x.name,
     )
+}
+
+/// The points of a series, at these places; a step of one along the axis is `unit` wide.
+fn marks(colour: &str, mark: Mark, places: &[(f64, f64)], unit: f64) -> String {
+    let filled = |shapes: String| format!("<g class=\"{colour}\" fill=\"var(--own)\">{shapes}</g>");
+    match mark {
+        Mark::Dots => {
+            filled(places.iter().map(|(x, y)| format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"1.8\"/>")).collect())
+        }
+        Mark::Bars { nth, of } => {
+            let (width, bottom) = (unit * BARS_WIDE / of as f64, HEIGHT - MARGIN[3]);
+            let bars = places.iter().map(|(x, y)| {
+                let (x, y) = (x + width * (nth as f64 - of as f64 / 2.0), y.min(bottom - BAR_HEIGHT_MIN));
+                let high = bottom - y;
+                format!("<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{high:.1}\"/>")
+            });
+            filled(bars.collect())
+        }
+        Mark::Line | Mark::DashedLine => {
+            let path: Vec<String> = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+            let dash = if mark == Mark::DashedLine { " stroke-dasharray=\"6 3\"" } else { "" };
+            format!(
+                "<polyline class=\"{colour}\" points=\"{}\" fill=\"none\" stroke=\"var(--own)\" stroke-width=\"2\"{dash}/>",
+                path.join(" ")
+            )
+        }
+    }
 }
 
 #[cfg(test)]
@@ -151,5 +177,24 @@ mod tests {
         let drawn = svg("a chart", &x, &y, Some(&y), &[series(Mark::Line, false), series(Mark::Dots, true)]);
         assert_eq!((drawn.matches("<circle").count(), drawn.matches("<polyline").count()), (50, 1));
         assert!(!drawn.contains("NaN") && !drawn.contains("inf") && !drawn.contains("\"-"), "{drawn}");
+    }
+
+    #[test]
+    fn bars_stand_beside_each_other_on_the_axis_and_even_small_ones_are_seen() {
+        let x = Axis { name: "x", low: -0.5, high: 1.5, logarithmic: false, ticks: vec![0.0, 1.0] };
+        let bars = |nth, part| Series {
+            colour: "c0",
+            mark: Mark::Bars { nth, of: 2 },
+            points: vec![(1.0, part)],
+            right: false,
+        };
+        let drawn = svg("a chart", &x, &Axis::linear("y", 100.0), None, &[bars(0, 100.0), bars(1, 0.001)]);
+        let (middle, width) =
+            (MARGIN[0] + 0.75 * (WIDTH - MARGIN[0] - MARGIN[1]), 0.2 * (WIDTH - MARGIN[0] - MARGIN[1]));
+        for (left, top) in [(middle - width, MARGIN[2]), (middle, HEIGHT - MARGIN[3] - BAR_HEIGHT_MIN)] {
+            let high = HEIGHT - MARGIN[3] - top;
+            let bar = format!("<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{high:.1}\"/>");
+            assert!(drawn.contains(&bar), "{bar} in {drawn}");
+        }
     }
 }

@@ -2,12 +2,12 @@
 
 mod combo_hdtune;
 mod mixcp;
+mod wear_levelling;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use bimetal_sim::wear_levelling;
 use clap::Args;
 
 use crate::error::Error;
@@ -51,7 +51,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "wear-leveling",
         summary: "how translation layers spread erases over the blocks (Konanki, section 5.4, figures 5.7 and 5.8)",
-        run: || Ok(Shown { text: wear_levelling_figures()?, charts: String::new() }),
+        run: wear_levelling::figures,
     },
     Experiment {
         name: "combo-hdtune",
@@ -96,55 +96,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     file.finish()
 }
 
-/// Characters of a full bar.
-const BAR: f64 = 50.0;
-
-/// Both figures of Konanki's section 5.4: for each layer the part of all blocks that was erased so often.
-fn wear_levelling_figures() -> Result<String, Error> {
-    let mut text = String::new();
-    let figures = [
-        (
-            1,
-            "Figure 5.7: an 85 MB file written once over a 100 MB partition",
-            "no block is erased under ANAND and FMAX; 0, 1 or 2 times under page level",
-        ),
-        (
-            15,
-            "Figure 5.8: the file written fifteen times over 1 GB",
-            "most blocks are erased once under ANAND and twice under FMAX; most not at all and a few many times under log \
-             block and page level",
-        ),
-    ];
-    for (times, title, claim) in figures {
-        let _ = writeln!(text, "{title}\n  the paper: {claim}");
-        for (name, ftl) in wear_levelling::LAYERS {
-            let erases = wear_levelling::erases_of_blocks(ftl, times, 1)?;
-            let all = erases.values().sum::<u64>() as f64;
-            let _ = writeln!(text, "  {name} (ftl={ftl}): blocks by times erased");
-            for (erases, blocks) in erases {
-                let part = blocks as f64 / all;
-                let bar = "#".repeat((part * BAR).round() as usize);
-                let line = format!("    {erases:3}  {:7.3} %  {bar}", part * 100.0);
-                let _ = writeln!(text, "{}", line.trim_end());
-            }
-        }
-        text.push('\n');
-    }
-    Ok(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn both_figures_are_drawn_for_every_layer() {
-        let text = wear_levelling_figures().unwrap();
-        for (name, _) in wear_levelling::LAYERS {
-            assert_eq!(text.matches(&format!("  {name} (")).count(), 2, "{text}");
-        }
-        assert!(text.contains("      0  100.000 %  ##################################################\n"), "{text}");
-    }
 
     #[test]
     fn an_unknown_experiment_is_refused_with_the_nearest() {

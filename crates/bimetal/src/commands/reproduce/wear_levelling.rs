@@ -1,0 +1,110 @@
+//! `bimetal reproduce wear-leveling`: figures 5.7 and 5.8 of Konanki's thesis.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use bimetal_sim::wear_levelling::{LAYERS, erases_of_blocks};
+
+use super::Shown;
+use crate::error::Error;
+use crate::report::plot::{Axis, Mark, Series, svg};
+
+/// Characters of a full bar.
+const BAR: f64 = 50.0;
+
+/// Of each layer of [`LAYERS`].
+const COLOURS: [&str; LAYERS.len()] = ["c0", "c1", "c2", "c3"];
+
+/// A figure of section 5.4.
+struct Figure {
+    title: &'static str,
+    /// How often the file is written.
+    times: u32,
+    claim: &'static str,
+}
+
+const FIGURES: [Figure; 2] = [
+    Figure {
+        title: "Figure 5.7: an 85 MB file written once over a 100 MB partition",
+        times: 1,
+        claim: "no block is erased under ANAND and FMAX; 0, 1 or 2 times under page level",
+    },
+    Figure {
+        title: "Figure 5.8: the file written fifteen times over 1 GB",
+        times: 15,
+        claim: "most blocks are erased once under ANAND and twice under FMAX; most not at all and a few many times under \
+                log block and page level",
+    },
+];
+
+/// Both figures: for each layer the part of all blocks that was erased so often.
+pub(super) fn figures() -> Result<Shown, Error> {
+    let mut shown = Shown::default();
+    for Figure { title, times, claim } in FIGURES {
+        let _ = writeln!(shown.text, "{title}\n  the paper: {}", claim.replace("; ", ";\n             "));
+        let mut layers = Vec::new();
+        for (name, ftl) in LAYERS {
+            let percent = percent_by_erases(&erases_of_blocks(ftl, times, 1)?);
+            let _ = writeln!(shown.text, "  {name} (ftl={ftl}): blocks by times erased");
+            for (erases, percent) in &percent {
+                let bar = "#".repeat((percent / 100.0 * BAR).round() as usize);
+                let line = format!("    {erases:3}  {percent:7.3} %  {bar}");
+                let _ = writeln!(shown.text, "{}", line.trim_end());
+            }
+            layers.push(percent);
+        }
+        shown.text.push('\n');
+        shown.charts += &chart(title, claim, &layers);
+    }
+    Ok(shown)
+}
+
+fn percent_by_erases(blocks: &BTreeMap<u32, u64>) -> Vec<(u32, f64)> {
+    let all = blocks.values().sum::<u64>() as f64;
+    blocks.iter().map(|(erases, blocks)| (*erases, *blocks as f64 / all * 100.0)).collect()
+}
+
+/// The layers side by side for each number of erases.
+fn chart(title: &str, claim: &str, layers: &[Vec<(u32, f64)>]) -> String {
+    let most = layers.iter().flatten().map(|(erases, _)| *erases).max().unwrap_or(0);
+    let x = Axis {
+        name: "times a block was erased",
+        low: -0.5,
+        high: f64::from(most) + 0.5,
+        logarithmic: false,
+        ticks: (0..=most).map(f64::from).collect(),
+    };
+    let series: Vec<Series> = (0..)
+        .zip(layers)
+        .zip(COLOURS)
+        .map(|((nth, percent), colour)| Series {
+            colour,
+            mark: Mark::Bars { nth, of: layers.len() },
+            points: percent.iter().map(|(erases, percent)| (f64::from(*erases), *percent)).collect(),
+            right: false,
+        })
+        .collect();
+    let names =
+        LAYERS.iter().zip(COLOURS).map(|((name, _), colour)| format!("<span class=\"scheme {colour}\">{name}</span>"));
+    format!(
+        "<figure><h3>{title}</h3><figcaption><p>Per cent of all blocks by times erased, under {}. The paper: {claim}.</p>\
+         </figcaption>\n{}</figure>\n",
+        names.collect::<Vec<_>>().join(", "),
+        svg(title, &x, &Axis::linear("% of the blocks", 100.0), None, &series)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_figures_are_drawn_for_every_layer() {
+        let Shown { text, charts } = figures().unwrap();
+        for ((name, _), colour) in LAYERS.into_iter().zip(COLOURS) {
+            assert_eq!(text.matches(&format!("  {name} (")).count(), 2, "{text}");
+            assert_eq!(charts.matches(&format!("<g class=\"{colour}\"")).count(), 2, "{charts}");
+        }
+        assert!(text.contains("      0  100.000 %  ##################################################\n"), "{text}");
+    }
+}
