@@ -6,7 +6,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use bimetal_core::operation::OpKind;
-use bimetal_core::units::{Nanoseconds, Sectors};
+use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
+use bimetal_models::flash::Precondition;
 use bimetal_models::profile::Profile;
 use bimetal_sim::validation::{Pace, Sample, fit, read_validate_trace, replay};
 use clap::{ArgGroup, Args, ValueEnum};
@@ -22,7 +23,7 @@ use parts::Parts;
 /// Play a trace with measured response times over the model of a drive, and say how well they agree
 ///
 /// The rms demerit is the root-mean-square horizontal distance between the two distributions of response times, worked
-/// out as DiskSim does. Errors are measured minus simulated. For a drive without a data sheet, --fit changes the profile's
+/// out as DiskSim does. Errors are measured minus simulated. Flash is full at first, written in order. For a drive without a data sheet, --fit changes the profile's
 /// spindle speed, seek times, rates, overhead and write cache until it agrees with the first half of the trace; all figures
 /// are then of the second half.
 #[derive(Debug, Args)]
@@ -84,7 +85,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         true => Some(Fitted::to(&mut profile, &samples[..samples.len() / 2], pace, capacity)?),
         false => None,
     };
-    let mut drive = profile.build(Some(capacity), 0)?;
+    // What is read was there before the trace: flash that holds nothing would answer without a look at its cells.
+    let full = SectorRange { len: capacity, ..SectorRange::default() };
+    let mut drive = profile.build_preconditioned(Some(capacity), Precondition::Sequential, full, 0)?;
     let simulated = replay(&mut *drive, &samples, pace);
     let judged = fitted.as_ref().map_or(0, |fitted| fitted.requests);
     let (samples, simulated) = (&samples[judged..], &simulated[judged..]);
