@@ -201,6 +201,7 @@ impl TreeTester {
 
     /// Lets a volume ask its members until it is done or the power is cut.
     fn let_ask(&mut self, asks: &mut dyn Asks, around: &mut Surroundings) -> Result<(), String> {
+        self.events = 0;
         loop {
             while let Some(operation) = asks.next() {
                 let now = self.now;
