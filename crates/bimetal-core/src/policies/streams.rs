@@ -4,29 +4,21 @@
 //! a block device does not know the task.
 
 use crate::operation::OpKind;
-use crate::units::{Bytes, SectorRange};
+use crate::units::{Bytes, SectorRange, Sectors};
 
 /// Streams followed at once.
 const STREAMS: usize = 32;
 
-#[derive(Clone, Copy)]
-struct Stream {
-    length_sectors: u64,
-    continued: u64,
-}
-
-/// Follows streams.
+/// Follows streams, those that were continued last in front.
 pub struct Streams {
-    /// Where each stream's next request would start; apart from the rest, so that a look-up is one short scan.
+    /// Where each stream's next request would start; apart from the lengths, so that a look-up is one short scan.
     ends: [u64; STREAMS],
-    streams: [Stream; STREAMS],
-    clock: u64,
+    lengths: [Sectors; STREAMS],
 }
 
 impl Default for Streams {
     fn default() -> Self {
-        let none = Stream { length_sectors: 0, continued: 0 };
-        Self { ends: [u64::MAX; STREAMS], streams: [none; STREAMS], clock: 0 }
+        Self { ends: [u64::MAX; STREAMS], lengths: [Sectors::ZERO; STREAMS] }
     }
 }
 
@@ -36,29 +28,26 @@ fn end_key(kind: OpKind, sector: u64) -> u64 {
 }
 
 impl Streams {
-    /// Takes note of a request.
+    fn place(&self, end: u64) -> Option<usize> {
+        self.ends.iter().position(|&other| other == end)
+    }
+
+    /// Takes note of a request: it continues a stream, or begins one in place of the one continued longest ago.
     pub fn note(&mut self, kind: OpKind, sectors: SectorRange) {
-        self.clock += 1;
-        let start = end_key(kind, sectors.start.0);
-        let (at, length) = match self.ends.iter().position(|&end| end == start) {
-            Some(at) => (at, self.streams[at].length_sectors),
-            None => (self.oldest(), 0),
-        };
-        self.ends[at] = end_key(kind, sectors.end().0);
-        self.streams[at] = Stream { length_sectors: length + sectors.len.0, continued: self.clock };
+        let continued = self.place(end_key(kind, sectors.start.0));
+        let before = continued.map_or(Sectors::ZERO, |at| self.lengths[at]);
+        let at = continued.unwrap_or(STREAMS - 1);
+        self.ends.copy_within(..at, 1);
+        self.lengths.copy_within(..at, 1);
+        self.ends[0] = end_key(kind, sectors.end().0);
+        self.lengths[0] = Sectors(before.0 + sectors.len.0);
     }
 
-    /// The length of the stream that a request noted before has ended or continued, itself included.
+    /// The length of the stream that a request noted before has ended or continued, itself included. Of several that end where it does
+    /// the newest counts.
     pub fn length(&self, kind: OpKind, sectors: SectorRange) -> Bytes {
-        let end = end_key(kind, sectors.end().0);
-        let found = self.ends.iter().position(|&other| other == end);
-        let length = found.map_or(sectors.len.0, |at| self.streams[at].length_sectors);
-        crate::units::Sectors(length).bytes()
-    }
-
-    fn oldest(&self) -> usize {
-        let ages = self.streams.iter().enumerate();
-        ages.min_by_key(|(_, stream)| stream.continued).map_or(0, |(at, _)| at)
+        let found = self.place(end_key(kind, sectors.end().0));
+        found.map_or(sectors.len, |at| self.lengths[at]).bytes()
     }
 }
 
@@ -96,5 +85,27 @@ mod tests {
             }
         }
         assert_eq!(streams.length(OpKind::Read, SectorRange::new(99 * 8, 8)), Bytes(100 * 4096));
+    }
+
+    #[test]
+    fn a_request_that_ends_where_a_stream_did_is_none_itself() {
+        let mut streams = Streams::default();
+        streams.note(OpKind::Read, SectorRange::new(0, 1000));
+        let end = SectorRange::new(992, 8);
+        streams.note(OpKind::Read, end);
+        assert_eq!(streams.length(OpKind::Read, end), Bytes(4096));
+    }
+
+    #[test]
+    fn the_stream_continued_longest_ago_is_forgotten_first() {
+        let mut streams = Streams::default();
+        let request = |stream: u64, at: u64| SectorRange::new(stream * 1_000_000 + at * 8, 8);
+        (0..STREAMS as u64).for_each(|stream| streams.note(OpKind::Read, request(stream, 0)));
+        streams.note(OpKind::Read, request(0, 1));
+        streams.note(OpKind::Read, request(99, 0));
+        for (stream, at, blocks) in [(0, 2, 3), (1, 1, 1), (3, 1, 2)] {
+            streams.note(OpKind::Read, request(stream, at));
+            assert_eq!(streams.length(OpKind::Read, request(stream, at)), Bytes(blocks * 4096), "stream {stream}");
+        }
     }
 }
