@@ -21,3 +21,21 @@ pub const INFO: SchemeInfo = SchemeInfo {
 struct HddOnly;
 
 impl Scheme for HddOnly {}
+
+#[cfg(test)]
+mod tests {
+    use crate::operation::OpKind::{Read, Write};
+    use crate::testing::Bench;
+
+    #[test]
+    fn requests_that_share_a_block_but_no_sector_do_not_wait_for_each_other() {
+        let mut bench = Bench::new("hdd-only", &[]);
+        for (kind, start, sectors) in [(Write, 4, 8), (Write, 12, 8), (Read, 20, 4), (Write, 19, 2), (Read, 0, 5)] {
+            bench.submit(0, kind, start, sectors);
+        }
+        let begun: Vec<u64> = std::iter::from_fn(|| bench.volume.next_operation())
+            .map(|operation| operation.command.range.start.0)
+            .collect();
+        assert_eq!(begun, [4, 12, 20], "the last write meets the second one, the last read the first");
+    }
+}

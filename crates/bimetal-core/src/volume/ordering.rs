@@ -1,12 +1,27 @@
 //! Order among requests that share a block: a change runs after every change that arrived before it, and so does a read,
 //! so that a read sees what was written before it arrived, acknowledged or not. A change need not wait for a read: what
 //! the read found stays where it is until it ends.
+//!
+//! Where blocks may have places off home, two changes of one block meet even where their sectors do not: the later one merges with
+//! what the earlier one leaves. Where all content stays at home only those meet that share a sector.
 
 use std::collections::VecDeque;
 
+use super::regions::Regions;
+use super::{Store, TaskId, Volume};
 use crate::block::{Block, BlockRun};
-use crate::volume::TaskId;
-use crate::volume::regions::Regions;
+use crate::payload::Payload;
+use crate::units::SectorRange;
+
+impl<P: Payload> Volume<P> {
+    /// By what a request for `sectors` meets others: its blocks, or, where all content stays at home, its sectors.
+    pub(super) fn lane(&self, sectors: SectorRange) -> BlockRun {
+        match self.store {
+            Store::HomeOnly => BlockRun { first: Block(sectors.start.0), count: sectors.len.0 },
+            _ => self.view.layout.block.touched(sectors),
+        }
+    }
+}
 
 struct Change {
     task: TaskId,
@@ -24,7 +39,7 @@ impl Change {
     }
 }
 
-/// The changes under way and the reads that wait for them, in order of arrival. Their number is bounded by what a volume
+/// The changes under way and the reads that wait for them, in order of arrival, each in its [lane](Volume::lane). Their number is bounded by what a volume
 /// admits.
 #[derive(Default)]
 pub(crate) struct Ordering {
@@ -106,8 +121,8 @@ impl Ordering {
 
 #[cfg(test)]
 mod tests {
+    use super::super::regions::SPAN_BLOCKS;
     use super::*;
-    use crate::volume::regions::SPAN_BLOCKS;
 
     fn run(first: u64, count: u64) -> BlockRun {
         BlockRun { first: Block(first), count }

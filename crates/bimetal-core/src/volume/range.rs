@@ -45,7 +45,7 @@ impl<P: Payload> Volume<P> {
         self.promotions.cancel(blocks);
         let job = RangeJob { token, command, sectors, phase: Phase::Waiting, status: Status::Done };
         let task = self.begin_task(Job::Running);
-        if self.ordering.enter(task, blocks) {
+        if self.ordering.enter(task, self.lane(sectors)) {
             self.run_range(task, job);
         } else {
             self.statistics.waited += 1;

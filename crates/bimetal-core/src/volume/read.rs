@@ -56,9 +56,10 @@ impl<P: Payload> Volume<P> {
             fragments: Vec::with_capacity(1),
         };
         let task = self.begin_task(Job::Running);
-        if self.ordering.touches(access.blocks) {
+        let lane = self.lane(sectors);
+        if self.ordering.touches(lane) {
             self.statistics.waited += 1;
-            self.ordering.enter_read(task, access.blocks);
+            self.ordering.enter_read(task, lane);
             return self.park(task, Job::Read(job));
         }
         self.run_read(task, job);

@@ -62,7 +62,9 @@ impl<P: Payload> Volume<P> {
         let task = self.begin_task(Job::Running);
         let (phase, status) = (Phase::Reading, Status::Done);
         let job = RelocateJob { range, to, phase, parts: Vec::new(), status, tries_left: TRIES };
-        if self.ordering.enter(task, blocks) {
+        let block = self.view.layout.block.sectors();
+        let sectors = SectorRange::new(blocks.first.0 * block, blocks.count * block);
+        if self.ordering.enter(task, self.lane(sectors)) {
             self.read_range(task, job);
         } else {
             self.park(task, Job::Relocate(job));

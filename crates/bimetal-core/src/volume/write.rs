@@ -128,7 +128,7 @@ impl<P: Payload> Volume<P> {
         let blocks = self.view.layout.block.touched(sectors);
         self.promotions.cancel(blocks);
         let task = self.begin_task(Job::Running);
-        if self.ordering.enter(task, blocks) {
+        if self.ordering.enter(task, self.lane(sectors)) {
             self.run_write(task, job);
         } else {
             self.statistics.waited += 1;
