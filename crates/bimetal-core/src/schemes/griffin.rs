@@ -426,6 +426,21 @@ mod tests {
     }
 
     #[test]
+    fn what_the_last_writes_left_of_a_block_is_at_hand_for_the_next_one() {
+        let mut bench = Bench::new("griffin", ONLY_TIMEOUT);
+        (0..4).for_each(|write| bench.request(OpKind::Write, 84 + 8 * write, 8));
+        assert_eq!(
+            bench.take_log(),
+            ["hdd write 24"; 4],
+            "a page and two blocks, and no read of the block that two writes share"
+        );
+        (0..40).for_each(|write| bench.request(OpKind::Write, 4004 + 80 * write, 4));
+        bench.take_log();
+        bench.request(OpKind::Write, 80, 4);
+        assert_eq!(bench.take_log(), ["hdd read 8", "hdd write 16"], "forgotten by now");
+    }
+
+    #[test]
     fn a_migration_reads_the_log_in_order_skips_older_versions_and_writes_in_order_of_address() {
         let mut bench = Bench::new("griffin", ONLY_TIMEOUT);
         for block in [9, 5, 9, 4, 9] {

@@ -30,6 +30,7 @@ mod ordering;
 mod promote;
 mod range;
 mod read;
+mod recent;
 mod recovery;
 mod regions;
 mod relocate;
@@ -70,6 +71,7 @@ use ordering::Ordering;
 use promote::{PromoteJob, Promotions};
 use range::RangeJob;
 use read::ReadJob;
+use recent::Recent;
 pub use recovery::{Recovery, RecoveryError, format, format_again};
 use relocate::RelocateJob;
 pub use scrub::{BadBlock, Scrub};
@@ -121,6 +123,7 @@ pub struct Volume<P: Payload> {
     buffer_waiters: VecDeque<TaskId>,
     move_waiters: Vec<TaskId>,
     promotions: Promotions,
+    recent: Recent<P>,
     moving: Option<TaskId>,
     /// What a migration has still to move although its blocks were written again since it began, by slot.
     superseded: BTreeMap<Slot, Entry>,
@@ -311,6 +314,7 @@ impl<P: Payload> Volume<P> {
             buffer_waiters: VecDeque::new(),
             move_waiters: Vec::new(),
             promotions: Promotions::default(),
+            recent: Recent::default(),
             moving: None,
             superseded: BTreeMap::new(),
             move_paused_until: None,

@@ -453,7 +453,7 @@ impl<P: Payload> Volume<P> {
         }
         for index in 0..job.pieces.len() {
             let piece = &mut job.pieces[index];
-            if let Some((slot, _)) = piece.old
+            if let Some((slot, entry)) = piece.old
                 && !piece.from_slot.is_empty()
             {
                 if let Store::Log(log) = &self.store
@@ -461,6 +461,8 @@ impl<P: Payload> Volume<P> {
                 {
                     let whole = Sectors(self.view.layout.block.sectors());
                     piece.old_content = P::CARRIES_DATA.then(|| buffered.content.slice(Sectors::ZERO, whole));
+                } else if let Some(content) = self.recent.content(slot, &entry) {
+                    piece.old_content = Some(content);
                 } else {
                     let command = Command { kind: OpKind::Read, range: self.slot_sectors(slot, 1), fua: false };
                     let purpose = purpose::MERGE_SLOT | index as u32;
@@ -578,7 +580,12 @@ impl<P: Payload> Volume<P> {
             let checksum = if P::CARRIES_DATA { content.checksum() } else { 0 };
             let (block, valid) = (piece.block, piece.valid);
             log.open_for(job.pieces.len() as u64 - job.appended as u64);
+            let (_, covered) = access_masks(self.view.layout.block, job.sectors, block);
+            let kept = (covered != ValidMask::ALL).then(|| content.slice(Sectors::ZERO, content.sectors()));
             let slot = log.append(Piece { block, valid, checksum, content });
+            if let Some(content) = kept {
+                self.recent.keep(slot, block, content);
+            }
             if !log.is_buffered() {
                 let segment = log.open();
                 if segment.waiting.last() != Some(&task) {
@@ -591,7 +598,7 @@ impl<P: Payload> Volume<P> {
             self.last_append = self.view.now;
             self.map_block(slot, Entry { block, valid, dirty: true, checksum });
             // Now and not at the end: a migration that makes room for the rest may lose it again.
-            self.find_again(block, access_masks(self.view.layout.block, job.sectors, block).1);
+            self.find_again(block, covered);
             if full {
                 self.write_segment();
             }
@@ -620,7 +627,11 @@ impl<P: Payload> Volume<P> {
                 let checksum = piece.content.as_ref().map_or(0, P::checksum);
                 let dirty = !piece.both || piece.old.is_some_and(|(_, entry)| entry.dirty);
                 self.map_block(slot, Entry { block: piece.block, valid: piece.valid, dirty, checksum });
-                job.changed_map |= self.find_again(piece.block, access_masks(size, job.sectors, piece.block).1);
+                let (_, covered) = access_masks(size, job.sectors, piece.block);
+                if covered != ValidMask::ALL {
+                    self.recent.keep(slot, piece.block, piece.content.unwrap_or_else(P::empty));
+                }
+                job.changed_map |= self.find_again(piece.block, covered);
             }
         }
         for home in std::mem::take(&mut job.homes) {
