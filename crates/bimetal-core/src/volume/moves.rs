@@ -28,9 +28,11 @@ use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 const BATCH_BLOCKS: usize = 8192;
 /// Blocks of one operation of a move: 512 KiB of 4 KiB blocks bound how long a request waits behind it.
 const OPERATION_BLOCKS: u64 = 128;
-/// Operations of a move under way at once, and while a request uses the same drive.
+/// Operations of a move under way at once on a drive that no request uses.
 const OPERATIONS_MAX: u32 = 4;
-const OPERATIONS_WHEN_BUSY: u32 = 1;
+/// Where requests use the drive a move yields: one operation. One that requests wait for has one for so many of theirs: the migration
+/// of a log, which takes reads out of its way, and any while slots are wanted.
+const REQUESTS_FOR_ONE: u32 = 4;
 
 /// How often a block is read again before what only its slot had counts as lost.
 const READ_TRIES: u8 = 5;
@@ -417,7 +419,8 @@ impl<P: Payload> Volume<P> {
     fn start_transfers(&mut self, task: TaskId, job: &mut MoveJob<P>) {
         while let Some(next) = job.todo.front() {
             let load = self.view.member(next.member);
-            let limit = if load.foreground > 0 { OPERATIONS_WHEN_BUSY } else { OPERATIONS_MAX };
+            let wanted = job.log_end.is_some() || !self.slot_waiters.is_empty();
+            let limit = operations_at_once(load.foreground, wanted);
             if self.outstanding(task) >= limit {
                 return;
             }
@@ -678,6 +681,15 @@ impl<P: Payload> Volume<P> {
         let Job::Move(job) = &self.tasks[task as usize].job else { return false };
         let from = job.batch.partition_point(|moving| moving.entry.block < blocks.first);
         !job.instant && job.batch.get(from).is_some_and(|moving| moving.entry.block.0 < blocks.end())
+    }
+}
+
+/// How many operations of a move may be under way on a drive that requests have so many under way on.
+fn operations_at_once(foreground: u32, wanted: bool) -> u32 {
+    match foreground {
+        0 => OPERATIONS_MAX,
+        requests if wanted => (requests / REQUESTS_FOR_ONE).max(1),
+        _ => 1,
     }
 }
 
