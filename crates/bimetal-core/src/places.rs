@@ -38,12 +38,13 @@ pub(crate) fn table_pages(ranges: u64) -> u64 {
 impl Places {
     /// Every range at its first place: `members` have so many places each, the last of which is spare.
     pub(crate) fn new(range_blocks: u64, block: BlockSize, members: &[(MemberId, u32)]) -> Self {
+        let all = members.iter().map(|(_, count)| *count as usize).sum();
         let mut places = Self {
             range_blocks,
             range_sectors: range_blocks * block.sectors(),
             members: Vec::new(),
-            range_at: Vec::new(),
-            place_of: Vec::new(),
+            range_at: Vec::with_capacity(all),
+            place_of: Vec::with_capacity(all),
             copying: None,
             versions: Vec::new(),
         };

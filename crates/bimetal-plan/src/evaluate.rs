@@ -24,9 +24,14 @@ use crate::lifetime::{KnownWear, Life};
 const MAP_BYTES_MAX: f64 = (160 << 20) as f64;
 
 /// Schemes that keep more than this for each block of their SSD have tables beside map and recency that fill with what is
-/// touched anywhere: of those, one runs at a time.
+/// touched anywhere, and those that give ranges of addresses a home have a table of all: of these, one runs at a time.
 const SLIM_BYTES_PER_BLOCK: f64 = 36.0;
 static LARGE: Mutex<()> = Mutex::new(());
+
+fn has_large_tables(candidate: &Candidate) -> bool {
+    candidate.scheme.memory_bytes_per_block > SLIM_BYTES_PER_BLOCK
+        || candidate.scheme.members.iter().any(|(_, holds)| *holds == Holds::Ranges)
+}
 
 /// A workload in memory, looked at once.
 pub struct Load {
@@ -223,13 +228,12 @@ impl Evaluator<'_> {
         if let Some(why) = too_large_a_map(candidate, choices) {
             return Ok(Outcome::Impossible(why));
         }
-        let large = candidate.scheme.memory_bytes_per_block > SLIM_BYTES_PER_BLOCK;
-        let _alone = large.then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner));
+        let _alone = has_large_tables(candidate).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner));
         let mut setup = match Setup::new(candidate.scheme, choices, &self.load.survey) {
             Ok(setup) => setup,
             Err(error) => return Ok(Outcome::Impossible(error.to_string())),
         };
-        if self.only_simulated(candidate, &setup) {
+        if setup.volume().is_only_simulated() {
             let why = "with these settings it can only be simulated: no volume can do it".to_owned();
             return Ok(Outcome::Impossible(why));
         }
@@ -244,12 +248,6 @@ impl Evaluator<'_> {
             Err(error @ SimulationError::Failed { .. }) => Ok(Outcome::Impossible(error.to_string())),
             Err(error) => Err(error),
         }
-    }
-
-    /// Whether the scheme does with these settings what only a simulator can.
-    fn only_simulated(&self, candidate: &Candidate, setup: &Setup) -> bool {
-        let built = (candidate.scheme.build)(&setup.settings, &setup.volume().view().layout);
-        built.is_ok_and(|scheme| scheme.is_only_simulated())
     }
 }
 

@@ -20,14 +20,15 @@ pub const LEVELS: usize = 64;
 pub struct MultiQueue {
     levels: SlotLists<LEVELS>,
     used: BitSet,
-    slots: u32,
+    /// What came into `used` in this period: to empty it, however many slots there are.
+    rose: Vec<u32>,
     held: u32,
 }
 
 impl MultiQueue {
     /// The queue over `slots` slots, which holds none.
     pub fn new(slots: u32) -> Self {
-        Self { levels: SlotLists::new(slots), used: BitSet::new(slots), slots, held: 0 }
+        Self { levels: SlotLists::new(slots), used: BitSet::new(slots), rose: Vec::new(), held: 0 }
     }
 
     /// The level of `slot`, if it is held.
@@ -38,7 +39,11 @@ impl MultiQueue {
     /// `slot` was used: it rises by `jump` levels if it has not risen in this period, and is the newest of its level.
     pub fn rise(&mut self, slot: Slot, jump: usize) {
         let Some(level) = self.level(slot) else { return };
-        let to = if self.used.insert(slot.0) { (level + jump).min(LEVELS - 1) } else { level };
+        let rises = self.used.insert(slot.0);
+        let to = if rises { (level + jump).min(LEVELS - 1) } else { level };
+        if rises {
+            self.rose.push(slot.0);
+        }
         if to != level
             && let Some(other) = self.levels.oldest(to)
         {
@@ -49,7 +54,9 @@ impl MultiQueue {
 
     /// Ends a period: levels become equally full, as far as the number allows.
     pub fn end_period(&mut self) {
-        self.used = BitSet::new(self.slots);
+        for slot in self.rose.drain(..) {
+            self.used.remove(slot);
+        }
         let target = self.len().div_ceil(LEVELS as u32);
         for level in 0..LEVELS - 1 {
             while self.levels.len(level) > target
@@ -82,6 +89,7 @@ impl Replacement for MultiQueue {
         self.levels.rename(from, to);
         if self.used.remove(from.0) {
             self.used.insert(to.0);
+            self.rose.push(to.0);
         }
     }
 

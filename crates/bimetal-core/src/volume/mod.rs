@@ -365,6 +365,11 @@ impl<P: Payload> Volume<P> {
         self.scheme.lacks_foresight()
     }
 
+    /// Whether the scheme does with its settings what no volume with data can; asked before the first request.
+    pub fn is_only_simulated(&self) -> bool {
+        self.scheme.is_only_simulated()
+    }
+
     /// Tells the scheme when each block is used, if it has to know; before the first request.
     pub fn foresee_uses(&mut self, uses: Uses) {
         self.scheme.foresee_uses(uses);
