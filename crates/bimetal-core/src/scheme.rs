@@ -369,6 +369,9 @@ pub struct SchemeInfo {
     pub hdd_loss: &'static str,
     /// Resident bytes for each block off home, in the worst case.
     pub memory_bytes_per_block: f64,
+    /// Whether an SSD in front of a disk that is home takes a block only while a request reads or writes it: then no SSD of its
+    /// size serves more reads than one under Belady's MIN. False where blocks come in the background, or lie there from the start.
+    pub takes_only_what_is_accessed: bool,
     /// Where things lie.
     pub layout: fn(&Settings, &LayoutRequest<'_>) -> Result<Layout, SchemeError>,
     /// Makes the scheme for a layout that [`layout`](Self::layout) gave.

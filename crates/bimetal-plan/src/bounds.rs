@@ -7,7 +7,9 @@
 //! the blocks where there are many, and then believed only as far as twice its stated error. Misses under MIN never become more with more
 //! room, so the smallest size that may do is found by bisection; that they do not is checked at the ends.
 //!
-//! Only of caches that take in nothing but what was accessed can that be said (`TAKES_ONLY_WHAT_IS_ACCESSED`).
+//! Of writes that come in a burst some are late for certain, whatever the scheme: `bursts.rs`.
+//!
+//! Only of caches that take in nothing but what was accessed can that be said (`takes_only_what_is_accessed` of the registry).
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -19,14 +21,13 @@ use bimetal_models::profile::Profile;
 use bimetal_sim::limits::{Figure, Which};
 use bimetal_sim::mrc::{CacheSize, OBJECTS_MAX, Options, Unit, measure};
 use bimetal_sim::setup::Choices;
+use bimetal_sim::simulator::Replay;
 use bimetal_trace::Request;
 
 use crate::budget::{Budget, Metric, short};
+use crate::bursts::Bursts;
 use crate::evaluate::Load;
 use crate::grid::Candidate;
-
-/// Caches on an SSD in front of a disk that is home, in which a block is only once it was read or written.
-const TAKES_ONLY_WHAT_IS_ACCESSED: [&str; 5] = ["smart-response", "dataplex", "smq", "bcache", "writeboost"];
 
 /// Accesses of blocks that are looked at: of more, a sample.
 const ACCESSES_MAX: f64 = 500_000.0;
@@ -48,13 +49,21 @@ pub struct Bounds {
     carrying_requests: u64,
     /// Whether a disk's electronics take what its profile says, and nothing that the user set.
     knows_disks: bool,
+    /// Writes that may come faster than drives take them; none where their times or the drives are not known.
+    bursts: Option<Bursts>,
     /// For each budget of hits: the smallest SSD that may keep it, in bytes; none: no size does.
     least: Vec<(Budget, Option<u64>)>,
 }
 
 impl Bounds {
     /// Looks `load` through once, and where there are budgets of hits, at sizes of SSDs among `candidates`.
-    pub fn of(load: &Load, common: &Choices, budgets: &[Budget], candidates: &[Candidate]) -> Self {
+    pub fn of(load: &Load, common: &Choices, replay: Replay, budgets: &[Budget], candidates: &[Candidate]) -> Self {
+        let sets = |prefix: &str| common.settings.iter().any(|(key, _)| key.starts_with(prefix));
+        let knows_drives = !["ssd.", "hdd.", "log."].into_iter().any(sets);
+        let bursts = match replay {
+            Replay::Timed { speedup } if knows_drives => Some(Bursts::of(load, common.block, speedup, candidates)),
+            _ => None,
+        };
         let mut bounds = Self {
             fresh_reads: 0,
             block_reads: 0,
@@ -63,7 +72,8 @@ impl Bounds {
             requests: load.measured(Which::All),
             carrying_reads: 0,
             carrying_requests: 0,
-            knows_disks: !common.settings.iter().any(|(key, _)| key.starts_with("hdd.")),
+            knows_disks: !sets("hdd."),
+            bursts,
             least: Vec::new(),
         };
         let block = common.block.sectors();
@@ -96,8 +106,12 @@ impl Bounds {
 
     /// Why `candidate` breaks one of `budgets` for certain, or nothing.
     pub fn excludes(&self, candidate: &Candidate, budgets: &[Budget]) -> Option<String> {
+        let late = budgets.iter().find_map(|budget| Some((budget, self.too_many_late(candidate, budget)?)));
+        if let Some((budget, late)) = late {
+            return Some(format!("breaks {budget} for certain: its drives cannot take {late} of the writes in time"));
+        }
         let only_a_disk = candidate.drive(Role::Ssd).is_none();
-        if !only_a_disk && !TAKES_ONLY_WHAT_IS_ACCESSED.contains(&candidate.scheme.name) {
+        if !only_a_disk && !candidate.scheme.takes_only_what_is_accessed {
             return None;
         }
         let disk = candidate.drive(Role::Hdd).filter(|_| self.knows_disks);
@@ -117,6 +131,23 @@ impl Bounds {
         Some(format!("breaks {budget} for certain: no cache of this size serves as many of the reads"))
     }
 
+    /// How many writes are late for certain, if those are too many for `budget`.
+    fn too_many_late(&self, candidate: &Candidate, budget: &Budget) -> Option<u64> {
+        let (which, figure, _) = budget.response_limit()?;
+        let Figure::Quantile(share) = figure else { return None };
+        let all = if which == Which::Writes { self.requests - self.reads } else { self.requests };
+        let late = self.late(candidate, budget);
+        is_too_many(late, share, all).then_some(late)
+    }
+
+    /// How many writes are over the limit of `budget` for certain.
+    pub(crate) fn late(&self, candidate: &Candidate, budget: &Budget) -> u64 {
+        match (&self.bursts, budget.response_limit()) {
+            (Some(bursts), Some((Which::All | Which::Writes, _, limit))) => bursts.late(candidate, limit),
+            _ => 0,
+        }
+    }
+
     /// Whether so many requests of at least `least` each break `budget` for certain.
     fn breaks(&self, budget: &Budget, all_slow: bool, least: Nanoseconds) -> bool {
         let Some((which, figure, limit)) = budget.response_limit() else { return false };
@@ -129,10 +160,7 @@ impl Bounds {
         };
         match figure {
             Figure::Mean => u128::from(slow) * u128::from(least.0) > u128::from(all) * u128::from(limit.0),
-            // One more than must be: which of two neighbours a quantile between them names may depend on rounding.
-            Figure::Quantile(share) => {
-                least > limit && slow >= all.saturating_sub((share * all as f64).ceil() as u64) + 2
-            }
+            Figure::Quantile(share) => least > limit && is_too_many(slow, share, all),
         }
     }
 
@@ -183,13 +211,18 @@ impl Bounds {
     }
 }
 
+/// Whether with so many over a limit of `all` a quantile lies over it, too. One more than must be: which of two neighbours a
+/// quantile between them names may depend on rounding.
+fn is_too_many(over: u64, share: f64, all: u64) -> bool {
+    over >= all.saturating_sub((share * all as f64).ceil() as u64) + 2
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use bimetal_core::schemes;
     use bimetal_core::units::SectorRange;
     use bimetal_sim::limits::Limits;
-    use bimetal_sim::simulator::Replay;
     use bimetal_sim::survey::Survey;
     use bimetal_trace::synthetic::{Generator, Skew, WorkloadSpec};
     use proptest::prelude::*;
@@ -198,6 +231,8 @@ mod tests {
     use crate::evaluate::{Evaluator, Outcome};
     use crate::grid::Grid;
     use crate::lifetime::KnownWear;
+
+    const TIMED: Replay = Replay::Timed { speedup: 1.0 };
 
     fn candidates(catalogue: &Catalogue, set: &[(String, String)]) -> Vec<Candidate> {
         let grid = Grid {
@@ -249,10 +284,9 @@ mod tests {
             ];
             let catalogue = shop([first, first + 10, first + 50]);
             let candidates = candidates(&catalogue, &[]);
-            let bounds = Bounds::of(&load, &common, &budgets, &candidates);
+            let bounds = Bounds::of(&load, &common, TIMED, &budgets, &candidates);
             let known_wear = KnownWear::default();
-            let replay = Replay::Timed { speedup: 1.0 };
-            let evaluator = Evaluator { load: &load, common: &common, replay, known_wear: &known_wear };
+            let evaluator = Evaluator { load: &load, common: &common, replay: TIMED, known_wear: &known_wear };
             for candidate in &candidates {
                 let Some(reason) = bounds.excludes(candidate, &budgets) else { continue };
                 if let Outcome::Done(figures) = evaluator.run(candidate, Limits::default()).unwrap() {
@@ -261,6 +295,61 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Requests that come in bursts, with some sequential writes of up to half a MiB among them.
+    fn bursts(requests: u64, in_a_burst: u64, read_fraction: f64, seed: u64) -> Load {
+        let spec = WorkloadSpec {
+            read_fraction,
+            skew: "zipf:0.9".parse::<Skew>().unwrap(),
+            interarrival: format!("bursty:1us,{in_a_burst},1s").parse().unwrap(),
+            size: "4KiB:0.5,64KiB:0.3,512KiB:0.2".parse().unwrap(),
+            sequential: 0.2,
+            ..WorkloadSpec::new(requests, Bytes::from_mib(1024))
+        };
+        let requests: Vec<Request> = Generator::new(&[spec], seed).unwrap().collect();
+        let survey = Survey::of(&requests, Choices::default().block, &|_| {}).unwrap();
+        Load::new(requests, survey, 0.0)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
+
+        /// What is excluded for its bursts breaks its budget when it is run, under every scheme.
+        #[test]
+        fn what_cannot_take_a_burst_breaks_its_budget(
+            in_a_burst in 100u64..1200,
+            read_fraction in 0.0..0.5f64,
+            limit_ms in 1u64..200,
+            quantile in proptest::sample::select(vec!["p50", "p90", "p99", "max"]),
+            seed in 0u64..1000,
+        ) {
+            let (common, load) = (Choices::default(), bursts(1200, in_a_burst, read_fraction, seed));
+            let budgets = [Budget::parse(&format!("{quantile}<{limit_ms}ms")).unwrap()];
+            let candidates = candidates(&shop([64, 300, 2000]), &[]);
+            let bounds = Bounds::of(&load, &common, TIMED, &budgets, &candidates);
+            let known_wear = KnownWear::default();
+            let evaluator = Evaluator { load: &load, common: &common, replay: TIMED, known_wear: &known_wear };
+            for candidate in &candidates {
+                let Some(reason) = bounds.excludes(candidate, &budgets) else { continue };
+                if let Outcome::Done(figures) = evaluator.run(candidate, Limits::default()).unwrap() {
+                    let breaks = budgets.iter().any(|budget| figures.breaks(budget).is_some());
+                    prop_assert!(breaks, "{} {:?}: {reason}", candidate.scheme.name, candidate.settings);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_burst_that_no_drives_can_take_excludes_all_and_one_that_they_can_none() {
+        let load = bursts(2000, 2000, 0.0, 1);
+        let candidates = candidates(&shop([64, 300, 2000]), &[]);
+        let excluded = |limit: &str| {
+            let budgets = [Budget::parse(limit).unwrap()];
+            let bounds = Bounds::of(&load, &Choices::default(), TIMED, &budgets, &candidates);
+            candidates.iter().filter(|candidate| bounds.excludes(candidate, &budgets).is_some()).count()
+        };
+        assert_eq!((excluded("p99<10ms"), excluded("p99<60s")), (candidates.len(), 0));
     }
 
     #[test]
@@ -281,7 +370,7 @@ mod tests {
         let budgets = [Budget::parse("ssd_hit_ratio.read>0.5").unwrap()];
         let catalogue = shop([16, 24, 64]);
         let candidates = candidates(&catalogue, &[]);
-        let bounds = Bounds::of(&load, &common, &budgets, &candidates);
+        let bounds = Bounds::of(&load, &common, TIMED, &budgets, &candidates);
         let excluded = |mib: u64| {
             let of_size = |candidate: &&Candidate| {
                 candidate.scheme.name == "bcache" && candidate.drive(Role::Ssd).unwrap().size == Bytes::from_mib(mib)

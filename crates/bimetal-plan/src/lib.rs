@@ -13,6 +13,7 @@ pub mod advice;
 pub mod answer;
 pub mod bounds;
 pub mod budget;
+mod bursts;
 pub mod catalogue;
 pub mod evaluate;
 pub mod grid;
@@ -149,7 +150,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     let grown = question.growth.map(|growth| Ok::<_, WorkloadError>((grown_load(question, load, growth)?, growth)));
     let grown = grown.transpose()?;
     let grown_evaluator = grown.as_ref().map(|(load, _)| Evaluator { load, ..evaluator });
-    let bounds = Bounds::of(load, &question.common, &question.budgets, &candidates);
+    let bounds = Bounds::of(load, &question.common, question.replay, &question.budgets, &candidates);
     let search = Search {
         evaluator: &evaluator,
         bounds: &bounds,

@@ -9,6 +9,7 @@
 //! Runs of a batch go side by side, one a core; what one batch found steers the next, so that the result does not depend on
 //! how many cores there are.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bimetal_core::layout::Role;
@@ -191,24 +192,40 @@ impl Search<'_> {
         })
     }
 
-    /// Where nothing keeps the budgets: runs to its end what came furthest before it broke one, and what is only too dear.
+    /// Where nothing keeps the budgets: runs to its end what came furthest before it broke one, and of each scheme what was not run,
+    /// because it is too dear or breaks a budget for certain: first what breaks it least, then what is cheapest.
     ///
     /// # Errors
     /// A run that does not add up.
     pub fn closest(&self, tried: &mut [Tried]) -> Result<(), SimulationError> {
-        let progress = |tried: &Tried| match &tried.outcome {
-            Some(Outcome::Stopped { finished, .. }) => Some(*finished),
-            // What is only too dear has not been run, and may keep all the rest.
-            None => Some(u64::MAX),
-            _ => None,
-        };
-        let mut unfinished: Vec<&mut Tried> = tried.iter_mut().filter(|tried| progress(tried).is_some()).collect();
-        unfinished.sort_by(|one, other| {
-            let order = progress(other).cmp(&progress(one));
+        let late = |tried: &Tried| self.budgets.iter().map(|budget| self.bounds.late(&tried.candidate, budget)).max();
+        let mut left_out: Vec<&mut Tried> = Vec::new();
+        let mut stopped: Vec<(u64, &mut Tried)> = Vec::new();
+        for tried in tried {
+            match &tried.outcome {
+                None => left_out.push(tried),
+                Some(Outcome::Stopped { finished, .. }) => stopped.push((*finished, tried)),
+                Some(_) => {}
+            }
+        }
+        left_out.sort_by(|one, other| {
+            let order = late(one).cmp(&late(other));
             order.then(one.candidate.cost_usd.total_cmp(&other.candidate.cost_usd))
         });
-        unfinished.truncate(BATCH);
-        self.again(unfinished)
+        let mut of_scheme: HashMap<&str, u32> = HashMap::new();
+        let mut turns: Vec<(u32, &mut Tried)> = Vec::new();
+        for tried in left_out {
+            let turn = of_scheme.entry(tried.candidate.scheme.name).or_default();
+            *turn += 1;
+            turns.push((*turn, tried));
+        }
+        turns.sort_by_key(|(turn, _)| *turn);
+        stopped.sort_by(|(one, first), (other, second)| {
+            other.cmp(one).then(first.candidate.cost_usd.total_cmp(&second.candidate.cost_usd))
+        });
+        let of_left_out = if stopped.is_empty() { BATCH } else { BATCH / 2 };
+        let left_out = turns.into_iter().map(|(_, tried)| tried).take(of_left_out);
+        self.again(left_out.chain(stopped.into_iter().map(|(_, tried)| tried)).take(BATCH).collect())
     }
 
     /// Runs options to their end, whatever they break.

@@ -68,6 +68,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ssd_loss: "writes that were not written back yet",
     hdd_loss: "all data",
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + 1.0,
+    takes_only_what_is_accessed: true,
     layout: |settings, request| {
         let home = request.concatenated(&[request.only(Role::Hdd)?])?;
         let mut layout = request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Cache)?;

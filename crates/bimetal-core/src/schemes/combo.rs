@@ -83,6 +83,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ssd_loss: "all data that lies on the SSD: the low addresses, or what was moved there",
     hdd_loss: "all data on the HDD; with a strategy, all data",
     memory_bytes_per_block: 0.0,
+    takes_only_what_is_accessed: false,
     layout: |settings, request| {
         let homes = [request.only(Role::Ssd)?, request.only(Role::Hdd)?];
         if settings.text("strategy") == "none" {

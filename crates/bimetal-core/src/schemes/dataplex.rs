@@ -51,6 +51,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ssd_loss: "nothing",
     hdd_loss: "all data",
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK + sketch::BYTES_PER_SLOT,
+    takes_only_what_is_accessed: true,
     layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };

@@ -110,6 +110,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     hdd_loss: "every write since the last completed migration started; what is left is older than what is lost, \
                unless overwrite_threshold or log_bypass let writes pass the log by",
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK,
+    takes_only_what_is_accessed: false,
     layout: |settings, request| {
         // One log may serve several SSDs (7); each is then a unit, if units are asked for.
         let home = request.side_by_side(&request.all(Role::Ssd)?)?;

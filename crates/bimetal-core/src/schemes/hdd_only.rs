@@ -14,6 +14,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ssd_loss: "nothing; there is none",
     hdd_loss: "all data",
     memory_bytes_per_block: 0.0,
+    takes_only_what_is_accessed: false,
     layout: |_, request| Ok(request.concatenated(&[request.only(Role::Hdd)?])?),
     build: |_, _| Ok(Box::new(HddOnly)),
 };

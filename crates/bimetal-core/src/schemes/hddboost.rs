@@ -34,6 +34,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ssd_loss: "nothing",
     hdd_loss: "all data; what is mirrored stays readable until the volume stops",
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + mirror::BYTES_PER_BLOCK,
+    takes_only_what_is_accessed: false,
     layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };

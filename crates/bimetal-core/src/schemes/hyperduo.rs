@@ -60,6 +60,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ssd_loss: "safe: nothing; capacity: all data at the low addresses",
     hdd_loss: "safe: all data, what is mirrored stays readable until the volume stops; capacity: all data at the high addresses",
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + mirror::BYTES_PER_BLOCK,
+    takes_only_what_is_accessed: false,
     layout: |settings, request| {
         if settings.text("mode") == "capacity" {
             return Ok(request.concatenated(&[request.only(Role::Ssd)?, request.only(Role::Hdd)?])?);

@@ -94,6 +94,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ssd_loss: "all blocks whose newest content was on the SSD",
     hdd_loss: "all data but what is on the SSD",
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
+    takes_only_what_is_accessed: false,
     layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };

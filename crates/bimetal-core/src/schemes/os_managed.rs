@@ -55,6 +55,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ssd_loss: "the flash unit, and every write that was offloaded since the last flush; a volume cannot start without it",
     hdd_loss: "all data of the disk unit",
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK,
+    takes_only_what_is_accessed: false,
     layout: |settings, request| {
         let (hdd, ssd) = (request.only(Role::Hdd)?, request.only(Role::Ssd)?);
         let share = settings.fraction("flash_unit").unwrap_or(0.0);

@@ -23,6 +23,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ssd_loss: "all data, if it is a member",
     hdd_loss: "all data",
     memory_bytes_per_block: 0.0,
+    takes_only_what_is_accessed: false,
     layout: |settings, request| Ok(request.array(Some(stripe_blocks(settings, request)?))?),
     build: |_, _| Ok(Box::new(Raid0)),
 };

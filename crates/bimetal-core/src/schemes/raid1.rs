@@ -24,6 +24,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ssd_loss: "nothing, as long as another member is there",
     hdd_loss: "nothing, as long as another member is there",
     memory_bytes_per_block: 0.0,
+    takes_only_what_is_accessed: false,
     layout: |_, request| Ok(request.array(None)?),
     build: |_, layout| Ok(Box::new(Raid1::new(layout))),
 };

@@ -69,6 +69,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     hdd_loss: "all data",
     // With the default policy; what the others take beside ghosts stands in their files.
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
+    takes_only_what_is_accessed: true,
     layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };

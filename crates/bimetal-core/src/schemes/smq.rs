@@ -44,6 +44,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ssd_loss: "writes that were not written back yet",
     hdd_loss: "all data",
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + multi_queue::BYTES_PER_SLOT + hotspots::BYTES_PER_SLOT,
+    takes_only_what_is_accessed: true,
     layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };

@@ -47,6 +47,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ssd_loss: "every write since the last completed write-back started; what is left is older than what is lost",
     hdd_loss: "all data",
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK,
+    takes_only_what_is_accessed: true,
     layout: |settings, request| {
         let home = request.concatenated(&[request.only(Role::Hdd)?])?;
         let buffer = settings.size("log_buffer").unwrap_or_default().0 / request.block.bytes().0;

@@ -24,6 +24,9 @@ const UNBUFFERED_SEGMENT_BLOCKS: u32 = 128;
 /// without one, few enough that what a power cut may take stays small.
 const SEGMENTS_ON_THE_WAY_MAX: usize = 8;
 
+/// Blocks that a log has in memory at most, where segments do not wait without bound: writes to them may be done.
+pub const LOG_BLOCKS_IN_MEMORY_MAX: u64 = (SEGMENTS_ON_THE_WAY_MAX as u64 + 1) * RECORDS_PER_PAGE as u64;
+
 /// A block in a segment.
 pub(crate) struct Piece<P> {
     pub(crate) block: Block,

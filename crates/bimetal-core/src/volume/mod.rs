@@ -63,6 +63,7 @@ use commit::{Checkpoint, Commit, Intents};
 pub use drain::Drain;
 use drain::Draining;
 use fetch::FetchJob;
+pub use log_tail::LOG_BLOCKS_IN_MEMORY_MAX;
 use log_tail::LogTail;
 use lost::Lost;
 use moves::{MoveJob, Pace};

@@ -85,7 +85,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     let known_wear = KnownWear::default();
     let evaluator =
         Evaluator { load: &load, common: &question.common, replay: question.replay, known_wear: &known_wear };
-    let bounds = Bounds::of(&load, &question.common, &[], &[]);
+    let bounds = Bounds::of(&load, &question.common, question.replay, &[], &[]);
     let search = Search {
         evaluator: &evaluator,
         bounds: &bounds,

@@ -202,6 +202,13 @@ impl FlashProfile {
         }
     }
 
+    /// The shortest time in which a die programs a row, in microseconds.
+    pub fn fastest_program_us(&self) -> f64 {
+        let by_type = self.program_us_by_type.map(|given| given.times[..given.types as usize].to_vec());
+        let times = by_type.unwrap_or_else(|| vec![self.program_us]);
+        times.into_iter().chain(self.slc_program_us).fold(f64::INFINITY, f64::min)
+    }
+
     /// The times of the NAND, with units of `unit_bytes`.
     pub(crate) fn nand_timing(&self, unit_bytes: u32) -> NandTiming {
         NandTiming {

@@ -1,0 +1,186 @@
+//! Bursts of writes: how many of them no drives of an option can have taken within a limit.
+//!
+//! A write is done when a drive has it, or the memory of a log, which is bounded. A drive of flash takes what crosses its link, and
+//! no more than its buffer holds and its dies program meanwhile; a disk what its cache holds and passes under its heads. Of
+//! writes that arrive within a window, as many can be in time as the smallest of them together have room in the drives until the window's end and the
+//! limit behind it. What is written again within a window counts once, since a log may have it in place. The rest is late for certain, whatever the
+//! scheme. Windows do not overlap, so what is late in them adds up.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Mutex;
+
+use bimetal_core::block::BlockSize;
+use bimetal_core::operation::OpKind;
+use bimetal_core::units::{Nanoseconds, SECTOR_BYTES, Sectors};
+use bimetal_core::volume::LOG_BLOCKS_IN_MEMORY_MAX;
+use bimetal_models::flash::FlashProfile;
+use bimetal_models::hdd::layout::Layout;
+use bimetal_models::hdd::profile::HddProfile;
+use bimetal_models::profile::{Body, Profile};
+use bimetal_trace::Request;
+
+use crate::evaluate::Load;
+use crate::grid::Candidate;
+
+/// Lengths of windows, in limits: bursts that come at once, and longer ones.
+const WINDOWS: [u64; 4] = [0, 1, 4, 16];
+
+/// Places of a disk that are looked at for the fastest of its tracks.
+const PLACES: u64 = 256;
+
+/// What is never exact to the last byte: a page that is on its way, rounded rates.
+const MARGIN: f64 = 1.05;
+
+/// What drives take: bytes at once, and bytes a nanosecond from then on; of flash no more than crosses its link.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Intake {
+    at_once: f64,
+    per_ns: f64,
+    link_per_ns: f64,
+}
+
+impl Intake {
+    fn within(&self, time: Nanoseconds) -> f64 {
+        let time = time.0 as f64;
+        (self.at_once + self.per_ns * time).min(self.link_per_ns * time) * MARGIN
+    }
+
+    /// Of `profile`, `size` large; nothing is known of one that cannot be built.
+    fn of(profile: &Profile, size: Sectors) -> Option<Self> {
+        match &profile.body {
+            Body::Flash(flash) => Self::of_flash(flash, profile.capacity, size),
+            Body::Hdd(hdd) => Self::of_disk(hdd, profile.capacity, size),
+        }
+    }
+
+    fn of_flash(flash: &FlashProfile, capacity: Sectors, size: Sectors) -> Option<Self> {
+        let geometry = flash.geometry(capacity, Some(size)).ok()?;
+        let row = f64::from(geometry.units_per_row()) * f64::from(geometry.unit_bytes);
+        let rows_at_once = f64::from(geometry.channels * geometry.dies_per_channel) * row;
+        let buffer = flash.write_buffer.0.map_or(0.0, |bytes| bytes.0 as f64);
+        Some(Self {
+            at_once: buffer + 2.0 * rows_at_once,
+            per_ns: rows_at_once / (flash.fastest_program_us() * 1e3).max(1.0),
+            link_per_ns: flash.link_mb_per_s * 1e-3,
+        })
+    }
+
+    fn of_disk(hdd: &HddProfile, capacity: Sectors, size: Sectors) -> Option<Self> {
+        let layout = Layout::new(hdd, capacity, size).ok()?;
+        let track = |at: u64| layout.sectors_per_track(&layout.place(layout.sectors().0 / PLACES * at));
+        let longest = (0..PLACES).map(track).max()?;
+        let track_bytes = f64::from(longest) * SECTOR_BYTES as f64;
+        Some(Self {
+            at_once: hdd.cache.0.0 as f64 + track_bytes,
+            per_ns: track_bytes * hdd.rpm / 60e9,
+            link_per_ns: f64::INFINITY,
+        })
+    }
+}
+
+/// A model and its size in bytes.
+type Drive = (String, u64);
+
+/// A write.
+#[derive(Clone, Copy)]
+struct Write {
+    arrival: Nanoseconds,
+    device: u32,
+    /// Its blocks: the first, and the first behind them.
+    blocks: (u64, u64),
+    measured: bool,
+}
+
+/// The writes of a workload, by which options are judged.
+pub(crate) struct Bursts {
+    writes: Vec<Write>,
+    block: BlockSize,
+    /// What each drive of the options takes.
+    drives: BTreeMap<Drive, Option<Intake>>,
+    /// What was found of drives and a limit: the same under every scheme.
+    known: Mutex<HashMap<(Vec<Drive>, Nanoseconds), u64>>,
+}
+
+impl Bursts {
+    /// The writes of `load`, played faster by `speedup`, for drives of `candidates`.
+    pub(crate) fn of(load: &Load, block: BlockSize, speedup: f64, candidates: &[Candidate]) -> Self {
+        let sectors = block.sectors();
+        let mut now = Nanoseconds::ZERO;
+        let write = |(number, request): (usize, &Request)| {
+            // A request that was recorded late is issued when it is its turn.
+            now = now.max(Nanoseconds((request.arrival.0 as f64 / speedup).round() as u64));
+            let writes = request.kind == OpKind::Write && !request.range.is_empty();
+            writes.then(|| Write {
+                arrival: now,
+                device: request.device,
+                blocks: (request.range.start.0.div_ceil(sectors), request.range.end().0 / sectors),
+                measured: number as u64 >= load.warmup_requests,
+            })
+        };
+        let writes = load.requests.iter().enumerate().filter_map(write).collect();
+        let mut drives = BTreeMap::new();
+        for (_, offer) in candidates.iter().flat_map(|candidate| &candidate.drives) {
+            drives.entry((offer.model.clone(), offer.size.0)).or_insert_with(|| {
+                Profile::load(&offer.model).ok().and_then(|profile| Intake::of(&profile, offer.size.sectors()))
+            });
+        }
+        Self { writes, block, drives, known: Mutex::default() }
+    }
+
+    /// How many measured writes take longer than `limit` for certain with the drives of `candidate`.
+    pub(crate) fn late(&self, candidate: &Candidate, limit: Nanoseconds) -> u64 {
+        let drives: Vec<Drive> =
+            candidate.drives.iter().map(|(_, offer)| (offer.model.clone(), offer.size.0)).collect();
+        let intakes: Option<Vec<Intake>> =
+            drives.iter().map(|drive| self.drives.get(drive).copied().flatten()).collect();
+        let Some(intakes) = intakes else { return 0 };
+        let key = (drives, limit);
+        if let Some(known) = self.known.lock().expect("nobody panics while it is held").get(&key) {
+            return *known;
+        }
+        let memory = (LOG_BLOCKS_IN_MEMORY_MAX * self.block.bytes().0) as f64;
+        let room = |time: Nanoseconds| memory + intakes.iter().map(|intake| intake.within(time)).sum::<f64>();
+        let late = |limits: u64| self.late_in_windows(Nanoseconds(limits.saturating_mul(limit.0)), limit, &room);
+        let late = WINDOWS.into_iter().map(late).max().unwrap_or(0);
+        self.known.lock().expect("nobody panics while it is held").insert(key, late);
+        late
+    }
+
+    /// The same in windows of length `window`.
+    fn late_in_windows(&self, window: Nanoseconds, limit: Nanoseconds, room: &dyn Fn(Nanoseconds) -> f64) -> u64 {
+        let (mut rest, mut late) = (&self.writes[..], 0);
+        let block = self.block.bytes().0;
+        let room = room(window.saturating_add(limit));
+        while let Some(first) = rest.first() {
+            let end = first.arrival.saturating_add(window);
+            // Requests are in order of arrival.
+            let count = rest.iter().take_while(|write| write.arrival <= end).count();
+            let (own, others) = rest.split_at(count);
+            rest = others;
+            let blocks: u64 = own.iter().map(|write| write.blocks.1.saturating_sub(write.blocks.0)).sum();
+            if (blocks * block) as f64 > room {
+                late += late_of(own, block, room);
+            }
+        }
+        late
+    }
+}
+
+/// How many measured ones of `writes` have no place in `room` bytes when the smallest are served first.
+fn late_of(writes: &[Write], block: u64, room: f64) -> u64 {
+    let mut seen: HashSet<(u32, u64)> = HashSet::new();
+    let mut sizes: Vec<u64> = Vec::new();
+    for write in writes {
+        let fresh = (write.blocks.0..write.blocks.1).filter(|block| seen.insert((write.device, *block))).count() as u64;
+        if write.measured {
+            sizes.push(fresh * block);
+        }
+    }
+    sizes.sort_unstable();
+    let mut left = room;
+    let in_time = sizes.iter().take_while(|size| {
+        left -= **size as f64;
+        left >= 0.0
+    });
+    sizes.len() as u64 - in_time.count() as u64
+}
