@@ -259,6 +259,10 @@ fn point(tried: &Tried, value: f64, latency: &Budget, front: &BTreeSet<&str>) ->
     let on_front = if front.contains(option.create_command.as_str()) { "; on the front" } else { "" };
     json!({
         "label": option.scheme,
+        "name": match option.ssd_bytes {
+            Some(bytes) => format!("{} {}", option.scheme, bimetal_plan::answer::decimal(bytes)),
+            None => option.scheme.clone(),
+        },
         "colour": ink.colour,
         "dashed": !tried.reasons.is_empty(),
         "point": [tried.candidate.cost_usd, value],

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 const WIDTH: f64 = 820.0;
 const HEIGHT: f64 = 380.0;
 /// Space for the axes: left, right, top and bottom.
-const MARGIN: [f64; 4] = [56.0, 56.0, 16.0, 44.0];
+const MARGIN: [f64; 4] = [56.0, 56.0, 24.0, 44.0];
 
 /// How much of the way from one whole number to the next the bars at it take, and the least that a bar shows.
 const BARS_WIDE: f64 = 0.8;
@@ -110,6 +110,10 @@ pub(crate) fn svg(label: &str, x: &Axis, left: &Axis, right: Option<&Axis>, seri
             let _ =
                 write!(drawing, "<text x=\"{beside}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{tick}</text>", at + 4.0);
         }
+    }
+    for (axis, at, anchor) in [(Some(left), 4.0, "start"), (right, WIDTH - 4.0, "end")] {
+        let Some(axis) = axis else { continue };
+        let _ = write!(drawing, "<text x=\"{at}\" y=\"12\" text-anchor=\"{anchor}\">{}</text>", axis.name);
     }
     for Series { colour, mark, points, right: is_right } in series {
         let axis = if *is_right { right.unwrap_or(left) } else { left };

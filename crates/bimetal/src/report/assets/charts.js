@@ -125,16 +125,18 @@ const charts = (() => {
   }
 
   // Gives each line of `lines` ({points in pixels, text}) a place for its label, beside one of its points, away from other
-  // lines and labels; a label that fits nowhere is left out.
-  function placeLabels(lines, area, anchorsOf) {
+  // lines and labels; a label that fits nowhere is left out, and a line without a text is only kept clear of. Beside a label
+  // there are `clear` pixels to other lines.
+  function placeLabels(lines, area, anchorsOf, clear = 1) {
     const height = 15;
     const sparse = lines.map(line => thin(line.points, 90));
     const placed = [];
     return lines.map((line, own) => {
+      if (!line.text) return null;
       const width = widthOf(line.text) + 6;
       let best = null;
       for (const [x, y] of anchorsOf(sparse[own])) {
-        for (const [dx, dy] of [[7, -18], [7, 4], [-7 - width, -18], [-7 - width, 4], [10, -8], [-10 - width, -8]]) {
+        for (const [dx, dy] of [[7, -18], [7, 4], [-7 - width, -18], [-7 - width, 4], [10, -8], [-10 - width, -8], [7, -27], [-width / 2, -27]]) {
           const box = { x: x + dx, y: y + dy, width, height };
           if (box.x < area.x || box.y < area.y || box.x + width > area.x + area.width || box.y + height > area.y + area.height) continue;
           if (placed.some(other => overlaps(box, other))) continue;
@@ -149,7 +151,7 @@ const charts = (() => {
           if (!best || room > best.room) best = { ...box, room };
         }
       }
-      if (!best || best.room < 1) return null;
+      if (!best || best.room < clear) return null;
       placed.push(best);
       return best;
     });
@@ -318,7 +320,8 @@ const charts = (() => {
 
   // ---- Points. ----
 
-  // Draws `spec.series` ({label, colour, dashed, point: [x, y], note}), and through the points `spec.frontier` a line of steps.
+  // Draws `spec.series` ({label, colour, dashed, point: [x, y], note, named}), and through the points `spec.frontier` a line of
+  // steps. Beside a point stands `named`, or its label where there is none; what is empty or has no room is left out.
   function points(root, spec) {
     root.replaceChildren();
     const height = root.clientWidth < 520 ? 280 : 320;
@@ -327,8 +330,8 @@ const charts = (() => {
       const path = spec.frontier.map(([px, py], index) => (index ? `H${x(px)}V${y(py)}` : `M${x(px)} ${y(py)}`)).join("");
       svg("path", { class: "frontier", d: path }, surface);
     }
-    const drawn = spec.series.map(series => ({ text: series.label, points: [[x(series.point[0]), y(series.point[1])]] }));
-    const places = placeLabels(drawn, { ...area, x: area.x - 4, y: 0, width: area.width + 14, height: area.height + 10 }, points => points);
+    const drawn = spec.series.map(series => ({ text: series.named ?? series.label, points: [[x(series.point[0]), y(series.point[1])]] }));
+    const places = placeLabels(drawn, { ...area, x: area.x - 4, y: 0, width: area.width + 14, height: area.height + 10 }, points => points, 8);
     const box = html("div", "readout", root);
     box.setAttribute("aria-live", "polite");
     box.hidden = true;
@@ -346,7 +349,7 @@ const charts = (() => {
       dot.onpointerenter = dot.onfocus = show;
       dot.onpointerleave = dot.onblur = () => { box.hidden = true; };
       const place = places[index];
-      if (place) svg("text", { class: `label ${inkClass(series)}`, x: place.x + 2, y: place.y + 12 }, surface, series.label);
+      if (place) svg("text", { class: `label ${inkClass(series)}`, x: place.x + 2, y: place.y + 12 }, surface, drawn[index].text);
     });
   }
 

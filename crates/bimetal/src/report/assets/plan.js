@@ -26,6 +26,21 @@
     return front;
   }
 
+  // Which points have a label beside them: those on the front, and of each scheme that has none there its best one. Those come
+  // first, since they get the room.
+  function withNames(series, front, lowerIsBetter) {
+    const onFront = one => front.some(point => point[0] === one.point[0] && point[1] === one.point[1]);
+    const better = (a, b) => (lowerIsBetter ? a.point[1] - b.point[1] : b.point[1] - a.point[1]) || a.point[0] - b.point[0];
+    const sorted = [...series].sort((a, b) => onFront(b) - onFront(a) || (onFront(a) ? a.point[0] - b.point[0] : better(a, b)));
+    const seen = new Set();
+    const named = sorted.map(one => {
+      const places = seen.has(one.label) && !onFront(one);
+      seen.add(one.label);
+      return { ...one, named: places ? "" : onFront(one) ? one.name : one.label };
+    });
+    return named;
+  }
+
   const drawings = figures.map(({ title, about, unit, lowerIsBetter, series }) => {
     const box = html("figure", "", plots);
     const caption = html("figcaption", "", box);
@@ -37,7 +52,8 @@
       if (!series.length) { place.replaceChildren(); html("p", "none", place, "No option that was simulated to its end has this figure."); return; }
       const x = { ...charts.log(...roomy(range(series.map(one => Math.max(one.point[0], 0.01)))), dollars), title: "price" };
       const y = charts.log(...roomy(range(series.map(one => one.point[1]))), value => `${trim(value, 3)} ${unit}`);
-      charts.points(place, { title, series, x, y, frontier: frontier(series, lowerIsBetter) });
+      const front = frontier(series, lowerIsBetter);
+      charts.points(place, { title, series: withNames(series, front, lowerIsBetter), x, y, frontier: front });
     };
   });
 
