@@ -136,9 +136,19 @@ pub struct Provisioned {
     pub paper_years: Option<f64>,
     /// The SSD that serves all; `None` where the working set does not fit.
     pub alone: Option<Compared>,
-    /// A MixedStore's mean response time, the years its flash lasts (infinite where nothing is erased), and the share of the
-    /// written blocks that the flash took.
-    pub mixed: (f64, f64, f64),
+    /// A MixedStore with it and a disk.
+    pub mixed: Mixed,
+}
+
+/// What a simulated MixedStore does.
+#[derive(Clone, Copy, Debug)]
+pub struct Mixed {
+    /// Its mean response time in milliseconds.
+    pub response_ms: f64,
+    /// The years that its flash lasts; infinite where nothing is erased.
+    pub years: f64,
+    /// The share of the written blocks that the flash took.
+    pub flash_share: f64,
 }
 
 /// A point of figure 7.
@@ -276,13 +286,8 @@ impl Subject {
         Ok(Compared { predicted, simulated: sample.measured, years: (years(predicted), years(sample.measured)) })
     }
 
-    /// A simulated MixedStore with `flash` of flash: mean response time, life, share of the written blocks on flash.
-    fn mixed(
-        &self,
-        flash: Bytes,
-        averages: &Characteristics,
-        requests: (u64, u64),
-    ) -> Result<(f64, f64, f64), PaperError> {
+    /// A simulated MixedStore with `flash` of flash.
+    fn mixed(&self, flash: Bytes, averages: &Characteristics, requests: (u64, u64)) -> Result<Mixed, PaperError> {
         let drive = sized(&self.profile, flash)?;
         let settings = ["rated_cycles", "map_cache"].map(|key| {
             let value = drive.figures().find(|(name, ..)| *name == key).map_or_else(String::new, |(_, value, _)| value);
@@ -307,7 +312,8 @@ impl Subject {
         let lives = lifetime::lives(&evaluator, &candidate, &candidate.choices(&common))?;
         let years = lives.iter().map(lifetime::Life::years_or_more).fold(f64::INFINITY, f64::min);
         let figure = |path: &str| figures.at(path).unwrap_or(0.0);
-        Ok((figure("response_time_ms.all.mean"), years, figure("ssd_hit_ratio.write")))
+        let (response_ms, flash_share) = (figure("response_time_ms.all.mean"), figure("ssd_hit_ratio.write"));
+        Ok(Mixed { response_ms, years, flash_share })
     }
 }
 
@@ -375,7 +381,7 @@ mod tests {
         let [over, chosen, under] = [0, 1, 2].map(|at| again.table_4[at].clone());
         assert!(under.alone.is_none(), "the working set does not fit");
         assert!(over.alone.unwrap().years.1 > 1.5 * chosen.alone.unwrap().years.1);
-        assert!(over.mixed.1 > under.mixed.1 && under.mixed.0 > 0.0, "{over:?} {under:?}");
+        assert!(over.mixed.years > under.mixed.years && under.mixed.response_ms > 0.0, "{over:?} {under:?}");
         let tpc_h = &again.table_4[4];
         assert!(tpc_h.alone.unwrap().years.1 > chosen.alone.unwrap().years.1, "{tpc_h:?}");
     }

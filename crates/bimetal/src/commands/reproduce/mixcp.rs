@@ -31,7 +31,7 @@ fn shown(again: &Reproduction) -> Shown {
     text += &table_4(again);
     text += &figure_6(again);
     text += &figure_7(again);
-    let charts = figure_5_chart(again) + &figure_7_charts(again);
+    let charts = figure_5_chart(again) + &figure_6_charts(again) + &figure_7_charts(again);
     Shown { text, charts }
 }
 
@@ -142,7 +142,7 @@ fn table_4(again: &Reproduction) -> String {
         [
             alone(row, |all| years(all.years.0)),
             alone(row, |all| years(all.years.1)),
-            years(row.mixed.1),
+            years(row.mixed.years),
             row.paper_years.map_or_else(|| "-".to_owned(), years),
         ]
     });
@@ -157,8 +157,8 @@ fn figure_6(again: &Reproduction) -> String {
         [
             alone(row, |all| format!("{:.3}", all.predicted.response_ms)),
             alone(row, |all| format!("{:.3}", all.simulated.response_ms)),
-            format!("{:.3}", row.mixed.0),
-            percent(row.mixed.2),
+            format!("{:.3}", row.mixed.response_ms),
+            percent(row.mixed.flash_share),
         ]
     });
     table + "The paper: the flash that MixCP chose is nearly as fast as twice as much, for TPC-H just as fast.\n"
@@ -220,6 +220,43 @@ fn figure_5_chart(again: &Reproduction) -> String {
     )
 }
 
+/// Figure 6: mean response times over the size of the flash, of the SSD alone and of a MixedStore with it.
+fn figure_6_charts(again: &Reproduction) -> String {
+    let chart = |workload: &str| {
+        let rows: Vec<&Provisioned> = again.table_4.iter().filter(|row| row.workload == workload).collect();
+        let size = |row: &Provisioned| row.flash.0 as f64 / 1e9;
+        let alone = |figure: fn(&Compared) -> f64| -> Vec<(f64, f64)> {
+            rows.iter().filter_map(|row| Some((size(row), figure(row.alone.as_ref()?)))).collect()
+        };
+        let told = alone(|all| all.predicted.response_ms);
+        let seen = alone(|all| all.simulated.response_ms);
+        let mixed: Vec<(f64, f64)> = rows.iter().map(|row| (size(row), row.mixed.response_ms)).collect();
+        let all = || told.iter().chain(&seen).chain(&mixed);
+        let low = all().map(|(_, ms)| *ms).fold(f64::INFINITY, f64::min);
+        let high = all().map(|(_, ms)| *ms).fold(0.0, f64::max);
+        let most = rows.iter().map(|row| size(row)).fold(0.0, f64::max);
+        let series =
+            |colour, mark, points: &[(f64, f64)]| Series { colour, mark, points: points.to_vec(), right: false };
+        let all_series = [
+            series("c0", Mark::DashedLine, &told),
+            series("c2", Mark::Line, &seen),
+            series("c2", Mark::Dots, &seen),
+            series("c4", Mark::Line, &mixed),
+            series("c4", Mark::Dots, &mixed),
+        ];
+        let title = format!("{workload}: response time over flash size");
+        format!(
+            "<figure><h3>{title} – the paper's figure 6</h3><figcaption><p>Mean ms of the SSD alone, <span class=\"scheme \
+             c0\">predicted</span> (dashed) and <span class=\"scheme c2\">simulated</span>, and of a <span class=\"scheme \
+             c4\">MixedStore</span> with a disk</p></figcaption>\n{}</figure>\n",
+            svg(&title, &Axis::linear("flash, GB", most), &Axis::logarithmic("ms", low, high), None, &all_series)
+        )
+    };
+    let mut workloads: Vec<&str> = again.table_4.iter().map(|row| row.workload).collect();
+    workloads.dedup();
+    workloads.into_iter().map(chart).collect()
+}
+
 /// Figure 7: a line of predictions and dots of simulations for each rate.
 fn figure_7_charts(again: &Reproduction) -> String {
     const COLOURS: [&str; 4] = ["c0", "c1", "c2", "c3"];
@@ -278,6 +315,6 @@ mod tests {
         }
         assert_eq!(text.matches("Financial  MixCP ").count(), 2, "{text}");
         assert!(!text.contains("NaN") && text.lines().all(|line| line.chars().count() <= 110), "{text}");
-        assert_eq!((charts.matches("<svg").count(), charts.matches("<figure>").count()), (4, 4));
+        assert_eq!((charts.matches("<svg").count(), charts.matches("<figure>").count()), (6, 6));
     }
 }
