@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test soak ublk-test lint bench bench-live fuzz
+.PHONY: demo test soak ublk-test lint bench bench-live bench-plan fuzz
 
 # Builds, compares every scheme on the embedded sample trace, prints the table and writes report.html.
 demo:
@@ -39,6 +39,11 @@ bench-live:
 	$(CARGO) bench --package bimetal-live --bench restart --locked
 	$(CARGO) build --release --package bimetal --locked
 	scripts/bench-live-replay
+
+# The planner on real traces: against an exhaustive search (an hour and more), and against MixCP where TRACES are given.
+bench-plan:
+	$(CARGO) build --release --package bimetal --locked
+	scripts/bench-plan
 
 # Fuzzes every parser for FUZZ_SECONDS each.
 FUZZ_SECONDS ?= 60
