@@ -8,6 +8,7 @@ use crate::block::{Block, BlockRun, BlockSize, ValidMask};
 use crate::block_map::{BlockMap, Slot};
 use crate::layout::{Layout, LayoutError, LayoutRequest, MemberId, Role};
 use crate::operation::OpKind;
+use crate::policies::admission;
 pub use crate::policies::response_model::PredictionError;
 use crate::policies::uses::Uses;
 use crate::settings::{Parameter, SettingError, Settings};
@@ -367,6 +368,8 @@ pub struct SchemeInfo {
     pub ssd_loss: &'static str,
     /// What the loss of the HDD loses.
     pub hdd_loss: &'static str,
+    /// Why blocks do not go where it usually puts them, and what that means; beside what holds of [many](Self::reasons).
+    pub bypass: &'static [(Reason, &'static str)],
     /// Resident bytes for each block off home, in the worst case.
     pub memory_bytes_per_block: f64,
     /// Whether an SSD in front of a disk that is home takes a block only while a request reads or writes it: then no SSD of its
@@ -376,6 +379,32 @@ pub struct SchemeInfo {
     pub layout: fn(&Settings, &LayoutRequest<'_>) -> Result<Layout, SchemeError>,
     /// Makes the scheme for a layout that [`layout`](Self::layout) gave.
     pub build: BuildScheme,
+}
+
+impl SchemeInfo {
+    /// Under which reasons blocks can be counted that do not go where the scheme usually puts them, each with what it means; one may
+    /// have several meanings.
+    pub fn reasons(&self) -> Vec<(Reason, &'static str)> {
+        let off_home = self.memory_bytes_per_block > 0.0;
+        let copies = off_home && !self.members.iter().any(|(_, holds)| *holds == Holds::Log);
+        let admits = self.parameters.iter().any(|parameter| parameter.name == admission::PARAMETER.name);
+        let mut reasons = self.bypass.to_vec();
+        if admits {
+            reasons.extend(admission::REASONS);
+        }
+        if copies {
+            let busy = "too many copies were being made already, or the block was being written";
+            reasons.push((Reason::BUSY, busy));
+        }
+        if copies && !reasons.iter().any(|(reason, _)| *reason == Reason::NO_SPACE) {
+            reasons.push((Reason::NO_SPACE, "no slot was free for a copy"));
+        }
+        if off_home {
+            reasons.push((Reason::MEMBER_GONE, "the drive that it would go to is gone"));
+        }
+        reasons.push((Reason::DRAINING, "the volume drains: everything goes home"));
+        reasons
+    }
 }
 
 /// Why a scheme cannot be made.

@@ -39,6 +39,14 @@ pub const FEW_HITS: Reason = Reason("few-hits");
 /// More would have been written to slots than the budget allows.
 pub const WEAR_BUDGET: Reason = Reason("wear-budget");
 
+/// Every reason of a rule, and what it means.
+pub const REASONS: [(Reason, &str); 4] = [
+    (Reason::LARGE, "admission=write-size: a large write brings it"),
+    (FEW_HITS, "admission=n-hit: it was not asked for so often"),
+    (Reason::SEQUENTIAL, "admission=sequential: adjacent requests bring it"),
+    (WEAR_BUDGET, "admission=wear-budget: the SSD has taken what it may"),
+];
+
 /// A rule of admission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {

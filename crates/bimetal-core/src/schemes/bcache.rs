@@ -67,6 +67,10 @@ pub const INFO: SchemeInfo = SchemeInfo {
     worst_crash: "what was not flushed; each cached block whole, old or new",
     ssd_loss: "writes that were not written back yet",
     hdd_loss: "all data",
+    bypass: &[
+        (Reason::SEQUENTIAL, "the stream, or the average of those before it, has reached sequential_cutoff"),
+        (Reason::NO_SPACE, "no slot was free: buckets were being emptied"),
+    ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + 1.0,
     takes_only_what_is_accessed: true,
     layout: |settings, request| {

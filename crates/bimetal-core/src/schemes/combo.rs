@@ -82,6 +82,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     worst_crash: "what was not flushed, as on the bare drives",
     ssd_loss: "all data that lies on the SSD: the low addresses, or what was moved there",
     hdd_loss: "all data on the HDD; with a strategy, all data",
+    bypass: &[],
     memory_bytes_per_block: 0.0,
     takes_only_what_is_accessed: false,
     layout: |settings, request| {

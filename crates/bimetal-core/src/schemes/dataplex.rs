@@ -50,6 +50,10 @@ pub const INFO: SchemeInfo = SchemeInfo {
     worst_crash: "what was not flushed; each cached block whole, old or new",
     ssd_loss: "nothing",
     hdd_loss: "all data",
+    bypass: &[
+        (LESS_USED, "the block was used no more often than the one that would go for it"),
+        (Reason::NO_SPACE, "no slot was free: room was still being made"),
+    ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK + sketch::BYTES_PER_SLOT,
     takes_only_what_is_accessed: true,
     layout: |_, request| Ok(request.ssd_caches_hdd()?),

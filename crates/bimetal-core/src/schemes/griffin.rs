@@ -109,6 +109,10 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ssd_loss: "all data",
     hdd_loss: "every write since the last completed migration started; what is left is older than what is lost, \
                unless overwrite_threshold or log_bypass let writes pass the log by",
+    bypass: &[
+        (SELDOM, "overwrites / writes of the block are below overwrite_threshold"),
+        (LOG_RATE, "log_bypass=on, and writes came faster than log_rate"),
+    ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: false,
     layout: |settings, request| {

@@ -13,6 +13,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     worst_crash: "what was not flushed, as on the bare drive",
     ssd_loss: "nothing; there is none",
     hdd_loss: "all data",
+    bypass: &[],
     memory_bytes_per_block: 0.0,
     takes_only_what_is_accessed: false,
     layout: |_, request| Ok(request.concatenated(&[request.only(Role::Hdd)?])?),

@@ -33,6 +33,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     worst_crash: "what was not flushed, as on the bare HDD",
     ssd_loss: "nothing",
     hdd_loss: "all data; what is mirrored stays readable until the volume stops",
+    bypass: &[],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + mirror::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: false,
     layout: |_, request| Ok(request.ssd_caches_hdd()?),

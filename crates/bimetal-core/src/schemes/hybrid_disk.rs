@@ -107,6 +107,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     worst_crash: "what was not flushed; each block whole, old or new",
     ssd_loss: "every write since the last flush of the flash",
     hdd_loss: "all data",
+    bypass: &[(Reason::LARGE, "a write of at least write_threshold")],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: false,
     layout: |_, request| Ok(request.ssd_caches_hdd()?),

@@ -59,6 +59,10 @@ pub const INFO: SchemeInfo = SchemeInfo {
     worst_crash: "what was not flushed; each mirrored block whole, old or new",
     ssd_loss: "safe: nothing; capacity: all data at the low addresses",
     hdd_loss: "safe: all data, what is mirrored stays readable until the volume stops; capacity: all data at the high addresses",
+    bypass: &[
+        (Reason::NOT_ADMITTED, "neither among the first addresses nor in a range that is pinned"),
+        (Reason::NO_SPACE, "no slot was free: what was pinned before was still leaving"),
+    ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + mirror::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: false,
     layout: |settings, request| {

@@ -93,6 +93,11 @@ pub const INFO: SchemeInfo = SchemeInfo {
     worst_crash: "what was not flushed; each block on the SSD whole, old or new",
     ssd_loss: "all blocks whose newest content was on the SSD",
     hdd_loss: "all data but what is on the SSD",
+    bypass: &[
+        (SLOWER, "the HDD was predicted to answer sooner, or tried while the model learns"),
+        (REGULATED, "regulation: flash took more than was expected"),
+        (Reason::NO_SPACE, "no slot was free: room was still being made"),
+    ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: false,
     layout: |_, request| Ok(request.ssd_caches_hdd()?),

@@ -54,6 +54,10 @@ pub const INFO: SchemeInfo = SchemeInfo {
     worst_crash: "what was not flushed; each offloaded block whole, old or new",
     ssd_loss: "the flash unit, and every write that was offloaded since the last flush; a volume cannot start without it",
     hdd_loss: "all data of the disk unit",
+    bypass: &[
+        (Reason::LARGE, "a write that is too large to be offloaded"),
+        (Reason::NOT_ADMITTED, "a write outside of the regions that are offloaded"),
+    ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: false,
     layout: |settings, request| {

@@ -22,6 +22,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     worst_crash: "what was not flushed, as on a bare drive",
     ssd_loss: "all data, if it is a member",
     hdd_loss: "all data",
+    bypass: &[],
     memory_bytes_per_block: 0.0,
     takes_only_what_is_accessed: false,
     layout: |settings, request| Ok(request.array(Some(stripe_blocks(settings, request)?))?),

@@ -23,6 +23,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     worst_crash: "what was not flushed, as on a bare drive; the members are made equal before the volume serves",
     ssd_loss: "nothing, as long as another member is there",
     hdd_loss: "nothing, as long as another member is there",
+    bypass: &[],
     memory_bytes_per_block: 0.0,
     takes_only_what_is_accessed: false,
     layout: |_, request| Ok(request.array(None)?),

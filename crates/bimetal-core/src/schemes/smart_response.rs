@@ -67,6 +67,11 @@ pub const INFO: SchemeInfo = SchemeInfo {
     worst_crash: "what was not flushed; each cached block whole, old or new",
     ssd_loss: "enhanced: nothing; maximized: writes that were not synchronised yet",
     hdd_loss: "all data",
+    bypass: &[
+        (Reason::SEQUENTIAL, "the stream has reached stream_bypass"),
+        (Reason::NOT_ADMITTED, "write_allocate=off, and the block was not cached"),
+        (Reason::NO_SPACE, "no slot was free: room was still being made"),
+    ],
     // With the default policy; what the others take beside ghosts stands in their files.
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: true,

@@ -43,6 +43,10 @@ pub const INFO: SchemeInfo = SchemeInfo {
     worst_crash: "what was not flushed; each cached block whole, old or new",
     ssd_loss: "writes that were not written back yet",
     hdd_loss: "all data",
+    bypass: &[
+        (NOT_HOT, "the region was not asked for steadily enough"),
+        (Reason::NO_SPACE, "no slot was free: room was still being made"),
+    ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + multi_queue::BYTES_PER_SLOT + hotspots::BYTES_PER_SLOT,
     takes_only_what_is_accessed: true,
     layout: |_, request| Ok(request.ssd_caches_hdd()?),

@@ -46,6 +46,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     worst_crash: "what was not flushed; each block whole, old or new",
     ssd_loss: "every write since the last completed write-back started; what is left is older than what is lost",
     hdd_loss: "all data",
+    bypass: &[],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: true,
     layout: |settings, request| {

@@ -6,7 +6,7 @@ use bimetal_core::journal::record::{self, Record};
 use bimetal_core::layout::{MemberId, SlotKind};
 use bimetal_core::operation::{OpKind, Operation, Status};
 use bimetal_core::payload::Payload;
-use bimetal_core::scheme::MemberState;
+use bimetal_core::scheme::{MemberState, Reason};
 use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
 
 use super::Tester;
@@ -24,6 +24,18 @@ const STABLE_SECTORS: u64 = 160;
 const RECENT: usize = 24;
 
 impl Tester {
+    /// Every reason under which blocks passed by is one that the scheme lists.
+    pub(super) fn check_reasons(&self) -> Result<(), String> {
+        let listed = self.setup.scheme.reasons();
+        let unlisted = |counted: &&Reason| !listed.iter().any(|(reason, _)| reason == *counted);
+        match self.volume.statistics().bypassed_blocks.keys().find(unlisted) {
+            Some(reason) => {
+                Err(format!("blocks passed by for the reason {:?}, which the scheme does not list", reason.0))
+            }
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn check_whole(&mut self) -> Result<(), String> {
         let under_way = self.volume.requests_under_way();
         if under_way != self.open.len() as u64 {

@@ -373,7 +373,8 @@ impl Tester {
     fn settle(&mut self) -> Result<(), String> {
         self.faults = Faults { decay: 0, vanishes: None };
         self.drives.iter_mut().for_each(Drive::calm);
-        self.idle()
+        self.idle()?;
+        self.check_reasons()
     }
 
     /// Lets time pass without requests.

@@ -35,8 +35,16 @@ struct Entry {
     worst_crash: &'static str,
     ssd_loss: &'static str,
     hdd_loss: &'static str,
+    bypass: Vec<Bypass>,
     memory_bytes_per_block: f64,
     promises: Vec<String>,
+}
+
+/// Why blocks do not go where a scheme usually puts them, in JSON.
+#[derive(Serialize)]
+struct Bypass {
+    reason: &'static str,
+    meaning: &'static str,
 }
 
 /// A parameter in JSON.
@@ -67,6 +75,7 @@ impl Entry {
             worst_crash: info.worst_crash,
             ssd_loss: info.ssd_loss,
             hdd_loss: info.hdd_loss,
+            bypass: info.reasons().into_iter().map(|(reason, meaning)| Bypass { reason: reason.0, meaning }).collect(),
             memory_bytes_per_block: (info.memory_bytes_per_block * 10.0).ceil() / 10.0,
             promises: promises(info),
         }
@@ -89,6 +98,10 @@ impl Entry {
         text.push_str("\nPromises, which `bimetal fault` checks:\n");
         for promise in &self.promises {
             let _ = writeln!(text, "  {promise}");
+        }
+        text.push_str("\nWhat passes by, counted by reason (`bypass`):\n");
+        for Bypass { reason, meaning } in &self.bypass {
+            let _ = writeln!(text, "  {reason:<18} {meaning}");
         }
         if self.parameters.is_empty() {
             text.push_str("\nNo parameters.\n");
