@@ -1,0 +1,86 @@
+//! What `place -o` writes is what `compare --files` takes: files of a real file system, and a workload that uses them.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// In the build folder, because a system's folder for temporary files is often in memory and lies on no device.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("place-{}", std::process::id()));
+        std::fs::create_dir_all(path.join("files")).expect("the folder can be made");
+        Self(path)
+    }
+
+    fn name(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn bimetal(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_bimetal")).args(arguments).output().expect("the program runs")
+}
+
+/// The first extent of the file that ends in `name`, in sectors, if it lies beyond the first 16 MiB.
+fn place_of(map: &str, name: &str) -> Option<(u64, u64)> {
+    let line = map.lines().find(|line| line.ends_with(name))?;
+    let mut fields = line.split(',').map(|field| field.parse::<u64>());
+    let (offset, length) = (fields.next()?.ok()?, fields.next()?.ok()?);
+    (offset >= 16 << 20).then_some((offset / 512, length / 512))
+}
+
+/// Reads of a block of a program and of a text in turn, ten a second.
+fn workload(program: (u64, u64), text: (u64, u64)) -> String {
+    let mut csv = String::from("time_ns,device,op,lba,sectors,fua,response_ns\n");
+    for number in 0..2000u64 {
+        let (first, sectors) = if number.is_multiple_of(2) { program } else { text };
+        let lba = first + number * 7919 % (sectors / 8) * 8;
+        let _ = writeln!(csv, "{},0,read,{lba},8,0,", number * 100_000_000);
+    }
+    csv
+}
+
+#[test]
+fn a_map_of_real_files_tells_combo_which_of_them_are_programs() {
+    let folder = Folder::new();
+    for name in ["libtool.so.1", "letter.txt"] {
+        std::fs::write(folder.name(&format!("files/{name}")), vec![7; 1 << 20]).expect("there is room for a file");
+    }
+    let map = folder.name("map.csv");
+    let placed = bimetal(&["place", &folder.name("files"), "-o", &map]);
+    let error = String::from_utf8_lossy(&placed.stderr).into_owned();
+    if error.contains("FIEMAP") {
+        println!("skipped: {error}");
+        return assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none());
+    }
+    assert!(placed.status.success(), "{error}");
+    let lines = std::fs::read_to_string(&map).expect("place has written its map");
+    let (Some(program), Some(text)) = (place_of(&lines, "libtool.so.1"), place_of(&lines, "letter.txt")) else {
+        println!("skipped: the files lie elsewhere: {lines}");
+        return assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none());
+    };
+    let trace = folder.name("load.csv");
+    std::fs::write(&trace, workload(program, text)).expect("there is room for a trace");
+    let served_by_ssd = |more: &[&str]| {
+        let mut arguments = vec!["compare", &trace, "--schemes", "combo", "--ssd-size", "16MiB", "--json"];
+        arguments.extend(["--set", "period=10s", "--set", "idle=20ms", "--files", &map]);
+        arguments.extend(more);
+        let run = bimetal(&arguments);
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        let document: Value = serde_json::from_slice(&run.stdout).expect("--json prints JSON");
+        document["runs"][0]["devices"]["ssd"]["reads"].as_u64().expect("the SSD counts reads")
+    };
+    let by_type = served_by_ssd(&["--set", "strategy=type"]);
+    assert!((850..1000).contains(&by_type), "{by_type} of the 1000 reads of the program, but for the first seconds");
+    assert_eq!(served_by_ssd(&["--set", "strategy=none"]), 0, "both lie on the disk");
+}
