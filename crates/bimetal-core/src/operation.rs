@@ -19,8 +19,8 @@ pub enum OpKind {
     Discard,
     /// Stores zeroes without carrying them.
     WriteZeroes,
-    /// Asks the drive's translation layer for something a scheme wants (its meaning is in the range); real drives answer
-    /// [`Status::Unsupported`].
+    /// Asks the drive's translation layer which sectors, from the start of the range on and at most as many as it is long, lie in
+    /// blocks of which the most is outdated. Real drives answer [`Status::Unsupported`].
     Hint,
 }
 

@@ -121,6 +121,9 @@ pub enum Work {
     /// What these runs have only at home is read in the background and gets clean copies in slots. Not more than
     /// [`FETCH_BLOCKS_MAX`] each; a run that a request is changing is passed over, and so is what no slot is free for.
     Fetch(Vec<BlockRun>),
+    /// The drive with the slots is asked for up to so many blocks in slots that lie where the most around them is outdated; the
+    /// answer comes to [`Scheme::fragmented`].
+    AskFragmented(u64),
     /// A range of addresses gets its home on another member, if a place is free there; one at a time.
     Relocate {
         /// Which.
@@ -264,6 +267,18 @@ pub trait Scheme: Send {
     fn work(&mut self, view: &View) -> Work {
         let _ = view;
         Work::Nothing
+    }
+
+    /// The answer to [`Work::AskFragmented`]: slots in use, the worst first; `None` where the drive does not know, as no real one
+    /// does.
+    fn fragmented(&mut self, view: &View, slots: Option<&[Slot]>) {
+        let _ = (view, slots);
+    }
+
+    /// Whether slots that became free are discarded on their drive while it is idle, so that its translation layer need not
+    /// keep what they held.
+    fn discards_free_slots(&self) -> bool {
+        false
     }
 
     /// An operation of a request on `member` has ended.

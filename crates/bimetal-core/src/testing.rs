@@ -19,6 +19,8 @@ pub(crate) struct Bench {
     log: Vec<String>,
     /// How long an operation on each member takes.
     pub(crate) takes: [Nanoseconds; 2],
+    /// What the drives answer to a hint, if they know.
+    pub(crate) fragmented: Option<Vec<SectorRange>>,
 }
 
 impl Bench {
@@ -33,7 +35,8 @@ impl Bench {
         let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
         let config = VolumeConfig { scheme: info, settings: &settings, layout, identity: 0 };
         let volume = Volume::new(&config).unwrap();
-        Self { volume, members, now: Nanoseconds::ZERO, requests: 0, log: Vec::new(), takes: [Nanoseconds::ZERO; 2] }
+        let (now, takes) = (Nanoseconds::ZERO, [Nanoseconds::ZERO; 2]);
+        Self { volume, members, now, requests: 0, log: Vec::new(), takes, fragmented: None }
     }
 
     pub(crate) fn blocks_on(&self, member: u16) -> u64 {
@@ -88,14 +91,22 @@ impl Bench {
                 OpKind::Read => "read",
                 OpKind::Write => "write",
                 OpKind::Flush => "flush",
-                other => panic!("{other:?}"),
+                OpKind::Discard => "discard",
+                OpKind::Hint => "hint",
+                other @ OpKind::WriteZeroes => panic!("{other:?}"),
             };
             let Command { range, .. } = operation.command;
             assert!(range.end() <= self.members[usize::from(operation.target)].capacity);
             self.log.push(format!("{} {kind} {}", names[&operation.target], range.len.0));
             self.now += self.takes[usize::from(operation.target)];
-            let completion = Completion { token: operation.token, status: Status::Done, payload: NoPayload };
-            self.volume.complete(self.now, completion);
+            let (token, hint) = (operation.token, operation.command.kind == OpKind::Hint);
+            match &self.fragmented {
+                Some(fragmented) if hint => self.volume.answer_hint(self.now, token, fragmented),
+                _ => {
+                    let status = if hint { Status::Unsupported } else { Status::Done };
+                    self.volume.complete(self.now, Completion { token, status, payload: NoPayload });
+                }
+            }
         }
     }
 

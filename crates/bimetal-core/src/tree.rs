@@ -6,9 +6,9 @@
 
 use std::collections::VecDeque;
 
-use crate::operation::{Completion, Operation};
+use crate::operation::{Completion, Operation, Token};
 use crate::payload::Payload;
-use crate::units::{Nanoseconds, Sectors};
+use crate::units::{Nanoseconds, SectorRange, Sectors};
 use crate::volume::Volume;
 
 /// What a member of a volume in a tree is.
@@ -118,6 +118,15 @@ impl<P: Payload> Tree<P> {
     #[inline]
     pub fn complete(&mut self, now: Nanoseconds, leaf: u16, completion: Completion<P>) {
         self.nodes[self.leaves[usize::from(leaf)]].volume.complete(now, completion);
+        self.pass_on(now);
+    }
+
+    /// As [`Volume::answer_hint`], from a leaf.
+    ///
+    /// # Panics
+    /// If no operation with this token is under way there.
+    pub fn answer_hint(&mut self, now: Nanoseconds, leaf: u16, token: Token, fragmented: &[SectorRange]) {
+        self.nodes[self.leaves[usize::from(leaf)]].volume.answer_hint(now, token, fragmented);
         self.pass_on(now);
     }
 

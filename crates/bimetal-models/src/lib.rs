@@ -47,12 +47,12 @@ pub trait DeviceModel: Send {
     /// Lets time pass up to and including `now`, and appends what finished to `finished`, in order of time.
     fn advance(&mut self, now: Nanoseconds, finished: &mut Vec<Finished>);
 
-    /// Up to `most` sectors, worst first, whose leaving would make room without a copy: on flash the data that lie in blocks
-    /// of which the most is outdated. A scheme that moves such data away when the drive is idle does what MixedStore calls
-    /// fragmentation busting (section 5.3). Empty where a drive has nothing of the kind. Looks through the whole drive, so it is
-    /// meant for once an idle period.
-    fn fragmented(&self, _most: Sectors) -> Vec<SectorRange> {
-        Vec::new()
+    /// The answer to a [hint](bimetal_core::operation::OpKind::Hint), which a completion cannot carry: up to `most` sectors, worst
+    /// first, whose leaving would make room without a copy: on flash the data that lie in blocks of which the most is outdated. A
+    /// scheme that moves such data away when the drive is idle does what MixedStore calls fragmentation busting (section 5.3).
+    /// `None` where the drive does not know. Looks through the whole drive, so it is meant for once an idle period.
+    fn fragmented(&self, _most: Sectors) -> Option<Vec<SectorRange>> {
+        None
     }
 
     /// What of the drive outlives the run: on flash where data lie and how often each block was erased, for

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use bimetal_core::layout::Role;
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use bimetal_core::payload::NoPayload;
-use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_core::units::{Bytes, Nanoseconds, Sectors};
 use bimetal_core::volume::Statistics;
 use bimetal_models::{DeviceStatistics, Finished};
 use bimetal_trace::Request;
@@ -192,6 +192,8 @@ struct Simulator<'a> {
     next_event: Vec<Option<Nanoseconds>>,
     operations: Vec<u64>,
     written: Vec<Bytes>,
+    /// Hints under way: the drive that was asked, and for how much at most.
+    hints: Vec<(usize, Token, Sectors)>,
     dirty_blocks: u32,
     limits: Limits,
     measured: Measured,
@@ -238,6 +240,7 @@ pub fn simulate_within(
         next_event: vec![None; members],
         operations: vec![0; members],
         written: vec![Bytes::ZERO; members],
+        hints: Vec::new(),
         dirty_blocks: 0,
         limits,
         measured,
@@ -342,7 +345,13 @@ impl Simulator<'_> {
         self.next_event[id] = model.next_event();
         for Finished { token, status, .. } in done.drain(..) {
             self.operations[id] -= 1;
-            self.setup.tree.complete(self.now, id as u16, Completion { token, status, payload: NoPayload });
+            let hint = self.hints.iter().position(|(asked, of, _)| (*asked, *of) == (id, token));
+            let most = hint.map(|at| self.hints.swap_remove(at).2);
+            let (tree, leaf) = (&mut self.setup.tree, id as u16);
+            match most.and_then(|most| self.setup.drives[id].model.fragmented(most)) {
+                Some(fragmented) => tree.answer_hint(self.now, leaf, token, &fragmented),
+                None => tree.complete(self.now, leaf, Completion { token, status, payload: NoPayload }),
+            }
         }
         self.device_done = done;
     }
@@ -374,6 +383,9 @@ impl Simulator<'_> {
             if *role == Role::Ssd {
                 self.measured.ssd_written.record(self.now, range.len.bytes().0);
             }
+        }
+        if operation.command.kind == OpKind::Hint {
+            self.hints.push((id, operation.token, operation.command.range.len));
         }
         self.operations[id] += 1;
         // The drive may have something due at this very moment, and must see it before a new operation.

@@ -216,3 +216,26 @@ fn a_run_wears_flash_as_its_two_halves_do_with_the_state_saved_between() {
         assert_eq!(all.blocks_by_erases, second.blocks_by_erases, "{ftl}: a restored drive brings its wear with it");
     }
 }
+
+/// MixedStore, section 5.3: the fragmentation buster shortens the tail of response times.
+#[test]
+fn the_fragmentation_buster_leaves_flash_with_less_to_copy_as_in_mixedstore() {
+    let mut spec = WorkloadSpec::new(60_000, Bytes::from_mib(48));
+    spec.read_fraction = 0.1;
+    spec.interarrival = "bursty:0.2ms,500,3s".parse().unwrap();
+    let workload: Vec<Request> = Generator::new(&[spec], 7).unwrap().collect();
+    let figures = ["on", "off"].map(|buster| {
+        let mut choices = Choices::default();
+        choices.ssd.size = Some(Size::Bytes(Bytes::from_mib(40)));
+        let settings = [("mixedstore.fragmentation_buster", buster)];
+        let run = try_run(&workload, &["mixedstore"], &settings, TIMED, choices).unwrap().runs.pop().unwrap();
+        let (write, flash) = (run.response_time_ms.write, run.devices.ssd.flash);
+        eprintln!(
+            "buster {buster}: write mean {:?} ms, p99.9 {:?}, write amplification {:?}, erases {:?}, hits {:?}",
+            write.mean, write.p999, flash.write_amplification, flash.erases, run.ssd_hit_ratio.read
+        );
+        (flash.write_amplification.unwrap(), write.p999.unwrap())
+    });
+    let [on, off] = figures;
+    assert!(on.0 < 0.7 * off.0 && on.1 < 0.7 * off.1, "amplification and tail with and without: {figures:?}");
+}

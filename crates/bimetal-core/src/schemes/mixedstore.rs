@@ -5,13 +5,14 @@
 //! `policies::response_model`), the disk by its mean response time in the training phase. A table says where the newest content is; what the SSD holds alone is
 //! dirty here. Reads go where the data is; small data that is read often moves to flash in idle periods. *Write regulation* (5.4)
 //! sends 25 % or 50 % of the writes meant for flash, picked uniformly at random, to the disk while more is written than was expected. The *fragmentation
-//! buster* (5.3) moves the coldest pages to the disk in idle periods while flash is fragmented. `static` is the baseline of figure 4: writes
+//! buster* (5.3) moves pages to the disk in idle periods: those that the drive names as fragments, or the coldest ones of a drive that names none. `static` is the baseline of figure 4: writes
 //! over 4 KiB to the disk.
 //!
 //! Our choices. The coefficients are learnt on the first half of a trace, as in the paper, or from the first `training` requests where nobody knows the length;
 //! meanwhile one write in eight, at random, goes to the disk, so that both are learnt (online: always one in 64). What was expected is what training
-//! saw, or `expected_writes`. `budget` regulates by how far the writes are ahead of `expected_writes`, instead of by a fixed share. Flash counts as fragmented, without
-//! its help, while its recent writes take more than twice as long as those of training; pages leave it until a quarter of it is free. When slots run short, the coldest go home.
+//! saw, or `expected_writes`. `budget` regulates by how far the writes are ahead of `expected_writes`, instead of by a fixed share. A drive that
+//! helps is asked again when as much was written as it named; one that does not counts as fragmented while its recent writes take more than twice as
+//! long as those of training. Pages leave it until a quarter of it is free, and it is told which slots are. When slots run short, the coldest go home.
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
@@ -80,7 +81,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
             name: "fragmentation_buster",
             kind: Kind::Choice(&["on", "off"]),
             default: "on",
-            doc: "on: the coldest pages leave fragmented flash when the HDD is idle (5.3)",
+            doc: "on: pages leave fragmented flash when the HDD is idle, those that the drive names, or the coldest (5.3)",
         },
         Parameter {
             name: "idle",
@@ -141,7 +142,7 @@ struct MixedStore {
     trained: Mean,
     recent_write_ms: f64,
     regulator: Regulator,
-    buster: bool,
+    buster: Buster,
     ssd: MemberId,
     fetch: IdleFetch,
     pages: Lru,
@@ -171,7 +172,7 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         trained: Mean::default(),
         recent_write_ms: 0.0,
         regulator: Regulator::new(settings.text("regulation"), expected),
-        buster: settings.text("fragmentation_buster") == "on",
+        buster: Buster { on: settings.text("fragmentation_buster") == "on", ..Buster::default() },
         ssd: region.member,
         fetch: IdleFetch::new(layout.home[0].member, idle),
         pages: Lru::new(region.count),
@@ -181,6 +182,20 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         dice: Dice(0),
         decided: None,
     }))
+}
+
+/// Pages that had better leave flash.
+#[derive(Default)]
+struct Buster {
+    on: bool,
+    /// The drive does not name them.
+    unaided: bool,
+    /// The drive was asked and has not answered.
+    asked: bool,
+    /// What it named and has not left yet.
+    named: Vec<Slot>,
+    /// Blocks that came to flash since it was asked.
+    written: usize,
 }
 
 #[derive(Default)]
@@ -324,11 +339,16 @@ impl MixedStore {
         short && view.slots_online() && !(self.starved && view.moving)
     }
 
-    /// The coldest pages leave: clean ones are given up, and only if there are none of them dirty ones move.
+    /// The coldest pages leave.
     fn drop_coldest(&mut self, view: &View, count: usize) -> Work {
         let coldest: Vec<Slot> = self.pages.oldest_first().take(count).collect();
+        self.drop(view, coldest)
+    }
+
+    /// These pages leave: clean ones are given up, and only if there are none of them dirty ones move.
+    fn drop(&mut self, view: &View, pages: Vec<Slot>) -> Work {
         let is_dirty = |slot: &Slot| view.map.in_slot(*slot).is_some_and(|entry| entry.dirty);
-        let (dirty, clean): (Vec<Slot>, Vec<Slot>) = coldest.into_iter().partition(is_dirty);
+        let (dirty, clean): (Vec<Slot>, Vec<Slot>) = pages.into_iter().partition(is_dirty);
         self.starved = clean.is_empty() && view.moving;
         match (clean.is_empty(), view.moving) {
             (false, _) => Work::Evict(clean),
@@ -337,17 +357,38 @@ impl MixedStore {
         }
     }
 
+    /// Whether pages had better leave, or the drive is to be asked which.
     fn is_fragmented(&self) -> bool {
-        self.buster
-            && !self.is_training()
-            && self.trained.count > 0
-            && self.recent_write_ms > FRAGMENTED * self.trained.ms()
+        let Buster { on, unaided, asked, ref named, written } = self.buster;
+        let slow = self.trained.count > 0 && self.recent_write_ms > FRAGMENTED * self.trained.ms();
+        let aided = !asked && (!named.is_empty() || written >= BUST_BLOCKS);
+        on && !self.is_training() && if unaided { slow } else { aided }
     }
 
     fn bust_at(&self, view: &View) -> Option<Nanoseconds> {
         let full = (view.free_slots + view.freeing_slots) * 4 < u64::from(view.map.slots());
         let wanted = self.is_fragmented() && full && !self.pages.is_empty() && !view.moving && view.slots_online();
         if wanted { view.member(self.fetch.home).idle_at(self.fetch.idle) } else { None }
+    }
+
+    /// Pages leave, or the drive is asked which.
+    fn bust(&mut self, view: &View) -> Work {
+        if self.buster.unaided {
+            return self.drop_coldest(view, BUST_BLOCKS);
+        }
+        let mut named = std::mem::take(&mut self.buster.named);
+        named.retain(|slot| view.map.in_slot(*slot).is_some());
+        if !named.is_empty() {
+            let work = self.drop(view, named.clone());
+            if matches!(work, Work::Evict(_)) {
+                // Those that are dirty are next.
+                self.buster.named = named;
+            }
+            return work;
+        }
+        self.buster.written = 0;
+        self.buster.asked = true;
+        Work::AskFragmented(BUST_BLOCKS as u64)
     }
 
     fn fetch_at(&self, view: &View) -> Option<Nanoseconds> {
@@ -377,6 +418,16 @@ impl Scheme for MixedStore {
             self.model.forget(FORGET);
             self.model.solve();
         }
+    }
+
+    fn fragmented(&mut self, _view: &View, slots: Option<&[Slot]>) {
+        self.buster.asked = false;
+        self.buster.unaided = slots.is_none();
+        self.buster.named = slots.unwrap_or_default().to_vec();
+    }
+
+    fn discards_free_slots(&self) -> bool {
+        self.buster.on
     }
 
     fn served(&mut self, view: &View, service: &Service) {
@@ -427,6 +478,7 @@ impl Scheme for MixedStore {
 
     fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
         self.fetch.copied();
+        self.buster.written += 1;
         if view.map.in_slot(slot).is_some_and(|entry| entry.dirty) {
             self.regulator.took(view.block().bytes().0 as f64);
         }
@@ -458,7 +510,7 @@ impl Scheme for MixedStore {
             return self.drop_coldest(view, (2 * self.reserve) as usize);
         }
         if self.bust_at(view).is_some_and(|at| at <= view.now) {
-            return self.drop_coldest(view, BUST_BLOCKS);
+            return self.bust(view);
         }
         if self.fetch_at(view).is_some_and(|at| at <= view.now)
             && let Some(run) = self.hot.queue.pop()
@@ -476,9 +528,10 @@ impl Scheme for MixedStore {
 
 #[cfg(test)]
 mod tests {
+    use crate::block_map::Slot;
     use crate::operation::OpKind;
     use crate::testing::Bench;
-    use crate::units::Nanoseconds;
+    use crate::units::{Nanoseconds, SectorRange};
 
     const SHORT: &[(&str, &str)] = &[("training", "200"), ("fragmentation_buster", "off")];
 
@@ -570,6 +623,33 @@ mod tests {
         assert_eq!(bench.take_log(), ["hdd read 8", "ssd write 8"]);
         bench.request(OpKind::Read, 80, 8);
         assert_eq!(bench.take_log(), ["ssd read 8"]);
+    }
+
+    #[test]
+    fn the_pages_that_the_drive_names_leave_it_when_the_disk_is_idle_and_their_slots_are_discarded() {
+        let mut bench = Bench::new("mixedstore", &[("training", "500")]);
+        bench.takes = [1, 50].map(Nanoseconds::from_millis);
+        let slots = bench.volume.view().layout.slots.unwrap();
+        let of = |slot: u64, count: u64| SectorRange::new(slots.first_sector + slot * 8, count * 8);
+        // What lies before the slots, and a slot that is free, are not the scheme's.
+        bench.fragmented = Some(vec![SectorRange::new(0, 8), of(40, 2), of(7, 1), of(u64::from(slots.count) - 1, 1)]);
+        let fill = |bench: &mut Bench, blocks: std::ops::Range<u64>| {
+            for block in blocks {
+                bench.request(OpKind::Write, block * 64, 8);
+                bench.pass(GAP);
+            }
+        };
+        fill(&mut bench, 0..100);
+        let [stays, named @ ..] = [8, 7, 40, 41].map(|slot| bench.volume.view().map.in_slot(Slot(slot)).unwrap().block);
+        fill(&mut bench, 100..850);
+        // What became free is discarded once a crash cannot bring it back.
+        bench.request(OpKind::Flush, 0, 0);
+        bench.pass(Nanoseconds::from_seconds(10));
+        let on_flash = |block| bench.volume.view().map.get(block).is_some();
+        assert_eq!((named.map(on_flash), on_flash(stays)), ([false; 3], true));
+        let log = bench.take_log();
+        let count = |what: &str| log.iter().filter(|line| line.starts_with(what)).count();
+        assert_eq!((count("ssd hint"), count("ssd discard") > 0), (1, true));
     }
 
     #[test]

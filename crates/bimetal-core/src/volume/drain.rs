@@ -153,13 +153,13 @@ impl<P: Payload> Volume<P> {
             || !self.promotions.is_empty()
             || self.tasks.iter().any(|(_, task)| match &task.job {
                 Job::Write(job) => job.writes_slots(),
-                Job::Scrub(_) => true,
+                Job::Scrub(_) | Job::Discard(_) => true,
                 _ => false,
             });
         if !is_slots || self.view.slots_online() || !self.view.map.is_empty() || in_use {
             return false;
         }
-        self.store = Store::new(&self.view.layout, false);
+        self.store = Store::new(&self.view.layout, self.scheme.as_ref());
         self.intents.clear();
         self.pending.give_up();
         self.superblock = Superblock { volume: self.identity, life, ..Superblock::default() };

@@ -18,8 +18,10 @@
 mod announce;
 mod close;
 mod commit;
+mod discard;
 mod drain;
 mod fetch;
+mod hint;
 mod log_index;
 mod log_tail;
 mod lost;
@@ -60,6 +62,7 @@ use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use announce::Announcements;
 use close::Closing;
 use commit::{Checkpoint, Commit, Intents};
+use discard::DiscardJob;
 pub use drain::Drain;
 use drain::Draining;
 use fetch::FetchJob;
@@ -136,6 +139,10 @@ pub struct Volume<P: Payload> {
     dirty_since: DirtySince,
     left_places: Vec<relocate::Left>,
     scrubbing: Option<Scrubbing>,
+    /// Slots are being discarded.
+    discarding: bool,
+    /// What the drive said of a hint that is about to end.
+    hint_answer: Option<Vec<Slot>>,
     pace: Pace,
     /// The move waits for requests that change the home of all that it has left.
     move_held_back: bool,
@@ -166,14 +173,14 @@ enum Store<P> {
 
 impl<P> Store<P> {
     /// With nothing in it.
-    fn new(layout: &Layout, instant: bool) -> Self {
+    fn new(layout: &Layout, scheme: &dyn Scheme) -> Self {
         match (layout.slots, layout.metadata) {
             (Some(SlotRegion { kind: SlotKind::Cache, count, bucket, .. }), Some(metadata)) => {
                 let ring = Ring::new(metadata.first_sector, count, layout.total_blocks(), 0);
-                Store::Cache { space: CacheSpace::new(count, bucket), ring }
+                Store::Cache { space: CacheSpace::new(count, bucket, scheme.discards_free_slots()), ring }
             }
             (Some(SlotRegion { kind: SlotKind::Log { buffer_blocks }, count, .. }), Some(metadata)) => {
-                Store::Log(LogTail::new(count, buffer_blocks, instant, metadata.first_sector))
+                Store::Log(LogTail::new(count, buffer_blocks, scheme.migrates_instantly(), metadata.first_sector))
             }
             _ => Store::HomeOnly,
         }
@@ -197,6 +204,8 @@ enum Job<P> {
     Relocate(RelocateJob<P>),
     Move(MoveJob<P>),
     Scrub(ScrubJob),
+    Hint,
+    Discard(DiscardJob),
     Segment(log_tail::Position, u8),
     Commit,
     Checkpoint(Checkpoint),
@@ -259,7 +268,7 @@ impl<P: Payload> Volume<P> {
 
     /// A volume of which every block is at its home.
     fn assemble(identity: u64, layout: Layout, members: &[MemberInfo], scheme: Box<dyn Scheme>) -> Self {
-        let store = Store::new(&layout, scheme.migrates_instantly());
+        let store = Store::new(&layout, scheme.as_ref());
         // Where migrations take no time, decisions do not wait either: each is made when its request arrives.
         let admitted_max = if scheme.migrates_instantly() { u32::MAX } else { ADMITTED_MAX };
         let intents = Intents::new(layout.total_blocks());
@@ -325,6 +334,8 @@ impl<P: Payload> Volume<P> {
             dirty_since: DirtySince::Clean,
             left_places: Vec::new(),
             scrubbing: None,
+            discarding: false,
+            hint_answer: None,
             pace: Pace::default(),
             move_held_back: false,
             stability: vec![Stability::default(); members.len()],
@@ -456,7 +467,10 @@ impl<P: Payload> Volume<P> {
     pub fn next_timeout(&self) -> Option<Nanoseconds> {
         let scheme = self.scheme.next_timeout(&self.view);
         let scheme = scheme.filter(|_| !self.is_closing());
-        [scheme, self.log_idle_at(), self.move_paused_until, self.move_goes_on_at()].into_iter().flatten().min()
+        [scheme, self.log_idle_at(), self.move_paused_until, self.move_goes_on_at(), self.discard_at()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The next operation to start on a member (`target` is its [`MemberId`]).
@@ -496,6 +510,8 @@ impl<P: Payload> Volume<P> {
                 self.end_pause();
             } else if self.move_goes_on_at().is_some_and(|at| at <= self.view.now) {
                 self.go_on_moving();
+            } else if self.discard_at().is_some_and(|at| at <= self.view.now) {
+                self.begin_discard();
             } else if !(self.drain_on() || self.close_on() || self.scrub_on() || self.work()) {
                 break;
             }
@@ -522,6 +538,7 @@ impl<P: Payload> Volume<P> {
             Work::MigrateAll => self.begin_migration(),
             Work::MoveHome { slots, keep } => self.begin_move(slots, keep),
             Work::Evict(slots) => self.evict(&slots),
+            Work::AskFragmented(most) => self.ask_fragmented(most),
             Work::Relocate { range, to } => self.relocate(range, to),
             Work::Fetch(runs) => runs.into_iter().for_each(|run| self.fetch(run)),
         }
@@ -585,6 +602,11 @@ impl<P: Payload> Volume<P> {
     fn begin_task(&mut self, job: Job<P>) -> TaskId {
         let serial = Some(self.epochs.start());
         self.tasks.insert(Task { serial, outstanding: 0, job }) as TaskId
+    }
+
+    /// A task that reads no slot, so that none is kept from being reused for it.
+    fn begin_idle_task(&mut self, job: Job<P>) -> TaskId {
+        self.tasks.insert(Task { serial: None, outstanding: 0, job }) as TaskId
     }
 
     /// Puts a job down that waits for something else than its operations. It reads no slot until it runs again, so nobody's
@@ -654,7 +676,9 @@ impl<P: Payload> Volume<P> {
             Job::Announce => self.run_announcement(task),
             Job::Close(status) => self.run_close(task, status),
             Job::Checkpoint(job) => self.run_checkpoint(task, job),
-            Job::Scrub(_) | Job::Segment(..) | Job::Index | Job::Running => unreachable!("task {task} runs already"),
+            Job::Scrub(_) | Job::Hint | Job::Discard(_) | Job::Segment(..) | Job::Index | Job::Running => {
+                unreachable!("task {task} runs already")
+            }
         }
     }
 

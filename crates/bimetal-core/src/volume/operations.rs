@@ -171,6 +171,8 @@ impl<P: Payload> Volume<P> {
                 self.put_job(task, Job::Promote(job));
             }
             Job::Scrub(job) => return self.note_scrub(task, job, status, &payload),
+            Job::Hint => return self.end_hint(task),
+            Job::Discard(job) => return self.end_discard(task, &job, status),
             Job::Move(job) => return self.note_move(task, job, purpose, status, payload),
             Job::Segment(first, tries) => return self.note_segment(task, first, tries, status),
             Job::Commit => {

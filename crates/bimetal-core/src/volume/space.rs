@@ -25,6 +25,8 @@ pub(crate) struct CacheSpace {
     cursor: u32,
     freed: VecDeque<Freed>,
     buckets: Option<Buckets>,
+    /// Free slots of which the drive does not know that they are, where it is to be told.
+    stale: Option<BitSet>,
 }
 
 /// Slots that are filled together.
@@ -60,12 +62,14 @@ impl Buckets {
 }
 
 impl CacheSpace {
-    /// All of `slots` slots free, to be filled by buckets of `bucket` slots.
-    pub(crate) fn new(slots: u32, bucket: u32) -> Self {
+    /// All of `slots` slots free, to be filled by buckets of `bucket` slots; with `discards`, the drive is to be told of those
+    /// that become free.
+    pub(crate) fn new(slots: u32, bucket: u32, discards: bool) -> Self {
         let count = slots.div_ceil(bucket.max(1));
         let buckets = Buckets { size: bucket, taken: vec![0; count as usize], in_use: BitSet::new(count) };
         let buckets = (bucket > 1).then_some(buckets);
-        Self { taken: BitSet::new(slots), slots, cursor: 0, freed: VecDeque::new(), buckets }
+        let stale = discards.then(|| BitSet::new(slots));
+        Self { taken: BitSet::new(slots), slots, cursor: 0, freed: VecDeque::new(), buckets, stale }
     }
 
     /// Says that a slot holds a block.
@@ -76,6 +80,9 @@ impl CacheSpace {
     /// Takes a slot if it is free.
     fn set_taken(&mut self, slot: u32) -> bool {
         let was_free = self.taken.insert(slot);
+        if let Some(stale) = &mut self.stale {
+            stale.remove(slot);
+        }
         if let Some(buckets) = &mut self.buckets
             && was_free
         {
@@ -124,6 +131,27 @@ impl CacheSpace {
         }
     }
 
+    /// Whether the drive is to be told of free slots.
+    pub(crate) fn holds_stale(&self) -> bool {
+        self.stale.as_ref().is_some_and(|stale| stale.len() > 0)
+    }
+
+    /// Takes up to `count_max` adjacent free slots of which the drive does not know.
+    pub(crate) fn take_stale(&mut self, count_max: u32) -> Option<(Slot, u32)> {
+        let first = self.stale.as_ref()?.next_member(0)?;
+        let mut end = first;
+        while end - first < count_max && end < self.slots && self.stale.as_ref()?.contains(end) {
+            self.set_taken(end);
+            end += 1;
+        }
+        Some((Slot(first), end - first))
+    }
+
+    /// The drive is told of no free slot any more.
+    pub(crate) fn forget_stale(&mut self) {
+        self.stale = None;
+    }
+
     /// Frees what may be freed; how many slots that were.
     pub(crate) fn release(&mut self, durable: Sequence, oldest_task: Serial) -> u64 {
         let before = self.freed.len();
@@ -134,6 +162,9 @@ impl CacheSpace {
             let slot = freed.slot;
             self.freed.pop_front();
             self.give_back_unused(slot);
+            if let Some(stale) = &mut self.stale {
+                stale.insert(slot.0);
+            }
         }
         (before - self.freed.len()) as u64
     }
@@ -177,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_free_only_when_its_record_is_durable_and_older_tasks_have_ended() {
-        let mut space = CacheSpace::new(8, 1);
+        let mut space = CacheSpace::new(8, 1, false);
         let mut epochs = Epochs::default();
         let (slot, count) = space.take(3).unwrap();
         assert_eq!((slot, count), (Slot(0), 3));
@@ -192,7 +223,7 @@ mod tests {
 
     #[test]
     fn buckets_are_filled_in_order_and_taken_again_when_all_of_one_is_free() {
-        let mut space = CacheSpace::new(14, 4);
+        let mut space = CacheSpace::new(14, 4, false);
         assert_eq!(
             [3, 9, 9, 9].map(|wanted| space.take(wanted)),
             [(0, 3), (3, 1), (4, 4), (8, 4)].map(|(slot, count)| { Some((Slot(slot), count)) })
@@ -209,8 +240,23 @@ mod tests {
     }
 
     #[test]
+    fn the_drive_is_told_of_slots_that_became_free_and_were_not_taken_again() {
+        let mut space = CacheSpace::new(8, 1, true);
+        space.take(6);
+        assert_eq!(space.take_stale(9), None, "nothing was written to free slots");
+        [1, 2, 3, 5].into_iter().for_each(|slot| space.give_up(Slot(slot), 1, 0));
+        assert_eq!((space.holds_stale(), space.release(1, 0)), (false, 4));
+        assert_eq!(space.take_stale(2), Some((Slot(1), 2)));
+        assert_eq!((space.free(), space.take(9)), (4, Some((Slot(6), 2))), "what is being discarded is not taken");
+        assert_eq!(space.take(9), Some((Slot(3), 1)));
+        assert_eq!(space.take_stale(9), Some((Slot(5), 1)), "slot 3 is in use again");
+        [1, 2, 5].into_iter().for_each(|slot| space.give_back_unused(Slot(slot)));
+        assert_eq!((space.holds_stale(), space.free()), (false, 3));
+    }
+
+    #[test]
     fn runs_are_adjacent_and_go_round() {
-        let mut space = CacheSpace::new(8, 1);
+        let mut space = CacheSpace::new(8, 1, false);
         assert_eq!(space.take(5), Some((Slot(0), 5)));
         assert_eq!(space.take(5), Some((Slot(5), 3)));
         assert_eq!(space.take(1), None);

@@ -618,9 +618,9 @@ impl DeviceModel for Flash {
         Some(self.save())
     }
 
-    fn fragmented(&self, most: Sectors) -> Vec<SectorRange> {
+    fn fragmented(&self, most: Sectors) -> Option<Vec<SectorRange>> {
         let per_unit = self.sectors_per_unit();
-        let units = self.layer.fragmented(usize::try_from(most.0 / per_unit).unwrap_or(usize::MAX));
+        let units = self.layer.fragmented(usize::try_from(most.0 / per_unit).unwrap_or(usize::MAX))?;
         let mut ranges: Vec<SectorRange> = Vec::new();
         for unit in units {
             let start = u64::from(unit) * per_unit;
@@ -629,7 +629,7 @@ impl DeviceModel for Flash {
                 None => ranges.push(SectorRange::new(start, per_unit.min(self.capacity.0 - start))),
             }
         }
-        ranges
+        Some(ranges)
     }
 
     fn statistics(&self, now: Nanoseconds) -> DeviceStatistics {

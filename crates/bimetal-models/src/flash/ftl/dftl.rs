@@ -218,10 +218,10 @@ impl TranslationLayer for Dftl {
         self.pages.set_intense(intense);
     }
 
-    fn fragmented(&self, most: usize) -> Vec<u32> {
+    fn fragmented(&self, most: usize) -> Option<Vec<u32>> {
         // The translation pages are the layer's own.
-        let units = self.pages.fragmented(most.saturating_add(self.is_stale.len()));
-        units.into_iter().filter(|unit| *unit < self.units).take(most).collect()
+        let units = self.pages.fragmented(most.saturating_add(self.is_stale.len()))?;
+        Some(units.into_iter().filter(|unit| *unit < self.units).take(most).collect())
     }
 
     fn take_refused(&mut self) -> u64 {

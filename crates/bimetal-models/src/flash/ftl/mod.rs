@@ -126,9 +126,9 @@ pub(crate) trait TranslationLayer: Send {
     fn set_intense(&mut self, _intense: bool) {}
 
     /// Up to `most` units that lie in blocks of which the most is invalid, the worst first: were they gone, these blocks could
-    /// be erased without a copy.
-    fn fragmented(&self, _most: usize) -> Vec<u32> {
-        Vec::new()
+    /// be erased without a copy. `None`: the layer does not know.
+    fn fragmented(&self, _most: usize) -> Option<Vec<u32>> {
+        None
     }
 
     /// Units of the last request that the medium refused; they are counted from zero again.

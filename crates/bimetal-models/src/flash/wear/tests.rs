@@ -127,6 +127,38 @@ fn adaptive_levelling_moves_nothing_while_the_host_writes_more_than_planned_and_
     assert!(most - least <= THRESHOLD + 3 && moved > 0, "{least} to {most}, {moved} moved");
 }
 
+/// MixedStore, section 5.5: a drive with hot and cold regions, whose host writes in bursts that nobody expected, lives about
+/// 33 % longer with adaptive wear levelling. Between the bursts it catches up, so the wear is as even in the end.
+#[test]
+fn adaptive_levelling_lengthens_the_life_of_a_drive_under_unexpected_bursts_as_in_mixedstore() {
+    let wear_of = |levelling, threshold| {
+        let layout = Layout::new(Precondition::Sequential, &GEOMETRY, 0, GEOMETRY.logical_units, 3, 1);
+        let victims = Box::new(Greedy::new(&GEOMETRY, &layout));
+        let options = Options { levelling, threshold, ..Options::default() };
+        let mut drive = PageMapping::new(GEOMETRY, layout, victims, options);
+        let mut random = Pcg64::seed_from_u64(1);
+        for _ in 0..20 {
+            drive.set_intense(true);
+            write_hot(&mut drive, 2000, &mut random);
+            drive.set_intense(false);
+            write_hot(&mut drive, 200, &mut random);
+        }
+        let (_, most, _) = wear(&drive);
+        (drive.counters().blocks_erased.iter().sum::<u64>() as f64, f64::from(most))
+    };
+    for threshold in [1, 2, 4, 8] {
+        let (levelled, most_levelled) = wear_of(WearLevellingKind::Static, threshold);
+        let (adaptive, most_adaptive) = wear_of(WearLevellingKind::Adaptive, threshold);
+        let (mean, worst) = (levelled / adaptive - 1.0, most_levelled / most_adaptive - 1.0);
+        eprintln!(
+            "threshold {threshold}: life by all blocks {:+.1} %, by the worst {:+.1} %",
+            mean * 100.0,
+            worst * 100.0
+        );
+        assert!(mean > 0.0, "threshold {threshold}: {levelled} erases, adaptive {adaptive}");
+    }
+}
+
 #[test]
 fn a_drive_whose_blocks_wear_out_takes_more_writes_when_wear_is_levelled() {
     let mut random = Pcg64::seed_from_u64(1);

@@ -482,7 +482,7 @@ impl TranslationLayer for PageMapping {
         self.levelling.set_intense(intense);
     }
 
-    fn fragmented(&self, most: usize) -> Vec<u32> {
+    fn fragmented(&self, most: usize) -> Option<Vec<u32>> {
         let blocks = (0..self.geometry.blocks()).filter(|block| !self.blocks.is_untouched(*block));
         let known = blocks.map(|block| (self.blocks.get(block, &self.layout), block));
         let holey = known.filter_map(|((state, valid), block)| {
@@ -493,7 +493,7 @@ impl TranslationLayer for PageMapping {
         let units = holey.into_iter().flat_map(|(_, block)| {
             (0..self.units_per_block).map(move |offset| self.blocks.holder(block, offset, &self.layout))
         });
-        units.filter(|unit| *unit != NONE).take(most).collect()
+        Some(units.filter(|unit| *unit != NONE).take(most).collect())
     }
 
     #[cfg(test)]

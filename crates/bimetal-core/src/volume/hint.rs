@@ -1,0 +1,47 @@
+//! Hints: what only a drive's translation layer knows. A scheme asks, the drive with the slots answers or does not know.
+
+use super::{Job, Volume};
+use crate::block_map::Slot;
+use crate::operation::{Command, Completion, OpKind, Status, Token};
+use crate::payload::Payload;
+use crate::units::{Nanoseconds, SectorRange};
+
+use super::operations::purpose;
+
+impl<P: Payload> Volume<P> {
+    /// Asks for up to `most` blocks in slots that lie in fragmented blocks of their drive.
+    pub(super) fn ask_fragmented(&mut self, most: u64) {
+        let region = self.slot_region();
+        let range = self.slot_sectors(Slot(0), most.min(region.count.into()));
+        let task = self.begin_idle_task(Job::Hint);
+        let command = Command { kind: OpKind::Hint, range, fua: false };
+        self.issue(task, purpose::BACKGROUND, region.member, command, P::empty());
+    }
+
+    /// Takes the completion of a [hint](OpKind::Hint) by a drive that knows: these sectors of it, the worst first. A drive that
+    /// does not know completes it as any other operation.
+    ///
+    /// # Panics
+    ///
+    /// As [`complete`](Self::complete).
+    pub fn answer_hint(&mut self, now: Nanoseconds, token: Token, fragmented: &[SectorRange]) {
+        self.set_time(now);
+        let region = self.slot_region();
+        let sectors = self.view.layout.block.sectors();
+        let slots = fragmented.iter().flat_map(|range| {
+            let behind = |sector: u64| sector.saturating_sub(region.first_sector) / sectors;
+            behind(range.start.0)..behind(range.end().0).min(region.count.into())
+        });
+        let in_use = slots.map(|slot| Slot(slot as u32)).filter(|slot| self.view.map.in_slot(*slot).is_some());
+        self.hint_answer = Some(in_use.collect());
+        self.end_operation(Completion { token, status: Status::Done, payload: P::empty() });
+        self.pump();
+    }
+
+    /// A hint was answered, or the drive does not know.
+    pub(super) fn end_hint(&mut self, task: super::TaskId) {
+        let answer = self.hint_answer.take();
+        self.end_task(task);
+        self.scheme.fragmented(&self.view, answer.as_deref());
+    }
+}
