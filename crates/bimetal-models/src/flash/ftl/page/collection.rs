@@ -4,8 +4,8 @@
 //! just enough that the victim is erased when it has made room for as much as was written meanwhile. Where there are free
 //! blocks enough, rows pay for wear levelling: a unit moved for each one written.
 
-use super::die::{Collection, Stream};
-use super::{Frontier, PageMapping};
+use super::PageMapping;
+use super::die::{Collection, Frontier, Stream};
 use crate::flash::mapping::NONE;
 use crate::flash::operation::{Cause, NandKind, NandOp};
 

@@ -3,29 +3,27 @@
 //! A read asks the translation layer for pages, waits for the dies that hold them, then for the link to the host. A
 //! write crosses the link, takes room in the write buffer unit by unit (and waits there for room), and is done; without a buffer it is
 //! done when its pages are programmed. The translation layer's tables change when a unit enters the buffer, so what is written where does not depend on
-//! time. What the layer asks of the dies is queued there.
+//! time. What the layer asks of the dies is queued there. `setup` makes a drive, saves and restores it; `changes` is the way of
+//! commands that change content.
+
+mod changes;
+mod setup;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use bimetal_core::operation::{Command, OpKind, Status, Token};
-use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
+use bimetal_core::units::{Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
 
 use super::dies::{Dies, Job, NO_REQUEST};
-use super::ftl::{Setup, TranslationLayer};
+use super::ftl::TranslationLayer;
 use super::geometry::Geometry;
 use super::intensity::Intensity;
 use super::operation::{Cause, NandKind, NandOp};
-use super::precondition::Precondition;
-use super::profile::FlashProfile;
-use super::state::archive::Archive;
-use super::state::{Origin, RestoreError};
+use super::state::Origin;
 use super::statistics::Meter;
-use super::timing::{HostTiming, Parallelism};
-use super::wear::WearLevellingKind;
+use super::timing::HostTiming;
 use super::write_buffer::{Epochs, WriteBuffer};
-use crate::hdd::profile::Switch;
-use crate::profile::BadFigure;
 use crate::statistics::DeviceStatistics;
 use crate::{DeviceModel, Finished};
 
@@ -103,103 +101,6 @@ enum Stage {
 }
 
 impl Flash {
-    /// The drive of `profile`, which was checked: of its `capacity`, or of the `size` that is asked for. The sectors of `used` start in the
-    /// state `precondition`, the rest clean; `seed` decides where data lie in the random state.
-    ///
-    /// # Errors
-    /// The key of the profile that makes such a drive impossible.
-    pub fn new(
-        profile: &FlashProfile,
-        capacity: Sectors,
-        size: Option<Sectors>,
-        precondition: Precondition,
-        used: SectorRange,
-        seed: u64,
-    ) -> Result<Self, BadFigure> {
-        let (geometry, capacity) = shape(profile, capacity, size)?;
-        let per_unit = u64::from(geometry.unit_bytes) / SECTOR_BYTES;
-        let end = used.end().0.min(capacity.0).div_ceil(per_unit) as u32;
-        let start = ((used.start.0 / per_unit) as u32).min(end);
-        let origin = Origin::new(profile, &geometry, precondition, (start, end - start), seed);
-        Self::of(profile, geometry, capacity, origin, false)
-    }
-
-    /// The drive of `profile`, of its `capacity` or of the `size` that is asked for, as [`save`](Self::save) left it.
-    ///
-    /// # Errors
-    /// A drive that is impossible, or not the one that was saved; tables that are not its.
-    pub fn restore(
-        profile: &FlashProfile,
-        capacity: Sectors,
-        size: Option<Sectors>,
-        tables: &[u8],
-    ) -> Result<Self, RestoreError> {
-        let (geometry, capacity) = shape(profile, capacity, size)?;
-        let mut origin = Origin::new(profile, &geometry, Precondition::Clean, (0, 0), 0);
-        let mut archive = Archive::Reading(tables);
-        origin.transfer(&mut archive)?;
-        if u64::from(origin.start) + u64::from(origin.units) > geometry.logical_units.into() {
-            return Err(RestoreError::Damaged("it was filled beyond its end".to_owned()));
-        }
-        let mut drive = Self::of(profile, geometry, capacity, origin, true)?;
-        drive.layer.transfer(&mut archive)?;
-        if let Archive::Reading(rest) = archive
-            && !rest.is_empty()
-        {
-            return Err(RestoreError::Damaged(format!("{} bytes are left", rest.len())));
-        }
-        if let Some(buffer) = &mut drive.buffer {
-            buffer.take(drive.layer.waiting_units());
-        }
-        Ok(drive)
-    }
-
-    /// What its translation layer knows, for [`restore`](Self::restore). What the host asked for and was not written yet is no
-    /// part of it.
-    pub fn save(&mut self) -> Vec<u8> {
-        let mut archive = Archive::Writing(Vec::new());
-        let saved = self.origin.transfer(&mut archive).and_then(|()| Ok(self.layer.transfer(&mut archive)?));
-        match (saved, archive) {
-            (Ok(()), Archive::Writing(tables)) => tables,
-            (result, _) => unreachable!("tables that agree are written down: {result:?}"),
-        }
-    }
-
-    fn of(
-        profile: &FlashProfile,
-        geometry: Geometry,
-        capacity: Sectors,
-        origin: Origin,
-        restored: bool,
-    ) -> Result<Self, BadFigure> {
-        let Origin { precondition, start, units, seed, .. } = origin;
-        let setup = Setup { profile, geometry, precondition, start, units, seed, restored };
-        let layer = (profile.ftl.0.make)(&setup)?;
-        Ok(Self {
-            capacity,
-            geometry,
-            origin,
-            timing: profile.host_timing(),
-            protected: profile.power_loss_protection == Switch::On,
-            serial: profile.timing == Parallelism::Serial,
-            layer,
-            dies: Dies::new(&geometry, profile.nand_timing(geometry.unit_bytes)),
-            buffer: write_buffer(profile, &geometry)?,
-            epochs: Epochs::new(),
-            requests: Vec::new(),
-            free_requests: Vec::new(),
-            events: BinaryHeap::new(),
-            event_count: 0,
-            link_in: Nanoseconds::ZERO,
-            link_out: Nanoseconds::ZERO,
-            meter: Meter::new(profile),
-            intensity: intensity(profile),
-            idle: Idle::No,
-            operations: Vec::new(),
-            flushed: Vec::new(),
-        })
-    }
-
     /// The shape of its flash.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
@@ -325,123 +226,6 @@ impl Flash {
         self.operations.clear();
     }
 
-    /// A command that changes content has crossed the link.
-    fn arrive(&mut self, now: Nanoseconds, slot: u32) {
-        match &mut self.buffer {
-            // What came earlier and waits for room goes first.
-            Some(buffer) if !buffer.waiting.is_empty() => buffer.waiting.push_back(slot),
-            _ => self.execute(now, slot),
-        }
-    }
-
-    fn execute(&mut self, now: Nanoseconds, slot: u32) {
-        let command = self.requests[slot as usize].command;
-        self.requests[slot as usize].stage = Stage::Working;
-        if command.kind != OpKind::Write {
-            return self.clear(now, slot, command);
-        }
-        self.count_host_bytes(now, command.range.len.bytes());
-        self.set_up(NandKind::WriteSetup);
-        self.read_partial_units(now, slot);
-        if self.requests[slot as usize].parts > 0 {
-            self.requests[slot as usize].stage = Stage::Modifying;
-        } else {
-            self.write_units(now, slot);
-        }
-    }
-
-    fn count_host_bytes(&mut self, now: Nanoseconds, bytes: Bytes) {
-        self.meter.host_bytes += bytes;
-        if let Some(intense) = self.intensity.as_mut().and_then(|intensity| intensity.wrote(now, bytes)) {
-            self.layer.set_intense(intense);
-        }
-    }
-
-    /// Forgets the units that a discard or write-zeroes covers wholly; writes zeroes into those at its ends.
-    fn clear(&mut self, now: Nanoseconds, slot: u32, command: Command) {
-        let (start, end) = self.whole_units_of(command.range);
-        self.layer.trim(start, end, &mut self.operations);
-        let Request { next: first, end: last, .. } = self.requests[slot as usize];
-        if command.kind == OpKind::WriteZeroes {
-            let whole = Sectors(u64::from(end - start) * self.sectors_per_unit());
-            self.count_host_bytes(now, (command.range.len - whole).bytes());
-            self.read_partial_units(now, slot);
-            for unit in (first..start.min(last)).chain(end.max(first)..last) {
-                self.write_request(slot, unit, unit + 1);
-            }
-        }
-        self.requests[slot as usize].next = last;
-        self.write_units(now, slot);
-    }
-
-    /// Reads the units that `slot` covers only in part; without a buffer the request waits for that.
-    fn read_partial_units(&mut self, now: Nanoseconds, slot: u32) {
-        let Request { command, next: first, end, .. } = self.requests[slot as usize];
-        let (whole_start, whole_end) = self.whole_units_of(command.range);
-        let last = end - 1;
-        for (unit, other) in [(first, true), (last, last != first)] {
-            if other && (unit < whole_start || unit >= whole_end) {
-                self.meter.partial_writes += 1;
-                self.layer.read(unit, unit + 1, &mut self.operations);
-            }
-        }
-        self.hand_over(now, if self.buffer.is_none() { slot } else { NO_REQUEST });
-    }
-
-    fn write_request(&mut self, slot: u32, start: u32, end: u32) {
-        let taken = self.layer.write_request(start, end, &mut self.operations);
-        if let Some(buffer) = &mut self.buffer {
-            buffer.take(taken);
-        }
-        if taken < end - start && self.layer.take_refused() > 0 {
-            self.requests[slot as usize].status = Status::MediaError;
-        }
-    }
-
-    /// Writes the units that are left of `slot`, as far as there is room.
-    fn write_units(&mut self, now: Nanoseconds, slot: u32) {
-        let Request { command, end, .. } = self.requests[slot as usize];
-        while self.requests[slot as usize].next < end {
-            if self.buffer.as_ref().is_some_and(WriteBuffer::is_full) {
-                if let Some(buffer) = &mut self.buffer {
-                    buffer.waiting.push_front(slot);
-                }
-                self.hand_over(now, NO_REQUEST);
-                return;
-            }
-            let start = self.requests[slot as usize].next;
-            let stop = end.min(start.saturating_add(self.buffer.as_ref().map_or(u32::MAX, WriteBuffer::room)));
-            self.requests[slot as usize].next = stop;
-            self.write_request(slot, start, stop);
-        }
-        let through = command.fua && !self.protected;
-        if self.buffer.is_none() || through {
-            self.layer.flush(&mut self.operations);
-        }
-        self.hand_over(now, if self.buffer.is_none() { slot } else { NO_REQUEST });
-        let waits =
-            self.requests[slot as usize].parts > 0 || (self.buffer.is_some() && through && self.epochs.wait(slot));
-        if !waits {
-            self.respond(now, slot);
-        }
-    }
-
-    fn flush(&mut self, now: Nanoseconds, slot: u32) {
-        self.requests[slot as usize].stage = Stage::Working;
-        if self.buffer.is_none() {
-            // Every write that completed is in the cells.
-            return self.respond(now, slot);
-        }
-        if self.protected {
-            return self.respond(now + self.timing.flush, slot);
-        }
-        self.layer.flush(&mut self.operations);
-        self.hand_over(now, NO_REQUEST);
-        if !self.epochs.wait(slot) {
-            self.respond(now, slot);
-        }
-    }
-
     /// A die has finished `job`.
     fn job_done(&mut self, now: Nanoseconds, job: Job) {
         let NandOp { kind, host_units, .. } = job.operation;
@@ -463,29 +247,6 @@ impl Flash {
                     }
                     _ => self.respond(now, job.request),
                 }
-            }
-        }
-    }
-
-    fn host_data_programmed(&mut self, now: Nanoseconds, epoch: u64, units: u32) {
-        let mut flushed = std::mem::take(&mut self.flushed);
-        self.epochs.finish(epoch, &mut flushed);
-        for slot in flushed.drain(..) {
-            let after = if self.requests[slot as usize].command.kind == OpKind::Flush {
-                self.timing.flush
-            } else {
-                Nanoseconds::ZERO
-            };
-            self.respond(now + after, slot);
-        }
-        self.flushed = flushed;
-        let Some(buffer) = &mut self.buffer else { return };
-        buffer.release(units);
-        while let Some(buffer) = self.buffer.as_mut().filter(|buffer| !buffer.is_full()) {
-            let Some(slot) = buffer.waiting.pop_front() else { break };
-            match self.requests[slot as usize].stage {
-                Stage::Arriving => self.execute(now, slot),
-                _ => self.write_units(now, slot),
             }
         }
     }
@@ -518,35 +279,6 @@ impl Flash {
         let any = self.layer.use_idle_time(&mut self.operations);
         self.idle = if any { Idle::Working } else { Idle::Done };
         self.hand_over(now, NO_REQUEST);
-    }
-}
-
-/// The geometry of a drive and what it offers.
-fn shape(profile: &FlashProfile, capacity: Sectors, size: Option<Sectors>) -> Result<(Geometry, Sectors), BadFigure> {
-    let geometry = profile.geometry(capacity, size)?;
-    let capacity = match size {
-        Some(size) => Sectors(size.0.min(geometry.logical_bytes().sectors().0)),
-        None => profile.capacity(capacity)?,
-    };
-    Ok((geometry, capacity))
-}
-
-fn intensity(profile: &FlashProfile) -> Option<Intensity> {
-    let adapts = profile.wear_levelling == WearLevellingKind::Adaptive;
-    profile.expected_bytes_per_second().filter(|_| adapts).map(Intensity::new)
-}
-
-fn write_buffer(profile: &FlashProfile, geometry: &Geometry) -> Result<Option<WriteBuffer>, BadFigure> {
-    let Some(size) = profile.write_buffer.0 else { return Ok(None) };
-    let units = size.0 / u64::from(geometry.unit_bytes);
-    let least = 2 * geometry.units_per_row();
-    match u32::try_from(units) {
-        Ok(units) if units >= least => Ok(Some(WriteBuffer::new(units))),
-        _ => {
-            let least = Bytes(u64::from(least) * u64::from(geometry.unit_bytes));
-            let expected = format!("\"off\", or at least {least}, two rows of pages of a die, and below 16TiB");
-            Err(BadFigure::new("write_buffer", size, expected))
-        }
     }
 }
 

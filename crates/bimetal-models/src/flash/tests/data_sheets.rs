@@ -1,0 +1,102 @@
+//! The built-in drives beside the figures that are known of them.
+
+use bimetal_core::operation::{OpKind, Token};
+use bimetal_core::units::SectorRange;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+
+use super::{command, us};
+use crate::DeviceModel;
+use crate::flash::Precondition;
+use crate::profile::Profile;
+
+#[test]
+fn the_drives_of_data_sheets_come_near_them() {
+    // Name; random reads a second at depth 1 and 32; sequential write in MB/s beyond any cache of single-bit cells.
+    for (name, depth_1, depth_32, write) in [
+        ("samsung-970-evo-plus-500gb", 19_000.0, 0.0, 900.0),
+        ("samsung-870-qvo-1tb", 11_000.0, 0.0, 80.0),
+        ("intel-x25-m-80gb", 0.0, 35_000.0, 70.0),
+        ("intel-x25-e-32gb", 0.0, 35_000.0, 170.0),
+        ("micron-c200-60gb", 0.0, 0.0, 100.0),
+        // Into its single-bit cells.
+        ("intel-660p-1tb", 10_000.0, 0.0, 1800.0),
+        ("samsung-pm983-960gb", 11_800.0, 0.0, 1100.0),
+        ("ocz-solid-3-60gb", 0.0, 0.0, 80.0),
+        ("super-talent-32gb", 0.0, 0.0, 40.0),
+    ] {
+        let near = |what: &str, measured: f64, expected: f64| {
+            eprintln!("{name}: {what} {measured:.0}, data sheet {expected}");
+            assert!(
+                expected == 0.0 || (measured / expected - 1.0).abs() < 0.12,
+                "{name}: {what} {measured} {expected}"
+            );
+        };
+        near("reads at depth 1", reads_per_second(name, 1), depth_1);
+        near("reads at depth 32", reads_per_second(name, 32), depth_32);
+        let mut drive = Profile::load(name).unwrap().build(None, 1).unwrap();
+        let (mut finished, mut done) = (Vec::new(), 0u64);
+        for token in 0..4 {
+            drive.submit(us(0), Token(token), command(OpKind::Write, token * 256, 256));
+        }
+        let mut now = us(0);
+        while done < 4000 {
+            now = drive.next_event().unwrap();
+            drive.advance(now, &mut finished);
+            for _ in finished.drain(..) {
+                done += 1;
+                drive.submit(now, Token(3 + done), command(OpKind::Write, (3 + done) * 256, 256));
+            }
+        }
+        near("sequential write", done as f64 * 131_072.0 / now.as_seconds_f64() / 1e6, write);
+    }
+}
+
+#[test]
+fn the_drives_of_the_combo_drive_paper_have_its_latency_and_throughput() {
+    // Table 2: random access in ms, read and write in MB/s; as benchmarks do it, 64 KiB at a time, one after another.
+    for (name, read, write) in [("combo-ssd1-32gb", 64.2, 12.3), ("combo-ssd2-32gb", 109.5, 75.3)] {
+        let near = |what: &str, measured: f64, expected: f64| {
+            eprintln!("{name}: {what} {measured:.2}, paper {expected}");
+            assert!((measured / expected - 1.0).abs() < 0.1, "{name}: {what} {measured} {expected}");
+        };
+        near("access", 1000.0 / reads_per_second(name, 1), 0.1);
+        let profile = Profile::load(name).unwrap();
+        let used = SectorRange::new(0, profile.capacity.0 / 8 * 8);
+        for (kind, expected) in [(OpKind::Read, read), (OpKind::Write, write)] {
+            let mut drive = profile.build_preconditioned(None, Precondition::Sequential, used, 1).unwrap();
+            let (mut finished, mut now) = (Vec::new(), us(0));
+            for token in 0..2000 {
+                drive.submit(now, Token(token), command(kind, token * 128, 128));
+                while finished.len() <= token as usize {
+                    now = drive.next_event().unwrap();
+                    drive.advance(now, &mut finished);
+                }
+            }
+            near(&format!("{kind:?}"), 2000.0 * 65_536.0 / now.as_seconds_f64() / 1e6, expected);
+        }
+    }
+}
+
+fn reads_per_second(name: &str, depth: u64) -> f64 {
+    let profile = Profile::load(name).unwrap();
+    let used = SectorRange::new(0, profile.capacity.0 / 8 * 8);
+    let mut drive = profile.build_preconditioned(None, Precondition::Sequential, used, 1).unwrap();
+    let mut random = Pcg64::seed_from_u64(9);
+    let (mut finished, mut done, mut now) = (Vec::new(), 0, us(0));
+    let mut submit = |drive: &mut Box<dyn DeviceModel>, now, token| {
+        drive.submit(now, Token(token), command(OpKind::Read, random.next_u64() % (used.len.0 / 8) * 8, 8));
+    };
+    for token in 0..depth {
+        submit(&mut drive, now, token);
+    }
+    while done < 5000 {
+        now = drive.next_event().unwrap();
+        drive.advance(now, &mut finished);
+        for _ in finished.drain(..) {
+            done += 1;
+            submit(&mut drive, now, depth + done);
+        }
+    }
+    done as f64 / now.as_seconds_f64()
+}
