@@ -352,6 +352,13 @@ impl FlashProfile {
                 u32::try_from(size.0 / block).unwrap_or(u32::MAX).min(geometry.blocks_per_plane)
             }
         };
+        let data = geometry.logical_units.div_ceil(geometry.dies() * geometry.units_per_block());
+        let spare = geometry.blocks_per_plane.saturating_sub(data);
+        if self.gc_free_blocks > spare.max(2) {
+            let expected =
+                format!("from 2 to {spare}, the spare blocks of a die: it would collect without end for more");
+            return Err(BadFigure::new("gc_free_blocks", self.gc_free_blocks, expected));
+        }
         Ok(Options {
             free_blocks: self.gc_free_blocks,
             idle_free_blocks: self.gc_idle_free_blocks,

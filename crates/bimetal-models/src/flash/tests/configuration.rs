@@ -68,6 +68,7 @@ fn a_bad_configuration_names_its_key() {
         (vec![("cell", "plc")], "cell = \"plc\""),
         (vec![("timing", "slow")], "timing = \"slow\""),
         (vec![("gc_free_blocks", "1")], "gc_free_blocks = 1: expected a number from 2"),
+        (vec![("gc_free_blocks", "17")], "gc_free_blocks = 17: expected from 2 to 16, the spare blocks of a die"),
         (vec![("rated_cycles", "0")], "rated_cycles = 0"),
         (vec![("ftl", "anand"), ("chain_length_max", "0")], "chain_length_max = 0: expected at least 1"),
         (
