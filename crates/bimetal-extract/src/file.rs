@@ -1,4 +1,4 @@
-//! A file or block device as what is measured: opened past the page cache, and only if nobody else uses it.
+//! A file or block device as what is measured: opened past the page cache, and to be written only if nobody else uses it.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -37,7 +37,7 @@ pub enum FileError {
     #[error(transparent)]
     Probe(#[from] ProbeError),
     /// Somebody uses it.
-    #[error("{}: is in use, so it cannot be measured: {uses}", path.display())]
+    #[error("{}: is in use, so it cannot be written: {uses}. --read-only measures what reading can", path.display())]
     InUse {
         /// The drive.
         path: PathBuf,
@@ -95,16 +95,16 @@ impl Candidate {
     /// Looks at `path`, to write to it or only to read.
     ///
     /// # Errors
-    /// It is neither a file nor a block device, is in use, or, where it is to be written, carries anything that is known.
+    /// It is neither a file nor a block device, or, where it is to be written, is in use or carries anything that is known.
     pub fn look_at(path: &Path, writes: bool) -> Result<Self, FileError> {
         let probe = probe(path)?;
         let path = probe.path.clone();
+        if !writes {
+            return Ok(Self { probe, writes, lock: None });
+        }
         if !probe.uses.is_empty() {
             let uses = probe.uses.iter().map(|one| one.describe()).collect::<Vec<_>>().join("; ");
             return Err(FileError::InUse { path, uses });
-        }
-        if !writes {
-            return Ok(Self { probe, writes, lock: None });
         }
         if probe.read_only {
             return Err(FileError::ReadOnly { path });
@@ -154,6 +154,11 @@ impl Candidate {
             content: content(),
             _lock: self.lock,
         })
+    }
+
+    /// Whether somebody else uses it: then what that does meanwhile is measured too.
+    pub fn is_in_use(&self) -> bool {
+        !self.probe.uses.is_empty()
     }
 
     /// Whether the file has holes or the like: parts that were never written and take no time to read.

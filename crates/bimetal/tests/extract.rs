@@ -124,6 +124,19 @@ fn reading_only_changes_nothing() {
 }
 
 #[test]
+fn a_drive_that_somebody_uses_can_be_read_and_that_is_said() {
+    let folder = Folder::new("used");
+    if skips(&folder) {
+        return;
+    }
+    let lock = File::open(folder.file("drive.img", 32)).expect("it is there");
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("nobody else has it");
+    let result = folder.extract(&["drive.img", "-o", "a.toml", "--read-only", "--budget", "2s"]);
+    let said = String::from_utf8_lossy(&result.stderr).into_owned();
+    assert!(result.status.success() && said.contains("drive.img is in use"), "{said}");
+}
+
+#[test]
 fn what_may_not_be_measured_is_refused() {
     let folder = Folder::new("refused");
     if skips(&folder) {
@@ -149,6 +162,6 @@ fn what_may_not_be_measured_is_refused() {
     folder.refused(&["drive.img", "-o", "a.toml", "--yes"], "--read-only measures what reading can");
     let lock = File::open(&path).expect("it is there");
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("nobody else has it");
-    folder.refused(&["drive.img", "-o", "a.toml", "--read-only"], "is in use");
+    folder.refused(&["drive.img", "-o", "a.toml", "--yes"], "is in use, so it cannot be written");
     assert!(!folder.0.join("a.toml").exists() && !folder.0.join("a.toml.partial").exists());
 }

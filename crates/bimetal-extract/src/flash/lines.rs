@@ -9,10 +9,12 @@ use crate::ExtractError;
 use crate::figures::{Figures, quoted};
 use crate::statistics::{Line, line};
 
-/// Pages of a point of the line.
-const PAGES: [u64; 6] = [1, 2, 3, 4, 6, 8];
+/// Pages of a point of the line: of writes, with one in front of them, at most a small block.
+const PAGES: [u64; 6] = [1, 2, 3, 4, 6, 7];
 /// How often each is tried.
 const TRIES: usize = 10;
+/// Places that are looked at for one where writes need not copy.
+const PLACES: usize = 256;
 
 /// Measures what lines show; `buffered` says that writes finish in memory.
 pub(super) fn measure(drive: &mut Drive<'_, '_>, buffered: bool, figures: &mut Figures) -> Result<(), ExtractError> {
@@ -88,21 +90,40 @@ fn at_once(drive: &mut Drive<'_, '_>, page: u64) -> Result<f64, ExtractError> {
 impl Drive<'_, '_> {
     /// The line through the least response times over pages.
     fn least(&mut self, kind: OpKind, page: u64) -> Result<Line, ExtractError> {
+        let clean = if kind == OpKind::Read { 0 } else { self.clean_place(page)? };
         let mut points = Vec::new();
         for pages in PAGES {
             let mut least = f64::MAX;
-            for _ in 0..if kind == OpKind::Read { TRIES } else { 4 * TRIES } {
-                // A write may find no clean page, and give one to the next at the same place.
-                let (lbn, times) = match kind {
-                    OpKind::Read => (self.old_place(), 1),
-                    _ => (self.prober.anywhere(128 + pages * page) / 128 * 128, 2),
+            for _ in 0..TRIES {
+                let lbn = match kind {
+                    OpKind::Read => self.old_place(),
+                    _ => {
+                        self.prober.run(kind, clean, page, false)?;
+                        clean + page
+                    }
                 };
-                for _ in 0..times {
-                    least = least.min(self.prober.run(kind, lbn, pages * page, false)?.ns());
-                }
+                least = least.min(self.prober.run(kind, lbn, pages * page, false)?.ns());
             }
             points.push((pages as f64, least));
         }
         Ok(line(&points))
+    }
+
+    /// A place where a write has a block made free, for what lies behind it, too. On a used drive that is so where
+    /// a block more is in use than the data need; elsewhere each write copies.
+    fn clean_place(&mut self, page: u64) -> Result<u64, ExtractError> {
+        let (mut best, mut least) = (0, f64::MAX);
+        for _ in 0..PLACES {
+            let lbn = self.prober.anywhere(128 + 8 * page) / 128 * 128;
+            self.prober.run(OpKind::Write, lbn, page, false)?;
+            let behind = self.prober.run(OpKind::Write, lbn + page, page, false)?.ns();
+            if behind < least {
+                (best, least) = (lbn, behind);
+            }
+            if self.prober.is_late() {
+                break;
+            }
+        }
+        Ok(best)
     }
 }

@@ -25,8 +25,8 @@ const STEPS: f64 = 1000.0;
 /// Measure a drive, and write its profile
 ///
 /// A block device or a file is opened past the page cache and measured by the times of its answers: what it holds is
-/// destroyed, unless --read-only is given. A drive that is mounted or in use is refused, and one that carries anything, if it would
-/// be written. The name of a profile, or a TOML file of one, is a drive of ours, measured in no time: to see how well it works.
+/// destroyed, unless --read-only is given. A drive that is mounted or in use is refused, and one that carries anything, unless
+/// it is only read. The name of a profile, or a TOML file of one, is a drive of ours, measured in no time: to see how well it works.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sudo bimetal extract /dev/sdb -o my-disk.toml\n  \
@@ -126,6 +126,9 @@ fn device(arguments: &Arguments) -> Result<Option<Box<dyn Target>>, Error> {
     if !arguments.read_only && !arguments.yes && !confirmed(&candidate)? {
         note("nothing was done");
         return Ok(None);
+    }
+    if arguments.read_only && candidate.is_in_use() {
+        note(format_args!("{} is in use: what else is read and written meanwhile blurs the figures", arguments.drive));
     }
     if arguments.read_only && candidate.is_sparse() {
         note(format_args!("{} has parts that were never written: reads of them take no time", arguments.drive));
