@@ -71,6 +71,8 @@ impl Reason {
     pub const NOT_ADMITTED: Self = Self("not-admitted");
     /// The member it would go to is gone.
     pub const MEMBER_GONE: Self = Self("member-gone");
+    /// The member it would go to refuses writes.
+    pub const MEMBER_READ_ONLY: Self = Self("member-read-only");
     /// Everything goes home, because the volume drains.
     pub const DRAINING: Self = Self("draining");
     /// Too many copies were being made already.
@@ -141,6 +143,8 @@ pub const FETCH_BLOCKS_MAX: u64 = 128;
 pub enum MemberState {
     /// It serves.
     Online,
+    /// It refuses writes, and still reads: nothing new goes to it.
+    ReadOnly,
     /// It is no longer there.
     Failed,
 }
@@ -210,9 +214,14 @@ impl View {
         if may && self.member(home).state == MemberState::Online { self.member(home).idle_at(long) } else { None }
     }
 
-    /// Whether the member that holds the slots is there.
+    /// Whether the member that holds the slots is there and takes writes.
     pub fn slots_online(&self) -> bool {
         self.layout.slots.is_some_and(|slots| self.member(slots.member).state == MemberState::Online)
+    }
+
+    /// Whether the member that holds the slots is there.
+    pub fn slots_readable(&self) -> bool {
+        self.layout.slots.is_some_and(|slots| self.member(slots.member).state != MemberState::Failed)
     }
 }
 
@@ -416,6 +425,7 @@ impl SchemeInfo {
         }
         if off_home {
             reasons.push((Reason::MEMBER_GONE, "the drive that it would go to is gone"));
+            reasons.push((Reason::MEMBER_READ_ONLY, "the drive that it would go to refuses writes"));
         }
         reasons.push((Reason::DRAINING, "the volume drains: everything goes home"));
         reasons

@@ -5,6 +5,8 @@
 //! explains errors of its block for as long as the case runs: an unreadable place that held the only copy, or a dirty block on
 //! a member that is gone. Content rots only in slots, where a checksum tells; at home nothing could. What a clean copy
 //! loses explains nothing: home has it too.
+//!
+//! Where a member that refuses writes is the only fault there is, no read may fail, and no change but of what has its home there.
 
 use std::collections::BTreeSet;
 
@@ -29,12 +31,18 @@ pub struct Atlas {
     was_moving: bool,
     failed: Vec<bool>,
     faults: Vec<u64>,
+    /// The member that refuses writes, where nothing else fails.
+    refuses_alone: Option<MemberId>,
+    /// How many members were seen to refuse writes.
+    read_only: Vec<bool>,
 }
 
 impl Atlas {
     /// No faults yet on `members` members.
-    pub fn new(members: usize) -> Self {
+    pub fn new(members: usize, refuses_alone: Option<MemberId>) -> Self {
         Self {
+            refuses_alone,
+            read_only: vec![false; members],
             suspects: BTreeSet::new(),
             last_fault: 0,
             move_began: 0,
@@ -47,6 +55,16 @@ impl Atlas {
     /// How many operations failed.
     pub fn faults(&self) -> u64 {
         self.faults.iter().sum()
+    }
+
+    /// Whether nothing fails but writes to one member.
+    pub fn is_only_of_refusals(&self) -> bool {
+        self.refuses_alone.is_some()
+    }
+
+    /// How many members the engine took for ones that refuse writes.
+    pub fn read_only(&self) -> u64 {
+        self.read_only.iter().map(|&seen| u64::from(seen)).sum()
     }
 
     /// Whether the engine gave `member` up.
@@ -80,10 +98,20 @@ impl Atlas {
             self.move_began = now;
         }
         self.was_moving = view.moving;
+        for (member, _) in view.members.iter().enumerate().filter(|(_, load)| load.state == MemberState::ReadOnly) {
+            if self.faults[member] < FAULTS_BEFORE_GIVING_UP {
+                return Err(format!("member {member} is not written after {} failed operations", self.faults[member]));
+            }
+            self.read_only[member] = true;
+        }
         let newly = |member: &usize| view.members[*member].state == MemberState::Failed && !self.failed[*member];
         let Some(member) = (0..view.members.len()).find(newly) else { return Ok(()) };
         if !gone(member) && self.faults[member] < FAULTS_BEFORE_GIVING_UP {
             return Err(format!("member {member} was given up after {} failed operations", self.faults[member]));
+        }
+        let needed = view.layout.is_mirrored() || view.map.dirty_blocks() > 0;
+        if self.is_only_of_refusals() && !gone(member) && needed && !self.is_spare(view, member) {
+            return Err(format!("member {member} was given up while it was needed and could be read"));
         }
         self.failed[member] = true;
         self.last_fault = now;
@@ -97,12 +125,32 @@ impl Atlas {
         Ok(())
     }
 
+    /// Whether another member has all that `member` has.
+    fn is_spare(&self, view: &View, member: usize) -> bool {
+        let there = |copy: &MemberId| view.member(*copy).state != MemberState::Failed;
+        view.layout.copies().any(|copy| usize::from(copy.0) != member && there(&copy))
+    }
+
+    /// Whether the refusal of writes that is the only fault explains that `request` failed.
+    fn refusal_explains(view: &View, request: &Request, member: MemberId) -> bool {
+        request.kind != OpKind::Read && view.layout.homes().contains(&member)
+    }
+
     /// Whether a fault explains that `request` ended with `status`.
     pub fn explains(&self, view: &View, request: &Request, status: Status, no_discard: bool) -> bool {
         if status == Status::Unsupported {
             return no_discard && request.kind == OpKind::Discard;
         }
         let possible = matches!(status, Status::MediaError | Status::Gone);
+        if let Some(member) = self.refuses_alone {
+            return possible && Self::refusal_explains(view, request, member);
+        }
+        // A home that is not written any more fails all changes; what cannot be read holds up what must leave with it.
+        let read_only = |member: &MemberId| view.member(*member).state == MemberState::ReadOnly;
+        let held_up = view.layout.slots.is_some_and(|slots| read_only(&slots.member)) && !self.suspects.is_empty();
+        if request.kind != OpKind::Read && (held_up || view.layout.homes().iter().any(read_only)) {
+            return possible;
+        }
         if request.kind == OpKind::Flush && self.failed.iter().any(|failed| *failed) {
             return possible;
         }

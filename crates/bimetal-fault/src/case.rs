@@ -4,7 +4,7 @@
 //! kind from what the scheme declares, so a new scheme or parameter needs no line here.
 
 use bimetal_core::block::BlockSize;
-use bimetal_core::layout::{LayoutError, LayoutRequest, MemberInfo};
+use bimetal_core::layout::{LayoutError, LayoutRequest, MemberId, MemberInfo};
 use bimetal_core::operation::OpKind;
 use bimetal_core::policies::replacement::OFFLINE_NAME;
 use bimetal_core::scheme::{Holds, SchemeError, SchemeInfo};
@@ -78,9 +78,35 @@ pub struct Case {
     pub faults: Faults,
     /// The requests.
     pub workload: Workload,
+    /// Whether a member refuses writes from some operation on, and which, if nothing else fails.
+    pub refuses: bool,
+    /// See [`refuses`](Self::refuses).
+    pub refuses_alone: Option<MemberId>,
 }
 
 impl Case {
+    /// Lets a member refuse writes from some operation on: the one with the slots, or one that is home. As often as not nothing
+    /// else fails.
+    pub fn refuse(&mut self, random: &mut Random) {
+        let members = self.plans.len() as u64;
+        let slots = self.volume.view().layout.slots.filter(|_| !random.one_in(4));
+        let member = slots.map_or_else(|| MemberId(random.below(members) as u16), |slots| slots.member);
+        let alone = random.one_in(2);
+        self.refuses = true;
+        if alone {
+            self.faults = Faults { decay: 0, vanishes: None };
+            let passing = |plan: &Plan| Plan { stuck: plan.stuck, no_discard: plan.no_discard, ..Plan::default() };
+            self.plans.iter_mut().for_each(|plan| *plan = passing(plan));
+            self.refuses_alone = Some(member);
+        }
+        let bits = random.between(3, 11);
+        let plan = &mut self.plans[usize::from(member.0)];
+        plan.refuses_from = Some(random.below(1 << bits));
+        plan.refuses_flushes = random.one_in(2);
+        let else_fails = if alone { "nothing else fails" } else { "all else as above" };
+        self.description = format!("{}\n{member:?} refuses: {plan:?}, {else_fails}", self.description);
+    }
+
     /// Draws a case for `scheme`.
     ///
     /// # Panics
@@ -117,7 +143,18 @@ impl Case {
             scheme.name,
             listed.join(" ")
         );
-        Self { description, setup, volume, capacities, plans, latencies, faults, workload }
+        Self {
+            description,
+            setup,
+            volume,
+            capacities,
+            plans,
+            latencies,
+            faults,
+            workload,
+            refuses: false,
+            refuses_alone: None,
+        }
     }
 }
 
@@ -128,7 +165,8 @@ pub(crate) fn draw_plan(random: &mut Random, with_faults: bool) -> Plan {
     // What cannot be read is tried a few times before it counts as lost: more often than this, and chance alone loses it.
     let (reads, others) = ([24, 100, 1000], [8, 40, 300]);
     let (read_error, short) = (rate(&reads), rate(&reads));
-    Plan { read_error, write_error: rate(&others), short, flush_error: rate(&others), stuck, no_discard, lie: None }
+    let (write_error, flush_error) = (rate(&others), rate(&others));
+    Plan { read_error, write_error, short, flush_error, stuck, no_discard, ..Plan::default() }
 }
 
 pub(crate) fn draw_settings(

@@ -30,6 +30,10 @@ pub struct Plan {
     pub stuck: u64,
     /// The drive cannot discard.
     pub no_discard: bool,
+    /// From its operation with this number on it refuses to write: what is there stays, and reads go on.
+    pub refuses_from: Option<u64>,
+    /// It refuses flushes, too, from then on.
+    pub refuses_flushes: bool,
     /// The drive lies: no scheme survives that, and the tester must notice.
     pub lie: Option<Lie>,
 }
@@ -77,6 +81,8 @@ pub struct Drive {
     changes: u64,
     stable: u64,
     in_flight: Vec<InFlight>,
+    /// Operations that it was given.
+    started: u64,
     /// What a power cut would take, where there will be one.
     cache: Option<WriteCache>,
     gone: bool,
@@ -96,6 +102,7 @@ impl Drive {
             changes: 0,
             stable: 0,
             in_flight: Vec::new(),
+            started: 0,
             cache: None,
             gone: false,
             before: BTreeMap::new(),
@@ -120,7 +127,11 @@ impl Drive {
         let mut landing = Vec::new();
         for InFlight { operation, .. } in under_way {
             let Command { kind, range, .. } = operation.command;
-            if self.gone || !kind.changes_content() || (kind == OpKind::Discard && self.plan.no_discard) {
+            if self.gone
+                || self.is_refusing()
+                || !kind.changes_content()
+                || (kind == OpKind::Discard && self.plan.no_discard)
+            {
                 continue;
             }
             self.changes += 1;
@@ -153,7 +164,13 @@ impl Drive {
 
     /// From now on it fails no more: what is broken stays broken.
     pub fn calm(&mut self) {
-        self.plan = Plan { lie: self.plan.lie, no_discard: self.plan.no_discard, ..Plan::default() };
+        let Plan { lie, no_discard, refuses_from, refuses_flushes, .. } = self.plan;
+        self.plan = Plan { lie, no_discard, refuses_from, refuses_flushes, ..Plan::default() };
+    }
+
+    /// Whether it refuses to write.
+    pub fn is_refusing(&self) -> bool {
+        self.plan.refuses_from.is_some_and(|from| self.started >= from)
     }
 
     /// What a sector holds.
@@ -209,6 +226,7 @@ impl Drive {
         if random.one_in(self.plan.stuck) {
             latency += random.around(Nanoseconds::from_seconds(5));
         }
+        self.started += 1;
         self.in_flight.push(InFlight { operation, due: now + latency, begun: self.changes });
     }
 
@@ -222,10 +240,14 @@ impl Drive {
         let first = self.in_flight.iter().enumerate().min_by_key(|(_, in_flight)| in_flight.due)?.0;
         let InFlight { operation, begun, .. } = self.in_flight.swap_remove(first);
         let mut spoilt = Vec::new();
+        let kind = operation.command.kind;
+        let refused = kind.changes_content() || (kind == OpKind::Flush && self.plan.refuses_flushes);
         let (status, payload) = if self.gone {
             (Status::Gone, Tags::empty())
+        } else if refused && self.is_refusing() {
+            (Status::MediaError, Tags::empty())
         } else {
-            match operation.command.kind {
+            match kind {
                 OpKind::Read => self.read(operation.command.range, random),
                 OpKind::Write => (self.write(&operation, random, &mut spoilt), Tags::empty()),
                 OpKind::WriteZeroes => (self.write(&operation, random, &mut spoilt), Tags::empty()),

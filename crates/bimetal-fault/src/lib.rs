@@ -25,5 +25,5 @@ mod write_cache;
 
 pub use promises::promises;
 pub use sabotage::Sabotage;
-pub use tester::{Failure, Options, Report, run_case, run_crash_case, run_seed};
+pub use tester::{Failure, Options, Report, run_case, run_crash_case, run_refusal_case, run_seed};
 pub use write_cache::Manner;

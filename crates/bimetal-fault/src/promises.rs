@@ -24,6 +24,9 @@ pub fn promises(scheme: &SchemeInfo) -> Vec<String> {
     if off_home {
         let home_is_ssd = scheme.members.iter().any(|(role, holds)| role.name() == "ssd" && *holds == Holds::Home);
         let (lost, loss) = if home_is_ssd { ("HDD", scheme.hdd_loss) } else { ("SSD", scheme.ssd_loss) };
+        promises.push(format!(
+            "the {lost} that refuses writes and still reads costs nothing, and service goes on without it"
+        ));
         promises.push(format!("the {lost} that does not come back takes along: {loss}; all else reads as before"));
     }
     promises

@@ -162,6 +162,8 @@ pub(crate) struct Pending {
     /// What slots held before changes whose records are not durable, in order: the slot table may show no more than what
     /// is durable, or a crash would find a slot given up whose block has no other.
     undo: VecDeque<Undo>,
+    /// What a log gave up in records that are not durable.
+    dropped: VecDeque<(Sequence, BlockRun)>,
 }
 
 struct Undo {
@@ -194,11 +196,29 @@ impl Pending {
         }
     }
 
+    /// Remembers that the record numbered `record` says that a log has nothing of `blocks` any more.
+    pub(crate) fn remember_dropped(&mut self, record: Sequence, blocks: BlockRun) {
+        self.dropped.push_back((record, blocks));
+    }
+
+    /// What a log has given up and a crash may find there still.
+    pub(crate) fn dropped_not_durable(&self) -> impl Iterator<Item = BlockRun> {
+        self.dropped.iter().map(|&(_, blocks)| blocks)
+    }
+
+    /// Blocks that a crash may find elsewhere than `map` says, or in the same place as something else.
+    pub(crate) fn blocks_not_durable(&self, map: &BlockMap) -> Vec<Block> {
+        let places = self.undo.iter().flat_map(|undo| [undo.before, map.in_slot(undo.slot)]);
+        places.flatten().map(|entry| entry.block).collect()
+    }
+
     /// Every record up to `durable` is durable: the table pages of their slots are to be written.
     pub(crate) fn made_durable(&mut self, durable: Sequence, ring: Option<&mut Ring>) {
         self.durable = durable;
         let ended = self.undo.partition_point(|undo| undo.record <= durable);
         let ended = self.undo.drain(..ended);
+        let gone = self.dropped.partition_point(|&(record, _)| record <= durable);
+        self.dropped.drain(..gone);
         if let Some(ring) = ring {
             ended.for_each(|undo| ring.touch_slot(undo.slot));
         }
@@ -226,6 +246,7 @@ impl Pending {
     pub(crate) fn give_up(&mut self) {
         self.records.clear();
         self.undo.clear();
+        self.dropped.clear();
     }
 
     /// What the slots from `first` to `end` (not included) hold as far as it is durable.

@@ -2,9 +2,10 @@
 //! at the beginning of the tail, written in turn.
 
 use super::page::{self, Page, PageError, put, u64_at};
+use crate::block::{Block, BlockRun};
 
 /// See the [module](self).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct State {
     /// Counts states; its lowest bit says in which of the two pages this one lies.
     pub sequence: u64,
@@ -14,6 +15,54 @@ pub struct State {
     pub dirty: bool,
     /// Whether a migration was writing home: without the log, home is between two states.
     pub migrating: bool,
+    /// The member with the slots refuses writes, so its map stays as it is; what of that does not count any more.
+    pub refusing: Option<Left>,
+}
+
+/// The regions of a volume whose blocks have left a member that refuses writes: home has all of them, whatever the map says
+/// that lies on that member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Left(Box<[u8; LEFT_BYTES]>);
+
+const LEFT_AT: usize = 512;
+const LEFT_BYTES: usize = page::PAGE_BYTES - LEFT_AT;
+/// A region has at least so many blocks.
+const REGION_BLOCKS_MIN: u64 = 64;
+
+/// Blocks of a region that leaves as one, in a volume of so many blocks.
+pub const fn left_region_blocks(blocks: u64) -> u64 {
+    let least = blocks.div_ceil(8 * LEFT_BYTES as u64);
+    if least < REGION_BLOCKS_MIN { REGION_BLOCKS_MIN } else { least }
+}
+
+/// The region of `block`, in a volume of so many blocks.
+pub const fn left_region_of(block: Block, blocks: u64) -> u32 {
+    (block.0 / left_region_blocks(blocks)) as u32
+}
+
+/// The blocks of a region, in a volume of so many blocks.
+pub fn left_region(region: u32, blocks: u64) -> BlockRun {
+    let size = left_region_blocks(blocks);
+    let first = u64::from(region) * size;
+    BlockRun { first: Block(first), count: size.min(blocks - first) }
+}
+
+impl Default for Left {
+    fn default() -> Self {
+        Self(Box::new([0; LEFT_BYTES]))
+    }
+}
+
+impl Left {
+    /// Whether the blocks of `region` have left.
+    pub fn contains(&self, region: u32) -> bool {
+        self.0[region as usize / 8] & 1 << (region % 8) != 0
+    }
+
+    /// The blocks of `region` have left.
+    pub fn insert(&mut self, region: u32) {
+        self.0[region as usize / 8] |= 1 << (region % 8);
+    }
 }
 
 const MAGIC: u32 = 0x746d_4942; // "BImt"
@@ -29,7 +78,10 @@ impl State {
         let mut page = page::begin(MAGIC, volume);
         put(&mut page, 16, self.sequence.to_le_bytes());
         put(&mut page, 32, self.failed.to_le_bytes());
-        put(&mut page, 40, [u8::from(self.dirty), u8::from(self.migrating)]);
+        put(&mut page, 40, [self.dirty, self.migrating, self.refusing.is_some()].map(u8::from));
+        if let Some(left) = &self.refusing {
+            put(&mut page, LEFT_AT, *left.0);
+        }
         page::seal(&mut page);
         page
     }
@@ -45,6 +97,11 @@ impl State {
             failed: u64_at(page, 32),
             dirty: page[40] != 0,
             migrating: page[41] != 0,
+            refusing: (page[42] != 0).then(|| {
+                let mut left = Left::default();
+                left.0.copy_from_slice(&page[LEFT_AT..]);
+                left
+            }),
         };
         Ok((volume, state))
     }
@@ -57,9 +114,30 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_state_reads_back(volume: u64, sequence: u64, failed: u64, dirty: bool, migrating: bool) {
-            let state = State { sequence, failed, dirty, migrating };
+        fn a_state_reads_back(
+            volume: u64,
+            numbers: [u64; 2],
+            flags: [bool; 2],
+            left in proptest::option::of(proptest::collection::vec(0..8 * LEFT_BYTES as u32, 0..9)),
+        ) {
+            let refusing = left.map(|regions| {
+                let mut left = Left::default();
+                regions.iter().for_each(|&region| left.insert(region));
+                assert!(regions.iter().all(|&region| left.contains(region)));
+                left
+            });
+            let ([sequence, failed], [dirty, migrating]) = (numbers, flags);
+            let state = State { sequence, failed, dirty, migrating, refusing };
             prop_assert_eq!(State::decode(&state.encode(volume)), Ok((volume, state)));
+        }
+
+        #[test]
+        fn every_block_has_its_region(blocks in 1u64..1 << 40, at: prop::sample::Index) {
+            let block = Block(at.index(blocks as usize) as u64);
+            let region = left_region_of(block, blocks);
+            prop_assert!(region < 8 * LEFT_BYTES as u32);
+            let run = left_region(region, blocks);
+            prop_assert!((run.first.0..run.end()).contains(&block.0) && run.end() <= blocks);
         }
 
         #[test]

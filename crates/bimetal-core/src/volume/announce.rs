@@ -2,7 +2,8 @@
 //! what home does not, before the first of it is acknowledged; that a member was given up, before home changes in a way
 //! that member will never hear of; that a migration writes home, before its first write (Griffin 5.3).
 //!
-//! One state is written at a time, to two pages in turn, so that a torn one leaves the one before it.
+//! One state is written at a time, to two pages in turn, so that a torn one leaves the one before it. A home that cannot be
+//! written is read on, and never written again: what it does not know does not matter then, because it does not change.
 
 use super::{Job, TaskId, Volume};
 use crate::journal::PAGE_SECTORS;
@@ -13,7 +14,7 @@ use crate::payload::Payload;
 use crate::scheme::MemberState;
 use crate::units::SectorRange;
 
-/// So often in a row the state cannot be written before the member counts as gone.
+/// So often in a row the state cannot be written before the member counts as one that refuses writes.
 const FAILURES_MAX: u8 = 4;
 
 #[derive(Default)]
@@ -21,9 +22,12 @@ pub(crate) struct Announcements {
     /// What is durable, and what shall be.
     durable: State,
     wanted: State,
+    /// Whether they are not the same.
+    changed: bool,
     /// What is being written.
     writing: Option<State>,
-    /// Whether a page of it could not be written, and how often in a row that was so.
+    /// Whether a page of it was written, whether one could not be, and how often in a row that was so.
+    kept: bool,
     failed: bool,
     failures: u8,
     waiters: Vec<TaskId>,
@@ -32,12 +36,23 @@ pub(crate) struct Announcements {
 impl Announcements {
     /// After a recovery that found `durable`.
     pub(super) fn new(durable: State) -> Self {
-        Self { durable, wanted: durable, ..Self::default() }
+        Self { durable: durable.clone(), wanted: durable, ..Self::default() }
     }
 
     /// Whether everything that shall be known is.
     pub(super) fn are_durable(&self) -> bool {
-        self.writing.is_none() && State { sequence: 0, ..self.wanted } == State { sequence: 0, ..self.durable }
+        self.writing.is_none() && !self.changed
+    }
+
+    /// Follows a change of either.
+    fn compare(&mut self) {
+        self.wanted.sequence = self.durable.sequence;
+        self.changed = self.wanted != self.durable;
+    }
+
+    /// Whether what the member with the slots has of `region` is not to count any more.
+    pub(super) fn has_left(&self, region: u32) -> bool {
+        self.wanted.refusing.as_ref().is_some_and(|left| left.contains(region))
     }
 
     /// Whether it is known that slots hold what home does not.
@@ -50,6 +65,7 @@ impl<P: Payload> Volume<P> {
     /// Makes a change of the state known.
     pub(super) fn announce(&mut self, change: impl FnOnce(&mut State)) {
         change(&mut self.announcements.wanted);
+        self.announcements.compare();
         self.write_state();
     }
 
@@ -65,7 +81,7 @@ impl<P: Payload> Volume<P> {
 
     /// Whether a write to slots must wait until it is known that they hold what home does not.
     pub(super) fn must_announce_dirty(&mut self) -> bool {
-        if !P::CARRIES_DATA || self.announcements.is_dirty() {
+        if !P::CARRIES_DATA || self.announcements.is_dirty() || !self.is_home_online() {
             return false;
         }
         self.announce(|state| state.dirty = true);
@@ -82,8 +98,8 @@ impl<P: Payload> Volume<P> {
             return;
         }
         let Announcements { durable, wanted, writing, .. } = &mut self.announcements;
-        let state = State { sequence: durable.sequence + 1, ..*wanted };
-        *writing = Some(state);
+        let state = State { sequence: durable.sequence + 1, ..wanted.clone() };
+        *writing = Some(state.clone());
         let task = self.begin_task(Job::Running);
         for member in self.view.layout.homes() {
             if self.view.member(member).state == MemberState::Online {
@@ -99,28 +115,45 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Where one page cannot be written the other is tried. A home that can keep neither is no home any more.
+    /// Where one page cannot be written the other is tried. A home that can keep neither refuses writes.
     pub(super) fn note_announcement(&mut self, member: MemberId, status: Status) {
         if status == Status::Done {
+            self.announcements.kept = true;
             return;
         }
         self.announcements.failed = true;
-        if status == Status::Gone || self.announcements.failures >= FAILURES_MAX {
-            self.fail_member(member);
+        if self.announcements.failures >= FAILURES_MAX {
+            self.refuse_writes(member);
         }
+    }
+
+    fn is_home_online(&self) -> bool {
+        self.view.layout.homes().into_iter().any(|home| self.view.member(home).state == MemberState::Online)
+    }
+
+    /// Whether slots can be needed: a home that is not written any more would not know.
+    pub(super) fn may_become_dirty(&self) -> bool {
+        !P::CARRIES_DATA || self.announcements.is_dirty() || self.is_home_online()
     }
 
     pub(super) fn run_announcement(&mut self, task: TaskId) {
         self.end_task(task);
+        let online = self.is_home_online();
         let announcements = &mut self.announcements;
         let written = announcements.writing.take().expect("a state was being written");
-        if std::mem::take(&mut announcements.failed) && announcements.failures < FAILURES_MAX {
+        let kept = std::mem::take(&mut announcements.kept);
+        if std::mem::take(&mut announcements.failed) && announcements.failures < FAILURES_MAX && online {
             announcements.failures += 1;
             announcements.durable.sequence = written.sequence;
         } else {
             announcements.failures = 0;
-            announcements.durable = written;
+            if !kept {
+                // No home changes any more: but none knows that slots are needed either.
+                announcements.wanted.dirty = announcements.durable.dirty;
+            }
+            announcements.durable = State { dirty: written.dirty && (kept || announcements.durable.dirty), ..written };
         }
+        announcements.compare();
         self.write_state();
         if self.announcements.are_durable() {
             let waiters = std::mem::take(&mut self.announcements.waiters);

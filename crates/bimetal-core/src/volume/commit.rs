@@ -2,12 +2,14 @@
 //!
 //! A commit writes what is only in memory (the log's segment, or pages of the journal's ring) and then flushes. Records carry
 //! checksums of their data, so data and records need no flush between them. A commit for a flush request flushes every
-//! member; one that only makes records durable (to free slots, for a mark) flushes the member that holds them.
+//! member; one that only makes records durable (to free slots, for a mark) flushes the member that holds them. Where that
+//! one refuses writes, a commit waits instead for what must leave it (`refusal.rs`).
 
 use std::collections::BTreeMap;
 
 use super::log_tail::Position;
 use super::operations::purpose;
+use super::refusal::Departure;
 use super::{Job, Store, TaskId, Volume};
 use crate::bit_set::BitSet;
 use crate::block::{Block, BlockRun};
@@ -27,7 +29,7 @@ const RECORDS_MAX: usize = 2048;
 /// A segment is written this often before its drive counts as gone.
 const SEGMENT_TRIES: u8 = 3;
 /// Commits that fail one after the other before the drive that holds the records counts as gone.
-const COMMIT_TRIES: u8 = 3;
+pub(super) const COMMIT_TRIES: u8 = 3;
 /// Table pages of one operation of a checkpoint, and operations under way at once.
 const TABLE_PAGES_MAX: u32 = 64;
 const TABLE_OPERATIONS_MAX: u32 = 4;
@@ -50,6 +52,10 @@ pub(crate) struct Commit {
     status: Option<Status>,
     /// Whether it was the drive with the records that failed.
     records_failed: bool,
+    /// Whether it waits for departures.
+    parked: bool,
+    /// Whether the drive with the records could not be flushed, and it is to be done again.
+    again: bool,
     failures: u8,
 }
 
@@ -66,6 +72,14 @@ enum Phase {
 impl Commit {
     pub(super) fn is_busy(&self) -> bool {
         self.phase != Phase::Idle
+    }
+
+    /// `task` waits no longer; whether it did.
+    pub(super) fn forget(&mut self, task: TaskId) -> bool {
+        let waited = self.waiters.len() + self.next.len();
+        self.waiters.retain(|&waiter| waiter != task);
+        self.next.retain(|&waiter| waiter != task);
+        self.waiters.len() + self.next.len() < waited
     }
 }
 
@@ -149,7 +163,8 @@ impl<P: Payload> Volume<P> {
         }
         let pressed = self.view.free_slots < self.view.freeing_slots;
         let starved = !self.slot_waiters.is_empty() && self.view.freeing_slots > 0;
-        let cache = matches!(self.store, Store::Cache { .. });
+        // Nobody needs the slots of a member that refuses writes.
+        let cache = matches!(self.store, Store::Cache { .. }) && !self.slots_refuse();
         !self.commit.next.is_empty()
             || (cache && (pressed || starved) && self.pending.durable < self.pending.appended)
             || self.pending.records.len() >= RECORDS_MAX
@@ -170,7 +185,11 @@ impl<P: Payload> Volume<P> {
 
     /// The drive with the slots is gone, and what only it had: the next flush says so.
     pub(super) fn note_loss(&mut self) {
-        self.commit.untold_loss |= self.view.map.dirty_blocks() > 0;
+        let lost = self.view.map.dirty_blocks() > 0;
+        self.commit.untold_loss |= lost;
+        if lost && self.commit.is_busy() {
+            self.commit.status = Some(Status::Gone);
+        }
     }
 
     /// A home is gone, and what it had not made stable: the next flush says so.
@@ -181,8 +200,23 @@ impl<P: Payload> Volume<P> {
     }
 
     pub(super) fn run_commit(&mut self, task: TaskId) {
+        self.commit.parked = false;
         while self.outstanding(task) == 0 {
             match self.commit.phase {
+                Phase::Writing if self.slots_refuse() => {
+                    self.pending.records.clear();
+                    match self.departures_of_commit() {
+                        Departure::Over => {}
+                        Departure::Awaited => {
+                            self.commit.parked = true;
+                            self.park(task, Job::Commit);
+                            return self.await_departures(task);
+                        }
+                        Departure::Never => self.commit.status = Some(Status::MediaError),
+                    }
+                    self.commit.phase = Phase::Flushing;
+                    self.flush_members(task, self.commit.all);
+                }
                 Phase::Writing => {
                     let all = self.write_what_is_in_memory(task);
                     if self.outstanding(task) > 0 {
@@ -195,10 +229,11 @@ impl<P: Payload> Volume<P> {
                         return;
                     }
                 }
-                Phase::FlushingPart if self.commit.status.is_none() => {
+                Phase::FlushingPart if self.commit.status.is_none() && !self.commit.again => {
                     self.made_durable(self.pending.written());
                     self.commit.phase = Phase::Writing;
                 }
+                _ if std::mem::take(&mut self.commit.again) => self.commit.phase = Phase::Writing,
                 _ => return self.end_commit(task),
             }
         }
@@ -271,8 +306,9 @@ impl<P: Payload> Volume<P> {
 
     /// Puts the segment that is filling on its way.
     pub(super) fn write_segment(&mut self) {
+        let refused = self.slots_refuse();
         let Store::Log(log) = &mut self.store else { return };
-        if log.filling.is_none() {
+        if log.filling.is_none() || refused {
             return;
         }
         let first = log.seal(&mut self.pending.records).first;
@@ -325,12 +361,13 @@ impl<P: Payload> Volume<P> {
             return self.put_job(task, Job::Segment(first, tries + 1));
         }
         if status != Status::Done {
-            // What was acknowledged from the buffer is not on any drive.
+            // What was acknowledged from the buffer is not on any drive: it is kept until it is at home.
             let member = self.member_of_slots();
-            self.fail_member(member);
+            self.refuse_writes(member);
         }
         let Store::Log(log) = &mut self.store else { return };
-        let waiting = log.written(first);
+        let landed = matches!(status, Status::Done | Status::Gone);
+        let waiting = if landed { log.written(first) } else { log.stays(first) };
         self.end_task(task);
         for waiter in waiting {
             self.tasks[waiter as usize].outstanding -= 1;
@@ -345,10 +382,10 @@ impl<P: Payload> Volume<P> {
         self.ready.extend(waiters);
     }
 
+    /// What the loss of the drive means to a commit is noted with the loss.
     fn tell_segment_failed(&mut self, waiter: TaskId, status: Status) {
         match &mut self.tasks[waiter as usize].job {
             Job::Write(job) => job.note(self.view.layout.block, 0, status, P::empty()),
-            Job::Commit => self.commit.status = Some(status),
             Job::Move(job) => job.commit_failed(),
             _ => {}
         }
@@ -378,9 +415,15 @@ impl<P: Payload> Volume<P> {
         let only = self.view.layout.metadata.map(|metadata| metadata.member);
         for index in 0..self.view.members.len() {
             let wanted = all || only == Some(MemberId(index as u16));
-            let online = self.view.members[index].state == MemberState::Online;
-            if wanted && online && self.stability[index].wants_flush() {
-                self.flush_member(task, MemberId(index as u16));
+            let member = MemberId(index as u16);
+            let there = match self.view.members[index].state {
+                MemberState::Online => true,
+                // What was written before may still be in its cache, and only it may have it.
+                MemberState::ReadOnly => self.view.layout.homes().contains(&member),
+                MemberState::Failed => false,
+            };
+            if wanted && there && self.stability[index].wants_flush() {
+                self.flush_member(task, member);
             }
         }
     }
@@ -390,16 +433,25 @@ impl<P: Payload> Volume<P> {
         if matches!(status, Status::Done | Status::Unsupported) {
             return;
         }
+        if kind == OpKind::Write && status == Status::MediaError {
+            // Tried again and again: the commit goes on in another way.
+            return self.refuse_writes(member);
+        }
         let holds_data = self.view.layout.homes().contains(&member);
+        if kind == OpKind::Flush && status == Status::MediaError && !holds_data {
+            // A drive that cannot make records stable again and again protects nothing any more.
+            self.commit.failures += 1;
+            if self.commit.failures >= COMMIT_TRIES {
+                self.refuse_writes(member);
+            }
+            self.commit.again = true;
+            return;
+        }
         let lost = holds_data || self.view.map.dirty_blocks() > 0;
         if lost || status != Status::Gone {
             self.commit.status = Some(status);
         }
         self.commit.records_failed |= self.view.layout.metadata.is_some_and(|metadata| metadata.member == member);
-        if kind == OpKind::Write {
-            // Tried again and again: the records are on no drive, and the ring has a hole.
-            self.fail_member(member);
-        }
     }
 
     fn end_commit(&mut self, task: TaskId) {
@@ -433,7 +485,9 @@ impl<P: Payload> Volume<P> {
     /// Every record up to `durable`, and the data it names, is durable.
     fn made_durable(&mut self, durable: Sequence) {
         let log_end = self.commit.log_end;
+        let refused = self.slots_refuse();
         let ring = match &mut self.store {
+            _ if refused => None,
             Store::Cache { ring, .. } => {
                 ring.all_durable();
                 Some(ring)
@@ -445,7 +499,9 @@ impl<P: Payload> Volume<P> {
             Store::HomeOnly => None,
         };
         self.pending.made_durable(durable, ring);
-        self.index_stable_segments(log_end);
+        if !refused {
+            self.index_stable_segments(log_end);
+        }
         self.lost.made_durable(durable);
         self.make_marks_durable();
     }
@@ -463,7 +519,7 @@ impl<P: Payload> Volume<P> {
             && self.commit.failures >= COMMIT_TRIES
         {
             self.commit.failures = 0;
-            self.fail_member(metadata.member);
+            self.refuse_writes(metadata.member);
         }
     }
 
@@ -561,13 +617,13 @@ impl<P: Payload> Volume<P> {
             if job.failed { ring.abandon_checkpoint() } else { ring.end_checkpoint() }
         }
         if job.failed {
-            // A journal that cannot be written protects nothing any more.
-            self.fail_member(self.metadata_member());
+            self.refuse_writes(self.metadata_member());
         } else {
             self.superblock = job.superblock;
         }
         self.end_task(task);
-        let stuck = self.tasks.iter().find(|(_, task)| matches!(task.job, Job::Commit) && task.outstanding == 0);
+        let waits = |job: &Job<P>| matches!(job, Job::Commit) && !self.commit.parked;
+        let stuck = self.tasks.iter().find(|(_, task)| waits(&task.job) && task.outstanding == 0);
         if let Some((commit, _)) = stuck {
             self.ready.push_back(commit as TaskId);
         }

@@ -156,7 +156,7 @@ impl<P: Payload> Volume<P> {
                 Job::Scrub(_) | Job::Discard(_) => true,
                 _ => false,
             });
-        if !is_slots || self.view.slots_online() || !self.view.map.is_empty() || in_use {
+        if !is_slots || self.view.slots_readable() || !self.view.map.is_empty() || in_use {
             return false;
         }
         self.store = Store::new(&self.view.layout, self.scheme.as_ref());

@@ -224,6 +224,12 @@ impl<P> LogTail<P> {
         waiting
     }
 
+    /// The segment that begins at `first` will never be on the drive, so it stays in memory; gives the tasks that waited for it.
+    pub(crate) fn stays(&mut self, first: Position) -> Vec<TaskId> {
+        let segment = self.writing.iter_mut().find(|segment| segment.first == first);
+        std::mem::take(&mut segment.expect("the segment is being written").waiting)
+    }
+
     /// The content of `slot` if it is still in memory.
     pub(crate) fn in_memory(&self, slot: Slot) -> Option<&Piece<P>> {
         if self.gone || (self.filling.is_none() && self.writing.is_empty()) {

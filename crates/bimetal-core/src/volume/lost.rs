@@ -24,6 +24,10 @@ impl Lost {
         self.blocks.is_empty()
     }
 
+    pub(super) fn len(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
     /// Which eighths of `block` are lost.
     pub(super) fn of(&self, block: Block) -> ValidMask {
         self.blocks.get(&block.0).copied().unwrap_or_default()
@@ -47,6 +51,12 @@ impl Lost {
         } else {
             self.blocks.insert(block.0, eighths);
         }
+    }
+
+    /// Blocks that were lost and were written again, of which a crash may find that they are lost still.
+    pub(super) fn found_again(&self) -> impl Iterator<Item = Block> {
+        let found = self.undo.iter().filter(|&&(_, block, before)| !self.of(block).contains(before));
+        found.map(|&(_, block, _)| block)
     }
 
     /// Every record up to `durable` is durable.

@@ -15,18 +15,18 @@ use crate::scheme::MemberState;
 use crate::units::SectorRange;
 
 impl<P: Payload> Volume<P> {
-    fn online_copies(&self) -> impl Iterator<Item = MemberId> {
-        self.view.layout.copies().filter(|&copy| self.view.member(copy).state == MemberState::Online)
+    fn copies_there(&self) -> impl Iterator<Item = MemberId> {
+        self.view.layout.copies().filter(|&copy| self.view.member(copy).state != MemberState::Failed)
     }
 
     /// Whether another member has all that `member` has.
     pub(super) fn has_other_copy(&self, member: MemberId) -> bool {
-        self.online_copies().any(|copy| copy != member)
+        self.copies_there().any(|copy| copy != member)
     }
 
     /// Whether a member that was not asked, a bit each, has all that those have.
     pub(super) fn has_copy_besides(&self, asked: u64) -> bool {
-        self.online_copies().any(|copy| asked & 1 << copy.0 == 0)
+        self.copies_there().any(|copy| asked & 1 << copy.0 == 0)
     }
 
     /// The member that serves a read, if several could: one that was not asked yet.
@@ -34,7 +34,7 @@ impl<P: Payload> Volume<P> {
         if !self.view.layout.is_mirrored() {
             return None;
         }
-        let copies: Vec<MemberId> = self.online_copies().filter(|copy| asked & 1 << copy.0 == 0).collect();
+        let copies: Vec<MemberId> = self.copies_there().filter(|copy| asked & 1 << copy.0 == 0).collect();
         let chosen = match copies.as_slice() {
             [] => return None,
             [only] => *only,
@@ -47,7 +47,7 @@ impl<P: Payload> Volume<P> {
 
     /// What was written to every copy. What was read is counted where it is read.
     pub(super) fn count_by_copy(&mut self, blocks: BlockRun, written: bool) {
-        let online: Vec<MemberId> = self.online_copies().filter(|_| written).collect();
+        let online: Vec<MemberId> = self.copies_there().filter(|_| written).collect();
         for copy in online {
             self.statistics.written_blocks_by_member[usize::from(copy.0)] += blocks.count;
         }
@@ -55,7 +55,7 @@ impl<P: Payload> Volume<P> {
 
     /// Starts a change of home on `member`, or on all that have a copy.
     pub(super) fn change_home(&mut self, task: TaskId, member: MemberId, command: Command, payload: P) {
-        let copies: Vec<MemberId> = self.online_copies().collect();
+        let copies: Vec<MemberId> = self.copies_there().collect();
         if copies.is_empty() {
             self.issue(task, purpose::HOME, member, command, payload);
             return;

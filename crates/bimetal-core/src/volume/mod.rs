@@ -13,7 +13,8 @@
 //! who waits: log segment or journal pages, then one flush of each member. Moves go in bounded batches: read slots in
 //! order, write home in order of address, flush home, then change the map.
 //!
-//! Read `read.rs`, `write.rs`, `moves.rs` and `commit.rs` in this order.
+//! Read `read.rs`, `write.rs`, `moves.rs` and `commit.rs` in this order; what a member does to them that refuses writes is in
+//! `refusal.rs`.
 
 mod announce;
 mod close;
@@ -34,6 +35,7 @@ mod range;
 mod read;
 mod recent;
 mod recovery;
+mod refusal;
 mod regions;
 mod relocate;
 mod scrub;
@@ -77,6 +79,7 @@ use range::RangeJob;
 use read::ReadJob;
 use recent::Recent;
 pub use recovery::{Recovery, RecoveryError, format, format_again};
+use refusal::Departures;
 use relocate::RelocateJob;
 pub use scrub::{BadBlock, Scrub};
 use scrub::{ScrubJob, Scrubbing};
@@ -106,6 +109,7 @@ pub struct Volume<P: Payload> {
     commit: Commit,
     intents: Intents,
     announcements: Announcements,
+    departures: Departures,
     /// The newest superblock that is durable.
     superblock: Superblock,
     tasks: Slab<Task<P>>,
@@ -138,6 +142,8 @@ pub struct Volume<P: Payload> {
     closing: Closing,
     dirty_since: DirtySince,
     left_places: Vec<relocate::Left>,
+    /// What may lie in either of two places after a crash.
+    frozen: Option<BlockRun>,
     scrubbing: Option<Scrubbing>,
     /// Slots are being discarded.
     discarding: bool,
@@ -305,6 +311,7 @@ impl<P: Payload> Volume<P> {
             commit: Commit::default(),
             intents,
             announcements: Announcements::default(),
+            departures: Departures::default(),
             superblock: Superblock { volume: identity, ..Superblock::default() },
             tasks: Slab::new(),
             operations: Slab::new(),
@@ -333,6 +340,7 @@ impl<P: Payload> Volume<P> {
             closing: Closing::No,
             dirty_since: DirtySince::Clean,
             left_places: Vec::new(),
+            frozen: None,
             scrubbing: None,
             discarding: false,
             hint_answer: None,
@@ -395,6 +403,11 @@ impl<P: Payload> Volume<P> {
     /// Whether the newest content of some blocks is lost, so that reading them is an error.
     pub fn has_lost_content(&self) -> bool {
         !self.lost.is_empty()
+    }
+
+    /// How many blocks those are.
+    pub fn lost_blocks(&self) -> u64 {
+        self.lost.len()
     }
 
     /// No content that is off home alone is older than this; `None` where nothing is, or where some of it is from a life
@@ -512,7 +525,7 @@ impl<P: Payload> Volume<P> {
                 self.go_on_moving();
             } else if self.discard_at().is_some_and(|at| at <= self.view.now) {
                 self.begin_discard();
-            } else if !(self.drain_on() || self.close_on() || self.scrub_on() || self.work()) {
+            } else if !(self.refusal_on() || self.drain_on() || self.close_on() || self.scrub_on() || self.work()) {
                 break;
             }
         }
@@ -690,10 +703,15 @@ impl<P: Payload> Volume<P> {
         load.state = MemberState::Failed;
         self.note_loss_of_home(member);
         if P::CARRIES_DATA && (self.view.layout.slots.is_some() || self.view.layout.is_mirrored()) {
-            self.announce(|state| state.failed |= 1 << member.0);
+            let slots = self.view.layout.slots.is_some_and(|slots| slots.member == member);
+            self.announce(|state| {
+                state.failed |= 1 << member.0;
+                state.refusing = state.refusing.take().filter(|_| !slots);
+            });
         }
         if self.view.layout.slots.is_some_and(|slots| slots.member == member) {
             self.note_loss();
+            self.end_departures();
             self.give_up_clean_copies();
             if let Store::Log(log) = &mut self.store {
                 log.drive_gone();
@@ -767,7 +785,7 @@ impl<P: Payload> Volume<P> {
 
     fn log_idle_at(&self) -> Option<Nanoseconds> {
         let Store::Log(log) = &self.store else { return None };
-        log.filling.as_ref().filter(|segment| !segment.pieces.is_empty())?;
+        log.filling.as_ref().filter(|segment| !segment.pieces.is_empty() && self.view.slots_online())?;
         let load = self.view.member(self.member_of_slots());
         let busy = load.foreground + load.background > 0;
         (!busy).then(|| load.idle_since.max(self.last_append).saturating_add(LOG_IDLE))

@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 
+use super::commit::COMMIT_TRIES;
 use super::log_tail::Position;
 use super::operations::purpose;
 use super::{DirtySince, Job, Store, Task, TaskId, Volume, blocks_bytes};
@@ -90,6 +91,8 @@ pub(crate) struct MoveJob<P> {
     superblock: Option<Superblock>,
     /// In a log: where what is settled before the superblock ends, and the newest record in that.
     settled: (Position, Sequence),
+    /// How often the log's drive could not be flushed.
+    flush_failures: u8,
     /// Whether the records of the batch were seen to before home changes.
     committed: bool,
     /// Whether something could not be moved.
@@ -200,6 +203,7 @@ impl<P: Payload> Volume<P> {
             order: Vec::new(),
             superblock: None,
             settled: (0, 0),
+            flush_failures: 0,
             committed: instant,
             incomplete: false,
             instant,
@@ -216,13 +220,19 @@ impl<P: Payload> Volume<P> {
     fn announce_migrating(&mut self, task: TaskId, mut job: MoveJob<P>, migrating: bool, phase: Phase) {
         job.phase = phase;
         self.park(task, Job::Move(job));
-        self.announce(|state| state.migrating = migrating);
+        self.announce(|state| state.migrating = migrating || state.refusing.is_some());
         self.await_announcement(task);
     }
 
     /// Goes on with a move until it waits for operations.
     pub(super) fn run_move(&mut self, task: TaskId, mut job: MoveJob<P>) {
         while self.outstanding(task) == 0 {
+            if job.log_end.is_some() && job.phase != Phase::Ended && self.slots_refuse() {
+                // A log that cannot be written gives nothing back: what is left goes home in another way.
+                job.incomplete = true;
+                job.phase = Phase::Ended;
+                job.todo.clear();
+            }
             if !job.todo.is_empty() {
                 // The rate held it back.
                 self.start_transfers(task, &mut job);
@@ -240,20 +250,22 @@ impl<P: Payload> Volume<P> {
                         return self.park(task, Job::Move(job));
                     }
                 }
-                Phase::Reading if !std::mem::replace(&mut job.committed, true) => match &mut self.store {
-                    Store::Log(log) => {
-                        // Not a commit: a full log may have no room for the records of one before the migration ends.
-                        let segments = log.await_all(task);
-                        self.tasks[task as usize].outstanding += segments;
-                        job.phase = Phase::Logging;
+                Phase::Reading if !std::mem::replace(&mut job.committed, true) && !self.slots_refuse() => {
+                    match &mut self.store {
+                        Store::Log(log) => {
+                            // Not a commit: a full log may have no room for the records of one before the migration ends.
+                            let segments = log.await_all(task);
+                            self.tasks[task as usize].outstanding += segments;
+                            job.phase = Phase::Logging;
+                        }
+                        _ if !self.pending.is_durable() => {
+                            // The task reads on from its slots, so it is not parked: nobody may reuse them.
+                            self.put_job(task, Job::Move(job));
+                            return self.await_commit(task, false);
+                        }
+                        _ => {}
                     }
-                    _ if !self.pending.is_durable() => {
-                        // The task reads on from its slots, so it is not parked: nobody may reuse them.
-                        self.put_job(task, Job::Move(job));
-                        return self.await_commit(task, false);
-                    }
-                    _ => {}
-                },
+                }
                 Phase::Logging => {
                     job.phase = Phase::FlushingLog;
                     self.flush_if_wanted(task, self.member_of_slots());
@@ -324,12 +336,12 @@ impl<P: Payload> Volume<P> {
         self.view.map.in_slot(slot).or(of_newer)
     }
 
-    fn has_failed(&self, member: MemberId) -> bool {
-        self.view.member(member).state == MemberState::Failed
+    fn takes_writes(&self, member: MemberId) -> bool {
+        self.view.member(member).state == MemberState::Online
     }
 
-    fn home_has_failed(&self, block: Block) -> bool {
-        self.has_failed(self.view.layout.home_of(block).0)
+    fn home_takes_writes(&self, block: Block) -> bool {
+        self.takes_writes(self.view.layout.home_of(block).0)
     }
 
     /// Takes what the next batch moves; blocks of a cache that were written again meanwhile are not in it. The phase stays while what is
@@ -337,12 +349,12 @@ impl<P: Payload> Volume<P> {
     fn next_batch(&mut self, job: &mut MoveJob<P>) {
         job.batch.clear();
         let limit = if job.instant { usize::MAX } else { BATCH_BLOCKS };
-        let home_failed = self.view.layout.homes().into_iter().any(|member| self.has_failed(member));
+        let home_failed = !self.view.layout.homes().into_iter().all(|member| self.takes_writes(member));
         while job.batch.len() < limit {
             let Some(slot) = job.slots.next() else { break };
             match self.take_to_move(slot) {
                 // Every operation of its move would fail: it stays where it is, without one.
-                Some(entry) if home_failed && self.home_has_failed(entry.block) => job.incomplete = true,
+                Some(entry) if home_failed && !self.home_takes_writes(entry.block) => job.incomplete = true,
                 Some(entry) if self.ordering.is_changing_home(entry.block) => {
                     if self.view.map.in_slot(slot).is_none() {
                         self.superseded.insert(slot, entry);
@@ -419,7 +431,7 @@ impl<P: Payload> Volume<P> {
     fn start_transfers(&mut self, task: TaskId, job: &mut MoveJob<P>) {
         while let Some(next) = job.todo.front() {
             let load = self.view.member(next.member);
-            let wanted = job.log_end.is_some() || !self.slot_waiters.is_empty();
+            let wanted = job.log_end.is_some() || self.is_move_awaited();
             let limit = operations_at_once(load.foreground, wanted);
             if self.outstanding(task) >= limit {
                 return;
@@ -442,7 +454,12 @@ impl<P: Payload> Volume<P> {
 
     /// When the next write of a move may begin: at once where requests wait for the room it makes.
     fn move_may_go_on_at(&self) -> Nanoseconds {
-        if self.slot_waiters.is_empty() { self.pace.next_at } else { self.view.now }
+        if self.is_move_awaited() { self.view.now } else { self.pace.next_at }
+    }
+
+    /// Whether requests wait for the room that a move makes, or for what leaves a member that refuses writes.
+    fn is_move_awaited(&self) -> bool {
+        !self.slot_waiters.is_empty() || self.departures.are_awaited()
     }
 
     /// When a move goes on that only its rate holds back.
@@ -469,6 +486,16 @@ impl<P: Payload> Volume<P> {
             Phase::Writing if status != Status::Done => {
                 job.batch[first..first + count].iter_mut().for_each(|moving| moving.state = State::Stays);
             }
+            Phase::FlushingLog | Phase::MakingStable if status == Status::MediaError => {
+                job.flush_failures += 1;
+                let member = self.member_of_slots();
+                if job.flush_failures < COMMIT_TRIES {
+                    self.flush_if_wanted(task, member);
+                } else {
+                    self.refuse_writes(member);
+                    job.commit_failed();
+                }
+            }
             // A mark or a flush that failed: nothing of this batch may be given up.
             Phase::Marking
             | Phase::FlushingLog
@@ -482,6 +509,9 @@ impl<P: Payload> Volume<P> {
                 job.commit_failed();
             }
             _ => {}
+        }
+        if job.phase == Phase::Ended && job.superblock.is_some() && status == Status::MediaError {
+            self.refuse_writes(self.member_of_slots());
         }
         self.start_transfers(task, &mut job);
         self.run_move(task, job);
@@ -508,7 +538,7 @@ impl<P: Payload> Volume<P> {
     fn read_again(&self, job: &mut MoveJob<P>, position: usize) {
         let moving = &mut job.batch[job.order[position] as usize];
         moving.failures += 1;
-        if moving.failures > READ_TRIES || !self.view.slots_online() {
+        if moving.failures > READ_TRIES || !self.view.slots_readable() {
             moving.state = State::Lost;
             return;
         }
@@ -654,6 +684,7 @@ impl<P: Payload> Volume<P> {
             }
             self.end_pause();
         }
+        self.note_departures();
     }
 
     /// A move may begin again.
@@ -667,11 +698,7 @@ impl<P: Payload> Volume<P> {
     fn fail_slot_waiters(&mut self) {
         self.view.waiting_for_slots = 0;
         for task in std::mem::take(&mut self.slot_waiters) {
-            match self.take_job(task) {
-                Job::Write(job) => self.end_write(task, job, Status::MediaError),
-                Job::Commit => self.fail_commit(task),
-                _ => unreachable!("only writes and commits wait for slots"),
-            }
+            self.fail_waiter(task);
         }
     }
 

@@ -79,10 +79,15 @@ impl<P: Payload> Volume<P> {
         } else {
             load.background += 1;
         }
-        if load.state == MemberState::Failed {
-            self.aborted.push_back(Completion { token, status: Status::Gone, payload: P::empty() });
-        } else {
-            self.outgoing.push_back(Operation { token, target: member.0, command, payload });
+        let refused = match load.state {
+            MemberState::Online => None,
+            // What homes keep of it holds as long as nothing is written there.
+            MemberState::ReadOnly => kind.changes_content().then_some(Status::MediaError),
+            MemberState::Failed => Some(Status::Gone),
+        };
+        match refused {
+            Some(status) => self.aborted.push_back(Completion { token, status, payload: P::empty() }),
+            None => self.outgoing.push_back(Operation { token, target: member.0, command, payload }),
         }
         index
     }

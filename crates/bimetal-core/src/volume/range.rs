@@ -1,6 +1,7 @@
 //! Discard and write-zeroes: ranges stay ranges. Home is told of the range as a whole; blocks of it that were off home are
 //! given up, found in the map or in the range, whichever is smaller.
 
+use super::refusal::Departure;
 use super::{Job, Store, TaskId, Volume};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::operation::{Command, OpKind, Status, Token};
@@ -83,6 +84,17 @@ impl<P: Payload> Volume<P> {
                 self.park(task, Job::Range(job));
                 return self.await_announcement(task);
             }
+            match self.departure_of(blocks) {
+                Departure::Over => {}
+                Departure::Awaited => {
+                    self.park(task, Job::Range(job));
+                    return self.await_departure(task, blocks);
+                }
+                Departure::Never => return self.end_range(task, &job, Status::MediaError),
+            }
+            if self.is_frozen(blocks) {
+                return self.end_range(task, &job, Status::MediaError);
+            }
             if self.marks_needed(blocks) {
                 self.park(task, Job::Range(job));
                 return self.await_commit(task, false);
@@ -116,8 +128,12 @@ impl<P: Payload> Volume<P> {
             self.park(task, Job::Range(job));
             return self.await_announcement(task);
         }
+        self.end_range(task, &job, job.status);
+    }
+
+    pub(super) fn end_range(&mut self, task: TaskId, job: &RangeJob, status: Status) {
         self.leave_ordering(task);
-        self.end_request(task, job.token, job.status, P::empty());
+        self.end_request(task, job.token, status, P::empty());
     }
 
     /// Whether changes go to a log that is there.
@@ -153,6 +169,7 @@ impl<P: Payload> Volume<P> {
     fn give_up_range(&mut self, sectors: SectorRange) {
         let Some(whole) = self.whole_blocks(sectors) else { return };
         let blocks = self.blocks_off_home(whole);
+        self.owe(whole);
         // In a log one record for all, for those too that have moved home while the log still has what they were.
         self.drop_from_log(whole);
         blocks.into_iter().for_each(|block| self.moved_out(block));
@@ -174,7 +191,7 @@ impl<P: Payload> Volume<P> {
     }
 
     /// The blocks of `run` that are in the map, found in the map or in the run, whichever is smaller.
-    fn blocks_off_home(&self, run: BlockRun) -> Vec<Block> {
+    pub(super) fn blocks_off_home(&self, run: BlockRun) -> Vec<Block> {
         if self.view.map.len() < run.count {
             let occupied = self.view.map.occupied().map(|(_, entry)| entry.block);
             occupied.filter(|block| (run.first.0..run.end()).contains(&block.0)).collect()

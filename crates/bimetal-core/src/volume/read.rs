@@ -122,6 +122,7 @@ impl<P: Payload> Volume<P> {
         if self.store_exists() {
             match self.scheme.promote(&self.view, access, run) {
                 Promotion::Never => {}
+                _ if self.slots_refuse() => self.statistics.bypassed(Reason::MEMBER_READ_ONLY, run.count),
                 Promotion::Bypass(reason) => self.statistics.bypassed(reason, run.count),
                 Promotion::Admit if self.promotions.is_full() || self.ordering.touches(run) => {
                     self.statistics.bypassed(Reason::BUSY, run.count);

@@ -5,6 +5,7 @@
 use super::operations::purpose;
 use super::space::Serial;
 use super::{Job, TaskId, Volume};
+use crate::block::BlockRun;
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
@@ -50,10 +51,11 @@ impl<P: Payload> Volume<P> {
     /// Begins to move `range` to `member`, if a place is free there.
     pub(super) fn relocate(&mut self, range: u32, member: MemberId) {
         assert!(!self.view.relocating, "one relocation at a time");
+        let table = self.view.layout.metadata.map_or(member, |table| table.member);
+        let online = [member, table].map(|member| self.view.member(member).state) == [MemberState::Online; 2];
         let places = self.view.layout.places.as_mut().expect("a scheme relocates what has places");
         let oldest = self.epochs.oldest();
         let in_use = |place: u32| self.left_places.iter().any(|&(left, since)| left == place && since > oldest);
-        let online = self.view.members[usize::from(member.0)].state == MemberState::Online;
         let Some(to) = places.free_on(member, range, |place| !in_use(place)).filter(|_| online) else { return };
         self.left_places.retain(|&(_, since)| since > oldest);
         places.set_copying(Some((range, to)));
@@ -157,16 +159,22 @@ impl<P: Payload> Volume<P> {
             self.write_table_page(task, &job);
             return self.put_job(task, Job::Relocate(job));
         }
-        // One copy of the page names the new place for sure, or neither place can be trusted.
+        self.refuse_writes(table.member);
         let places = self.view.layout.places.as_mut().expect("a scheme relocates what has places");
-        let old = places.member_of(job.range);
         if job.phase == Phase::Second {
+            // The other copy names the new place for sure, and is the newer one.
             places.set(job.range, job.to);
-        } else {
-            self.fail_member(old);
+            return self.end_relocation(task);
         }
-        self.fail_member(table.member);
-        self.end_relocation(task);
+        // After a crash either place may be the one. Both hold the same, and nothing changes that any more.
+        self.frozen = Some(places.blocks(job.range));
+        self.leave_ordering(task);
+        self.end_task(task);
+    }
+
+    /// Whether `blocks` may lie in two places, so that neither may change.
+    pub(super) fn is_frozen(&self, blocks: BlockRun) -> bool {
+        self.frozen.is_some_and(|frozen| frozen.overlaps(blocks))
     }
 
     fn end_relocation(&mut self, task: TaskId) {

@@ -85,11 +85,11 @@ impl<P: Payload> Volume<P> {
     /// Begins the next read, if there is one to begin now; whether there was.
     pub(super) fn scrub_on(&mut self) -> bool {
         let ending = self.is_closing();
-        let slots_online = self.view.slots_online();
+        let slots_there = self.view.slots_readable();
         let Some(scrubbing) = self.scrubbing.as_mut().filter(|scrubbing| !scrubbing.found.finished) else {
             return false;
         };
-        let over = ending || !slots_online || !P::CARRIES_DATA || matches!(self.store, Store::HomeOnly);
+        let over = ending || !slots_there || !P::CARRIES_DATA || matches!(self.store, Store::HomeOnly);
         if over && scrubbing.reads == 0 {
             scrubbing.found.finished = true;
             scrubbing.found.interrupted = scrubbing.found.blocks_left > 0;
@@ -167,7 +167,7 @@ impl<P: Payload> Volume<P> {
             }
         }
         match job.again.last() {
-            Some(&(slot, _)) if self.view.slots_online() => {
+            Some(&(slot, _)) if self.view.slots_readable() => {
                 self.read_to_scrub(task, slot, 1);
                 self.put_job(task, Job::Scrub(job));
             }

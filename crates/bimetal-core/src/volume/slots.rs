@@ -18,6 +18,12 @@ impl<P: Payload> Volume<P> {
 
     /// Takes `block` out of the map; its slot becomes free when that is durable.
     pub(super) fn send_home(&mut self, block: Block) {
+        self.owe(BlockRun { first: block, count: 1 });
+        self.leave_slot(block);
+    }
+
+    /// The same for a block whose home has what its slot holds.
+    pub(super) fn leave_slot(&mut self, block: Block) {
         let before = self.before_change(block);
         if let Some(slot) = self.take_from_map(block) {
             if matches!(self.store, Store::Log(_)) {
@@ -37,9 +43,13 @@ impl<P: Payload> Volume<P> {
 
     /// Says that what the log has of `blocks` up to now is not their content any more.
     pub(super) fn drop_from_log(&mut self, blocks: BlockRun) {
+        self.owe(blocks);
         if let Store::Log(log) = &self.store {
             let before = log.head();
-            self.pending.append(Record::Dropped { first: blocks.first, count: blocks.count, before });
+            let record = self.pending.append(Record::Dropped { first: blocks.first, count: blocks.count, before });
+            if P::CARRIES_DATA {
+                self.pending.remember_dropped(record, blocks);
+            }
         }
     }
 
@@ -56,7 +66,7 @@ impl<P: Payload> Volume<P> {
         if matches!(self.store, Store::Log(_)) {
             self.take_from_map(block);
         } else {
-            self.send_home(block);
+            self.leave_slot(block);
         }
     }
 

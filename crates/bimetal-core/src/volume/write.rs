@@ -6,6 +6,7 @@
 
 use super::log_tail::{NoRoom, Piece};
 use super::operations::purpose;
+use super::refusal::Departure;
 use super::{Job, Store, TaskId, Volume, access};
 use crate::block::{Block, BlockRun, BlockSize, ValidMask};
 use crate::block_map::{Entry, Slot};
@@ -82,6 +83,10 @@ enum Obstacle {
     Move,
     Mark,
     State,
+    /// These blocks must leave a member that refuses writes.
+    Departure(BlockRun),
+    /// It will never be possible.
+    Refused,
 }
 
 impl<P: Payload> WriteJob<P> {
@@ -182,8 +187,10 @@ impl<P: Payload> Volume<P> {
                     return self.await_commit(task, false);
                 }
                 Phase::Placing => {
-                    if let Err(obstacle) = self.place_part(&mut job) {
-                        return self.park_before(task, job, &obstacle);
+                    match self.place_part(&mut job) {
+                        Ok(()) => {}
+                        Err(Obstacle::Refused) => return self.end_write(task, job, Status::MediaError),
+                        Err(obstacle) => return self.park_before(task, job, &obstacle),
                     }
                     job.phase = Phase::Merging;
                     self.changes_home(task, !job.homes.is_empty());
@@ -235,7 +242,7 @@ impl<P: Payload> Volume<P> {
             let (touched, _) = access_masks(size, job.sectors, block);
             self.view.map.get(block).is_some_and(|(_, entry)| !entry.valid.intersection(touched).is_empty())
         };
-        let lost = job.fua && !self.view.map.is_empty() && !self.view.slots_online();
+        let lost = job.fua && !self.view.map.is_empty() && !self.view.slots_readable();
         if lost && size.touched(job.sectors).blocks().any(is_lost) { Status::Gone } else { Status::Done }
     }
 
@@ -260,6 +267,8 @@ impl<P: Payload> Volume<P> {
             }
             Obstacle::Mark => self.await_commit(task, false),
             Obstacle::State => self.await_announcement(task),
+            Obstacle::Departure(blocks) => self.await_departure(task, *blocks),
+            Obstacle::Refused => unreachable!("nobody waits for what will never be possible"),
         }
     }
 
@@ -296,6 +305,8 @@ impl<P: Payload> Volume<P> {
             let rest = BlockRun { first: Block(job.next), count: access.blocks.end() - job.next };
             let (placement, blocks) = if self.is_draining() {
                 (Placement::Home(Some(Reason::DRAINING)), rest.count)
+            } else if self.slots_refuse() {
+                (Placement::Home(Some(Reason::MEMBER_READ_ONLY)), rest.count)
             } else {
                 self.scheme.place_write(&self.view, &access, rest)
             };
@@ -391,10 +402,21 @@ impl<P: Payload> Volume<P> {
         if self.view.layout.is_mirrored() && self.must_announce_dirty() {
             return Err(Obstacle::State);
         }
+        if self.is_frozen(run) {
+            return Err(Obstacle::Refused);
+        }
+        match self.departure_of(run) {
+            Departure::Over => {}
+            Departure::Awaited => return Err(Obstacle::Departure(run)),
+            Departure::Never => return Err(Obstacle::Refused),
+        }
         if self.marks_needed(run) { Err(Obstacle::Mark) } else { Ok(()) }
     }
 
     fn place_slots(&mut self, job: &mut WriteJob<P>, run: BlockRun, both: bool) -> Result<u64, Obstacle> {
+        if !both && !self.may_become_dirty() {
+            return Err(Obstacle::Refused);
+        }
         if !both && self.must_announce_dirty() {
             return Err(Obstacle::State);
         }
@@ -613,7 +635,9 @@ impl<P: Payload> Volume<P> {
     /// Everything of the part is written: the map changes. An error is the request's.
     fn apply_part(&mut self, job: &mut WriteJob<P>) -> Result<(), Status> {
         let slots_gone = !self.view.slots_online();
-        if job.slot_status != Status::Done && !job.pieces.is_empty() {
+        // What a drive took just before it refused everything else has no record.
+        let untold = self.slots_refuse();
+        if (job.slot_status != Status::Done || untold) && !job.pieces.is_empty() {
             return self.slots_failed(job, slots_gone);
         }
         if job.home_status != Status::Done {
@@ -671,7 +695,7 @@ impl<P: Payload> Volume<P> {
     /// What a log that is still in use has of `blocks` is old, even where the map does not show it any more: whether the log
     /// must say so.
     fn replaced_in_log(&mut self, blocks: BlockRun) -> bool {
-        let old = P::CARRIES_DATA && self.log_is_in_use() && self.view.slots_online();
+        let old = P::CARRIES_DATA && self.log_is_in_use() && self.view.slots_readable();
         if old {
             self.drop_from_log(blocks);
         }
@@ -688,7 +712,6 @@ impl<P: Payload> Volume<P> {
         let home_done = job.home_status == Status::Done;
         let first =
             job.pieces.iter().map(|piece| piece.block.0).chain(job.homes.iter().map(|home| home.blocks.first.0)).min();
-        let status = job.slot_status;
         let sectors = job.sectors;
         let homes = job.homes.clone();
         self.drop_part(job);
@@ -700,9 +723,10 @@ impl<P: Payload> Volume<P> {
             return Ok(());
         }
         if job.retries >= RETRIES_MAX && !slots_gone {
-            return Err(status);
+            // In place after place: what is left is home.
+            self.refuse_writes(self.member_of_slots());
         }
-        job.retries += 1;
+        job.retries = job.retries.saturating_add(1);
         job.next = first.unwrap_or(job.next);
         Ok(())
     }

@@ -162,7 +162,7 @@ impl Tester {
     /// What `sector` holds is on `member`, if that is there, and stable.
     fn check_stable_at(&self, sector: u64, expected: &Sector, member: MemberId, at: u64) -> Result<(), String> {
         let drive = &self.drives[usize::from(member.0)];
-        if self.volume.view().member(member).state != MemberState::Online || drive.is_gone() {
+        if self.volume.view().member(member).state == MemberState::Failed || drive.is_gone() {
             return Ok(());
         }
         let found = drive.content(at);

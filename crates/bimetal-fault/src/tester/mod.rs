@@ -64,13 +64,28 @@ pub fn run_crash_case(scheme: &'static SchemeInfo, seed: u64, options: Options) 
     })
 }
 
-/// Runs what the line that replays a failure names: the case and the crash case `seed` of `scheme`.
+/// Runs the case `seed` of `scheme` in which a member refuses writes from some operation on and still reads; with power cuts.
+///
+/// # Errors
+/// The first thing that is wrong; a panic of the engine is one.
+pub fn run_refusal_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
+    guarded(scheme, seed, options, |description| {
+        let mut random = Random::new(seed.wrapping_mul(5) ^ 0x7265_6675_7365);
+        let mut case = Case::draw(scheme, Scale::Small, &mut random, &options);
+        case.refuse(&mut random);
+        *description = format!("with a member that refuses writes, {}", case.description);
+        Tester::new(case, random, options).run_crashes()
+    })
+}
+
+/// Runs what the line that replays a failure names: the case, the crash case and the case with a refusal `seed` of `scheme`.
 ///
 /// # Errors
 /// The first thing that is wrong.
 pub fn run_seed(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
     let mut report = run_case(scheme, seed, options)?;
     report.add(&run_crash_case(scheme, seed, options)?);
+    report.add(&run_refusal_case(scheme, seed, options)?);
     Ok(report)
 }
 
@@ -115,6 +130,8 @@ struct Tester {
     /// How late the volume is called when its timer is due.
     patience: Nanoseconds,
     any_no_discard: bool,
+    /// Whether a member refuses writes: the power is cut soon after that was found.
+    refuses: bool,
     saboteur: Saboteur,
     setup: Setup,
     /// When and whether the power is cut; none in a case without cuts.
@@ -134,7 +151,7 @@ impl Tester {
             drives: drives.collect(),
             random,
             shadow: Shadow::new(sectors),
-            atlas: Atlas::new(case.plans.len()),
+            atlas: Atlas::new(case.plans.len(), case.refuses_alone),
             faults: case.faults,
             workload: case.workload,
             now: Nanoseconds::ZERO,
@@ -144,6 +161,7 @@ impl Tester {
             operations_since_end: 0,
             patience: Nanoseconds::ZERO,
             any_no_discard: case.plans.iter().any(|plan| plan.no_discard),
+            refuses: case.refuses,
             saboteur: Saboteur::new(options.sabotage),
             setup: case.setup,
             power: None,
@@ -168,6 +186,7 @@ impl Tester {
         self.report.checkpoints += statistics.checkpoints;
         self.report.evictions += statistics.evicted_blocks;
         self.report.faults = self.atlas.faults();
+        self.report.read_only = self.atlas.read_only();
     }
 
     /// The next event; false when every request of the workload has finished.
@@ -261,7 +280,12 @@ impl Tester {
             self.shadow.now(),
             |member| drives[member].is_gone(),
             self.shadow.under_way(),
-        )
+        )?;
+        let refusing = self.atlas.read_only();
+        if self.refuses && refusing > std::mem::replace(&mut self.report.read_only, refusing) {
+            self.cut_soon();
+        }
+        Ok(())
     }
 
     fn submit(&mut self, arrival: Arrival) {

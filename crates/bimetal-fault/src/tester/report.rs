@@ -46,6 +46,8 @@ pub struct Report {
     pub checkpoints: u64,
     /// Copies given up.
     pub evictions: u64,
+    /// Members that were found to refuse writes.
+    pub read_only: u64,
     /// How often the power was cut.
     pub cuts: u64,
     /// Cuts that came during a recovery.
@@ -63,6 +65,7 @@ impl Report {
         self.migrations += other.migrations;
         self.checkpoints += other.checkpoints;
         self.evictions += other.evictions;
+        self.read_only += other.read_only;
         self.cuts += other.cuts;
         self.cut_recoveries += other.cut_recoveries;
     }

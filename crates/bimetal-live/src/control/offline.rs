@@ -68,7 +68,7 @@ pub fn status(located: &Located) -> Status {
     };
     let kept = newest_state(located);
     // While somebody uses the volume, what its home members say of it may be old.
-    let dirty = kept.filter(|_| process.is_none()).map(|state| state.dirty);
+    let dirty = kept.as_ref().filter(|_| process.is_none()).map(|state| state.dirty);
     Status {
         name: label.name.clone(),
         uuid: Some(label.volume.to_string()),
@@ -76,7 +76,7 @@ pub fn status(located: &Located) -> Status {
         meaning: if located.assembly.resizing && process.is_none() {
             "a change of sizes was cut short: finish it with `bimetal resize`".to_owned()
         } else {
-            meaning(process, whole, kept).to_owned()
+            meaning(process, whole, kept.as_ref()).to_owned()
         },
         scheme: label.scheme.clone(),
         settings: About::of(label, located).map(|about| about.settings).unwrap_or_default(),
@@ -96,8 +96,13 @@ fn wear(label: &Label, about: &About) -> Vec<Wear> {
     flash.map(|(_, about)| Wear::of(about, Bytes::ZERO, 0.0)).collect()
 }
 
-fn meaning(process: Option<u32>, whole: bool, state: Option<State>) -> &'static str {
+fn meaning(process: Option<u32>, whole: bool, state: Option<&State>) -> &'static str {
+    let refusing = state.is_some_and(|state| state.refusing.is_some() && state.dirty);
     match (process, state.map(|state| state.dirty), whole) {
+        (None, _, true) if refusing => {
+            "a drive refuses writes, and some content may be only there: every drive is needed; `bimetal serve` goes on \
+             reading it out"
+        }
         (Some(_), ..) => "a program has it that does not answer on the control socket",
         (None, Some(true), true) => {
             "some content may be off home only: every drive is needed; drain before you take one out"

@@ -393,7 +393,7 @@ impl Status {
 
 /// In which state a volume is that is being served.
 pub fn state(snapshot: &Snapshot) -> &'static str {
-    let degraded = snapshot.members.iter().any(|member| member.state == MemberState::Failed);
+    let degraded = snapshot.members.iter().any(|member| member.state != MemberState::Online);
     match (snapshot.stopping, snapshot.drain) {
         (true, _) => "stopping",
         (false, Drain::UnderWay { .. }) => "draining",
@@ -402,24 +402,55 @@ pub fn state(snapshot: &Snapshot) -> &'static str {
     }
 }
 
-/// Whether the data is safe, in a sentence.
+/// Whether the data is safe, and what is to be done where it is not.
 fn meaning(about: &About, snapshot: &Snapshot) -> String {
-    let failed = about.members.iter().zip(&snapshot.members).find(|(_, member)| member.state == MemberState::Failed);
-    let dirty = snapshot.dirty_blocks > 0;
-    match failed {
-        Some((member, _)) if dirty => {
-            format!("{} is gone, and content that only it has: do not stop the server before it is back", member.id)
-        }
-        Some((member, _)) => format!(
-            "{} is gone, and nothing with it: everything is served from home; put a drive in its place with `bimetal attach {} PATH`",
-            member.id, about.name
-        ),
-        None if dirty => {
-            "all that was flushed is safe while every drive is there; drain before you take one out".to_owned()
-        }
-        None if snapshot.slots > 0 => "everything is at home".to_owned(),
-        None => "every block is at its home, always".to_owned(),
+    let members = about.members.iter().zip(&snapshot.members);
+    let mut troubles: Vec<String> = members.filter_map(|(member, it)| trouble(about, snapshot, member, it)).collect();
+    if snapshot.lost_blocks > 0 {
+        troubles.push(format!(
+            "{} blocks are lost: no drive has what was written last, and reads of them are errors until they are written or \
+             discarded (`bimetal check {}` lists them)",
+            snapshot.lost_blocks, about.name
+        ));
     }
+    let calm = match (snapshot.dirty_blocks > 0, snapshot.slots > 0) {
+        (true, _) => "all that was flushed is safe while every drive is there; drain before you take one out",
+        (false, true) => "everything is at home",
+        (false, false) => "every block is at its home, always",
+    };
+    if troubles.is_empty() {
+        troubles.push(calm.to_owned());
+    }
+    let there = about.members.iter().zip(&snapshot.members).filter(|(_, it)| it.state != MemberState::Failed);
+    troubles.extend(there.filter_map(|(member, it)| {
+        let last = it.last_error.as_ref()?;
+        Some(format!("{} failed {} operations since the server began, the last: {last}", member.id, it.errors))
+    }));
+    troubles.join("; ")
+}
+
+/// What it means that a member is not as it should be.
+fn trouble(about: &About, snapshot: &Snapshot, member: &AboutMember, it: &MemberSnapshot) -> Option<String> {
+    let (id, name, dirty) = (&member.id, &about.name, snapshot.dirty_blocks > 0);
+    let off_home = matches!(about.holds(it.role), "cache" | "log");
+    Some(match it.state {
+        MemberState::Online => return None,
+        MemberState::ReadOnly if off_home => format!(
+            "{id} refuses writes and is read on: what only it has goes home now; leave it in until it is let go, then put a drive \
+             in its place with `bimetal attach {name} PATH`"
+        ),
+        MemberState::ReadOnly => format!(
+            "{id} refuses writes: what is at home there can still be read, and writes to it are errors; copy the volume to \
+             another drive"
+        ),
+        MemberState::Failed if dirty => {
+            format!("{id} is gone, and content that only it has: do not stop the server before it is back")
+        }
+        MemberState::Failed => format!(
+            "{id} is gone, and nothing with it: everything is served from home; put a drive in its place with `bimetal attach \
+             {name} PATH`"
+        ),
+    })
 }
 
 impl Member {
@@ -433,7 +464,12 @@ impl Member {
             path: label.path.clone(),
             profile: label.profile.clone(),
             bytes: label.bytes.0,
-            state: if member.state == MemberState::Online { "online" } else { "failed" }.to_owned(),
+            state: match member.state {
+                MemberState::Online => "online",
+                MemberState::ReadOnly => "read-only",
+                MemberState::Failed => "failed",
+            }
+            .to_owned(),
             last_seen_s: None,
             drive: Some(member.drive.clone()),
             metadata_bytes: metadata.map(|bytes| bytes.0),

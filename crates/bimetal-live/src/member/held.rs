@@ -187,14 +187,15 @@ impl Held {
     /// # Errors
     /// A drive fails.
     pub fn keep_lifetimes(&self, written: &[Bytes], served_s: u64) -> Result<(), HoldError> {
+        let mut kept = Ok(());
         for (member, lock) in self.present.iter().zip(&self.lock.drives) {
             let number = usize::from(member.id.0);
             let now = member.before.and(written.get(number).copied().unwrap_or_default(), served_s);
             // The same page each time until the next start: of two the other one is whole whenever this is cut short.
             let (size, volume) = (self.label.members[number].size, self.label.volume.identity());
-            labels::write_lifetime(lock.file(), size, &member.probe.path, volume, now)?;
+            kept = kept.and(labels::write_lifetime(lock.file(), size, &member.probe.path, volume, now));
         }
-        Ok(())
+        Ok(kept?)
     }
 
     /// Nothing but what keeps others away.
@@ -234,18 +235,26 @@ impl Held {
         Some((member, self.present.iter().position(|present| present.id == member)?))
     }
 
-    /// The guarded drive's label first: what it says of itself is what counts when it is alone.
+    /// The guarded drive's label first: what it says of itself is what counts when it is alone. Another one that
+    /// refuses to be written keeps the label that it has: the others say which that is.
     fn write_labels(&mut self) -> Result<(), HoldError> {
         let guarded = self.label.guard.map(|(member, _)| member);
         let mut order: Vec<usize> = (0..self.present.len()).collect();
         order.sort_by_key(|&at| Some(self.present[at].id) != guarded);
+        let (mut written, mut refused) = (false, None);
         for at in order {
             let Present { id, probe, next_page, carried, .. } = &mut self.present[at];
             let (file, size) = (self.lock.drives[at].file(), self.label.members[usize::from(id.0)].size);
-            *next_page = labels::write(file, size, &probe.path, &self.label.of(*id), *next_page)?;
-            *carried = self.label.writing;
+            match labels::write(file, size, &probe.path, &self.label.of(*id), *next_page) {
+                Ok(next) => {
+                    (*next_page, *carried) = (next, self.label.writing);
+                    written = true;
+                }
+                Err(error @ LabelError::Io { .. }) if *carried != 0 && Some(*id) != guarded => refused = Some(error),
+                Err(error) => return Err(error.into()),
+            }
         }
-        Ok(())
+        refused.filter(|_| !written).map_or(Ok(()), |error| Err(error.into()))
     }
 
     fn move_guard(&mut self, goal: Guard) -> Result<(), HoldError> {

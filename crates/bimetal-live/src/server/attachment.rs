@@ -58,8 +58,20 @@ impl Server {
                 "this volume keeps nothing off home: it has no drive whose place another could take".to_owned(),
             );
         };
-        if view.member(slots.member).state == MemberState::Online {
-            return Some("the drive off home is there and serves: let it go first, with `bimetal detach`".to_owned());
+        match view.member(slots.member).state {
+            MemberState::Online => {
+                return Some(
+                    "the drive off home is there and serves: let it go first, with `bimetal detach`".to_owned(),
+                );
+            }
+            MemberState::ReadOnly => {
+                return Some(
+                    "the drive off home refuses writes and what only it has goes home now: attach the new one when `bimetal \
+                     status` says that it is let go"
+                        .to_owned(),
+                );
+            }
+            MemberState::Failed => {}
         }
         (!view.map.is_empty()).then(|| {
             "the drive off home is gone, and content with it that home does not have: bring it back, or serve what is left \

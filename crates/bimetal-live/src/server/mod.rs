@@ -24,6 +24,7 @@ mod snapshot;
 mod stop;
 mod tls;
 mod traffic;
+mod troubles;
 mod visitors;
 
 use std::collections::VecDeque;
@@ -53,6 +54,7 @@ pub use snapshot::{KINDS, Latencies, MemberSnapshot, Snapshot};
 use stop::{Phase, Signals};
 pub use tls::{Credentials, CredentialsError};
 use traffic::Traffic;
+use troubles::Troubles;
 
 /// How to serve.
 #[derive(Clone, Debug)]
@@ -150,6 +152,7 @@ pub struct Server {
     latencies: Latencies,
     /// Of all requests, and of each member.
     traffic: (Traffic, Vec<Traffic>),
+    troubles: Troubles,
     dirty_blocks_before: u64,
     control: Control,
     mailbox: Mailbox,
@@ -203,6 +206,7 @@ impl Server {
             completions: Vec::new(),
             latencies: Latencies::new(members),
             traffic: (Traffic::default(), vec![Traffic::default(); members]),
+            troubles: Troubles::default(),
             dirty_blocks_before: u64::from(volume.view().map.dirty_blocks()),
             control: Control::default(),
             mailbox,

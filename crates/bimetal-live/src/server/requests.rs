@@ -89,6 +89,7 @@ impl Server {
                 break;
             }
         }
+        self.tell_states();
         self.close_late_clients();
     }
 
@@ -125,6 +126,9 @@ impl Server {
             if let Some((command, since)) = self.operations.remove(&completion.token.0) {
                 self.latencies.note_member(number, command.kind, self.now.saturating_sub(since));
                 self.traffic.1[number].note(command, completion.status);
+                if !matches!(completion.status, Status::Done | Status::Unsupported) {
+                    self.note_error(number as u16, command, completion.status);
+                }
             }
             self.volume.complete(self.now, completion);
         }

@@ -118,6 +118,8 @@ pub struct Snapshot {
     pub write_bytes: Bytes,
     /// The size of a block.
     pub block_bytes: Bytes,
+    /// Blocks whose newest content no drive has.
+    pub lost_blocks: u64,
     /// Blocks that are newer off home than at home.
     pub dirty_blocks: u64,
     /// The same when the server began.
@@ -161,6 +163,7 @@ impl Server {
             read_bytes: self.traffic.0.read,
             write_bytes: self.traffic.0.written,
             block_bytes: view.block().bytes(),
+            lost_blocks: self.volume.lost_blocks(),
             dirty_blocks: u64::from(view.map.dirty_blocks()),
             dirty_blocks_before: self.dirty_blocks_before,
             dirty_age: self.volume.dirty_since().map(|since| self.now.saturating_sub(since)),

@@ -28,22 +28,27 @@ impl Traffic {
 
     /// The last error in words.
     pub(super) fn trouble(&self) -> Option<String> {
-        let (Command { kind, range, .. }, status) = self.last_error?;
-        let what = match kind {
-            OpKind::Read => "read",
-            OpKind::Write => "write",
-            OpKind::Flush => "flush",
-            OpKind::Discard => "discard",
-            OpKind::WriteZeroes => "write of zeroes",
-            OpKind::Hint => "hint",
-        };
-        let place = if kind == OpKind::Flush { String::new() } else { format!(" at byte {}", range.start.bytes().0) };
-        let how = match status {
-            Status::MediaError => "failed with an error of the drive".to_owned(),
-            Status::Gone => "failed because the drive is gone".to_owned(),
-            Status::Short(sectors) => format!("ended after {sectors} sectors"),
-            other => format!("ended as {other:?}"),
-        };
-        Some(format!("a {what}{place} {how}"))
+        let (command, status) = self.last_error?;
+        Some(describe(command, status))
     }
+}
+
+/// An operation that failed, in words.
+pub(super) fn describe(Command { kind, range, .. }: Command, status: Status) -> String {
+    let what = match kind {
+        OpKind::Read => "read",
+        OpKind::Write => "write",
+        OpKind::Flush => "flush",
+        OpKind::Discard => "discard",
+        OpKind::WriteZeroes => "write of zeroes",
+        OpKind::Hint => "hint",
+    };
+    let place = if kind == OpKind::Flush { String::new() } else { format!(" at byte {}", range.start.bytes().0) };
+    let how = match status {
+        Status::MediaError => "failed with an error of the drive".to_owned(),
+        Status::Gone => "failed because the drive is gone".to_owned(),
+        Status::Short(sectors) => format!("ended after {sectors} sectors"),
+        other => format!("ended as {other:?}"),
+    };
+    format!("a {what}{place} {how}")
 }

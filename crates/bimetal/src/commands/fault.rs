@@ -17,10 +17,11 @@ const SEEDS_AT_ONCE: u64 = 128;
 
 /// Test schemes against drives that answer in any order, fail, rot and vanish, and against power cuts
 ///
-/// A seed is two cases of a scheme: random drives, settings and requests, in memory, once with drives that fail, once with
-/// power cuts at any operation, during recovery too. Every read must return the newest acknowledged write, or
-/// after a cut one that is no older than the last flush; or an error that a fault explains. The first failure ends
-/// the run with the line that replays it. All cores are used; the same seeds give the same cases.
+/// A seed is three cases of a scheme: random drives, settings and requests, in memory, once with drives that fail, once with
+/// power cuts at any operation, during recovery too, and once with a drive that refuses writes from some operation on and
+/// still reads. Every read must return the newest acknowledged write, or after a cut one that is no older than the last
+/// flush; or an error that a fault explains. The first failure ends the run with the line that replays it. All cores are
+/// used; the same seeds give the same cases.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal fault --seeds 1000\n  \

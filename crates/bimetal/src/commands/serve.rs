@@ -65,6 +65,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let options = ServerOptions { names: vec![name.clone()], tcp, ..ServerOptions::default() };
     let mut server = Server::new(volume, drives, options)?;
     let held = control(&mut server, &located, held)?;
+    let volume = name.clone();
+    server.on_trouble(move |line| note(format_args!("'{volume}': {line}")));
     if let Some(address) = &arguments.metrics {
         let url = server.metrics(address)?;
         note(format_args!("metrics of '{name}' are at {url}"));

@@ -91,7 +91,8 @@ impl<P: Payload> Recovery<P> {
 
     fn next_phase(&mut self) {
         let member = self.member();
-        match self.cache().phase {
+        let phase = self.cache().phase;
+        match phase {
             Phase::Superblocks => self.cache().phase = Phase::Table,
             Phase::Table => {
                 self.cache().phase = Phase::Marks;
@@ -114,9 +115,13 @@ impl<P: Payload> Recovery<P> {
                 self.cache().stable = u64::MAX;
                 self.apply_stable();
                 self.drop_marked_copies();
+                let mut lost = std::mem::take(&mut self.cache().lost);
+                self.forget_what_has_left(&mut lost);
+                self.cache().lost = lost;
                 self.cache().phase = Phase::WritingTable;
                 self.ring().begin_checkpoint();
             }
+            _ if self.slots_refuse() => self.end_cache(),
             Phase::WritingTable => {
                 self.cache().phase = Phase::Flushing;
                 self.ask(member, Command::FLUSH, P::empty(), 0);
@@ -314,7 +319,7 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn write_table(&mut self) {
-        while self.in_flight.len() < READS_MAX {
+        while !self.slots_refuse() && self.in_flight.len() < READS_MAX {
             let Some((range, first)) = self.ring().next_table_pages(PAGES_AT_ONCE as u32) else { return };
             let mut bytes = Vec::new();
             for page in 0..range.len.0 / PAGE_SECTORS {
@@ -344,7 +349,7 @@ impl<P: Payload> Recovery<P> {
         self.write_superblock(&superblock);
     }
 
-    fn end_cache(&mut self) {
+    pub(super) fn end_cache(&mut self) {
         let cache = std::mem::take(self.cache());
         let metadata = self.layout().metadata.expect("a cache has metadata");
         let (slots, blocks) = (self.volume.view.map.slots(), self.layout().total_blocks());

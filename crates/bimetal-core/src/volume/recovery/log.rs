@@ -355,7 +355,14 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn begin_next_life_of_log(&mut self) {
+        let mut lost = std::mem::take(&mut self.log().lost);
+        self.forget_what_has_left(&mut lost);
+        let refused = self.slots_refuse();
         let log = self.log();
+        log.lost = lost;
+        if refused {
+            return self.end_log();
+        }
         log.phase = Phase::Superblock;
         let superblock = Superblock {
             sequence: log.superblock.sequence + 1,
@@ -369,7 +376,7 @@ impl<P: Payload> Recovery<P> {
         self.write_superblock(&superblock);
     }
 
-    fn end_log(&mut self) {
+    pub(super) fn end_log(&mut self) {
         let LogRecovery { superblock, head, lost, next_page, indexed, not_indexed, .. } = std::mem::take(self.log());
         let tail = self.tail();
         tail.recovered(superblock.tail, head);

@@ -5,7 +5,8 @@
 //! members says whether a member was given up, or is missing and needed. A cache reads its slot table and at most one ring
 //! (`cache.rs`), a log the page of each of its segments (`log.rs`). What the last flush may not have covered is held against its checksum,
 //! and is taken or left whole. A superblock of the next life ends it: cut short at any point, recovery begins again and ends the
-//! same.
+//! same. On a member that refuses writes nothing is written, and of what its map says only that counts which has not left it
+//! (`refusal.rs`).
 
 mod bounds;
 mod cache;
@@ -18,9 +19,10 @@ use std::collections::{BTreeMap, VecDeque};
 use super::announce::Announcements;
 use super::lost::Lost;
 use super::{DirtySince, Store, Volume, VolumeConfig, VolumeError};
+use crate::block::{Block, ValidMask};
 use crate::block_map::{BlockMap, Entry, Slot};
 use crate::journal::page::{self, Page};
-use crate::journal::state::State;
+use crate::journal::state::{State, left_region_of};
 use crate::journal::superblock::Superblock;
 use crate::journal::{PAGE_SECTORS, SUPERBLOCK_SECTORS};
 use crate::layout::{Layout, MemberId, Role};
@@ -100,6 +102,8 @@ pub struct Recovery<P: Payload> {
     /// What is being put together.
     volume: Volume<P>,
     absent: u64,
+    /// Members that cannot be written, as was found now.
+    refusing: u64,
     /// Members that were given up and are formatted anew.
     attached: u64,
     accept_loss: bool,
@@ -203,6 +207,7 @@ impl<P: Payload> Recovery<P> {
         let mut recovery = Self {
             volume,
             absent: absent.iter().fold(0, |mask, member| mask | 1 << member.0),
+            refusing: 0,
             attached: 0,
             accept_loss: false,
             step: Step::Flushing,
@@ -261,7 +266,7 @@ impl<P: Payload> Recovery<P> {
         if self.volume.view.map.dirty_blocks() > 0 {
             self.volume.dirty_since = DirtySince::Before;
         }
-        self.volume.begin_life(self.state, self.absent, self.attached);
+        self.volume.begin_life(self.state, self.absent, self.refusing, self.attached);
         Ok(self.volume)
     }
 
@@ -282,7 +287,7 @@ impl<P: Payload> Recovery<P> {
             _ if unsupported => {}
             _ if status != Status::Gone && asked.tries_left > 0 => return self.start(asked),
             _ if asked.command.kind == OpKind::Read && status != Status::Gone => {}
-            _ => return self.member_failed(asked.member),
+            _ => return self.member_failed(asked.member, status),
         }
         self.done += asked.command.range.len.bytes();
         let payload = (status == Status::Done).then_some(payload);
@@ -304,9 +309,13 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    fn member_failed(&mut self, failed: MemberId) {
+    fn member_failed(&mut self, failed: MemberId, status: Status) {
         if self.can_spare(failed) {
             return self.go_on_without(failed);
+        }
+        if status == Status::MediaError {
+            self.refusing |= 1 << failed.0;
+            return self.go_on_reading();
         }
         if matches!(self.step, Step::Flushing) && !self.layout().homes().contains(&failed) {
             // The state will say whether it is needed.
@@ -317,6 +326,45 @@ impl<P: Payload> Recovery<P> {
             return;
         }
         self.fail(|member, role| RecoveryError::Failed { member, role }, failed);
+    }
+
+    /// A member refuses a write or a flush: no more of those.
+    fn go_on_reading(&mut self) {
+        let Self { outgoing, in_flight, .. } = self;
+        outgoing.retain(|operation| {
+            let stays = !operation.command.kind.changes_content();
+            if !stays {
+                in_flight.remove(&operation.token);
+            }
+            stays
+        });
+        if !self.in_flight.is_empty() {
+            return;
+        }
+        match self.step {
+            Step::Cache(_) => self.end_cache(),
+            Step::Log(_) => self.end_log(),
+            _ => self.next_step(),
+        }
+    }
+
+    /// Whether the member with the slots is not to be written.
+    fn slots_refuse(&self) -> bool {
+        let slots = self.layout().slots;
+        slots.is_some_and(|slots| self.state.refusing.is_some() || self.refusing & 1 << slots.member.0 != 0)
+    }
+
+    /// Forgets what had left the member with the slots.
+    fn forget_what_has_left(&mut self, lost: &mut BTreeMap<u64, ValidMask>) {
+        let Some(left) = &self.state.refusing else { return };
+        let total = self.layout().total_blocks();
+        let has_left = |block: Block| left.contains(left_region_of(block, total));
+        lost.retain(|&block, _| !has_left(Block(block)));
+        let map = &self.volume.view.map;
+        let gone: Vec<Block> = map.occupied().map(|(_, entry)| entry.block).filter(|&block| has_left(block)).collect();
+        gone.into_iter().for_each(|block| {
+            self.volume.view.map.remove(block);
+        });
     }
 
     fn begin(&mut self) {
@@ -356,6 +404,9 @@ impl<P: Payload> Recovery<P> {
             return self.read_places();
         }
         let Some(slots) = self.layout().slots else { return self.outcome = Some(Ok(())) };
+        if self.attached & 1 << slots.member.0 != 0 {
+            self.state.refusing = None;
+        }
         let given_up = (self.state.failed & !self.attached) & 1 << slots.member.0 != 0;
         if given_up || self.is_out(slots.member) {
             let migrating = self.state.migrating;
@@ -494,7 +545,10 @@ impl<P: Payload> Recovery<P> {
 
 impl<P: Payload> Volume<P> {
     /// Begins to serve what a recovery put together.
-    fn begin_life(&mut self, state: State, absent: u64, attached: u64) {
+    fn begin_life(&mut self, state: State, absent: u64, refusing: u64, attached: u64) {
+        let attached_again = state.failed & attached != 0;
+        let slots = self.view.layout.slots.map_or(0, |slots| 1 << slots.member.0);
+        let refusing = refusing | if state.refusing.is_some() { slots } else { 0 };
         self.announcements = Announcements::new(state);
         if let Store::Cache { space, .. } = &mut self.store {
             self.view.map.occupied().for_each(|(slot, _)| space.occupy(slot));
@@ -503,12 +557,14 @@ impl<P: Payload> Volume<P> {
             self.scheme.mapped(&self.view, slot, entry.valid, None);
         }
         self.update_free_slots();
-        if state.failed & attached != 0 {
+        if attached_again {
             self.announce(|state| state.failed &= !attached);
         }
-        let out = (0..self.view.members.len() as u16).filter(|member| absent & 1 << member != 0);
-        out.for_each(|member| self.fail_member(MemberId(member)));
-        if !self.view.slots_online() {
+        let of = |mask: u64| (0..64).map(MemberId).filter(move |member| mask & 1 << member.0 != 0);
+        of(absent).for_each(|member| self.fail_member(member));
+        // Now it is known which of them is a spare.
+        of(refusing & !absent).for_each(|member| self.refuse_writes(member));
+        if !self.view.slots_readable() {
             // There are none, or what they held was let go.
             self.announce(|state| (state.dirty, state.migrating) = (false, false));
         }

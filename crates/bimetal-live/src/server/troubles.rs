@@ -1,0 +1,102 @@
+//! What people should know at once, wherever the server's output goes: the first error of each kind of each drive, a drive that
+//! is not what it was, content that is lost. Each is one line, once; how often, `status` counts.
+
+use bimetal_core::layout::MemberId;
+use bimetal_core::operation::{Command, OpKind, Status};
+use bimetal_core::scheme::MemberState;
+
+use super::Server;
+use super::traffic::describe;
+
+/// Who is told.
+type Tell = Box<dyn FnMut(&str) + Send>;
+
+/// What was said already.
+#[derive(Default)]
+pub(super) struct Troubles {
+    tell: Option<Tell>,
+    errors: Vec<(u16, OpKind)>,
+    states: Vec<MemberState>,
+    lost: bool,
+}
+
+impl Server {
+    /// Lets `tell` have a line for everything that goes wrong with drives, each once.
+    pub fn on_trouble(&mut self, tell: impl FnMut(&str) + Send + 'static) {
+        self.troubles.tell = Some(Box::new(tell));
+        self.tell_states();
+    }
+
+    fn say(&mut self, line: &str) {
+        if let Some(tell) = &mut self.troubles.tell {
+            tell(line);
+        }
+    }
+
+    /// An operation of a drive has failed.
+    pub(super) fn note_error(&mut self, member: u16, command: Command, status: Status) {
+        let kind = (member, command.kind);
+        if self.troubles.tell.is_none() || self.troubles.errors.contains(&kind) {
+            return;
+        }
+        self.troubles.errors.push(kind);
+        let line =
+            format!("{}: {}; `bimetal status` counts what follows", self.called(member), describe(command, status));
+        self.say(&line);
+    }
+
+    /// Says what has become of drives and content since it was said last.
+    pub(super) fn tell_states(&mut self) {
+        if self.troubles.tell.is_none() {
+            return;
+        }
+        let members = self.volume.view().members.len();
+        self.troubles.states.resize(members, MemberState::Online);
+        for member in 0..members {
+            let state = self.volume.view().members[member].state;
+            let before = std::mem::replace(&mut self.troubles.states[member], state);
+            if before != state {
+                let line = format!("{} {}", self.called(member as u16), self.what_became(member as u16, state));
+                self.say(&line);
+            }
+        }
+        let lost = self.volume.lost_blocks();
+        if lost > 0 && !std::mem::replace(&mut self.troubles.lost, true) {
+            let line = format!(
+                "{lost} blocks are lost: the only drive that had their newest content cannot read it; reads of them are errors until \
+                 they are written (`bimetal check` lists them)"
+            );
+            self.say(&line);
+        }
+        self.troubles.lost &= lost > 0;
+    }
+
+    fn called(&self, member: u16) -> String {
+        let known = self.control.about.as_ref().and_then(|about| about.members.get(usize::from(member)));
+        known.map_or_else(
+            || format!("member {member}"),
+            |member| match &member.path {
+                Some(path) => format!("{} ({path})", member.id),
+                None => member.id.clone(),
+            },
+        )
+    }
+
+    fn what_became(&self, member: u16, state: MemberState) -> &'static str {
+        let view = self.volume.view();
+        let off_home = view.layout.slots.is_some_and(|slots| slots.member == MemberId(member));
+        match (state, off_home) {
+            (MemberState::Online, _) => "takes part again",
+            (MemberState::ReadOnly, true) => {
+                "refuses writes: it is read on, nothing new goes to it, and what only it has goes home now"
+            }
+            (MemberState::ReadOnly, false) => {
+                "refuses writes: what is at home there can be read, and writes to it are errors. Copy it to another drive"
+            }
+            (MemberState::Failed, true) if view.map.dirty_blocks() == 0 => {
+                "is let go: nothing on it is needed, home serves; `bimetal attach` puts a new drive in its place"
+            }
+            (MemberState::Failed, _) => "is gone, or failed; `bimetal status` says what that means for the data",
+        }
+    }
+}
