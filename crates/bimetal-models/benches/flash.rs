@@ -194,8 +194,10 @@ fn memory() {
             Token(token),
             Command { kind: OpKind::Write, range: SectorRange::new(token % (size.0 / 2048) * 2048, 2048), fua: false },
         );
-        now = drive.next_event().unwrap_or(now);
-        drive.advance(now, &mut finished);
+        while finished.is_empty() {
+            now = drive.next_event().expect("a write is under way");
+            drive.advance(now, &mut finished);
+        }
         finished.clear();
     }
     let pages = size.bytes().0 as f64 / 4096.0 / 0.93;
