@@ -29,6 +29,8 @@ pub enum Kind {
     Size,
     /// A size, or `off`.
     SizeOrOff,
+    /// How much a second, at least [`RATE_MIN`], or `off`.
+    RateOrOff,
     /// A share from 0 to 1.
     Fraction,
     /// A share from 0 to 1, or `off`.
@@ -50,7 +52,7 @@ impl Kind {
             Kind::Duration => "duration".into(),
             Kind::DurationOrOff => "duration|off".into(),
             Kind::Size => "size".into(),
-            Kind::SizeOrOff => "size|off".into(),
+            Kind::SizeOrOff | Kind::RateOrOff => "size|off".into(),
             Kind::Fraction => "fraction".into(),
             Kind::FractionOrOff => "fraction|off".into(),
             Kind::Count => "count".into(),
@@ -64,7 +66,7 @@ impl Kind {
     pub const fn unit(self) -> Option<&'static str> {
         match self {
             Kind::Duration | Kind::DurationOrOff => Some("time"),
-            Kind::Size | Kind::SizeOrOff | Kind::RangesOrOff => Some("bytes"),
+            Kind::Size | Kind::SizeOrOff | Kind::RateOrOff | Kind::RangesOrOff => Some("bytes"),
             _ => None,
         }
     }
@@ -75,6 +77,7 @@ impl Kind {
             Kind::DurationOrOff => "a duration like 900s or 15min, or off".into(),
             Kind::Size => "a size like 100MiB".into(),
             Kind::SizeOrOff => "a size like 100MiB, or off".into(),
+            Kind::RateOrOff => format!("a size of at least {RATE_MIN}, or off"),
             Kind::Fraction => "a number from 0 to 1".into(),
             Kind::FractionOrOff => "a number from 0 to 1, or off".into(),
             Kind::Count => "a whole number".into(),
@@ -91,6 +94,7 @@ impl Kind {
             Kind::DurationOrOff => off || value.parse::<Nanoseconds>().is_ok(),
             Kind::Size => value.parse::<Bytes>().is_ok(),
             Kind::SizeOrOff => off || value.parse::<Bytes>().is_ok(),
+            Kind::RateOrOff => off || value.parse().is_ok_and(|rate: Bytes| rate >= RATE_MIN),
             Kind::Fraction => is_share(value),
             Kind::FractionOrOff => off || is_share(value),
             Kind::Count => value.parse::<u64>().is_ok(),
@@ -115,10 +119,13 @@ fn parse_ranges(text: &str) -> Option<Vec<(Bytes, Bytes)>> {
     text.split(',').map(range).collect()
 }
 
+/// Below this a move of one operation takes longer than anybody would wait.
+pub const RATE_MIN: Bytes = Bytes::from_kib(64);
+
 /// Of every scheme that moves content home: how fast it may.
 pub const MOVE_RATE: Parameter = Parameter {
     name: "move_rate",
-    kind: Kind::SizeOrOff,
+    kind: Kind::RateOrOff,
     default: "off",
     doc: "moves home write no more than this in a second, unless requests wait for the room; off: as fast as they can",
 };
@@ -138,7 +145,8 @@ pub enum SettingError {
     },
     /// The parameter is there and cannot change now.
     #[error(
-        "{scheme}: {key} cannot change while the volume is served: drain it with `bimetal drain VOLUME --detach`, then set it"
+        "{scheme}: {key} cannot change while the volume is served: drain it with `bimetal drain VOLUME --detach` and set it then, if it does not \
+         say where things lie on the drives"
     )]
     NotLive {
         /// The scheme.

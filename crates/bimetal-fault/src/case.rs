@@ -8,7 +8,7 @@ use bimetal_core::layout::{LayoutError, LayoutRequest, MemberId, MemberInfo};
 use bimetal_core::operation::OpKind;
 use bimetal_core::policies::replacement::OFFLINE_NAME;
 use bimetal_core::scheme::{Holds, SchemeError, SchemeInfo};
-use bimetal_core::settings::{Kind, Settings};
+use bimetal_core::settings::{Kind, RATE_MIN, Settings};
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
 
@@ -196,7 +196,7 @@ pub(crate) fn draw_settings(
 fn draw_value(kind: Kind, random: &mut Random) -> String {
     let off = random.one_in(4);
     match kind {
-        Kind::DurationOrOff | Kind::SizeOrOff | Kind::FractionOrOff if off => "off".into(),
+        Kind::DurationOrOff | Kind::SizeOrOff | Kind::RateOrOff | Kind::FractionOrOff if off => "off".into(),
         Kind::Duration | Kind::DurationOrOff => {
             let bits = random.between(0, 38);
             Nanoseconds(random.below(1 << bits)).to_string()
@@ -204,6 +204,10 @@ fn draw_value(kind: Kind, random: &mut Random) -> String {
         Kind::Size | Kind::SizeOrOff => {
             let bits = random.between(0, 21);
             Bytes(random.below(1 << bits)).to_string()
+        }
+        Kind::RateOrOff => {
+            let bits = random.between(0, 21);
+            Bytes(RATE_MIN.0.max(random.below(1 << bits))).to_string()
         }
         Kind::Fraction | Kind::FractionOrOff => format!("0.{:02}", random.below(100)),
         Kind::Count => random.below(200).to_string(),

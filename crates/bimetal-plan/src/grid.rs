@@ -156,7 +156,7 @@ fn values_of(parameter: &Parameter) -> Vec<String> {
             }
             _ => vec![default],
         },
-        ParameterKind::Size | ParameterKind::SizeOrOff => match default.parse::<Bytes>() {
+        ParameterKind::Size | ParameterKind::SizeOrOff | ParameterKind::RateOrOff => match default.parse::<Bytes>() {
             Ok(value) if value.0 >= STEP => {
                 around(Bytes(value.0 / STEP).to_string(), Bytes(value.0 * STEP).to_string())
             }

@@ -517,7 +517,8 @@ mod tests {
         assert_eq!(bench.volume.statistics().migrations.count, 0);
         let set = |bench: &mut Bench, key, value| {
             let given = [("timeout", "off"), ("read_threshold", "off"), (key, value)];
-            let settings = Settings::new("griffin", super::INFO.parameters, given).unwrap();
+            let settings =
+                Settings::new("griffin", super::INFO.parameters, given).map_err(|error| error.to_string())?;
             let now = bench.volume.view().now;
             bench.volume.set(now, key, &settings).map_err(|error| error.to_string())
         };

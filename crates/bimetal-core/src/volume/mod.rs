@@ -265,7 +265,7 @@ impl<P: Payload> Volume<P> {
             return Err(VolumeError::OnlySimulated);
         }
         let mut volume = Self::assemble(config.identity, layout, config.layout.members, scheme);
-        volume.pace.take(config.settings).map_err(SchemeError::from)?;
+        volume.pace.take(config.settings);
         if !P::CARRIES_DATA {
             volume.copy_at_first();
         }
@@ -423,7 +423,8 @@ impl<P: Payload> Volume<P> {
     pub fn set(&mut self, now: Nanoseconds, key: &str, settings: &Settings) -> Result<(), SettingError> {
         self.set_time(now);
         let taken = if key == MOVE_RATE.name && settings.get(key).is_some() {
-            self.pace.take(settings).map(|()| true)?
+            self.pace.take(settings);
+            true
         } else {
             self.scheme.set(key, settings)?
         };

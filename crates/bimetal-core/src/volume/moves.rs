@@ -22,7 +22,7 @@ use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
 use crate::scheme::MemberState;
-use crate::settings::{MOVE_RATE, SettingError, Settings};
+use crate::settings::{MOVE_RATE, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 
 /// Blocks copied at once: 32 MiB of 4 KiB blocks bound the memory of a move.
@@ -38,9 +38,6 @@ const REQUESTS_FOR_ONE: u32 = 4;
 /// How often a block is read again before what only its slot had counts as lost.
 const READ_TRIES: u8 = 5;
 
-/// Below this a move of one operation takes longer than anybody would wait.
-const RATE_MIN: Bytes = Bytes::from_kib(64);
-
 /// How fast content may go home.
 #[derive(Default)]
 pub(super) struct Pace {
@@ -52,14 +49,9 @@ pub(super) struct Pace {
 
 impl Pace {
     /// As the settings have it.
-    pub(super) fn take(&mut self, settings: &Settings) -> Result<(), SettingError> {
-        let rate = settings.get(MOVE_RATE.name).and_then(|rate| rate.parse().ok());
-        if rate.is_some_and(|rate| rate < RATE_MIN) {
-            return Err(settings.refuse(MOVE_RATE.name, format!("at least {RATE_MIN}, or off")));
-        }
-        self.rate = rate;
+    pub(super) fn take(&mut self, settings: &Settings) {
+        self.rate = settings.get(MOVE_RATE.name).and_then(|rate| rate.parse().ok());
         self.next_at = Nanoseconds::ZERO;
-        Ok(())
     }
 
     fn wrote(&mut self, now: Nanoseconds, bytes: Bytes) {
