@@ -144,6 +144,7 @@ pub struct Volume<P: Payload> {
     left_places: Vec<relocate::Left>,
     /// What may lie in either of two places after a crash.
     frozen: Option<BlockRun>,
+    gave_content_up: bool,
     scrubbing: Option<Scrubbing>,
     /// Slots are being discarded.
     discarding: bool,
@@ -341,6 +342,7 @@ impl<P: Payload> Volume<P> {
             dirty_since: DirtySince::Clean,
             left_places: Vec::new(),
             frozen: None,
+            gave_content_up: false,
             scrubbing: None,
             discarding: false,
             hint_answer: None,
@@ -408,6 +410,11 @@ impl<P: Payload> Volume<P> {
     /// How many blocks those are.
     pub fn lost_blocks(&self) -> u64 {
         self.lost.len()
+    }
+
+    /// Whether this life began without a member that may have had content that no other has: home has what was there before.
+    pub fn gave_content_up(&self) -> bool {
+        self.gave_content_up
     }
 
     /// No content that is off home alone is older than this; `None` where nothing is, or where some of it is from a life

@@ -413,6 +413,9 @@ fn meaning(about: &About, snapshot: &Snapshot) -> String {
             snapshot.lost_blocks, about.name
         ));
     }
+    if snapshot.gave_content_up {
+        troubles.push(GAVE_UP.to_owned());
+    }
     let calm = match (snapshot.dirty_blocks > 0, snapshot.slots > 0) {
         (true, _) => "all that was flushed is safe while every drive is there; drain before you take one out",
         (false, true) => "everything is at home",
@@ -428,6 +431,10 @@ fn meaning(about: &About, snapshot: &Snapshot) -> String {
     }));
     troubles.join("; ")
 }
+
+/// What it means to have served with `--accept-loss` without a drive that was needed.
+pub(crate) const GAVE_UP: &str = "what only a drive had that is gone was given up (--accept-loss): home has what was there before, of \
+                                  different times; check the file systems on the volume";
 
 /// What it means that a member is not as it should be.
 fn trouble(about: &About, snapshot: &Snapshot, member: &AboutMember, it: &MemberSnapshot) -> Option<String> {
@@ -447,8 +454,8 @@ fn trouble(about: &About, snapshot: &Snapshot, member: &AboutMember, it: &Member
             format!("{id} is gone, and content that only it has: do not stop the server before it is back")
         }
         MemberState::Failed => format!(
-            "{id} is gone, and nothing with it: everything is served from home; put a drive in its place with `bimetal attach \
-             {name} PATH`"
+            "{id} is gone{}: everything is served from home; put a drive in its place with `bimetal attach {name} PATH`",
+            if snapshot.gave_content_up { "" } else { ", and nothing with it" }
         ),
     })
 }

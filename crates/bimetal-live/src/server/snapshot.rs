@@ -120,6 +120,8 @@ pub struct Snapshot {
     pub block_bytes: Bytes,
     /// Blocks whose newest content no drive has.
     pub lost_blocks: u64,
+    /// Whether the server began without a drive that may have had content that no other has.
+    pub gave_content_up: bool,
     /// Blocks that are newer off home than at home.
     pub dirty_blocks: u64,
     /// The same when the server began.
@@ -164,6 +166,7 @@ impl Server {
             write_bytes: self.traffic.0.written,
             block_bytes: view.block().bytes(),
             lost_blocks: self.volume.lost_blocks(),
+            gave_content_up: self.volume.gave_content_up(),
             dirty_blocks: u64::from(view.map.dirty_blocks()),
             dirty_blocks_before: self.dirty_blocks_before,
             dirty_age: self.volume.dirty_since().map(|since| self.now.saturating_sub(since)),

@@ -7,6 +7,7 @@ use bimetal_core::scheme::MemberState;
 
 use super::Server;
 use super::traffic::describe;
+use crate::control::status::GAVE_UP;
 
 /// Who is told.
 type Tell = Box<dyn FnMut(&str) + Send>;
@@ -24,6 +25,9 @@ impl Server {
     /// Lets `tell` have a line for everything that goes wrong with drives, each once.
     pub fn on_trouble(&mut self, tell: impl FnMut(&str) + Send + 'static) {
         self.troubles.tell = Some(Box::new(tell));
+        if self.volume.gave_content_up() {
+            self.say(GAVE_UP);
+        }
         self.tell_states();
     }
 

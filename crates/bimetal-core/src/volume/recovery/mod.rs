@@ -482,6 +482,7 @@ impl<P: Payload> Recovery<P> {
             self.volume.view.map = BlockMap::new(self.volume.view.map.slots());
             self.volume.lost = Lost::default();
             self.absent |= 1 << member.0;
+            self.volume.gave_content_up = dirty;
             Ok(())
         } else {
             Err(error)
