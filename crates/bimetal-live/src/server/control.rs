@@ -14,7 +14,7 @@ use super::checks::Checkup;
 use super::drains::Drainage;
 use super::recorder::Recorder;
 use super::visitors::{Door, Language, Visitor};
-use super::{Endpoint, EndpointError, ServeError, Server};
+use super::{Endpoint, ServeError, Server};
 use crate::control::about::About;
 use crate::control::message::{Done, Progress, Reply, Request};
 use crate::control::status::Status;
@@ -97,8 +97,7 @@ impl Server {
     /// # Errors
     /// Somebody listens there already, or it is not an address of this machine's own.
     pub fn metrics(&mut self, address: &str) -> Result<String, ServeError> {
-        let endpoint = format!("tcp:{address}").parse().map_err(|_| EndpointError::Metrics(address.to_owned()))?;
-        self.add_door(&endpoint, Language::Http)?;
+        self.add_door(&Endpoint::of_metrics(address)?, Language::Http)?;
         let bound = self.control.doors.last().and_then(Door::address);
         Ok(format!("http://{}/metrics", bound.unwrap_or_else(|| address.to_owned())))
     }

@@ -50,7 +50,8 @@ pub enum EndpointError {
     #[error("'{0}' is no place for metrics: expected HOST:PORT of this machine, as 127.0.0.1:9100")]
     Metrics(String),
     /// The path of a socket is too long for the system.
-    #[error("'{path}' has {} bytes, and the path of a socket has at most {SOCKET_PATH_BYTES_MAX}: choose a shorter one", .path.len())]
+    #[error("'{path}' has {} bytes, and the path of a socket has at most {SOCKET_PATH_BYTES_MAX}: choose a shorter one (sockets that \
+         nobody placed lie in $XDG_RUNTIME_DIR)", .path.len())]
     TooLong {
         /// The path.
         path: String,
@@ -73,6 +74,9 @@ pub enum EndpointError {
          with --insecure-tcp, or use a Unix socket"
     )]
     Insecure(String),
+    /// The same, where other machines reach it.
+    #[error("'{0}' would be served to others without encryption: give certificates with --tls-certificates")]
+    InsecureAbroad(String),
     /// Without encryption only this machine itself may connect.
     #[error("'{address}' is not this machine's own: without encryption expected 127.0.0.1, ::1 or localhost")]
     NotLoopback {
@@ -104,6 +108,32 @@ impl FromStr for Endpoint {
             }
             _ => Err(EndpointError::Syntax(text.into())),
         }
+    }
+}
+
+impl Endpoint {
+    /// Where metrics are fetched: `HOST:PORT`.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn of_metrics(address: &str) -> Result<Self, EndpointError> {
+        format!("tcp:{address}").parse().map_err(|_| EndpointError::Metrics(address.to_owned()))
+    }
+
+    /// Sees whether one can listen there, before anything is changed for it.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self, tcp: &Tcp) -> Result<(), EndpointError> {
+        Listener::bind(self, tcp).map(drop)
+    }
+
+    /// The same for a place where the server of the same volume may listen already.
+    ///
+    /// # Errors
+    /// Nobody could ever listen there.
+    pub fn check_path(&self) -> Result<(), EndpointError> {
+        if let Self::Unix(path) = self { check_path(path) } else { Ok(()) }
     }
 }
 
@@ -145,9 +175,11 @@ impl Listener {
             }
             Endpoint::Tcp(place) => {
                 let addresses: Vec<SocketAddr> = place.to_socket_addrs().map_err(system)?.collect();
+                let is_own = addresses.iter().all(|address| address.ip().is_loopback());
                 let tls = match tcp {
-                    Tcp::Refused => return Err(EndpointError::Insecure(endpoint.to_string())),
-                    Tcp::Plain if !addresses.iter().all(|address| address.ip().is_loopback()) => {
+                    Tcp::Refused if is_own => return Err(EndpointError::Insecure(endpoint.to_string())),
+                    Tcp::Refused => return Err(EndpointError::InsecureAbroad(endpoint.to_string())),
+                    Tcp::Plain if !is_own => {
                         return Err(EndpointError::NotLoopback { address: place.clone() });
                     }
                     Tcp::Plain => None,
@@ -312,6 +344,7 @@ mod tests {
         assert!(matches!(Listener::bind(&local, &Tcp::Refused), Err(EndpointError::Insecure(_))));
         assert!(Listener::bind(&local, &Tcp::Plain).is_ok());
         let everywhere = Endpoint::Tcp("0.0.0.0:0".into());
+        assert!(matches!(Listener::bind(&everywhere, &Tcp::Refused), Err(EndpointError::InsecureAbroad(_))));
         assert!(matches!(Listener::bind(&everywhere, &Tcp::Plain), Err(EndpointError::NotLoopback { .. })));
     }
 

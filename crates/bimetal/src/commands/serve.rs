@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use bimetal_live::attach::{Attached, Options, attach};
+use bimetal_live::control::socket_of;
 use bimetal_live::member::find::find;
 use bimetal_live::server::{Credentials, Endpoint, Server, ServerOptions, Tcp};
 use clap::Args;
@@ -54,6 +55,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let tcp = tcp(&arguments)?;
     let located = find(&arguments.volume)?;
+    check_places(&arguments, &located.assembly.label.name, &tcp)?;
     let options = Options { degraded: arguments.degraded, accept_loss: arguments.accept_loss, ..Options::default() };
     let mut progress: Option<Progress> = None;
     let attached = attach(&located, options, |done, total| {
@@ -86,6 +88,33 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     Err(Error::new(format!("volume '{}' was stopped at once: what was not flushed may be lost", name)))
 }
 
+/// What would be refused later, when the volume is attached already and its home no plain disk any more.
+fn check_places(arguments: &Arguments, name: &str, tcp: &Tcp) -> Result<(), Error> {
+    if arguments.ublk {
+        has_ublk()?;
+    }
+    Endpoint::Unix(socket_of(name)).check_path()?;
+    for endpoint in &arguments.nbd {
+        endpoint.check(tcp)?;
+    }
+    if let Some(address) = &arguments.metrics {
+        Endpoint::of_metrics(address)?.check(&Tcp::Plain)?;
+    }
+    Ok(())
+}
+
+#[cfg(feature = "ublk")]
+fn has_ublk() -> Result<(), Error> {
+    Ok(())
+}
+
+#[cfg(not(feature = "ublk"))]
+fn has_ublk() -> Result<(), Error> {
+    Err(Error::new(
+        "this bimetal was built without ublk: build it with `cargo build --release --features ublk` (needs libclang)",
+    ))
+}
+
 /// Lets the kernel make a block device; it says when it is ready, as endpoints do.
 #[cfg(feature = "ublk")]
 fn block_device(server: &mut Server, name: &str) -> Result<bimetal_live::ublk::Device, Error> {
@@ -105,9 +134,7 @@ fn block_device(server: &mut Server, name: &str) -> Result<bimetal_live::ublk::D
 
 #[cfg(not(feature = "ublk"))]
 fn block_device(_: &mut Server, _: &str) -> Result<(), Error> {
-    Err(Error::new(
-        "this bimetal was built without ublk: build it with `cargo build --release --features ublk` (needs libclang)",
-    ))
+    has_ublk()
 }
 
 /// What the flags say of TCP.
