@@ -41,6 +41,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         Action::Start { volume, file } => {
             let path = std::path::absolute(&file)
                 .map_err(|error| Error::new(format!("{}: cannot be found: {error}", file.display())))?;
+            if path.extension().is_some_and(|ending| ending == "csv") {
+                let message =
+                    "recordings have the format bin: name it .bin or .bin.zst; `bimetal convert` makes a csv of it";
+                return Err(Error::new(format!("{}: {message}", file.display())));
+            }
             (volume, Request::TraceStart { path })
         }
         Action::Stop { volume } => (volume, Request::TraceStop {}),
