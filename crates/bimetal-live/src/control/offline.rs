@@ -58,9 +58,12 @@ pub fn status(located: &Located) -> Status {
     let label = &located.assembly.label;
     let members: Vec<Member> = (0..label.members.len()).map(|at| member(located, at)).collect();
     let process = lock::owner(&label.name);
+    // Its server may keep its sockets and its lock in another run-time directory.
+    let used = located.members().flatten().flat_map(|drive| &drive.probe.uses).next();
     let whole = members.iter().all(|member| member.state == "present");
     let state = match (process, whole, label.guard) {
         (Some(_), ..) => "in use",
+        _ if used.is_some() => "in use",
         _ if located.assembly.resizing => "resizing",
         (None, false, _) => "incomplete",
         (None, true, Some((_, Guard::Up))) => "stopped, attached",
@@ -68,12 +71,14 @@ pub fn status(located: &Located) -> Status {
     };
     let kept = newest_state(located);
     // While somebody uses the volume, what its home members say of it may be old.
-    let dirty = kept.as_ref().filter(|_| process.is_none()).map(|state| state.dirty);
+    let dirty = kept.as_ref().filter(|_| process.is_none() && used.is_none()).map(|state| state.dirty);
     Status {
         name: label.name.clone(),
         uuid: Some(label.volume.to_string()),
         state: state.to_owned(),
-        meaning: if located.assembly.resizing && process.is_none() {
+        meaning: if let Some(used) = used.filter(|_| process.is_none()) {
+            format!("a drive is in use: {}; another user, or $XDG_RUNTIME_DIR, may have its server", used.describe())
+        } else if located.assembly.resizing && process.is_none() {
             "a change of sizes was cut short: finish it with `bimetal resize`".to_owned()
         } else {
             meaning(process, whole, kept.as_ref()).to_owned()
@@ -92,7 +97,9 @@ pub fn status(located: &Located) -> Status {
 
 /// Of the SSDs, which wear out.
 fn wear(label: &Label, about: &About) -> Vec<Wear> {
-    let flash = label.members.iter().zip(&about.members).filter(|(member, _)| member.role == Role::Ssd);
+    // What one that is not there has done, nobody knows.
+    let is_known = |(member, about): &(&MemberLabel, &AboutMember)| member.role == Role::Ssd && about.path.is_some();
+    let flash = label.members.iter().zip(&about.members).filter(is_known);
     flash.map(|(_, about)| Wear::of(about, Bytes::ZERO, 0.0)).collect()
 }
 
