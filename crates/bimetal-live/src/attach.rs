@@ -6,8 +6,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use bimetal_core::label::Label;
 use bimetal_core::label::assembly::Absent as Missing;
+use bimetal_core::label::{Guard, Label};
 use bimetal_core::layout::{Layout, MemberId};
 use bimetal_core::schemes;
 use bimetal_core::settings::SettingError;
@@ -51,6 +51,14 @@ pub enum AttachError {
     /// Drives are missing, and nobody said to go on without.
     #[error("volume '{name}' is not whole: {}: plug in what is missing, or serve without it with --degraded, and with --accept-loss where it has content that nobody else has", missing(.absent))]
     Incomplete {
+        /// The volume.
+        name: String,
+        /// Who is missing.
+        absent: Vec<Missing>,
+    },
+    /// A drive is missing without which there is no volume.
+    #[error("volume '{name}': {}: it is home of blocks, and nothing can be served without it: bring it back", missing(.absent))]
+    HomeIsMissing {
         /// The volume.
         name: String,
         /// Who is missing.
@@ -130,22 +138,27 @@ pub(crate) fn recover(
 ) -> Result<Attached, AttachError> {
     let label = &located.assembly.label;
     let name = &label.name;
-    let absent = located.assembly.absent(&located.found());
-    if !absent.is_empty() && !options.degraded && !options.accept_loss {
-        return Err(AttachError::Incomplete { name: name.clone(), absent });
-    }
     let Some(scheme) = schemes::find(&label.scheme) else {
         return Err(AttachError::Scheme { name: name.clone(), scheme: label.scheme.clone() });
     };
     let plan = Plan::of(label, scheme)?;
     let layout = plan.lay_out().map_err(VolumeError::from)?;
-    let held = Held::take(located)?;
-    let mut drives = open(located, &held, &layout, options.engine)?;
     let seats = located.members().enumerate();
     let missing: Vec<MemberId> =
         seats.filter(|(_, drive)| drive.is_none()).map(|(at, _)| MemberId(at as u16)).collect();
+    let absent = located.assembly.absent(&located.found());
+    if !layout.is_mirrored() && layout.homes().iter().any(|home| missing.contains(home)) {
+        return Err(AttachError::HomeIsMissing { name: name.clone(), absent });
+    }
+    if !absent.is_empty() && !options.degraded && !options.accept_loss {
+        return Err(AttachError::Incomplete { name: name.clone(), absent });
+    }
+    let held = Held::take(located)?;
+    let mut drives = open(located, &held, &layout, options.engine)?;
     let recovery = Recovery::new(&plan.config(), &missing)?;
     let recovery = if options.accept_loss { recovery.accept_loss() } else { recovery };
+    let is_plain = matches!(label.guard, Some((_, Guard::Down)));
+    let recovery = if is_plain { recovery.home_was_plain() } else { recovery };
     let volume = startup::recover(recovery, &mut drives, progress)
         .map_err(|error| AttachError::Startup { name: name.clone(), error })?;
     Ok(Attached { volume, drives, held })

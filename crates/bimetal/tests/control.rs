@@ -62,8 +62,12 @@ impl Place {
 
     /// Serves the volume.
     fn serve(&self, options: &str) -> Served {
+        self.serve_drive("box", options)
+    }
+
+    fn serve_drive(&self, volume: &str, options: &str) -> Served {
         let mut child = self
-            .command(&format!("serve box {options}"))
+            .command(&format!("serve {volume} {options}"))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -128,12 +132,16 @@ impl Disk {
     }
 
     fn ask(&mut self, kind: u16, offset: u64, data: &[u8]) {
+        self.send(kind, offset, data.len(), data);
+    }
+
+    fn send(&mut self, kind: u16, offset: u64, len: usize, data: &[u8]) {
         let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
         request.extend(0u16.to_be_bytes());
         request.extend(kind.to_be_bytes());
         request.extend([0; 8]);
         request.extend(offset.to_be_bytes());
-        request.extend((data.len() as u32).to_be_bytes());
+        request.extend((len as u32).to_be_bytes());
         request.extend(data);
         self.0.write_all(&request).unwrap();
         let mut reply = [0; 16];
@@ -148,6 +156,13 @@ impl Disk {
     fn flush(&mut self) {
         self.ask(3, 0, &[]);
     }
+
+    fn read(&mut self, offset: u64, len: usize) -> Vec<u8> {
+        self.send(0, offset, len, &[]);
+        let mut data = vec![0; len];
+        self.0.read_exact(&mut data).unwrap();
+        data
+    }
 }
 
 #[test]
@@ -155,6 +170,16 @@ fn a_served_volume_is_asked_drained_and_ends_as_a_plain_disk() {
     let place = Place::new("served", "griffin");
     let text = place.succeed("status box");
     assert!(text.starts_with("box: griffin, stopped\n  everything is at home\n"), "{text}");
+    // What is refused leaves the home a plain disk.
+    let far = format!("unix:{}/nodir/x.sock", place.0.display());
+    for (wrong, said) in [
+        ("--metrics 9464".to_owned(), "expected HOST:PORT of this machine"),
+        (format!("--nbd {far}"), "its directory is not there"),
+        ("--nbd tcp:0.0.0.0:0".to_owned(), "give certificates"),
+    ] {
+        assert!(place.refuse(&format!("serve box {wrong}")).contains(said), "{wrong}");
+        assert_eq!(place.json()["state"], "stopped");
+    }
     let served = place.serve("--metrics 127.0.0.1:0");
     let mut disk = place.disk();
     (0..50).for_each(|at| disk.write(at * 8192, &[at as u8 + 1; 4096]));
@@ -182,6 +207,47 @@ fn a_served_volume_is_asked_drained_and_ends_as_a_plain_disk() {
 }
 
 #[test]
+fn what_was_given_up_with_a_drive_is_not_called_safe() {
+    let place = Place::new("given-up", "bcache");
+    let served = place.serve("");
+    let mut disk = place.disk();
+    disk.write(0, &[1; 4096]);
+    disk.flush();
+    served.signal("-KILL");
+    drop((served, disk));
+    fs::remove_file(place.0.join("ssd.img")).unwrap();
+    assert!(place.refuse("serve hdd.img --degraded").contains("needed"));
+    let served = place.serve_drive("hdd.img", "--accept-loss");
+    let meaning = place.json()["meaning"].as_str().unwrap().to_owned();
+    assert!(meaning.contains("was given up (--accept-loss)") && !meaning.contains("nothing with it"), "{meaning}");
+    served.signal("-TERM");
+    assert!(served.wait().contains("was given up (--accept-loss)"));
+}
+
+#[test]
+fn what_was_written_to_the_plain_disk_is_served_when_the_volume_is_attached_again() {
+    for scheme in ["smart-response", "hybrid-disk", "bcache", "dataplex", "hddboost"] {
+        let place = Place::new("plain", scheme);
+        let served = place.serve("");
+        let mut disk = place.disk();
+        for at in 0..20 {
+            disk.write(at * 8192, &[1; 4096]);
+            disk.flush();
+            (0..3).for_each(|_| assert_eq!(disk.read(at * 8192, 4096), [1; 4096]));
+        }
+        drop(disk);
+        place.succeed("drain box --detach");
+        served.wait();
+        let plain = File::options().write(true).open(place.0.join("hdd.img")).unwrap();
+        (0..20).for_each(|at| plain.write_all_at(&[2; 4096], at * 8192).unwrap());
+        drop(plain);
+        let _served = place.serve("");
+        let mut disk = place.disk();
+        (0..20).for_each(|at| assert_eq!(disk.read(at * 8192, 4096), [2; 4096], "{scheme}"));
+    }
+}
+
+#[test]
 fn a_volume_that_nobody_serves_is_drained_and_its_home_drive_needs_no_other_then() {
     let place = Place::new("stopped", "hybrid-disk");
     let served = place.serve("");
@@ -197,9 +263,19 @@ fn a_volume_that_nobody_serves_is_drained_and_its_home_drive_needs_no_other_then
     assert!(text.contains("home has everything"), "{text}");
     let home = fs::read(place.0.join("hdd.img")).unwrap();
     (0..50).for_each(|at| assert_eq!(home[at * 8192], at as u8 + 1));
+    assert!(place.refuse("set box move_rate=0").contains("expected a size of at least 64KiB, or off"));
+    fs::create_dir(place.0.join("shelf")).unwrap();
+    fs::rename(place.0.join("hdd.img"), place.0.join("shelf/hdd.img")).unwrap();
+    let message = place.refuse("serve ssd.img");
+    assert!(message.contains("it is home of blocks, and nothing can be served without it"), "{message}");
+    fs::rename(place.0.join("shelf/hdd.img"), place.0.join("hdd.img")).unwrap();
     fs::remove_file(place.0.join("ssd.img")).unwrap();
     let text = place.succeed("status hdd.img");
     assert!(text.contains("everything is at home, on the drives that are there"), "{text}");
+    assert!(
+        place.json()["wear"].as_array().is_some_and(Vec::is_empty),
+        "what a drive that is not there has done is not known"
+    );
 }
 
 #[test]

@@ -114,7 +114,7 @@ impl<P: Payload> Recovery<P> {
             Phase::Verifying => {
                 self.cache().stable = u64::MAX;
                 self.apply_stable();
-                self.drop_marked_copies();
+                self.drop_doubtful_copies();
                 let mut lost = std::mem::take(&mut self.cache().lost);
                 self.forget_what_has_left(&mut lost);
                 self.cache().lost = lost;
@@ -302,16 +302,17 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    fn drop_marked_copies(&mut self) {
+    /// Drops clean copies from which home may differ: in regions that were being changed, or everywhere.
+    fn drop_doubtful_copies(&mut self) {
         let marks = std::mem::take(&mut self.cache().marks);
-        if marks.is_empty() {
+        if marks.is_empty() && !self.home_was_plain {
             return;
         }
-        let marked = |block: Block| {
+        let doubtful = |block: Block| {
             let region = block.0 / MARK_REGION_BLOCKS;
-            marks.get(region as usize / 8).is_some_and(|byte| byte & 1 << (region % 8) != 0)
+            self.home_was_plain || marks.get(region as usize / 8).is_some_and(|byte| byte & 1 << (region % 8) != 0)
         };
-        let copies = self.volume.view.map.occupied().filter(|(_, entry)| !entry.dirty && marked(entry.block));
+        let copies = self.volume.view.map.occupied().filter(|(_, entry)| !entry.dirty && doubtful(entry.block));
         for (slot, entry) in copies.collect::<Vec<_>>() {
             self.volume.view.map.remove(entry.block);
             self.ring().touch_slot(slot);

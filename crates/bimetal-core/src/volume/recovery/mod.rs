@@ -107,6 +107,8 @@ pub struct Recovery<P: Payload> {
     /// Members that were given up and are formatted anew.
     attached: u64,
     accept_loss: bool,
+    /// Whether others may have written to the homes since the volume was closed.
+    home_was_plain: bool,
     step: Step<P>,
     state: State,
     /// The homes whose state was found, a bit each, and a page of a state that cannot be read: it may have been the newest.
@@ -210,6 +212,7 @@ impl<P: Payload> Recovery<P> {
             refusing: 0,
             attached: 0,
             accept_loss: false,
+            home_was_plain: false,
             step: Step::Flushing,
             state: State::default(),
             stated: 0,
@@ -228,6 +231,13 @@ impl<P: Payload> Recovery<P> {
     /// Goes on where content is lost: with what home has.
     pub fn accept_loss(mut self) -> Self {
         self.accept_loss = true;
+        self
+    }
+
+    /// Says that home was a plain disk since the volume was closed, and that others may have written to it: copies of what was
+    /// there do not count. To be said until the volume is served again, however often recovery is cut short before.
+    pub fn home_was_plain(mut self) -> Self {
+        self.home_was_plain = true;
         self
     }
 
