@@ -635,9 +635,8 @@ impl<P: Payload> Volume<P> {
     /// Everything of the part is written: the map changes. An error is the request's.
     fn apply_part(&mut self, job: &mut WriteJob<P>) -> Result<(), Status> {
         let slots_gone = !self.view.slots_online();
-        // What a drive took just before it refused everything else has no record.
-        let untold = self.slots_refuse();
-        if (job.slot_status != Status::Done || untold) && !job.pieces.is_empty() {
+        // What a drive took just before it refused everything else, or was given up, has no record.
+        if (job.slot_status != Status::Done || slots_gone) && !job.pieces.is_empty() {
             return self.slots_failed(job, slots_gone);
         }
         if job.home_status != Status::Done {
