@@ -94,6 +94,9 @@ fn check_places(arguments: &Arguments, name: &str, tcp: &Tcp) -> Result<(), Erro
         has_ublk()?;
     }
     Endpoint::Unix(socket_of(name)).check_path()?;
+    if arguments.nbd.is_empty() {
+        own_socket(name)?.check_path()?;
+    }
     for endpoint in &arguments.nbd {
         endpoint.check(tcp)?;
     }
