@@ -302,15 +302,17 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Drops clean copies from which home may differ: in regions that were being changed, or everywhere.
+    /// Drops clean copies from which home may differ: in regions that were being changed, or everywhere. Of a member that refuses
+    /// writes the map may have copies of what a move has changed at home since.
     fn drop_doubtful_copies(&mut self) {
         let marks = std::mem::take(&mut self.cache().marks);
-        if marks.is_empty() && !self.home_was_plain {
+        let all = self.home_was_plain || self.state.refusing.is_some();
+        if marks.is_empty() && !all {
             return;
         }
         let doubtful = |block: Block| {
             let region = block.0 / MARK_REGION_BLOCKS;
-            self.home_was_plain || marks.get(region as usize / 8).is_some_and(|byte| byte & 1 << (region % 8) != 0)
+            all || marks.get(region as usize / 8).is_some_and(|byte| byte & 1 << (region % 8) != 0)
         };
         let copies = self.volume.view.map.occupied().filter(|(_, entry)| !entry.dirty && doubtful(entry.block));
         for (slot, entry) in copies.collect::<Vec<_>>() {
