@@ -9,7 +9,8 @@
 //!    home there. In a region that has not left, home changes only by moves, to what the map on the member has: whoever follows
 //!    that map after a crash reads the same, however far a move came.
 //! 2. What the map on the member may not have, because it changed after the last commit, makes its region *owed*: no flush is
-//!    answered before every owed region has left. So what was flushed is at home, or where that map says.
+//!    answered before every owed region has left. So what was flushed is at home, or where that map says. After a recovery
+//!    all regions are owed that have something to move: what was read then may lie in the member's cache alone.
 //! 3. When nothing is left to move, one state says at once that nothing is needed and that the member is given up.
 //!
 //! A recovery that finds the state drops what has left and goes on; it writes nothing on the member, so any number of them
@@ -39,6 +40,8 @@ pub(crate) struct Departures {
     /// Regions that requests want to change, and those that a flush waits for.
     wanted: BTreeSet<u32>,
     owed: BTreeSet<u32>,
+    /// Those that could not be moved when they were tried last: others come first.
+    stuck: BTreeSet<u32>,
     /// Those that the move under way is about.
     moving: Vec<u32>,
     /// Requests that wait, with their blocks.
@@ -127,6 +130,15 @@ impl<P: Payload> Volume<P> {
             if !self.announcements.has_left(region) {
                 self.departures.owed.insert(region);
             }
+        }
+    }
+
+    /// Rule 2, after a recovery.
+    pub(super) fn owe_what_is_dirty(&mut self) {
+        if self.slots_refuse() {
+            let dirty = self.view.map.occupied().filter(|(_, entry)| entry.dirty);
+            let blocks: Vec<Block> = dirty.map(|(_, entry)| entry.block).collect();
+            blocks.into_iter().for_each(|block| self.owe(BlockRun { first: block, count: 1 }));
         }
     }
 
@@ -274,14 +286,11 @@ impl<P: Payload> Volume<P> {
 
     /// Moves home what is asked for; else, while nobody waits, what comes next.
     fn move_on_from_member(&mut self) -> bool {
-        let Departures { wanted, owed, .. } = &self.departures;
-        let mut regions: Vec<u32> = wanted.iter().chain(owed).copied().collect();
+        let Departures { wanted, owed, stuck, .. } = &self.departures;
+        let mut regions: Vec<u32> = wanted.iter().chain(owed.difference(stuck)).copied().collect();
         regions.retain(|&region| !self.has_lost(region));
-        if regions.is_empty()
-            && !self.is_closing()
-            && let Some(first) = self.view.map.next_dirty(Slot(0)).and_then(|slot| self.view.map.in_slot(slot))
-        {
-            regions.push(left_region_of(first.block, self.view.layout.total_blocks()));
+        if regions.is_empty() && !self.is_closing() {
+            regions.extend(self.next_region());
         }
         let mut slots = Vec::new();
         let mut moving = Vec::new();
@@ -301,6 +310,19 @@ impl<P: Payload> Volume<P> {
         true
     }
 
+    /// The region that goes next while nobody asks for one; those that are stuck when there is no other.
+    fn next_region(&mut self) -> Option<u32> {
+        let total = self.view.layout.total_blocks();
+        let dirty =
+            std::iter::successors(self.view.map.next_dirty(Slot(0)), |slot| self.view.map.next_dirty(Slot(slot.0 + 1)));
+        let mut regions = dirty.filter_map(|slot| Some(left_region_of(self.view.map.in_slot(slot)?.block, total)));
+        let next = regions.find(|region| !self.departures.stuck.contains(region));
+        next.or_else(|| {
+            let stuck = std::mem::take(&mut self.departures.stuck);
+            stuck.into_iter().find(|&region| !self.dirty_in(region).is_empty())
+        })
+    }
+
     /// A move has ended. Who waits for what it could not move would wait for ever.
     pub(super) fn note_departures(&mut self) {
         let stays: Vec<u32> = std::mem::take(&mut self.departures.moving);
@@ -309,6 +331,7 @@ impl<P: Payload> Volume<P> {
             return;
         }
         self.departures.wanted.retain(|region| !stays.contains(region));
+        self.departures.stuck.extend(&stays);
         let waiters = std::mem::take(&mut self.departures.waiters);
         for (task, blocks) in waiters {
             if self.left_regions(blocks).any(|region| stays.contains(&region)) {

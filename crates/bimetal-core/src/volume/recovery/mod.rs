@@ -575,6 +575,7 @@ impl<P: Payload> Volume<P> {
         of(absent).for_each(|member| self.fail_member(member));
         // Now it is known which of them is a spare.
         of(refusing & !absent).for_each(|member| self.refuse_writes(member));
+        self.owe_what_is_dirty();
         if !self.view.slots_readable() {
             // There are none, or what they held was let go.
             self.announce(|state| (state.dirty, state.migrating) = (false, false));
