@@ -407,10 +407,16 @@ fn meaning(about: &About, snapshot: &Snapshot) -> String {
     let members = about.members.iter().zip(&snapshot.members);
     let mut troubles: Vec<String> = members.filter_map(|(member, it)| trouble(about, snapshot, member, it)).collect();
     if snapshot.lost_blocks > 0 {
+        let (blocks, name) = (snapshot.lost_blocks, &about.name);
+        let refuses = snapshot.members.iter().any(|it| it.state == MemberState::ReadOnly);
+        let until = if refuses {
+            "while a drive refuses writes, writes near them are errors, too: when nothing else is off home, stop the server, take \
+             that drive out and serve with --accept-loss"
+        } else {
+            "reads of them are errors until they are written or discarded"
+        };
         troubles.push(format!(
-            "{} blocks are lost: no drive has what was written last, and reads of them are errors until they are written or \
-             discarded (`bimetal check {}` lists them)",
-            snapshot.lost_blocks, about.name
+            "{blocks} blocks are lost: no drive has what was written last; {until} (`bimetal check {name}` lists them)"
         ));
     }
     if snapshot.gave_content_up {
