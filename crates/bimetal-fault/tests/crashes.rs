@@ -1,43 +1,17 @@
 //! Power cuts under every scheme. A failure prints the line that replays it; `BIMETAL_FAULT_SEED=N` (and
 //! `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone, `BIMETAL_FAULT_TRACE=1` with all that happens in it.
 
+mod seeds;
+
 use bimetal_core::schemes;
-use bimetal_fault::{Options, Report, run_crash_case};
+use bimetal_fault::{Options, run_crash_case};
+use seeds::GRIFFIN;
 
 /// Cases of all schemes together, at least, in the two tests that run at the same time on two cores.
 const CASES: u64 = 20_000;
 
-fn chosen(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
 fn run_all(half: u64) {
-    let only = std::env::var("BIMETAL_FAULT_SCHEME").ok();
-    let schemes = schemes::every().filter(|scheme| only.as_deref().is_none_or(|only| only == scheme.name));
-    let schemes: Vec<_> = schemes.collect();
-    let seeds = chosen("BIMETAL_FAULT_SEEDS").unwrap_or(CASES.div_ceil(2 * schemes::every().count() as u64));
-    let seeds = chosen("BIMETAL_FAULT_SEED").map_or(half * seeds..(half + 1) * seeds, |seed| seed..seed + 1);
-    let trace = chosen("BIMETAL_FAULT_TRACE").is_some();
-    let mut failures = Vec::new();
-    for scheme in schemes {
-        let mut total = Report::default();
-        let mut failed = 0;
-        let begun = std::time::Instant::now();
-        for seed in seeds.clone() {
-            match run_crash_case(scheme, seed, Options { trace, ..Options::default() }) {
-                Ok(report) => total.add(&report),
-                Err(failure) => {
-                    failed += 1;
-                    if failed <= 8 {
-                        failures.push(failure.to_string());
-                    }
-                }
-            }
-        }
-        let per_second = (seeds.end - seeds.start) as f64 / begun.elapsed().as_secs_f64();
-        eprintln!("{}: {failed} failures, {per_second:.0} cases a second; {total}", scheme.name);
-    }
-    assert!(failures.is_empty(), "{}\n\n{} failures", failures.join("\n\n"), failures.len());
+    seeds::run_all(half, CASES.div_ceil(2 * schemes::every().count() as u64), run_crash_case, |_, _, _| {});
 }
 
 #[test]
@@ -96,24 +70,8 @@ fn cases_that_failed_once_pass() {
 fn a_write_that_a_full_log_divides_is_no_deadlock() {
     let griffin = schemes::find("griffin").expect("a scheme that there is");
     for seed in [31, 66] {
-        if let Err(failure) = run_crash_case(griffin, seed, Options { drawn: Some(SELECTIVE), ..Options::default() }) {
+        if let Err(failure) = run_crash_case(griffin, seed, Options { drawn: Some(GRIFFIN), ..Options::default() }) {
             panic!("{failure}");
         }
     }
 }
-
-/// The parameters that griffin had when this failed.
-const SELECTIVE: &[(&str, bool)] = &[
-    ("timeout", true),
-    ("read_threshold", true),
-    ("read_window", true),
-    ("migration_size", true),
-    ("log_buffer", true),
-    ("overwrite_threshold", true),
-    ("log_bypass", true),
-    ("log_rate", true),
-    ("oracle", true),
-    ("eviction_hint", true),
-    ("migration", true),
-    ("move_rate", true),
-];

@@ -2,6 +2,7 @@
 //! flushed becomes unreadable, and service goes on. A failure prints the line that replays it; `BIMETAL_FAULT_SEED=N` (and
 //! `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone, `BIMETAL_FAULT_TRACE=1` with all that happens in it.
 
+mod seeds;
 mod story;
 
 use bimetal_core::layout::MemberId;
@@ -9,42 +10,19 @@ use bimetal_core::operation::{OpKind, Status};
 use bimetal_core::scheme::{Holds, MemberState, Reason};
 use bimetal_core::schemes;
 use bimetal_fault::drive::Plan;
-use bimetal_fault::{Options, Report, run_refusal_case};
+use bimetal_fault::{Options, run_refusal_case};
+use seeds::GRIFFIN;
 use story::{ALL, HDD, SSD, Story};
 
 /// Cases of each scheme, in each of two tests that run at the same time on two cores.
 const SEEDS: u64 = 250;
 
-fn chosen(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
 fn run_all(half: u64) {
-    let only = std::env::var("BIMETAL_FAULT_SCHEME").ok();
-    let seeds = chosen("BIMETAL_FAULT_SEEDS").unwrap_or(SEEDS);
-    let seeds = chosen("BIMETAL_FAULT_SEED").map_or(half * seeds..(half + 1) * seeds, |seed| seed..seed + 1);
-    let trace = chosen("BIMETAL_FAULT_TRACE").is_some();
-    let mut failures = Vec::new();
-    for scheme in schemes::every().filter(|scheme| only.as_deref().is_none_or(|only| only == scheme.name)) {
-        let mut total = Report::default();
-        let mut failed = 0;
-        for seed in seeds.clone() {
-            match run_refusal_case(scheme, seed, Options { trace, ..Options::default() }) {
-                Ok(report) => total.add(&report),
-                Err(failure) => {
-                    failed += 1;
-                    if failed <= 8 {
-                        failures.push(format!("{}: {failure}", scheme.name));
-                    }
-                }
-            }
-        }
-        eprintln!("{}: {failed} failures, {} members refused; {total}", scheme.name, total.read_only);
+    seeds::run_all(half, SEEDS, run_refusal_case, |scheme, total, cases| {
         let off_home = scheme.members.iter().any(|(_, holds)| matches!(holds, Holds::Cache | Holds::Log));
-        let enough = seeds.end - seeds.start < 100 || total.read_only > (seeds.end - seeds.start) / 10;
+        let enough = cases < 100 || total.read_only > cases / 10;
         assert!(!off_home || enough, "{}: the cases do not come to what they are about: {total:?}", scheme.name);
-    }
-    assert!(failures.is_empty(), "{}\n\n{} failures", failures.join("\n\n"), failures.len());
+    });
 }
 
 #[test]
@@ -58,21 +36,7 @@ fn every_scheme_keeps_its_word_when_a_member_refuses_writes_again() {
     run_all(1);
 }
 
-/// The parameters that griffin and hybrid-disk had when these cases failed.
-const GRIFFIN: &[(&str, bool)] = &[
-    ("timeout", true),
-    ("read_threshold", true),
-    ("read_window", true),
-    ("migration_size", true),
-    ("log_buffer", true),
-    ("overwrite_threshold", true),
-    ("log_bypass", true),
-    ("log_rate", true),
-    ("oracle", true),
-    ("eviction_hint", true),
-    ("migration", true),
-    ("move_rate", true),
-];
+/// The parameters that hybrid-disk had when its case failed.
 const HYBRID_DISK: &[(&str, bool)] = &[
     ("admission", true),
     ("flush", true),

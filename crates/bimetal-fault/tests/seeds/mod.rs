@@ -1,0 +1,65 @@
+//! Seed after seed under every scheme, as `BIMETAL_FAULT_SCHEME`, `_SEEDS`, `_SEED` and `_TRACE` choose, and what griffin drew once.
+
+use std::time::Instant;
+
+use bimetal_core::scheme::SchemeInfo;
+use bimetal_core::schemes;
+use bimetal_fault::{Failure, Options, Report};
+
+/// Failures of one scheme that are told whole.
+const TOLD_MAX: u64 = 8;
+
+fn chosen(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Runs the first or the second `half` of twice so many `seeds` of each scheme; `note` gets what came of a scheme and how many seeds
+/// it had.
+pub(crate) fn run_all(
+    half: u64,
+    seeds: u64,
+    run: impl Fn(&'static SchemeInfo, u64, Options) -> Result<Report, Box<Failure>>,
+    note: impl Fn(&SchemeInfo, &Report, u64),
+) {
+    let only = std::env::var("BIMETAL_FAULT_SCHEME").ok();
+    let seeds = chosen("BIMETAL_FAULT_SEEDS").unwrap_or(seeds);
+    let seeds = chosen("BIMETAL_FAULT_SEED").map_or(half * seeds..(half + 1) * seeds, |seed| seed..seed + 1);
+    let trace = chosen("BIMETAL_FAULT_TRACE").is_some();
+    let count = seeds.end - seeds.start;
+    let mut failures = Vec::new();
+    for scheme in schemes::every().filter(|scheme| only.as_deref().is_none_or(|only| only == scheme.name)) {
+        let (mut total, mut failed) = (Report::default(), 0);
+        let begun = Instant::now();
+        for seed in seeds.clone() {
+            match run(scheme, seed, Options { trace, ..Options::default() }) {
+                Ok(report) => total.add(&report),
+                Err(failure) => {
+                    failed += 1;
+                    if failed <= TOLD_MAX {
+                        failures.push(format!("{}: {failure}", scheme.name));
+                    }
+                }
+            }
+        }
+        let per_second = count as f64 / begun.elapsed().as_secs_f64();
+        eprintln!("{}: {failed} failures, {per_second:.0} cases a second; {total}", scheme.name);
+        note(scheme, &total, count);
+    }
+    assert!(failures.is_empty(), "{}\n\n{} failures", failures.join("\n\n"), failures.len());
+}
+
+/// The parameters that griffin had when its later cases failed: each was drawn, or took its default.
+pub(crate) const GRIFFIN: &[(&str, bool)] = &[
+    ("timeout", true),
+    ("read_threshold", true),
+    ("read_window", true),
+    ("migration_size", true),
+    ("log_buffer", true),
+    ("overwrite_threshold", true),
+    ("log_bypass", true),
+    ("log_rate", true),
+    ("oracle", true),
+    ("eviction_hint", true),
+    ("migration", true),
+    ("move_rate", true),
+];
