@@ -284,17 +284,28 @@ mod tests {
             ];
             let catalogue = shop([first, first + 10, first + 50]);
             let candidates = candidates(&catalogue, &[]);
-            let bounds = Bounds::of(&load, &common, TIMED, &budgets, &candidates);
-            let known_wear = KnownWear::default();
-            let evaluator = Evaluator { load: &load, common: &common, replay: TIMED, known_wear: &known_wear };
-            for candidate in &candidates {
-                let Some(reason) = bounds.excludes(candidate, &budgets) else { continue };
-                if let Outcome::Done(figures) = evaluator.run(candidate, Limits::default()).unwrap() {
-                    let breaks = budgets.iter().any(|budget| figures.breaks(budget).is_some());
-                    prop_assert!(breaks, "{} {:?}: {reason}", candidate.scheme.name, candidate.settings);
-                }
+            excluded_ones_break_a_budget(&load, &common, &budgets, &candidates)?;
+        }
+    }
+
+    /// What bounds exclude breaks a budget when it is run.
+    fn excluded_ones_break_a_budget(
+        load: &Load,
+        common: &Choices,
+        budgets: &[Budget],
+        candidates: &[Candidate],
+    ) -> Result<(), TestCaseError> {
+        let bounds = Bounds::of(load, common, TIMED, budgets, candidates);
+        let known_wear = KnownWear::default();
+        let evaluator = Evaluator { load, common, replay: TIMED, known_wear: &known_wear };
+        for candidate in candidates {
+            let Some(reason) = bounds.excludes(candidate, budgets) else { continue };
+            if let Outcome::Done(figures) = evaluator.run(candidate, Limits::default()).unwrap() {
+                let breaks = budgets.iter().any(|budget| figures.breaks(budget).is_some());
+                prop_assert!(breaks, "{} {:?}: {reason}", candidate.scheme.name, candidate.settings);
             }
         }
+        Ok(())
     }
 
     /// Requests that come in bursts, with some sequential writes of up to half a MiB among them.
@@ -327,16 +338,7 @@ mod tests {
             let (common, load) = (Choices::default(), bursts(1200, in_a_burst, read_fraction, seed));
             let budgets = [Budget::parse(&format!("{quantile}<{limit_ms}ms")).unwrap()];
             let candidates = candidates(&shop([64, 300, 2000]), &[]);
-            let bounds = Bounds::of(&load, &common, TIMED, &budgets, &candidates);
-            let known_wear = KnownWear::default();
-            let evaluator = Evaluator { load: &load, common: &common, replay: TIMED, known_wear: &known_wear };
-            for candidate in &candidates {
-                let Some(reason) = bounds.excludes(candidate, &budgets) else { continue };
-                if let Outcome::Done(figures) = evaluator.run(candidate, Limits::default()).unwrap() {
-                    let breaks = budgets.iter().any(|budget| figures.breaks(budget).is_some());
-                    prop_assert!(breaks, "{} {:?}: {reason}", candidate.scheme.name, candidate.settings);
-                }
-            }
+            excluded_ones_break_a_budget(&load, &common, &budgets, &candidates)?;
         }
     }
 
