@@ -12,8 +12,10 @@ demo:
 test:
 	CARGO="$(CARGO)" scripts/test
 
-# Kills the server twenty times under each file system, and runs ten times as many fault and crash cases.
+# Kills the server twenty times under each file system, runs ten times as many fault and crash cases, and draws ten times
+# as many cases of every property, other ones each time.
 soak:
+	PROPTEST_CASES=2560 $(CARGO) test --workspace --lib --locked
 	BIMETAL_SOAK=20 $(CARGO) test --package bimetal --test power_cuts --locked -- --nocapture
 	$(CARGO) run --release --locked --package bimetal -- fault --seeds 20000
 

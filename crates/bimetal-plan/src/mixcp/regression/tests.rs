@@ -136,7 +136,7 @@ proptest! {
         let twin = normal_equations(&rows, &values);
         let own = std::iter::once(fit.intercept).chain(fit.slopes.iter().copied());
         for (own, twin) in own.zip(twin) {
-            prop_assert!((own - twin).abs() < 1e-6 * twin.abs().max(1.0), "{own} {twin}");
+            prop_assert!((own - twin).abs() < 1e-8 * twin.abs().max(1.0), "{own} {twin}");
         }
     }
 
@@ -152,7 +152,7 @@ proptest! {
         let fit = design.fit(&values).unwrap();
         let own = std::iter::once(fit.intercept).chain(fit.slopes.iter().copied());
         for (own, known) in own.zip(known) {
-            prop_assert!((own - known).abs() < 1e-6, "{own} {known}");
+            prop_assert!((own - known).abs() < 1e-9, "{own} {known}");
         }
         let varies = values.iter().any(|value| (value - values[0]).abs() > 1e-3);
         prop_assert!(!varies || fit.adjusted_r2 > 0.999_999, "{}", fit.adjusted_r2);
