@@ -25,6 +25,15 @@ fn a_position_beyond_all_that_can_be_is_an_error() {
     }
 }
 
+/// A log whose drive refuses writes, with content that cannot leave it: the next flush is an error at once, not when what
+/// failed again and again is tried again by itself.
+#[test]
+fn a_flush_does_not_wait_for_what_cannot_leave() {
+    let writeboost = CACHES.iter().position(|(scheme, _)| *scheme == "writeboost").unwrap();
+    // A superblock, a page of the log's index, and the byte of the state that says that the drive refuses writes.
+    survive(writeboost, [(0, 48, 0), (7, 0, 0), (17, 42, 1)]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 

@@ -220,7 +220,8 @@ impl<P: Payload> Volume<P> {
             return true;
         }
         if self.view.moving {
-            let urgent = self.move_paused_until.is_some() && !self.departures.wanted.is_empty();
+            let awaited = !self.departures.wanted.is_empty() || self.departures.commit.is_some();
+            let urgent = self.move_paused_until.is_some() && awaited;
             if urgent {
                 self.end_pause();
             }
