@@ -31,6 +31,11 @@ pub struct Atlas {
     was_moving: bool,
     failed: Vec<bool>,
     faults: Vec<u64>,
+    /// Since when a flush may fail because one of a drive did, and since when one must.
+    may_tell: Option<Moment>,
+    must_tell: Option<Moment>,
+    /// When one last did: those that had arrived by then may fail with it.
+    told: Moment,
     /// The member that refuses writes, where nothing else fails.
     refuses_alone: Option<MemberId>,
     /// How many members were seen to refuse writes.
@@ -49,6 +54,9 @@ impl Atlas {
             was_moving: false,
             failed: vec![false; members],
             faults: vec![0; members],
+            may_tell: None,
+            must_tell: None,
+            told: 0,
         }
     }
 
@@ -72,10 +80,38 @@ impl Atlas {
         self.failed[usize::from(member.0)]
     }
 
-    /// An operation on `member` failed.
-    pub fn note_fault(&mut self, member: u16, now: Moment) {
-        self.faults[usize::from(member)] += 1;
+    /// An operation on `member` failed. A flush counts for as many as make the engine give the member up: nobody knows what it
+    /// has cost.
+    pub fn note_fault(&mut self, member: u16, kind: OpKind, now: Moment) {
+        self.faults[usize::from(member)] += if kind == OpKind::Flush { FAULTS_BEFORE_GIVING_UP } else { 1 };
         self.last_fault = now;
+    }
+
+    /// A flush of a drive failed. Where that may have cost what only a home has, a flush of the volume must say so.
+    pub fn note_failed_flush(&mut self, now: Moment, must_tell: bool) {
+        self.may_tell = Some(now);
+        self.must_tell = self.must_tell.or(must_tell.then_some(now));
+    }
+
+    /// The power was cut: there is nothing to tell any more.
+    pub fn forget_flushes(&mut self) {
+        (self.may_tell, self.must_tell) = (None, None);
+    }
+
+    /// A flush of the volume has ended well, or not.
+    ///
+    /// # Errors
+    /// It should have told that a drive's had failed.
+    pub fn note_flush(&mut self, request: &Request, done: bool, now: Moment) -> Result<(), String> {
+        let covers = |since: Moment| since < request.began;
+        if !done {
+            self.must_tell = None;
+            self.may_tell = self.may_tell.filter(|&since| !covers(since));
+            self.told = now;
+        } else if self.must_tell.is_some_and(covers) {
+            return Err("a home could not be flushed, and no flush said so".into());
+        }
+        Ok(())
     }
 
     /// What only one place had of `block` may be lost.
@@ -149,6 +185,10 @@ impl Atlas {
         let read_only = |member: &MemberId| view.member(*member).state == MemberState::ReadOnly;
         let held_up = view.layout.slots.is_some_and(|slots| read_only(&slots.member)) && !self.suspects.is_empty();
         if request.kind != OpKind::Read && (held_up || view.layout.homes().iter().any(read_only)) {
+            return possible;
+        }
+        let tells = self.may_tell.is_some() || request.began <= self.told;
+        if (request.kind == OpKind::Flush || request.fua) && tells {
             return possible;
         }
         if request.kind == OpKind::Flush && self.failed.iter().any(|failed| *failed) {

@@ -24,7 +24,8 @@ pub struct Plan {
     pub write_error: u64,
     /// Reads and writes that do only a part of their range.
     pub short: u64,
-    /// Flushes that fail and make nothing stable.
+    /// Flushes that fail. What such a flush was to make stable no later one makes stable either: the drive, or what is
+    /// above it, takes it for written.
     pub flush_error: u64,
     /// Operations that take seconds.
     pub stuck: u64,
@@ -80,6 +81,8 @@ pub struct Drive {
     /// Changes that completed, and up to which of them a flush has made them stable.
     changes: u64,
     stable: u64,
+    /// After which change, and up to which, no flush makes anything stable any more.
+    forgotten: Vec<(u64, u64)>,
     in_flight: Vec<InFlight>,
     /// Operations that it was given.
     started: u64,
@@ -101,6 +104,7 @@ impl Drive {
             unreadable: BTreeSet::new(),
             changes: 0,
             stable: 0,
+            forgotten: Vec::new(),
             in_flight: Vec::new(),
             started: 0,
             cache: None,
@@ -144,6 +148,7 @@ impl Drive {
         let (manner, unreadable) = cache.cut(&mut self.content, landing, random);
         self.unreadable.extend(&unreadable);
         self.stable = self.changes;
+        self.forgotten.clear();
         (manner, unreadable)
     }
 
@@ -180,7 +185,27 @@ impl Drive {
 
     /// Whether what a sector holds would be there after a power cut.
     pub fn is_stable(&self, sector: u64) -> bool {
-        self.content.change(sector) <= self.stable
+        self.content.change(sector) <= self.stable && !self.is_forgotten(sector)
+    }
+
+    /// Whether a flush failed that was to make stable what a sector holds: only another write and a flush can.
+    pub fn is_forgotten(&self, sector: u64) -> bool {
+        is_in(&self.forgotten, self.content.change(sector))
+    }
+
+    /// Sectors that a power cut may take back behind a flush that succeeded, because one before it failed.
+    pub fn forgotten(&self) -> BTreeSet<u64> {
+        self.missing(&self.forgotten)
+    }
+
+    /// Those of them that are due to the last flush that failed.
+    pub fn forgotten_last(&self) -> BTreeSet<u64> {
+        self.missing(&self.forgotten[self.forgotten.len().saturating_sub(1)..])
+    }
+
+    fn missing(&self, changes: &[(u64, u64)]) -> BTreeSet<u64> {
+        let cache = self.cache.iter().filter(|_| !changes.is_empty());
+        cache.flat_map(|cache| cache.missing(|change| is_in(changes, change))).collect()
     }
 
     /// Whether a sector cannot be read until it is written again.
@@ -360,16 +385,21 @@ impl Drive {
 
     fn flush(&mut self, begun: u64, random: &mut Random) -> Status {
         if random.one_in(self.plan.flush_error) {
+            self.forgotten.push((self.stable, begun));
             return Status::MediaError;
         }
         if self.plan.lie != Some(Lie::DropsFlushes) {
             self.stable = self.stable.max(begun);
             if let Some(cache) = &mut self.cache {
-                cache.flush(self.stable);
+                cache.flush(self.stable, |change| is_in(&self.forgotten, change));
             }
         }
         Status::Done
     }
+}
+
+fn is_in(changes: &[(u64, u64)], change: u64) -> bool {
+    changes.iter().any(|&(after, up_to)| after < change && change <= up_to)
 }
 
 fn contains(range: SectorRange, at: u64) -> bool {

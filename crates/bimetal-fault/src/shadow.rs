@@ -219,6 +219,11 @@ impl Shadow {
         })
     }
 
+    /// Whether the newest change of a sector must survive a power cut.
+    pub fn is_promised(&self, sector: u64) -> bool {
+        self.changes(sector).next().is_some_and(|newest| self.request(newest).stable)
+    }
+
     /// What `sector` must hold if nothing is in doubt: its newest change ended well before `moment`, and was no discard.
     pub fn certain(&self, sector: u64, moment: Moment) -> Option<Sector> {
         let newest = self.changes(sector).next()?;

@@ -127,15 +127,30 @@ impl WriteCache {
         self.medium.set(sector, value, number);
     }
 
-    /// A flush has covered every change up to `number`.
-    pub(crate) fn flush(&mut self, number: u64) {
+    /// A flush has covered every change up to `number` but those that are forgotten.
+    pub(crate) fn flush(&mut self, number: u64, is_forgotten: impl Fn(u64) -> bool) {
+        let mut forgotten = Vec::new();
         while let Some(change) = self.unstable.pop_front_if(|change| change.number <= number) {
+            if is_forgotten(change.number) {
+                forgotten.push(change);
+                continue;
+            }
             for (at, value) in change.sectors() {
                 if self.medium.change(at) <= change.number {
                     self.medium.set(at, value, change.number);
                 }
             }
         }
+        forgotten.into_iter().rev().for_each(|change| self.unstable.push_front(change));
+    }
+
+    /// Sectors of which the medium does not have a change for which `wanted` holds, or a newer one.
+    pub(crate) fn missing(&self, wanted: impl Fn(u64) -> bool) -> impl Iterator<Item = u64> {
+        let changes = self.unstable.iter().filter(move |change| wanted(change.number));
+        changes.flat_map(|change| {
+            let missing = |at: &u64| self.medium.change(*at) < change.number;
+            change.sectors().map(|(at, _)| at).filter(missing)
+        })
     }
 
     /// Cuts the power while `under_way` are on their way. `content` is what the drive held, and holds afterwards what is
@@ -202,7 +217,7 @@ mod tests {
             }
             cache.keep(change(number));
         }
-        cache.flush(flushed);
+        cache.flush(flushed, |_| false);
         let under_way = (1..=under_way).map(|number| change(completed + number)).collect();
         cache.cut(&mut content, under_way, &mut Random::new(seed));
         let value = |sector: Sector| match sector {

@@ -29,7 +29,7 @@ const RECORDS_MAX: usize = 2048;
 /// A segment is written this often before its drive counts as gone.
 const SEGMENT_TRIES: u8 = 3;
 /// Commits that fail one after the other before the drive that holds the records counts as gone.
-pub(super) const COMMIT_TRIES: u8 = 3;
+const COMMIT_TRIES: u8 = 3;
 /// Table pages of one operation of a checkpoint, and operations under way at once.
 const TABLE_PAGES_MAX: u32 = 64;
 const TABLE_OPERATIONS_MAX: u32 = 4;
@@ -42,8 +42,8 @@ pub(crate) struct Commit {
     next: Vec<TaskId>,
     all: bool,
     next_all: bool,
-    /// Whether content was lost with its drive that no flush has reported yet.
-    untold_loss: bool,
+    /// How content was lost, or may have been, that no flush has reported yet.
+    untold_loss: Option<Status>,
     /// The newest record that there was when the commit began.
     up_to: Sequence,
     /// Whether the log's segments are on their way, and where the last of them ends.
@@ -127,8 +127,6 @@ pub(crate) struct Checkpoint {
     phase: CheckpointPhase,
     superblock: Superblock,
     failed: bool,
-    flush_failures: u8,
-    flush_again: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -140,13 +138,8 @@ enum CheckpointPhase {
 }
 
 impl Checkpoint {
-    pub(super) fn note(&mut self, kind: OpKind, status: Status) {
-        let failed = !matches!(status, Status::Done | Status::Unsupported);
-        if kind == OpKind::Flush && status == Status::MediaError {
-            self.flush_failures += 1;
-            self.flush_again = self.flush_failures < COMMIT_TRIES;
-        }
-        self.failed |= failed && !self.flush_again;
+    pub(super) fn note(&mut self, status: Status) {
+        self.failed |= !matches!(status, Status::Done | Status::Unsupported);
     }
 }
 
@@ -177,18 +170,18 @@ impl<P: Payload> Volume<P> {
         self.commit.all = std::mem::take(&mut self.commit.next_all);
         self.commit.up_to = self.pending.appended;
         self.commit.sealed = false;
-        let loss = self.commit.all && std::mem::take(&mut self.commit.untold_loss);
-        self.commit.status = loss.then_some(Status::Gone);
+        self.commit.status = if self.commit.all { self.commit.untold_loss.take() } else { None };
         let task = self.begin_task(Job::Running);
         self.run_commit(task);
     }
 
     /// The drive with the slots is gone, and what only it had: the next flush says so.
     pub(super) fn note_loss(&mut self) {
-        let lost = self.view.map.dirty_blocks() > 0;
-        self.commit.untold_loss |= lost;
-        if lost && self.commit.is_busy() {
-            self.commit.status = Some(Status::Gone);
+        if self.view.map.dirty_blocks() > 0 {
+            self.commit.untold_loss = Some(Status::Gone);
+            if self.commit.is_busy() {
+                self.commit.status = Some(Status::Gone);
+            }
         }
     }
 
@@ -196,7 +189,20 @@ impl<P: Payload> Volume<P> {
     pub(super) fn note_loss_of_home(&mut self, member: MemberId) {
         let unstable = self.stability[usize::from(member.0)].wants_flush();
         let is_only_home = self.view.layout.homes().contains(&member) && !self.has_other_copy(member);
-        self.commit.untold_loss |= unstable && is_only_home;
+        if unstable && is_only_home {
+            self.commit.untold_loss = Some(Status::Gone);
+        }
+    }
+
+    /// A flush failed. The drive may have forgotten what it was to make stable, and the next flush may succeed without that. So
+    /// slots and records on it count only as far as they can be read back; of what requests
+    /// changed at home there, one flush of the volume must fail, whoever it was that flushed.
+    pub(super) fn flush_failed(&mut self, member: MemberId) {
+        if !self.view.layout.homes().contains(&member) {
+            self.refuse_writes(member);
+        } else if !self.has_other_copy(member) && self.stability[usize::from(member.0)].owes_requests() {
+            self.commit.untold_loss = self.commit.untold_loss.or(Some(Status::MediaError));
+        }
     }
 
     pub(super) fn run_commit(&mut self, task: TaskId) {
@@ -423,7 +429,7 @@ impl<P: Payload> Volume<P> {
                 MemberState::Failed => false,
             };
             if wanted && there && self.stability[index].wants_flush() {
-                self.flush_member(task, member);
+                self.issue(task, purpose::BACKGROUND, member, Command::FLUSH, P::empty());
             }
         }
     }
@@ -439,13 +445,12 @@ impl<P: Payload> Volume<P> {
         }
         let holds_data = self.view.layout.homes().contains(&member);
         if kind == OpKind::Flush && status == Status::MediaError && !holds_data {
-            // A drive that cannot make records stable again and again protects nothing any more.
-            self.commit.failures += 1;
-            if self.commit.failures >= COMMIT_TRIES {
-                self.refuse_writes(member);
-            }
+            // It refuses writes now: the commit goes on in another way.
             self.commit.again = true;
             return;
+        }
+        if self.commit.all && self.commit.untold_loss == Some(Status::MediaError) {
+            self.commit.untold_loss = None;
         }
         let lost = holds_data || self.view.map.dirty_blocks() > 0;
         if lost || status != Status::Gone {
@@ -534,16 +539,8 @@ impl<P: Payload> Volume<P> {
         self.checkpointing = true;
         self.statistics.checkpoints += 1;
         let task = self.begin_task(Job::Running);
-        self.run_checkpoint(
-            task,
-            Checkpoint {
-                phase: CheckpointPhase::Table,
-                superblock: Superblock::default(),
-                failed: false,
-                flush_failures: 0,
-                flush_again: false,
-            },
-        );
+        let superblock = Superblock::default();
+        self.run_checkpoint(task, Checkpoint { phase: CheckpointPhase::Table, superblock, failed: false });
     }
 
     pub(super) fn run_checkpoint(&mut self, task: TaskId, mut job: Checkpoint) {
@@ -561,7 +558,7 @@ impl<P: Payload> Volume<P> {
                     job.superblock = self.checkpoint_superblock();
                     self.write_marks(task, &job.superblock);
                 }
-                phase if phase == CheckpointPhase::Marks || std::mem::take(&mut job.flush_again) => {
+                CheckpointPhase::Marks => {
                     job.phase = CheckpointPhase::Flushing;
                     self.issue(task, purpose::BACKGROUND, self.metadata_member(), Command::FLUSH, P::empty());
                 }

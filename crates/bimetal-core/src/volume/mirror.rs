@@ -67,16 +67,6 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Starts a flush of `member`.
-    pub(super) fn flush_member(&mut self, task: TaskId, member: MemberId) {
-        if self.view.layout.is_mirrored() {
-            let again = Again { command: Command::FLUSH, payload: P::empty(), tries_left: METADATA_TRIES };
-            self.issue_again(task, purpose::BACKGROUND, member, again);
-        } else {
-            self.issue(task, purpose::BACKGROUND, member, Command::FLUSH, P::empty());
-        }
-    }
-
     /// What the end of an operation means to who waits for it. A change or a flush that one copy could not take is done if
     /// another can; that copy is old from then on, and is given up.
     pub(super) fn status_with_copies(&mut self, operation: &InFlight<P>, status: Status) -> Status {

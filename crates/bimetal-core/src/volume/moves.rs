@@ -9,7 +9,6 @@
 
 use std::collections::VecDeque;
 
-use super::commit::COMMIT_TRIES;
 use super::log_tail::Position;
 use super::operations::purpose;
 use super::{DirtySince, Job, Store, Task, TaskId, Volume, blocks_bytes};
@@ -83,8 +82,6 @@ pub(crate) struct MoveJob<P> {
     superblock: Option<Superblock>,
     /// In a log: where what is settled before the superblock ends, and the newest record in that.
     settled: (Position, Sequence),
-    /// How often the log's drive could not be flushed.
-    flush_failures: u8,
     /// Whether the records of the batch were seen to before home changes.
     committed: bool,
     /// Whether something could not be moved.
@@ -195,7 +192,6 @@ impl<P: Payload> Volume<P> {
             order: Vec::new(),
             superblock: None,
             settled: (0, 0),
-            flush_failures: 0,
             committed: instant,
             incomplete: false,
             instant,
@@ -477,16 +473,6 @@ impl<P: Payload> Volume<P> {
             Phase::Reading => (first..first + count).for_each(|position| self.read_again(&mut job, position)),
             Phase::Writing if status != Status::Done => {
                 job.batch[first..first + count].iter_mut().for_each(|moving| moving.state = State::Stays);
-            }
-            Phase::FlushingLog | Phase::MakingStable if status == Status::MediaError => {
-                job.flush_failures += 1;
-                let member = self.member_of_slots();
-                if job.flush_failures < COMMIT_TRIES {
-                    self.flush_if_wanted(task, member);
-                } else {
-                    self.refuse_writes(member);
-                    job.commit_failed();
-                }
             }
             // A mark or a flush that failed: nothing of this batch may be given up.
             Phase::Marking

@@ -41,12 +41,21 @@ pub(super) const METADATA_TRIES: u8 = 3;
 pub(super) struct Stability {
     pub(super) changed: u64,
     pub(super) stable: u64,
+    /// The newest change that a request made in place.
+    pub(super) requested: u64,
+    /// The newest operation that had begun when a flush failed: an older flush proves nothing.
+    failed_at: u64,
 }
 
 impl Stability {
     /// Whether something waits for a flush; one that is under way may still fail, and does not count.
     pub(super) fn wants_flush(self) -> bool {
         self.stable < self.changed
+    }
+
+    /// Whether what requests changed in place waits for a flush.
+    pub(super) fn owes_requests(self) -> bool {
+        self.stable < self.requested
     }
 }
 
@@ -128,13 +137,28 @@ impl<P: Payload> Volume<P> {
             load.background -= 1;
         }
         let stability = &mut self.stability[usize::from(operation.member.0)];
+        let status = match (operation.kind, status) {
+            (OpKind::Flush, Status::Done) if token.0 >> OPERATION_INDEX_BITS <= stability.failed_at => {
+                Status::MediaError
+            }
+            (OpKind::Flush, Status::MediaError) => {
+                stability.failed_at = self.operations_begun;
+                status
+            }
+            _ => status,
+        };
         if operation.kind.changes_content() {
             stability.changed += 1;
+            if operation.foreground {
+                stability.requested = stability.changed;
+            }
         } else if operation.kind == OpKind::Flush && matches!(status, Status::Done | Status::Unsupported) {
             stability.stable = stability.stable.max(operation.covers);
         }
-        if status == Status::Gone {
-            self.fail_member(operation.member);
+        match (operation.kind, status) {
+            (_, Status::Gone) => self.fail_member(operation.member),
+            (OpKind::Flush, Status::MediaError) => self.flush_failed(operation.member),
+            _ => {}
         }
         self.tasks[operation.task as usize].outstanding -= 1;
         if status == Status::MediaError
@@ -190,7 +214,7 @@ impl<P: Payload> Volume<P> {
                 self.note_announcement(operation.member, status);
             }
             Job::Checkpoint(mut job) => {
-                job.note(operation.kind, status);
+                job.note(status);
                 self.put_job(task, Job::Checkpoint(job));
             }
             Job::Flush(..) | Job::Close(_) | Job::Running => unreachable!("task {task} has no operations"),

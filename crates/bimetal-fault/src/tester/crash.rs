@@ -259,6 +259,7 @@ impl Tester {
         let dirty = self.volume.view().map.occupied().filter(|(_, entry)| entry.dirty);
         let dirty: Vec<Block> = dirty.map(|(_, entry)| entry.block).collect();
         self.power().off_home.extend(dirty);
+        self.distrust_what_homes_forgot();
         self.shadow.cut();
         self.open.clear();
         self.recent.clear();

@@ -7,6 +7,7 @@
 
 mod checks;
 mod crash;
+mod flushes;
 mod report;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -315,7 +316,10 @@ impl Tester {
         self.report.operations += 1;
         self.tell(|| format!("  member {member} ends {:?}: {:?}", operation.command, completion.status));
         if !matches!(completion.status, Status::Done | Status::Unsupported) {
-            self.atlas.note_fault(operation.target, self.shadow.now());
+            self.atlas.note_fault(operation.target, operation.command.kind, self.shadow.now());
+            if operation.command.kind == OpKind::Flush {
+                self.note_failed_flush(member);
+            }
         }
         for sector in spoilt {
             self.suspect_home(member, sector);
@@ -337,7 +341,7 @@ impl Tester {
     fn vanish(&mut self) {
         let Some((member, _)) = self.faults.vanishes.take() else { return };
         self.drives[usize::from(member)].vanish();
-        self.atlas.note_fault(member, self.shadow.now());
+        self.atlas.note_fault(member, OpKind::Read, self.shadow.now());
         if self.random.one_in(2) {
             self.volume.member_gone(self.now, MemberId(member));
         } else {

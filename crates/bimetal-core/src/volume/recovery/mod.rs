@@ -295,7 +295,9 @@ impl<P: Payload> Recovery<P> {
         match status {
             Status::Done => {}
             _ if unsupported => {}
-            _ if status != Status::Gone && asked.tries_left > 0 => return self.start(asked),
+            _ if status != Status::Gone && asked.tries_left > 0 && self.may_try_again(&asked) => {
+                return self.start(asked);
+            }
             _ if asked.command.kind == OpKind::Read && status != Status::Gone => {}
             _ => return self.member_failed(asked.member, status),
         }
@@ -303,6 +305,14 @@ impl<P: Payload> Recovery<P> {
         let payload = (status == Status::Done).then_some(payload);
         let Asked { purpose, member, command, .. } = asked;
         self.take(Answer { purpose, member, range: command.range, payload });
+    }
+
+    /// A flush that failed may succeed the next time without what it was to make stable. That is nobody's promise where it is what
+    /// was at home before the recovery; else it is what was read from slots, or what the recovery has written.
+    fn may_try_again(&self, asked: &Asked<P>) -> bool {
+        let layout = self.layout();
+        let is_slots = layout.slots.is_some_and(|slots| slots.member == asked.member);
+        asked.command.kind != OpKind::Flush || (matches!(self.step, Step::Flushing) && !is_slots)
     }
 
     fn take(&mut self, answer: Answer<P>) {

@@ -1,0 +1,57 @@
+//! Flushes that fail: what a home was to make stable may be gone with the next power cut, as on a bare drive, and one flush of
+//! the volume must say so, whoever it was that flushed. What slots have is promised all the same.
+
+use std::collections::BTreeSet;
+
+use bimetal_core::layout::MemberId;
+use bimetal_core::units::SectorRange;
+
+use super::Tester;
+use crate::drive::Drive;
+
+impl Tester {
+    /// Sectors that homes lose where drives lose `lost`, and that no slot has for certain.
+    fn lost_at_home(&self, lost: &[BTreeSet<u64>]) -> Vec<u64> {
+        if lost.iter().all(BTreeSet::is_empty) {
+            return Vec::new();
+        }
+        let layout = &self.volume.view().layout;
+        let copies: Vec<MemberId> = layout.copies().filter(|&copy| !self.atlas.has_given_up(copy)).collect();
+        let is_lost = |sector: &u64| {
+            let block = layout.block.block_of(*sector);
+            let (home, first, _) = layout.home_of(block);
+            let at = first + sector - layout.block.first_sector(block);
+            let homes = if copies.is_empty() { std::slice::from_ref(&home) } else { copies.as_slice() };
+            homes.iter().all(|home| lost[usize::from(home.0)].contains(&at))
+        };
+        let promised_in_slot = |sector: &u64| self.is_in_slot(*sector) && self.shadow.is_promised(*sector);
+        let sectors = 0..layout.total_blocks() * layout.block.sectors();
+        sectors.filter(|sector| is_lost(sector) && !promised_in_slot(sector)).collect()
+    }
+
+    /// Whether a slot has what is newest of `sector`.
+    fn is_in_slot(&self, sector: u64) -> bool {
+        let view = self.volume.view();
+        let size = view.block();
+        let block = size.block_of(sector);
+        let eighth = (sector - size.first_sector(block)) / size.eighth_sectors();
+        view.map.get(block).is_some_and(|(_, entry)| entry.dirty && entry.valid.0 >> eighth & 1 == 1)
+    }
+
+    /// A flush of a drive failed.
+    pub(super) fn note_failed_flush(&mut self, member: usize) {
+        let mut lost = vec![BTreeSet::new(); self.drives.len()];
+        lost[member] = self.drives[member].forgotten_last();
+        let must_tell = self.lost_at_home(&lost).into_iter().any(|sector| !self.is_in_slot(sector));
+        self.atlas.note_failed_flush(self.shadow.now(), must_tell);
+    }
+
+    /// The power is about to go: what homes forgot may be as it ever was.
+    pub(super) fn distrust_what_homes_forgot(&mut self) {
+        let forgotten: Vec<BTreeSet<u64>> = self.drives.iter().map(Drive::forgotten).collect();
+        for sector in self.lost_at_home(&forgotten) {
+            self.shadow.distrust(SectorRange::new(sector, 1));
+        }
+        self.atlas.forget_flushes();
+    }
+}
