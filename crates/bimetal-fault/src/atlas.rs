@@ -36,6 +36,8 @@ pub struct Atlas {
     must_tell: Option<Moment>,
     /// When one last did: those that had arrived by then may fail with it.
     told: Moment,
+    /// Whether a member is let go because somebody asked for it.
+    let_go: bool,
     /// The member that refuses writes, where nothing else fails.
     refuses_alone: Option<MemberId>,
     /// How many members were seen to refuse writes.
@@ -57,6 +59,7 @@ impl Atlas {
             may_tell: None,
             must_tell: None,
             told: 0,
+            let_go: false,
         }
     }
 
@@ -73,6 +76,11 @@ impl Atlas {
     /// How many members the engine took for ones that refuse writes.
     pub fn read_only(&self) -> u64 {
         self.read_only.iter().map(|&seen| u64::from(seen)).sum()
+    }
+
+    /// Somebody asks the engine to let a member go.
+    pub fn let_go(&mut self) {
+        self.let_go = true;
     }
 
     /// Whether the engine gave `member` up.
@@ -142,7 +150,7 @@ impl Atlas {
         }
         let newly = |member: &usize| view.members[*member].state == MemberState::Failed && !self.failed[*member];
         let Some(member) = (0..view.members.len()).find(newly) else { return Ok(()) };
-        if !gone(member) && self.faults[member] < FAULTS_BEFORE_GIVING_UP {
+        if !gone(member) && !self.let_go && self.faults[member] < FAULTS_BEFORE_GIVING_UP {
             return Err(format!("member {member} was given up after {} failed operations", self.faults[member]));
         }
         let needed = view.layout.is_mirrored() || view.map.dirty_blocks() > 0;

@@ -4,6 +4,7 @@
 //! A cut comes before or after an operation starts, or after it ended and before the engine hears of it. Recovery is cut
 //! too, any number of times. Then every sector is read, twice: the first reading settles what each holds and shows
 //! whether a block off its home holds a part of a write; the second, and every one after further cuts, must find the same.
+//! In the end the home is used as a [plain disk](super::plain), and the volume recovered once more.
 
 use std::collections::BTreeSet;
 
@@ -59,6 +60,8 @@ pub(super) struct Power {
     /// Blocks that slots ever held anything of.
     off_home: BTreeSet<Block>,
     home: HomeState,
+    /// Others had the home as a plain disk since the volume was closed.
+    home_is_plain: bool,
 }
 
 /// What home alone would show under a scheme with a log (Griffin 5.3): the state at the start of the last completed
@@ -213,6 +216,14 @@ impl Tester {
         self.settle()?;
         self.check_let_go()?;
         self.check_everything()?;
+        if self.use_home_as_plain_disk()? {
+            self.report.plain_disks += 1;
+            self.power().home_is_plain = true;
+            self.cut_power();
+            if self.recover()? {
+                self.check_everything()?;
+            }
+        }
         self.count_statistics();
         Ok(self.report)
     }
@@ -378,7 +389,9 @@ impl Tester {
         let gone = (0..self.drives.len()).filter(|&member| self.drives[member].is_gone());
         let gone: Vec<MemberId> = gone.map(|member| MemberId(member as u16)).collect();
         let recovery = Recovery::new(&self.setup.config(), &gone).map_err(|error| error.to_string())?;
-        let mut recovery = if accept_loss { recovery.accept_loss() } else { recovery };
+        let recovery = if accept_loss { recovery.accept_loss() } else { recovery };
+        let plain = self.power().home_is_plain;
+        let mut recovery = if plain { recovery.home_was_plain() } else { recovery };
         let bits = self.random.between(0, 7);
         let countdown = (self.random.one_in(3) && self.report.cut_recoveries < CUT_RECOVERIES_MAX)
             .then(|| self.random.below(1 << bits));

@@ -8,6 +8,7 @@
 mod checks;
 mod crash;
 mod flushes;
+mod plain;
 mod report;
 
 use std::collections::{BTreeMap, VecDeque};

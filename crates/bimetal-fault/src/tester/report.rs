@@ -52,6 +52,8 @@ pub struct Report {
     pub cuts: u64,
     /// Cuts that came during a recovery.
     pub cut_recoveries: u64,
+    /// Homes that were used as plain disks.
+    pub plain_disks: u64,
 }
 
 impl Report {
@@ -68,6 +70,7 @@ impl Report {
         self.read_only += other.read_only;
         self.cuts += other.cuts;
         self.cut_recoveries += other.cut_recoveries;
+        self.plain_disks += other.plain_disks;
     }
 }
 
@@ -78,6 +81,9 @@ impl fmt::Display for Report {
         write!(f, "({faults} failed), {migrations} moves, {checkpoints} checkpoints, {evictions} evictions")?;
         if self.cuts > 0 {
             write!(f, ", {} power cuts ({} during a recovery)", self.cuts, self.cut_recoveries)?;
+        }
+        if self.plain_disks > 0 {
+            write!(f, ", {} homes used as plain disks", self.plain_disks)?;
         }
         Ok(())
     }
