@@ -166,7 +166,7 @@ pub(crate) fn draw_plan(random: &mut Random, with_faults: bool) -> Plan {
     let (reads, others) = ([24, 100, 1000], [8, 40, 300]);
     let (read_error, short) = (rate(&reads), rate(&reads));
     let (write_error, flush_error) = (rate(&others), rate(&others));
-    Plan { read_error, write_error, short, flush_error, stuck, no_discard, ..Plan::default() }
+    Plan { read_error, write_error, short, flush_error, forgets: true, stuck, no_discard, ..Plan::default() }
 }
 
 pub(crate) fn draw_settings(

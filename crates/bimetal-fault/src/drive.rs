@@ -24,9 +24,11 @@ pub struct Plan {
     pub write_error: u64,
     /// Reads and writes that do only a part of their range.
     pub short: u64,
-    /// Flushes that fail. What such a flush was to make stable no later one makes stable either: the drive, or what is
-    /// above it, takes it for written.
+    /// Flushes that fail and make nothing stable.
     pub flush_error: u64,
+    /// What a failed flush was to make stable no later one makes stable either: the drive, or what is above it, takes it for
+    /// written.
+    pub forgets: bool,
     /// Operations that take seconds.
     pub stuck: u64,
     /// The drive cannot discard.
@@ -169,8 +171,8 @@ impl Drive {
 
     /// From now on it fails no more: what is broken stays broken.
     pub fn calm(&mut self) {
-        let Plan { lie, no_discard, refuses_from, refuses_flushes, .. } = self.plan;
-        self.plan = Plan { lie, no_discard, refuses_from, refuses_flushes, ..Plan::default() };
+        let Plan { lie, no_discard, forgets, refuses_from, refuses_flushes, .. } = self.plan;
+        self.plan = Plan { lie, no_discard, forgets, refuses_from, refuses_flushes, ..Plan::default() };
     }
 
     /// Whether it refuses to write.
@@ -385,7 +387,9 @@ impl Drive {
 
     fn flush(&mut self, begun: u64, random: &mut Random) -> Status {
         if random.one_in(self.plan.flush_error) {
-            self.forgotten.push((self.stable, begun));
+            if self.plan.forgets {
+                self.forgotten.push((self.stable, begun));
+            }
             return Status::MediaError;
         }
         if self.plan.lie != Some(Lie::DropsFlushes) {
