@@ -87,6 +87,23 @@ impl Nand {
         self.pages_per_block
     }
 
+    /// The place whose number is that of the logical page: where layers without a map keep it.
+    pub(crate) fn own_place(&self, page: u32) -> Place {
+        Place { block: page / self.pages_per_block, offset: page % self.pages_per_block }
+    }
+
+    /// Every page that was programmed lies in its [own place](Self::own_place).
+    pub(crate) fn check_own_places(&self) -> Checked {
+        for block in 0..self.blocks() {
+            for offset in 0..self.pages_per_block {
+                let place = Place { block, offset };
+                let in_place = self.is_clean(place) || self.own_place(self.holder(place)) == place;
+                ensure(in_place, || format!("{place:?} holds a page of another place"))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether a page may be programmed.
     pub(crate) fn is_clean(&self, place: Place) -> bool {
         self.holder(place) == NONE

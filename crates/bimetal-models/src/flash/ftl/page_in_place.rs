@@ -14,7 +14,7 @@ use super::striped::{Striped, logical_blocks};
 use super::{DieLayer, Info};
 use crate::flash::nand::{Nand, Place};
 use crate::flash::operation::Cause;
-use crate::flash::state::archive::{Archive, Checked, ensure};
+use crate::flash::state::archive::{Archive, Checked};
 
 pub(crate) const INFO: Info = Info {
     name: "page-in-place",
@@ -22,12 +22,12 @@ pub(crate) const INFO: Info = Info {
     reserve: |_| 0,
     make: |setup| {
         let mut striped = Striped::new(setup, || PageInPlace);
-        let (pages, probability) = (setup.geometry.units_per_block(), setup.profile.prewrite_probability);
+        let probability = setup.profile.prewrite_probability;
         let mut random = Pcg64::seed_from_u64(setup.seed);
-        let blocks = logical_blocks(&setup.geometry);
+        let pages = logical_blocks(&setup.geometry) * setup.geometry.units_per_block();
         striped.for_each_die(|_, _, nand| {
-            for page in 0..if probability > 0.0 { blocks * pages } else { 0 } {
-                let place = Place { block: page / pages, offset: page % pages };
+            for page in 0..if probability > 0.0 { pages } else { 0 } {
+                let place = nand.own_place(page);
                 if f64::from(random.next_u32()) < probability * 2f64.powi(32) && nand.is_clean(place) {
                     nand.preset(place, page);
                 }
@@ -60,7 +60,7 @@ impl DieLayer for PageInPlace {
     }
 
     fn locate(&self, page: u32, nand: &Nand) -> Place {
-        Place { block: page / nand.pages_per_block(), offset: page % nand.pages_per_block() }
+        nand.own_place(page)
     }
 
     fn transfer(&mut self, _: &Nand, _: &mut Archive) -> Checked {
@@ -68,14 +68,7 @@ impl DieLayer for PageInPlace {
     }
 
     fn check(&self, nand: &Nand) -> Checked {
-        for block in 0..nand.blocks() {
-            for offset in 0..nand.pages_per_block() {
-                let place = Place { block, offset };
-                let in_place = nand.is_clean(place) || self.locate(nand.holder(place), nand) == place;
-                ensure(in_place, || format!("{place:?} holds a page of another place"))?;
-            }
-        }
-        Ok(())
+        nand.check_own_places()
     }
 
     fn memory_bytes(&self) -> u64 {

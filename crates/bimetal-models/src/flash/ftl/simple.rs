@@ -8,7 +8,7 @@ use super::striped::Striped;
 use super::{DieLayer, Info};
 use crate::flash::nand::{Nand, Place};
 use crate::flash::operation::Cause;
-use crate::flash::state::archive::{Archive, Checked, ensure};
+use crate::flash::state::archive::{Archive, Checked};
 
 pub(crate) const INFO: Info = Info {
     name: "simple",
@@ -33,7 +33,7 @@ impl DieLayer for Simple {
     }
 
     fn locate(&self, page: u32, nand: &Nand) -> Place {
-        Place { block: page / nand.pages_per_block(), offset: page % nand.pages_per_block() }
+        nand.own_place(page)
     }
 
     fn transfer(&mut self, _: &Nand, _: &mut Archive) -> Checked {
@@ -41,14 +41,7 @@ impl DieLayer for Simple {
     }
 
     fn check(&self, nand: &Nand) -> Checked {
-        for block in 0..nand.blocks() {
-            for offset in 0..nand.pages_per_block() {
-                let place = Place { block, offset };
-                let in_place = nand.is_clean(place) || self.locate(nand.holder(place), nand) == place;
-                ensure(in_place, || format!("{place:?} holds a page of another place"))?;
-            }
-        }
-        Ok(())
+        nand.check_own_places()
     }
 
     fn memory_bytes(&self) -> u64 {
