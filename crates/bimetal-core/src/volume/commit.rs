@@ -198,10 +198,14 @@ impl<P: Payload> Volume<P> {
     /// slots and records on it count only as far as they can be read back; of what requests
     /// changed at home there, one flush of the volume must fail, whoever it was that flushed.
     pub(super) fn flush_failed(&mut self, member: MemberId) {
-        if !self.view.layout.homes().contains(&member) {
-            self.refuse_writes(member);
-        } else if !self.has_other_copy(member) && self.stability[usize::from(member.0)].owes_requests() {
+        let layout = &self.view.layout;
+        let is_home = layout.homes().contains(&member);
+        let has_slots = layout.slots.is_some_and(|slots| slots.member == member);
+        if is_home && !self.has_other_copy(member) && self.stability[usize::from(member.0)].owes_requests() {
             self.commit.untold_loss = self.commit.untold_loss.or(Some(Status::MediaError));
+        }
+        if has_slots || !is_home {
+            self.refuse_writes(member);
         }
     }
 
