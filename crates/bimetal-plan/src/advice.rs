@@ -72,21 +72,23 @@ pub struct Sensitivity {
     pub reasons: Vec<String>,
 }
 
-/// How sure `candidate` is, whose figures over the whole trace are `figures`.
+/// How sure `candidate` is, whose figures over the whole trace are `figures`; the range of its flash's life is widened by what each
+/// half says of it.
 ///
 /// # Errors
 /// A run that does not add up.
 pub fn confidence(
     evaluator: &Evaluator<'_>,
     candidate: &Candidate,
-    figures: &Figures,
+    figures: &mut Figures,
     budgets: &[Budget],
 ) -> Result<Confidence, SimulationError> {
     let load = evaluator.load;
     let (first, end, half) = (load.warmup_requests, load.requests.len() as u64, load.half());
     let measured = end - first;
-    let mut confidence = Confidence { requests: measured, notes: notes(figures, budgets), ..Confidence::default() };
+    let mut confidence = Confidence { requests: measured, ..Confidence::default() };
     if measured / WINDOWS < REQUESTS_MIN {
+        confidence.notes = notes(figures, budgets);
         confidence.notes.push(format!("{measured} requests are too few to tell how sure the response times are"));
         return Ok(confidence);
     }
@@ -117,6 +119,7 @@ pub fn confidence(
     if let Some(budget) = budgets.iter().find(|budget| budget.metric == Metric::Lifetime).filter(|_| has_flash) {
         confidence.budgets.push(life_in_halves(evaluator, candidate, figures, budget)?);
     }
+    confidence.notes = notes(figures, budgets);
     let broken = confidence.budgets.iter().filter(|spread| !spread.kept_in_second_half);
     let why = |spread: &Spread| spread.why_broken(budgets, load, evaluator.common.block);
     let why: Vec<String> = broken.filter_map(why).collect();
@@ -124,11 +127,11 @@ pub fn confidence(
     Ok(confidence)
 }
 
-/// How long the flash lasts under each half alone, round and round.
+/// How long the flash lasts under each half alone, round and round; the ranges of `figures` then have room for both.
 fn life_in_halves(
     evaluator: &Evaluator<'_>,
     candidate: &Candidate,
-    figures: &Figures,
+    figures: &mut Figures,
     budget: &Budget,
 ) -> Result<Spread, SimulationError> {
     let load = evaluator.load;
@@ -136,12 +139,19 @@ fn life_in_halves(
     let years = |(from, to)| {
         let load = Load::alone(load, from, to);
         let evaluator = Evaluator { load: &load, ..*evaluator };
-        let lives = lifetime::lives(&evaluator, candidate, &candidate.choices(evaluator.common))?;
-        Ok(lives.iter().map(Life::years_or_more).reduce(f64::min))
+        lifetime::lives(&evaluator, candidate, &candidate.choices(evaluator.common))
     };
-    let halves: Result<Vec<Option<f64>>, SimulationError> =
+    let halves: Result<Vec<Vec<Life>>, SimulationError> =
         [(load.warmup_requests, half), (half, end)].into_par_iter().with_max_len(1).map(years).collect();
     let halves = halves?;
+    // Under growth lives are shorter than those of halves that do not grow.
+    for life in figures.lives.iter_mut().flatten().filter(|_| figures.grown.is_none()) {
+        for half in halves.iter().flatten() {
+            life.may_be(half.years.filter(|_| half.member == life.member));
+        }
+    }
+    let halves: Vec<Option<f64>> =
+        halves.iter().map(|lives| lives.iter().map(Life::years_or_more).reduce(f64::min)).collect();
     let finite = |years: Option<f64>| years.filter(|years| years.is_finite());
     Ok(Spread {
         budget: budget.text.clone(),
@@ -203,7 +213,7 @@ fn notes(figures: &Figures, budgets: &[Budget]) -> Vec<String> {
         let years = |value: f64| crate::answer::short_years(value);
         if life.trace_too_short {
             notes.push(format!(
-                "the trace writes less than the {} holds, so how it goes on is not known from it: {} to {} years",
+                "the trace writes less than the {} holds, so how long that lasts is not known from it: {} to {} years",
                 life.member,
                 years(least),
                 years(most)

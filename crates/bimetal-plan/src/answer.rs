@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::advice::{Confidence, Sensitivity};
 use crate::budget::{Budget, Metric, at, short};
+use crate::closest;
 use crate::evaluate::Figures;
 use crate::grid::Candidate;
 use crate::kernel;
@@ -57,7 +58,7 @@ pub struct Answer {
     pub pareto: Vec<Described>,
     /// Every other option, and why it is not the best.
     pub rejected: Vec<Rejected>,
-    /// Where no option keeps the budgets: those that come nearest, and which budgets would have to give way.
+    /// Where no option keeps the budgets: those that break them least, and which would have to give way.
     pub closest: Vec<Closest>,
     /// How sure the best option is; null without one.
     pub confidence: Option<Confidence>,
@@ -67,14 +68,19 @@ pub struct Answer {
     pub run: Effort,
 }
 
+/// What [`Answer::closest`] is, as the beginning of a sentence.
+pub const CLOSEST: &str = "The closest, by how many times over its budgets an option is, multiplied";
+
 /// An option that comes near.
 #[derive(Clone, Debug, Serialize)]
 pub struct Closest {
     /// The option.
     #[serde(flatten)]
     pub option: Described,
-    /// Each budget that it breaks, and what it would have to be.
+    /// Each budget that it breaks, what it would have to be, and how many times over it the option is.
     pub relax: Vec<String>,
+    /// How many times over them it is, all multiplied; null where a limit of 0 leaves no such factor.
+    pub times_over: Option<f64>,
 }
 
 /// Which prices were used.
@@ -140,7 +146,28 @@ pub struct Effort {
     pub peak_rss_bytes: Option<u64>,
 }
 
+impl Closest {
+    /// `tried`, which breaks some of `budgets`, as the document shows it; nothing where its figures are not known.
+    pub(crate) fn of(tried: &Tried, budgets: &[Budget]) -> Option<Self> {
+        let broken = closest::broken(tried.figures()?, budgets);
+        let relax = broken.iter().map(closest::Broken::relaxed).collect();
+        Some(Self { option: Described::of(tried, budgets), relax, times_over: closest::off(&broken).times() })
+    }
+}
+
 impl Described {
+    /// Scheme, what of it is not at its default, drives and price: `griffin (timeout=225s) on MODEL 500 GB and MODEL 1 TB for 212 $`.
+    pub fn name(&self) -> String {
+        let settings: Vec<&str> = self.create_command.split(" --set ").skip(1).collect();
+        let settings = if settings.is_empty() { String::new() } else { format!(" ({})", settings.join(", ")) };
+        let drive = |model: &Option<String>, bytes: Option<u64>| {
+            model.as_ref().map(|model| format!("{model} {}", bytes.map(decimal).unwrap_or_default()))
+        };
+        let drives = [drive(&self.ssd, self.ssd_bytes), self.log.clone(), drive(&self.hdd, self.hdd_bytes)];
+        let drives: Vec<String> = drives.into_iter().flatten().collect();
+        format!("{}{settings} on {} for {:.0} $", self.scheme, drives.join(" and "), self.cost_usd)
+    }
+
     /// `tried` as the document shows it.
     pub fn of(tried: &Tried, budgets: &[Budget]) -> Self {
         let Tried { candidate, .. } = tried;
@@ -235,34 +262,6 @@ pub fn sentence(tried: &Tried, budget: &Budget) -> String {
     }
     parts.push(format!("{:.0} $", candidate.cost_usd));
     parts.join(", ")
-}
-
-/// The options that break the budgets least, and what would have to give way.
-pub fn closest<'t>(tried: &[&'t Tried], budgets: &[Budget]) -> Vec<(&'t Tried, Vec<String>)> {
-    const SHOWN: usize = 3;
-    let excess = |tried: &Tried| {
-        let figures = tried.figures();
-        let each =
-            budgets.iter().map(|budget| figures.map_or(f64::INFINITY, |figures| budget.excess(figures.of(budget))));
-        each.fold(1.0, f64::max)
-    };
-    let mut near: Vec<&Tried> = tried.iter().copied().filter(|tried| excess(tried).is_finite()).collect();
-    near.sort_by(|one, other| {
-        let order = excess(one).total_cmp(&excess(other));
-        order
-            .then(one.candidate.cost_usd.total_cmp(&other.candidate.cost_usd))
-            .then(one.candidate.index.cmp(&other.candidate.index))
-    });
-    let relax = |tried: &Tried| {
-        let figures = tried.figures();
-        // How long flash lasts is not asked of what breaks other budgets.
-        let known = |figures: &Figures, budget: &Budget| budget.metric != Metric::Lifetime || figures.lives.is_some();
-        let breaks = |figures: &Figures, budget: &Budget| known(figures, budget) && figures.breaks(budget).is_some();
-        let broken = budgets.iter().filter(|budget| figures.is_some_and(|figures| breaks(figures, budget)));
-        let to = |budget: &Budget| budget.show(figures.and_then(|figures| figures.of(budget)));
-        broken.map(|budget| format!("{budget} to {}", to(budget))).collect()
-    };
-    near.into_iter().take(SHOWN).map(|tried| (tried, relax(tried))).collect()
 }
 
 /// Years as people say them.

@@ -127,7 +127,8 @@ impl Bounds {
             }
         }
         let size = candidate.drive(Role::Ssd)?.size.0;
-        let (budget, _) = self.least.iter().find(|(_, least)| least.is_none_or(|least| size < least))?;
+        let asked = self.least.iter().filter(|(budget, _)| budgets.contains(budget));
+        let (budget, _) = asked.into_iter().find(|(_, least)| least.is_none_or(|least| size < least))?;
         Some(format!("breaks {budget} for certain: no cache of this size serves as many of the reads"))
     }
 

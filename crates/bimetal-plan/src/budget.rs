@@ -204,6 +204,26 @@ impl Budget {
         }
     }
 
+    /// The same with a limit that is so many times as wide, itself included.
+    pub(crate) fn wider(&self, times: f64) -> Self {
+        let limit = match (self.is_upper(), times.is_finite()) {
+            (true, true) => self.limit * times,
+            (true, false) => f64::INFINITY,
+            (false, true) => self.limit / times,
+            (false, false) => f64::NEG_INFINITY,
+        };
+        let side = if self.is_upper() { Side::AtMost } else { Side::AtLeast };
+        Self { side, limit, ..self.clone() }
+    }
+
+    /// How `value` breaks it, in a word.
+    pub(crate) fn broken_by(&self, value: Option<f64>) -> String {
+        match (&self.metric, value) {
+            (Metric::Cost, Some(usd)) => format!("{} over {self}", self.show(Some(usd - self.limit))),
+            _ => format!("{} {}, and not {self}", self.name(), self.show(value)),
+        }
+    }
+
     /// The response times that it limits, if it is such a limit.
     pub fn response_limit(&self) -> Option<(Which, Figure, Nanoseconds)> {
         let Metric::Path(path) = &self.metric else { return None };
@@ -216,7 +236,8 @@ impl Budget {
         };
         let figure = RESPONSE_TIMES.iter().find(|(known, _)| *known == name)?.1;
         // A response time is a whole number of nanoseconds: with the limit rounded up none that keeps it is refused.
-        self.is_upper().then(|| (which, figure, Nanoseconds((self.limit * 1e6).ceil() as u64)))
+        let limits = self.is_upper() && self.limit.is_finite();
+        limits.then(|| (which, figure, Nanoseconds((self.limit * 1e6).ceil() as u64)))
     }
 
     /// A short name of its figure, as people say it: `p99`, `read p999`, `lifetime`.

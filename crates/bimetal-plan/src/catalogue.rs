@@ -204,7 +204,11 @@ impl Catalogue {
         for model in models {
             let wanted = |offer: &&Offer| offer.model == model && size.is_none_or(|size| offer.size == size);
             let sold: Vec<Offer> = self.offers.iter().filter(wanted).cloned().collect();
-            kept.extend(if sold.is_empty() { vec![self.by_profile(&model, size)?] } else { sold });
+            kept.extend(match (sold.is_empty(), size.and_then(|size| self.part_of_a_larger(&model, size))) {
+                (true, Some(part)) => vec![part],
+                (true, None) => vec![self.by_profile(&model, size)?],
+                (false, _) => sold,
+            });
         }
         if let Some(offer) = kept.iter().find(|offer| offer.kind != kind) {
             return Err(CatalogueError::WrongKind { model: offer.model.clone(), expected: kind });
@@ -222,7 +226,13 @@ impl Catalogue {
         Profile::load(model).map(|profile| kind_of(&profile))
     }
 
-    /// `model` at `size` for its profile's price a gigabyte.
+    /// `size` of the smallest `model` that is sold and has as much, at the price of all of it: nobody sells a part.
+    fn part_of_a_larger(&self, model: &str, size: Bytes) -> Option<Offer> {
+        let larger = self.offers.iter().filter(|offer| offer.model == model && offer.size > size);
+        larger.min_by_key(|offer| offer.size).map(|offer| Offer { size, ..offer.clone() })
+    }
+
+    /// `model` at `size` for the price of its profile; for more than that has, at its price a gigabyte.
     fn by_profile(&self, model: &str, size: Option<Bytes>) -> Result<Offer, CatalogueError> {
         let profile = load(model, &self.name, self.offers.len() + 1)?;
         let own = profile.capacity.bytes();
@@ -234,7 +244,7 @@ impl Catalogue {
             model: model.to_owned(),
             kind: kind_of(&profile),
             size,
-            usd: price.usd * size.0 as f64 / own.0 as f64,
+            usd: price.usd * (size.0 as f64 / own.0 as f64).max(1.0),
             date: price.date.clone(),
             source: price.source.clone(),
             cell: cell_of(&profile),
@@ -343,7 +353,10 @@ mod tests {
         catalogue.narrow(Kind::Ssd, None, Some(Bytes::from_gib(1))).unwrap();
         let offers = catalogue.of_kind(Kind::Ssd);
         assert_eq!((offers.len(), offers[0].size), (1, Bytes::from_gib(1)));
-        assert!((offers[0].usd - 130.0 * 1.0737 / 500.1).abs() < 0.01, "{}", offers[0].usd);
+        assert_eq!(offers[0].usd, 90.0, "a part of the smallest one costs what that costs");
+        catalogue.narrow(Kind::Ssd, None, Some(Bytes(4_000_000_000_000))).unwrap();
+        let usd = catalogue.of_kind(Kind::Ssd)[0].usd;
+        assert!((usd - 130.0 * 4000.0 / 500.1).abs() < 0.5, "{usd}");
         let error = catalogue.narrow(Kind::Hdd, Some("intel-x25-e-32gb"), None).unwrap_err().to_string();
         assert_eq!(error, "intel-x25-e-32gb is no HDD: expected one");
         let error = catalogue.narrow(Kind::Hdd, Some("disksim-atlas10k"), None).unwrap_err().to_string();

@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use bimetal_core::layout::Role;
+use bimetal_core::layout::{LayoutError, Role};
 use bimetal_core::operation::OpKind;
-use bimetal_core::scheme::Holds;
+use bimetal_core::scheme::{Holds, SchemeError};
+use bimetal_core::volume::VolumeError;
 use bimetal_sim::figures::run_of;
 use bimetal_sim::limits::{Limits, Which};
 use bimetal_sim::results::{Run, RunSpeed, Series};
-use bimetal_sim::setup::{Choices, Setup};
+use bimetal_sim::setup::{Choices, Setup, SetupError};
 use bimetal_sim::simulator::{Play, Replay, SimulationError, simulate_within};
 use bimetal_sim::survey::Survey;
 use bimetal_sim::workload::{Workload, WorkloadError};
 use bimetal_trace::Request;
 use serde_json::Value;
 
+use crate::answer::decimal;
 use crate::budget::{Budget, Metric, at, short};
 use crate::grid::Candidate;
 use crate::lifetime::{KnownWear, Life};
@@ -179,7 +181,7 @@ impl Figures {
             return Some(format!("a drive's profile has no power figures, so {budget} cannot be told"));
         }
         let broken = !budget.kept_by(value);
-        broken.then(|| format!("{} {}, and not {budget}", budget.name(), budget.show(value)))
+        broken.then(|| budget.broken_by(value))
     }
 }
 
@@ -231,7 +233,7 @@ impl Evaluator<'_> {
         let _alone = has_large_tables(candidate).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner));
         let mut setup = match Setup::new(candidate.scheme, choices, &self.load.survey) {
             Ok(setup) => setup,
-            Err(error) => return Ok(Outcome::Impossible(error.to_string())),
+            Err(error) => return Ok(Outcome::Impossible(why_not_built(error))),
         };
         if setup.volume().is_only_simulated() {
             let why = "with these settings it can only be simulated: no volume can do it".to_owned();
@@ -248,6 +250,19 @@ impl Evaluator<'_> {
             Err(error @ SimulationError::Failed { .. }) => Ok(Outcome::Impossible(error.to_string())),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Why an option cannot be built; sizes as drives are sold.
+fn why_not_built(error: SetupError) -> String {
+    match error {
+        SetupError::Volume {
+            error: VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { role, needed, reason, .. })),
+            ..
+        } => {
+            format!("its {} is too small: {} are needed{reason}", role.name().to_uppercase(), decimal(needed.0))
+        }
+        error => error.to_string(),
     }
 }
 

@@ -15,6 +15,7 @@ pub mod bounds;
 pub mod budget;
 mod bursts;
 pub mod catalogue;
+mod closest;
 pub mod evaluate;
 pub mod grid;
 pub mod growth;
@@ -35,9 +36,9 @@ use bimetal_sim::workload::{Workload, WorkloadError};
 
 use answer::{Answer, CatalogueNote, Closest, Described, Effort, Rejected};
 use bounds::Bounds;
-use budget::{Budget, BudgetError};
+use budget::{Budget, BudgetError, Metric};
 use catalogue::{Catalogue, Kind};
-use evaluate::{Evaluator, Load};
+use evaluate::{Evaluator, Load, Outcome};
 use grid::Grid;
 use growth::{Growth, grown};
 use lifetime::KnownWear;
@@ -120,9 +121,22 @@ pub struct Planned {
     pub kept: usize,
     /// The response time by which options of one price are told apart.
     pub latency: Budget,
+    /// What had to be kept.
+    pub budgets: Vec<Budget>,
 }
 
 impl Planned {
+    /// `value` of the budget with this text or name, as people read it.
+    pub fn show(&self, budget: &str, value: Option<f64>) -> String {
+        let budget = self.budgets.iter().find(|known| known.text == budget || known.name() == budget);
+        match (budget, value) {
+            (Some(Budget { metric: Metric::Lifetime, .. }), None) => "unlimited".to_owned(),
+            (_, None) => "–".to_owned(),
+            (Some(budget), value) => budget.show(value),
+            (None, Some(value)) => budget::short(value),
+        }
+    }
+
     /// The option that won, and its figures.
     fn best(&self) -> Option<(&grid::Candidate, &evaluate::Figures)> {
         let best = self.tried.first().filter(|tried| tried.keeps_all())?;
@@ -151,35 +165,40 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     let grown = grown.transpose()?;
     let grown_evaluator = grown.as_ref().map(|(load, _)| Evaluator { load, ..evaluator });
     let bounds = Bounds::of(load, &question.common, question.replay, &question.budgets, &candidates);
+    let simulations = AtomicU64::new(0);
     let search = Search {
         evaluator: &evaluator,
         bounds: &bounds,
         grown: grown_evaluator.as_ref().zip(question.growth),
         budgets: &question.budgets,
         progress: &|runs| progress.simulated(runs, options),
-        simulations: AtomicU64::new(0),
+        simulations: &simulations,
     };
-    let tried = match question.exhaustive {
+    let mut tried = match question.exhaustive {
         true => search.exhaustive(candidates)?,
-        false => {
-            let mut tried = search.cheapest_first(candidates)?;
-            match search.best(&tried) {
-                Some(_) => search.dearer(&mut tried)?,
-                None => search.closest(&mut tried)?,
-            }
-            search.look_at_flash_of_all(&mut tried)?;
-            tried
-        }
+        false => search.cheapest_first(candidates)?,
     };
-    let effort = Effort { options, ..Effort::default() };
-    let mut planned = planned(question, &whole, &search, tried, effort);
-    if let Some((candidate, figures)) = planned.best() {
-        let whole = Evaluator { load: &whole, ..evaluator };
-        let confidence = advice::confidence(&whole, candidate, figures, &question.budgets)?;
-        let sensitivity = advice::sensitivity(&evaluator, candidate, &question.budgets)?;
-        (planned.answer.confidence, planned.answer.sensitivity) = (Some(confidence), sensitivity);
+    let nearest = match search.best(&tried) {
+        Some(_) => Vec::new(),
+        None => search.closest(&mut tried)?,
+    };
+    if !question.exhaustive {
+        search.dearer(&mut tried)?;
+        search.look_at_flash_of_all(&mut tried)?;
     }
-    planned.answer.run.simulations = search.simulations.load(Ordering::Relaxed);
+    let (mut confidence, mut sensitivity) = (None, Vec::new());
+    let best = search.best(&tried).map(|best| best.candidate.index);
+    if let Some(best) = tried.iter_mut().find(|tried| Some(tried.candidate.index) == best)
+        && let Tried { candidate, outcome: Some(Outcome::Done(figures)), .. } = best
+    {
+        let whole = Evaluator { load: &whole, ..evaluator };
+        confidence = Some(advice::confidence(&whole, candidate, figures, &question.budgets)?);
+        sensitivity = advice::sensitivity(&evaluator, candidate, &question.budgets)?;
+    }
+    let effort = Effort { options, ..Effort::default() };
+    let mut planned = planned(question, &whole, &search, tried, &nearest, effort);
+    (planned.answer.confidence, planned.answer.sensitivity) = (confidence, sensitivity);
+    planned.answer.run.simulations = simulations.load(Ordering::Relaxed);
     planned.answer.run.wall_s = began.elapsed().as_secs_f64();
     planned.answer.run.peak_rss_bytes = peak_rss_bytes();
     Ok(planned)
@@ -221,8 +240,15 @@ fn grown_load(question: &Question<'_>, load: &Load, growth: Growth) -> Result<Lo
     Load::read(&requests, &question.common, question.warmup, &|_| {})
 }
 
-/// Puts what came of the options in order.
-fn planned(question: &Question<'_>, load: &Load, search: &Search<'_>, tried: Vec<Tried>, effort: Effort) -> Planned {
+/// Puts what came of the options in order. `nearest` are the numbers of those that break the budgets least, where none keeps them.
+fn planned(
+    question: &Question<'_>,
+    load: &Load,
+    search: &Search<'_>,
+    tried: Vec<Tried>,
+    nearest: &[usize],
+    effort: Effort,
+) -> Planned {
     let ranked: Vec<usize> = search.ranked(&tried).iter().map(|tried| tried.candidate.index).collect();
     let place = |tried: &Tried| ranked.iter().position(|&index| index == tried.candidate.index);
     let mut tried = tried;
@@ -231,7 +257,7 @@ fn planned(question: &Question<'_>, load: &Load, search: &Search<'_>, tried: Vec
     let described = |tried: &Tried| Described::of(tried, &question.budgets);
     let kept: Vec<&Tried> = tried.iter().take(ranked.len()).collect();
     let completed: Vec<&Tried> = tried.iter().filter(|tried| tried.figures().is_some()).collect();
-    let nearest = if kept.is_empty() { answer::closest(&completed, &question.budgets) } else { Vec::new() };
+    let nearest = nearest.iter().filter_map(|&index| tried.iter().find(|tried| tried.candidate.index == index));
     let front = answer::pareto(if kept.is_empty() { &completed } else { &kept }, &latency);
     let best = tried.first().filter(|tried| tried.keeps_all());
     let not_best = |tried: &Tried| {
@@ -254,10 +280,10 @@ fn planned(question: &Question<'_>, load: &Load, search: &Search<'_>, tried: Vec
         next_best: tried.get(1).filter(|tried| tried.keeps_all()).map(described),
         pareto: front.into_iter().map(described).collect(),
         rejected: tried.iter().skip(usize::from(best.is_some())).map(not_best).collect(),
-        closest: nearest.into_iter().map(|(tried, relax)| Closest { option: described(tried), relax }).collect(),
+        closest: nearest.filter_map(|tried| Closest::of(tried, &question.budgets)).collect(),
         confidence: None,
         sensitivity: Vec::new(),
         run: effort,
     };
-    Planned { answer, kept: ranked.len(), tried, latency }
+    Planned { answer, kept: ranked.len(), tried, latency, budgets: question.budgets.clone() }
 }

@@ -9,7 +9,6 @@
 //! Runs of a batch go side by side, one a core; what one batch found steers the next, so that the result does not depend on
 //! how many cores there are.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bimetal_core::layout::Role;
@@ -24,7 +23,7 @@ use crate::growth::Growth;
 use crate::lifetime;
 
 /// Options that are run side by side before the search looks at what came of them.
-const BATCH: usize = 16;
+pub(crate) const BATCH: usize = 16;
 
 /// Options whose flash is looked at side by side.
 const LIVES_BATCH: usize = 2;
@@ -67,6 +66,7 @@ impl Tried {
 }
 
 /// The search.
+#[derive(Clone, Copy)]
 pub struct Search<'a> {
     /// Runs options.
     pub evaluator: &'a Evaluator<'a>,
@@ -79,7 +79,7 @@ pub struct Search<'a> {
     /// Told how many runs are over.
     pub progress: &'a (dyn Fn(u64) + Sync),
     /// Runs so far.
-    pub simulations: AtomicU64,
+    pub simulations: &'a AtomicU64,
 }
 
 impl Search<'_> {
@@ -108,11 +108,8 @@ impl Search<'_> {
         while let Some(cost) = rest.peek().map(|candidate| candidate.cost_usd) {
             if let Some(best) = self.best(&tried) {
                 let least = best.candidate.cost_usd;
-                let why = |cost: f64| format!("costs {cost:.0} $; the best option costs {least:.0} $");
-                tried.extend(rest.by_ref().map(|candidate| {
-                    let why = why(candidate.cost_usd);
-                    Tried::left_out(candidate, why)
-                }));
+                let why = format!("dearer than the best option, which costs {least:.0} $");
+                tried.extend(rest.by_ref().map(|candidate| Tried::left_out(candidate, why.clone())));
                 break;
             }
             let mut group = Vec::new();
@@ -192,59 +189,14 @@ impl Search<'_> {
         })
     }
 
-    /// Where nothing keeps the budgets: runs to its end what came furthest before it broke one, and of each scheme what was not run,
-    /// because it is too dear or breaks a budget for certain: first what breaks it least, then what is cheapest.
-    ///
-    /// # Errors
-    /// A run that does not add up.
-    pub fn closest(&self, tried: &mut [Tried]) -> Result<(), SimulationError> {
-        let late = |tried: &Tried| self.budgets.iter().map(|budget| self.bounds.late(&tried.candidate, budget)).max();
-        let mut left_out: Vec<&mut Tried> = Vec::new();
-        let mut stopped: Vec<(u64, &mut Tried)> = Vec::new();
-        for tried in tried {
-            match &tried.outcome {
-                None => left_out.push(tried),
-                Some(Outcome::Stopped { finished, .. }) => stopped.push((*finished, tried)),
-                Some(_) => {}
-            }
-        }
-        left_out.sort_by(|one, other| {
-            let order = late(one).cmp(&late(other));
-            order.then(one.candidate.cost_usd.total_cmp(&other.candidate.cost_usd))
-        });
-        let mut of_scheme: HashMap<&str, u32> = HashMap::new();
-        let mut turns: Vec<(u32, &mut Tried)> = Vec::new();
-        for tried in left_out {
-            let turn = of_scheme.entry(tried.candidate.scheme.name).or_default();
-            *turn += 1;
-            turns.push((*turn, tried));
-        }
-        turns.sort_by_key(|(turn, _)| *turn);
-        stopped.sort_by(|(one, first), (other, second)| {
-            other.cmp(one).then(first.candidate.cost_usd.total_cmp(&second.candidate.cost_usd))
-        });
-        let of_left_out = if stopped.is_empty() { BATCH } else { BATCH / 2 };
-        let left_out = turns.into_iter().map(|(_, tried)| tried).take(of_left_out);
-        self.again(left_out.chain(stopped.into_iter().map(|(_, tried)| tried)).take(BATCH).collect())
-    }
-
-    /// Runs options to their end, whatever they break.
-    fn again(&self, options: Vec<&mut Tried>) -> Result<(), SimulationError> {
-        options.into_par_iter().with_max_len(1).try_for_each(|tried| {
-            let candidate = tried.candidate.clone();
-            let dear = self.too_dear(&candidate);
-            let mut done = self.try_one(candidate, &[], true)?;
-            self.judge(&mut done)?;
-            self.look_at_flash(&mut done)?;
-            done.reasons.extend(dear.filter(|reason| !done.reasons.contains(reason)));
-            *tried = done;
-            Ok(())
-        })
-    }
-
     /// Runs an option: until it breaks a budget of the user or one of `rivals`, or to its end. What its run alone says is looked
     /// at, and nothing else.
-    fn try_one(&self, candidate: Candidate, rivals: &[Budget], to_its_end: bool) -> Result<Tried, SimulationError> {
+    pub(crate) fn try_one(
+        &self,
+        candidate: Candidate,
+        rivals: &[Budget],
+        to_its_end: bool,
+    ) -> Result<Tried, SimulationError> {
         let certain = || self.too_dear(&candidate).or_else(|| self.bounds.excludes(&candidate, self.budgets));
         if let Some(reason) = (!to_its_end).then(certain).flatten() {
             return Ok(Tried::left_out(candidate, reason));
@@ -277,7 +229,7 @@ impl Search<'_> {
 
     /// Looks at the budgets that cost runs of their own, where no other is broken: how long the flash lasts, if that is asked, and
     /// what growth brings.
-    fn judge(&self, tried: &mut Tried) -> Result<(), SimulationError> {
+    pub(crate) fn judge(&self, tried: &mut Tried) -> Result<(), SimulationError> {
         if !tried.is_pending() {
             return Ok(());
         }
@@ -338,10 +290,10 @@ impl Search<'_> {
         Ok(reasons)
     }
 
-    fn too_dear(&self, candidate: &Candidate) -> Option<String> {
+    pub(crate) fn too_dear(&self, candidate: &Candidate) -> Option<String> {
         let limits = self.budgets.iter().filter(|budget| budget.metric == Metric::Cost);
         let broken = |budget: &&Budget| !budget.kept_by(Some(candidate.cost_usd));
-        limits.clone().find(broken).map(|budget| format!("costs {:.0} $, and not {budget}", candidate.cost_usd))
+        limits.clone().find(broken).map(|budget| budget.broken_by(Some(candidate.cost_usd)))
     }
 
     /// The option that wins.

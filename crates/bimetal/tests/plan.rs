@@ -200,6 +200,55 @@ fn what_no_option_keeps_leaves_best_null_and_every_option_says_why() {
     }
 }
 
+/// Of an option of the document: how many times over each of two budgets it is, multiplied.
+fn times_over(option: &Value, p99_ms: f64, cost_usd: f64) -> f64 {
+    let p99 = option["predicted"]["response_time_ms.all.p99"].as_f64().unwrap();
+    (p99 / p99_ms).max(1.0) * (option["cost_usd"].as_f64().unwrap() / cost_usd).max(1.0)
+}
+
+#[test]
+fn the_closest_options_break_the_budgets_least_of_all_that_an_exhaustive_search_runs() {
+    let folder = Folder::new("closest");
+    let (shop, trace) = (folder.file("shop.toml", SHOP), trace("browser"));
+    let common = ["plan", &trace, "--catalog", &shop, "--limit", REQUESTS, "--json", "--max-cost", "55"];
+    let common = [&common[..], &["--schemes", "ssd-only,hdd-only,bcache,griffin"]].concat();
+    let plan = json(&[&common[..], &["--latency", "p99<50us"]].concat());
+    assert!(plan["best"].is_null(), "{}", plan["best"]);
+    let closest = plan["closest"].as_array().unwrap();
+    let mut builds = Vec::new();
+    for option in closest {
+        let times = times_over(option, 0.05, 55.0);
+        // Figures of the document are rounded.
+        assert!((option["times_over"].as_f64().unwrap() / times - 1.0).abs() < 1e-6, "{option}");
+        let dear = option["cost_usd"].as_f64().unwrap() > 55.0;
+        let relax = option["relax"].to_string();
+        assert_eq!((relax.contains("p99<50us to"), relax.contains("cost<=55 to")), (true, dear), "{relax}");
+        let build = [&option["scheme"], &option["ssd"], &option["ssd_bytes"]].map(Value::to_string);
+        assert!(!builds.contains(&build), "{build:?} twice");
+        builds.push(build);
+    }
+    // With a budget that all keep, an exhaustive search has the figures of all.
+    let all = json(&[&common[..], &["--latency", "p99<1h", "--exhaustive"]].concat());
+    let ran = |option: &&Value| option["predicted"].as_object().is_some_and(|predicted| !predicted.is_empty());
+    let options = all["rejected"].as_array().unwrap().iter().chain([&all["best"]]).filter(ran);
+    let (within, beyond): (Vec<f64>, Vec<f64>) = options
+        .map(|option| (option["cost_usd"].as_f64().unwrap() > 55.0, times_over(option, 0.05, 55.0)))
+        .fold((Vec::new(), Vec::new()), |(mut within, mut beyond), (dear, times)| {
+            if dear {
+                beyond.push(times)
+            } else {
+                within.push(times)
+            }
+            (within, beyond)
+        });
+    for (dear, times) in [(false, within), (true, beyond)] {
+        let least = times.into_iter().fold(f64::INFINITY, f64::min);
+        let offered = closest.iter().filter(|option| (option["cost_usd"].as_f64().unwrap() > 55.0) == dear);
+        let nearest = offered.map(|option| times_over(option, 0.05, 55.0)).fold(f64::INFINITY, f64::min);
+        assert!((nearest / least - 1.0).abs() < 1e-6, "dear: {dear}: {nearest} offered, {least} possible");
+    }
+}
+
 #[test]
 fn input_that_makes_no_sense_is_refused() {
     let folder = Folder::new("refused");

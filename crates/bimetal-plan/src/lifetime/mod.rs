@@ -64,6 +64,13 @@ impl Life {
     pub fn years_or_more(&self) -> f64 {
         self.years.unwrap_or(f64::INFINITY)
     }
+
+    /// Widens the range by a life that a part of the trace says.
+    pub(crate) fn may_be(&mut self, years: Option<f64>) {
+        if let (Some((least, most)), Some(years)) = (&mut self.range_years, years) {
+            (*least, *most) = (least.min(years), most.max(years));
+        }
+    }
 }
 
 /// The lives of the flash members of `candidate`.

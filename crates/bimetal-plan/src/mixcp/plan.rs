@@ -21,6 +21,7 @@ use crate::advice::{Confidence, Sensitivity};
 use crate::answer::Effort;
 use crate::bounds::Bounds;
 use crate::budget::{Budget, Metric, short};
+use crate::closest;
 use crate::evaluate::{Evaluator, Figures, Load, Outcome};
 use crate::grid::Candidate;
 use crate::lifetime::{KnownWear, Life};
@@ -92,11 +93,15 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         grown: None,
         budgets: &question.budgets,
         progress: &|_| {},
-        simulations: AtomicU64::new(0),
+        simulations: &AtomicU64::new(0),
     };
     let simulations = (models.len() * WORKLOADS) as u64;
     let effort = Effort { options: tried.len() as u64, simulations, ..Effort::default() };
-    let mut planned = planned(question, &load, &search, tried, effort);
+    let nearest = match search.best(&tried) {
+        Some(_) => Vec::new(),
+        None => closest::among(&tried, &question.budgets),
+    };
+    let mut planned = planned(question, &load, &search, tried, &nearest, effort);
     if let Some((candidate, _)) = planned.best() {
         let candidate = candidate.clone();
         planned.answer.confidence = Some(asked.confidence(&candidate, &models));

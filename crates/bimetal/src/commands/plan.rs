@@ -5,10 +5,12 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use bimetal_plan::answer::{Answer, Closest, sentence, short_years};
-use bimetal_plan::budget::{Budget, short};
+use bimetal_plan::answer::{CLOSEST, Closest, sentence, short_years};
+use bimetal_plan::budget::Budget;
 use bimetal_plan::catalogue::{Catalogue, Kind};
+use bimetal_plan::evaluate::Outcome;
 use bimetal_plan::growth::Growth;
+use bimetal_plan::search::Tried;
 use bimetal_plan::{Planned, Progress as PlanProgress, Question, mixcp, plan};
 use bimetal_sim::results::{TraceSummary, to_json};
 use bimetal_sim::setup::{Choices, DriveChoice, Size};
@@ -220,12 +222,12 @@ impl PlanProgress for Bar {
     }
 }
 
-/// How many of the options that were turned down are shown.
-const REJECTED_SHOWN: usize = 12;
+/// How many of the options are shown that keep the budgets, too.
+const KEEPERS_SHOWN: usize = 4;
 
 /// The answer for a person.
 fn text(planned: &Planned) -> String {
-    let Planned { answer, tried, kept, latency } = planned;
+    let Planned { answer, tried, kept, latency, .. } = planned;
     let mut text = format!("{}\n", self_check(&answer.trace));
     let budgets = if answer.budgets.is_empty() { "none".to_owned() } else { answer.budgets.join(", ") };
     // Writing to a string cannot fail.
@@ -238,31 +240,58 @@ fn text(planned: &Planned) -> String {
             let _ = writeln!(text, "build it with: {}", answer.best.as_ref().map_or("", |best| &best.create_command));
         }
         None => {
-            text.push_str("no option keeps the budgets; the closest:\n");
-            for closest in &answer.closest {
-                let Closest { option, relax } = closest;
-                let drives = [option.ssd.as_deref(), option.hdd.as_deref()].into_iter().flatten().collect::<Vec<_>>();
-                let (scheme, cost) = (&option.scheme, option.cost_usd);
-                let _ =
-                    writeln!(text, "  {scheme} on {}, {cost:.0} $: relax {}", drives.join(" and "), relax.join(", "));
+            let _ = match answer.closest.is_empty() {
+                true => writeln!(text, "no option keeps the budgets, and of none it can be told how near it comes"),
+                false => writeln!(text, "no option keeps the budgets. {CLOSEST}:"),
+            };
+            for Closest { option, relax, .. } in &answer.closest {
+                let _ = writeln!(text, "  {}: relax {}", option.name(), relax.join(", "));
             }
         }
     }
-    text += &advice(answer);
-    text.push_str("\nother options:\n");
-    for tried in tried.iter().skip(usize::from(*kept > 0)).take(REJECTED_SHOWN) {
+    text += &advice(planned);
+    text.push_str("\nother options, of each scheme:\n");
+    let others = others(planned);
+    for tried in &others {
         let reason = if tried.reasons.is_empty() { "keeps the budgets".to_owned() } else { tried.reasons.join("; ") };
         let _ = writeln!(text, "  {}: {reason}", sentence(tried, latency));
     }
     let run = &answer.run;
+    let more = tried.len() - usize::from(*kept > 0) - others.len();
+    if more > 0 {
+        let _ = writeln!(text, "  and {more} more: --json and --report have them all");
+    }
     let _ = writeln!(text, "\n{} runs for {} options in {:.1} s", run.simulations, run.options, run.wall_s);
     text
 }
 
+/// Of what was not chosen: some that keep the budgets, and of each other scheme the one that came furthest.
+fn others(planned: &Planned) -> Vec<&Tried> {
+    let Planned { tried, kept, .. } = planned;
+    let mut shown: Vec<&Tried> = tried.iter().take(*kept).skip(1).take(KEEPERS_SHOWN).collect();
+    let left_out = |tried: &Tried| match &tried.outcome {
+        Some(Outcome::Done(_)) => 0,
+        Some(Outcome::Stopped { .. }) => 1,
+        None => 2,
+        Some(Outcome::Impossible(_)) => 3,
+    };
+    let mut rest: Vec<&Tried> = tried.iter().skip(*kept).collect();
+    rest.sort_by(|one, other| {
+        let by_price = one.candidate.cost_usd.total_cmp(&other.candidate.cost_usd);
+        left_out(one).cmp(&left_out(other)).then(by_price).then(one.candidate.index.cmp(&other.candidate.index))
+    });
+    for other in rest {
+        if shown.iter().all(|shown| shown.candidate.scheme.name != other.candidate.scheme.name) {
+            shown.push(other);
+        }
+    }
+    shown
+}
+
 /// How sure the answer is and what would change it, for a person.
-fn advice(answer: &Answer) -> String {
+fn advice(planned: &Planned) -> String {
+    let answer = &planned.answer;
     let mut text = String::new();
-    let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), short);
     for command in answer.best.iter().flat_map(|best| &best.kernel_commands) {
         let _ = writeln!(text, "like it in Linux: {command}");
     }
@@ -270,12 +299,13 @@ fn advice(answer: &Answer) -> String {
         text.push_str("\nhow sure:\n");
         for spread in &confidence.budgets {
             let kept = if spread.kept_in_second_half { "kept" } else { "broken" };
+            let show = |value| planned.show(&spread.budget, value);
             let windows = spread.error.map(|error| {
-                let (least, most) = (number(spread.least), number(spread.most));
-                format!(" (windows {least} to {most}, error of their mean ± {})", short(error))
+                let (least, most) = (show(spread.least), show(spread.most));
+                format!(" (windows {least} to {most}, error of their mean ± {})", show(Some(error)))
             });
-            let (first, second) = (number(spread.first_half), number(spread.second_half));
-            let (budget, predicted) = (&spread.budget, number(spread.predicted));
+            let (first, second) = (show(spread.first_half), show(spread.second_half));
+            let (budget, predicted) = (&spread.budget, show(spread.predicted));
             let windows = windows.unwrap_or_default();
             let _ =
                 writeln!(text, "  {budget}: {predicted}{windows}; first half {first}, second half {second}: {kept}");
@@ -288,11 +318,12 @@ fn advice(answer: &Answer) -> String {
         text.push_str("\nwhat would change it:\n");
     }
     for change in &answer.sensitivity {
-        let figures = change.figures.iter().map(|(name, value)| format!("{name} {}", number(*value)));
+        let figures = change.figures.iter().map(|(name, value)| format!("{name} {}", planned.show(name, *value)));
         let life = change.lifetime_years.map(|years| format!("{} years", short_years(years)));
         let figures: Vec<String> = figures.chain(life).collect();
+        let figures = if figures.is_empty() { String::new() } else { format!("{}; ", figures.join(", ")) };
         let verdict = if change.keeps_budgets { "keeps the budgets".to_owned() } else { change.reasons.join("; ") };
-        let _ = writeln!(text, "  {}: {}; {verdict}", change.change, figures.join(", "));
+        let _ = writeln!(text, "  {}: {figures}{verdict}", change.change);
     }
     text
 }

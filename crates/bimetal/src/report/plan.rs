@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use bimetal_plan::answer::{Answer, Described, short_years};
+use bimetal_plan::answer::{Answer, CLOSEST, Described, short_years};
 use bimetal_plan::budget::{Budget, short};
 use bimetal_plan::search::Tried;
 use bimetal_plan::{Planned, answer::sentence};
@@ -44,7 +44,7 @@ pub(crate) fn html(planned: &Planned) -> String {
         name = escaped(&answer.trace.name),
         budgets = budgets(answer),
         verdict = verdict(planned),
-        sure = sure(answer),
+        sure = sure(planned),
         front = front(answer),
         rejected = rejected(answer),
         command = command(answer),
@@ -60,7 +60,7 @@ fn budgets(answer: &Answer) -> String {
 
 /// The answer in a sentence, how to build it, and what to beware of.
 fn verdict(planned: &Planned) -> String {
-    let Planned { answer, tried, kept, latency } = planned;
+    let Planned { answer, tried, kept, latency, .. } = planned;
     let mut text = "<section aria-label=\"Answer\">".to_owned();
     // Writing to a string cannot fail.
     let _ = match (&answer.best, tried.first()) {
@@ -78,10 +78,12 @@ fn verdict(planned: &Planned) -> String {
             )
         }
         _ => {
-            text.push_str("<p class=\"summary\">No option keeps the budgets. The closest:</p>\n<ul>");
+            text.push_str("<p class=\"summary\">No option keeps the budgets.</p>\n");
+            let closest = if answer.closest.is_empty() { "Of none it can be told how near it comes" } else { CLOSEST };
+            let _ = write!(text, "<p>{closest}:</p>\n<ul>");
             for closest in &answer.closest {
                 let relax = escaped(&closest.relax.join(", "));
-                let _ = write!(text, "<li>{}: relax {relax}</li>", escaped(&drives(&closest.option)));
+                let _ = write!(text, "<li>{}: relax {relax}</li>", escaped(&closest.option.name()));
             }
             writeln!(text, "</ul>")
         }
@@ -100,7 +102,8 @@ fn number(value: Option<f64>) -> String {
 }
 
 /// How sure the answer is, and what would change it.
-fn sure(answer: &Answer) -> String {
+fn sure(planned: &Planned) -> String {
+    let answer = &planned.answer;
     let Some(confidence) = &answer.confidence else { return String::new() };
     let mut text = "<section aria-labelledby=\"sure\"><h2 id=\"sure\">How sure</h2>\n".to_owned();
     if !confidence.budgets.is_empty() {
@@ -111,16 +114,18 @@ fn sure(answer: &Answer) -> String {
     }
     for spread in &confidence.budgets {
         let kept = if spread.kept_in_second_half { "" } else { " (broken)" };
+        let show = |value: Option<f64>| planned.show(&spread.budget, value);
+        let window = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| show(Some(value)));
         let _ = write!(
             text,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}{kept}</td></tr>",
             escaped(&spread.budget),
-            number(spread.predicted),
-            spread.error.map_or_else(|| "–".to_owned(), |error| format!("± {}", short(error))),
-            number(spread.least),
-            number(spread.most),
-            number(spread.first_half),
-            number(spread.second_half)
+            show(spread.predicted),
+            spread.error.map_or_else(|| "–".to_owned(), |error| format!("± {}", show(Some(error)))),
+            window(spread.least),
+            window(spread.most),
+            show(spread.first_half),
+            show(spread.second_half)
         );
     }
     if !confidence.budgets.is_empty() {
@@ -130,7 +135,7 @@ fn sure(answer: &Answer) -> String {
     text.push_str("<div class=\"scroll\"><table><thead><tr><th>change</th><th>figures</th><th>life</th><th>verdict</th></tr></thead><tbody>");
     for change in &answer.sensitivity {
         let figures: Vec<String> =
-            change.figures.iter().map(|(name, value)| format!("{name} {}", number(*value))).collect();
+            change.figures.iter().map(|(name, value)| format!("{name} {}", planned.show(name, *value))).collect();
         let life =
             change.lifetime_years.map_or_else(|| "–".to_owned(), |years| format!("{} years", short_years(years)));
         let verdict = if change.keeps_budgets { "keeps the budgets".to_owned() } else { change.reasons.join("; ") };
@@ -143,14 +148,6 @@ fn sure(answer: &Answer) -> String {
         );
     }
     text + "</tbody></table></div>\n</section>\n"
-}
-
-fn drives(option: &Described) -> String {
-    let size = |bytes: Option<u64>| bytes.map(bimetal_plan::answer::decimal).unwrap_or_default();
-    let ssd = option.ssd.as_ref().map(|ssd| format!("{ssd} {}", size(option.ssd_bytes)));
-    let hdd = option.hdd.as_ref().map(|hdd| format!("{hdd} {}", size(option.hdd_bytes)));
-    let parts: Vec<String> = [ssd, option.log.clone(), hdd].into_iter().flatten().collect();
-    format!("{} on {} for {:.0} $", option.scheme, parts.join(" and "), option.cost_usd)
 }
 
 fn front(answer: &Answer) -> String {
@@ -171,7 +168,7 @@ fn row(option: &Described) -> String {
         .map_or_else(|| "–".to_owned(), |years| if years.is_finite() { short_years(years) } else { "∞".to_owned() });
     format!(
         "<tr><td>{}</td><td>{:.0}</td><td>{}</td><td>{}</td><td>{life}</td></tr>",
-        escaped(&drives(option)),
+        escaped(&option.name()),
         option.cost_usd,
         predicted("response_time_ms.all.mean"),
         predicted("response_time_ms.all.p99"),
@@ -190,12 +187,10 @@ fn table(id: &str, title: &str, about: &str, last: &str, rows: &str) -> String {
 fn rejected(answer: &Answer) -> String {
     let mut rows = String::new();
     for rejected in answer.rejected.iter().take(ROWS_MAX) {
-        let settings = changed_settings(&rejected.option);
-        let option = format!("{}{settings}", drives(&rejected.option));
         let _ = write!(
             rows,
             "<tr><td>{}</td><td class=\"words\">{}</td></tr>",
-            escaped(&option),
+            escaped(&rejected.option.name()),
             escaped(&rejected.reason)
         );
     }
@@ -207,11 +202,6 @@ fn rejected(answer: &Answer) -> String {
          <tbody>{rows}</tbody></table></div>{more}</details>\n</section>\n",
         answer.rejected.len()
     )
-}
-
-/// What is not at its default, as it stands in the create command.
-fn changed_settings(option: &Described) -> String {
-    option.create_command.split(" --set ").skip(1).map(|setting| format!(", {setting}")).collect()
 }
 
 fn command(answer: &Answer) -> String {
@@ -266,6 +256,6 @@ fn point(tried: &Tried, value: f64, latency: &Budget, front: &BTreeSet<&str>) ->
         "colour": ink.colour,
         "dashed": !tried.reasons.is_empty(),
         "point": [tried.candidate.cost_usd, value],
-        "note": format!("{}; {}; {verdict}{on_front}", sentence(tried, latency), drives(&option)),
+        "note": format!("{}; {}; {verdict}{on_front}", sentence(tried, latency), option.name()),
     })
 }
