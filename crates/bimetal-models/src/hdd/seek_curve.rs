@@ -1,5 +1,8 @@
 //! How long the arm takes over a number of cylinders.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use super::profile::{HddProfile, SeekFigures, SeekFormula};
 use crate::profile::BadFigure;
 
@@ -171,10 +174,17 @@ fn mean_root_and_distance(cylinders: u32) -> (f64, f64) {
         // The sum is its integral to seven digits, and would take long.
         return (8.0 / 15.0 * n.sqrt(), mean_linear);
     }
-    let pairs = n * (n - 1.0) / 2.0;
-    let roots: f64 = (2..cylinders).map(|d| f64::from(cylinders - d) * f64::from(d - 1).sqrt()).sum();
-    (roots / pairs, mean_linear)
+    let sum = || {
+        let pairs = n * (n - 1.0) / 2.0;
+        let roots: f64 = (2..cylinders).map(|d| f64::from(cylinders - d) * f64::from(d - 1).sqrt()).sum();
+        roots / pairs
+    };
+    let mut known = MEAN_ROOTS.lock().unwrap_or_else(PoisonError::into_inner);
+    (*known.entry(cylinders).or_insert_with(sum), mean_linear)
 }
+
+/// The means of roots of arms that were asked about: long sums, and a search builds the same few disks hundreds of times.
+static MEAN_ROOTS: Mutex<BTreeMap<u32, f64>> = Mutex::new(BTreeMap::new());
 
 #[cfg(test)]
 mod tests {
