@@ -37,6 +37,8 @@ pub struct Extraction {
     pub capacity_bytes: u64,
     /// The figures, in the order of the profile.
     pub figures: Vec<Figure>,
+    /// Whether it is of a drive; what timing did show otherwise, the notes say.
+    pub trusted: bool,
     /// The zones of a disk.
     pub zones: Vec<ZoneFigure>,
     /// What the reader should know: what was left out, and why.
@@ -100,6 +102,15 @@ impl Figures {
         self.push(key, value.into(), None, format!("assumed, not measured: {}", why.into()));
     }
 
+    /// What of `usual` there was no time to measure.
+    pub(crate) fn assume_missing(&mut self, usual: &[(&str, &str)]) {
+        for (key, value) in usual {
+            if self.text(key).is_none() {
+                self.assumed(key, *value, "no time");
+            }
+        }
+    }
+
     /// A text among the figures, without its quotes.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|figure| figure.key == key).map(|figure| figure.value.trim_matches('"'))
@@ -144,7 +155,45 @@ fn short_for(value: f64, error: f64) -> String {
     format!("{value:.*}", digits as usize)
 }
 
+/// Between which values what is measured can be a figure of flash, and what else it would be.
+const OF_FLASH: [(&str, f64, f64); 5] = [
+    // The fastest cells that are sold are sensed in 3 us, and programmed in 75.
+    ("read_us", 2.0, 1e6),
+    ("program_us", 20.0, 1e6),
+    ("erase_us", 100.0, 1e7),
+    ("channel_mb_per_s", 0.0, 6_000.0),
+    // Four lanes of PCIe 5.
+    ("link_mb_per_s", 0.0, 16_000.0),
+];
+
 impl Extraction {
+    /// None of what was measured is a drive's, for this reason: says so in front, and beside each figure.
+    pub fn doubt(&mut self, reason: &str) {
+        self.trusted = false;
+        self.notes.insert(0, format!("NOT TO BE TRUSTED: {reason}."));
+        for figure in self.figures.iter_mut().filter(|figure| figure.error.is_some()) {
+            figure.source = figure.source.replacen("measured", "timed, and not to be trusted", 1);
+        }
+    }
+
+    /// Why what was measured is not of flash: the first figure that no flash has.
+    pub(crate) fn unlike_flash(&self) -> Option<String> {
+        let measured = |key: &str| {
+            let figure = self.figures.iter().find(|figure| figure.key == key && figure.error.is_some())?;
+            figure.value.parse::<f64>().ok()
+        };
+        OF_FLASH.iter().find_map(|&(key, low, high)| {
+            let value = measured(key).filter(|value| !(low..=high).contains(value))?;
+            Some(format!(
+                "{key} = {} is no figure of flash, which has {} to {}: what answered was memory, of this machine (a page cache, a disk \
+                 in memory), of its host or of a controller, or something else was busy meanwhile",
+                short(value),
+                short(low),
+                short(high)
+            ))
+        })
+    }
+
     /// The profile as TOML: what `--ssd` and `--hdd` take. `name` and `summary` go in as they are.
     pub fn to_toml(&self, name: &str, summary: &str) -> String {
         let kind = match self.kind {

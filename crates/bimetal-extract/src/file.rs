@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Token};
 use bimetal_core::payload::Payload;
-use bimetal_core::units::{Nanoseconds, SECTOR_BYTES, Sectors};
+use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, Sectors};
 use bimetal_live::buffer::{Buffers, Filling};
 use bimetal_live::drive::Drive;
 use bimetal_live::drive::file::{DriveFile, OpenError};
 use bimetal_live::drive::pool::Pool;
 use bimetal_live::drive::uring::Uring;
 use bimetal_live::member::lock::{DriveLock, LockError};
-use bimetal_live::member::probe::{Probe, ProbeError, probe};
-use bimetal_live::member::signature::{self, Content};
+use bimetal_live::member::probe::{Kind, Probe, ProbeError, probe};
+use bimetal_live::member::signature::{self, Content, Signature};
 use bimetal_models::Finished;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -26,6 +26,9 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::target::Target;
+
+/// What is smaller shows the memory of controllers and hosts, and not what lies behind it.
+const TRUSTED_MIN: Bytes = Bytes::from_gib(1);
 
 /// The longest command.
 const LONGEST: Sectors = Sectors(1 << 13);
@@ -49,6 +52,25 @@ pub enum FileError {
     ReadOnly {
         /// The drive.
         path: PathBuf,
+    },
+    /// It is no drive, but memory.
+    #[error("{}: lies in the machine's memory ({what}), whose times are not those of a drive: name a drive, or a file on one", path.display())]
+    Memory {
+        /// Which.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// A volume has it.
+    #[error(
+        "{}: is a drive of a Bimetal volume{}, and measuring would destroy what that keeps on it: --read-only measures what \
+         reading can, or take it out of the volume first (bimetal detach {})", path.display(), named(volume), volume.as_deref().unwrap_or("VOLUME")
+    )]
+    Member {
+        /// The drive.
+        path: PathBuf,
+        /// The volume's name, where the label can be read.
+        volume: Option<String>,
     },
     /// Something lies on it.
     #[error(
@@ -99,8 +121,17 @@ impl Candidate {
     pub fn look_at(path: &Path, writes: bool) -> Result<Self, FileError> {
         let probe = probe(path)?;
         let path = probe.path.clone();
+        if let Some(what) = memory(&probe) {
+            return Err(FileError::Memory { path, what });
+        }
         if !writes {
             return Ok(Self { probe, writes, lock: None });
+        }
+        let read = |error| FileError::Io { path: path.clone(), error };
+        let drive = File::open(&probe.canonical).map_err(read)?;
+        let found = signature::scan(&drive, probe.size).map_err(read)?;
+        if let Some(volume) = label(&found) {
+            return Err(FileError::Member { path, volume });
         }
         if !probe.uses.is_empty() {
             let uses = probe.uses.iter().map(|one| one.describe()).collect::<Vec<_>>().join("; ");
@@ -110,10 +141,14 @@ impl Candidate {
             return Err(FileError::ReadOnly { path });
         }
         let lock = DriveLock::take(&probe)?;
-        let read = |error| FileError::Io { path: path.clone(), error };
+        // Nobody writes to it any more.
         let found = signature::scan(lock.file(), probe.size).map_err(read)?;
-        if let Some(what) = found.iter().map(|signature| describe(&signature.content, signature.name)).next() {
-            return Err(FileError::Carries { path, what });
+        if let Some(volume) = label(&found) {
+            return Err(FileError::Member { path, volume });
+        }
+        if let Some(signature) = found.first() {
+            let partitions = if signature.content == Content::Partitions { " partitions" } else { "" };
+            return Err(FileError::Carries { path, what: format!("{}{partitions}", signature.name) });
         }
         Ok(Self { probe, writes, lock: Some(lock) })
     }
@@ -156,6 +191,28 @@ impl Candidate {
         })
     }
 
+    /// Why its times are not those of a drive, as far as that is known before: it is so small that it fits into memory on the way.
+    pub fn doubt(&self) -> Option<String> {
+        (self.probe.size < TRUSTED_MIN).then(|| {
+            format!(
+                "{} has {:.0} MB, which the memory of a controller, or of this machine's host, holds as a whole: expected at least {:.0} MB",
+                self.probe.path.display(),
+                self.probe.size.0 as f64 / 1e6,
+                TRUSTED_MIN.0 as f64 / 1e6
+            )
+        })
+    }
+
+    /// What else to know of the figures.
+    pub fn caution(&self) -> Option<String> {
+        self.probe.is_file().then(|| {
+            format!(
+                "{} is a file: its file system and all below it have a part in the figures.",
+                self.probe.path.display()
+            )
+        })
+    }
+
     /// Whether somebody else uses it: then what that does meanwhile is measured too.
     pub fn is_in_use(&self) -> bool {
         !self.probe.uses.is_empty()
@@ -169,12 +226,33 @@ impl Candidate {
     }
 }
 
-fn describe(content: &Content, name: &str) -> String {
-    match content {
-        Content::Label(Some(volume)) => format!("the label of volume '{volume}'"),
-        Content::Label(None) => "the label of a volume".to_owned(),
-        Content::Partitions => format!("{name} partitions"),
-        _ => name.to_owned(),
+/// The volume of which a drive is, and its name where it can be read. Beside its label a member carries what keeps other programs
+/// away, and that is no file system of somebody's.
+fn label(found: &[Signature]) -> Option<Option<String>> {
+    found.iter().find_map(|signature| match &signature.content {
+        Content::Label(volume) => Some(volume.clone()),
+        _ => None,
+    })
+}
+
+fn named(volume: &Option<String>) -> String {
+    volume.as_ref().map_or_else(String::new, |volume| format!(", '{volume}'"))
+}
+
+/// What kind of memory it is, if it is no drive.
+fn memory(probe: &Probe) -> Option<&'static str> {
+    /// Of file systems that live in memory, as statfs tells them.
+    const IN_MEMORY: [(u64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
+    const RAM_DISKS: u32 = 1;
+    let name = probe.canonical.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    match probe.kind {
+        Kind::Device(number) if number.major == RAM_DISKS => Some("a RAM disk"),
+        Kind::Device(_) if name.starts_with("zram") => Some("zram"),
+        Kind::Device(_) => None,
+        Kind::File => {
+            let kind = rustix::fs::statfs(&probe.canonical).ok()?.f_type as u64 & 0xffff_ffff;
+            IN_MEMORY.into_iter().find(|(magic, _)| *magic == kind).map(|(_, name)| name)
+        }
     }
 }
 

@@ -84,7 +84,7 @@ pub fn extract(
         return Err(ExtractError::TooSmall { size });
     }
     let mut prober = Prober::new(target, options, report);
-    let kind = kind_of(&mut prober)?;
+    let (kind, usual_ns) = kind_of(&mut prober)?;
     let mut extraction = match kind {
         Kind::Hdd => disk::extract(&mut prober, options)?,
         Kind::Flash => flash::extract(&mut prober, options)?,
@@ -93,6 +93,18 @@ pub fn extract(
     if !prober.left_out.is_empty() {
         let missing = prober.left_out.join(", ");
         extraction.notes.push(format!("The budget of {} was too short for: {missing}.", options.budget));
+    }
+    let doubt = match kind {
+        Kind::Flash if usual_ns < FLASH_NS_MIN => Some(format!(
+            "reads here and there take {:.1} us, and no flash behind a controller answers in less than {:.0} us: it was memory",
+            usual_ns / 1e3,
+            FLASH_NS_MIN / 1e3
+        )),
+        Kind::Flash => extraction.unlike_flash(),
+        Kind::Hdd => None,
+    };
+    if let Some(doubt) = doubt {
+        extraction.doubt(&doubt);
     }
     Ok(extraction)
 }
@@ -107,8 +119,11 @@ fn unreadable(error: ProfileError) -> ExtractError {
     ExtractError::Unlike { what: error.to_string() }
 }
 
-/// Reads here and there: on a disk they take milliseconds, and each another time.
-fn kind_of(prober: &mut Prober<'_>) -> Result<Kind, ExtractError> {
+/// No read of flash, with its controller and link, takes less.
+const FLASH_NS_MIN: f64 = 8e3;
+
+/// Reads here and there: on a disk they take milliseconds, and each another time. Gives also what they take in the middle.
+fn kind_of(prober: &mut Prober<'_>) -> Result<(Kind, f64), ExtractError> {
     prober.step("the kind of drive", 0.01);
     let mut times = Vec::new();
     for _ in 0..24 {
@@ -116,5 +131,6 @@ fn kind_of(prober: &mut Prober<'_>) -> Result<Kind, ExtractError> {
         times.push(prober.read(lbn, prober.grain)?.ns());
     }
     let (low, high) = (statistics::quantile(&mut times, 0.2), statistics::quantile(&mut times, 0.8));
-    Ok(if low > 1e6 && high - low > 1e6 { Kind::Hdd } else { Kind::Flash })
+    let kind = if low > 1e6 && high - low > 1e6 { Kind::Hdd } else { Kind::Flash };
+    Ok((kind, statistics::median(&mut times)))
 }

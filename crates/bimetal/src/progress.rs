@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
+/// How often the bar is drawn while nothing is done.
+const TICK: Duration = Duration::from_secs(1);
+
 /// How long a command may take before it shows a bar.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -42,6 +45,8 @@ impl Progress {
         if !self.shown && self.started.elapsed() >= PATIENCE {
             self.shown = true;
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
+            // The time that is left goes on also where a step takes long.
+            self.bar.enable_steady_tick(TICK);
         }
         self.bar.set_position(done);
     }

@@ -81,6 +81,9 @@ impl Geometry {
     }
 }
 
+/// The part of the budget behind which the skews of further zones are left alone: seeks must be measured, too.
+const SKEWS_UNTIL: f64 = 0.6;
+
 /// Measures heads and skews, and makes cylinders of `spans`.
 pub(super) fn measure(turning: &mut Turning<'_, '_>, spans: &[Span]) -> Result<Geometry, ExtractError> {
     // Away from the ends of the drive, in the largest zone.
@@ -90,7 +93,7 @@ pub(super) fn measure(turning: &mut Turning<'_, '_>, spans: &[Span]) -> Result<G
     let heads = heads_of(&tracks, pitch, turning.spindle.noise);
     let mut geometry = Geometry { heads, zones: Vec::new() };
     for (at, span) in spans.iter().enumerate() {
-        let late = turning.prober.is_late();
+        let late = turning.prober.is_past(SKEWS_UNTIL, "the skews of some zones");
         let tracks = match at {
             _ if late => Vec::new(),
             _ => turning.walk(span.start.midpoint(span.end), 2 * heads as usize)?,

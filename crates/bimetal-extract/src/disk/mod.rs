@@ -54,18 +54,25 @@ pub(crate) fn extract(prober: &mut Prober<'_>, options: &Options) -> Result<Extr
     }
     let base = command(&mut turning, &geometry, &mut figures)?;
     seeks(&mut turning, &geometry, base.0, &mut figures)?;
-    caches(&mut turning, &geometry, base.1, &mut figures)?;
+    let cached = caches(&mut turning, &geometry, base.1, &mut figures);
+    turning.prober.unless_late(cached)?;
+    figures.assume_missing(&[("cache", "0"), ("read_segments", "0"), ("read_ahead", "0"), ("write_cache", "\"off\"")]);
 
     let mut extraction = Extraction {
         kind: Kind::Hdd,
         capacity_bytes: turning.prober.capacity().bytes().0,
         figures: figures.0,
+        trusted: true,
         zones: geometry.zones.iter().map(geometry::Zone::figure).collect(),
         notes: Vec::new(),
         commands: 0,
         seconds: 0.0,
     };
-    order(turning.prober, &mut extraction)?;
+    let ordered = order(turning.prober, &mut extraction);
+    turning.prober.unless_late(ordered)?;
+    let mut figures = Figures(extraction.figures);
+    figures.assume_missing(&[("scheduler", "\"fcfs\""), ("queue_depth", "1")]);
+    extraction.figures = figures.0;
     Ok(extraction)
 }
 
@@ -122,7 +129,8 @@ fn seeks(
     let mut reads = curve(turning, geometry, &distances, OpKind::Read, base)?;
     within_first(&mut reads, cylinder_ns);
     list(figures, "seek_points", &reads, "reads here and there");
-    let head = if geometry.heads > 1 { turning.reach(geometry, Move::Head, OpKind::Read)? } else { None };
+    let head = if geometry.heads > 1 { turning.reach(geometry, Move::Head, OpKind::Read) } else { Ok(None) };
+    let head = turning.prober.unless_late(head)?.flatten();
     let head = head.map(|taken| within(less(taken, base), track_ns));
     match head {
         Some(taken) => {
@@ -133,9 +141,24 @@ fn seeks(
             figures.assumed("head_switch_ms", format!("{:.5}", next / 1e6), "as a seek to the next cylinder");
         }
     }
-    if !turning.prober.writes || !turning.prober.step("write seeks", 0.88) {
-        return Ok(());
+    if turning.prober.writes && turning.prober.step("write seeks", 0.88) {
+        let written = write_seeks(turning, geometry, &distances, (base, head), (track_ns, cylinder_ns), figures);
+        turning.prober.unless_late(written)?;
     }
+    Ok(())
+}
+
+/// Seeks of writes past the cache: what they take longer on the track, and their curve. `known` are what a read takes beside a seek, and a
+/// switch of heads; `skews` those of tracks and cylinders in nanoseconds.
+fn write_seeks(
+    turning: &mut Turning<'_, '_>,
+    geometry: &Geometry,
+    distances: &[u32],
+    known: (Taken, Option<Taken>),
+    skews: (f64, f64),
+    figures: &mut Figures,
+) -> Result<(), ExtractError> {
+    let ((base, head), (track_ns, cylinder_ns)) = (known, skews);
     let mut settle = Taken { ns: 0.0, error: 0.0 };
     if let Some(head) = head
         && let Some(write) = turning.reach(geometry, Move::Head, OpKind::Write)?
@@ -154,7 +177,7 @@ fn seeks(
         }
     }
     let after = Taken { ns: base.ns + settle.ns, error: base.error + settle.error };
-    let mut writes = curve(turning, geometry, &distances, OpKind::Write, after)?;
+    let mut writes = curve(turning, geometry, distances, OpKind::Write, after)?;
     within_first(&mut writes, cylinder_ns - settle.ns);
     list(figures, "write_seek_points", &writes, "as seek_points, by writes past the cache");
     Ok(())
@@ -198,7 +221,12 @@ fn curve(
             turning.prober.left_out.push("some seek distances");
             break;
         }
-        if let Some(taken) = turning.reach(geometry, Move::Cylinders(*distance), kind)? {
+        let taken = turning.reach(geometry, Move::Cylinders(*distance), kind);
+        if curve.len() > 2 && matches!(taken, Err(ExtractError::NoTime { .. })) {
+            turning.prober.unless_late(taken)?;
+            break;
+        }
+        if let Some(taken) = taken? {
             curve.push((*distance, less(taken, base)));
         }
         turning.prober.done(at as f64 / distances.len() as f64);
@@ -251,7 +279,7 @@ fn caches(
 /// Scheduler and queue depth.
 fn order(prober: &mut Prober<'_>, extraction: &mut Extraction) -> Result<(), ExtractError> {
     let time = prober.step("order of service", 0.99);
-    let mut figures = Figures(std::mem::take(&mut extraction.figures));
+    let mut figures = Figures(extraction.figures.clone());
     let mut with = |scheduler: &str, depth: usize, how: &str, known: bool| {
         let kind = if known { Figures::found } else { Figures::assumed };
         kind(&mut figures, "scheduler", quoted(scheduler), how.to_owned());

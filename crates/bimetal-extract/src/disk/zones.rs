@@ -39,6 +39,10 @@ pub(super) struct Span {
     pub(super) error: f64,
 }
 
+/// The part of the budget behind which zones are taken as they are known: heads and seeks must be measured, too.
+const ZONES_UNTIL: f64 = 0.45;
+const BORDERS: &str = "where zones begin";
+
 /// The zones of the drive, as fine as there is time.
 pub(super) fn measure(turning: &mut Turning<'_, '_>) -> Result<Vec<Span>, ExtractError> {
     let sectors = turning.prober.sectors;
@@ -46,7 +50,7 @@ pub(super) fn measure(turning: &mut Turning<'_, '_>) -> Result<Vec<Span>, Extrac
     for at in 0..PLACES {
         // The places are spread in such an order that a budget that runs out leaves them even.
         let lbn = sectors / PLACES * (at.reverse_bits() >> (64 - PLACES.ilog2())) + sectors / PLACES / 2;
-        if places.is_empty() || !turning.prober.is_late() {
+        if places.is_empty() || !turning.prober.is_past(ZONES_UNTIL, BORDERS) {
             places.push(place(turning, lbn)?);
         }
         turning.prober.done(0.3 * at as f64 / PLACES as f64);
@@ -79,7 +83,8 @@ fn divide(
 ) -> Result<(), ExtractError> {
     let middle = low.lbn.midpoint(high.lbn);
     let least = finest.max(4 * u64::from(low.sectors_per_track));
-    if low.is_like(&high) || high.lbn.saturating_sub(low.lbn) < least || turning.prober.is_late() {
+    let known_well = low.is_like(&high) || high.lbn.saturating_sub(low.lbn) < least;
+    if known_well || turning.prober.is_past(ZONES_UNTIL, BORDERS) {
         return Ok(());
     }
     let between = place(turning, middle)?;

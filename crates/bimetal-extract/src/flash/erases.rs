@@ -85,7 +85,7 @@ impl Drive<'_, '_> {
         let mut second_of = std::collections::BTreeMap::new();
         for die in 0..count {
             let place = self.place_of(dies, die as u64);
-            first_of.insert(self.prober.hand_over(OpKind::Read, place, dies.unit, false).0, die);
+            first_of.insert(self.prober.hand_over(OpKind::Read, place, dies.unit, false)?.0, die);
         }
         let (mut free, mut busy) = (vec![0.0; count], vec![0.0; count]);
         for _ in 0..2 * count {
@@ -94,7 +94,7 @@ impl Drive<'_, '_> {
             if let Some(die) = first_of.remove(&token) {
                 free[die] = at;
                 let place = self.place_of(dies, die as u64);
-                second_of.insert(self.prober.hand_over(OpKind::Read, place, dies.unit, false).0, die);
+                second_of.insert(self.prober.hand_over(OpKind::Read, place, dies.unit, false)?.0, die);
             } else if let Some(die) = second_of.remove(&token) {
                 busy[die] = at - free[die] - read;
             }

@@ -38,7 +38,7 @@ struct Fit {
 
 /// Finds the layer, and what follows from it where erases were not seen before: their time, and the pages of a block.
 pub(super) fn measure(drive: &mut Drive<'_, '_>, extraction: &mut Extraction) -> Result<(), ExtractError> {
-    let mut figures = Figures(std::mem::take(&mut extraction.figures));
+    let mut figures = Figures(extraction.figures.clone());
     let window = WINDOW.min(drive.region.1);
     let page = figures.sectors("page_size");
     if !drive.prober.step("translation layer", 0.9) {
@@ -56,25 +56,35 @@ pub(super) fn measure(drive: &mut Drive<'_, '_>, extraction: &mut Extraction) ->
     super::wear::without_writes(&mut trial);
     let profile = crate::read_back(&Extraction { figures: trial, ..extraction.clone() })?;
     let blocks: Vec<Option<u64>> = if unseen { BLOCKS.map(Some).to_vec() } else { vec![None] };
-    let mut best: Option<Fit> = None;
     let trial = Trial { profile: &profile, writes: &writes, measured: &measured, window };
-    for (at, layer) in LAYERS.into_iter().enumerate() {
-        for pages in &blocks {
-            for state in [Precondition::Random, Precondition::Clean] {
-                let Some(fit) = trial.fit(layer, *pages, state)? else { continue };
-                if best.as_ref().is_none_or(|best| fit.off < 0.98 * best.off) {
-                    best = Some(fit);
-                }
-            }
-        }
-        drive.prober.done((at + 1) as f64 / LAYERS.len() as f64);
-    }
+    let best = best_of(drive.prober, &trial, &blocks)?;
     match best {
         Some(fit) => conclude(&mut figures, &fit),
         None => figures.assumed("ftl", quoted("page"), "none of ours could be tried"),
     }
     extraction.figures = figures.0;
     Ok(())
+}
+
+/// The layer, of a drive with one of `blocks` as pages of a block, used or not, that fits best, as far as there is time: trying takes
+/// no commands, but time.
+fn best_of(prober: &mut Prober<'_>, trial: &Trial<'_>, blocks: &[Option<u64>]) -> Result<Option<Fit>, ExtractError> {
+    let states = [Precondition::Random, Precondition::Clean];
+    let (mut best, all) = (None::<Fit>, LAYERS.len() * blocks.len() * states.len());
+    let variants = LAYERS.into_iter().flat_map(|layer| blocks.iter().map(move |pages| (layer, *pages)));
+    let variants = variants.flat_map(|(layer, pages)| states.map(|state| (layer, pages, state)));
+    for (at, (layer, pages, state)) in variants.enumerate() {
+        if prober.is_past(1.0, "some translation layers") {
+            break;
+        }
+        prober.done(at as f64 / all as f64);
+        if let Some(fit) = trial.fit(layer, pages, state)?
+            && best.as_ref().is_none_or(|best| fit.off < 0.98 * best.off)
+        {
+            best = Some(fit);
+        }
+    }
+    Ok(best)
 }
 
 fn conclude(figures: &mut Figures, fit: &Fit) {

@@ -16,6 +16,8 @@ use crate::{ExtractError, Options};
 const WRITES: usize = 2500;
 /// So many times at most, and on a large drive, whose model would take much memory.
 const BATCHES: (usize, usize) = (24, 4);
+/// The part of the budget behind which no more of them are begun.
+const SAMPLE_MAX: f64 = 0.2;
 /// Sectors of a large drive: 64 GiB.
 const LARGE: u64 = 1 << 27;
 /// So many writes at once.
@@ -34,10 +36,11 @@ pub(super) fn sample(drive: &mut Drive<'_, '_>) -> Result<Sample, ExtractError> 
     let unit = drive.prober.grain.max(8);
     let most = if drive.prober.sectors > LARGE { BATCHES.1 } else { BATCHES.0 };
     let (mut writes, mut times) = (Vec::new(), Vec::new());
-    while times.len() < most && !drive.prober.is_late() {
+    while times.len() < most && drive.prober.used() < SAMPLE_MAX {
         let anywhere = |_| (OpKind::Write, drive.prober.anywhere(unit) / unit * unit, unit);
         let batch: Vec<_> = (0..WRITES).map(anywhere).collect();
         times.push(last_writes(drive.prober, &batch)?);
+        drive.prober.done(times.len() as f64 / most as f64);
         writes.extend(batch);
     }
     let least = times.iter().copied().fold(f64::MAX, f64::min);
@@ -51,7 +54,7 @@ pub(super) fn measure(
     sample: Option<&Sample>,
     extraction: &mut Extraction,
 ) -> Result<(), ExtractError> {
-    let mut figures = Figures(std::mem::take(&mut extraction.figures));
+    let mut figures = Figures(extraction.figures.clone());
     figures.assumed("rated_cycles", "3000", "timing does not show it");
     let maps_units = figures.text("ftl").is_some_and(|layer| ["page", "dftl"].contains(&layer));
     let time = drive.prober.step("spare area", 0.98);
@@ -69,7 +72,14 @@ pub(super) fn measure(
     trial.append(&mut spare.0);
     let profile = crate::read_back(&Extraction { figures: trial, ..extraction.clone() })?;
     let (mut low, mut high) = (0.01_f64, 0.5_f64);
-    for _ in 0..8 {
+    for step in 0..8 {
+        if drive.prober.is_late() {
+            drive.prober.leave_out("spare area");
+            figures.assumed("spare_factor", "0.07", "no time");
+            extraction.figures = figures.0;
+            return Ok(());
+        }
+        drive.prober.done(f64::from(step) / 8.0);
         let middle = low.midpoint(high);
         // More spare area means fewer copies.
         match simulated(&profile, &[("spare_factor", &format!("{middle:.5}"))], writes)? {

@@ -72,10 +72,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         let message = format!("{}: is there already: remove it, or name another file", output.display());
         return Err(Error::new(message));
     }
-    let mut target = match profile_of(drive)? {
+    let Measured { mut target, doubt, caution } = match profile_of(drive)? {
         Some(profile) => model(&profile, arguments.seed)?,
         None => match device(&arguments)? {
-            Some(target) => target,
+            Some(measured) => measured,
             None => return Ok(()),
         },
     };
@@ -83,9 +83,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut file = OutputFile::create(output)?;
     let options = Options { writes: !arguments.read_only, budget: arguments.budget, seed: arguments.seed };
     let mut progress = Progress::new(Some(STEPS as u64), "steps");
-    let extraction = extract(target.as_mut(), &options, &mut |done| progress.set((done * STEPS) as u64))
+    let mut extraction = extract(target.as_mut(), &options, &mut |done| progress.set((done * STEPS) as u64))
         .map_err(|error| Error::new(format!("{drive}: {error}")))?;
     drop(progress);
+    extraction.notes.extend(caution);
+    if let Some(doubt) = doubt.filter(|_| extraction.trusted) {
+        extraction.doubt(&doubt);
+    }
     let name = output.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let text = extraction.to_toml(&name, &format!("extracted from {drive} by timing"));
     let profile = Profile::parse(&text, &output.display().to_string())?;
@@ -114,14 +118,24 @@ fn profile_of(drive: &str) -> Result<Option<Profile>, Error> {
     Ok(None)
 }
 
+/// What is measured.
+struct Measured {
+    target: Box<dyn Target>,
+    /// Why its times are not those of a drive.
+    doubt: Option<String>,
+    /// What else to know of the figures.
+    caution: Option<String>,
+}
+
 /// A model of `profile`; flash has been in use for long.
-fn model(profile: &Profile, seed: u64) -> Result<Box<dyn Target>, Error> {
+fn model(profile: &Profile, seed: u64) -> Result<Measured, Error> {
     let all = SectorRange { start: Sectors::ZERO, len: profile.capacity };
-    Ok(Box::new(ModelTarget::new(profile.build_preconditioned(None, Precondition::Random, all, seed)?)))
+    let target = ModelTarget::new(profile.build_preconditioned(None, Precondition::Random, all, seed)?);
+    Ok(Measured { target: Box::new(target), doubt: None, caution: None })
 }
 
 /// The device or file, when it may be measured; `None` when the user says no.
-fn device(arguments: &Arguments) -> Result<Option<Box<dyn Target>>, Error> {
+fn device(arguments: &Arguments) -> Result<Option<Measured>, Error> {
     let candidate = Candidate::look_at(Path::new(&arguments.drive), !arguments.read_only)?;
     if !arguments.read_only && !arguments.yes && !confirmed(&candidate)? {
         note("nothing was done");
@@ -133,7 +147,9 @@ fn device(arguments: &Arguments) -> Result<Option<Box<dyn Target>>, Error> {
     if arguments.read_only && candidate.is_sparse() {
         note(format_args!("{} has parts that were never written: reads of them take no time", arguments.drive));
     }
-    Ok(Some(Box::new(candidate.open()?)))
+    note(format_args!("measuring {} takes {} at most", arguments.drive, arguments.budget));
+    let (doubt, caution) = (candidate.doubt(), candidate.caution());
+    Ok(Some(Measured { target: Box::new(candidate.open()?), doubt, caution }))
 }
 
 /// Asks on the terminal.
@@ -163,10 +179,13 @@ fn describe(extraction: &Extraction, profile: &Profile, output: &Path) -> String
         extraction.commands,
         extraction.seconds
     );
+    // Writing to a string cannot fail.
+    for note in &extraction.notes {
+        let _ = writeln!(text, "{note}");
+    }
     let width = extraction.figures.iter().map(|figure| figure.key.len()).max().unwrap_or(0);
     for figure in &extraction.figures {
         let value = if figure.value.len() > 40 { "(a list)" } else { &figure.value };
-        // Writing to a string cannot fail.
         let _ = writeln!(text, "  {:width$}  {value:<14}  {}", figure.key, figure.source);
     }
     for zone in &extraction.zones {
@@ -175,9 +194,6 @@ fn describe(extraction: &Extraction, profile: &Profile, output: &Path) -> String
             "  zone: cylinders {} to {}, {} sectors a track",
             zone.first_cylinder, zone.last_cylinder, zone.sectors_per_track
         );
-    }
-    for note in &extraction.notes {
-        let _ = writeln!(text, "{note}");
     }
     let _ = writeln!(text, "Use it with: --{flag} {}", output.display());
     text
