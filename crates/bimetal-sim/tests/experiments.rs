@@ -180,10 +180,13 @@ fn a_warm_up_is_played_and_not_measured() {
 /// What was under way at the end of the first half would overlap the second in a run over both.
 const ONE_AT_A_TIME: Replay = Replay::Closed { depth: 1 };
 
+/// Of the drive's dies, so that a small one is soon full.
+const ONE_DIE: [(&str, &str); 2] = [("ssd.channels", "1"), ("ssd.dies_per_channel", "1")];
+
 /// Runs ssd-only on a small drive from `restored` on; gives the run and the state in which it leaves the drive.
 fn run_and_save(workload: &Vec<Request>, ftl: &str, restored: Arc<[DriveState]>) -> (Run, Vec<DriveState>) {
     let settings = [("ssd.ftl", ftl), ("ssd.spare_factor", "0.2"), ("ssd.map_cache", "16KiB")];
-    let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
+    let settings = settings.iter().chain(&ONE_DIE).map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     let mut choices = Choices { settings, restored, ..Choices::default() };
     choices.ssd.size = Some(Size::Bytes(Bytes::from_mib(72)));
     let states = Mutex::new(Vec::new());
@@ -227,7 +230,7 @@ fn the_fragmentation_buster_leaves_flash_with_less_to_copy_as_in_mixedstore() {
     let figures = ["on", "off"].map(|buster| {
         let mut choices = Choices::default();
         choices.ssd.size = Some(Size::Bytes(Bytes::from_mib(40)));
-        let settings = [("mixedstore.fragmentation_buster", buster)];
+        let settings = [&[("mixedstore.fragmentation_buster", buster)][..], &ONE_DIE].concat();
         let run = try_run(&workload, &["mixedstore"], &settings, TIMED, choices).unwrap().runs.pop().unwrap();
         let (write, flash) = (run.response_time_ms.write, run.devices.ssd.flash);
         eprintln!(

@@ -16,11 +16,15 @@ pub(crate) const RESERVED_BLOCKS_PER_DIE: u32 = 3;
 /// made smaller gets shorter blocks before it gets there.
 const BLOCKS_PER_DIE_GOOD: u64 = 256;
 
-/// With fewer blocks than this in a die the reserve takes a large part of the spare area, so that a drive made smaller
-/// loses dies before it gets there.
-const BLOCKS_PER_DIE_MIN: u64 = 128;
+/// With fewer blocks than this in a die the reserve takes a large part of the spare area, so that a drive that would have
+/// them has its reserve beside the spare area.
+const BLOCKS_PER_DIE_FEW: u64 = 128;
 
-/// Pages of a block below which erasing takes a visible part of a die's time.
+/// With fewer blocks of data than this in a die the reserve takes as much as they do, so that a drive made smaller loses
+/// planes and dies before it gets there.
+const BLOCKS_PER_DIE_MIN: u64 = 4;
+
+/// Pages of a block below which erasing would take a visible part of a die's time, if it took as long as it does in the profile.
 const PAGES_PER_BLOCK_GOOD: u32 = 32;
 
 /// Pages of a block below which no drive goes.
@@ -86,10 +90,11 @@ impl GeometryRequest {
     /// 1. planes have fewer blocks, down to 256;
     /// 2. blocks have fewer pages, half as many each time, down to 32;
     /// 3. planes have fewer blocks, down to 128;
-    /// 4. half of the dies of each channel go, then half of the channels, then half of the planes, until one is left;
-    /// 5. blocks have fewer pages, down to 8;
-    /// 6. planes have as few blocks as the data and the collector's reserve need, which for the very smallest drives is
-    ///    more spare area than asked for.
+    /// 4. blocks have fewer pages, down to 8, and [erasing them](Geometry::erase_share) takes less in proportion; from here on
+    ///    the collector's reserve comes beside the spare area, of which it would take a large part and in the end all;
+    /// 5. planes have fewer blocks, down to 4 beside the reserve;
+    /// 6. half of the planes go, then half of the dies of each channel, then half of the channels, until one is left;
+    /// 7. planes have as few blocks as the data and the reserve need.
     ///
     /// # Errors
     /// The first key that cannot be, with what it could.
@@ -180,11 +185,10 @@ impl GeometryRequest {
         let blocks =
             |geometry: &Geometry| physical.div_ceil(geometry.units_per_block_u64() * u64::from(geometry.dies()));
         while blocks(&geometry) < BLOCKS_PER_DIE_GOOD && geometry.shorten_blocks(PAGES_PER_BLOCK_GOOD) {}
-        while blocks(&geometry) < BLOCKS_PER_DIE_MIN
-            && (geometry.drop_dies() || geometry.shorten_blocks(PAGES_PER_BLOCK_MIN))
-        {}
-        let mut blocks = blocks(&geometry);
-        blocks = blocks.max(self.blocks_needed(&geometry));
+        let beside = if blocks(&geometry) < BLOCKS_PER_DIE_FEW { self.reserved_blocks } else { 0 };
+        while blocks(&geometry) < BLOCKS_PER_DIE_FEW && geometry.shorten_blocks(PAGES_PER_BLOCK_MIN) {}
+        while blocks(&geometry) < BLOCKS_PER_DIE_MIN && geometry.drop_dies() {}
+        let blocks = (blocks(&geometry) + u64::from(beside)).max(self.blocks_needed(&geometry));
         geometry.blocks_per_plane = blocks as u32;
         geometry.checked_physical_units()?;
         Ok(geometry)
@@ -216,9 +220,9 @@ impl GeometryRequest {
 }
 
 impl Geometry {
-    /// Halves dies, channels or planes, the first that are more than one; whether there was any.
+    /// Halves planes, dies or channels, the first that are more than one; whether there was any.
     fn drop_dies(&mut self) -> bool {
-        let parts = [&mut self.dies_per_channel, &mut self.channels, &mut self.planes_per_die];
+        let parts = [&mut self.planes_per_die, &mut self.dies_per_channel, &mut self.channels];
         let Some(part) = parts.into_iter().find(|part| **part > 1) else { return false };
         *part /= 2;
         true
@@ -241,6 +245,14 @@ impl Geometry {
                 format!("a geometry of at most {} mapping units of {}", u32::MAX - 1, Bytes(self.unit_bytes.into()));
             BadFigure::new("blocks_per_plane", self.blocks_per_plane, expected)
         })
+    }
+
+    /// What erasing a block takes, of the time and the energy that it takes with the `pages_per_block` of the profile. Blocks that were
+    /// made shorter than [32 pages](GeometryRequest::resolve) are erased more often for the same data, so that with the whole
+    /// of it the drive would be slower than its profile.
+    pub(crate) fn erase_share(&self, pages_per_block: u32) -> f64 {
+        let full = pages_per_block.min(PAGES_PER_BLOCK_GOOD);
+        f64::from(self.pages_per_block.min(full)) / f64::from(full)
     }
 
     /// All dies; die `d` is on channel `d % channels`, so that consecutive dies lie on different channels.
@@ -320,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_drive_has_fewer_then_shorter_blocks_then_fewer_dies() {
+    fn a_smaller_drive_has_fewer_and_shorter_blocks_and_fewer_dies_only_when_a_die_would_hold_no_data() {
         // Size, dies, planes, blocks of a plane, pages of a block: a plane of a die holds size / 0.9 / dies / planes.
         for (size, expected) in [
             (Bytes::from_gib(900), (32, 2, 1000, 1024)),
@@ -328,17 +340,32 @@ mod tests {
             (Bytes::from_gib(144), (32, 2, 320, 512)),
             (Bytes::from_gib(9), (32, 2, 320, 32)),
             (Bytes::from_mib(4608), (32, 2, 160, 32)),
-            (Bytes::from_mib(2304), (16, 2, 160, 32)),
-            (Bytes::from_mib(144), (1, 2, 160, 32)),
-            (Bytes::from_mib(72), (1, 1, 160, 32)),
-            (Bytes::from_mib(18), (1, 1, 160, 8)),
-            (Bytes::from_kib(4), (1, 1, 4, 8)),
+            (Bytes::from_mib(2304), (32, 2, 160 + 3, 16)),
+            (Bytes::from_mib(1152), (32, 2, 160 + 3, 8)),
+            (Bytes::from_mib(576), (32, 2, 80 + 3, 8)),
+            (Bytes::from_mib(36), (32, 2, 5 + 3, 8)),
+            (Bytes::from_mib(18), (32, 1, 5 + 3, 8)),
+            (Bytes::from_mib(9), (16, 1, 5 + 3, 8)),
+            (Bytes::from_kib(576), (1, 1, 5 + 3, 8)),
+            (Bytes::from_kib(4), (1, 1, 1 + 3, 8)),
         ] {
             let geometry = request(size).resolve().unwrap();
             let shape = (geometry.dies(), geometry.planes_per_die, geometry.blocks_per_plane, geometry.pages_per_block);
             assert_eq!(shape, expected, "{size}");
             assert_eq!(geometry.logical_bytes(), size);
         }
+    }
+
+    #[test]
+    fn erasing_a_block_that_was_made_shorter_than_32_pages_takes_its_share_of_the_time() {
+        let share = |size, pages_per_block| {
+            let request = GeometryRequest { pages_per_block, ..request(size) };
+            request.resolve().unwrap().erase_share(pages_per_block)
+        };
+        assert_eq!(share(Bytes::from_gib(9), 1024), 1.0);
+        assert_eq!(share(Bytes::from_mib(1152), 1024), 0.25);
+        assert_eq!(share(Bytes::from_gib(900), 16), 1.0, "they are so short in the profile");
+        assert_eq!(share(Bytes::from_mib(576), 16), 0.5);
     }
 
     #[test]

@@ -30,8 +30,9 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    pub(crate) fn new(profile: &FlashProfile) -> Self {
-        let operations = [profile.read_microjoules, profile.program_microjoules, profile.erase_microjoules];
+    pub(crate) fn new(profile: &FlashProfile, geometry: &Geometry) -> Self {
+        let erase = profile.erase_microjoules.map(|energy| energy * geometry.erase_share(profile.pages_per_block));
+        let operations = [profile.read_microjoules, profile.program_microjoules, erase];
         Self {
             counts: DeviceStatistics::default(),
             host_bytes: Bytes::ZERO,

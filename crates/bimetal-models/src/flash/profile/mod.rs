@@ -209,8 +209,8 @@ impl FlashProfile {
         times.into_iter().chain(self.slc_program_us).fold(f64::INFINITY, f64::min)
     }
 
-    /// The times of the NAND, with units of `unit_bytes`.
-    pub(crate) fn nand_timing(&self, unit_bytes: u32) -> NandTiming {
+    /// The times of the NAND of a drive of `geometry`.
+    pub(crate) fn nand_timing(&self, geometry: &Geometry) -> NandTiming {
         NandTiming {
             read: micros(self.read_us),
             programs: match self.program_us_by_type {
@@ -219,8 +219,8 @@ impl FlashProfile {
             },
             slc_program: micros(self.slc_program_us.unwrap_or(self.program_us)),
             suspend: self.suspend_us.map(micros),
-            erase: micros(self.erase_us),
-            unit_transfer: micros(f64::from(unit_bytes) / self.channel_mb_per_s),
+            erase: micros(self.erase_us * geometry.erase_share(self.pages_per_block)),
+            unit_transfer: micros(f64::from(geometry.unit_bytes) / self.channel_mb_per_s),
             read_setup: micros(self.read_overhead_us),
             write_setup: micros(self.write_overhead_us + self.erases_per_write_request * self.erase_us),
             parallelism: self.timing,

@@ -5,6 +5,7 @@ use bimetal_core::units::{Bytes, SectorRange, Sectors};
 
 use super::{command, drain, profile, us};
 use crate::DeviceModel;
+use crate::flash::geometry::RESERVED_BLOCKS_PER_DIE;
 use crate::flash::{Flash, Precondition};
 use crate::profile::{Body, Profile};
 
@@ -27,9 +28,10 @@ fn a_drive_of_any_size_can_be_made_of_a_profile() {
             assert_eq!(drive.capacity(), size);
             let geometry = *drive.geometry();
             assert!(geometry.spare_factor() >= flash.spare_factor - 1e-9, "{geometry:?}");
-            // Larger than tiny, the spare area is that of the profile, within one block of each die.
+            // Larger than tiny, the spare area is that of the profile, within one block of each die beside those reserved.
             if size.bytes() >= Bytes::from_gib(1) {
-                assert!(geometry.spare_factor() < flash.spare_factor + 0.01, "{geometry:?}");
+                let blocks = f64::from(RESERVED_BLOCKS_PER_DIE + 1) / f64::from(geometry.blocks_per_plane);
+                assert!(geometry.spare_factor() < flash.spare_factor + blocks, "{geometry:?}");
             }
             let mut finished = Vec::new();
             for token in 0..200 {

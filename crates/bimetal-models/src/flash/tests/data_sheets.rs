@@ -1,7 +1,7 @@
 //! The built-in drives beside the figures that are known of them.
 
 use bimetal_core::operation::{OpKind, Token};
-use bimetal_core::units::SectorRange;
+use bimetal_core::units::{Bytes, SectorRange};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
@@ -78,19 +78,46 @@ fn the_drives_of_the_combo_drive_paper_have_its_latency_and_throughput() {
     }
 }
 
+#[test]
+fn a_drive_made_small_is_about_as_fast_as_a_large_one_of_its_profile() {
+    for name in ["samsung-970-evo-plus-500gb", "samsung-pm983-960gb", "samsung-870-qvo-1tb", "intel-x25-m-80gb"] {
+        for kind in [OpKind::Read, OpKind::Write] {
+            let large = random_per_second(name, kind, Bytes::from_gib(8));
+            for small in [Bytes::from_gib(1), Bytes::from_mib(200), Bytes::from_mib(60)] {
+                let rate = random_per_second(name, kind, small);
+                eprintln!("{name}, {kind:?}: {rate:.0} a second of {small}, {large:.0} of 8 GiB");
+                assert!((0.8..1.6).contains(&(rate / large)), "{name}, {kind:?}: {rate} of {small}, {large} of 8 GiB");
+            }
+        }
+    }
+}
+
+/// Random requests of 4 KiB, 32 at a time, a second, to a drive of `size` that was overwritten at random before.
+fn random_per_second(name: &str, kind: OpKind, size: Bytes) -> f64 {
+    let used = SectorRange::new(0, size.sectors().0);
+    let profile = Profile::load(name).unwrap();
+    let drive = profile.build_preconditioned(Some(size.sectors()), Precondition::Random, used, 1).unwrap();
+    closed_loop(drive, kind, used, 32, 40_000)
+}
+
 fn reads_per_second(name: &str, depth: u64) -> f64 {
     let profile = Profile::load(name).unwrap();
     let used = SectorRange::new(0, profile.capacity.0 / 8 * 8);
-    let mut drive = profile.build_preconditioned(None, Precondition::Sequential, used, 1).unwrap();
+    let drive = profile.build_preconditioned(None, Precondition::Sequential, used, 1).unwrap();
+    closed_loop(drive, OpKind::Read, used, depth, 5000)
+}
+
+/// So many random requests of 4 KiB within `used`, `depth` at a time; how many a second.
+fn closed_loop(mut drive: Box<dyn DeviceModel>, kind: OpKind, used: SectorRange, depth: u64, count: u64) -> f64 {
     let mut random = Pcg64::seed_from_u64(9);
     let (mut finished, mut done, mut now) = (Vec::new(), 0, us(0));
     let mut submit = |drive: &mut Box<dyn DeviceModel>, now, token| {
-        drive.submit(now, Token(token), command(OpKind::Read, random.next_u64() % (used.len.0 / 8) * 8, 8));
+        drive.submit(now, Token(token), command(kind, random.next_u64() % (used.len.0 / 8) * 8, 8));
     };
     for token in 0..depth {
         submit(&mut drive, now, token);
     }
-    while done < 5000 {
+    while done < count {
         now = drive.next_event().unwrap();
         drive.advance(now, &mut finished);
         for _ in finished.drain(..) {

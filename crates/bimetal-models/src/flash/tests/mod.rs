@@ -162,7 +162,7 @@ fn random_reads_scale_with_depth_as_far_as_dies_collide() {
 fn a_die_in_collection_delays_only_what_waits_for_it() {
     let drive = drive(&[("channels", "2"), ("dies_per_channel", "2"), ("blocks_per_plane", "64")]);
     let Body::Flash(figures) = profile(&[]).body else { panic!("a flash drive") };
-    let mut dies = Dies::new(drive.geometry(), figures.nand_timing(4096));
+    let mut dies = Dies::new(drive.geometry(), figures.nand_timing(drive.geometry()));
     let operation = |kind, die, commands| NandOp {
         die,
         commands,
