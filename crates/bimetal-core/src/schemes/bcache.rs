@@ -10,8 +10,9 @@
 //! or a copy passes by from its second file on.
 //!
 //! Our choices: streams are averaged over the volume, since a block device does not know whose they are (bcache does it for each task); dirty
-//! blocks go home in order of slot as fast as moves may, where bcache's controller aims at a rate; a bucket's age is not
-//! weighed with what is still of use in it; bcache's bypass of a congested SSD and its random bucket replacement are left out.
+//! blocks go home in order of slot as fast as moves may, in small batches that end below the share, where bcache's controller aims at a
+//! rate that holds it; a bucket's age is not weighed with what is still of use in it; bcache's bypass of a congested SSD and its
+//! random bucket replacement are left out.
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, BlockMap, Slot};
@@ -91,6 +92,9 @@ const IDLE: Nanoseconds = Nanoseconds::from_seconds(30);
 const WRITE_THROUGH_ABOVE: f64 = 0.4;
 /// A new stream counts one part in so many in the average.
 const AVERAGE_OF: u64 = 8;
+/// Blocks that go home together with those beyond the share: those alone would go one by one as others are written, each with a commit
+/// of its own. No more, because what the disk is asked for meanwhile waits for all of them.
+const BATCH: usize = 8;
 /// Buckets looked at for one with nothing dirty.
 const LOOKS: usize = 16;
 
@@ -252,9 +256,11 @@ impl Bcache {
         if dirty == 0 || view.moving || !view.slots_online() {
             return None;
         }
-        let excess = dirty.saturating_sub((self.dirty_max * f64::from(view.map.slots())) as usize);
+        let allowed = (self.dirty_max * f64::from(view.map.slots())) as usize;
+        let excess = dirty.saturating_sub(allowed);
+        let batch = BATCH.min(allowed / 8);
         let delayed = self.dirty_since.time().saturating_add(self.writeback_delay);
-        let many = (excess > 0).then_some((delayed, excess));
+        let many = (excess > 0).then_some((delayed, excess + batch));
         let idle = view.member(self.hdd).idle_at(IDLE).map(|at| (at.max(delayed), dirty));
         [idle, many].into_iter().flatten().min()
     }
@@ -432,6 +438,21 @@ mod tests {
         bench.take_log();
         bench.request(Read, 0, 8);
         assert_eq!(bench.take_log(), ["ssd read 8"], "copies stay");
+    }
+
+    #[test]
+    fn what_is_beyond_the_share_goes_home_in_batches() {
+        let mut bench = Bench::new("bcache", &[("writeback_delay", "0s"), ("writeback_percent", "0.25")]);
+        let count = slots(&bench);
+        for block in 0..count {
+            bench.request(Write, block * 16, 8);
+            assert!(u64::from(bench.volume.view().map.dirty_blocks()) <= count / 4);
+        }
+        let moved = bench.volume.statistics().migrations;
+        assert!(
+            moved.blocks >= count * 3 / 4 && moved.count <= moved.blocks / (count / 32).min(8),
+            "{moved:?} of {count}"
+        );
     }
 
     #[test]
