@@ -90,7 +90,7 @@ impl GeometryRequest {
     /// 1. planes have fewer blocks, down to 256;
     /// 2. blocks have fewer pages, half as many each time, down to 32;
     /// 3. planes have fewer blocks, down to 128;
-    /// 4. blocks have fewer pages, down to 8, and [erasing them](Geometry::erase_share) takes less in proportion; from here on
+    /// 4. blocks have fewer pages, down to 8, and erasing them takes less time and energy in proportion; from here on
     ///    the collector's reserve comes beside the spare area, of which it would take a large part and in the end all;
     /// 5. planes have fewer blocks, down to 4 beside the reserve;
     /// 6. half of the planes go, then half of the dies of each channel, then half of the channels, until one is left;
