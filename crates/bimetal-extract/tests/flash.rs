@@ -80,6 +80,66 @@ fn flash_comes_back() {
     }
 }
 
+/// A drive like the Combo paper's with other figures; rows have at least two units.
+fn random_drive(dies: (u32, u32, u32), block: (u32, u32), times: &[(&str, u32)]) -> Profile {
+    let (channels, each, planes) = dies;
+    let (pages, page_kib) = block;
+    let mut changes: Vec<(String, String)> =
+        times.iter().map(|(key, value)| ((*key).to_owned(), value.to_string())).collect();
+    changes.push(("page_size".to_owned(), format!("{page_kib}KiB")));
+    let counts =
+        [("channels", channels), ("dies_per_channel", each), ("planes_per_die", planes), ("pages_per_block", pages)];
+    changes.extend(counts.map(|(key, value)| (key.to_owned(), value.to_string())));
+    changes
+        .extend([("capacity", "2GB"), ("write_buffer", "4MiB")].map(|(key, value)| (key.to_owned(), value.to_owned())));
+    let changes: Vec<(&str, &str)> = changes.iter().map(|(key, value)| (&**key, &**value)).collect();
+    smaller("combo-ssd2-32gb", &changes)
+}
+
+/// What an extraction calls measured is what went in; what timing does not show it calls assumed.
+#[test]
+fn what_is_called_measured_of_drawn_flash_is_what_it_was() {
+    // Drawn once. On the last one rows cross their channels too fast to show them.
+    let drives = [
+        ((2, 2, 2), (64, 16), [51, 531, 4225, 465, 1331, 10, 6, 7, 578]),
+        ((2, 1, 1), (64, 16), [74, 555, 4511, 263, 1663, 19, 25, 21, 252]),
+        ((4, 4, 2), (64, 4), [41, 591, 4589, 692, 1640, 12, 6, 14, 648]),
+    ];
+    for ((channels, each, planes), (pages, page_kib), figures) in drives {
+        let keys = [
+            "read_us",
+            "program_us",
+            "erase_us",
+            "channel_mb_per_s",
+            "link_mb_per_s",
+            "command_us",
+            "read_overhead_us",
+            "write_overhead_us",
+            "flush_us",
+        ];
+        let times: Vec<(&str, u32)> = keys.into_iter().zip(figures).collect();
+        let profile = random_drive((channels, each, planes), (pages, page_kib), &times);
+        let (extraction, _) = extracted(&profile, OPTIONS);
+        assert!(extraction.trusted, "{:?}", extraction.notes);
+        let measured = |key: &str| {
+            let figure = extraction.figures.iter().find(|figure| figure.key == key && figure.error.is_some())?;
+            Some(figure.value.trim_matches('"').to_owned())
+        };
+        for (key, was) in times {
+            let found = measured(key).map(|value| value.parse::<f64>().unwrap());
+            is_near(key, found.expect("it is always shown"), f64::from(was), 0.02);
+        }
+        let counts = [("planes_per_die", planes), ("pages_per_block", pages)];
+        for (key, was) in counts {
+            assert_eq!(measured(key), Some(was.to_string()), "{key}");
+        }
+        assert_eq!(measured("page_size"), Some(format!("{page_kib}KiB")));
+        // The last one's channels are assumed.
+        let channels_show = page_kib == 16;
+        assert_eq!(measured("channels"), channels_show.then(|| channels.to_string()));
+    }
+}
+
 #[test]
 fn a_workload_takes_as_long_on_the_extracted_drive() {
     let profile = smaller("intel-x25-m-80gb", &[("capacity", "8GB")]);

@@ -94,6 +94,15 @@ fn conclude(figures: &mut Figures, fit: &Fit) {
         true => figures.found("ftl", quoted(fit.layer), how),
         false => figures.assumed("ftl", quoted(fit.layer), format!("{how}, so it is another")),
     }
+    if fit.layer == "dftl" {
+        let shapes = ["page_size", "planes_per_die", "pages_per_block"];
+        for figure in figures.0.iter_mut().filter(|figure| shapes.contains(&figure.key.as_str())) {
+            figure.error = None;
+            figure.source = "assumed, not measured: parts of the map are written in between, so rows and blocks are not told from those of \
+                             the map"
+                .to_owned();
+        }
+    }
     let mut replace = |key: &str, value: String, how: &str| {
         figures.0.retain(|figure| figure.key != key);
         figures.found(key, value, how);

@@ -51,6 +51,14 @@ impl<'p, 'a> Drive<'p, 'a> {
         Self { prober, region: (at(1), part), scratch: (at(4), part, 0), outside: (0.0, 0.0), write_overhead: 0.0 }
     }
 
+    /// Whether two reads at once would show that their dies lie on one channel: the second row must still wait for it when command and
+    /// link have let it through.
+    fn channels_show(&self, dies: &Dies, controller: &Controller) -> bool {
+        let transfer = (dies.row / dies.unit) as f64 * dies.line.slope;
+        let hidden = self.outside.1 * dies.row as f64 + controller.command;
+        dies.row > dies.unit && transfer - hidden > 0.06 * (dies.line.intercept + transfer)
+    }
+
     /// What a read of so many sectors takes beside the flash.
     fn outside_ns(&self, sectors: u64) -> f64 {
         self.outside.0 + self.outside.1 * sectors as f64
@@ -160,7 +168,7 @@ fn parts(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result<Option<Samp
     match found {
         Some((controller, dies)) => {
             link_figures(drive, &controller, figures);
-            die_figures(&dies, figures);
+            die_figures(&dies, drive.channels_show(&dies, &controller), figures);
             writing(drive, &dies, figures)?;
         }
         None => lines::measure(drive, buffered, figures)?,
@@ -181,21 +189,34 @@ fn link_figures(drive: &Drive<'_, '_>, controller: &Controller, figures: &mut Fi
     figures.number("write_overhead_us", drive.write_overhead / 1e3, writes.intercept_error / 1e3, how);
 }
 
-fn die_figures(dies: &Dies, figures: &mut Figures) {
-    let how = "which pairs of reads at once disturb each other";
-    figures.found("channels", dies.channels.to_string(), how);
-    figures.found("dies_per_channel", (dies.dies / dies.channels).to_string(), how);
+fn die_figures(dies: &Dies, channels_show: bool, figures: &mut Figures) {
+    let (channels, each) = (dies.channels.to_string(), (dies.dies / dies.channels).to_string());
+    if channels_show || dies.channels < dies.dies {
+        let how = "which pairs of reads at once disturb each other";
+        figures.found("channels", channels, how);
+        figures.found("dies_per_channel", each, how);
+    } else {
+        let why = format!(
+            "{} dies are measured; a row crosses its channel faster than the next command and its data come, so dies on one channel are \
+             not told from dies on several",
+            dies.dies
+        );
+        figures.assumed("channels", channels, why.clone());
+        figures.assumed("dies_per_channel", each, why);
+    }
     figures.found(
         "mapping_unit",
         quoted(&Bytes(dies.unit * SECTOR_BYTES).to_string()),
         "where reads take a step longer",
     );
-    let (read, transfer) = if dies.row > dies.unit {
-        (dies.line.intercept, dies.line.slope)
-    } else {
-        // A row of a single unit shows only the sum.
-        (dies.line.intercept + dies.line.slope, 0.0)
-    };
+    if dies.row <= dies.unit {
+        let both = dies.line.intercept + dies.line.slope;
+        let how = "response times of reads of a row, the transfer included: a row of a single unit shows only the sum";
+        figures.number("read_us", both.max(0.0) / 1e3, dies.line.intercept_error / 1e3, how);
+        figures.assumed("channel_mb_per_s", "1000000.0", "in read_us: a row of a single unit shows only the sum");
+        return;
+    }
+    let (read, transfer) = (dies.line.intercept, dies.line.slope);
     let how = "line through response times of reads over the units of a row";
     figures.number("read_us", read.max(0.0) / 1e3, dies.line.intercept_error / 1e3, how);
     let rate = (dies.unit * SECTOR_BYTES) as f64 * 1e3 / transfer.max(1e-3);
@@ -211,9 +232,6 @@ fn writing(drive: &mut Drive<'_, '_>, dies: &Dies, figures: &mut Figures) -> Res
     let mut programs = drive.programs(dies)?;
     let pages = drive.pages_of_row(dies)?;
     let page = page_of(dies.row, pages);
-    let how = "where rows end, and how many units that were flushed one by one lie on one";
-    figures.found("page_size", quoted(&Bytes(page * SECTOR_BYTES).to_string()), how);
-    figures.found("planes_per_die", (dies.row / page).to_string(), how);
     drive.overwrite_in_rows(dies);
     let erases = if drive.prober.step("erases", 0.65) { drive.erases(dies, programs.longest())? } else { None };
     let transfer = (dies.row / dies.unit) as f64 * dies.line.slope;
@@ -228,7 +246,13 @@ fn writing(drive: &mut Drive<'_, '_>, dies: &Dies, figures: &mut Figures) -> Res
     erase_figures(erases.filter(|_| !stops), figures);
     let mean = programs.mean();
     let (flush, waits) = drive.flush(dies, page, mean)?;
-    figures.number("flush_us", flush / 1e3, programs.error / 1e3, "flushes behind one unit, less its programming");
+    if dies.row > dies.unit {
+        figures.number("flush_us", flush / 1e3, programs.error / 1e3, "flushes behind one unit, less its programming");
+    } else {
+        let why = "a unit fills a row, which is programmed while the flush is under way";
+        figures.assumed("flush_us", format!("{:.1}", flush / 1e3), why);
+    }
+    page_figures(dies, page, waits, figures);
     let protected = if waits { "off" } else { "on" };
     figures.found("power_loss_protection", quoted(protected), "whether a flush waits for the flash");
     let buffer = if drive.prober.step("write buffer", 0.75) { drive.buffer(dies, mean)? } else { None };
@@ -245,13 +269,32 @@ fn writing(drive: &mut Drive<'_, '_>, dies: &Dies, figures: &mut Figures) -> Res
     Ok(())
 }
 
-fn program_figures(programs: &Programs, stops: bool, figures: &mut Figures) {
-    let how = if stops {
-        "how fast rows follow each other, collection and erases included: a bound"
+/// Pages and planes of a row: units that are flushed one by one show them, if a flush waits until the flash has them.
+fn page_figures(dies: &Dies, page: u64, waits: bool, figures: &mut Figures) {
+    let (size, planes) = (quoted(&Bytes(page * SECTOR_BYTES).to_string()), (dies.row / page).to_string());
+    if waits {
+        let how = "where rows end, and how many units that were flushed one by one lie on one";
+        figures.found("page_size", size, how);
+        figures.found("planes_per_die", planes, how);
     } else {
-        "when reads of all dies behind a row end"
-    };
-    figures.number("program_us", programs.mean().max(0.0) / 1e3, programs.error / 1e3, how);
+        let why = format!(
+            "a flush does not wait for the flash, so pages and planes of a row of {} are not told apart",
+            Bytes(dies.row * SECTOR_BYTES)
+        );
+        figures.assumed("page_size", size, why.clone());
+        figures.assumed("planes_per_die", planes, why);
+    }
+}
+
+fn program_figures(programs: &Programs, stops: bool, figures: &mut Figures) {
+    let how = "when reads of all dies behind a row end";
+    if stops {
+        let why = "reads stop what a die programs, so that it is not seen: how fast rows follow each other, collection and erases \
+                   included, is a bound";
+        figures.assumed("program_us", format!("{:.1}", programs.mean().max(0.0) / 1e3), why);
+    } else {
+        figures.number("program_us", programs.mean().max(0.0) / 1e3, programs.error / 1e3, how);
+    }
     let types = programs.by_type.len();
     if types == 1 {
         figures.assumed("cell", quoted("tlc"), "all rows take alike");

@@ -59,8 +59,15 @@ pub(super) fn measure(
     let maps_units = figures.text("ftl").is_some_and(|layer| ["page", "dftl"].contains(&layer));
     let time = drive.prober.step("spare area", 0.98);
     let known = sample.and_then(|sample| Some((&sample.writes, sample.took?)));
-    let Some((writes, measured)) = known.filter(|_| time && maps_units) else {
-        let why = if maps_units { "usual of drives: random writes were too few to show it" } else { "usual of drives" };
+    let times = ["program_us", "erase_us"];
+    let is_measured = |key| figures.0.iter().any(|figure| figure.key == key && figure.error.is_some());
+    let times_known = times.into_iter().all(is_measured);
+    let Some((writes, measured)) = known.filter(|_| time && maps_units && times_known) else {
+        let why = match (maps_units, times_known) {
+            (true, true) => "usual of drives: random writes were too few to show it",
+            (true, false) => "usual of drives: by random writes it shows only where programs and erases do",
+            (false, _) => "usual of drives",
+        };
         figures.assumed("spare_factor", "0.07", why);
         extraction.figures = figures.0;
         return Ok(());
