@@ -78,8 +78,8 @@ impl Kind {
             Kind::Size => "a size like 100MiB".into(),
             Kind::SizeOrOff => "a size like 100MiB, or off".into(),
             Kind::RateOrOff => format!("a size of at least {RATE_MIN}, or off"),
-            Kind::Fraction => "a number from 0 to 1".into(),
-            Kind::FractionOrOff => "a number from 0 to 1, or off".into(),
+            Kind::Fraction => "a number from 0 to 1, or 0% to 100%".into(),
+            Kind::FractionOrOff => "a number from 0 to 1, or 0% to 100%, or off".into(),
             Kind::Count => "a whole number".into(),
             Kind::Admission => format!("one of {}", admission::FORMS.replace('|', ", ")),
             Kind::RangesOrOff => "ranges of addresses like 0-1GiB,4GiB-5GiB, or off".into(),
@@ -95,8 +95,8 @@ impl Kind {
             Kind::Size => value.parse::<Bytes>().is_ok(),
             Kind::SizeOrOff => off || value.parse::<Bytes>().is_ok(),
             Kind::RateOrOff => off || value.parse().is_ok_and(|rate: Bytes| rate >= RATE_MIN),
-            Kind::Fraction => is_share(value),
-            Kind::FractionOrOff => off || is_share(value),
+            Kind::Fraction => parse_share(value).is_some(),
+            Kind::FractionOrOff => off || parse_share(value).is_some(),
             Kind::Count => value.parse::<u64>().is_ok(),
             Kind::Admission => value.parse::<admission::Rule>().is_ok(),
             Kind::RangesOrOff => off || parse_ranges(value).is_some(),
@@ -105,8 +105,11 @@ impl Kind {
     }
 }
 
-fn is_share(value: &str) -> bool {
-    value.parse().is_ok_and(|share: f64| (0.0..=1.0).contains(&share))
+/// `0.1` or `10%`.
+fn parse_share(text: &str) -> Option<f64> {
+    let (number, whole) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent, 100.0));
+    let share = number.parse::<f64>().ok()? / whole;
+    (0.0..=1.0).contains(&share).then_some(share)
 }
 
 /// Each from the first byte to the one behind the last.
@@ -231,7 +234,7 @@ impl Settings {
 
     /// A share from 0 to 1, or `None` for `off`.
     pub fn fraction(&self, key: &str) -> Option<f64> {
-        self.text(key).parse().ok()
+        parse_share(self.text(key))
     }
 
     /// Ranges of addresses, each from its first byte to the one behind its last; none for `off`.
@@ -276,6 +279,19 @@ mod tests {
         assert!(error.to_string().contains("timeout=soon"), "{error}");
         let error = Settings::new("x", PARAMETERS, [("mode", "c")]).unwrap_err();
         assert_eq!(error.to_string(), "x: mode=c is not possible: expected one of a, b");
+    }
+
+    #[test]
+    fn a_share_is_a_number_or_a_percentage() {
+        const SHARE: &[Parameter] = &[Parameter { name: "share", kind: Kind::FractionOrOff, default: "0.1", doc: "" }];
+        let read = |value| Settings::new("x", SHARE, [("share", value)]).map(|settings| settings.fraction("share"));
+        for (value, share) in [("0.1", Some(0.1)), ("10%", Some(0.1)), ("100%", Some(1.0)), ("off", None)] {
+            assert_eq!(read(value).unwrap(), share, "{value}");
+        }
+        for wrong in ["10", "101%", "-1%", "%", "nan", "a lot"] {
+            let error = read(wrong).unwrap_err().to_string();
+            assert!(error.contains("expected a number from 0 to 1, or 0% to 100%, or off"), "{error}");
+        }
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
             name: "writeback_percent",
             kind: Kind::FractionOrOff,
             default: "0.1",
-            doc: "this share of the cache may stay dirty while the HDD is in use (bcache.rst: 10 percent); off: any share",
+            doc: "this share of the cache, 0.1 or 10%, may stay dirty while the HDD is in use (bcache.rst: 10 percent); off: any share",
         },
         Parameter {
             name: "writeback_delay",
