@@ -21,6 +21,8 @@ pub enum Drain {
     UnderWay {
         /// How many.
         blocks_left: u64,
+        /// How many of them have been written home, or are being, and wait for the end of their batch.
+        blocks_on_their_way: u64,
         /// Attempts in a row that could not move everything.
         failures: u32,
     },
@@ -70,7 +72,9 @@ impl<P: Payload> Volume<P> {
             Draining::No => Drain::Idle,
             Draining::Done => Drain::Done,
             Draining::Yes { .. } | Draining::Announcing => {
-                Drain::UnderWay { blocks_left: u64::from(self.view.map.dirty_blocks()), failures: self.move_failures }
+                let blocks_left = u64::from(self.view.map.dirty_blocks());
+                let blocks_on_their_way = self.blocks_on_their_way().min(blocks_left);
+                Drain::UnderWay { blocks_left, blocks_on_their_way, failures: self.move_failures }
             }
         }
     }

@@ -440,6 +440,21 @@ impl<P: Payload> Volume<P> {
         }
     }
 
+    /// Blocks of the current batch that are on their way home, or there and not settled.
+    pub(super) fn blocks_on_their_way(&self) -> u64 {
+        let Some(Task { job: Job::Move(job), .. }) = self.moving.map(|task| &self.tasks[task as usize]) else {
+            return 0;
+        };
+        match job.phase {
+            Phase::Writing => {
+                let waiting: u64 = job.todo.iter().map(|transfer| u64::from(transfer.count)).sum();
+                (job.batch.len() as u64).saturating_sub(waiting)
+            }
+            Phase::Flushing => job.batch.len() as u64,
+            _ => 0,
+        }
+    }
+
     /// When the next write of a move may begin: at once where requests wait for the room it makes.
     fn move_may_go_on_at(&self) -> Nanoseconds {
         if self.is_move_awaited() { self.view.now } else { self.pace.next_at }

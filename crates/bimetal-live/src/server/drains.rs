@@ -48,12 +48,12 @@ impl Drainage {
         if self.left.len() > RATE_SAMPLES {
             self.left.pop_front();
         }
-        self.left.push_back((now, dirty(volume)));
+        self.left.push_back((now, to_move(volume)));
     }
 
     pub(super) fn progress(&self, volume: &Volume<Buffers>, trouble: &Option<String>) -> Progress {
         let block = volume.view().block().bytes().0;
-        let left = dirty(volume);
+        let left = to_move(volume);
         let rate = self.left.front().zip(self.left.back()).and_then(|(&(then, before), &(now, after))| {
             let seconds = now.saturating_sub(then).as_seconds_f64();
             (seconds > 0.0).then(|| before.saturating_sub(after) as f64 * block as f64 / seconds)
@@ -68,6 +68,14 @@ impl Drainage {
             eta_s: rate.filter(|&rate| rate > 0.0).map(|rate| left_bytes as f64 / rate),
             trouble: trouble.clone().filter(|_| failing),
         }
+    }
+}
+
+/// What is dirty and not even on its way home: a batch is settled as one, and with a low `move_rate` takes long.
+fn to_move(volume: &Volume<Buffers>) -> u64 {
+    match volume.drain_progress() {
+        Drain::UnderWay { blocks_left, blocks_on_their_way, .. } => blocks_left - blocks_on_their_way,
+        Drain::Idle | Drain::Done => dirty(volume),
     }
 }
 
