@@ -46,6 +46,14 @@ pub enum DeviceError {
     Ended,
 }
 
+/// Whether the kernel has ublk.
+///
+/// # Errors
+/// It does not.
+pub fn check() -> Result<(), DeviceError> {
+    if Path::new(CONTROL).exists() { Ok(()) } else { Err(DeviceError::NoUblk) }
+}
+
 /// A block device that is there until it is dropped.
 pub struct Device {
     number: i32,
@@ -63,9 +71,7 @@ impl Device {
         lines: Vec<UnixStream>,
         ready: impl FnOnce(Result<String, UblkError>) + Send + Sync + 'static,
     ) -> Result<Self, DeviceError> {
-        if !Path::new(CONTROL).exists() {
-            return Err(DeviceError::NoUblk);
-        }
+        check()?;
         // The library's way to the kernel belongs to the thread that opened it.
         let (made, is_made) = mpsc::sync_channel(1);
         let export = export.clone();

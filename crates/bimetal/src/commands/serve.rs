@@ -108,7 +108,7 @@ fn check_places(arguments: &Arguments, name: &str, tcp: &Tcp) -> Result<(), Erro
 
 #[cfg(feature = "ublk")]
 fn has_ublk() -> Result<(), Error> {
-    Ok(())
+    Ok(bimetal_live::ublk::check()?)
 }
 
 #[cfg(not(feature = "ublk"))]

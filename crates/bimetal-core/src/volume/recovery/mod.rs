@@ -47,7 +47,8 @@ pub enum RecoveryError {
     },
     /// A member that holds the newest content is not there, or was given up while it did.
     #[error(
-        "member {} ({}) is needed: it holds content that is newer than what the others have{}", member.0, role.name(),
+        "member {} ({}) is needed: it holds content that is newer than what the others have{}; bring it back, or give that \
+         content up for good with `bimetal serve --accept-loss`", member.0, role.name(),
         if *migrating { ", and a migration was under way, so what the others have is of different ages" } else { "" }
     )]
     Needed {
