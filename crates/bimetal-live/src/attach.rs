@@ -15,6 +15,7 @@ use bimetal_core::units::Bytes;
 use bimetal_core::volume::{Recovery, Volume, VolumeError};
 
 use crate::buffer::Buffers;
+use crate::control::offline::given_up;
 use crate::drive::absent::Absent;
 use crate::drive::emulated::{Emulated, EmulationError, Player, home_of};
 use crate::drive::file::{DriveFile, OpenError};
@@ -150,10 +151,13 @@ pub(crate) fn recover(
     if !layout.is_mirrored() && layout.homes().iter().any(|home| missing.contains(home)) {
         return Err(AttachError::HomeIsMissing { name: name.clone(), absent });
     }
-    if !absent.is_empty() && !options.degraded && !options.accept_loss {
+    // Whoever let a drive go has said already that the volume goes on without it.
+    let given_up = given_up(located);
+    let is_whole = missing.iter().all(|member| given_up >> member.0 & 1 != 0);
+    if !is_whole && !options.degraded && !options.accept_loss {
         return Err(AttachError::Incomplete { name: name.clone(), absent });
     }
-    let held = Held::take(located)?;
+    let held = if options.accept_loss { Held::take_overwriting(located)? } else { Held::take(located)? };
     let mut drives = open(located, &held, &layout, options.engine)?;
     let recovery = Recovery::new(&plan.config(), &missing)?;
     let recovery = if options.accept_loss { recovery.accept_loss() } else { recovery };

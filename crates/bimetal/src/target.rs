@@ -79,6 +79,9 @@ pub(crate) fn let_go(held: &Mutex<Held>, summary: &Summary) -> Result<Option<Str
     // Held until nothing is written any more.
     let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
     if !summary.drained || held.label().guard.is_none() {
+        if summary.clean {
+            held.close()?;
+        }
         return Ok(None);
     }
     held.lower_guard()?;

@@ -258,7 +258,8 @@ fn a_volume_that_nobody_serves_is_drained_and_its_home_drive_needs_no_other_then
     drop(served);
     let text = place.succeed("status box");
     assert!(text.contains("some content may be off home only"), "{text}");
-    assert!(place.json()["dirty_bytes"].is_null());
+    assert!(text.contains("dirty    200KiB that home does not have"), "{text}");
+    assert_eq!(place.json()["dirty_bytes"], 50 * 4096, "a look changes nothing");
     let text = place.succeed("drain box");
     assert!(text.contains("home has everything"), "{text}");
     let home = fs::read(place.0.join("hdd.img")).unwrap();
@@ -342,6 +343,7 @@ fn a_new_drive_takes_the_place_of_a_cache_that_was_let_go_and_of_one_that_is_mis
     File::create(place.0.join("new.img")).and_then(|file| file.set_len(32 << 20)).unwrap();
     let message = place.refuse("attach box new.img");
     assert!(message.contains("has 33554432 bytes, and the drive in whose place it comes had 67108864"), "{message}");
+    assert!(message.contains("stop the server, and any size will do"), "{message}");
     File::create(place.0.join("new.img")).and_then(|file| file.set_len(64 << 20)).unwrap();
     let text = place.succeed("attach box new.img");
     assert!(text.contains("new.img takes part from now on, empty"), "{text}");
@@ -367,6 +369,132 @@ fn a_new_drive_takes_the_place_of_a_cache_that_was_let_go_and_of_one_that_is_mis
     place.disk().write(0, &[3; 4096]);
     assert_eq!((&place.json()["state"], &place.json()["dirty_bytes"]), (&"serving".into(), &4096.into()));
     drop(served);
+}
+
+#[test]
+fn a_drive_that_was_let_go_is_not_missed_and_may_come_back_or_be_replaced_by_one_of_any_size() {
+    for scheme in ["hybrid-disk", "griffin"] {
+        let place = Place::new("sizes", scheme);
+        let off = if scheme == "griffin" { "hdd.img" } else { "ssd.img" };
+        let served = place.serve("");
+        place.disk().write(0, &[1; 4096]);
+        place.succeed("detach box");
+        served.signal("-TERM");
+        served.wait();
+        // There or not, nobody needs it.
+        assert_eq!(place.json()["state"], "stopped, attached");
+        drop(place.serve(""));
+        fs::rename(place.0.join(off), place.0.join("aside")).unwrap();
+        assert_eq!(place.json()["state"], "stopped, attached");
+        let text = place.succeed("status box");
+        assert!(text.contains("let go   missing, last seen"), "{text}");
+        drop(place.serve(""));
+        // It comes back to a server that has it in hand, and without one.
+        fs::rename(place.0.join("aside"), place.0.join(off)).unwrap();
+        let served = place.serve("");
+        place.succeed(&format!("attach box {off}"));
+        place.succeed("detach box");
+        served.signal("-KILL");
+        drop(served);
+        place.succeed(&format!("attach box {off}"));
+        let served = place.serve("");
+        assert_eq!(place.json()["state"], "serving");
+        place.succeed("detach box");
+        drop(served);
+        // Smaller, with the old one still there; then larger, while it is being served and without a server.
+        for (name, mib, live) in [("small.img", 32, false), ("more.img", 96, true), ("most.img", 128, false)] {
+            File::create(place.0.join(name)).and_then(|file| file.set_len(mib << 20)).unwrap();
+            let served = live.then(|| place.serve(""));
+            place.succeed(&format!("attach box {name}"));
+            drop(served);
+            let served = place.serve("");
+            assert_eq!(place.json()["state"], "serving", "{scheme} {name}");
+            let used = place.json()["members"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|member| member["bytes"].as_u64().unwrap())
+                .collect::<Vec<_>>();
+            assert!(used.contains(&(if live { 32 } else { mib } << 20)), "{used:?}");
+            let mut disk = place.disk();
+            assert_eq!(disk.read(0, 4096), [1; 4096]);
+            disk.write(8192, &[2; 4096]);
+            disk.flush();
+            served.signal("-KILL");
+            drop((served, disk));
+            let served = place.serve_drive(name, "");
+            assert_eq!(place.disk().read(8192, 4096), [2; 4096], "{scheme} {name}");
+            place.succeed("detach box");
+            drop(served);
+        }
+    }
+}
+
+#[test]
+fn an_older_copy_of_a_drive_is_not_taken_for_the_drive() {
+    let write = |place: &Place, byte| {
+        let mut disk = place.disk();
+        disk.write(0, &[byte; 4096]);
+        disk.flush();
+    };
+    let stop = |served: Served| {
+        served.signal("-TERM");
+        served.wait();
+    };
+    for (name, while_serving, killed) in [("copied", false, false), ("killed", false, true), ("hot", true, false)] {
+        for drive in ["ssd.img", "hdd.img"] {
+            let place = Place::new(name, "hybrid-disk");
+            let (drive, copy, original) = (place.0.join(drive), place.0.join("copy"), place.0.join("original"));
+            let served = place.serve("");
+            write(&place, 1);
+            if while_serving {
+                fs::copy(&drive, &copy).unwrap();
+                write(&place, 2);
+                stop(served);
+            } else {
+                stop(served);
+                fs::copy(&drive, &copy).unwrap();
+                let served = place.serve("");
+                write(&place, 2);
+                if killed {
+                    served.signal("-KILL");
+                } else {
+                    stop(served);
+                }
+            }
+            fs::rename(&drive, &original).unwrap();
+            fs::rename(&copy, &drive).unwrap();
+            let message = place.refuse("serve box");
+            assert!(message.contains("or one is a copy from an earlier time"), "{name}: {message}");
+            fs::rename(&original, &drive).unwrap();
+            let _served = place.serve("");
+            assert_eq!(place.disk().read(0, 4096), [2; 4096], "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_another_program_wrote_over_the_beginning_of_home_is_given_up_only_with_leave() {
+    let place = Place::new("overwritten", "hybrid-disk");
+    let served = place.serve("");
+    let mut disk = place.disk();
+    disk.write(0, &[1; 4096]);
+    disk.flush();
+    served.signal("-KILL");
+    drop((served, disk));
+    let home = File::options().write(true).open(place.0.join("hdd.img")).unwrap();
+    home.write_all_at(&[7; 4096], 4096).unwrap();
+    for command in ["serve box", "drain box", "check box"] {
+        let message = place.refuse(command);
+        assert!(message.contains("sector 8 of the drive was written while its volume was attached"), "{message}");
+        assert!(message.contains("`bimetal serve --accept-loss` goes on"), "{message}");
+    }
+    let served = place.serve("--accept-loss");
+    assert_eq!(place.disk().read(0, 8192), [[1; 4096], [0; 4096]].concat());
+    place.succeed("drain box --detach");
+    let said = served.wait();
+    assert!(said.contains("what another program had written over the beginning"), "{said}");
+    assert_eq!(fs::read(place.0.join("hdd.img")).unwrap()[..8192], [[1; 4096], [0; 4096]].concat());
 }
 
 #[test]

@@ -7,7 +7,8 @@
 //! At every moment the labels say which of the two holds, so a power cut at any point leaves one that does.
 //!
 //! While the guard is up, every sector in the header's place is the header's or, where a change was cut short, what belongs
-//! there. Anything else was written by somebody who used the drive without the volume; that is refused, not overwritten.
+//! there. Anything else was written by somebody who used the drive without the volume; that is refused, and overwritten only
+//! with leave ([`Change::overwrite_foreign`]): the copies have what belongs there.
 
 use super::Area;
 use crate::label::Guard;
@@ -48,7 +49,8 @@ pub enum ChangeError {
     /// Somebody used the drive.
     #[error(
         "sector {0} of the drive was written while its volume was attached, by something that used the drive without the \
-         volume: what it wrote and what the volume has do not fit together"
+         volume (mkfs, wipefs, dd). The volume has its own first MiB still: `bimetal serve --accept-loss` goes on with that, and \
+         what was written in its place is lost; what was written to the drive behind its first MiB is in the volume"
     )]
     Changed(u64),
 }
@@ -72,6 +74,10 @@ pub struct Change {
     mends: Vec<Step>,
     /// Whether the header does not stand whole.
     torn: bool,
+    /// Whether what somebody else wrote in the header's place is overwritten.
+    overwrites: bool,
+    /// The first sector that somebody else wrote.
+    foreign: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,7 +109,19 @@ impl Change {
             (Guard::Down, Guard::Down) => Phase::Queue,
         };
         let (content, chunk) = (Vec::new(), [None, None, None]);
-        Self { area, header, goal, phase, content, chunk, queue: Vec::new(), mends: Vec::new(), torn: false }
+        let (queue, mends) = (Vec::new(), Vec::new());
+        Self { area, header, goal, phase, content, chunk, queue, mends, torn: false, overwrites: false, foreign: None }
+    }
+
+    /// What somebody else wrote in the header's place is overwritten, not refused.
+    pub fn overwrite_foreign(mut self) -> Self {
+        self.overwrites = true;
+        self
+    }
+
+    /// The first sector that somebody else wrote, and that was overwritten.
+    pub fn overwrote(&self) -> Option<u64> {
+        self.foreign
     }
 
     /// What is to be done next. Every step but the last wants an [`answer`](Self::answer).
@@ -188,7 +206,11 @@ impl Change {
         let span = (from * SECTOR_BYTES) as usize;
         let header = &self.header[span..span + content.len()];
         if let Some(place) = &place {
-            refuse_foreign(from, place, &[Some(header), first.as_deref(), second.as_deref()])?;
+            let foreign = foreign(from, place, &[Some(header), first.as_deref(), second.as_deref()]);
+            if let Some(sector) = foreign.filter(|_| !self.overwrites) {
+                return Err(ChangeError::Changed(sector));
+            }
+            self.foreign = self.foreign.or(foreign);
         }
         self.torn |= place.as_deref() != Some(header);
         for (copy, at) in [first, second].iter().zip(self.area.copies()) {
@@ -223,16 +245,13 @@ impl Change {
     }
 }
 
-/// Refuses a sector of `place` that is none of what may stand there.
-fn refuse_foreign(from: u64, place: &[u8], possible: &[Option<&[u8]>]) -> Result<(), ChangeError> {
+/// The first sector of `place` that is none of what may stand there.
+fn foreign(from: u64, place: &[u8], possible: &[Option<&[u8]>]) -> Option<u64> {
     let sector = SECTOR_BYTES as usize;
-    for (at, bytes) in place.chunks_exact(sector).enumerate() {
-        let known = |all: &&[u8]| &all[at * sector..(at + 1) * sector] == bytes;
-        if !possible.iter().flatten().any(known) {
-            return Err(ChangeError::Changed(from + at as u64));
-        }
-    }
-    Ok(())
+    let mut sectors = place.chunks_exact(sector).enumerate();
+    let is_known =
+        |at: usize, bytes: &[u8]| possible.iter().flatten().any(|all| &all[at * sector..(at + 1) * sector] == bytes);
+    sectors.find(|&(at, bytes)| !is_known(at, bytes)).map(|(at, _)| from + at as u64)
 }
 
 #[cfg(test)]
@@ -301,7 +320,10 @@ mod tests {
 
         /// Carries out at most `steps` of a change towards `goal`; `Ok(true)` if it ended.
         fn run(&mut self, goal: Guard, steps: usize) -> Result<bool, ChangeError> {
-            let mut change = Change::begin(area(), self.label, goal, head());
+            self.carry_out(&mut Change::begin(area(), self.label, goal, head()), steps)
+        }
+
+        fn carry_out(&mut self, change: &mut Change, steps: usize) -> Result<bool, ChangeError> {
             for _ in 0..steps {
                 let answer = match change.next() {
                     Step::Read(range) => self.read(range).map_or(Answer::Unreadable, Answer::Bytes),
@@ -449,8 +471,8 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_wrote_is_refused_and_not_overwritten() {
-        let (begin, _) = raised();
+    fn what_somebody_else_wrote_is_refused_and_overwritten_only_with_leave() {
+        let (begin, content) = raised();
         for sector in 0..LENGTH {
             let mut disk = begin.clone();
             disk.write(sector, &[0x77; 512]);
@@ -458,6 +480,11 @@ mod tests {
             for goal in GOALS {
                 assert_eq!(disk.run(goal, usize::MAX), Err(ChangeError::Changed(sector)));
                 assert_eq!(disk.read(SectorRange::new(sector, 1)).unwrap(), [0x77; 512]);
+                let mut disk = disk.clone();
+                let mut change = Change::begin(area(), disk.label, goal, head()).overwrite_foreign();
+                assert_eq!(disk.carry_out(&mut change, usize::MAX), Ok(true));
+                assert_eq!(change.overwrote(), Some(sector));
+                disk.check(goal, &content);
             }
         }
     }

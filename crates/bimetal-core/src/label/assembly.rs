@@ -102,8 +102,9 @@ pub enum AssemblyError {
     },
     /// Two drives of a volume each went on without the other.
     #[error(
-        "volume '{name}': {first} and {second} each went on without the other since they were last together, so they do not \
-         belong together any more. Take away the one whose data you do not want, and attach it as a new drive later"
+        "volume '{name}': {first} and {second} each went on without the other since they were last together, or one is a copy \
+         from an earlier time, so they do not belong together any more. Take away the one whose data you do not want, and attach \
+         it as a new drive later"
     )]
     Split {
         /// The volume.
@@ -187,14 +188,15 @@ pub fn assemble(found: &[Found], volume: Uuid) -> Result<Assembly, AssemblyError
             continue;
         };
         let member = &leader.label.members[seat];
-        if !(leader.label.resizing || drive.label.resizing) {
+        let was_there = leader.label.was_there(MemberId(seat as u16));
+        // What lies on a drive without which the volume went on is not looked at: its place may have another size by now.
+        if was_there && !(leader.label.resizing || drive.label.resizing) {
             refuse_size(drive, member)?;
         }
         if ![member.seen_in, member.carried].contains(&drive.label.writing) {
             let (first, second) = (leader.path.clone(), drive.path.clone());
             return Err(AssemblyError::Split { name: leader.label.name.clone(), first, second });
         }
-        let was_there = leader.label.was_there(MemberId(seat as u16));
         assembly.seats[seat] = if was_there { Seat::Taken(at) } else { Seat::Behind(at) };
         assembly.resizing |= drive.label.resizing && was_there;
     }
@@ -312,6 +314,11 @@ mod tests {
         let assembly = volume(&drives).unwrap();
         assert_eq!(assembly.seats, [Seat::Behind(0), Seat::Taken(1)]);
         assert_eq!(assembly.absent(&drives)[0].behind.as_deref(), Some("ssd"));
+        // A drive of another size may come in its place.
+        let mut label = next(&old, 12, &[1]);
+        label.members[0].size = Bytes::from_mib(4).sectors();
+        let drives = [drives[0].clone(), found("hdd", &label, 1)];
+        assert_eq!(volume(&drives).unwrap().seats, [Seat::Behind(0), Seat::Taken(1)]);
     }
 
     #[test]

@@ -14,11 +14,17 @@ use bimetal_core::layout::{MemberId, Role};
 use bimetal_core::scheme::Holds;
 use bimetal_core::schemes;
 use bimetal_core::units::{Bytes, SECTOR_BYTES};
+use bimetal_core::volume::Recovery;
 
 use super::about::{About, AboutMember, RATED_WRITES};
 use super::status::{Member, Status, Wear};
+use crate::drive::file::DriveFile;
+use crate::drive::read_only::ReadOnly;
+use crate::drive::{self, Drive, Engine};
 use crate::member::find::{Labelled, Located};
+use crate::member::plan::Plan;
 use crate::member::{labels, lock};
+use crate::startup;
 
 impl About {
     /// What the labels of a volume say of it; none if its scheme is not known here.
@@ -56,11 +62,14 @@ fn rating(label: &Label, role: Role) -> Option<Bytes> {
 /// How a volume is that was found and is not served by anybody who answers.
 pub fn status(located: &Located) -> Status {
     let label = &located.assembly.label;
-    let members: Vec<Member> = (0..label.members.len()).map(|at| member(located, at)).collect();
+    let kept = newest_state(located);
+    let given_up = kept.as_ref().map_or(0, |state| state.failed);
+    let members: Vec<Member> =
+        (0..label.members.len()).map(|at| member(located, at, given_up >> at & 1 != 0)).collect();
     let process = lock::owner(&label.name);
     // Its server may keep its sockets and its lock in another run-time directory.
     let used = located.members().flatten().flat_map(|drive| &drive.probe.uses).next();
-    let whole = members.iter().all(|member| member.state == "present");
+    let whole = members.iter().all(|member| ["present", "let go"].contains(&member.state.as_str()));
     let state = match (process, whole, label.guard) {
         (Some(_), ..) => "in use",
         _ if used.is_some() => "in use",
@@ -69,9 +78,11 @@ pub fn status(located: &Located) -> Status {
         (None, true, Some((_, Guard::Up))) => "stopped, attached",
         (None, true, _) => "stopped",
     };
-    let kept = newest_state(located);
     // While somebody uses the volume, what its home members say of it may be old.
-    let dirty = kept.as_ref().filter(|_| process.is_none() && used.is_none()).map(|state| state.dirty);
+    let dirty_bytes = match kept.as_ref().filter(|_| process.is_none() && used.is_none()) {
+        Some(state) if state.dirty => dirty_bytes(located),
+        state => state.map(|_| 0),
+    };
     Status {
         name: label.name.clone(),
         uuid: Some(label.volume.to_string()),
@@ -88,7 +99,7 @@ pub fn status(located: &Located) -> Status {
         block_bytes: label.block.bytes().0,
         created_by: Some(label.created_by.clone()),
         process,
-        dirty_bytes: dirty.filter(|&dirty| !dirty).map(|_| 0),
+        dirty_bytes,
         wear: About::of(label, located).map(|about| wear(label, &about)).unwrap_or_default(),
         members,
         ..Status::default()
@@ -123,7 +134,7 @@ fn meaning(process: Option<u32>, whole: bool, state: Option<&State>) -> &'static
     }
 }
 
-fn member(located: &Located, at: usize) -> Member {
+fn member(located: &Located, at: usize, given_up: bool) -> Member {
     let label = &located.assembly.label;
     let member = &label.members[at];
     let (state, drive) = match located.assembly.seats[at] {
@@ -131,6 +142,7 @@ fn member(located: &Located, at: usize) -> Member {
         Seat::Behind(drive) => ("behind", located.drives.get(drive)),
         Seat::Empty => ("missing", None),
     };
+    let state = if given_up { "let go" } else { state };
     let role = About::of(label, located).map(|about| about.holds(member.role).to_owned());
     Member {
         id: label.member_name(MemberId(at as u16)),
@@ -143,6 +155,26 @@ fn member(located: &Located, at: usize) -> Member {
         last_seen_s: Some(member.last_seen),
         ..Member::default()
     }
+}
+
+/// Members that were given up or let go, whose content nobody needs: a bit each.
+pub(crate) fn given_up(located: &Located) -> u64 {
+    newest_state(located).map_or(0, |state| state.failed)
+}
+
+/// How much is off home and nowhere else, by a recovery that changes nothing; `None` where that does not come to its end.
+fn dirty_bytes(located: &Located) -> Option<u64> {
+    let label = &located.assembly.label;
+    let open = |drive: Option<&Labelled>| -> Option<Box<dyn Drive>> {
+        let file = DriveFile::open(&drive?.probe.canonical).ok()?;
+        Some(Box::new(ReadOnly::new(drive::attach(file, Engine::Pool).ok()?)))
+    };
+    let mut drives: Vec<_> = located.members().map(open).collect::<Option<_>>()?;
+    let plan = Plan::of(label, schemes::find(&label.scheme)?).ok()?;
+    let recovery = Recovery::new(&plan.config(), &[]).ok()?;
+    let volume = startup::recover(recovery, &mut drives, |_, _| {}).ok()?;
+    let view = volume.view();
+    Some(u64::from(view.map.dirty_blocks()) * view.block().bytes().0)
 }
 
 /// The newest state on the home members that are there.

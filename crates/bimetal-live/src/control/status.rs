@@ -107,7 +107,8 @@ pub struct Member {
     pub profile: Option<String>,
     /// Its size.
     pub bytes: u64,
-    /// `online`, `failed` (it does not answer or was let go); without a server `present`, `missing`, `behind`.
+    /// `online`, `failed` (it does not answer or was let go); without a server `present`, `missing`, `behind`, `let go` (nobody
+    /// needs it, there or not).
     pub state: String,
     /// When it was last there, in seconds since 1970, where the label says so.
     pub last_seen_s: Option<u64>,

@@ -4,7 +4,7 @@
 //! file that takes as long as a drive would, [`absent`] stands where a member is missing, `read_ahead` goes around what is
 //! worked past the page cache. The others run the same steps: `job` says what the next system call of an operation is and
 //! what its result means, so that errors, short transfers and fall-backs are told in one place. [`mod@file`] is what is open:
-//! a file or a block device. `queue` is between a server and threads. A failing drive is a status, never a panic. Read `job.rs` first.
+//! a file or a block device, [`read_only`] lets it be looked at. `queue` is between a server and threads. A failing drive is a status, never a panic. Read `job.rs` first.
 
 pub mod absent;
 pub mod emulated;
@@ -14,6 +14,7 @@ mod job;
 pub mod pool;
 mod queue;
 mod read_ahead;
+pub mod read_only;
 pub mod uring;
 
 use std::io;

@@ -431,6 +431,13 @@ fn clear_tail(drive: &Checked) -> io::Result<()> {
     drive.lock.file().sync_all()
 }
 
+/// Clears the tail of a size that is not the drive's own.
+pub(super) fn clear_tail_of(file: &File, size: Sectors) -> io::Result<()> {
+    let start = tail_start(size).map_or(0, |start| start.0 * SECTOR_BYTES);
+    zero(file, start, size.bytes().0 - start)?;
+    file.sync_all()
+}
+
 fn zero(file: &File, from: u64, length: u64) -> io::Result<()> {
     let zeroes = vec![0; length as usize];
     file.write_all_at(&zeroes, from)

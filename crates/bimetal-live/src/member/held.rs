@@ -2,9 +2,12 @@
 //!
 //! [`Held::take`] locks and changes nothing that matters, so that a recovery may still refuse. [`Held::begin`] comes after
 //! it and before anything is served: it writes the next generation of the labels, from which on a drive that was not
-//! there is behind, and raises the guard of the home drive. After a drain, with the drives flushed,
-//! [`Held::lower_guard`] makes the home drive a plain one again. The drives that operations go to are opened by the caller,
-//! who lets [`Held::wrap`] have each.
+//! there is behind, and raises the guard of the home drive. At the end [`Held::close`] and, after a drain, with the drives
+//! flushed, [`Held::lower_guard`], which makes the home drive a plain one again, write them too. The drives that operations go
+//! to are opened by the caller, who lets [`Held::wrap`] have each.
+//!
+//! Labels are written twice over each time. A label knows a drive by two writings, of which one may have been cut short; so a
+//! copy of a drive from before, brought back later, carries none that the others know, and is not taken for the drive.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +18,7 @@ use bimetal_core::guard::change::{Answer, Change, ChangeError, Step};
 use bimetal_core::guard::header::header;
 use bimetal_core::guard::{Area, GUARDED};
 use bimetal_core::label::lifetime::Lifetime;
-use bimetal_core::label::{Guard, Label, Uuid};
+use bimetal_core::label::{Guard, Label, Uuid, usable};
 use bimetal_core::layout::MemberId;
 use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange};
 use rustix::io::Errno;
@@ -85,6 +88,10 @@ pub struct Held {
     label: Label,
     present: Vec<Present>,
     lock: VolumeLock,
+    /// Whether what others wrote over the guarded drive's header may be overwritten.
+    overwrites: bool,
+    /// Whether it was.
+    overwrote: bool,
 }
 
 impl Held {
@@ -93,6 +100,18 @@ impl Held {
     /// # Errors
     /// A drive is in use or fails, or something wrote to the guarded drive without the volume.
     pub fn take(located: &Located) -> Result<Self, HoldError> {
+        Self::take_with(located, false)
+    }
+
+    /// As [`take`](Self::take); what something else wrote over the beginning of the guarded drive is given up.
+    ///
+    /// # Errors
+    /// A drive is in use or fails.
+    pub fn take_overwriting(located: &Located) -> Result<Self, HoldError> {
+        Self::take_with(located, true)
+    }
+
+    fn take_with(located: &Located, overwrites: bool) -> Result<Self, HoldError> {
         let label = located.assembly.label.clone();
         if located.assembly.resizing {
             return Err(HoldError::Resizing(label.name));
@@ -108,7 +127,7 @@ impl Held {
             })
             .collect();
         let lock = lock(&label.name, present.iter().map(|member| &member.probe))?;
-        let mut held = Self { label, present, lock };
+        let mut held = Self { label, present, lock, overwrites, overwrote: false };
         for (member, lock) in held.present.iter_mut().zip(&held.lock.drives) {
             let size = held.label.members[usize::from(member.id.0)].size;
             let volume = held.label.volume.identity();
@@ -120,6 +139,11 @@ impl Held {
             held.move_guard(Guard::Up)?;
         }
         Ok(held)
+    }
+
+    /// Whether something else had written over the beginning of the guarded drive, and that was given up.
+    pub fn has_overwritten(&self) -> bool {
+        self.overwrote
     }
 
     /// What stands on the drives; after [`take`](Self::take), on the newest of them.
@@ -142,10 +166,14 @@ impl Held {
     /// # Errors
     /// A drive fails. It can be tried again.
     pub fn begin(&mut self, drives: &mut [Box<dyn Drive>]) -> Result<(), HoldError> {
-        if self.guard_is_up() {
-            return self.relabel(|_| {});
+        match self.guarded() {
+            Some((member, at)) if !self.guard_is_up() => self.raise_guard(member, at, drives)?,
+            _ => self.relabel(|_| {})?,
         }
-        let Some((member, at)) = self.guarded() else { return self.relabel(|_| {}) };
+        self.relabel(|_| {})
+    }
+
+    fn raise_guard(&mut self, member: MemberId, at: usize, drives: &mut [Box<dyn Drive>]) -> Result<(), HoldError> {
         self.move_guard(Guard::Up)?;
         let Some(area) = self.label.area_of(member) else { return Ok(()) };
         let drive = &mut drives[usize::from(self.present[at].id.0)];
@@ -161,7 +189,18 @@ impl Held {
     /// # Errors
     /// A drive fails. Nothing is lost; it can be tried again.
     pub fn lower_guard(&mut self) -> Result<(), HoldError> {
-        self.move_guard(Guard::Down)
+        self.move_guard(Guard::Down)?;
+        self.relabel(|_| {})
+    }
+
+    /// Writes the labels after serving, with all drives flushed and closed. A copy of a drive that was made while the volume
+    /// was being served is none of its drives from then on.
+    ///
+    /// # Errors
+    /// A drive fails. Nothing is lost.
+    pub fn close(&mut self) -> Result<(), HoldError> {
+        self.relabel(|_| {})?;
+        self.relabel(|_| {})
     }
 
     /// Writes the next generation of the labels to all that are there, changed by `change`: settings, or a member.
@@ -211,8 +250,8 @@ impl Held {
         }
     }
 
-    /// Takes a formatted drive of the same size in the place of a member that is gone, under a UUID of its own, and writes
-    /// that on all labels.
+    /// Takes a formatted drive, at least as large, in the place of a member that is gone, under a UUID of its own, and writes
+    /// that on all labels. A larger one has a second label at its own end, which points to the first.
     ///
     /// # Errors
     /// A label cannot be written.
@@ -222,7 +261,13 @@ impl Held {
         let at = self.present.iter().position(|present| present.id > member).unwrap_or(self.present.len());
         self.present.insert(at, Present { id: member, probe, next_page: 0, carried: 0, before: Lifetime::default() });
         self.lock.drives.insert(at, lock);
-        self.relabel(|label| label.members[usize::from(member.0)].uuid = Uuid::from_random(bits))
+        self.relabel(|label| label.members[usize::from(member.0)].uuid = Uuid::from_random(bits))?;
+        let (file, path) = (self.lock.drives[at].file(), &self.present[at].probe.path);
+        let own = usable(self.present[at].probe.size);
+        if own != self.label.members[usize::from(member.0)].size {
+            labels::place(file, own, path, &self.label.of(member))?;
+        }
+        Ok(())
     }
 
     fn guard_is_up(&self) -> bool {
@@ -262,9 +307,15 @@ impl Held {
         let Some(area) = self.label.area_of(member) else { return Ok(()) };
         let path = self.present[at].probe.path.clone();
         let mut change = begin(area, now, goal, &self.label.of(member));
+        if self.overwrites {
+            change = change.overwrite_foreign();
+        }
         loop {
             let answer = match change.next() {
-                Step::Finished => return Ok(()),
+                Step::Finished => {
+                    self.overwrote |= change.overwrote().is_some();
+                    return Ok(());
+                }
                 Step::Label(guard) => {
                     self.relabel(|label| label.guard = Some((member, guard)))?;
                     Answer::Done

@@ -7,13 +7,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bimetal_core::label::{Label, usable};
-use bimetal_core::layout::MemberId;
+use bimetal_core::layout::{LABEL_SECTORS, Layout, MemberId};
+use bimetal_core::scheme::MemberState;
 use bimetal_core::schemes;
 use bimetal_core::settings::SettingError;
-use bimetal_core::units::Bytes;
 use bimetal_core::volume::{self, VolumeError};
 
 use super::create::{self, Checked, random_life};
+use super::find::Located;
 use super::held::{Held, HoldError};
 use super::labels;
 use super::lock::{DriveLock, LockError};
@@ -21,6 +22,7 @@ use super::plan::Plan;
 use super::probe::{Probe, ProbeError, probe};
 use super::verdict::{Drive as Judged, Purpose, Refusal, judge};
 use super::{registry, signature};
+use crate::attach::{self, AttachError, Attached, Options};
 use crate::drive::absent::Absent;
 use crate::drive::file::{DriveFile, OpenError};
 use crate::drive::{self, Drive, Engine};
@@ -49,9 +51,10 @@ pub enum ReplaceError {
         /// The drive.
         path: PathBuf,
     },
-    /// It has another size.
+    /// It is too small, or larger by less than a label takes.
     #[error(
-        "{}: has {is} bytes, and the drive in whose place it comes had {was}: make a partition (or file) of exactly that size",
+        "{}: has {is} bytes, and the drive in whose place it comes had {was}: while the volume is being served, take one of \
+         exactly that size or at least 64 KiB more; stop the server, and any size will do",
         path.display()
     )]
     Size {
@@ -110,6 +113,19 @@ pub enum ReplaceError {
     /// A label cannot be written.
     #[error(transparent)]
     Hold(#[from] HoldError),
+    /// The volume cannot be opened without the old drive.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// With a drive of this size the volume would be another one.
+    #[error(
+        "{}: with a drive of its size there, addresses would lie elsewhere: take one of exactly {was} bytes", path.display()
+    )]
+    OtherAddresses {
+        /// The drive.
+        path: PathBuf,
+        /// The size that is needed.
+        was: u64,
+    },
 }
 
 /// A drive that is ready to take the place.
@@ -137,8 +153,9 @@ pub fn replace(held: &mut Held, path: &Path, force: bool, least: u32) -> Result<
     let slots = plan.lay_out().map_err(VolumeError::from)?.slots.ok_or_else(unknown)?;
     let member = slots.member;
 
-    let found = look_at(path, &label, member)?;
+    // The drive that was let go may be the one that comes back, and then it is not another program that has it.
     held.release(member);
+    let found = look_at(path, &label, member)?;
     let lock = DriveLock::take(&found)?;
     let checked = judge_it(found, lock, &label, member, force)?;
     let io = |error| ReplaceError::Io { path: path.to_owned(), error };
@@ -149,6 +166,10 @@ pub fn replace(held: &mut Held, path: &Path, force: bool, least: u32) -> Result<
         return Err(ReplaceError::Coarse { path: path.to_owned(), is: drive.logical_block(), least });
     }
     create::erase(&checked).map_err(io)?;
+    let used = label.members[usize::from(member.0)].size;
+    if used != checked.capacity {
+        create::clear_tail_of(checked.lock.file(), used).map_err(io)?;
+    }
     let mut drives: Vec<Box<dyn Drive>> = Vec::new();
     for _ in &label.members {
         drives.push(Box::new(Absent::new().map_err(io)?));
@@ -178,11 +199,49 @@ fn look_at(path: &Path, label: &Label, member: MemberId) -> Result<Probe, Replac
         return Err(ReplaceError::Unusable { path: path.to_owned() });
     }
     let (is, was) = (usable(found.size), label.members[usize::from(member.0)].size);
-    if is != was {
-        let bytes = |Bytes(bytes)| bytes;
-        return Err(ReplaceError::Size { path: path.to_owned(), is: bytes(is.bytes()), was: bytes(was.bytes()) });
+    if is < was || (is != was && is.0 - was.0 < LABEL_SECTORS) {
+        return Err(ReplaceError::Size { path: path.to_owned(), is: is.bytes().0, was: was.bytes().0 });
     }
     Ok(found)
+}
+
+/// Has a volume that nobody serves reckon with as much as the drive at `path` has, in the place of the one off home that is
+/// gone: the label alone changes, for nothing that lay on that drive is needed. Whether it did; then the volume is to be looked
+/// for again.
+///
+/// # Errors
+/// The old drive is needed, or the volume cannot be laid out so.
+pub fn fit(located: &Located, path: &Path) -> Result<bool, ReplaceError> {
+    let mut goal = located.assembly.label.clone();
+    let before = lay_out(&goal)?;
+    let Some(slots) = before.slots else { return Ok(false) };
+    let number = usize::from(slots.member.0);
+    let (is, was) = (usable(probe(path)?.size), goal.members[number].size);
+    if is == was {
+        return Ok(false);
+    }
+    let options = Options { degraded: true, engine: Engine::Pool, ..Options::default() };
+    let Attached { volume, mut held, .. } = attach::recover(located, options, |_, _| {})?;
+    if volume.view().member(slots.member).state != MemberState::Failed {
+        return Ok(false);
+    }
+    held.release(slots.member);
+    if !probe(path)?.uses.is_empty() {
+        // Who attaches it hears by whom.
+        return Ok(false);
+    }
+    goal.members[number].size = is;
+    let after = lay_out(&goal)?;
+    if after.home != before.home || after.total_blocks() != before.total_blocks() {
+        return Err(ReplaceError::OtherAddresses { path: path.to_owned(), was: was.bytes().0 });
+    }
+    held.relabel(|label| label.members[number].size = is)?;
+    Ok(true)
+}
+
+fn lay_out(label: &Label) -> Result<Layout, ReplaceError> {
+    let scheme = schemes::find(&label.scheme).ok_or_else(|| ReplaceError::NothingOffHome(label.scheme.clone()))?;
+    Ok(Plan::of(label, scheme)?.lay_out().map_err(VolumeError::from)?)
 }
 
 fn judge_it(
@@ -193,10 +252,11 @@ fn judge_it(
     force: bool,
 ) -> Result<Checked, ReplaceError> {
     let capacity = usable(found.size);
-    // The drive that was let go comes back: what the volume kept on it is old.
-    let own = labels::read(lock.file(), capacity, &found.path);
-    let comes_back = own.is_ok_and(|own| {
-        own.label.volume == label.volume && own.label.own().uuid == label.members[usize::from(member.0)].uuid
+    let seat = &label.members[usize::from(member.0)];
+    // The drive that was let go comes back: what the volume kept on it is old. Its label may lie where it was smaller.
+    let comes_back = [capacity, seat.size].into_iter().any(|size| {
+        let own = labels::read(lock.file(), size, &found.path);
+        own.is_ok_and(|own| own.label.volume == label.volume && own.label.own().uuid == seat.uuid)
     });
     let io = |error| ReplaceError::Io { path: found.path.clone(), error };
     let signatures = signature::scan(lock.file(), found.size).map_err(io)?;

@@ -34,7 +34,9 @@ use crate::startup::{self, StartupError};
 #[derive(Debug, thiserror::Error)]
 pub enum ResizeError {
     /// A member is not there.
-    #[error("{0} is missing or behind: every drive has a label to be written; bring it back first")]
+    #[error(
+        "{0} is missing or behind: every drive has a label to be written; bring it back, or `bimetal attach` another one first"
+    )]
     Missing(String),
     /// The scheme is not known.
     #[error("scheme '{0}' is not known to this version of bimetal: use the one that made the volume")]

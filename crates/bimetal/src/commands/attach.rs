@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use bimetal_live::attach::Options;
 use bimetal_live::control::message::{Reply, Request};
+use bimetal_live::member::find::find;
+use bimetal_live::member::replace::fit;
 use clap::Args;
 
 use crate::error::Error;
@@ -12,8 +14,8 @@ use crate::target::{Target, ask, serve_for};
 
 /// Put a new drive in the place of the drive off home (the cache or the log) that is dead or was detached
 ///
-/// Works while the volume is being served, and without a server. The new drive begins empty; it has exactly the size of the
-/// old one.
+/// Works while the volume is being served, and without a server. The new drive begins empty. While the volume is being served
+/// it is used as far as the old one was, and may not be smaller; without a server it may have any size.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  bimetal attach mail /dev/nvme1n1p1")]
 pub(crate) struct Arguments {
@@ -29,10 +31,15 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let path = std::path::absolute(&arguments.path)
         .map_err(|error| Error::new(format!("{}: cannot be found: {error}", arguments.path.display())))?;
-    let request = Request::Attach { path, force: arguments.force };
+    let request = Request::Attach { path: path.clone(), force: arguments.force };
     let reply = match Target::find(&arguments.volume)? {
         Target::Served(mut client) => ask(&mut client, &request)?,
-        Target::Stopped(located) => serve_for(&located, Options { degraded: true, ..Options::default() }, &request)?,
+        Target::Stopped(mut located) => {
+            if fit(&located, &path)? {
+                *located = find(&arguments.volume)?;
+            }
+            serve_for(&located, Options { degraded: true, ..Options::default() }, &request)?
+        }
     };
     match reply {
         Reply::Done(done) => print(&format!("{}\n", done.message)),

@@ -64,6 +64,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     drop(progress);
     let Attached { volume, drives, held } = attached?;
     let name = held.label().name.clone();
+    if held.has_overwritten() {
+        note(format_args!(
+            "'{name}': what another program had written over the beginning of its home drive was given up (--accept-loss): the \
+             volume's own stands there; check the file systems on the volume"
+        ));
+    }
     let options = ServerOptions { names: vec![name.clone()], tcp, ..ServerOptions::default() };
     let mut server = Server::new(volume, drives, options)?;
     let held = control(&mut server, &located, held)?;

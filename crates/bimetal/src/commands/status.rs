@@ -80,6 +80,7 @@ fn describe_dirty(status: &Status, text: &mut String) {
         (None, _) => return,
         (Some(0), _) => "nothing: home has everything".to_owned(),
         (Some(bytes), Some(age)) => format!("{}, none of it older than {}", size(Bytes(bytes)), span(age)),
+        (Some(bytes), None) if status.process.is_none() => format!("{} that home does not have", size(Bytes(bytes))),
         (Some(bytes), None) => format!("{}, some of it from before the server began", size(Bytes(bytes))),
     };
     line!(text, "dirty    {dirty}");

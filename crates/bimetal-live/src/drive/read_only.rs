@@ -1,0 +1,60 @@
+//! A drive that is only looked at: what would change it is said to be done, and is not.
+
+use std::os::fd::BorrowedFd;
+
+use bimetal_core::operation::{Completion, OpKind, Operation, Status};
+use bimetal_core::payload::Payload;
+
+use super::Drive;
+use crate::buffer::Buffers;
+
+/// See the [module](self).
+pub struct ReadOnly {
+    drive: Box<dyn Drive>,
+    ended: Vec<Completion<Buffers>>,
+}
+
+impl ReadOnly {
+    /// `drive`, for a look.
+    pub fn new(drive: Box<dyn Drive>) -> Self {
+        Self { drive, ended: Vec::new() }
+    }
+}
+
+impl Drive for ReadOnly {
+    fn submit(&mut self, operation: Operation<Buffers>) {
+        if operation.command.kind == OpKind::Read {
+            return self.drive.submit(operation);
+        }
+        self.ended.push(Completion { token: operation.token, status: Status::Done, payload: Buffers::empty() });
+    }
+
+    fn start(&mut self) {
+        self.drive.start();
+    }
+
+    fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>) {
+        ended.append(&mut self.ended);
+        self.drive.collect(ended);
+    }
+
+    fn has_ended(&mut self) -> bool {
+        !self.ended.is_empty() || self.drive.has_ended()
+    }
+
+    fn under_way(&self) -> usize {
+        self.ended.len() + self.drive.under_way()
+    }
+
+    fn event(&self) -> BorrowedFd<'_> {
+        self.drive.event()
+    }
+
+    fn logical_block(&self) -> u32 {
+        self.drive.logical_block()
+    }
+
+    fn describe(&self) -> String {
+        format!("{}, read only", self.drive.describe())
+    }
+}
