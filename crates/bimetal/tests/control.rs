@@ -118,14 +118,18 @@ struct Disk(UnixStream);
 
 impl Disk {
     fn connect(path: &std::path::Path) -> Self {
+        Self::connect_to(path, "box")
+    }
+
+    fn connect_to(path: &std::path::Path, export: &str) -> Self {
         let mut socket = UnixStream::connect(path).unwrap();
         socket.read_exact(&mut [0; 18]).unwrap();
         // Fixed newstyle without zeroes; then NBD_OPT_EXPORT_NAME.
         let mut hello = 3u32.to_be_bytes().to_vec();
         hello.extend(b"IHAVEOPT");
         hello.extend(1u32.to_be_bytes());
-        hello.extend(3u32.to_be_bytes());
-        hello.extend(b"box");
+        hello.extend((export.len() as u32).to_be_bytes());
+        hello.extend(export.as_bytes());
         socket.write_all(&hello).unwrap();
         socket.read_exact(&mut [0; 10]).unwrap();
         Self(socket)
@@ -280,6 +284,24 @@ fn a_volume_that_nobody_serves_is_drained_and_its_home_drive_needs_no_other_then
 }
 
 #[test]
+fn a_drain_that_may_go_only_slowly_says_how_far_it_is_before_its_first_batch_ends() {
+    let place = Place::new("slowly", "hybrid-disk");
+    let served = place.serve("");
+    let mut disk = place.disk();
+    (0..96).for_each(|at| disk.write(at * 8192, &[1; 4096]));
+    disk.flush();
+    place.succeed("set box move_rate=64KiB");
+    let mut drain = place.command("drain box").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut seen = Vec::new();
+    while drain.try_wait().unwrap().is_none() {
+        seen.extend(place.json()["drain"]["done_bytes"].as_u64().filter(|&done| 0 < done && done < 96 * 4096));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert!(seen.is_sorted() && seen.first() < seen.last(), "{seen:?}");
+    drop((served, disk));
+}
+
+#[test]
 fn a_cache_is_detached_while_a_client_goes_on() {
     let place = Place::new("detach", "smart-response");
     assert!(place.refuse("detach box").contains("not being served"));
@@ -296,6 +318,24 @@ fn a_cache_is_detached_while_a_client_goes_on() {
     assert_eq!(place.json()["state"], "degraded");
     served.signal("-TERM");
     served.wait();
+}
+
+#[test]
+fn a_drive_that_is_home_of_blocks_is_not_let_go_even_where_it_keeps_others_off_home() {
+    let place = Place::new("home", "os-managed");
+    let _served = place.serve("");
+    // The disk unit, and the flash unit, which is the SSD's.
+    let mut units = ["box", "box.1"].map(|name| Disk::connect_to(&place.0.join("run/bimetal/box.sock"), name));
+    units.iter_mut().for_each(|unit| unit.write(0, &[1; 4096]));
+    units[0].flush();
+    assert!(place.refuse("detach box").contains("every one of them is home of blocks"));
+    assert!(place.refuse("attach box new.img").contains("every drive of this volume is home of blocks"));
+    for unit in &mut units {
+        assert_eq!(unit.read(0, 4096), [1; 4096]);
+        unit.write(0, &[2; 4096]);
+        unit.flush();
+    }
+    assert_eq!(place.json()["state"], "serving");
 }
 
 #[test]

@@ -58,6 +58,13 @@ impl Server {
                 "this volume keeps nothing off home: it has no drive whose place another could take".to_owned(),
             );
         };
+        if view.layout.homes().contains(&slots.member) {
+            return Some(
+                "every drive of this volume is home of blocks, which an empty one in its place would not have: bring the drive \
+                 itself back and start the server again"
+                    .to_owned(),
+            );
+        }
         match view.member(slots.member).state {
             MemberState::Online => {
                 return Some(

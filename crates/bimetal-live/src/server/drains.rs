@@ -90,7 +90,8 @@ impl Server {
 
     pub(super) fn hear_detach(&mut self, key: usize) -> Option<Reply> {
         let view = self.volume.view();
-        let Some(slots) = view.layout.slots else {
+        let homes = view.layout.homes();
+        let Some(slots) = view.layout.slots.filter(|slots| !homes.contains(&slots.member)) else {
             return Some(Reply::error(
                 "no drive of this volume can be let go: every one of them is home of blocks, so it would take them along",
             ));
