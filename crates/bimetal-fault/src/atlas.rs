@@ -31,13 +31,11 @@ pub struct Atlas {
     was_moving: bool,
     failed: Vec<bool>,
     faults: Vec<u64>,
-    /// Since when a flush may fail because one of a drive did, and since when one must.
+    /// When a flush of a drive failed, so that one of the volume may; and when the last was answered of what one must tell of.
     may_tell: Option<Moment>,
     must_tell: Option<Moment>,
-    /// When one last did: those that had arrived by then may fail with it.
-    told: Moment,
-    /// Whether a member is let go because somebody asked for it.
-    let_go: bool,
+    /// The member that is let go because somebody asked for it.
+    let_go: Option<MemberId>,
     /// The member that refuses writes, where nothing else fails.
     refuses_alone: Option<MemberId>,
     /// How many members were seen to refuse writes.
@@ -58,8 +56,7 @@ impl Atlas {
             faults: vec![0; members],
             may_tell: None,
             must_tell: None,
-            told: 0,
-            let_go: false,
+            let_go: None,
         }
     }
 
@@ -78,9 +75,9 @@ impl Atlas {
         self.read_only.iter().map(|&seen| u64::from(seen)).sum()
     }
 
-    /// Somebody asks the engine to let a member go.
-    pub fn let_go(&mut self) {
-        self.let_go = true;
+    /// Somebody asks the engine to let `member` go.
+    pub fn let_go(&mut self, member: MemberId) {
+        self.let_go = Some(member);
     }
 
     /// Whether the engine gave `member` up.
@@ -95,10 +92,11 @@ impl Atlas {
         self.last_fault = now;
     }
 
-    /// A flush of a drive failed. Where that may have cost what only a home has, a flush of the volume must say so.
-    pub fn note_failed_flush(&mut self, now: Moment, must_tell: bool) {
+    /// A flush of a drive failed. Where that may have cost what only a home has, of which the last was answered at `at_risk`, a
+    /// flush of the volume that came later must say so.
+    pub fn note_failed_flush(&mut self, now: Moment, at_risk: Option<Moment>) {
         self.may_tell = Some(now);
-        self.must_tell = self.must_tell.or(must_tell.then_some(now));
+        self.must_tell = self.must_tell.max(at_risk);
     }
 
     /// The power was cut: there is nothing to tell any more.
@@ -110,14 +108,14 @@ impl Atlas {
     ///
     /// # Errors
     /// It should have told that a drive's had failed.
-    pub fn note_flush(&mut self, request: &Request, done: bool, now: Moment) -> Result<(), String> {
-        let covers = |since: Moment| since < request.began;
-        if !done {
-            self.must_tell = None;
-            self.may_tell = self.may_tell.filter(|&since| !covers(since));
-            self.told = now;
-        } else if self.must_tell.is_some_and(covers) {
-            return Err("a home could not be flushed, and no flush said so".into());
+    pub fn note_flush(&mut self, request: &Request, done: bool) -> Result<(), String> {
+        // One that came before may tell of something else.
+        let covers = |since: &Moment| *since < request.began;
+        match (done, self.must_tell.filter(covers)) {
+            (true, Some(_)) => return Err("a home could not be flushed, and no flush said so".into()),
+            (true, None) => self.may_tell = self.may_tell.filter(|since| !covers(since)),
+            (false, Some(_)) => self.must_tell = None,
+            (false, None) => {}
         }
         Ok(())
     }
@@ -150,7 +148,8 @@ impl Atlas {
         }
         let newly = |member: &usize| view.members[*member].state == MemberState::Failed && !self.failed[*member];
         let Some(member) = (0..view.members.len()).find(newly) else { return Ok(()) };
-        if !gone(member) && !self.let_go && self.faults[member] < FAULTS_BEFORE_GIVING_UP {
+        let let_go = self.let_go == Some(MemberId(member as u16));
+        if !gone(member) && !let_go && self.faults[member] < FAULTS_BEFORE_GIVING_UP {
             return Err(format!("member {member} was given up after {} failed operations", self.faults[member]));
         }
         let needed = view.layout.is_mirrored() || view.map.dirty_blocks() > 0;
@@ -195,8 +194,7 @@ impl Atlas {
         if request.kind != OpKind::Read && (held_up || view.layout.homes().iter().any(read_only)) {
             return possible;
         }
-        let tells = self.may_tell.is_some() || request.began <= self.told;
-        if (request.kind == OpKind::Flush || request.fua) && tells {
+        if (request.kind == OpKind::Flush || request.fua) && self.may_tell.is_some() {
             return possible;
         }
         if request.kind == OpKind::Flush && self.failed.iter().any(|failed| *failed) {

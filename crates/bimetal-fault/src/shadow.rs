@@ -109,6 +109,11 @@ impl Shadow {
         Self { newest: vec![0; sectors as usize], links: vec![(0, 0)], moment: 1, ..Self::default() }
     }
 
+    /// How many sectors there are.
+    pub fn sectors(&self) -> u64 {
+        self.newest.len() as u64
+    }
+
     /// The present.
     pub fn now(&self) -> Moment {
         self.moment
@@ -219,9 +224,14 @@ impl Shadow {
         })
     }
 
-    /// Whether the newest change of a sector must survive a power cut.
-    pub fn is_promised(&self, sector: u64) -> bool {
-        self.changes(sector).next().is_some_and(|newest| self.request(newest).stable)
+    /// When the newest change of a sector was answered.
+    pub fn answered(&self, sector: u64) -> Option<Moment> {
+        self.request(self.changes(sector).next()?).ended.map(|(ended, _)| ended)
+    }
+
+    /// The newest change of a sector, if it must survive a power cut.
+    pub fn promised(&self, sector: u64) -> Option<u32> {
+        self.changes(sector).next().filter(|&newest| self.request(newest).stable)
     }
 
     /// What `sector` must hold if nothing is in doubt: its newest change ended well before `moment`, and was no discard.

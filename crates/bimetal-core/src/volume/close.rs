@@ -61,7 +61,8 @@ impl<P: Payload> Volume<P> {
         if status == Status::Done && self.view.layout.is_mirrored() {
             self.announce_equal();
         }
-        let unmarked = status == Status::Done && self.promotions.is_empty() && self.moving.is_none();
+        let is_sure = status == Status::Done && !self.homes_have_failed_since(0);
+        let unmarked = is_sure && self.promotions.is_empty() && self.moving.is_none();
         if unmarked && matches!(self.store, Store::Cache { .. }) && self.view.slots_online() && !self.checkpointing {
             self.intents.clear();
             self.begin_checkpoint();

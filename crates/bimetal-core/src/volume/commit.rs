@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::log_tail::Position;
-use super::operations::purpose;
+use super::operations::{InFlight, purpose};
 use super::refusal::Departure;
 use super::{Job, Store, TaskId, Volume};
 use crate::bit_set::BitSet;
@@ -42,8 +42,13 @@ pub(crate) struct Commit {
     next: Vec<TaskId>,
     all: bool,
     next_all: bool,
-    /// How content was lost, or may have been, that no flush has reported yet.
-    untold_loss: Option<Status>,
+    untold: Option<Untold>,
+    /// Whether a flush waits for the next commit that can tell of all that is untold.
+    next_tells: bool,
+    /// How many operations had begun when a flush came that waits for the commit under way, or for the next, and no change of a
+    /// request was under way.
+    quiet_at: Option<u64>,
+    next_quiet_at: Option<u64>,
     /// The newest record that there was when the commit began.
     up_to: Sequence,
     /// Whether the log's segments are on their way, and where the last of them ends.
@@ -57,6 +62,14 @@ pub(crate) struct Commit {
     /// Whether the drive with the records could not be flushed, and it is to be done again.
     again: bool,
     failures: u8,
+}
+
+/// Content was lost, or may have been, and no flush that covers it has said so yet.
+#[derive(Clone, Copy)]
+struct Untold {
+    status: Status,
+    /// How many operations had begun by then: changes among them that are still under way may be lost, too.
+    operations_begun: u64,
 }
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
@@ -170,7 +183,11 @@ impl<P: Payload> Volume<P> {
         self.commit.all = std::mem::take(&mut self.commit.next_all);
         self.commit.up_to = self.pending.appended;
         self.commit.sealed = false;
-        self.commit.status = if self.commit.all { self.commit.untold_loss.take() } else { None };
+        self.commit.status = self.commit.untold.filter(|_| self.commit.all).map(|untold| untold.status);
+        self.commit.quiet_at = self.commit.next_quiet_at.take();
+        if std::mem::take(&mut self.commit.next_tells) {
+            self.commit.untold = None;
+        }
         let task = self.begin_task(Job::Running);
         self.run_commit(task);
     }
@@ -178,7 +195,7 @@ impl<P: Payload> Volume<P> {
     /// The drive with the slots is gone, and what only it had: the next flush says so.
     pub(super) fn note_loss(&mut self) {
         if self.view.map.dirty_blocks() > 0 {
-            self.commit.untold_loss = Some(Status::Gone);
+            self.note_untold(Status::Gone);
             if self.commit.is_busy() {
                 self.commit.status = Some(Status::Gone);
             }
@@ -190,23 +207,64 @@ impl<P: Payload> Volume<P> {
         let unstable = self.stability[usize::from(member.0)].wants_flush();
         let is_only_home = self.view.layout.homes().contains(&member) && !self.has_other_copy(member);
         if unstable && is_only_home {
-            self.commit.untold_loss = Some(Status::Gone);
+            self.note_untold(Status::Gone);
+        }
+    }
+
+    fn note_untold(&mut self, status: Status) {
+        self.commit.untold = Some(Untold { status, operations_begun: self.operations_begun });
+        self.commit.next_tells = false;
+    }
+
+    /// Parks a flush until a commit that begins from now on has ended. It tells of an untold loss, and is the last one that does if
+    /// all that may be lost had been answered before it came.
+    pub(super) fn await_flush(&mut self, task: TaskId) {
+        self.await_commit(task, true);
+        let changes = self.operations.iter().map(|(_, operation)| operation).filter(|operation| operation.is_change());
+        let oldest = changes.map(InFlight::sequence).min();
+        self.commit.next_tells |=
+            self.commit.untold.is_some_and(|untold| oldest.is_none_or(|it| it > untold.operations_begun));
+        self.commit.next_quiet_at = oldest.is_none().then_some(self.operations_begun);
+    }
+
+    /// A flush of the volume has failed by its own flush of a home. It has told all there is to tell if every change came before it.
+    fn note_told(&mut self) {
+        if self.commit.quiet_at.is_some_and(|at| self.newest_change <= at) {
+            self.commit.untold = None;
         }
     }
 
     /// A flush failed. The drive may have forgotten what it was to make stable, and the next flush may succeed without that. So
-    /// slots and records on it count only as far as they can be read back; of what requests
-    /// changed at home there, one flush of the volume must fail, whoever it was that flushed.
+    /// slots and records on it count only as far as they can be read back; moves that wrote home there begin anew.
     pub(super) fn flush_failed(&mut self, member: MemberId) {
+        self.note_unstable_loss(member);
         let layout = &self.view.layout;
-        let is_home = layout.homes().contains(&member);
         let has_slots = layout.slots.is_some_and(|slots| slots.member == member);
-        if is_home && !self.has_other_copy(member) && self.stability[usize::from(member.0)].owes_requests() {
-            self.commit.untold_loss = self.commit.untold_loss.or(Some(Status::MediaError));
-        }
-        if has_slots || !is_home {
+        if has_slots || !layout.homes().contains(&member) {
             self.refuse_writes(member);
         }
+    }
+
+    /// `member` may have forgotten what was not stable there. Of what requests changed at home a flush of the volume must say so,
+    /// whoever it was that flushed.
+    pub(super) fn note_unstable_loss(&mut self, member: MemberId) {
+        let is_request = |operation: &InFlight<P>| operation.member == member && operation.is_change();
+        let owes = self.stability[usize::from(member.0)].owes_requests()
+            || self.operations.iter().any(|(_, operation)| is_request(operation));
+        if owes && self.view.layout.homes().contains(&member) && !self.has_other_copy(member) {
+            self.note_untold(Status::MediaError);
+        }
+    }
+
+    /// Before the volume serves, one of its homes may have forgotten what was there.
+    pub(super) fn begin_with_untold_loss(&mut self) {
+        self.note_untold(Status::MediaError);
+    }
+
+    /// Whether a home could not be flushed since only so many operations had begun.
+    pub(super) fn homes_have_failed_since(&self, operations_begun: u64) -> bool {
+        let homes = self.view.layout.homes();
+        homes.iter().any(|home| self.stability[usize::from(home.0)].has_failed_since(operations_begun))
     }
 
     pub(super) fn run_commit(&mut self, task: TaskId) {
@@ -453,9 +511,7 @@ impl<P: Payload> Volume<P> {
             self.commit.again = true;
             return;
         }
-        if self.commit.all && self.commit.untold_loss == Some(Status::MediaError) {
-            self.commit.untold_loss = None;
-        }
+        self.note_told();
         let lost = holds_data || self.view.map.dirty_blocks() > 0;
         if lost || status != Status::Gone {
             self.commit.status = Some(status);
@@ -674,7 +730,8 @@ impl<P: Payload> Volume<P> {
     /// A copy of `block` is about to be called clean. Where home may lose in a power cut what the copy has, a mark goes before.
     pub(super) fn mark_if_home_is_unstable(&mut self, block: Block) {
         let (home, ..) = self.view.layout.home_of(block);
-        if P::CARRIES_DATA && self.stability[usize::from(home.0)].wants_flush() {
+        let stability = self.stability[usize::from(home.0)];
+        if P::CARRIES_DATA && (stability.wants_flush() || stability.has_failed_since(0)) {
             self.ask_for_mark((block.0 / MARK_REGION_BLOCKS) as u32);
         }
     }

@@ -115,6 +115,8 @@ pub struct Volume<P: Payload> {
     tasks: Slab<Task<P>>,
     operations: Slab<InFlight<P>>,
     operations_begun: u64,
+    /// The number of the newest operation that changes something for a request.
+    newest_change: u64,
     epochs: Epochs,
     ordering: Ordering,
     admitted: u32,
@@ -317,6 +319,7 @@ impl<P: Payload> Volume<P> {
             tasks: Slab::new(),
             operations: Slab::new(),
             operations_begun: 0,
+            newest_change: 0,
             epochs: Epochs::default(),
             ordering: Ordering::default(),
             admitted: 0,
@@ -602,7 +605,7 @@ impl<P: Payload> Volume<P> {
             OpKind::Flush => {
                 let task = self.begin_task(Job::Running);
                 self.park(task, Job::Flush(token, Status::Done));
-                self.await_commit(task, true);
+                self.await_flush(task);
             }
             OpKind::Hint => {
                 self.admitted -= 1;

@@ -82,6 +82,8 @@ pub(crate) struct MoveJob<P> {
     superblock: Option<Superblock>,
     /// In a log: where what is settled before the superblock ends, and the newest record in that.
     settled: (Position, Sequence),
+    /// How many operations had begun before the batch was written home.
+    begun_before_writing: u64,
     /// Whether the records of the batch were seen to before home changes.
     committed: bool,
     /// Whether something could not be moved.
@@ -192,6 +194,7 @@ impl<P: Payload> Volume<P> {
             order: Vec::new(),
             superblock: None,
             settled: (0, 0),
+            begun_before_writing: 0,
             committed: instant,
             incomplete: false,
             instant,
@@ -261,6 +264,7 @@ impl<P: Payload> Volume<P> {
                 Phase::FlushingLog => job.phase = Phase::Reading,
                 Phase::Reading => {
                     job.phase = Phase::Writing;
+                    job.begun_before_writing = self.operations_begun;
                     job.plan_writes(self);
                 }
                 Phase::Writing => {
@@ -268,6 +272,10 @@ impl<P: Payload> Volume<P> {
                     self.flush_homes(task);
                 }
                 Phase::Flushing => {
+                    if self.homes_have_failed_since(job.begun_before_writing) {
+                        // A flush by somebody else: home may have forgotten what this one found written already.
+                        job.commit_failed();
+                    }
                     self.apply_batch(&mut job);
                     job.phase = Phase::NextBatch;
                 }
@@ -371,6 +379,7 @@ impl<P: Payload> Volume<P> {
             // The map changes at once; the writes still wear the flash, and take their time unseen.
             self.apply_batch_to_map(job);
             job.phase = Phase::Writing;
+            job.begun_before_writing = self.operations_begun;
             job.plan_writes(self);
             return;
         }

@@ -16,6 +16,7 @@ pub(super) struct InFlight<P> {
     pub(super) purpose: u32,
     pub(super) member: MemberId,
     pub(super) kind: OpKind,
+    pub(super) fua: bool,
     pub(super) sectors: Sectors,
     pub(super) begun: Nanoseconds,
     pub(super) foreground: bool,
@@ -23,6 +24,18 @@ pub(super) struct InFlight<P> {
     pub(super) covers: u64,
     /// For a write of metadata or of one of several copies: how to write it again.
     pub(super) again: Option<Box<Again<P>>>,
+}
+
+impl<P> InFlight<P> {
+    /// Whether it is a change that a request makes.
+    pub(super) fn is_change(&self) -> bool {
+        self.foreground && self.kind.changes_content()
+    }
+
+    /// The number of operations that had begun with it.
+    pub(super) fn sequence(&self) -> u64 {
+        self.token.0 >> OPERATION_INDEX_BITS
+    }
 }
 
 /// A write of metadata that is tried again when it fails: the map in memory is right, and one sector that is bad for a
@@ -57,6 +70,11 @@ impl Stability {
     pub(super) fn owes_requests(self) -> bool {
         self.stable < self.requested
     }
+
+    /// Whether a flush failed since only so many operations had begun.
+    pub(super) fn has_failed_since(self, operations_begun: u64) -> bool {
+        self.failed_at > operations_begun
+    }
 }
 
 pub(super) const OPERATION_INDEX_BITS: u32 = 24;
@@ -73,14 +91,18 @@ impl<P: Payload> Volume<P> {
     ) -> usize {
         let foreground = purpose < purpose::BACKGROUND;
         self.operations_begun += 1;
+        if foreground && command.kind.changes_content() {
+            self.newest_change = self.operations_begun;
+        }
         let entry = self.operations.vacant_entry();
         assert!(entry.key() < 1 << OPERATION_INDEX_BITS, "too many operations under way");
         let index = entry.key();
         let token = Token(self.operations_begun << OPERATION_INDEX_BITS | index as u64);
-        let kind = command.kind;
+        let Command { kind, fua, .. } = command;
         let covers = self.stability[usize::from(member.0)].changed;
         let (sectors, begun) = (command.range.len, self.view.now);
-        entry.insert(InFlight { token, task, purpose, member, kind, sectors, begun, foreground, covers, again: None });
+        let again = None;
+        entry.insert(InFlight { token, task, purpose, member, kind, fua, sectors, begun, foreground, covers, again });
         self.tasks[task as usize].outstanding += 1;
         let load = &mut self.view.members[usize::from(member.0)];
         if foreground {
@@ -138,15 +160,14 @@ impl<P: Payload> Volume<P> {
         }
         let stability = &mut self.stability[usize::from(operation.member.0)];
         let status = match (operation.kind, status) {
-            (OpKind::Flush, Status::Done) if token.0 >> OPERATION_INDEX_BITS <= stability.failed_at => {
-                Status::MediaError
-            }
-            (OpKind::Flush, Status::MediaError) => {
-                stability.failed_at = self.operations_begun;
-                status
-            }
+            (OpKind::Flush, Status::Done) if operation.sequence() <= stability.failed_at => Status::MediaError,
             _ => status,
         };
+        let flushes = operation.kind == OpKind::Flush || self.is_flush_of_home(&operation);
+        let stability = &mut self.stability[usize::from(operation.member.0)];
+        if flushes && status == Status::MediaError {
+            stability.failed_at = self.operations_begun;
+        }
         if operation.kind.changes_content() {
             stability.changed += 1;
             if operation.foreground {
@@ -158,6 +179,7 @@ impl<P: Payload> Volume<P> {
         match (operation.kind, status) {
             (_, Status::Gone) => self.fail_member(operation.member),
             (OpKind::Flush, Status::MediaError) => self.flush_failed(operation.member),
+            (_, Status::MediaError) if flushes => self.note_unstable_loss(operation.member),
             _ => {}
         }
         self.tasks[operation.task as usize].outstanding -= 1;
@@ -168,6 +190,15 @@ impl<P: Payload> Volume<P> {
         }
         let status = self.status_with_copies(&operation, status);
         self.note_result(&operation, status, payload);
+    }
+
+    /// A forced change may be a flush and a change to the drive. Where it fails on a drive that is nothing but a home, what else was not
+    /// stable there may be forgotten. Slots are not given up for it: one bad sector must not cost that drive.
+    fn is_flush_of_home(&self, operation: &InFlight<P>) -> bool {
+        let layout = &self.view.layout;
+        let has_slots = layout.slots.is_some_and(|slots| slots.member == operation.member);
+        let is_forced_change = operation.fua && operation.kind.changes_content();
+        is_forced_change && !has_slots && !layout.is_mirrored() && layout.homes().contains(&operation.member)
     }
 
     /// Gives a result to the job that waits for it, and runs the job when it has all it waits for.

@@ -290,7 +290,7 @@ impl<P: Payload> Volume<P> {
         let Departures { wanted, owed, stuck, .. } = &self.departures;
         let mut regions: Vec<u32> = wanted.iter().chain(owed.difference(stuck)).copied().collect();
         regions.retain(|&region| !self.has_lost(region));
-        if regions.is_empty() && !self.is_closing() {
+        if regions.is_empty() && (!self.is_closing() || self.departures.commit.is_some()) {
             regions.extend(self.next_region());
         }
         let mut slots = Vec::new();

@@ -25,6 +25,8 @@ pub(crate) struct RelocateJob<P> {
     parts: Vec<P>,
     status: Status,
     tries_left: u8,
+    /// How many operations had begun before the range was written to its new place.
+    begun_before_writing: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,7 +65,8 @@ impl<P: Payload> Volume<P> {
         self.view.relocating = true;
         let task = self.begin_task(Job::Running);
         let (phase, status) = (Phase::Reading, Status::Done);
-        let job = RelocateJob { range, to, phase, parts: Vec::new(), status, tries_left: TRIES };
+        let job =
+            RelocateJob { range, to, phase, parts: Vec::new(), status, tries_left: TRIES, begun_before_writing: 0 };
         let block = self.view.layout.block.sectors();
         let sectors = SectorRange::new(blocks.first.0 * block, blocks.count * block);
         if self.ordering.enter(task, self.lane(sectors)) {
@@ -102,6 +105,7 @@ impl<P: Payload> Volume<P> {
         match job.phase {
             Phase::Reading => {
                 job.phase = Phase::Writing;
+                job.begun_before_writing = self.operations_begun;
                 let parts = std::mem::take(&mut job.parts);
                 for ((member, range), part) in self.pieces(job.range, Some(job.to)).into_iter().zip(parts) {
                     let command = Command { kind: OpKind::Write, range, fua: false };
@@ -112,6 +116,10 @@ impl<P: Payload> Volume<P> {
                 job.phase = Phase::Flushing;
                 let (member, _) = self.pieces(job.range, Some(job.to))[0];
                 self.issue(task, purpose::BACKGROUND, member, Command::FLUSH, P::empty());
+            }
+            // A flush by somebody else: what was written to the new place may be forgotten.
+            Phase::Flushing if self.homes_have_failed_since(job.begun_before_writing) => {
+                return self.end_relocation(task);
             }
             Phase::Flushing => {
                 job.phase = Phase::First;

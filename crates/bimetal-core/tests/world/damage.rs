@@ -107,6 +107,10 @@ pub(crate) fn survive(scheme: usize, edits: impl IntoIterator<Item = (usize, usi
     }
     if let Ok(mut volume) = world.recover(&[]) {
         serve_all(&mut world, &mut volume);
+        volume.close(world.now);
+        world.serve(&mut volume);
+        world.pass(&mut volume, Nanoseconds::from_seconds(2));
+        assert!(volume.is_closed(), "it never closes");
         drop(volume);
         let _ = world.recover(&[]);
     }

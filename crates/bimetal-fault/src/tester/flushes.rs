@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use bimetal_core::layout::MemberId;
+use bimetal_core::operation::OpKind;
 use bimetal_core::units::SectorRange;
 
 use super::Tester;
@@ -24,7 +25,9 @@ impl Tester {
             let homes = if copies.is_empty() { std::slice::from_ref(&home) } else { copies.as_slice() };
             homes.iter().all(|home| lost[usize::from(home.0)].contains(&at))
         };
-        let promised_in_slot = |sector: &u64| self.is_in_slot(*sector) && self.shadow.is_promised(*sector);
+        let promised_in_slot = |sector: &u64| {
+            self.was_promised_in_slot(*sector) || (self.is_in_slot(*sector) && self.shadow.promised(*sector).is_some())
+        };
         let sectors = 0..layout.total_blocks() * layout.block.sectors();
         sectors.filter(|sector| is_lost(sector) && !promised_in_slot(sector)).collect()
     }
@@ -38,12 +41,27 @@ impl Tester {
         view.map.get(block).is_some_and(|(_, entry)| entry.dirty && entry.valid.0 >> eighth & 1 == 1)
     }
 
-    /// A flush of a drive failed.
-    pub(super) fn note_failed_flush(&mut self, member: usize) {
+    /// Whether a slot had what is newest of `sector`, and that was promised, when a home forgot it: the home must get it again
+    /// before the slot may go.
+    pub(super) fn was_promised_in_slot(&self, sector: u64) -> bool {
+        let promised = self.promised_in_slots.get(&sector);
+        promised.is_some_and(|&change| self.shadow.promised(sector) == Some(change))
+    }
+
+    /// A flush of a drive failed, or a forced change that may be one.
+    pub(super) fn note_failed_flush(&mut self, member: usize, kind: OpKind) {
+        if kind != OpKind::Flush {
+            return self.atlas.note_failed_flush(self.shadow.now(), None);
+        }
         let mut lost = vec![BTreeSet::new(); self.drives.len()];
         lost[member] = self.drives[member].forgotten_last();
-        let must_tell = self.lost_at_home(&lost).into_iter().any(|sector| !self.is_in_slot(sector));
-        self.atlas.note_failed_flush(self.shadow.now(), must_tell);
+        let lost = self.lost_at_home(&lost).into_iter().filter(|&sector| !self.is_in_slot(sector));
+        let at_risk = lost.filter_map(|sector| self.shadow.answered(sector)).max();
+        self.atlas.note_failed_flush(self.shadow.now(), at_risk);
+        let touched = (0..self.shadow.sectors()).filter(|&sector| self.is_in_slot(sector));
+        let promised = touched.filter_map(|sector| Some((sector, self.shadow.promised(sector)?)));
+        let promised: Vec<(u64, u32)> = promised.collect();
+        self.promised_in_slots.extend(promised);
     }
 
     /// The power is about to go: what homes forgot may be as it ever was.
@@ -53,5 +71,6 @@ impl Tester {
             self.shadow.distrust(SectorRange::new(sector, 1));
         }
         self.atlas.forget_flushes();
+        self.promised_in_slots.clear();
     }
 }

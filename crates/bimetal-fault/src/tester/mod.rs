@@ -138,6 +138,8 @@ struct Tester {
     setup: Setup,
     /// When and whether the power is cut; none in a case without cuts.
     power: Option<Power>,
+    /// See [`was_promised_in_slot`](Self::was_promised_in_slot): sectors, and the change that was promised.
+    promised_in_slots: BTreeMap<u64, u32>,
     trace: bool,
     report: Report,
 }
@@ -167,6 +169,7 @@ impl Tester {
             saboteur: Saboteur::new(options.sabotage),
             setup: case.setup,
             power: None,
+            promised_in_slots: BTreeMap::new(),
             trace: options.trace,
             report: Report::default(),
             volume: case.volume,
@@ -318,8 +321,8 @@ impl Tester {
         self.tell(|| format!("  member {member} ends {:?}: {:?}", operation.command, completion.status));
         if !matches!(completion.status, Status::Done | Status::Unsupported) {
             self.atlas.note_fault(operation.target, operation.command.kind, self.shadow.now());
-            if operation.command.kind == OpKind::Flush {
-                self.note_failed_flush(member);
+            if operation.command.kind == OpKind::Flush || operation.command.fua {
+                self.note_failed_flush(member, operation.command.kind);
             }
         }
         for sector in spoilt {

@@ -21,18 +21,20 @@ impl Tester {
         let layout = &self.volume.view().layout;
         let homes = layout.homes();
         let &[home] = homes.as_slice() else { return Ok(false) };
-        let is_cached = layout.slots.is_some_and(|slots| slots.member != home);
+        let Some(slots) = layout.slots.map(|slots| slots.member).filter(|&slots| slots != home) else {
+            return Ok(false);
+        };
         let is_sound = |member: MemberId| {
             let drive = &self.drives[usize::from(member.0)];
             !drive.is_gone() && !drive.is_refusing() && !self.atlas.has_given_up(member)
         };
-        if !is_cached || layout.places.is_some() || !is_sound(home) {
+        if layout.places.is_some() || !is_sound(home) {
             return Ok(false);
         }
         let detach = self.random.one_in(2);
         self.tell(|| format!("drains, detach {detach}"));
         if detach {
-            self.atlas.let_go();
+            self.atlas.let_go(slots);
         }
         self.volume.drain(self.now, detach);
         self.after_event()?;

@@ -297,6 +297,9 @@ impl<P: Payload> Recovery<P> {
             Status::Done => {}
             _ if unsupported => {}
             _ if status != Status::Gone && asked.tries_left > 0 && self.may_try_again(&asked) => {
+                if asked.command.kind == OpKind::Flush {
+                    self.volume.begin_with_untold_loss();
+                }
                 return self.start(asked);
             }
             _ if asked.command.kind == OpKind::Read && status != Status::Gone => {}
@@ -308,8 +311,8 @@ impl<P: Payload> Recovery<P> {
         self.take(Answer { purpose, member, range: command.range, payload });
     }
 
-    /// A flush that failed may succeed the next time without what it was to make stable. That is nobody's promise where it is what
-    /// was at home before the recovery; else it is what was read from slots, or what the recovery has written.
+    /// A flush that failed may succeed the next time without what it was to make stable. Where that was at home before the recovery
+    /// the next flush of the volume says so; else it is what was read from slots, or what the recovery has written.
     fn may_try_again(&self, asked: &Asked<P>) -> bool {
         let layout = self.layout();
         let is_slots = layout.slots.is_some_and(|slots| slots.member == asked.member);
