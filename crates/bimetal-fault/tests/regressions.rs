@@ -410,3 +410,33 @@ fn a_write_to_both_drives_whose_slot_fails_does_not_leave_an_older_slot_in_front
     assert_eq!(read[4..8], [132, 133, 134, 135].map(|sector| Sector::Data { request: write as u32, sector }));
     assert_eq!(read[8], Sector::Data { request: 2, sector: 136 });
 }
+
+/// A client's flush fails while a move writes home: home may have forgotten what the move had written by then.
+#[test]
+fn what_a_move_had_written_home_is_written_again_where_a_flush_by_somebody_else_failed() {
+    let mut scene = Scene::new("smart-response", &[("mode", "maximized"), ("idle", "1h")], 4, 4000);
+    scene.run(OpKind::Write, 0, 8);
+    scene.run(OpKind::Write, 800, 8);
+    assert_eq!(scene.run(OpKind::Flush, 0, 0), Status::Done);
+    let written = std::cell::Cell::new(0);
+    let first = |operation: &Operation<Tags>| touches(operation, HDD, OpKind::Write, 0, 8);
+    let last = |operation: &Operation<Tags>| touches(operation, HDD, OpKind::Write, 800, 8);
+    let count = |operation: &Operation<Tags>| {
+        written.set(written.get() + u32::from(first(operation)));
+        Verdict::Done
+    };
+    scene.volume.drain(scene.now, false);
+    scene.answer(|operation| if last(operation) { Verdict::Waits } else { Verdict::Done });
+    let flush = scene.send(OpKind::Flush, 0, 0);
+    let of_home = |operation: &Operation<Tags>| operation.target == HDD && operation.command.kind == OpKind::Flush;
+    scene.answer(|operation| match operation {
+        _ if of_home(operation) => Verdict::Fails(Status::MediaError),
+        _ if last(operation) => Verdict::Waits,
+        _ => Verdict::Done,
+    });
+    assert_eq!(scene.finished[&flush].status, Status::MediaError);
+    scene.answer(count);
+    scene.pass(Nanoseconds::from_seconds(10), count);
+    assert!(written.get() > 0, "it is written again");
+    assert_eq!(scene.volume.view().map.dirty_blocks(), 0);
+}
