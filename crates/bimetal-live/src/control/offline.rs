@@ -63,7 +63,7 @@ fn rating(label: &Label, role: Role) -> Option<Bytes> {
 pub fn status(located: &Located) -> Status {
     let label = &located.assembly.label;
     let kept = newest_state(located);
-    let given_up = kept.as_ref().map_or(0, |state| state.failed);
+    let given_up = given_up(located);
     let members: Vec<Member> =
         (0..label.members.len()).map(|at| member(located, at, given_up >> at & 1 != 0)).collect();
     let process = lock::owner(&label.name);
@@ -157,14 +157,23 @@ fn member(located: &Located, at: usize, given_up: bool) -> Member {
     }
 }
 
-/// Members that were given up or let go, whose content nobody needs: a bit each.
+/// Members that were given up or let go and whose content nobody needs, a bit each: of caches and logs alone, where home has
+/// everything. A mirrored drive that failed is missed.
 pub(crate) fn given_up(located: &Located) -> u64 {
-    newest_state(located).map_or(0, |state| state.failed)
+    let slots = slots_member(&located.assembly.label).map_or(0, |member| 1 << member.0);
+    newest_state(located).filter(|state| !state.dirty).map_or(0, |state| state.failed & slots)
 }
 
-/// How much is off home and nowhere else, by a recovery that changes nothing; `None` where that does not come to its end.
+fn slots_member(label: &Label) -> Option<MemberId> {
+    let layout = Plan::of(label, schemes::find(&label.scheme)?).ok()?.lay_out().ok()?;
+    layout.slots.map(|slots| slots.member)
+}
+
+/// How much is off home and nowhere else, by a recovery that changes nothing; `None` where that does not come to its end, or where
+/// the volume has nothing off home.
 fn dirty_bytes(located: &Located) -> Option<u64> {
     let label = &located.assembly.label;
+    slots_member(label)?;
     let open = |drive: Option<&Labelled>| -> Option<Box<dyn Drive>> {
         let file = DriveFile::open(&drive?.probe.canonical).ok()?;
         Some(Box::new(ReadOnly::new(drive::attach(file, Engine::Pool).ok()?)))
@@ -174,7 +183,9 @@ fn dirty_bytes(located: &Located) -> Option<u64> {
     let recovery = Recovery::new(&plan.config(), &[]).ok()?;
     let volume = startup::recover(recovery, &mut drives, |_, _| {}).ok()?;
     let view = volume.view();
-    Some(u64::from(view.map.dirty_blocks()) * view.block().bytes().0)
+    // Nobody may have begun to serve it meanwhile.
+    let bytes = u64::from(view.map.dirty_blocks()) * view.block().bytes().0;
+    lock::owner(&label.name).is_none().then_some(bytes)
 }
 
 /// The newest state on the home members that are there.

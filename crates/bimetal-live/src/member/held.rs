@@ -138,6 +138,8 @@ impl Held {
         if held.guard_is_up() {
             held.move_guard(Guard::Up)?;
         }
+        // The leave was for what was there.
+        held.overwrites = false;
         Ok(held)
     }
 
@@ -240,6 +242,17 @@ impl Held {
     /// Nothing but what keeps others away.
     pub(super) fn into_lock(self) -> VolumeLock {
         self.lock
+    }
+
+    /// Lets go of a member that nobody needs any more, and says so on the other labels: whatever becomes of the drive, it is none of
+    /// the volume's from now on.
+    ///
+    /// # Errors
+    /// A drive fails. The member is let go all the same.
+    pub fn let_go(&mut self, member: MemberId) -> Result<(), HoldError> {
+        self.release(member);
+        self.relabel(|_| {})?;
+        self.relabel(|_| {})
     }
 
     /// Lets go of a member that is to be replaced.

@@ -176,7 +176,10 @@ impl Server {
         self.selector.remove(self.drives[number].event());
         // Nothing comes from one that is not there, so there is nothing to watch.
         self.drives[number] = Box::new(absent);
-        let unlock = move || held.lock().unwrap_or_else(PoisonError::into_inner).release(member);
+        let unlock = move || {
+            // Where a label cannot be written now it is when the volume is served next.
+            let _ = held.lock().unwrap_or_else(PoisonError::into_inner).let_go(member);
+        };
         let answer = reply.clone();
         let begun = self.outside(unlock, move |server, ()| server.tell_watchers(Watch::Drain, &answer));
         if begun.is_err() {
