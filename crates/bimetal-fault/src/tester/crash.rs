@@ -502,7 +502,8 @@ impl Tester {
         !of_nothing.any(|when| when.is_empty() || when.strip_suffix(": ").is_some_and(set))
     }
 
-    /// A log that is gone says whether home is between two states. Where the scheme let writes pass the log by it is always.
+    /// A log that is gone says whether home is between two states. Where the scheme let writes pass the log by it
+    /// is of no one time anyhow, and nothing is checked.
     fn check_migrating(&self, error: &RecoveryError) -> Result<(), String> {
         let RecoveryError::Needed { migrating, .. } = *error else { return Ok(()) };
         let mixed = self.power.as_ref().is_some_and(|power| power.home.mixed && !power.home.passed_by);

@@ -1,7 +1,7 @@
 //! A volume in our hands: its drives are locked, its labels are ours to write, and its guard is ours to raise and lower.
 //!
-//! [`Held::take`] locks and changes nothing that matters, so that a recovery may still refuse. [`Held::begin`] comes after
-//! it and before anything is served: it writes the next generation of the labels, from which on a drive that was not
+//! [`Held::take`] locks and changes nothing that matters, so that a recovery may still refuse; with leave to do so it puts the
+//! header back that something else wrote over. [`Held::begin`] comes after it and before anything is served: it writes the next generation of the labels, from which on a drive that was not
 //! there is behind, and raises the guard of the home drive. At the end [`Held::close`] and, after a drain, with the drives
 //! flushed, [`Held::lower_guard`], which makes the home drive a plain one again, write them too. The drives that operations go
 //! to are opened by the caller, who lets [`Held::wrap`] have each.
