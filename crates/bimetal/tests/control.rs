@@ -60,6 +60,15 @@ impl Place {
         serde_json::from_str(&self.succeed("status box --json")).unwrap()
     }
 
+    /// Serves the volume until 4 KiB at its beginning are flushed, and kills the server.
+    fn crash_after_flush(&self) {
+        let served = self.serve("");
+        let mut disk = self.disk();
+        disk.write(0, &[1; 4096]);
+        disk.flush();
+        served.signal("-KILL");
+    }
+
     /// Serves the volume.
     fn serve(&self, options: &str) -> Served {
         self.serve_drive("box", options)
@@ -213,12 +222,7 @@ fn a_served_volume_is_asked_drained_and_ends_as_a_plain_disk() {
 #[test]
 fn what_was_given_up_with_a_drive_is_not_called_safe() {
     let place = Place::new("given-up", "bcache");
-    let served = place.serve("");
-    let mut disk = place.disk();
-    disk.write(0, &[1; 4096]);
-    disk.flush();
-    served.signal("-KILL");
-    drop((served, disk));
+    place.crash_after_flush();
     fs::remove_file(place.0.join("ssd.img")).unwrap();
     assert!(place.refuse("serve hdd.img --degraded").contains("needed"));
     let served = place.serve_drive("hdd.img", "--accept-loss");
@@ -516,12 +520,7 @@ fn an_older_copy_of_a_drive_is_not_taken_for_the_drive() {
 #[test]
 fn what_another_program_wrote_over_the_beginning_of_home_is_given_up_only_with_leave() {
     let place = Place::new("overwritten", "hybrid-disk");
-    let served = place.serve("");
-    let mut disk = place.disk();
-    disk.write(0, &[1; 4096]);
-    disk.flush();
-    served.signal("-KILL");
-    drop((served, disk));
+    place.crash_after_flush();
     let home = File::options().write(true).open(place.0.join("hdd.img")).unwrap();
     home.write_all_at(&[7; 4096], 4096).unwrap();
     for command in ["serve box", "drain box", "check box"] {
