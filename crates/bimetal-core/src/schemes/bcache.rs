@@ -93,8 +93,10 @@ const WRITE_THROUGH_ABOVE: f64 = 0.4;
 /// A new stream counts one part in so many in the average.
 const AVERAGE_OF: u64 = 8;
 /// Blocks that go home together with those beyond the share: those alone would go one by one as others are written, each with a commit
-/// of its own. No more, because what the disk is asked for meanwhile waits for all of them.
+/// of its own. No more, because what the disk is asked for meanwhile waits for all of them; and at most one part in so many of
+/// the share, which is to be used.
 const BATCH: usize = 8;
+const BATCH_OF_SHARE: usize = 8;
 /// Buckets looked at for one with nothing dirty.
 const LOOKS: usize = 16;
 
@@ -258,7 +260,7 @@ impl Bcache {
         }
         let allowed = (self.dirty_max * f64::from(view.map.slots())) as usize;
         let excess = dirty.saturating_sub(allowed);
-        let batch = BATCH.min(allowed / 8);
+        let batch = BATCH.min(allowed / BATCH_OF_SHARE);
         let delayed = self.dirty_since.time().saturating_add(self.writeback_delay);
         let many = (excess > 0).then_some((delayed, excess + batch));
         let idle = view.member(self.hdd).idle_at(IDLE).map(|at| (at.max(delayed), dirty));

@@ -211,7 +211,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    fn note_untold(&mut self, status: Status) {
+    /// Content is lost, or may be: flushes say so until one has that covers it.
+    pub(super) fn note_untold(&mut self, status: Status) {
         self.commit.untold = Some(Untold { status, operations_begun: self.operations_begun });
         self.commit.next_tells = false;
     }
@@ -235,30 +236,19 @@ impl<P: Payload> Volume<P> {
     }
 
     /// A flush failed. The drive may have forgotten what it was to make stable, and the next flush may succeed without that. So
-    /// slots and records on it count only as far as they can be read back; moves that wrote home there begin anew.
+    /// slots and records on it count only as far as they can be read back; of what requests changed at home there a flush of the
+    /// volume must say so, whoever it was that flushed; and moves that wrote home there begin anew.
     pub(super) fn flush_failed(&mut self, member: MemberId) {
-        self.note_unstable_loss(member);
-        let layout = &self.view.layout;
-        let has_slots = layout.slots.is_some_and(|slots| slots.member == member);
-        if has_slots || !layout.homes().contains(&member) {
-            self.refuse_writes(member);
-        }
-    }
-
-    /// `member` may have forgotten what was not stable there. Of what requests changed at home a flush of the volume must say so,
-    /// whoever it was that flushed.
-    pub(super) fn note_unstable_loss(&mut self, member: MemberId) {
+        let is_home = self.view.layout.homes().contains(&member);
         let is_request = |operation: &InFlight<P>| operation.member == member && operation.is_change();
         let owes = self.stability[usize::from(member.0)].owes_requests()
             || self.operations.iter().any(|(_, operation)| is_request(operation));
-        if owes && self.view.layout.homes().contains(&member) && !self.has_other_copy(member) {
+        if owes && is_home && !self.has_other_copy(member) {
             self.note_untold(Status::MediaError);
         }
-    }
-
-    /// Before the volume serves, one of its homes may have forgotten what was there.
-    pub(super) fn begin_with_untold_loss(&mut self) {
-        self.note_untold(Status::MediaError);
+        if !is_home || self.view.layout.slots.is_some_and(|slots| slots.member == member) {
+            self.refuse_writes(member);
+        }
     }
 
     /// Whether a home could not be flushed since only so many operations had begun.

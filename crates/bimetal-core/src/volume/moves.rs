@@ -264,7 +264,6 @@ impl<P: Payload> Volume<P> {
                 Phase::FlushingLog => job.phase = Phase::Reading,
                 Phase::Reading => {
                     job.phase = Phase::Writing;
-                    job.begun_before_writing = self.operations_begun;
                     job.plan_writes(self);
                 }
                 Phase::Writing => {
@@ -379,7 +378,6 @@ impl<P: Payload> Volume<P> {
             // The map changes at once; the writes still wear the flash, and take their time unseen.
             self.apply_batch_to_map(job);
             job.phase = Phase::Writing;
-            job.begun_before_writing = self.operations_begun;
             job.plan_writes(self);
             return;
         }
@@ -737,6 +735,7 @@ impl<P: Payload> MoveJob<P> {
 
     /// Writes in order of address: runs of whole blocks together, parts of blocks by their valid eighths.
     fn plan_writes(&mut self, volume: &Volume<P>) {
+        self.begun_before_writing = volume.operations_begun;
         let mut transfers: Vec<Transfer> = Vec::new();
         for (at, moving) in self.batch.iter().enumerate() {
             if moving.state != State::Moved || !moving.entry.dirty {

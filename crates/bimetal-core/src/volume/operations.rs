@@ -158,29 +158,9 @@ impl<P: Payload> Volume<P> {
         } else {
             load.background -= 1;
         }
-        let stability = &mut self.stability[usize::from(operation.member.0)];
-        let status = match (operation.kind, status) {
-            (OpKind::Flush, Status::Done) if operation.sequence() <= stability.failed_at => Status::MediaError,
-            _ => status,
-        };
-        let flushes = operation.kind == OpKind::Flush || self.is_flush_of_home(&operation);
-        let stability = &mut self.stability[usize::from(operation.member.0)];
-        if flushes && status == Status::MediaError {
-            stability.failed_at = self.operations_begun;
-        }
-        if operation.kind.changes_content() {
-            stability.changed += 1;
-            if operation.foreground {
-                stability.requested = stability.changed;
-            }
-        } else if operation.kind == OpKind::Flush && matches!(status, Status::Done | Status::Unsupported) {
-            stability.stable = stability.stable.max(operation.covers);
-        }
-        match (operation.kind, status) {
-            (_, Status::Gone) => self.fail_member(operation.member),
-            (OpKind::Flush, Status::MediaError) => self.flush_failed(operation.member),
-            (_, Status::MediaError) if flushes => self.note_unstable_loss(operation.member),
-            _ => {}
+        let status = self.note_stability(&operation, status);
+        if status == Status::Gone {
+            self.fail_member(operation.member);
         }
         self.tasks[operation.task as usize].outstanding -= 1;
         if status == Status::MediaError
@@ -190,6 +170,28 @@ impl<P: Payload> Volume<P> {
         }
         let status = self.status_with_copies(&operation, status);
         self.note_result(&operation, status, payload);
+    }
+
+    /// Follows what is stable on the drive of an operation that has ended. Gives what its end is worth: a flush that was under way
+    /// when another one failed proves nothing.
+    fn note_stability(&mut self, operation: &InFlight<P>, status: Status) -> Status {
+        let is_flush = operation.kind == OpKind::Flush;
+        let stability = &mut self.stability[usize::from(operation.member.0)];
+        let proves_nothing = is_flush && status == Status::Done && operation.sequence() <= stability.failed_at;
+        let status = if proves_nothing { Status::MediaError } else { status };
+        if operation.kind.changes_content() {
+            stability.changed += 1;
+            if operation.foreground {
+                stability.requested = stability.changed;
+            }
+        } else if is_flush && matches!(status, Status::Done | Status::Unsupported) {
+            stability.stable = stability.stable.max(operation.covers);
+        }
+        if status == Status::MediaError && (is_flush || self.is_flush_of_home(operation)) {
+            self.stability[usize::from(operation.member.0)].failed_at = self.operations_begun;
+            self.flush_failed(operation.member);
+        }
+        status
     }
 
     /// A forced change may be a flush and a change to the drive. Where it fails on a drive that is nothing but a home, what else was not

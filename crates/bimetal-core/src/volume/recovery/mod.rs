@@ -298,7 +298,7 @@ impl<P: Payload> Recovery<P> {
             _ if unsupported => {}
             _ if status != Status::Gone && asked.tries_left > 0 && self.may_try_again(&asked) => {
                 if asked.command.kind == OpKind::Flush {
-                    self.volume.begin_with_untold_loss();
+                    self.volume.note_untold(Status::MediaError);
                 }
                 return self.start(asked);
             }
