@@ -31,6 +31,8 @@ pub struct Atlas {
     was_moving: bool,
     failed: Vec<bool>,
     faults: Vec<u64>,
+    /// Members of which a flush failed: nobody knows what that has cost, so one is enough to give them up.
+    unflushed: Vec<bool>,
     /// When a flush of a drive failed, so that one of the volume may; and when the last was answered of what one must tell of.
     may_tell: Option<Moment>,
     must_tell: Option<Moment>,
@@ -54,6 +56,7 @@ impl Atlas {
             was_moving: false,
             failed: vec![false; members],
             faults: vec![0; members],
+            unflushed: vec![false; members],
             may_tell: None,
             must_tell: None,
             let_go: None,
@@ -85,16 +88,26 @@ impl Atlas {
         self.failed[usize::from(member.0)]
     }
 
-    /// An operation on `member` failed. A flush counts for as many as make the engine give the member up: nobody knows what it
-    /// has cost.
-    pub fn note_fault(&mut self, member: u16, kind: OpKind, now: Moment) {
-        self.faults[usize::from(member)] += if kind == OpKind::Flush { FAULTS_BEFORE_GIVING_UP } else { 1 };
+    /// An operation on `member` failed.
+    pub fn note_fault(&mut self, member: u16, now: Moment) {
+        self.faults[usize::from(member)] += 1;
         self.last_fault = now;
     }
 
-    /// A flush of a drive failed. Where that may have cost what only a home has, of which the last was answered at `at_risk`, a
+    /// Whether enough failed on `member` for the engine to give it up.
+    fn may_be_given_up(&self, member: usize) -> bool {
+        self.unflushed[member] || self.faults[member] >= FAULTS_BEFORE_GIVING_UP
+    }
+
+    /// A forced change of a drive failed, which may have been a flush, too.
+    pub fn note_failed_force(&mut self, now: Moment) {
+        self.may_tell = Some(now);
+    }
+
+    /// A flush of `member` failed. Where that may have cost what only a home has, of which the last was answered at `at_risk`, a
     /// flush of the volume that came later must say so.
-    pub fn note_failed_flush(&mut self, now: Moment, at_risk: Option<Moment>) {
+    pub fn note_failed_flush(&mut self, member: usize, now: Moment, at_risk: Option<Moment>) {
+        self.unflushed[member] = true;
         self.may_tell = Some(now);
         self.must_tell = self.must_tell.max(at_risk);
     }
@@ -141,7 +154,7 @@ impl Atlas {
         }
         self.was_moving = view.moving;
         for (member, _) in view.members.iter().enumerate().filter(|(_, load)| load.state == MemberState::ReadOnly) {
-            if self.faults[member] < FAULTS_BEFORE_GIVING_UP {
+            if !self.may_be_given_up(member) {
                 return Err(format!("member {member} is not written after {} failed operations", self.faults[member]));
             }
             self.read_only[member] = true;
@@ -149,7 +162,7 @@ impl Atlas {
         let newly = |member: &usize| view.members[*member].state == MemberState::Failed && !self.failed[*member];
         let Some(member) = (0..view.members.len()).find(newly) else { return Ok(()) };
         let let_go = self.let_go == Some(MemberId(member as u16));
-        if !gone(member) && !let_go && self.faults[member] < FAULTS_BEFORE_GIVING_UP {
+        if !gone(member) && !let_go && !self.may_be_given_up(member) {
             return Err(format!("member {member} was given up after {} failed operations", self.faults[member]));
         }
         let needed = view.layout.is_mirrored() || view.map.dirty_blocks() > 0;

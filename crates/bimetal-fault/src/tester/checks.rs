@@ -143,14 +143,11 @@ impl Tester {
                     (block, self.shadow.is_quiet(SectorRange::new(size.first_sector(block), size.sectors()), moment));
             }
             let Some(expected) = self.shadow.certain(sector, moment).filter(|_| quiet.1) else { continue };
-            let into = sector - size.first_sector(block);
-            let (member, home, _) = view.layout.home_of(block);
-            let mut places = vec![(member, home + into)];
-            places.extend(view.layout.copies().filter(|&copy| copy != member).map(|copy| (copy, home + into)));
-            if let (Some((slot, entry)), Some(region)) = (view.map.get(block), view.layout.slots)
-                && entry.dirty
-                && entry.valid.0 >> (into / size.eighth_sectors()) & 1 == 1
-            {
+            let (member, home) = self.home_of(sector);
+            let mut places = vec![(member, home)];
+            places.extend(view.layout.copies().filter(|&copy| copy != member).map(|copy| (copy, home)));
+            if let (Some(slot), Some(region)) = (self.slot_of(sector), view.layout.slots) {
+                let into = sector - size.first_sector(block);
                 places = vec![(region.member, region.first_sector + u64::from(slot.0) * size.sectors() + into)];
             }
             let suspect = self.atlas.is_suspect(view, SectorRange::new(sector, 1));

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use bimetal_core::layout::MemberId;
-use bimetal_core::operation::OpKind;
 use bimetal_core::units::SectorRange;
 
 use super::Tester;
@@ -19,26 +18,16 @@ impl Tester {
         let layout = &self.volume.view().layout;
         let copies: Vec<MemberId> = layout.copies().filter(|&copy| !self.atlas.has_given_up(copy)).collect();
         let is_lost = |sector: &u64| {
-            let block = layout.block.block_of(*sector);
-            let (home, first, _) = layout.home_of(block);
-            let at = first + sector - layout.block.first_sector(block);
+            let (home, at) = self.home_of(*sector);
             let homes = if copies.is_empty() { std::slice::from_ref(&home) } else { copies.as_slice() };
             homes.iter().all(|home| lost[usize::from(home.0)].contains(&at))
         };
         let promised_in_slot = |sector: &u64| {
-            self.was_promised_in_slot(*sector) || (self.is_in_slot(*sector) && self.shadow.promised(*sector).is_some())
+            let is_in_slot = self.slot_of(*sector).is_some() && self.shadow.promised(*sector).is_some();
+            is_in_slot || self.was_promised_in_slot(*sector)
         };
         let sectors = 0..layout.total_blocks() * layout.block.sectors();
         sectors.filter(|sector| is_lost(sector) && !promised_in_slot(sector)).collect()
-    }
-
-    /// Whether a slot has what is newest of `sector`.
-    fn is_in_slot(&self, sector: u64) -> bool {
-        let view = self.volume.view();
-        let size = view.block();
-        let block = size.block_of(sector);
-        let eighth = (sector - size.first_sector(block)) / size.eighth_sectors();
-        view.map.get(block).is_some_and(|(_, entry)| entry.dirty && entry.valid.0 >> eighth & 1 == 1)
     }
 
     /// Whether a slot had what is newest of `sector`, and that was promised, when a home forgot it: the home must get it again
@@ -48,18 +37,15 @@ impl Tester {
         promised.is_some_and(|&change| self.shadow.promised(sector) == Some(change))
     }
 
-    /// A flush of a drive failed, or a forced change that may be one.
-    pub(super) fn note_failed_flush(&mut self, member: usize, kind: OpKind) {
-        if kind != OpKind::Flush {
-            return self.atlas.note_failed_flush(self.shadow.now(), None);
-        }
+    /// A flush of a drive failed.
+    pub(super) fn note_failed_flush(&mut self, member: usize) {
         let mut lost = vec![BTreeSet::new(); self.drives.len()];
         lost[member] = self.drives[member].forgotten_last();
-        let lost = self.lost_at_home(&lost).into_iter().filter(|&sector| !self.is_in_slot(sector));
+        let lost = self.lost_at_home(&lost).into_iter().filter(|&sector| self.slot_of(sector).is_none());
         let at_risk = lost.filter_map(|sector| self.shadow.answered(sector)).max();
-        self.atlas.note_failed_flush(self.shadow.now(), at_risk);
-        let touched = (0..self.shadow.sectors()).filter(|&sector| self.is_in_slot(sector));
-        let promised = touched.filter_map(|sector| Some((sector, self.shadow.promised(sector)?)));
+        self.atlas.note_failed_flush(member, self.shadow.now(), at_risk);
+        let in_slots = (0..self.shadow.sectors()).filter(|&sector| self.slot_of(sector).is_some());
+        let promised = in_slots.filter_map(|sector| Some((sector, self.shadow.promised(sector)?)));
         let promised: Vec<(u64, u32)> = promised.collect();
         self.promised_in_slots.extend(promised);
     }

@@ -320,9 +320,11 @@ impl Tester {
         self.report.operations += 1;
         self.tell(|| format!("  member {member} ends {:?}: {:?}", operation.command, completion.status));
         if !matches!(completion.status, Status::Done | Status::Unsupported) {
-            self.atlas.note_fault(operation.target, operation.command.kind, self.shadow.now());
-            if operation.command.kind == OpKind::Flush || operation.command.fua {
-                self.note_failed_flush(member, operation.command.kind);
+            self.atlas.note_fault(operation.target, self.shadow.now());
+            match operation.command {
+                Command { kind: OpKind::Flush, .. } => self.note_failed_flush(member),
+                Command { fua: true, .. } => self.atlas.note_failed_force(self.shadow.now()),
+                _ => {}
             }
         }
         for sector in spoilt {
@@ -345,7 +347,7 @@ impl Tester {
     fn vanish(&mut self) {
         let Some((member, _)) = self.faults.vanishes.take() else { return };
         self.drives[usize::from(member)].vanish();
-        self.atlas.note_fault(member, OpKind::Read, self.shadow.now());
+        self.atlas.note_fault(member, self.shadow.now());
         if self.random.one_in(2) {
             self.volume.member_gone(self.now, MemberId(member));
         } else {
@@ -387,6 +389,24 @@ impl Tester {
             self.drives[usize::from(member.0)].spoil(first + self.random.below(size.sectors()));
             self.atlas.suspect(block);
         }
+    }
+
+    /// Where the home of a sector lies: the member, and the sector there. Copies have it at the same place.
+    fn home_of(&self, sector: u64) -> (MemberId, u64) {
+        let layout = &self.volume.view().layout;
+        let block = layout.block.block_of(sector);
+        let (member, first, _) = layout.home_of(block);
+        (member, first + sector - layout.block.first_sector(block))
+    }
+
+    /// The slot that has what is newest of a sector, if one has.
+    fn slot_of(&self, sector: u64) -> Option<Slot> {
+        let view = self.volume.view();
+        let size = view.block();
+        let block = size.block_of(sector);
+        let eighth = (sector - size.first_sector(block)) / size.eighth_sectors();
+        let newest = view.map.get(block).filter(|(_, entry)| entry.dirty && entry.valid.0 >> eighth & 1 == 1);
+        newest.map(|(slot, _)| slot)
     }
 
     fn tell(&self, what: impl Fn() -> String) {
