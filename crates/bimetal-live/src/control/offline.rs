@@ -63,7 +63,7 @@ fn rating(label: &Label, role: Role) -> Option<Bytes> {
 pub fn status(located: &Located) -> Status {
     let label = &located.assembly.label;
     let kept = newest_state(located);
-    let given_up = given_up(located);
+    let given_up = given_up_in(label, kept.as_ref());
     let members: Vec<Member> =
         (0..label.members.len()).map(|at| member(located, at, given_up >> at & 1 != 0)).collect();
     let process = lock::owner(&label.name);
@@ -160,31 +160,38 @@ fn member(located: &Located, at: usize, given_up: bool) -> Member {
 /// Members that were given up or let go and whose content nobody needs, a bit each: of caches and logs alone, where home has
 /// everything. A mirrored drive that failed is missed.
 pub(crate) fn given_up(located: &Located) -> u64 {
-    let slots = slots_member(&located.assembly.label).map_or(0, |member| 1 << member.0);
-    newest_state(located).filter(|state| !state.dirty).map_or(0, |state| state.failed & slots)
+    given_up_in(&located.assembly.label, newest_state(located).as_ref())
 }
 
-fn slots_member(label: &Label) -> Option<MemberId> {
-    let layout = Plan::of(label, schemes::find(&label.scheme)?).ok()?.lay_out().ok()?;
-    layout.slots.map(|slots| slots.member)
+fn given_up_in(label: &Label, kept: Option<&State>) -> u64 {
+    let slots = plan(label).and_then(|plan| slots_member(&plan)).map_or(0, |member| 1 << member.0);
+    kept.filter(|state| !state.dirty).map_or(0, |state| state.failed & slots)
+}
+
+fn plan(label: &Label) -> Option<Plan<'_>> {
+    Plan::of(label, schemes::find(&label.scheme)?).ok()
+}
+
+fn slots_member(plan: &Plan<'_>) -> Option<MemberId> {
+    plan.lay_out().ok()?.slots.map(|slots| slots.member)
 }
 
 /// How much is off home and nowhere else, by a recovery that changes nothing; `None` where that does not come to its end, or where
 /// the volume has nothing off home.
 fn dirty_bytes(located: &Located) -> Option<u64> {
     let label = &located.assembly.label;
-    slots_member(label)?;
+    let plan = plan(label)?;
+    slots_member(&plan)?;
     let open = |drive: Option<&Labelled>| -> Option<Box<dyn Drive>> {
         let file = DriveFile::open(&drive?.probe.canonical).ok()?;
         Some(Box::new(ReadOnly::new(drive::attach(file, Engine::Pool).ok()?)))
     };
     let mut drives: Vec<_> = located.members().map(open).collect::<Option<_>>()?;
-    let plan = Plan::of(label, schemes::find(&label.scheme)?).ok()?;
     let recovery = Recovery::new(&plan.config(), &[]).ok()?;
     let volume = startup::recover(recovery, &mut drives, |_, _| {}).ok()?;
     let view = volume.view();
-    // Nobody may have begun to serve it meanwhile.
     let bytes = u64::from(view.map.dirty_blocks()) * view.block().bytes().0;
+    // Somebody may have begun to serve it meanwhile.
     lock::owner(&label.name).is_none().then_some(bytes)
 }
 

@@ -386,7 +386,7 @@ fn write(request: &Request, settings: &Settings, label: &Label, drives: &[Checke
     for (at, drive) in drives.iter().enumerate() {
         let own = label.of(MemberId(at as u16));
         if let Err(error) = labels::write(drive.lock.file(), drive.capacity, &drive.probe.path, &own, 0) {
-            let standing = drives[..=at].iter().filter(|drive| clear_tail(drive).is_err());
+            let standing = drives[..=at].iter().filter(|drive| clear_own_tail(drive).is_err());
             let labelled = standing.map(|drive| drive.probe.path.clone()).collect();
             return Err(fail(&drive.probe.path, error.to_string(), &erased, labelled));
         }
@@ -422,19 +422,17 @@ pub(super) fn erase(drive: &Checked) -> io::Result<()> {
         zero(drive.lock.file(), 0, span)?;
         zero(drive.lock.file(), size - span, span)?;
     }
-    clear_tail(drive)
+    clear_own_tail(drive)
 }
 
-fn clear_tail(drive: &Checked) -> io::Result<()> {
-    let start = tail_start(drive.capacity).map_or(0, |start| start.0 * SECTOR_BYTES);
-    zero(drive.lock.file(), start, drive.probe.size.0 - start)?;
-    drive.lock.file().sync_all()
+fn clear_own_tail(drive: &Checked) -> io::Result<()> {
+    clear_tail(drive.lock.file(), drive.capacity, drive.probe.size)
 }
 
-/// Clears the tail of a size that is not the drive's own.
-pub(super) fn clear_tail_of(file: &File, size: Sectors) -> io::Result<()> {
+/// Clears the tail that a drive of so many sectors has, up to a byte.
+pub(super) fn clear_tail(file: &File, size: Sectors, end: Bytes) -> io::Result<()> {
     let start = tail_start(size).map_or(0, |start| start.0 * SECTOR_BYTES);
-    zero(file, start, size.bytes().0 - start)?;
+    zero(file, start, end.0 - start)?;
     file.sync_all()
 }
 

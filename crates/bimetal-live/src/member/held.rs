@@ -1,10 +1,10 @@
 //! A volume in our hands: its drives are locked, its labels are ours to write, and its guard is ours to raise and lower.
 //!
 //! [`Held::take`] locks and changes nothing that matters, so that a recovery may still refuse; with leave to do so it puts the
-//! header back that something else wrote over. [`Held::begin`] comes after it and before anything is served: it writes the next generation of the labels, from which on a drive that was not
-//! there is behind, and raises the guard of the home drive. At the end [`Held::close`] and, after a drain, with the drives
-//! flushed, [`Held::lower_guard`], which makes the home drive a plain one again, write them too. The drives that operations go
-//! to are opened by the caller, who lets [`Held::wrap`] have each.
+//! header back that something else wrote over. [`Held::begin`] comes after it and before anything is served: it writes the next
+//! generation of the labels, from which on a drive that was not there is behind, and raises the guard of the home drive. At the
+//! end [`Held::close`] and, after a drain, with the drives flushed, [`Held::lower_guard`], which makes the home drive a plain one
+//! again, write them too. The drives that operations go to are opened by the caller, who lets [`Held::wrap`] have each.
 //!
 //! Labels are written twice over each time. A label knows a drive by two writings, of which one may have been cut short; so a
 //! copy of a drive from before, brought back later, carries none that the others know, and is not taken for the drive.
@@ -88,9 +88,7 @@ pub struct Held {
     label: Label,
     present: Vec<Present>,
     lock: VolumeLock,
-    /// Whether what others wrote over the guarded drive's header may be overwritten.
-    overwrites: bool,
-    /// Whether it was.
+    /// Whether what something else wrote over the guarded drive's header was overwritten.
     overwrote: bool,
 }
 
@@ -127,7 +125,7 @@ impl Held {
             })
             .collect();
         let lock = lock(&label.name, present.iter().map(|member| &member.probe))?;
-        let mut held = Self { label, present, lock, overwrites, overwrote: false };
+        let mut held = Self { label, present, lock, overwrote: false };
         for (member, lock) in held.present.iter_mut().zip(&held.lock.drives) {
             let size = held.label.members[usize::from(member.id.0)].size;
             let volume = held.label.volume.identity();
@@ -136,10 +134,8 @@ impl Held {
             member.before = before.unwrap_or_default();
         }
         if held.guard_is_up() {
-            held.move_guard(Guard::Up)?;
+            held.move_guard(Guard::Up, overwrites)?;
         }
-        // The leave was for what was there.
-        held.overwrites = false;
         Ok(held)
     }
 
@@ -176,7 +172,7 @@ impl Held {
     }
 
     fn raise_guard(&mut self, member: MemberId, at: usize, drives: &mut [Box<dyn Drive>]) -> Result<(), HoldError> {
-        self.move_guard(Guard::Up)?;
+        self.move_guard(Guard::Up, false)?;
         let Some(area) = self.label.area_of(member) else { return Ok(()) };
         let drive = &mut drives[usize::from(self.present[at].id.0)];
         let stand_in =
@@ -191,7 +187,7 @@ impl Held {
     /// # Errors
     /// A drive fails. Nothing is lost; it can be tried again.
     pub fn lower_guard(&mut self) -> Result<(), HoldError> {
-        self.move_guard(Guard::Down)?;
+        self.move_guard(Guard::Down, false)?;
         self.relabel(|_| {})
     }
 
@@ -201,6 +197,11 @@ impl Held {
     /// # Errors
     /// A drive fails. Nothing is lost.
     pub fn close(&mut self) -> Result<(), HoldError> {
+        self.relabel_twice()
+    }
+
+    /// After it no label knows what a drive carried that is not there, or a copy of one that is.
+    fn relabel_twice(&mut self) -> Result<(), HoldError> {
         self.relabel(|_| {})?;
         self.relabel(|_| {})
     }
@@ -251,8 +252,7 @@ impl Held {
     /// A drive fails. The member is let go all the same.
     pub fn let_go(&mut self, member: MemberId) -> Result<(), HoldError> {
         self.release(member);
-        self.relabel(|_| {})?;
-        self.relabel(|_| {})
+        self.relabel_twice()
     }
 
     /// Lets go of a member that is to be replaced.
@@ -315,12 +315,13 @@ impl Held {
         refused.filter(|_| !written).map_or(Ok(()), |error| Err(error.into()))
     }
 
-    fn move_guard(&mut self, goal: Guard) -> Result<(), HoldError> {
+    /// With `overwrites`, what something else wrote over the header is given up.
+    fn move_guard(&mut self, goal: Guard, overwrites: bool) -> Result<(), HoldError> {
         let (Some((_, now)), Some((member, at))) = (self.label.guard, self.guarded()) else { return Ok(()) };
         let Some(area) = self.label.area_of(member) else { return Ok(()) };
         let path = self.present[at].probe.path.clone();
         let mut change = begin(area, now, goal, &self.label.of(member));
-        if self.overwrites {
+        if overwrites {
             change = change.overwrite_foreign();
         }
         loop {

@@ -168,7 +168,7 @@ pub fn replace(held: &mut Held, path: &Path, force: bool, least: u32) -> Result<
     create::erase(&checked).map_err(io)?;
     let used = label.members[usize::from(member.0)].size;
     if used != checked.capacity {
-        create::clear_tail_of(checked.lock.file(), used).map_err(io)?;
+        create::clear_tail(checked.lock.file(), used, used.bytes()).map_err(io)?;
     }
     let mut drives: Vec<Box<dyn Drive>> = Vec::new();
     for _ in &label.members {
