@@ -224,9 +224,10 @@ impl Shadow {
         })
     }
 
-    /// When the newest change of a sector was answered.
+    /// When the newest content that a sector was given was answered. A discard gives it none, and may touch no drive.
     pub fn answered(&self, sector: u64) -> Option<Moment> {
-        self.request(self.changes(sector).next()?).ended.map(|(ended, _)| ended)
+        let mut changes = self.changes(sector).map(|number| self.request(number));
+        changes.find(|change| change.kind != OpKind::Discard)?.ended.map(|(ended, _)| ended)
     }
 
     /// The newest change of a sector, if it must survive a power cut.
