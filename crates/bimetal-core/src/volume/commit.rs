@@ -42,11 +42,14 @@ pub(crate) struct Commit {
     next: Vec<TaskId>,
     all: bool,
     next_all: bool,
-    untold: Option<Untold>,
+    /// How content was lost, or may have been, where no flush that covers it has said so yet.
+    untold: Option<Status>,
+    /// What flushes that wait for the commit under way tell of that, however the commit itself ends.
+    told: Option<Status>,
     /// Whether a flush waits for the next commit that can tell of all that is untold.
     next_tells: bool,
-    /// How many operations had begun when a flush came that waits for the commit under way, or for the next, and no change of a
-    /// request was under way.
+    /// How many operations had begun when a flush came that waits for the commit under way, or for the next, and every change was
+    /// answered.
     quiet_at: Option<u64>,
     next_quiet_at: Option<u64>,
     /// The newest record that there was when the commit began.
@@ -62,14 +65,6 @@ pub(crate) struct Commit {
     /// Whether the drive with the records could not be flushed, and it is to be done again.
     again: bool,
     failures: u8,
-}
-
-/// Content was lost, or may have been, and no flush that covers it has said so yet.
-#[derive(Clone, Copy)]
-struct Untold {
-    status: Status,
-    /// How many operations had begun by then: changes among them that are still under way may be lost, too.
-    operations_begun: u64,
 }
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
@@ -183,7 +178,8 @@ impl<P: Payload> Volume<P> {
         self.commit.all = std::mem::take(&mut self.commit.next_all);
         self.commit.up_to = self.pending.appended;
         self.commit.sealed = false;
-        self.commit.status = self.commit.untold.filter(|_| self.commit.all).map(|untold| untold.status);
+        self.commit.status = None;
+        self.commit.told = self.commit.untold.filter(|_| self.commit.all);
         self.commit.quiet_at = self.commit.next_quiet_at.take();
         if std::mem::take(&mut self.commit.next_tells) {
             self.commit.untold = None;
@@ -213,19 +209,17 @@ impl<P: Payload> Volume<P> {
 
     /// Content is lost, or may be: flushes say so until one has that covers it.
     pub(super) fn note_untold(&mut self, status: Status) {
-        self.commit.untold = Some(Untold { status, operations_begun: self.operations_begun });
+        self.commit.untold = Some(status);
         self.commit.next_tells = false;
     }
 
     /// Parks a flush until a commit that begins from now on has ended. It tells of an untold loss, and is the last one that does if
-    /// all that may be lost had been answered before it came.
+    /// every change had been answered before it came: it does not speak for those that are still open.
     pub(super) fn await_flush(&mut self, task: TaskId) {
         self.await_commit(task, true);
-        let changes = self.operations.iter().map(|(_, operation)| operation).filter(|operation| operation.is_change());
-        let oldest = changes.map(InFlight::sequence).min();
-        self.commit.next_tells |=
-            self.commit.untold.is_some_and(|untold| oldest.is_none_or(|it| it > untold.operations_begun));
-        self.commit.next_quiet_at = oldest.is_none().then_some(self.operations_begun);
+        let is_quiet = !self.tasks.iter().any(|(_, task)| matches!(task.job, Job::Write(_) | Job::Range(_)));
+        self.commit.next_tells |= is_quiet && self.commit.untold.is_some();
+        self.commit.next_quiet_at = is_quiet.then_some(self.operations_begun);
     }
 
     /// A flush of the volume has failed by its own flush of a home. It has told all there is to tell if every change came before it.
@@ -519,15 +513,14 @@ impl<P: Payload> Volume<P> {
             self.count_failure();
         }
         self.commit.records_failed = false;
+        let told = failed.or(self.commit.told.take());
         for waiter in std::mem::take(&mut self.commit.waiters) {
-            if let Some(status) = failed {
-                match &mut self.tasks[waiter as usize].job {
-                    Job::Flush(_, outcome) | Job::Close(outcome) => *outcome = status,
-                    Job::Write(job) => job.commit_failed(status),
-                    Job::Range(job) => job.commit_failed(status),
-                    Job::Move(job) => job.commit_failed(),
-                    _ => {}
-                }
+            match (&mut self.tasks[waiter as usize].job, failed) {
+                (Job::Flush(_, outcome) | Job::Close(outcome), _) => *outcome = told.unwrap_or(*outcome),
+                (Job::Write(job), Some(status)) => job.commit_failed(status),
+                (Job::Range(job), Some(status)) => job.commit_failed(status),
+                (Job::Move(job), Some(_)) => job.commit_failed(),
+                _ => {}
             }
             self.ready.push_back(waiter);
         }

@@ -297,7 +297,7 @@ impl<P: Payload> Recovery<P> {
             Status::Done => {}
             _ if unsupported => {}
             _ if status != Status::Gone && asked.tries_left > 0 && self.may_try_again(&asked) => {
-                if asked.command.kind == OpKind::Flush {
+                if asked.command.kind == OpKind::Flush && self.layout().homes().contains(&asked.member) {
                     self.volume.note_untold(Status::MediaError);
                 }
                 return self.start(asked);
