@@ -374,6 +374,26 @@ pub enum Holds {
 /// Makes a scheme for a layout.
 pub type BuildScheme = fn(&Settings, &Layout) -> Result<Box<dyn Scheme>, SettingError>;
 
+/// What Linux itself has that is like a scheme. Its policies are its own: no translation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinuxCounterpart {
+    /// dm-cache, which lvmcache sets up.
+    DmCache(CacheMode),
+    /// dm-writecache, which lvmcache sets up, too.
+    DmWritecache,
+    /// bcache.
+    Bcache(CacheMode),
+}
+
+/// When a cache's writes go home.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CacheMode {
+    /// At once.
+    WriteThrough,
+    /// Later.
+    WriteBack,
+}
+
 /// What is known of a scheme without making one.
 pub struct SchemeInfo {
     /// Its name on the command line.
@@ -399,6 +419,8 @@ pub struct SchemeInfo {
     /// Whether an SSD in front of a disk that is home takes a block only while a request reads or writes it: then no SSD of its
     /// size serves more reads than one under Belady's MIN. False where blocks come in the background, or lie there from the start.
     pub takes_only_what_is_accessed: bool,
+    /// What Linux has that is like it with these settings, if anything.
+    pub linux_counterpart: fn(&Settings) -> Option<LinuxCounterpart>,
     /// Where things lie.
     pub layout: fn(&Settings, &LayoutRequest<'_>) -> Result<Layout, SchemeError>,
     /// Makes the scheme for a layout that [`layout`](Self::layout) gave.

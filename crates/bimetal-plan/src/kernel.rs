@@ -1,28 +1,30 @@
 //! What Linux itself has that is like a scheme: the commands that set it up. They are no translation: its policies are its
 //! own, and what the plan predicts holds for Bimetal.
 
+use bimetal_core::scheme::{CacheMode, LinuxCounterpart};
+use bimetal_core::settings::Settings;
+
 use crate::grid::Candidate;
 
 /// The commands, with SSD and HDD for the paths of the drives; none where Linux has nothing like the scheme.
 pub fn commands(candidate: &Candidate) -> Vec<String> {
-    let value = |name: &str| {
-        let given = candidate.settings.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
-        let parameter = candidate.scheme.parameters.iter().find(|parameter| parameter.name == name);
-        given.or(parameter.map(|parameter| parameter.default))
-    };
-    match candidate.scheme.name {
-        "smq" | "hybrid-disk" => {
-            lvm_cache(if value("mode") == Some("writethrough") { "writethrough" } else { "writeback" })
-        }
-        "smart-response" => lvm_cache(if value("mode") == Some("maximized") { "writeback" } else { "writethrough" }),
-        "bcache" => bcache(value("mode").unwrap_or("writeback")),
-        "writeboost" => lvm("writecache", ""),
-        _ => Vec::new(),
+    let given = candidate.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let settings = Settings::new(candidate.scheme.name, candidate.scheme.parameters, given);
+    let counterpart = settings.ok().and_then(|settings| (candidate.scheme.linux_counterpart)(&settings));
+    match counterpart {
+        Some(LinuxCounterpart::DmCache(mode)) => lvm("cache", &format!(" --cachemode {}", word(mode))),
+        Some(LinuxCounterpart::DmWritecache) => lvm("writecache", ""),
+        Some(LinuxCounterpart::Bcache(mode)) => bcache(word(mode)),
+        None => Vec::new(),
     }
 }
 
-fn lvm_cache(mode: &str) -> Vec<String> {
-    lvm("cache", &format!(" --cachemode {mode}"))
+/// As lvmcache and bcache call it.
+fn word(mode: CacheMode) -> &'static str {
+    match mode {
+        CacheMode::WriteThrough => "writethrough",
+        CacheMode::WriteBack => "writeback",
+    }
 }
 
 fn lvm(kind: &str, options: &str) -> Vec<String> {
@@ -36,4 +38,24 @@ fn lvm(kind: &str, options: &str) -> Vec<String> {
 
 fn bcache(mode: &str) -> Vec<String> {
     vec!["make-bcache -C SSD -B HDD".to_owned(), format!("echo {mode} > /sys/block/bcache0/bcache/cache_mode")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bimetal_core::schemes;
+
+    #[test]
+    fn the_cache_mode_follows_the_settings_of_the_scheme() {
+        let commands = |scheme: &str, settings: &[(&str, &str)]| {
+            let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            let scheme = schemes::find(scheme).unwrap();
+            commands(&Candidate { index: 0, variant: 0, scheme, drives: Vec::new(), settings, cost_usd: 0.0 })
+        };
+        let mode = |settings: &[(&str, &str)]| commands("smart-response", settings).pop().unwrap();
+        assert!(mode(&[]).contains("--type cache --cachevol fast --cachemode writethrough"));
+        assert!(mode(&[("mode", "maximized")]).contains("--cachemode writeback"));
+        assert!(commands("bcache", &[])[1].starts_with("echo writeback >"));
+        assert!(commands("griffin", &[]).is_empty());
+    }
 }

@@ -21,7 +21,9 @@ use crate::policies::admission::{self, Gate};
 use crate::policies::replacement::{self, Key, Replacement, Verdict};
 use crate::policies::room::{self, DirtySince, Round};
 use crate::policies::streams::Streams;
-use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
+use crate::scheme::{
+    Access, CacheMode, Holds, LinuxCounterpart, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work,
+};
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds};
 
@@ -74,6 +76,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + 1.0,
     takes_only_what_is_accessed: true,
+    linux_counterpart: |_| Some(LinuxCounterpart::Bcache(CacheMode::WriteBack)),
     layout: |settings, request| {
         let home = request.concatenated(&[request.only(Role::Hdd)?])?;
         let mut layout = request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Cache)?;

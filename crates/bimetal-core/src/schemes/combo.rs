@@ -85,6 +85,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     bypass: &[],
     memory_bytes_per_block: 0.0,
     takes_only_what_is_accessed: false,
+    linux_counterpart: |_| None,
     layout: |settings, request| {
         let homes = [request.only(Role::Ssd)?, request.only(Role::Hdd)?];
         if settings.text("strategy") == "none" {

@@ -56,6 +56,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK + sketch::BYTES_PER_SLOT,
     takes_only_what_is_accessed: true,
+    linux_counterpart: |_| None,
     layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };

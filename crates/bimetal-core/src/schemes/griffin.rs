@@ -115,6 +115,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: false,
+    linux_counterpart: |_| None,
     layout: |settings, request| {
         // One log may serve several SSDs (7); each is then a unit, if units are asked for.
         let home = request.side_by_side(&request.all(Role::Ssd)?)?;

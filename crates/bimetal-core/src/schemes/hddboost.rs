@@ -36,6 +36,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     bypass: &[],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + mirror::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: false,
+    linux_counterpart: |_| None,
     layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };

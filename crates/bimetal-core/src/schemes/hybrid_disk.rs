@@ -28,7 +28,9 @@ use crate::policies::lru;
 use crate::policies::replacement;
 use crate::policies::room::{self, DirtySince, Room, Round};
 use crate::policies::uses::Uses;
-use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
+use crate::scheme::{
+    Access, CacheMode, Holds, LinuxCounterpart, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work,
+};
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds};
 
@@ -110,6 +112,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     bypass: &[(Reason::LARGE, "a write of at least write_threshold")],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: false,
+    linux_counterpart: |_| Some(LinuxCounterpart::DmCache(CacheMode::WriteBack)),
     layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };

@@ -65,6 +65,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + mirror::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: false,
+    linux_counterpart: |_| None,
     layout: |settings, request| {
         if settings.text("mode") == "capacity" {
             return Ok(request.concatenated(&[request.only(Role::Ssd)?, request.only(Role::Hdd)?])?);

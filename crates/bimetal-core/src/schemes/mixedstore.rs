@@ -101,6 +101,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: false,
+    linux_counterpart: |_| None,
     layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };

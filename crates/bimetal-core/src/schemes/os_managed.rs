@@ -60,6 +60,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: false,
+    linux_counterpart: |_| None,
     layout: |settings, request| {
         let (hdd, ssd) = (request.only(Role::Hdd)?, request.only(Role::Ssd)?);
         let share = settings.fraction("flash_unit").unwrap_or(0.0);

@@ -25,6 +25,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     bypass: &[],
     memory_bytes_per_block: 0.0,
     takes_only_what_is_accessed: false,
+    linux_counterpart: |_| None,
     layout: |settings, request| Ok(request.array(Some(stripe_blocks(settings, request)?))?),
     build: |_, _| Ok(Box::new(Raid0)),
 };

@@ -26,6 +26,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     bypass: &[],
     memory_bytes_per_block: 0.0,
     takes_only_what_is_accessed: false,
+    linux_counterpart: |_| None,
     layout: |_, request| Ok(request.array(None)?),
     build: |_, layout| Ok(Box::new(Raid1::new(layout))),
 };

@@ -20,7 +20,9 @@ use crate::policies::replacement;
 use crate::policies::room::{Room, Round};
 use crate::policies::streams::Streams;
 use crate::policies::uses::Uses;
-use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
+use crate::scheme::{
+    Access, CacheMode, Holds, LinuxCounterpart, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work,
+};
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds};
 
@@ -75,6 +77,12 @@ pub const INFO: SchemeInfo = SchemeInfo {
     // With the default policy; what the others take beside ghosts stands in their files.
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: true,
+    linux_counterpart: |settings| {
+        Some(LinuxCounterpart::DmCache(match settings.text("mode") {
+            "maximized" => CacheMode::WriteBack,
+            _ => CacheMode::WriteThrough,
+        }))
+    },
     layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };

@@ -20,7 +20,9 @@ use crate::policies::admission::{self, Gate};
 use crate::policies::hotspots::{self, Hotspots, Standing};
 use crate::policies::multi_queue::{self, LEVELS, MultiQueue};
 use crate::policies::room::{Room, Round};
-use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
+use crate::scheme::{
+    Access, CacheMode, Holds, LinuxCounterpart, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work,
+};
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::Nanoseconds;
 
@@ -49,6 +51,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + multi_queue::BYTES_PER_SLOT + hotspots::BYTES_PER_SLOT,
     takes_only_what_is_accessed: true,
+    linux_counterpart: |_| Some(LinuxCounterpart::DmCache(CacheMode::WriteBack)),
     layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };

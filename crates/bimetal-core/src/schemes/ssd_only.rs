@@ -16,6 +16,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     bypass: &[],
     memory_bytes_per_block: 0.0,
     takes_only_what_is_accessed: false,
+    linux_counterpart: |_| None,
     layout: |_, request| Ok(request.concatenated(&[request.only(Role::Ssd)?])?),
     build: |_, _| Ok(Box::new(SsdOnly)),
 };

@@ -12,7 +12,7 @@
 use crate::block::BlockRun;
 use crate::block_map;
 use crate::layout::{Layout, MemberId, Role, SlotKind};
-use crate::scheme::{Access, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
+use crate::scheme::{Access, Holds, LinuxCounterpart, Placement, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::Nanoseconds;
 
@@ -49,6 +49,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     bypass: &[],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: true,
+    linux_counterpart: |_| Some(LinuxCounterpart::DmWritecache),
     layout: |settings, request| {
         let home = request.concatenated(&[request.only(Role::Hdd)?])?;
         let buffer = settings.size("log_buffer").unwrap_or_default().0 / request.block.bytes().0;
