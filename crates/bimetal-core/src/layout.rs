@@ -353,8 +353,11 @@ impl LayoutRequest<'_> {
             }
             counts.push((member, count as u32));
         }
+        // Of each member one range stays free. Whether that is enough is known before the tables are made.
+        let ranges: u64 = counts.iter().map(|&(_, count)| u64::from(count) - 1).sum();
+        let units = self.units_within(ranges * range_blocks, last)?;
         let places = Places::new(range_blocks, self.block, &counts);
-        let units = self.units_within(u64::from(places.ranges()) * range_blocks, last)?;
+        debug_assert_eq!(u64::from(places.ranges()), ranges);
         let mut first = 0;
         let home = counts.iter().map(|&(member, count)| {
             let blocks = BlockRun { first: Block(first), count: u64::from(count - 1) * range_blocks };
