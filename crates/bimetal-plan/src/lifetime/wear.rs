@@ -19,8 +19,9 @@ const CONVERGED: f64 = 0.01;
 /// Between the random writes that show the worst case: time for nothing but them.
 const RANDOM_GAP: Nanoseconds = Nanoseconds(20_000);
 
-/// Most operations for one drive before it counts as not converged.
+/// Most operations for one drive, and how many times it may be written, before it counts as not converged.
 const OPERATIONS_MAX: u64 = 2_000_000;
+const TIMES_WRITTEN_MAX: f64 = 64.0;
 
 /// Bytes erased for each byte written.
 #[derive(Clone, Copy, Debug)]
@@ -101,11 +102,14 @@ impl Played {
         }
         let mut drive = Driven::new(self.build(self.precondition()).ok()?);
         let span = span.max(stream.last().map_or(Nanoseconds(1), |(at, _)| *at + Nanoseconds(1)));
-        let window = (self.physical_bytes / 2.0) as u64;
+        // The first window. Where two differ, the next is twice as long: blocks are erased one by one, so short windows may have one
+        // more and one less in turn for ever.
+        let mut window = (self.physical_bytes / 2.0) as u64;
         // Until the free part of the drive is full for the first time, hardly anything is erased.
         let fill = self.physical_bytes as u64;
+        let most = (self.physical_bytes * TIMES_WRITTEN_MAX) as u64;
         let (mut before, mut last, mut began) = (None, None, Nanoseconds::ZERO);
-        while drive.operations < OPERATIONS_MAX {
+        while drive.operations < OPERATIONS_MAX && drive.written < most {
             for &(at, command) in stream {
                 drive.submit(began + at, command);
             }
@@ -123,6 +127,9 @@ impl Played {
             before = Some(now);
             if let Some(previous) = previous.filter(|previous: &f64| (previous - wear).abs() <= CONVERGED * wear) {
                 return Some(((previous + wear) / 2.0, true));
+            }
+            if previous.is_some() {
+                window *= 2;
             }
         }
         // Not even filled: what was erased until now for what was written.
@@ -160,5 +167,27 @@ impl Driven {
     fn erased_and_written(&self) -> (f64, u64) {
         let flash = self.model.statistics(self.now).flash.unwrap_or_default();
         (flash.erase_count.mean, self.written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bimetal_core::units::Bytes;
+
+    use bimetal_models::profile::{Body, Profile};
+
+    use super::*;
+
+    /// Long writes one behind the other, round and round: windows have one erase more and one less in turn.
+    #[test]
+    fn erases_that_come_one_by_one_settle() {
+        let profile = Profile::load("samsung-970-evo-plus-500gb").unwrap();
+        let member = Member::home(&profile, Bytes::from_mib(200).sectors());
+        let Body::Flash(flash) = &profile.body else { panic!("it is flash") };
+        let geometry = flash.geometry(profile.capacity, Some(member.size)).unwrap();
+        let write = |at: u64| Command { kind: OpKind::Write, range: SectorRange::new(at * 2048, 2048), fua: false };
+        let stream: Vec<_> = (0..115).map(|at| (Nanoseconds::from_millis(at), write(at))).collect();
+        let wear = Wear::of(&member, (flash, &geometry), &stream, Nanoseconds::from_millis(115), u64::MAX, 1).unwrap();
+        assert!(wear.converged, "{wear:?}");
     }
 }
