@@ -17,6 +17,7 @@ use rayon::prelude::*;
 use crate::budget::{Budget, Metric, short};
 use crate::evaluate::{Figures, Outcome};
 use crate::grid::Candidate;
+use crate::progress::{Stage, Steps};
 use crate::search::{BATCH, Search, Tried};
 
 /// Options that are offered within the price, and as many beyond it.
@@ -152,18 +153,19 @@ impl Search<'_> {
         let possible = |tried: &Tried| !matches!(tried.outcome, Some(Outcome::Impossible(_)));
         let within = |tried: &Tried| self.too_dear(&tried.candidate).is_none();
         let options: Vec<usize> = (0..tried.len()).filter(|&at| possible(&tried[at])).collect();
+        let steps = Steps::of(self.progress, Stage::Closest, options.len() as u64);
         let (within, beyond): (Vec<usize>, Vec<usize>) = options.into_iter().partition(|&at| within(&tried[at]));
         let mut offered = Vec::new();
         for options in [within, beyond] {
             let (defaults, others): (Vec<usize>, Vec<usize>) =
                 options.into_iter().partition(|&at| tried[at].candidate.variant == 0);
             let mut nearest = Nearest::default();
-            self.nearest(tried, self.in_turns(tried, defaults), &mut nearest)?;
+            self.nearest(tried, self.in_turns(tried, defaults), &mut nearest, &steps)?;
             let offered_with = |at: &usize| {
                 nearest.0.iter().any(|(_, near)| builds_alike(&tried[*near].candidate, &tried[*at].candidate))
             };
             let others = others.into_iter().filter(offered_with).collect();
-            self.nearest(tried, others, &mut nearest)?;
+            self.nearest(tried, others, &mut nearest, &steps)?;
             offered.extend(nearest.0);
         }
         offered.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -171,15 +173,23 @@ impl Search<'_> {
     }
 
     /// Looks among `options` for what is nearer than what `nearest` has.
-    fn nearest(&self, tried: &mut [Tried], options: Vec<usize>, nearest: &mut Nearest) -> Result<(), SimulationError> {
+    fn nearest(
+        &self,
+        tried: &mut [Tried],
+        options: Vec<usize>,
+        nearest: &mut Nearest,
+        steps: &Steps<'_>,
+    ) -> Result<(), SimulationError> {
         for batch in options.chunks(BATCH) {
             let worst = nearest.worst();
             let runs: Result<Vec<Option<Tried>>, _> = batch
                 .par_iter()
                 .with_max_len(1)
-                .map(|&at| match self.room(&tried[at].candidate, worst) {
-                    Some(room) if !self.knows_all_of(&tried[at]) => self.within(&tried[at].candidate, room),
-                    _ => Ok(None),
+                .map(|&at| {
+                    let room = self.room(&tried[at].candidate, worst).filter(|_| !self.knows_all_of(&tried[at]));
+                    let run = room.map_or(Ok(None), |room| self.within(&tried[at].candidate, room));
+                    steps.over();
+                    run
                 })
                 .collect();
             for (&at, run) in batch.iter().zip(runs?) {

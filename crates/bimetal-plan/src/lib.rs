@@ -23,6 +23,7 @@ pub mod halves;
 pub mod kernel;
 pub mod lifetime;
 pub mod mixcp;
+mod progress;
 pub mod search;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,6 +43,8 @@ use evaluate::{Evaluator, Load, Outcome};
 use grid::Grid;
 use growth::{Growth, grown};
 use lifetime::KnownWear;
+use progress::Steps;
+pub use progress::{Progress, Stage};
 use search::{Search, Tried};
 
 /// What is asked.
@@ -101,14 +104,6 @@ pub enum PlanError {
     /// The trace has no reads and writes.
     #[error("the trace has no request to plan for")]
     NothingToDo,
-}
-
-/// Who is told how far a plan is.
-pub trait Progress: Sync {
-    /// So many requests of the trace have been read.
-    fn read(&self, requests: u64);
-    /// So many runs of at most so many are over.
-    fn simulated(&self, runs: u64, options: u64);
 }
 
 /// The answer, and what a text about it needs.
@@ -171,7 +166,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         bounds: &bounds,
         grown: grown_evaluator.as_ref().zip(question.growth),
         budgets: &question.budgets,
-        progress: &|runs| progress.simulated(runs, options),
+        progress,
         simulations: &simulations,
     };
     let mut tried = match question.exhaustive {
@@ -182,10 +177,12 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         Some(_) => Vec::new(),
         None => search.closest(&mut tried)?,
     };
+    let steps = Steps::of(progress, Stage::Confidence, 3);
     if !question.exhaustive {
         search.dearer(&mut tried)?;
         search.look_at_flash_of_all(&mut tried)?;
     }
+    steps.over();
     let (mut confidence, mut sensitivity) = (None, Vec::new());
     let best = search.best(&tried).map(|best| best.candidate.index);
     if let Some(best) = tried.iter_mut().find(|tried| Some(tried.candidate.index) == best)
@@ -193,6 +190,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     {
         let whole = Evaluator { load: &whole, ..evaluator };
         confidence = Some(advice::confidence(&whole, candidate, figures, &question.budgets)?);
+        steps.over();
         sensitivity = advice::sensitivity(&evaluator, candidate, &question.budgets)?;
     }
     let effort = Effort { options, ..Effort::default() };

@@ -21,6 +21,7 @@ use crate::evaluate::{Evaluator, Figures, Outcome};
 use crate::grid::Candidate;
 use crate::growth::Growth;
 use crate::lifetime;
+use crate::progress::{Progress, Stage, Steps};
 
 /// Options that are run side by side before the search looks at what came of them.
 pub(crate) const BATCH: usize = 16;
@@ -76,8 +77,8 @@ pub struct Search<'a> {
     pub budgets: &'a [Budget],
     /// What is certain of options before they are run.
     pub bounds: &'a Bounds,
-    /// Told how many runs are over.
-    pub progress: &'a (dyn Fn(u64) + Sync),
+    /// Told how many options are decided.
+    pub progress: &'a dyn Progress,
     /// Runs so far.
     pub simulations: &'a AtomicU64,
 }
@@ -88,10 +89,12 @@ impl Search<'_> {
     /// # Errors
     /// A run that does not add up.
     pub fn exhaustive(&self, candidates: Vec<Candidate>) -> Result<Vec<Tried>, SimulationError> {
+        let steps = Steps::of(self.progress, Stage::Search, candidates.len() as u64);
         let run = |candidate| {
             let mut tried = self.try_one(candidate, &[], true)?;
             self.judge(&mut tried)?;
             self.look_at_flash(&mut tried)?;
+            steps.over();
             Ok(tried)
         };
         candidates.into_par_iter().with_max_len(1).map(run).collect()
@@ -103,6 +106,7 @@ impl Search<'_> {
     /// A run that does not add up.
     pub fn cheapest_first(&self, mut candidates: Vec<Candidate>) -> Result<Vec<Tried>, SimulationError> {
         candidates.sort_by(|one, other| one.cost_usd.total_cmp(&other.cost_usd).then(one.index.cmp(&other.index)));
+        let steps = Steps::of(self.progress, Stage::Search, candidates.len() as u64);
         let mut tried: Vec<Tried> = Vec::new();
         let mut rest = candidates.into_iter().peekable();
         while let Some(cost) = rest.peek().map(|candidate| candidate.cost_usd) {
@@ -117,21 +121,30 @@ impl Search<'_> {
                 group.extend(rest.next());
             }
             group.sort_by_key(|candidate: &Candidate| (candidate.variant, candidate.index));
-            self.try_group(group, &mut tried)?;
+            self.try_group(group, &mut tried, &steps)?;
         }
         Ok(tried)
     }
 
     /// Runs options of one price, in batches, every scheme with its defaults first. Once one of them keeps the budgets, what is
     /// slower stops early.
-    fn try_group(&self, group: Vec<Candidate>, tried: &mut Vec<Tried>) -> Result<(), SimulationError> {
+    fn try_group(
+        &self,
+        group: Vec<Candidate>,
+        tried: &mut Vec<Tried>,
+        steps: &Steps<'_>,
+    ) -> Result<(), SimulationError> {
         let group_begins = tried.len();
         for batch in group.chunks(BATCH) {
             let rivals = self.best_as_budget(&tried[group_begins..]);
             let runs: Result<Vec<Tried>, _> = batch
                 .par_iter()
                 .with_max_len(1)
-                .map(|candidate| self.try_one(candidate.clone(), rivals.as_slice(), false))
+                .map(|candidate| {
+                    let tried = self.try_one(candidate.clone(), rivals.as_slice(), false);
+                    steps.over();
+                    tried
+                })
                 .collect();
             tried.extend(runs?);
             self.judge_the_fastest(&mut tried[group_begins..])?;
@@ -224,7 +237,7 @@ impl Search<'_> {
     }
 
     fn count(&self, runs: u64) {
-        (self.progress)(self.simulations.fetch_add(runs, Ordering::Relaxed) + runs);
+        self.simulations.fetch_add(runs, Ordering::Relaxed);
     }
 
     /// Looks at the budgets that cost runs of their own, where no other is broken: how long the flash lasts, if that is asked, and
@@ -352,13 +365,13 @@ mod tests {
 
     use crate::budget::Budget;
     use crate::catalogue::Catalogue;
-    use crate::{Planned, Progress, Question, plan};
+    use crate::{Planned, Progress, Question, Stage, plan};
 
     struct Nobody;
 
     impl Progress for Nobody {
         fn read(&self, _: u64) {}
-        fn simulated(&self, _: u64, _: u64) {}
+        fn stepped(&self, _: Stage, _: u64, _: u64) {}
     }
 
     /// SSDs of these sizes and prices, and a disk.

@@ -4,7 +4,7 @@
 //! costs what it costs (`mixedstore`). Other schemes are not in the model.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use bimetal_core::layout::Role;
@@ -25,8 +25,9 @@ use crate::closest;
 use crate::evaluate::{Evaluator, Figures, Load, Outcome};
 use crate::grid::Candidate;
 use crate::lifetime::{KnownWear, Life};
+use crate::progress::{Progress, Stage, Steps};
 use crate::search::{Search, Tried};
-use crate::{PlanError, Planned, Progress, Question, candidates_of, check, planned};
+use crate::{PlanError, Planned, Question, candidates_of, check, planned};
 
 /// The schemes that the model knows.
 const SCHEMES: [&str; 2] = ["ssd-only", "mixedstore"];
@@ -92,7 +93,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         bounds: &bounds,
         grown: None,
         budgets: &question.budgets,
-        progress: &|_| {},
+        progress,
         simulations: &AtomicU64::new(0),
     };
     let simulations = (models.len() * WORKLOADS) as u64;
@@ -141,10 +142,9 @@ impl Asked<'_> {
         let drives: BTreeMap<&str, &Profile> =
             known.map(|(candidate, (profile, _))| (drive_of(candidate), profile)).collect();
         let (spans, seed) = (Spans::around(&self.workload), self.question.common.seed);
-        let (done, all) = (AtomicU64::new(0), (drives.len() * WORKLOADS) as u64);
-        let over = || progress.simulated(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+        let steps = Steps::of(progress, Stage::Training, (drives.len() * WORKLOADS) as u64);
         let train = |(name, profile): (&str, &Profile)| {
-            let samples = training::samples(profile, &spans, WORKLOADS, seed, &over)?;
+            let samples = training::samples(profile, &spans, WORKLOADS, seed, &|| steps.over())?;
             let model = Model::fit(profile, spans, &samples)?;
             Ok((name.to_owned(), Trained { errors: model.errors(&samples), model }))
         };

@@ -11,7 +11,7 @@ use bimetal_plan::catalogue::{Catalogue, Kind};
 use bimetal_plan::evaluate::Outcome;
 use bimetal_plan::growth::Growth;
 use bimetal_plan::search::Tried;
-use bimetal_plan::{Planned, Progress as PlanProgress, Question, mixcp, plan};
+use bimetal_plan::{Planned, Progress as PlanProgress, Question, Stage, mixcp, plan};
 use bimetal_sim::results::{TraceSummary, to_json};
 use bimetal_sim::setup::{Choices, DriveChoice, Size};
 use clap::Args;
@@ -201,24 +201,39 @@ fn forget_drives(common: &mut Choices) {
     common.members.retain(|(id, _)| id != "log");
 }
 
-/// A bar for all runs together.
+/// A bar for each stage.
 #[derive(Default)]
-struct Bar(Mutex<Option<Progress>>);
+struct Bar(Mutex<Option<(Option<Stage>, Progress)>>);
+
+impl Bar {
+    fn show(&self, stage: Option<Stage>, done: u64, of: Option<u64>) {
+        // Who comes while another one draws need not.
+        let Ok(mut bar) = self.0.try_lock() else { return };
+        if bar.as_ref().is_none_or(|(shown, _)| *shown != stage) {
+            let unit = match stage {
+                None => "requests",
+                Some(Stage::Search) => "options",
+                Some(Stage::Closest) => "options looked at for the closest",
+                Some(Stage::Confidence) => "checks of the winner",
+                Some(Stage::Training) => "training workloads",
+            };
+            // The old bar is cleared before the new one is drawn.
+            *bar = None;
+            *bar = Some((stage, Progress::new(of, unit)));
+        }
+        if let Some((_, bar)) = bar.as_mut() {
+            bar.set(done);
+        }
+    }
+}
 
 impl PlanProgress for Bar {
     fn read(&self, requests: u64) {
-        if let Ok(mut bar) = self.0.try_lock() {
-            bar.get_or_insert_with(|| Progress::new(None, "requests")).set(requests);
-        }
+        self.show(None, requests, None);
     }
 
-    fn simulated(&self, runs: u64, options: u64) {
-        if let Ok(mut bar) = self.0.try_lock() {
-            if runs == 1 {
-                *bar = None;
-            }
-            bar.get_or_insert_with(|| Progress::new(Some(options), "runs")).set(runs);
-        }
+    fn stepped(&self, stage: Stage, done: u64, of: u64) {
+        self.show(Some(stage), done, Some(of));
     }
 }
 
