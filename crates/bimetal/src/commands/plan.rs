@@ -17,6 +17,7 @@ use bimetal_sim::setup::{Choices, DriveChoice, Size};
 use clap::Args;
 
 use crate::error::Error;
+use crate::memory::take_large_blocks_from_the_system;
 use crate::options::JsonOption;
 use crate::output::{OutputFile, note, print};
 use crate::progress::Progress;
@@ -125,6 +126,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         exhaustive: arguments.exhaustive,
         holdout: arguments.holdout,
     };
+    take_large_blocks_from_the_system();
     let answer = if arguments.model == "mixcp" { mixcp::plan } else { plan };
     let mut planned = answer(&question, &Bar::default())?;
     let trace = &mut planned.answer.trace;
