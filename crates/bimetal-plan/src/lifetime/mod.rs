@@ -1,9 +1,13 @@
 //! How long the flash of an option lasts at steady state.
 //!
 //! A short trace never fills a large drive, so what a run wears says little. Here the workload goes round and round: the
-//! volume sees it twice, and what each flash member is given in the second round (caches are warm then) is taken down (`record`). That
+//! volume sees it twice, and what each flash member is given in the second round (caches are warm then) is taken down (`record`); of a
+//! trace that is shorter than a timer of the scheme, as many more rounds as show what comes of it. That
 //! stream is played again and again, until the erases for each byte written no longer change (`wear`), to the drive or, where
 //! it is large, to a smaller one that wears the same (`small`). How many bytes the host writes is that of the whole stream.
+//!
+//! What a short trace cannot say is in a range. Its short end: writes all over the part in use, as many as in the first round, when
+//! all was new, or as all that waits in a log.
 
 mod chunks;
 mod record;
@@ -11,10 +15,10 @@ mod small;
 mod wear;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use bimetal_core::operation::Command;
+use bimetal_core::settings::Kind;
 use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES};
 use bimetal_models::flash::FlashProfile;
 use bimetal_models::flash::geometry::Geometry;
@@ -28,11 +32,17 @@ use serde::Serialize;
 use crate::budget::years_of_wear;
 use crate::evaluate::Evaluator;
 use crate::grid::Candidate;
-use record::{Member, record_members, stores};
+use record::{Member, Rounds, record_members, stores};
 use wear::Wear;
 
 /// A drive with more flash than this is played by a smaller one, of about this size.
 const PLAYED_BYTES: u64 = 256 << 20;
+
+/// How many times each timer of a scheme comes while what it does is taken down.
+const TIMERS: u64 = 4;
+
+/// Most requests of all rounds, beside the two that there always are.
+const REQUESTS_MAX: u64 = 200_000;
 
 /// How long one flash drive lasts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -83,25 +93,58 @@ pub fn lives(
     choices: &Choices,
 ) -> Result<Vec<Life>, SimulationError> {
     let Ok(mut setup) = Setup::new(candidate.scheme, choices, &evaluator.load.survey) else { return Ok(Vec::new()) };
-    let on = Arc::new(AtomicBool::new(false));
+    let requests = &evaluator.load.requests;
+    let period = period_of(requests);
+    let (warm, recorded) = rounds_of(&setup, period, requests.len() as u64);
+    let rounds = Rounds::recorded_from(warm);
     let timed = matches!(evaluator.replay, Replay::Timed { .. });
-    let members = record_members(&mut setup, choices, &on, timed);
+    let members = record_members(&mut setup, choices, &rounds, timed);
     if members.is_empty() {
         return Ok(Vec::new());
     }
-    let requests = &evaluator.load.requests;
-    let period = period_of(requests);
-    let second_round = requests.iter().enumerate().map(|(index, request)| {
-        if index == 0 {
-            on.store(true, Ordering::Relaxed);
-        }
-        Ok(Request { arrival: request.arrival.saturating_add(period), ..*request })
+    let all = (0..warm + recorded).flat_map(|round| {
+        let (rounds, later) = (rounds.clone(), Nanoseconds(period.0.saturating_mul(round)));
+        requests.iter().enumerate().map(move |(index, request)| {
+            if index == 0 {
+                rounds.enter(round);
+            }
+            Ok(Request { arrival: request.arrival.saturating_add(later), ..*request })
+        })
     });
-    let both = Box::new(requests.iter().copied().map(Ok).chain(second_round));
-    let play = Play { replay: evaluator.replay, warmup_requests: requests.len() as u64 };
-    let measured = simulate_within(&mut setup, both, play, Limits::default(), &|_| {})?;
-    let span = (measured.end - measured.start).max(Nanoseconds(1));
-    Ok(members.iter().map(|member| life_of(member, span, evaluator.known_wear, choices.seed)).collect())
+    let play = Play { replay: evaluator.replay, warmup_requests: warm * requests.len() as u64 };
+    let measured = simulate_within(&mut setup, Box::new(all), play, Limits::default(), &|_| {})?;
+    let took = match evaluator.replay {
+        // The last request's time until the next round is a part of it.
+        Replay::Timed { speedup } => Nanoseconds((period.0 as f64 * recorded as f64 / speedup) as u64),
+        _ => Nanoseconds(1),
+    };
+    let seen = Seen {
+        span: took.max(measured.end - measured.start),
+        rounds: recorded,
+        waiting_bytes: u64::from(setup.volume().view().map.dirty_blocks()) * choices.block.bytes().0,
+    };
+    Ok(members.iter().map(|member| life_of(member, seen, evaluator.known_wear, choices.seed)).collect())
+}
+
+/// What was seen of all members.
+#[derive(Clone, Copy)]
+struct Seen {
+    /// How long the rounds took that were taken down, and how many they were.
+    span: Nanoseconds,
+    rounds: u64,
+    /// What was off home when they were over.
+    waiting_bytes: u64,
+}
+
+/// How often the workload goes round until the volume is warm, and how often while it is taken down: long enough for each timer
+/// of the scheme, if that is not too long.
+fn rounds_of(setup: &Setup, period: Nanoseconds, requests: u64) -> (u64, u64) {
+    let timers = setup.scheme.parameters.iter().filter(|it| matches!(it.kind, Kind::Duration | Kind::DurationOrOff));
+    let longest = timers.filter_map(|timer| setup.settings.duration(timer.name)).max().unwrap_or(Nanoseconds::ZERO);
+    let most = REQUESTS_MAX / (TIMERS + 1) / requests.max(1);
+    let one = longest.0.div_ceil(period.0).min(most).max(1);
+    let all = longest.0.saturating_mul(TIMERS).div_ceil(period.0).min(most * TIMERS).max(1);
+    (one, all)
 }
 
 /// From one round to the next: the span of the requests, and a mean gap.
@@ -113,11 +156,14 @@ fn period_of(requests: &[Request]) -> Nanoseconds {
 
 /// The wear of random writes of drives that were asked about: the same for every scheme under which a drive is used alike.
 #[derive(Default)]
-pub struct KnownWear(Mutex<HashMap<(String, u64, u64), Option<f64>>>);
+pub struct KnownWear(Mutex<HashMap<Use, Option<f64>>>);
+
+/// As what a drive serves (a log may be set otherwise than an SSD of the same profile), its profile, its sectors and how many are in use.
+type Use = (String, String, u64, u64);
 
 impl KnownWear {
     fn of_random_writes(&self, member: &Member, flash: (&FlashProfile, &Geometry), seed: u64) -> Option<f64> {
-        let key = (member.profile.name.clone(), member.size.0, member.used.len.0);
+        let key = (member.id.clone(), member.profile.name.clone(), member.size.0, member.used.len.0);
         if let Some(known) = self.0.lock().expect("nobody panics while it is held").get(&key) {
             return *known;
         }
@@ -127,44 +173,53 @@ impl KnownWear {
     }
 }
 
-/// The life of a member that was given its stream in `span`.
-fn life_of(member: &Member, span: Nanoseconds, known: &KnownWear, seed: u64) -> Life {
+/// The life of a member.
+fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
     let stream = member.take_stream();
     let written: u64 =
         stream.iter().filter(|(_, command)| stores(command)).map(|(_, command)| command.range.len.0).sum();
     let written = written * SECTOR_BYTES;
+    let seconds = seen.span.as_seconds_f64();
+    // As many as that may come to it in the same time.
+    let waiting = if member.is_home { seen.waiting_bytes } else { 0 };
+    let most_written = written.max(member.cold_bytes() * seen.rounds).max(waiting);
     let mut life = Life {
         member: member.id.clone(),
         profile: member.profile.name.clone(),
         years: None,
-        unlimited: written == 0,
+        unlimited: most_written == 0,
         range_years: None,
         erased_per_written: None,
-        written_bytes_per_s: written as f64 / span.as_seconds_f64(),
+        written_bytes_per_s: written as f64 / seconds,
         scaled_down: 1.0,
         converged: true,
         trace_too_short: false,
     };
     let Body::Flash(flash) = &member.profile.body else { return life };
     let Ok(geometry) = flash.geometry(member.profile.capacity, Some(member.size)) else { return life };
-    if written == 0 {
+    if most_written == 0 {
         return life;
     }
     let drive = (&**flash, &geometry);
     let physical = geometry.physical_bytes().0 as f64;
     life.trace_too_short = (written as f64) < physical;
-    let Some(wear) = Wear::of(member, drive, &stream, span, PLAYED_BYTES, seed) else { return life };
-    let years_with = |erased_per_written: f64| {
-        years_of_wear(physical * f64::from(flash.rated_cycles), erased_per_written * life.written_bytes_per_s)
+    let years_with = |erased_per_written: f64, bytes: u64| {
+        years_of_wear(physical * f64::from(flash.rated_cycles), erased_per_written * bytes as f64 / seconds)
+    };
+    let random = life.trace_too_short.then(|| known.of_random_writes(member, drive, seed)).flatten();
+    let wear = Wear::of(member, drive, &stream, seen.span, PLAYED_BYTES, seed).filter(|wear| wear.mean > 0.0);
+    let Some(wear) = wear else {
+        // Nothing came to it while it was watched, or too little to fill it once: all that is known is what may.
+        let shortest = years_with(random.unwrap_or(1.0), most_written);
+        (life.years, life.range_years) = (Some(shortest), Some((shortest, f64::INFINITY)));
+        return life;
     };
     (life.scaled_down, life.converged) = (wear.factor, wear.converged);
-    life.unlimited = wear.mean == 0.0;
-    if !life.unlimited {
-        life.erased_per_written = Some(wear.mean);
-        life.years = Some(years_with(wear.mean));
-        let random = life.trace_too_short.then(|| known.of_random_writes(member, drive, seed)).flatten();
-        life.range_years = Some((years_with(wear.high.max(random.unwrap_or(0.0))), years_with(wear.low)));
-    }
+    life.erased_per_written = Some(wear.mean);
+    life.years = Some(years_with(wear.mean, written));
+    let most = if life.trace_too_short { most_written } else { written };
+    let shortest = years_with(wear.high.max(random.unwrap_or(0.0)), most);
+    life.range_years = Some((shortest, years_with(wear.low, written)));
     life
 }
 
@@ -223,6 +278,107 @@ mod tests {
         check("samsung-970-evo-plus-500gb", Bytes::from_mib(1536), "zipf:0.9", 0.3);
     }
 
+    fn drive(model: &str, size: Bytes) -> Offer {
+        Offer {
+            model: model.to_owned(),
+            kind: if model.starts_with("intel") { Kind::Ssd } else { Kind::Hdd },
+            size,
+            usd: 1.0,
+            date: String::new(),
+            source: String::new(),
+            cell: None,
+        }
+    }
+
+    /// Of the flash of these drives under a scheme, the lives; and the run's write savings.
+    fn lives_of(
+        scheme: &str,
+        drives: &[(Role, &str, Bytes)],
+        requests: Vec<Request>,
+        settings: &[(&str, &str)],
+    ) -> (Vec<Life>, Option<f64>) {
+        let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let common = Choices { settings, ..Choices::default() };
+        let survey = Survey::of(&requests, common.block, &|_| {}).unwrap();
+        let load = Load::new(requests, survey, 0.0);
+        let candidate = Candidate {
+            index: 0,
+            variant: 0,
+            scheme: bimetal_core::schemes::find(scheme).unwrap(),
+            drives: drives.iter().map(|&(role, model, size)| (role, drive(model, size))).collect(),
+            settings: Vec::new(),
+            cost_usd: 2.0,
+        };
+        let (replay, known_wear) = (Replay::Timed { speedup: 1.0 }, KnownWear::default());
+        let evaluator = Evaluator { load: &load, common: &common, replay, known_wear: &known_wear };
+        let lives = lives(&evaluator, &candidate, &candidate.choices(&common)).unwrap();
+        let Outcome::Done(figures) = evaluator.run(&candidate, Limits::default()).unwrap() else { panic!("it runs") };
+        (lives, figures.at("write_savings"))
+    }
+
+    /// So many random writes of 4 KiB over `footprint`.
+    fn random_writes(count: u64, gap: Nanoseconds, footprint: Bytes) -> Vec<Request> {
+        let interarrival = bimetal_trace::synthetic::Interarrival::Constant(gap);
+        let spec = WorkloadSpec { read_fraction: 0.0, interarrival, ..WorkloadSpec::new(count, footprint) };
+        Generator::new(&[spec], 1).unwrap().collect()
+    }
+
+    /// 16 MiB that are written over and over lie on all dies of a drive. The small drive that stands for it has one die, and must have the
+    /// time for it: what it had before it still counted as written, and had erased nothing.
+    #[test]
+    fn the_wear_of_a_write_does_not_depend_on_how_fast_writes_come() {
+        let ssd = [(Role::Ssd, "intel-x25-m-80gb", Bytes(80_000_000_000))];
+        let erased = |gap| {
+            let writes = random_writes(20_000, gap, Bytes::from_mib(16));
+            lives_of("ssd-only", &ssd, writes, &[]).0[0].erased_per_written.unwrap()
+        };
+        let (fast, slow) = (erased(Nanoseconds::from_micros(200)), erased(Nanoseconds::from_millis(4)));
+        assert!((fast / slow - 1.0).abs() < 0.02, "{fast} against {slow}");
+        assert!((0.95..1.05).contains(&slow), "{slow}");
+    }
+
+    /// The same for a drive that cannot keep up at all.
+    #[test]
+    fn a_drive_that_cannot_keep_up_wears_all_the_same() {
+        let ssd = [(Role::Ssd, "intel-x25-m-80gb", Bytes::from_mib(2048))];
+        let (lives, _) = lives_of("ssd-only", &ssd, random_writes(20_000, Nanoseconds(500), Bytes::from_mib(16)), &[]);
+        assert!(!lives[0].unlimited);
+        assert!(lives[0].erased_per_written.unwrap() > 0.9, "{lives:?}");
+    }
+
+    /// A few writes say nothing of what many of their kind would do, and the range has room for that.
+    #[test]
+    fn the_range_of_a_short_trace_holds_the_life_under_a_long_one() {
+        let ssd = [(Role::Ssd, "intel-x25-m-80gb", Bytes::from_mib(256))];
+        let life = |count| {
+            let writes = random_writes(count, Nanoseconds::from_millis(20), Bytes::from_mib(250));
+            lives_of("ssd-only", &ssd, writes, &[]).0.remove(0)
+        };
+        let (short, long) = (life(1_000), life(200_000));
+        assert!(short.trace_too_short && !long.trace_too_short, "{short:?} {long:?}");
+        let (least, most) = short.range_years.unwrap();
+        let long = long.years.unwrap();
+        assert!(least <= 1.05 * long && long < most, "{least} to {most} years, and {long}");
+        assert!(least > 0.5 * long, "{least} years, and {long}");
+    }
+
+    /// In a minute nothing comes home from a log that is emptied every 15: that is seen when the minute goes round for an hour.
+    /// In a millisecond it is not, but what waits does not last for ever.
+    #[test]
+    fn what_waits_in_a_log_wears_the_flash_that_it_goes_to() {
+        let drives = [
+            (Role::Ssd, "intel-x25-m-80gb", Bytes::from_mib(512)),
+            (Role::Hdd, "seagate-barracuda-7200.12-1tb", Bytes(1_000_000_000_000)),
+        ];
+        let life =
+            |count, gap| lives_of("griffin", &drives, random_writes(count, gap, Bytes::from_mib(64)), &[]).0.remove(0);
+        let minute = life(3_000, Nanoseconds::from_millis(20));
+        assert!(!minute.unlimited && minute.written_bytes_per_s > 0.0, "{minute:?}");
+        let instant = life(1_000, Nanoseconds::from_micros(1));
+        assert!(!instant.unlimited && instant.years.unwrap().is_finite(), "{instant:?}");
+        assert_eq!(instant.written_bytes_per_s, 0.0, "{instant:?}");
+    }
+
     /// Lives of log and SSD in years under `griffin`, and its write savings: 16 MiB are written from end to end again and again, and every
     /// second time they are moved to the SSD.
     fn griffin_with_a_log_of(log: Bytes) -> (f64, f64, f64) {
@@ -234,38 +390,11 @@ mod tests {
             range: SectorRange::new(number % 256 * 128, 128),
             response: None,
         };
-        let requests: Vec<Request> = (0..256 * 40).map(write).collect();
+        let drives = [(Role::Ssd, "intel-x25-m-80gb", Bytes::from_mib(400)), (Role::Log, "intel-x25-e-32gb", log)];
         let set = [("ssd.spare_factor", "0.07"), ("log.spare_factor", "0.07"), ("griffin.timeout", "5120ms")];
-        let settings = set.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
-        let common = Choices { settings, ..Choices::default() };
-        let survey = Survey::of(&requests, common.block, &|_| {}).unwrap();
-        let load = Load::new(requests, survey, 0.0);
-        let drive = |model: &str, size: Bytes| Offer {
-            model: model.to_owned(),
-            kind: Kind::Ssd,
-            size,
-            usd: 1.0,
-            date: String::new(),
-            source: String::new(),
-            cell: None,
-        };
-        let candidate = Candidate {
-            index: 0,
-            variant: 0,
-            scheme: bimetal_core::schemes::find("griffin").unwrap(),
-            drives: vec![
-                (Role::Ssd, drive("intel-x25-m-80gb", Bytes::from_mib(400))),
-                (Role::Log, drive("intel-x25-e-32gb", log)),
-            ],
-            settings: Vec::new(),
-            cost_usd: 2.0,
-        };
-        let (replay, known_wear) = (Replay::Timed { speedup: 1.0 }, KnownWear::default());
-        let evaluator = Evaluator { load: &load, common: &common, replay, known_wear: &known_wear };
-        let lives = lives(&evaluator, &candidate, &candidate.choices(&common)).unwrap();
-        let Outcome::Done(figures) = evaluator.run(&candidate, Limits::default()).unwrap() else { panic!("it runs") };
+        let (lives, savings) = lives_of("griffin", &drives, (0..256 * 40).map(write).collect(), &set);
         let years = |member: &str| lives.iter().find(|life| life.member == member).unwrap().years.unwrap();
-        (years("log"), years("ssd"), figures.at("write_savings").unwrap())
+        (years("log"), years("ssd"), savings.unwrap())
     }
 
     /// Griffin, section 7: with ten times the cycles, and twice the writes at savings of a half, an SLC log must be a fifth of the

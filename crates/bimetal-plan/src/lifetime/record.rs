@@ -1,6 +1,6 @@
 //! What each flash drive of a volume is told to store, taken down while the volume runs.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bimetal_core::layout::LABEL_SECTORS;
@@ -19,6 +19,28 @@ pub(super) fn stores(command: &Command) -> bool {
     matches!(command.kind, OpKind::Write | OpKind::WriteZeroes) && !command.range.is_empty()
 }
 
+/// In which round of the workload a volume is, shared with those who watch it.
+#[derive(Clone)]
+pub(super) struct Rounds {
+    now: Arc<AtomicU64>,
+    recorded_from: u64,
+}
+
+impl Rounds {
+    /// From the round of this number on, what drives are told is taken down.
+    pub(super) fn recorded_from(recorded_from: u64) -> Self {
+        Self { now: Arc::default(), recorded_from }
+    }
+
+    pub(super) fn enter(&self, round: u64) {
+        self.now.store(round, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+}
+
 /// A flash drive of a volume.
 pub(super) struct Member {
     /// Its role's name.
@@ -31,7 +53,10 @@ pub(super) struct Member {
     pub(super) used: SectorRange,
     /// How they are.
     pub(super) precondition: Precondition,
+    /// Whether it is home to addresses of the volume.
+    pub(super) is_home: bool,
     stream: Arc<Mutex<Stream>>,
+    cold_sectors: Arc<AtomicU64>,
 }
 
 impl Member {
@@ -43,8 +68,15 @@ impl Member {
             size,
             used: SectorRange::new(0, size.0),
             precondition: Precondition::Sequential,
+            is_home: true,
             stream: Arc::default(),
+            cold_sectors: Arc::default(),
         }
+    }
+
+    /// Bytes that it was given to store in the first round.
+    pub(super) fn cold_bytes(&self) -> u64 {
+        self.cold_sectors.load(Ordering::Relaxed) * SECTOR_BYTES
     }
 
     /// What was taken down, from time zero on.
@@ -59,8 +91,9 @@ impl Member {
 /// A drive that takes down what it is told to store.
 struct Recorder {
     inner: Box<dyn DeviceModel>,
-    on: Arc<AtomicBool>,
+    rounds: Rounds,
     stream: Arc<Mutex<Stream>>,
+    cold_sectors: Arc<AtomicU64>,
 }
 
 impl DeviceModel for Recorder {
@@ -69,7 +102,11 @@ impl DeviceModel for Recorder {
     }
 
     fn submit(&mut self, now: Nanoseconds, token: Token, command: Command) {
-        if self.on.load(Ordering::Relaxed) && command.kind != OpKind::Read {
+        let round = self.rounds.now();
+        if round == 0 && stores(&command) {
+            self.cold_sectors.fetch_add(command.range.len.0, Ordering::Relaxed);
+        }
+        if round >= self.rounds.recorded_from && command.kind != OpKind::Read {
             self.stream.lock().expect("nobody panics while it is held").push((now, command));
         }
         self.inner.submit(now, token, command);
@@ -122,9 +159,9 @@ impl DeviceModel for Instant {
     }
 }
 
-/// Puts a recorder in front of each flash drive; it takes down while `on` is set. Where requests are `timed`, a drive
+/// Puts a recorder in front of each flash drive; it takes down what `rounds` says. Where requests are `timed`, a drive
 /// that is alone needs not be simulated for that.
-pub(super) fn record_members(setup: &mut Setup, choices: &Choices, on: &Arc<AtomicBool>, timed: bool) -> Vec<Member> {
+pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: &Rounds, timed: bool) -> Vec<Member> {
     let layout = setup.volume().view().layout.clone();
     let alone = timed && setup.drives.len() == 1;
     let mut members = Vec::new();
@@ -136,14 +173,16 @@ pub(super) fn record_members(setup: &mut Setup, choices: &Choices, on: &Arc<Atom
         let full =
             home.map(|extent| SectorRange::new(extent.first_sector, extent.blocks.count * choices.block.sectors()));
         let default = if full.is_some() { Precondition::Sequential } else { Precondition::Clean };
-        let stream = Arc::new(Mutex::new(Stream::new()));
+        let (stream, cold_sectors) = (Arc::<Mutex<Stream>>::default(), Arc::<AtomicU64>::default());
         members.push(Member {
             id: drive.role.name().to_owned(),
             profile: drive.profile.clone(),
             size,
             used: full.unwrap_or(SectorRange::new(0, size.0.saturating_sub(LABEL_SECTORS))),
             precondition: choices.precondition.unwrap_or(default),
+            is_home: full.is_some(),
             stream: stream.clone(),
+            cold_sectors: cold_sectors.clone(),
         });
         let inner: Box<dyn DeviceModel> = match alone {
             true => {
@@ -151,7 +190,7 @@ pub(super) fn record_members(setup: &mut Setup, choices: &Choices, on: &Arc<Atom
             }
             false => std::mem::replace(&mut drive.model, blank),
         };
-        drive.model = Box::new(Recorder { inner, on: on.clone(), stream });
+        drive.model = Box::new(Recorder { inner, rounds: rounds.clone(), stream, cold_sectors });
     }
     members
 }

@@ -1,5 +1,7 @@
 //! What a stream, round and round, wears off a drive: bytes erased for each byte written, once that no longer changes.
 
+use std::ops::Range;
+
 use bimetal_core::operation::{Command, OpKind, Token};
 use bimetal_core::units::{Nanoseconds, SECTOR_BYTES, SectorRange};
 use bimetal_models::flash::geometry::Geometry;
@@ -16,8 +18,9 @@ const SAMPLES: u64 = 2;
 /// Two windows whose wear differs by less are taken for the steady state.
 const CONVERGED: f64 = 0.01;
 
-/// Between the random writes that show the worst case: time for nothing but them.
-const RANDOM_GAP: Nanoseconds = Nanoseconds(20_000);
+/// Operations that a drive has before it at once; who has more for it waits. The one die of a small drive may get what all dies of the
+/// large one share, and what it has not done yet has erased nothing.
+const QUEUE_DEPTH: u64 = 32;
 
 /// Most operations for one drive, and how many times it may be written, before it counts as not converged.
 const OPERATIONS_MAX: u64 = 2_000_000;
@@ -83,14 +86,17 @@ pub(super) fn of_random_writes(
     let played = played.or_else(|_| Played::as_it_is(member, geometry, seed)).ok()?;
     let (units, unit_sectors) = played.units_in_use();
     let mut drive = Driven::new(played.build(Precondition::Random).ok()?);
-    let writes = (played.physical_bytes / 2.0) as u64 / (unit_sectors * SECTOR_BYTES);
-    for number in 0..writes.min(OPERATIONS_MAX) {
-        let place = hash(number, seed) % units.max(1) * unit_sectors;
-        let command = Command { kind: OpKind::Write, range: SectorRange::new(place, unit_sectors), fua: false };
-        drive.submit(Nanoseconds(number * RANDOM_GAP.0), command);
-    }
-    let (erased, written) = drive.erased_and_written();
-    Some(erased * played.physical_bytes / written.max(1) as f64)
+    let half = ((played.physical_bytes / 2.0) as u64 / (unit_sectors * SECTOR_BYTES)).clamp(1, OPERATIONS_MAX);
+    let mut write = |numbers: Range<u64>| {
+        for number in numbers {
+            let place = hash(number, seed) % units.max(1) * unit_sectors;
+            let command = Command { kind: OpKind::Write, range: SectorRange::new(place, unit_sectors), fua: false };
+            drive.submit(Nanoseconds::ZERO, command);
+        }
+        drive.erased_and_written()
+    };
+    let (before, after) = (write(0..half), write(half..2 * half));
+    Some((after.0 - before.0) * played.physical_bytes / (after.1 - before.1) as f64)
 }
 
 impl Played {
@@ -143,24 +149,38 @@ struct Driven {
     model: Box<dyn DeviceModel>,
     now: Nanoseconds,
     operations: u64,
+    unfinished: u64,
     written: u64,
     finished: Vec<Finished>,
 }
 
 impl Driven {
     fn new(model: Box<dyn DeviceModel>) -> Self {
-        Self { model, now: Nanoseconds::ZERO, operations: 0, written: 0, finished: Vec::new() }
+        let (now, finished) = (Nanoseconds::ZERO, Vec::new());
+        Self { model, now, operations: 0, unfinished: 0, written: 0, finished }
     }
 
+    /// Gives it an operation at `at`, or once it has room for one.
     fn submit(&mut self, at: Nanoseconds, command: Command) {
-        self.now = self.now.max(at);
-        self.model.advance(self.now, &mut self.finished);
-        self.finished.clear();
+        self.advance(at);
+        while self.unfinished >= QUEUE_DEPTH
+            && let Some(next) = self.model.next_event()
+        {
+            self.advance(next);
+        }
         self.operations += 1;
+        self.unfinished += 1;
         if stores(&command) {
             self.written += command.range.len.bytes().0;
         }
         self.model.submit(self.now, Token(self.operations), command);
+    }
+
+    fn advance(&mut self, to: Nanoseconds) {
+        self.now = self.now.max(to);
+        self.model.advance(self.now, &mut self.finished);
+        self.unfinished -= self.finished.len() as u64;
+        self.finished.clear();
     }
 
     /// Erases of a block on average, and bytes written.
