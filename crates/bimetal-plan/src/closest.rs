@@ -239,8 +239,9 @@ impl Search<'_> {
         let Some(worst) = worst else { return Some(f64::INFINITY) };
         match least.without_factor.cmp(&worst.without_factor) {
             Ordering::Equal => Some(worst.times / least.times).filter(|room| *room > 1.0),
-            // What breaks fewer of those can be found only by running all of them to their end.
-            Ordering::Less | Ordering::Greater => None,
+            // It is nearer, by however much it breaks the others, if it keeps one of those that have no factor.
+            Ordering::Less => Some(f64::INFINITY),
+            Ordering::Greater => None,
         }
     }
 

@@ -249,6 +249,26 @@ fn the_closest_options_break_the_budgets_least_of_all_that_an_exhaustive_search_
     }
 }
 
+/// Of some options the figure of a budget is 0, so nothing says how many times over they are; those with a factor are nearer, and
+/// none of them was looked at once two had been found.
+#[test]
+fn options_without_a_factor_come_behind_all_that_have_one() {
+    let folder = Folder::new("no-factor");
+    let (shop, trace) = (folder.file("shop.toml", &SHOP.replace("8GiB", "2GiB")), trace("browser"));
+    let common = ["plan", &trace, "--catalog", &shop, "--limit", "2000", "--json"];
+    let common = [&common[..], &["--latency", "mean<3ms,write_savings>0.1"]].concat();
+    let closest = |more: &[&str]| {
+        let closest = json(&[&common[..], more].concat())["closest"].take();
+        let closest = closest.as_array().unwrap().clone();
+        let named = |option: &Value| (option["scheme"].clone(), option["ssd"].clone(), option["ssd_bytes"].clone());
+        closest.iter().map(|option| (named(option), option["times_over"].as_f64())).collect::<Vec<_>>()
+    };
+    let quick = closest(&[]);
+    assert_eq!(quick.len(), 2);
+    assert!(quick.iter().all(|(_, times)| times.is_some()), "{quick:?}");
+    assert_eq!(quick, closest(&["--exhaustive"]));
+}
+
 #[test]
 fn input_that_makes_no_sense_is_refused() {
     let folder = Folder::new("refused");
