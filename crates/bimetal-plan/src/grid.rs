@@ -80,6 +80,8 @@ impl Grid<'_> {
             let settings = self.settings_of(scheme);
             for drives in self.drives_of(scheme) {
                 let cost_usd = self.controller_usd + drives.iter().map(|(_, offer)| offer.usd).sum::<f64>();
+                // In cents, so that the same prices are the same sum in any order.
+                let cost_usd = (cost_usd * 100.0).round() / 100.0;
                 for (variant, settings) in settings.iter().enumerate() {
                     let (index, drives, settings) = (candidates.len(), drives.clone(), settings.clone());
                     candidates.push(Candidate { index, variant, scheme, drives, settings, cost_usd });

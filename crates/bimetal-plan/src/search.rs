@@ -4,12 +4,14 @@
 //! win. Some options break a budget for certain before anything is run ([`crate::bounds`]). What is too slow is found out early, because a run stops once a budget is broken for certain
 //! ([`bimetal_sim::limits`]). How long flash lasts costs several runs to find out, so of the options of one price it is asked in order of
 //! speed, and only until one is known that keeps all budgets. All of it is exact: an exhaustive search chooses the same.
-//! Among options of one price the one with the better first response time wins, then the earlier one in the grid.
+//! Among options of one price the one with the better first response time wins, then the one with the better mean, then the earlier
+//! one in the grid.
 //!
 //! Runs of a batch go side by side, one a core; what one batch found steers the next, so that the result does not depend on
 //! how many cores there are.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cmp::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bimetal_core::layout::Role;
 use bimetal_sim::simulator::SimulationError;
@@ -22,6 +24,9 @@ use crate::grid::Candidate;
 use crate::growth::Growth;
 use crate::lifetime;
 use crate::progress::{Progress, Stage, Steps};
+
+/// The mean of all response times.
+const MEAN: &str = "response_time_ms.all.mean";
 
 /// Options that are run side by side before the search looks at what came of them.
 pub(crate) const BATCH: usize = 16;
@@ -63,6 +68,21 @@ impl Tried {
     /// Whether it may still keep every budget.
     fn is_pending(&self) -> bool {
         !self.judged && self.reasons.is_empty() && self.figures().is_some()
+    }
+}
+
+/// Where an option stands among those of its price.
+struct Place {
+    /// The first response time that has a budget, and the mean.
+    first: f64,
+    mean: f64,
+    index: usize,
+}
+
+impl Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_time = self.first.total_cmp(&other.first).then(self.mean.total_cmp(&other.mean));
+        by_time.then(self.index.cmp(&other.index))
     }
 }
 
@@ -162,22 +182,20 @@ impl Search<'_> {
         loop {
             let enough = self.best(group).map(|tried| self.place(tried));
             let mut pending: Vec<&mut Tried> = group.iter_mut().filter(|tried| tried.is_pending()).collect();
-            pending.retain(|tried| enough.is_none_or(|enough| self.place(tried) < enough));
+            pending.retain(|tried| enough.as_ref().is_none_or(|enough| self.place(tried).cmp(enough).is_lt()));
             if pending.is_empty() {
                 return Ok(());
             }
-            pending.sort_by(|one, other| {
-                let order = self.place(one).0.total_cmp(&self.place(other).0);
-                order.then(one.candidate.index.cmp(&other.candidate.index))
-            });
+            pending.sort_by(|one, other| self.place(one).cmp(&self.place(other)));
             pending.truncate(LIVES_BATCH);
             pending.into_par_iter().with_max_len(1).try_for_each(|tried| self.judge(tried))?;
         }
     }
 
     /// By what options of one price are told apart.
-    fn place(&self, tried: &Tried) -> (f64, usize) {
-        (self.first_response_time(tried), tried.candidate.index)
+    fn place(&self, tried: &Tried) -> Place {
+        let mean = tried.figures().and_then(|figures| figures.at(MEAN)).unwrap_or(f64::INFINITY);
+        Place { first: self.first_response_time(tried), mean, index: tried.candidate.index }
     }
 
     /// Of what was left out for its price, runs the winner's scheme and settings on all other SSDs (of a scheme without one,
@@ -237,7 +255,7 @@ impl Search<'_> {
     }
 
     fn count(&self, runs: u64) {
-        self.simulations.fetch_add(runs, Ordering::Relaxed);
+        self.simulations.fetch_add(runs, Relaxed);
     }
 
     /// Looks at the budgets that cost runs of their own, where no other is broken: how long the flash lasts, if that is asked, and
@@ -317,14 +335,9 @@ impl Search<'_> {
     /// Options that keep every budget, the best first.
     pub fn ranked<'t>(&self, tried: &'t [Tried]) -> Vec<&'t Tried> {
         let mut kept: Vec<&Tried> = tried.iter().filter(|tried| tried.keeps_all()).collect();
-        let key = |tried: &Tried| (tried.candidate.cost_usd, self.first_response_time(tried));
         kept.sort_by(|one, other| {
-            let (one_key, other_key) = (key(one), key(other));
-            one_key
-                .0
-                .total_cmp(&other_key.0)
-                .then(one_key.1.total_cmp(&other_key.1))
-                .then(one.candidate.index.cmp(&other.candidate.index))
+            let by_price = one.candidate.cost_usd.total_cmp(&other.candidate.cost_usd);
+            by_price.then_with(|| self.place(one).cmp(&self.place(other)))
         });
         kept
     }
@@ -334,7 +347,7 @@ impl Search<'_> {
         let limited = self.budgets.iter().find(|budget| budget.response_limit().is_some()).cloned();
         limited.unwrap_or_else(|| Budget {
             text: "mean".to_owned(),
-            metric: Metric::Path("response_time_ms.all.mean".to_owned()),
+            metric: Metric::Path(MEAN.to_owned()),
             side: crate::budget::Side::AtMost,
             limit: f64::INFINITY,
         })
