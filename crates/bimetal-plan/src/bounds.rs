@@ -289,13 +289,14 @@ mod tests {
         }
     }
 
-    /// What bounds exclude breaks a budget when it is run.
+    /// What bounds exclude breaks a budget when it is run. How many that were.
     fn excluded_ones_break_a_budget(
         load: &Load,
         common: &Choices,
         budgets: &[Budget],
         candidates: &[Candidate],
-    ) -> Result<(), TestCaseError> {
+    ) -> Result<u32, TestCaseError> {
+        let mut excluded = 0;
         let bounds = Bounds::of(load, common, TIMED, budgets, candidates);
         let known_wear = KnownWear::default();
         let evaluator = Evaluator { load, common, replay: TIMED, known_wear: &known_wear };
@@ -304,9 +305,10 @@ mod tests {
             if let Outcome::Done(figures) = evaluator.run(candidate, Limits::default()).unwrap() {
                 let breaks = budgets.iter().any(|budget| figures.breaks(budget).is_some());
                 prop_assert!(breaks, "{} {:?}: {reason}", candidate.scheme.name, candidate.settings);
+                excluded += 1;
             }
         }
-        Ok(())
+        Ok(excluded)
     }
 
     /// Requests that come in bursts, with some sequential writes of up to half a MiB among them.
@@ -353,6 +355,9 @@ mod tests {
             candidates.iter().filter(|candidate| bounds.excludes(candidate, &budgets).is_some()).count()
         };
         assert_eq!((excluded("p99<10ms"), excluded("p99<60s")), (candidates.len(), 0));
+        let budgets = [Budget::parse("p99<10ms").unwrap()];
+        let broken = excluded_ones_break_a_budget(&load, &Choices::default(), &budgets, &candidates).unwrap();
+        assert!(broken > 20, "{broken} of {} can be built and break it", candidates.len());
     }
 
     #[test]

@@ -307,10 +307,15 @@ impl Search<'_> {
         self.count(2);
         let ends = lifetime::lives(evaluator, candidate, &candidate.choices(evaluator.common))?;
         for (life, end) in figures.lives.iter_mut().flatten().zip(&ends) {
-            if let (Some(now), Some(end)) = (life.years, end.years) {
-                let years = growth.life(now, end);
-                life.range_years = life.range_years.map(|(least, most)| (least * years / now, most * years / now));
-                life.years = Some(years).filter(|years| years.is_finite());
+            match (life.years, end.years) {
+                (Some(now), Some(end)) => {
+                    let years = growth.life(now, end);
+                    life.range_years = life.range_years.map(|(least, most)| (least * years / now, most * years / now));
+                    life.years = Some(years).filter(|years| years.is_finite());
+                }
+                // When it begins to wear is not known: as if it had from the start.
+                (None, Some(_)) => *life = end.clone(),
+                (_, None) => {}
             }
         }
         grown.lives = Some(ends);
@@ -378,6 +383,7 @@ mod tests {
 
     use crate::budget::Budget;
     use crate::catalogue::Catalogue;
+    use crate::growth::Growth;
     use crate::{Planned, Progress, Question, Stage, plan};
 
     struct Nobody;
@@ -402,18 +408,27 @@ mod tests {
         Catalogue::parse(&text, "shop").unwrap()
     }
 
-    fn planned(requests: &Vec<Request>, catalogue: &Catalogue, budgets: &[Budget], exhaustive: bool) -> Planned {
+    /// What is the same for a quick search and an exhaustive one.
+    struct Asked {
+        requests: Vec<Request>,
+        catalogue: Catalogue,
+        budgets: Vec<Budget>,
+        growth: Option<Growth>,
+        warmup: f64,
+    }
+
+    fn planned(asked: &Asked, exhaustive: bool) -> Planned {
         let question = Question {
-            workload: requests,
-            catalogue: catalogue.clone(),
+            workload: &asked.requests,
+            catalogue: asked.catalogue.clone(),
             logs: None,
             schemes: schemes::ALL.to_vec(),
-            budgets: budgets.to_vec(),
+            budgets: asked.budgets.clone(),
             common: Choices::default(),
-            growth: None,
+            growth: asked.growth,
             vary: Vec::new(),
             replay: Replay::Timed { speedup: 1.0 },
-            warmup: 0.0,
+            warmup: asked.warmup,
             exhaustive,
             holdout: false,
         };
@@ -432,6 +447,9 @@ mod tests {
             limit_ms in 0.05..40.0f64,
             figure in proptest::sample::select(vec!["p99", "mean", "p50", "max", "read.p95"]),
             years in 0.0..20.0f64,
+            another in proptest::sample::select(vec!["", "ssd_hit_ratio.read>0.3", "write_savings>0.1", "energy"]),
+            grows in proptest::bool::ANY,
+            warmup in proptest::sample::select(vec![0.0, 0.3]),
         ) {
             let spec = WorkloadSpec {
                 read_fraction,
@@ -440,13 +458,18 @@ mod tests {
                 ..WorkloadSpec::new(300, Bytes::from_mib(64))
             };
             let requests: Vec<Request> = Generator::new(&[spec], seed).unwrap().collect();
-            let budgets = [
+            let mut budgets = vec![
                 Budget::parse(&format!("{figure}<{limit_ms}ms")).unwrap(),
                 Budget::lifetime(&format!("{}s", (years * 3e7) as u64 + 1)).unwrap(),
             ];
-            let catalogue = shop(&ssds);
-            let quick = planned(&requests, &catalogue, &budgets, false);
-            let exhaustive = planned(&requests, &catalogue, &budgets, true);
+            budgets.extend(match another {
+                "" => None,
+                "energy" => Some(Budget::energy("7W").unwrap()),
+                figure => Some(Budget::parse(figure).unwrap()),
+            });
+            let growth = grows.then(|| Growth::parse("10%/y", Some("2y")).unwrap());
+            let asked = Asked { requests, catalogue: shop(&ssds), budgets, growth, warmup };
+            let (quick, exhaustive) = (planned(&asked, false), planned(&asked, true));
             let chosen = |planned: &Planned| {
                 planned.answer.best.as_ref().map(|best| (best.create_command.clone(), best.ssd.clone(), best.ssd_bytes, best.cost_usd.to_bits()))
             };
