@@ -95,7 +95,11 @@ pub fn lives(
     let Ok(mut setup) = Setup::new(candidate.scheme, choices, &evaluator.load.survey) else { return Ok(Vec::new()) };
     let requests = &evaluator.load.requests;
     let period = period_of(requests);
-    let (warm, recorded) = rounds_of(&setup, period, requests.len() as u64);
+    let played_in = match evaluator.replay {
+        Replay::Timed { speedup } => Nanoseconds((period.0 as f64 / speedup) as u64),
+        _ => Nanoseconds(1),
+    };
+    let (warm, recorded) = rounds_of(&setup, played_in, requests.len() as u64);
     let rounds = Rounds::recorded_from(warm);
     let timed = matches!(evaluator.replay, Replay::Timed { .. });
     let members = record_members(&mut setup, choices, &rounds, timed);
@@ -113,13 +117,9 @@ pub fn lives(
     });
     let play = Play { replay: evaluator.replay, warmup_requests: warm * requests.len() as u64 };
     let measured = simulate_within(&mut setup, Box::new(all), play, Limits::default(), &|_| {})?;
-    let took = match evaluator.replay {
-        // The last request's time until the next round is a part of it.
-        Replay::Timed { speedup } => Nanoseconds((period.0 as f64 * recorded as f64 / speedup) as u64),
-        _ => Nanoseconds(1),
-    };
     let seen = Seen {
-        span: took.max(measured.end - measured.start),
+        // The last request's time until the next round is a part of it.
+        span: Nanoseconds(played_in.0 * recorded).max(measured.end - measured.start),
         rounds: recorded,
         waiting_bytes: u64::from(setup.volume().view().map.dirty_blocks()) * choices.block.bytes().0,
     };
@@ -142,8 +142,8 @@ fn rounds_of(setup: &Setup, period: Nanoseconds, requests: u64) -> (u64, u64) {
     let timers = setup.scheme.parameters.iter().filter(|it| matches!(it.kind, Kind::Duration | Kind::DurationOrOff));
     let longest = timers.filter_map(|timer| setup.settings.duration(timer.name)).max().unwrap_or(Nanoseconds::ZERO);
     let most = REQUESTS_MAX / (TIMERS + 1) / requests.max(1);
-    let one = longest.0.div_ceil(period.0).min(most).max(1);
-    let all = longest.0.saturating_mul(TIMERS).div_ceil(period.0).min(most * TIMERS).max(1);
+    let one = longest.0.div_ceil(period.0.max(1)).min(most).max(1);
+    let all = longest.0.saturating_mul(TIMERS).div_ceil(period.0.max(1)).min(most * TIMERS).max(1);
     (one, all)
 }
 
