@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
 use bimetal_sim::results::TraceSummary;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::advice::{Confidence, Sensitivity};
-use crate::budget::{Budget, Metric, at, short};
+use crate::budget::{Budget, Metric, at, dollars, short};
 use crate::closest;
+use crate::create;
 use crate::evaluate::Figures;
 use crate::grid::Candidate;
 use crate::kernel;
@@ -117,10 +119,14 @@ pub struct Described {
     pub predicted_when_grown: Option<BTreeMap<String, Value>>,
     /// How long each flash drive lasts.
     pub lifetime: Vec<Life>,
-    /// The `bimetal create` line that builds it, with SSD, HDD and LOG for the paths of the drives.
-    pub create_command: String,
+    /// The `bimetal create` line that builds it, with SSD, HDD and LOG for the paths of the drives; null for a scheme that is only
+    /// simulated.
+    pub create_command: Option<String>,
     /// Commands that set up what Linux itself has that is like it; empty where it has nothing.
     pub kernel_commands: Vec<String>,
+    /// The option in words, as [`name`] has it.
+    #[serde(skip)]
+    pub name: String,
 }
 
 /// An option that is not the best.
@@ -148,28 +154,16 @@ pub struct Effort {
 
 impl Closest {
     /// `tried`, which breaks some of `budgets`, as the document shows it; nothing where its figures are not known.
-    pub(crate) fn of(tried: &Tried, budgets: &[Budget]) -> Option<Self> {
+    pub(crate) fn of(tried: &Tried, budgets: &[Budget], block: BlockSize) -> Option<Self> {
         let broken = closest::broken(tried.figures()?, budgets);
         let relax = broken.iter().map(closest::Broken::relaxed).collect();
-        Some(Self { option: Described::of(tried, budgets), relax, times_over: closest::off(&broken).times() })
+        Some(Self { option: Described::of(tried, budgets, block), relax, times_over: closest::off(&broken).times() })
     }
 }
 
 impl Described {
-    /// Scheme, what of it is not at its default, drives and price: `griffin (timeout=225s) on MODEL 500 GB and MODEL 1 TB for 212 $`.
-    pub fn name(&self) -> String {
-        let settings: Vec<&str> = self.create_command.split(" --set ").skip(1).collect();
-        let settings = if settings.is_empty() { String::new() } else { format!(" ({})", settings.join(", ")) };
-        let drive = |model: &Option<String>, bytes: Option<u64>| {
-            model.as_ref().map(|model| format!("{model} {}", bytes.map(decimal).unwrap_or_default()))
-        };
-        let drives = [drive(&self.ssd, self.ssd_bytes), self.log.clone(), drive(&self.hdd, self.hdd_bytes)];
-        let drives: Vec<String> = drives.into_iter().flatten().collect();
-        format!("{}{settings} on {} for {:.0} $", self.scheme, drives.join(" and "), self.cost_usd)
-    }
-
-    /// `tried` as the document shows it.
-    pub fn of(tried: &Tried, budgets: &[Budget]) -> Self {
+    /// `tried` as the document shows it; its volume has blocks of this size.
+    pub fn of(tried: &Tried, budgets: &[Budget], block: BlockSize) -> Self {
         let Tried { candidate, .. } = tried;
         let figures = tried.figures();
         let (ssd, hdd) = (candidate.drive(Role::Ssd), candidate.drive(Role::Hdd));
@@ -188,8 +182,9 @@ impl Described {
                 .and_then(|figures| figures.grown.as_deref())
                 .map(|grown| predicted(grown, budgets)),
             lifetime: figures.and_then(|figures| figures.lives.clone()).unwrap_or_default(),
-            create_command: create_command(candidate),
+            create_command: create::command(candidate, block),
             kernel_commands: kernel::commands(candidate),
+            name: name(candidate),
         }
     }
 }
@@ -219,20 +214,14 @@ fn predicted(figures: &Figures, budgets: &[Budget]) -> BTreeMap<String, Value> {
     PREDICTED.into_iter().chain(limited).map(|path| (path.to_owned(), value(path))).collect()
 }
 
-/// The line that builds the option.
-fn create_command(candidate: &Candidate) -> String {
-    let mut line = format!("bimetal create hybrid --scheme {}", candidate.scheme.name);
-    for (role, _) in &candidate.drives {
-        line += match role {
-            Role::Ssd => " --ssd SSD",
-            Role::Hdd => " --hdd HDD",
-            Role::Log => " --member log=LOG",
-        };
-    }
-    for (key, value) in &candidate.settings {
-        line += &format!(" --set {key}={value}");
-    }
-    line
+/// Scheme, what of it is not at its default, drives and price: `griffin (timeout=225s) on MODEL 500 GB and MODEL 1 TB for 212 $`.
+pub fn name(candidate: &Candidate) -> String {
+    let settings: Vec<String> = candidate.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let settings = if settings.is_empty() { String::new() } else { format!(" ({})", settings.join(", ")) };
+    let drive = |role| candidate.drive(role).map(|offer| format!("{} {}", offer.model, decimal(offer.size.0)));
+    let drives: Vec<String> = [Role::Ssd, Role::Log, Role::Hdd].into_iter().filter_map(drive).collect();
+    let (scheme, drives) = (candidate.scheme.name, drives.join(" and "));
+    format!("{scheme}{settings} on {drives} for {}", dollars(candidate.cost_usd))
 }
 
 /// An option in a sentence: `500 GB TLC, griffin, p99 3.1 ms, 9.4 years, 212 $`.
@@ -260,7 +249,7 @@ pub fn sentence(tried: &Tried, budget: &Budget) -> String {
             ));
         }
     }
-    parts.push(format!("{:.0} $", candidate.cost_usd));
+    parts.push(dollars(candidate.cost_usd));
     parts.join(", ")
 }
 
@@ -276,7 +265,7 @@ pub fn decimal(bytes: u64) -> String {
     format!("{} {unit}", short(bytes as f64 / factor))
 }
 
-/// The options of `tried` that no other beats in cost, latency, lifetime and energy at once.
+/// The options of `tried` that no other beats in cost, latency, lifetime and energy at once, the cheapest first.
 pub fn pareto<'t>(tried: &[&'t Tried], latency: &Budget) -> Vec<&'t Tried> {
     let key = |tried: &Tried| {
         let figures = tried.figures();
@@ -296,5 +285,7 @@ pub fn pareto<'t>(tried: &[&'t Tried], latency: &Budget) -> Vec<&'t Tried> {
             .enumerate()
             .any(|(rival, key)| rival != index && beats(key, &keys[index]) && (*key != keys[index] || rival < index))
     };
-    (0..tried.len()).filter(|&index| on_front(index)).map(|index| tried[index]).collect()
+    let mut front: Vec<usize> = (0..tried.len()).filter(|&index| on_front(index)).collect();
+    front.sort_by(|&one, &other| keys[one][0].total_cmp(&keys[other][0]).then(keys[one][1].total_cmp(&keys[other][1])));
+    front.into_iter().map(|index| tried[index]).collect()
 }

@@ -305,6 +305,12 @@ pub fn short(value: f64) -> String {
     }
 }
 
+/// A price as people say it: with cents below 10 dollars, where there are any.
+pub fn dollars(usd: f64) -> String {
+    let cents = (usd * 100.0).round() / 100.0;
+    if cents < 10.0 && cents.fract() != 0.0 { format!("{cents:.2} $") } else { format!("{usd:.0} $") }
+}
+
 /// A span in years of 365.25 days.
 pub fn years(span: Nanoseconds) -> f64 {
     span.as_seconds_f64() / (365.25 * 86_400.0)

@@ -25,7 +25,7 @@ pub struct Candidate {
     pub scheme: &'static SchemeInfo,
     /// The drives, in the order of the scheme's members.
     pub drives: Vec<(Role, Offer)>,
-    /// Parameters that are not at their defaults, without the scheme's name.
+    /// Parameters that are not at their defaults, what the user set included, without the scheme's name.
     pub settings: Vec<(String, String)>,
     /// What all of it costs.
     pub cost_usd: f64,
@@ -64,7 +64,7 @@ pub struct Grid<'a> {
     pub hdds: Vec<&'a Offer>,
     /// Drives of its own for a log; none: the log is on the HDD.
     pub logs: Vec<&'a Offer>,
-    /// What the user set: not varied.
+    /// What the user set, a key with or without a scheme's name in front: not varied.
     pub set: &'a [(String, String)],
     /// What the user wants varied: a key, with or without a scheme's name in front, and its values.
     pub vary: &'a [(String, Vec<String>)],
@@ -114,17 +114,17 @@ impl Grid<'_> {
         combinations
     }
 
-    /// Every combination of values of what is varied, the defaults first.
+    /// Every combination of values of what is varied, the defaults first; what is set is in each.
     fn settings_of(&self, scheme: &SchemeInfo) -> Vec<Vec<(String, String)>> {
         let mut combinations: Vec<Vec<(String, String)>> = vec![Vec::new()];
         for (place, parameter) in scheme.parameters.iter().enumerate() {
-            let names = |key: &str| {
-                key == parameter.name || key.strip_prefix(scheme.name) == Some(&format!(".{}", parameter.name))
-            };
-            let values = match self.vary.iter().rfind(|(key, _)| names(key)) {
-                Some((_, values)) => values.clone(),
-                None if place == 0 && !self.set.iter().any(|(key, _)| names(key)) => values_of(parameter),
-                None => continue,
+            let names = |key: &str| names(key, scheme, parameter);
+            let set = self.set.iter().rfind(|(key, _)| names(key));
+            let values = match (self.vary.iter().rfind(|(key, _)| names(key)), set) {
+                (Some((_, values)), _) => values.clone(),
+                (None, Some((_, value))) => vec![value.clone()],
+                (None, None) if place == 0 => values_of(parameter),
+                (None, None) => continue,
             };
             combinations = combinations
                 .iter()
@@ -141,6 +141,11 @@ impl Grid<'_> {
         }
         combinations
     }
+}
+
+/// Whether a key of `--set` or `--vary` is this parameter, with or without the scheme's name in front.
+pub(crate) fn names(key: &str, scheme: &SchemeInfo, parameter: &Parameter) -> bool {
+    key == parameter.name || key.strip_prefix(scheme.name) == Some(&format!(".{}", parameter.name))
 }
 
 /// The values at which a parameter is tried, its default first.
@@ -229,7 +234,7 @@ mod tests {
         let all = settings(&grid(&catalogue, &[], &[]).candidates());
         assert_eq!(all, ["[]", "[(\"timeout\", \"225s\")]", "[(\"timeout\", \"3600s\")]"]);
         let set = [("griffin.timeout".to_owned(), "30s".to_owned())];
-        assert_eq!(settings(&grid(&catalogue, &set, &[]).candidates()), ["[]"]);
+        assert_eq!(settings(&grid(&catalogue, &set, &[]).candidates()), ["[(\"timeout\", \"30s\")]"]);
         let vary = [("timeout".to_owned(), vec!["30s".to_owned()]), ("read_window".to_owned(), vec!["5".to_owned()])];
         let both = settings(&grid(&catalogue, &[], &vary).candidates());
         assert_eq!(both, ["[(\"timeout\", \"30s\"), (\"read_window\", \"5\")]"]);

@@ -16,6 +16,7 @@ pub mod budget;
 mod bursts;
 pub mod catalogue;
 mod closest;
+pub mod create;
 pub mod evaluate;
 pub mod grid;
 pub mod growth;
@@ -114,6 +115,8 @@ pub struct Planned {
     pub tried: Vec<Tried>,
     /// How many of them keep every budget.
     pub kept: usize,
+    /// Which of them no other beats in price, latency, lifetime and energy at once: places in `tried`, the cheapest first.
+    pub front: Vec<usize>,
     /// The response time by which options of one price are told apart.
     pub latency: Budget,
     /// What had to be kept.
@@ -252,16 +255,18 @@ fn planned(
     let mut tried = tried;
     tried.sort_by_key(|tried| (place(tried).unwrap_or(usize::MAX), tried.candidate.index));
     let latency = search.first_response_budget();
-    let described = |tried: &Tried| Described::of(tried, &question.budgets);
+    let described = |tried: &Tried| Described::of(tried, &question.budgets, question.common.block);
     let kept: Vec<&Tried> = tried.iter().take(ranked.len()).collect();
     let completed: Vec<&Tried> = tried.iter().filter(|tried| tried.figures().is_some()).collect();
     let nearest = nearest.iter().filter_map(|&index| tried.iter().find(|tried| tried.candidate.index == index));
     let front = answer::pareto(if kept.is_empty() { &completed } else { &kept }, &latency);
+    let front_places = front.iter().filter_map(|&on| tried.iter().position(|tried| std::ptr::eq(tried, on))).collect();
     let best = tried.first().filter(|tried| tried.keeps_all());
     let not_best = |tried: &Tried| {
         let reason = match (tried.reasons.is_empty(), best) {
             (true, Some(best)) if tried.candidate.cost_usd > best.candidate.cost_usd => {
-                format!("keeps the budgets, and costs {:.0} $ more", tried.candidate.cost_usd - best.candidate.cost_usd)
+                let more = tried.candidate.cost_usd - best.candidate.cost_usd;
+                format!("keeps the budgets, and costs {} more", budget::dollars(more))
             }
             (true, _) => "keeps the budgets at the same price, and is slower or comes later".to_owned(),
             (false, _) => tried.reasons.join("; "),
@@ -278,10 +283,10 @@ fn planned(
         next_best: tried.get(1).filter(|tried| tried.keeps_all()).map(described),
         pareto: front.into_iter().map(described).collect(),
         rejected: tried.iter().skip(usize::from(best.is_some())).map(not_best).collect(),
-        closest: nearest.filter_map(|tried| Closest::of(tried, &question.budgets)).collect(),
+        closest: nearest.filter_map(|tried| Closest::of(tried, &question.budgets, question.common.block)).collect(),
         confidence: None,
         sensitivity: Vec::new(),
         run: effort,
     };
-    Planned { answer, kept: ranked.len(), tried, latency, budgets: question.budgets.clone() }
+    Planned { answer, kept: ranked.len(), tried, front: front_places, latency, budgets: question.budgets.clone() }
 }

@@ -1,5 +1,6 @@
 //! `bimetal plan`, as its users see it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -345,6 +346,100 @@ fn what_is_planned_on_the_first_half_is_tested_on_the_second() {
     let notes = confidence["notes"].as_array().unwrap();
     let why = notes.iter().filter_map(Value::as_str).find(|note| note.starts_with("in the second half p90 is"));
     assert!(why.is_some_and(|why| why.contains("times the requests a second")), "{notes:?}");
+}
+
+/// Every option of a plan.
+fn options(plan: &Value) -> impl Iterator<Item = &Value> {
+    let best = Some(&plan["best"]).filter(|best| !best.is_null());
+    best.into_iter().chain(plan["rejected"].as_array().unwrap())
+}
+
+#[test]
+fn the_create_line_has_every_setting_and_the_block_size_that_the_plan_was_made_with() {
+    let folder = Folder::new("line");
+    let (shop, trace) = (folder.file("shop.toml", SHOP), trace("browser"));
+    let common = ["plan", &trace, "--catalog", &shop, "--limit", REQUESTS, "--schemes", "griffin,smart-response"];
+    let set = ["--set", "griffin.timeout=30s", "--set", "smart-response.mode=maximized", "--block", "16KiB"];
+    let plan = json(&[&common[..], &set, &["--set", "ssd.ftl=page", "--json"]].concat());
+    for option in options(&plan) {
+        let (key, value) = match option["scheme"].as_str().unwrap() {
+            "griffin" => ("timeout", "30s"),
+            _ => ("mode", "maximized"),
+        };
+        let line = option["create_command"].as_str().unwrap();
+        assert!(line.ends_with(&format!(" --block 16KiB --set {key}={value}")), "{line}");
+        assert_eq!(option["settings"][key], value, "{option}");
+        let linux = option["kernel_commands"].to_string();
+        assert_eq!(linux.contains("--cachemode writeback"), key == "mode", "{linux}");
+    }
+}
+
+#[test]
+fn the_create_line_of_every_option_makes_a_volume() {
+    let folder = Folder::new("volumes");
+    let (shop, trace) = (folder.file("shop.toml", SHOP), trace("browser"));
+    let log = ["--member", "log=intel-x25-e-32gb:128MiB"];
+    let mut lines = BTreeSet::new();
+    for flags in [&["--schemes", "all"][..], &[&["--schemes", "griffin"][..], &log].concat()] {
+        let common = ["plan", &trace, "--catalog", &shop, "--limit", "20", "--latency", "p99<1h", "--json"];
+        let plan = json(&[&common[..], &["--ssd-size", "8GiB", "--exhaustive"], flags].concat());
+        let ran = |option: &&Value| option["predicted"].as_object().is_some_and(|predicted| !predicted.is_empty());
+        lines.extend(options(&plan).filter(ran).map(|option| option["create_command"].as_str().unwrap().to_owned()));
+    }
+    for (number, line) in lines.iter().enumerate() {
+        let place = folder.0.join(number.to_string());
+        std::fs::create_dir_all(&place).unwrap();
+        for name in ["SSD", "HDD", "LOG"] {
+            std::fs::File::create(place.join(name)).and_then(|file| file.set_len(1 << 30)).unwrap();
+        }
+        let output = Command::new(env!("CARGO_BIN_EXE_bimetal"))
+            .args(line.split(' ').skip(1))
+            .current_dir(&place)
+            .env("XDG_STATE_HOME", place.join("state"))
+            .env("XDG_RUNTIME_DIR", place.join("run"))
+            .output()
+            .expect("the program runs");
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert!(lines.len() > 20 && lines.iter().any(|line| line.contains("--member log=LOG")), "{lines:?}");
+}
+
+#[test]
+fn an_array_is_only_simulated_so_it_has_no_create_line() {
+    let folder = Folder::new("array");
+    let (shop, trace) = (folder.file("shop.toml", SHOP), trace("browser"));
+    let common = ["plan", &trace, "--catalog", &shop, "--limit", REQUESTS, "--schemes", "raid1"];
+    let plan = json(&[&common[..], &["--json"]].concat());
+    assert_eq!((&plan["best"]["scheme"], &plan["best"]["create_command"]), (&"raid1".into(), &Value::Null));
+    let text = String::from_utf8_lossy(&bimetal(&common).stdout).into_owned();
+    assert!(text.contains("raid1 is for simulations: make the array with mdadm"), "{text}");
+    assert!(!text.contains("bimetal create"), "{text}");
+}
+
+#[test]
+fn the_page_marks_as_front_only_what_no_option_beats_and_shows_what_was_budgeted() {
+    let folder = Folder::new("front");
+    let (shop, trace) = (folder.file("shop.toml", SHOP), trace("browser"));
+    let report = folder.0.join("plan.html").display().to_string();
+    let common = ["plan", &trace, "--catalog", &shop, "--limit", REQUESTS, "--schemes", "ssd-only,hdd-only,bcache"];
+    let budgets = ["--latency", "p99<1us,write_savings>2", "--exhaustive", "--json"];
+    let plan = json(&[&common[..], &budgets, &["--report", &report]].concat());
+    let prices: Vec<f64> =
+        plan["pareto"].as_array().unwrap().iter().map(|option| option["cost_usd"].as_f64().unwrap()).collect();
+    assert!(plan["best"].is_null() && prices.len() > 1 && prices.is_sorted(), "{prices:?}");
+    let page = std::fs::read_to_string(&report).expect("the report is there");
+    let data = page.split("id=\"data\">").nth(1).and_then(|rest| rest.split("</script>").next()).unwrap();
+    let data: Value = serde_json::from_str(data).expect("the data of the charts");
+    let points = data["figures"][0]["series"].as_array().unwrap();
+    let on_front = points.iter().filter(|point| point["note"].as_str().unwrap().contains("on the front")).count();
+    assert!(points.len() > prices.len(), "{} points", points.len());
+    assert_eq!(on_front, prices.len(), "of {} points", points.len());
+    let front = page.split("<h2 id=\"front\">").nth(1).and_then(|rest| rest.split("</section>").next()).unwrap();
+    let heads = "<th>option</th><th>price</th><th>p99</th><th>write_savings</th><th>life <small>years</small></th>\
+                 <th>energy</th>";
+    assert!(front.contains(heads), "{front}");
+    assert_eq!(front.matches("<tr><td>").count(), prices.len());
+    assert!(front.contains(" J</td></tr>"), "{front}");
 }
 
 /// A page that points at every option of the charts of a plan as a reader would, and writes down what it is told.

@@ -254,7 +254,11 @@ fn text(planned: &Planned) -> String {
             let next =
                 tried.get(1).filter(|_| *kept > 1).map(|next| format!("; next best {}", sentence(next, latency)));
             let _ = writeln!(text, "{}{}\n", sentence(best, latency), next.unwrap_or_default());
-            let _ = writeln!(text, "build it with: {}", answer.best.as_ref().map_or("", |best| &best.create_command));
+            let built = answer.best.as_ref().map(|best| match &best.create_command {
+                Some(line) => format!("build it with: {line}"),
+                None => format!("{} is for simulations: make the array with mdadm", best.scheme),
+            });
+            let _ = writeln!(text, "{}", built.unwrap_or_default());
         }
         None => {
             let _ = match answer.closest.is_empty() {
@@ -262,7 +266,7 @@ fn text(planned: &Planned) -> String {
                 false => writeln!(text, "no option keeps the budgets. {CLOSEST}:"),
             };
             for Closest { option, relax, .. } in &answer.closest {
-                let _ = writeln!(text, "  {}: relax {}", option.name(), relax.join(", "));
+                let _ = writeln!(text, "  {}: relax {}", option.name, relax.join(", "));
             }
         }
     }

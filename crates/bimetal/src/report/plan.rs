@@ -1,13 +1,14 @@
 //! The page of `bimetal plan`: the answer, the front of price and figures to hover, how sure it is, and why each option that
 //! was turned down was.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use bimetal_plan::answer::{Answer, CLOSEST, Described, short_years};
-use bimetal_plan::budget::{Budget, short};
+use bimetal_core::layout::Role;
+use bimetal_plan::Planned;
+use bimetal_plan::answer::{Answer, CLOSEST, decimal, name, sentence, short_years};
+use bimetal_plan::budget::{Budget, Metric, dollars, short};
+use bimetal_plan::evaluate::Figures;
 use bimetal_plan::search::Tried;
-use bimetal_plan::{Planned, answer::sentence};
 use serde_json::{Value, json};
 
 use super::escape::{html as escaped, json_in_script};
@@ -45,7 +46,7 @@ pub(crate) fn html(planned: &Planned) -> String {
         budgets = budgets(answer),
         verdict = verdict(planned),
         sure = sure(planned),
-        front = front(answer),
+        front = front(planned),
         rejected = rejected(answer),
         command = command(answer),
         catalogue = escaped(&answer.catalogue.name),
@@ -68,7 +69,7 @@ fn verdict(planned: &Planned) -> String {
             let next =
                 tried.get(1).filter(|_| *kept > 1).map(|next| format!("; next best {}", sentence(next, latency)));
             let sentence = format!("{}{}", sentence(first, latency), next.unwrap_or_default());
-            let commands = std::iter::once(&best.create_command).chain(&best.kernel_commands);
+            let commands = best.create_command.iter().chain(&best.kernel_commands);
             let lines: Vec<String> = commands.map(|line| escaped(line)).collect();
             writeln!(
                 text,
@@ -83,7 +84,7 @@ fn verdict(planned: &Planned) -> String {
             let _ = write!(text, "<p>{closest}:</p>\n<ul>");
             for closest in &answer.closest {
                 let relax = escaped(&closest.relax.join(", "));
-                let _ = write!(text, "<li>{}: relax {relax}</li>", escaped(&closest.option.name()));
+                let _ = write!(text, "<li>{}: relax {relax}</li>", escaped(&closest.option.name));
             }
             writeln!(text, "</ul>")
         }
@@ -95,10 +96,6 @@ fn verdict(planned: &Planned) -> String {
         let _ = writeln!(text, "<p class=\"caution\">{}</p>", escaped(note));
     }
     text + "</section>\n"
-}
-
-fn number(value: Option<f64>) -> String {
-    value.map_or_else(|| "–".to_owned(), short)
 }
 
 /// How sure the answer is, and what would change it.
@@ -150,37 +147,40 @@ fn sure(planned: &Planned) -> String {
     text + "</tbody></table></div>\n</section>\n"
 }
 
-fn front(answer: &Answer) -> String {
-    let rows: String = answer.pareto.iter().map(row).collect();
-    table(
-        "front",
-        "The front",
-        "No other option that was simulated is better in price, speed, life and energy at once.",
-        "",
-        &rows,
+/// The options that no other beats, with what the front is by and what was budgeted.
+fn front(planned: &Planned) -> String {
+    let mut figures = vec![&planned.latency];
+    for budget in &planned.budgets {
+        let of_run = matches!(budget.metric, Metric::Path(_) | Metric::Power);
+        if of_run && figures.iter().all(|shown| shown.metric != budget.metric) {
+            figures.push(budget);
+        }
+    }
+    let heads: String = figures.iter().map(|budget| format!("<th>{}</th>", escaped(&budget.name()))).collect();
+    let rows: String = planned.front.iter().map(|&at| front_row(&planned.tried[at], &figures)).collect();
+    format!(
+        "<section aria-labelledby=\"front\"><h2 id=\"front\">The front</h2>\n<p>No other option that was simulated is better in \
+         price, {}, life and energy at once.</p>\n<div class=\"scroll\"><table><thead><tr><th>option</th><th>price</th>{heads}\
+         <th>life <small>years</small></th><th>energy</th></tr></thead><tbody>{rows}</tbody></table></div>\n</section>\n",
+        escaped(&planned.latency.name())
     )
 }
 
-fn row(option: &Described) -> String {
-    let predicted = |path: &str| number(option.predicted.get(path).and_then(Value::as_f64));
-    let life = option.lifetime.iter().map(bimetal_plan::lifetime::Life::years_or_more).reduce(f64::min);
-    let life = life
-        .map_or_else(|| "–".to_owned(), |years| if years.is_finite() { short_years(years) } else { "∞".to_owned() });
-    format!(
-        "<tr><td>{}</td><td>{:.0}</td><td>{}</td><td>{}</td><td>{life}</td></tr>",
-        escaped(&option.name()),
-        option.cost_usd,
-        predicted("response_time_ms.all.mean"),
-        predicted("response_time_ms.all.p99"),
-    )
-}
-
-fn table(id: &str, title: &str, about: &str, last: &str, rows: &str) -> String {
-    format!(
-        "<section aria-labelledby=\"{id}\"><h2 id=\"{id}\">{title}</h2>\n<p>{about}</p>\n<div class=\"scroll\"><table><thead><tr>\
-         <th>option</th><th>price <small>$</small></th><th>mean <small>ms</small></th><th>p99 <small>ms</small></th>\
-         <th>life <small>years</small></th>{last}</tr></thead><tbody>{rows}</tbody></table></div>\n</section>\n"
-    )
+fn front_row(tried: &Tried, columns: &[&Budget]) -> String {
+    let figures = tried.figures();
+    let none = || "–".to_owned();
+    let shown = |budget: &&Budget| {
+        let value = figures.and_then(|figures| figures.of(budget));
+        format!("<td>{}</td>", value.map_or_else(none, |value| budget.show(Some(value))))
+    };
+    let cells: String = columns.iter().map(shown).collect();
+    let has_flash = |figures: &&Figures| figures.lives.as_ref().is_some_and(|lives| !lives.is_empty());
+    let life = figures.filter(has_flash).and_then(Figures::life_years);
+    let life = life.map_or_else(none, |years| if years.is_finite() { short_years(years) } else { "∞".to_owned() });
+    let energy = figures.and_then(|figures| figures.energy_j);
+    let energy = energy.map_or_else(none, |joules| format!("{} J", short(joules)));
+    let (name, price) = (escaped(&name(&tried.candidate)), dollars(tried.candidate.cost_usd));
+    format!("<tr><td>{name}</td><td>{price}</td>{cells}<td>{life}</td><td>{energy}</td></tr>")
 }
 
 /// Every other option and why it is not the best.
@@ -190,7 +190,7 @@ fn rejected(answer: &Answer) -> String {
         let _ = write!(
             rows,
             "<tr><td>{}</td><td class=\"words\">{}</td></tr>",
-            escaped(&rejected.option.name()),
+            escaped(&rejected.option.name),
             escaped(&rejected.reason)
         );
     }
@@ -216,13 +216,13 @@ fn command(answer: &Answer) -> String {
 
 /// The charts: of each the points, one an option.
 fn figures(planned: &Planned) -> Value {
-    let Planned { answer, tried, latency, .. } = planned;
-    let front: BTreeSet<&str> = answer.pareto.iter().map(|option| option.create_command.as_str()).collect();
+    let Planned { tried, front, latency, .. } = planned;
     let points = |value: &dyn Fn(&Tried) -> Option<f64>| -> Vec<Value> {
-        let shown = tried
-            .iter()
-            .filter_map(|tried| Some((tried, value(tried).filter(|value| *value > 0.0 && value.is_finite())?)));
-        shown.map(|(tried, value)| point(tried, value, latency, &front)).collect()
+        let shown = tried.iter().enumerate().filter_map(|(at, tried)| {
+            let value = value(tried).filter(|value| *value > 0.0 && value.is_finite())?;
+            Some(point(tried, value, latency, front.contains(&at)))
+        });
+        shown.collect()
     };
     json!([
         {
@@ -242,20 +242,20 @@ fn figures(planned: &Planned) -> Value {
     ])
 }
 
-fn point(tried: &Tried, value: f64, latency: &Budget, front: &BTreeSet<&str>) -> Value {
-    let option = Described::of(tried, &[]);
-    let ink = palette::ink_of(&option.scheme);
+fn point(tried: &Tried, value: f64, latency: &Budget, on_front: bool) -> Value {
+    let candidate = &tried.candidate;
+    let scheme = candidate.scheme.name;
     let verdict = if tried.reasons.is_empty() { "keeps the budgets".to_owned() } else { tried.reasons.join("; ") };
-    let on_front = if front.contains(option.create_command.as_str()) { "; on the front" } else { "" };
+    let on_front = if on_front { "; on the front" } else { "" };
     json!({
-        "label": option.scheme,
-        "name": match option.ssd_bytes {
-            Some(bytes) => format!("{} {}", option.scheme, bimetal_plan::answer::decimal(bytes)),
-            None => option.scheme.clone(),
+        "label": scheme,
+        "name": match candidate.drive(Role::Ssd) {
+            Some(ssd) => format!("{scheme} {}", decimal(ssd.size.0)),
+            None => scheme.to_owned(),
         },
-        "colour": ink.colour,
+        "colour": palette::ink_of(scheme).colour,
         "dashed": !tried.reasons.is_empty(),
-        "point": [tried.candidate.cost_usd, value],
-        "note": format!("{}; {}; {verdict}{on_front}", sentence(tried, latency), option.name()),
+        "point": [candidate.cost_usd, value],
+        "note": format!("{}; {}; {verdict}{on_front}", sentence(tried, latency), name(candidate)),
     })
 }

@@ -1,0 +1,30 @@
+//! The `bimetal create` line that builds an option: with every setting that it was judged with.
+
+use bimetal_core::block::BlockSize;
+use bimetal_core::layout::Role;
+use bimetal_core::schemes;
+
+use crate::grid::Candidate;
+
+/// The line, with SSD, HDD and LOG for the paths of the drives; none for arrays, which are only simulated.
+pub fn command(candidate: &Candidate, block: BlockSize) -> Option<String> {
+    let scheme = candidate.scheme.name;
+    if schemes::ARRAYS.iter().any(|array| array.name == scheme) {
+        return None;
+    }
+    let mut line = format!("bimetal create hybrid --scheme {scheme}");
+    for (role, _) in &candidate.drives {
+        line += match role {
+            Role::Ssd => " --ssd SSD",
+            Role::Hdd => " --hdd HDD",
+            Role::Log => " --member log=LOG",
+        };
+    }
+    if block != BlockSize::default() {
+        line += &format!(" --block {}", block.bytes());
+    }
+    for (key, value) in &candidate.settings {
+        line += &format!(" --set {key}={value}");
+    }
+    Some(line)
+}
