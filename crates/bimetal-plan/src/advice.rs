@@ -224,7 +224,13 @@ fn notes(figures: &Figures, budgets: &[Budget]) -> Vec<String> {
         }
         let broken = budgets.iter().find(|budget| budget.metric == Metric::Lifetime && !budget.kept_by(Some(least)));
         if let Some(budget) = broken {
-            notes.push(format!("at the short end of that, {} years, {budget} is not kept", years(least)));
+            // Rounded, it may look as if it kept the budget.
+            let (shown, limit) = (short(least), short(budget.limit));
+            let shown = if shown == limit { format!("just under {shown}") } else { shown };
+            notes.push(format!(
+                "the {} may last {shown} years only, the short end of what is known of it: {budget} would then be broken",
+                life.member
+            ));
         }
     }
     notes
@@ -285,4 +291,31 @@ fn changed(
         keeps_budgets: reasons.is_empty(),
         reasons,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_short_end_of_a_life_that_breaks_the_budget_is_told_by_itself_and_not_rounded_up_to_it() {
+        let life = Life {
+            member: "ssd".to_owned(),
+            profile: "p".to_owned(),
+            years: Some(2.4),
+            unlimited: false,
+            range_years: Some((1.99999, 3.0)),
+            erased_per_written: Some(1.0),
+            written_bytes_per_s: 1.0,
+            scaled_down: 1.0,
+            converged: true,
+            trace_too_short: false,
+        };
+        let (lives, run) = (Some(vec![life]), json!({}));
+        let figures = Figures { run, lives, cost_usd: 1.0, energy_j: None, grown: None, span_s: None };
+        let notes = notes(&figures, &[Budget::lifetime("2y").unwrap()]);
+        let expected = "the ssd may last just under 2 years only, the short end of what is known of it: lifetime>=2y would then be broken";
+        assert_eq!(notes, [expected]);
+    }
 }

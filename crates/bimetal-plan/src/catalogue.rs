@@ -9,6 +9,9 @@ use serde::Deserialize;
 /// The catalogue that is used where none is given. Its prices are old: it shows what a catalogue is.
 const EXAMPLE: &str = include_str!("example-catalogue.toml");
 
+/// The least that a drive can have.
+pub const SIZE_MIN: Bytes = Bytes::from_mib(1);
+
 /// What results call it.
 const EXAMPLE_NAME: &str = "built-in example (old prices)";
 
@@ -26,6 +29,14 @@ impl Kind {
         match self {
             Self::Ssd => "SSD",
             Self::Hdd => "HDD",
+        }
+    }
+
+    /// The flag that names one.
+    fn flag(self) -> &'static str {
+        match self {
+            Self::Ssd => "--ssd",
+            Self::Hdd => "--hdd",
         }
     }
 }
@@ -64,7 +75,9 @@ pub struct Catalogue {
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogueError {
     /// It cannot be read.
-    #[error("{file}: {reason}")]
+    #[error(
+        "{file}: {reason}: expected a TOML file with a [[drive]] for each model; without --catalog a built-in example is used"
+    )]
     Unreadable {
         /// The file.
         file: String,
@@ -114,7 +127,15 @@ pub enum CatalogueError {
         /// What it should be.
         expected: Kind,
     },
-    /// A model that no profile describes.
+    /// A model is asked for that no profile describes.
+    #[error("{flag}: {error}")]
+    Asked {
+        /// Where.
+        flag: &'static str,
+        /// What is wrong with the profile.
+        error: Box<ProfileError>,
+    },
+    /// A model of the catalogue that no profile describes.
     #[error("{file}: [[drive]] {entry}: {error}")]
     Model {
         /// The file.
@@ -206,7 +227,7 @@ impl Catalogue {
             let sold: Vec<Offer> = self.offers.iter().filter(wanted).cloned().collect();
             kept.extend(match (sold.is_empty(), size.and_then(|size| self.part_of_a_larger(&model, size))) {
                 (true, Some(part)) => vec![part],
-                (true, None) => vec![self.by_profile(&model, size)?],
+                (true, None) => vec![self.by_profile(kind, &model, size)?],
                 (false, _) => sold,
             });
         }
@@ -233,8 +254,9 @@ impl Catalogue {
     }
 
     /// `model` at `size` for the price of its profile; for more than that has, at its price a gigabyte.
-    fn by_profile(&self, model: &str, size: Option<Bytes>) -> Result<Offer, CatalogueError> {
-        let profile = load(model, &self.name, self.offers.len() + 1)?;
+    fn by_profile(&self, kind: Kind, model: &str, size: Option<Bytes>) -> Result<Offer, CatalogueError> {
+        let profile = Profile::load(model)
+            .map_err(|error| CatalogueError::Asked { flag: kind.flag(), error: Box::new(error) })?;
         let own = profile.capacity.bytes();
         let size = size.unwrap_or(own);
         let Some(price) = &profile.price else {
@@ -254,7 +276,10 @@ impl Catalogue {
 
 impl Entry {
     fn offer_into(self, offers: &mut Vec<Offer>, file: &str, entry: usize) -> Result<(), CatalogueError> {
-        let profile = load(&self.model, file, entry)?;
+        let profile = Profile::load(&self.model).map_err(|error| {
+            let (file, error) = (file.to_owned(), Box::new(error));
+            CatalogueError::Model { file, entry, error }
+        })?;
         let wrong = |key, value: String, expected| CatalogueError::Entry {
             file: file.to_owned(),
             entry,
@@ -268,10 +293,12 @@ impl Entry {
             return Err(wrong("prices_usd", value, "one price for each of sizes, and at least one"));
         }
         for (size, &usd) in self.sizes.iter().zip(&self.prices_usd) {
-            let bytes = size.parse::<Bytes>().ok().filter(|bytes| bytes.0 >= 1 << 20);
-            let Some(bytes) = bytes else {
-                return Err(wrong("sizes", size.clone(), "a size like 500GB, at least 1MiB"));
-            };
+            let bytes: Bytes = size.parse().map_err(|_| {
+                wrong("sizes", size.clone(), "a size like 500GB, a number and one of KB to TB or KiB to TiB")
+            })?;
+            if bytes < SIZE_MIN {
+                return Err(wrong("sizes", size.clone(), "at least 1MiB"));
+            }
             if !(usd.is_finite() && usd >= 0.0) {
                 return Err(wrong("prices_usd", usd.to_string(), "dollars, 0 or more"));
             }
@@ -290,10 +317,6 @@ impl Entry {
         }
         Ok(())
     }
-}
-
-fn load(model: &str, file: &str, entry: usize) -> Result<Profile, CatalogueError> {
-    Profile::load(model).map_err(|error| CatalogueError::Model { file: file.to_owned(), entry, error: Box::new(error) })
 }
 
 fn kind_of(profile: &Profile) -> Kind {
@@ -336,6 +359,10 @@ mod tests {
         );
         let text = drive("intel-x25-e-32gb", "sizes = [\"big\"]\nprices_usd = [3]");
         assert!(refused(&text).contains("sizes = big: expected a size like 500GB"), "{}", refused(&text));
+        let text = drive("intel-x25-e-32gb", "sizes = [\"100PB\"]\nprices_usd = [3]");
+        assert!(refused(&text).ends_with("a number and one of KB to TB or KiB to TiB"), "{}", refused(&text));
+        let text = drive("intel-x25-e-32gb", "sizes = [\"1KiB\"]\nprices_usd = [3]");
+        assert!(refused(&text).ends_with("sizes = 1KiB: expected at least 1MiB"), "{}", refused(&text));
         let text = drive("intel-x25-e-32gb", "sizes = [\"32GB\"]\nprices_usd = [-3]");
         assert!(refused(&text).contains("prices_usd = -3: expected dollars"), "{}", refused(&text));
         let text = drive("intel-x25-f", "sizes = [\"32GB\"]\nprices_usd = [3]");
@@ -359,6 +386,8 @@ mod tests {
         assert!((usd - 130.0 * 4000.0 / 500.1).abs() < 0.5, "{usd}");
         let error = catalogue.narrow(Kind::Hdd, Some("intel-x25-e-32gb"), None).unwrap_err().to_string();
         assert_eq!(error, "intel-x25-e-32gb is no HDD: expected one");
+        let error = catalogue.narrow(Kind::Ssd, Some("nope"), None).unwrap_err().to_string();
+        assert!(error.starts_with("--ssd: no profile or file 'nope'"), "{error}");
         let error = catalogue.narrow(Kind::Hdd, Some("disksim-atlas10k"), None).unwrap_err().to_string();
         assert!(error.starts_with("disksim-atlas10k: no price is known"), "{error}");
         catalogue.narrow(Kind::Ssd, Some("sandisk-usb-1gb"), None).unwrap();

@@ -15,6 +15,7 @@ pub mod bounds;
 pub mod budget;
 mod bursts;
 pub mod catalogue;
+mod check;
 mod closest;
 pub mod create;
 pub mod evaluate;
@@ -27,6 +28,7 @@ pub mod mixcp;
 mod progress;
 pub mod search;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -34,12 +36,15 @@ use bimetal_core::scheme::SchemeInfo;
 use bimetal_sim::experiment::{peak_rss_bytes, summary_of};
 use bimetal_sim::setup::{Choices, SetupError};
 use bimetal_sim::simulator::{Replay, SimulationError};
+use bimetal_sim::survey::Survey;
 use bimetal_sim::workload::{Workload, WorkloadError};
 
 use answer::{Answer, CatalogueNote, Closest, Described, Effort, Rejected};
 use bounds::Bounds;
 use budget::{Budget, BudgetError, Metric};
 use catalogue::{Catalogue, Kind};
+pub use check::ParameterError;
+use check::check;
 use evaluate::{Evaluator, Load, Outcome};
 use grid::Grid;
 use growth::{Growth, grown};
@@ -91,6 +96,9 @@ pub enum PlanError {
     /// Budgets contradict each other.
     #[error(transparent)]
     Budget(#[from] BudgetError),
+    /// A parameter cannot be varied or set like that.
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
     /// The catalogue has no drives for any of the schemes.
     #[error("{catalogue}: no scheme of this plan can be built from its drives: {missing}")]
     NothingToBuy {
@@ -103,8 +111,15 @@ pub enum PlanError {
     #[error(transparent)]
     Model(#[from] mixcp::ModelError),
     /// The trace has no reads and writes.
-    #[error("the trace has no request to plan for")]
-    NothingToDo,
+    #[error(
+        "there is no read and no write to plan for: of {discards} discards and {flushes} flushes nothing can be told"
+    )]
+    NothingToDo {
+        /// What it has instead.
+        discards: u64,
+        /// And that.
+        flushes: u64,
+    },
 }
 
 /// The answer, and what a text about it needs.
@@ -121,7 +136,12 @@ pub struct Planned {
     pub latency: Budget,
     /// What had to be kept.
     pub budgets: Vec<Budget>,
+    /// How the load grows, if it does.
+    pub growth: Option<Growth>,
 }
+
+/// How the reason begins why an option was left out whose map is too large for a plan.
+const MAP_TOO_LARGE: &str = "a map of every block of its SSD takes";
 
 impl Planned {
     /// `value` of the budget with this text or name, as people read it.
@@ -133,6 +153,52 @@ impl Planned {
             (Some(budget), value) => budget.show(value),
             (None, Some(value)) => budget::short(value),
         }
+    }
+
+    /// The figures by which options are told apart: the response time, and what else is budgeted of a run.
+    pub fn compared(&self) -> Vec<&Budget> {
+        let mut compared = vec![&self.latency];
+        for budget in &self.budgets {
+            let of_run = matches!(budget.metric, Metric::Path(_) | Metric::Power);
+            if of_run && compared.iter().all(|known| known.metric != budget.metric) {
+                compared.push(budget);
+            }
+        }
+        compared
+    }
+
+    /// The winner's figures when the load has grown, in a sentence; nothing without growth.
+    pub fn after_growth(&self) -> Option<String> {
+        let (growth, (_, figures)) = (self.growth?, self.best()?);
+        let grown = figures.grown.as_deref()?;
+        let shown: Vec<String> = self
+            .compared()
+            .into_iter()
+            .map(|budget| format!("{} {}", budget.name(), budget.show(grown.of(budget))))
+            .collect();
+        let has_flash = figures.lives.as_ref().is_some_and(|lives| !lives.is_empty());
+        let life = if has_flash { "; the life above is that under the growing load" } else { "" };
+        let (years, times) = (budget::short(growth.years), (growth.factor() * 100.0).round() / 100.0);
+        let shown = shown.join(", ");
+        Some(format!("after {years} years of growth, {} times the load: {shown}{life}", budget::short(times)))
+    }
+
+    /// That options were left out for the size of their map, and what to do about it.
+    pub fn left_out_for_their_map(&self) -> Option<String> {
+        let too_large =
+            |tried: &&Tried| matches!(&tried.outcome, Some(Outcome::Impossible(why)) if why.starts_with(MAP_TOO_LARGE));
+        let left_out: Vec<&str> =
+            self.tried.iter().filter(too_large).map(|tried| tried.candidate.scheme.name).collect();
+        let schemes: BTreeSet<&str> = left_out.iter().copied().collect();
+        let schemes: Vec<&str> = schemes.into_iter().collect();
+        (!left_out.is_empty()).then(|| {
+            format!(
+                "{} options of {} are left out: their map of every block of the SSD takes more memory than a plan gives an option; \
+                 see how they do with `bimetal simulate`",
+                left_out.len(),
+                schemes.join(" and ")
+            )
+        })
     }
 
     /// The option that won, and its figures.
@@ -152,9 +218,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     let whole = Load::read(question.workload, &question.common, question.warmup, &|read| progress.read(read))?;
     let first_half = question.holdout.then(|| Load::part(&whole, whole.warmup_requests, whole.half()));
     let load = first_half.as_ref().unwrap_or(&whole);
-    if load.survey.reads + load.survey.writes == 0 {
-        return Err(PlanError::NothingToDo);
-    }
+    refuse_nothing(load)?;
     let candidates = candidates_of(question)?;
     let options = candidates.len() as u64;
     let known_wear = KnownWear::default();
@@ -195,6 +259,9 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         confidence = Some(advice::confidence(&whole, candidate, figures, &question.budgets)?);
         steps.over();
         sensitivity = advice::sensitivity(&evaluator, candidate, &question.budgets)?;
+        if question.growth.is_some() {
+            sensitivity.iter_mut().for_each(|change| change.change += ", before growth");
+        }
     }
     let effort = Effort { options, ..Effort::default() };
     let mut planned = planned(question, &whole, &search, tried, &nearest, effort);
@@ -205,11 +272,10 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     Ok(planned)
 }
 
-/// Refuses what makes no sense before anything is read.
-fn check(question: &Question<'_>) -> Result<(), PlanError> {
-    budget::check(&question.budgets)?;
-    bimetal_sim::setup::check_keys(&question.schemes, &question.common)?;
-    Ok(())
+/// Refuses a workload without reads and writes.
+fn refuse_nothing(load: &Load) -> Result<(), PlanError> {
+    let Survey { reads, writes, discards, flushes, .. } = load.survey;
+    if reads + writes == 0 { Err(PlanError::NothingToDo { discards, flushes }) } else { Ok(()) }
 }
 
 /// Every option that can be bought.
@@ -288,5 +354,6 @@ fn planned(
         sensitivity: Vec::new(),
         run: effort,
     };
-    Planned { answer, kept: ranked.len(), tried, front: front_places, latency, budgets: question.budgets.clone() }
+    let budgets = question.budgets.clone();
+    Planned { answer, kept: ranked.len(), tried, front: front_places, latency, budgets, growth: question.growth }
 }

@@ -128,6 +128,12 @@ pub enum ModelError {
     /// What MixCP does not know.
     #[error("MixCP plans for the load that there is: leave out {0}, or take --model simulate")]
     NotKnown(&'static str),
+    /// A budget of what MixCP does not predict.
+    #[error(
+        "budget '{0}': MixCP predicts the mean response time and the lifetime, and knows the price: leave this budget out, or take \
+         --model simulate"
+    )]
+    NotPredicted(String),
 }
 
 /// Both regressions of a drive.

@@ -27,7 +27,7 @@ use crate::grid::Candidate;
 use crate::lifetime::{KnownWear, Life};
 use crate::progress::{Progress, Stage, Steps};
 use crate::search::{Search, Tried};
-use crate::{PlanError, Planned, Question, candidates_of, check, planned};
+use crate::{PlanError, Planned, Question, candidates_of, check, planned, refuse_nothing};
 
 /// The schemes that the model knows.
 const SCHEMES: [&str; 2] = ["ssd-only", "mixedstore"];
@@ -55,7 +55,8 @@ struct Asked<'a> {
 /// Answers `question` by MixCP.
 ///
 /// # Errors
-/// As [`crate::plan()`]; a workload without arrival times; a drive that cannot be trained on; growth.
+/// As [`crate::plan()`]; a workload without arrival times; a drive that cannot be trained on; growth, and budgets of what the model
+/// does not predict.
 pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned, PlanError> {
     let began = Instant::now();
     let Replay::Timed { speedup } = question.replay else { return Err(ModelError::NoArrivals.into()) };
@@ -65,11 +66,12 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     if question.holdout {
         return Err(ModelError::NotKnown("--holdout").into());
     }
+    if let Some(budget) = question.budgets.iter().find(|budget| !is_predicted(budget)) {
+        return Err(ModelError::NotPredicted(budget.text.clone()).into());
+    }
     check(question)?;
     let load = Load::read(question.workload, &question.common, question.warmup, &|read| progress.read(read))?;
-    if load.survey.reads + load.survey.writes == 0 {
-        return Err(PlanError::NothingToDo);
-    }
+    refuse_nothing(&load)?;
     let candidates = candidates_of(question)?;
     let measured = &load.requests[load.warmup_requests as usize..];
     let mut workload = Characteristics::of(measured, 0.0);
@@ -163,7 +165,7 @@ impl Asked<'_> {
         };
         let told = models[drive_of(&candidate)].model.predict(&self.workload_on(size));
         let figures = self.figures(&candidate, &profile, size, told);
-        let reasons = self.question.budgets.iter().filter_map(|budget| broken(&figures, budget)).collect();
+        let reasons = self.question.budgets.iter().filter_map(|budget| figures.breaks(budget)).collect();
         Tried { candidate, outcome: Some(Outcome::Done(Box::new(figures))), reasons, judged: true }
     }
 
@@ -238,7 +240,7 @@ impl Asked<'_> {
             let budgets = &self.question.budgets;
             let reasons: Vec<String> = match workload.utilisation > 1.0 {
                 true => vec!["the working set is larger than the SSD".to_owned()],
-                false => budgets.iter().filter_map(|budget| broken(&figures, budget)).collect(),
+                false => budgets.iter().filter_map(|budget| figures.breaks(budget)).collect(),
             };
             let of_run = budgets.iter().filter(|budget| matches!(budget.metric, Metric::Path(_)));
             Sensitivity {
@@ -258,15 +260,11 @@ fn drive_of(candidate: &Candidate) -> &str {
     candidate.drive(Role::Ssd).map_or("", |offer| &offer.model)
 }
 
-/// Why a budget is not kept, or cannot be told.
-fn broken(figures: &Figures, budget: &Budget) -> Option<String> {
-    let told = match &budget.metric {
+/// Whether the model tells what a budget limits.
+fn is_predicted(budget: &Budget) -> bool {
+    match &budget.metric {
         Metric::Path(path) => path == "response_time_ms.all.mean",
         Metric::Lifetime | Metric::Cost => true,
         Metric::Energy | Metric::Power => false,
-    };
-    match told {
-        true => figures.breaks(budget),
-        false => Some(format!("MixCP predicts the mean response time and the lifetime, and not {}", budget.name())),
     }
 }

@@ -5,13 +5,14 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+use bimetal_core::units::Bytes;
 use bimetal_plan::answer::{CLOSEST, Closest, sentence, short_years};
 use bimetal_plan::budget::Budget;
-use bimetal_plan::catalogue::{Catalogue, Kind};
+use bimetal_plan::catalogue::{Catalogue, Kind, SIZE_MIN};
 use bimetal_plan::evaluate::Outcome;
 use bimetal_plan::growth::Growth;
 use bimetal_plan::search::Tried;
-use bimetal_plan::{Planned, Progress as PlanProgress, Question, Stage, mixcp, plan};
+use bimetal_plan::{PlanError, Planned, Progress as PlanProgress, Question, Stage, mixcp, plan};
 use bimetal_sim::results::{TraceSummary, to_json};
 use bimetal_sim::setup::{Choices, DriveChoice, Size};
 use clap::Args;
@@ -105,6 +106,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let growth =
         arguments.growth.as_deref().map(|text| Growth::parse(text, lifetime)).transpose().map_err(Error::new)?;
     let mut common = choices(&arguments.options)?;
+    refuse_members(&common)?;
     let catalogue = catalogue_of(&arguments, &common)?;
     let logs = logs_of(&arguments, &common)?;
     forget_drives(&mut common);
@@ -128,7 +130,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     };
     take_large_blocks_from_the_system();
     let answer = if arguments.model == "mixcp" { mixcp::plan } else { plan };
-    let mut planned = answer(&question, &Bar::default())?;
+    let mut planned = answer(&question, &Bar::default()).map_err(|error| match error {
+        PlanError::NothingToDo { .. } => Error::new(format!("{name}: {error}")),
+        error => error.into(),
+    })?;
     let trace = &mut planned.answer.trace;
     *trace = TraceSummary { name, format, skipped_lines: workload.skipped_lines(), ..trace.clone() };
     planned.answer.command = Some(command_line());
@@ -162,19 +167,39 @@ fn catalogue_of(arguments: &Arguments, common: &Choices) -> Result<Catalogue, Er
     };
     for (kind, choice, flag) in [(Kind::Ssd, &common.ssd, "--ssd-size"), (Kind::Hdd, &common.hdd, "--hdd-size")] {
         if choice.profile.is_some() || choice.size.is_some() {
-            let size = match choice.size {
-                Some(Size::Bytes(bytes)) => Some(bytes),
-                Some(Size::OfFootprint(_)) => {
-                    return Err(Error::new(format!(
-                        "{flag}: a drive that is bought has a size like 32GiB, and no share"
-                    )));
-                }
-                None => None,
-            };
-            catalogue.narrow(kind, choice.profile.as_deref(), size)?;
+            catalogue.narrow(kind, choice.profile.as_deref(), bought(flag, choice.size)?)?;
         }
     }
     Ok(catalogue)
+}
+
+/// The size of a drive that is bought.
+fn bought(flag: &str, size: Option<Size>) -> Result<Option<Bytes>, Error> {
+    match size {
+        Some(Size::Bytes(bytes)) if bytes < SIZE_MIN => {
+            Err(Error::new(format!("{flag} {bytes}: expected the size of a drive, at least {SIZE_MIN}")))
+        }
+        Some(Size::Bytes(bytes)) => Ok(Some(bytes)),
+        Some(Size::OfFootprint(_)) => {
+            Err(Error::new(format!("{flag}: a drive that is bought has a size like 32GiB, and no share")))
+        }
+        None => Ok(None),
+    }
+}
+
+/// A plan buys the SSD and the HDD itself; only a drive of its own for a log is asked for.
+fn refuse_members(common: &Choices) -> Result<(), Error> {
+    match common.members.iter().find(|(id, _)| id != "log") {
+        Some((id, choice)) if id == "ssd" || id == "hdd" => Err(Error::new(format!(
+            "--member {id}=: a plan chooses the {}: say which ones it may choose from with --{id} {}",
+            id.to_uppercase(),
+            choice.profile.as_deref().unwrap_or("MODEL")
+        ))),
+        Some((id, _)) => {
+            Err(Error::new(format!("--member {id}=: a plan knows only log, a drive of its own for a log")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The drives that `--member log=` allows: one size where one is given, else every size that is sold.
@@ -186,12 +211,9 @@ fn logs_of(arguments: &Arguments, common: &Choices) -> Result<Option<Catalogue>,
         Some(path) => Catalogue::read(path)?,
         None => Catalogue::example(),
     };
-    let size = size.and_then(|size| match size {
-        Size::Bytes(bytes) => Some(bytes),
-        Size::OfFootprint(_) => None,
-    });
+    let size = bought("--member log=", *size)?;
     let model = profile.as_deref().unwrap_or_default();
-    let kind = catalogue.kind_of(model)?;
+    let kind = catalogue.kind_of(model).map_err(|error| Error::new(format!("--member log=: {error}")))?;
     catalogue.narrow(kind, Some(model), size)?;
     catalogue.offers.retain(|offer| offer.kind == kind);
     Ok(Some(catalogue))
@@ -200,7 +222,7 @@ fn logs_of(arguments: &Arguments, common: &Choices) -> Result<Option<Catalogue>,
 /// Drives are what the plan chooses.
 fn forget_drives(common: &mut Choices) {
     (common.ssd, common.hdd) = (DriveChoice::default(), DriveChoice::default());
-    common.members.retain(|(id, _)| id != "log");
+    common.members.clear();
 }
 
 /// A bar for each stage.
@@ -253,7 +275,8 @@ fn text(planned: &Planned) -> String {
         Some(best) => {
             let next =
                 tried.get(1).filter(|_| *kept > 1).map(|next| format!("; next best {}", sentence(next, latency)));
-            let _ = writeln!(text, "{}{}\n", sentence(best, latency), next.unwrap_or_default());
+            let _ = writeln!(text, "{}{}", sentence(best, latency), next.unwrap_or_default());
+            let _ = writeln!(text, "{}", planned.after_growth().map(|grown| grown + "\n").unwrap_or_default());
             let built = answer.best.as_ref().map(|best| match &best.create_command {
                 Some(line) => format!("build it with: {line}"),
                 None => format!("{} is for simulations: make the array with mdadm", best.scheme),
@@ -269,6 +292,9 @@ fn text(planned: &Planned) -> String {
                 let _ = writeln!(text, "  {}: relax {}", option.name, relax.join(", "));
             }
         }
+    }
+    if let Some(left_out) = planned.left_out_for_their_map() {
+        let _ = writeln!(text, "{left_out}");
     }
     text += &advice(planned);
     text.push_str("\nother options, of each scheme:\n");

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use bimetal_core::layout::Role;
 use bimetal_plan::Planned;
 use bimetal_plan::answer::{Answer, CLOSEST, decimal, name, sentence, short_years};
-use bimetal_plan::budget::{Budget, Metric, dollars, short};
+use bimetal_plan::budget::{Budget, dollars, short};
 use bimetal_plan::evaluate::Figures;
 use bimetal_plan::search::Tried;
 use serde_json::{Value, json};
@@ -89,6 +89,9 @@ fn verdict(planned: &Planned) -> String {
             writeln!(text, "</ul>")
         }
     };
+    for line in planned.after_growth().into_iter().chain(planned.left_out_for_their_map()) {
+        let _ = writeln!(text, "<p>{}</p>", escaped(&line));
+    }
     if answer.catalogue.example {
         text.push_str("<p class=\"caution\">Prices are those of the built-in example catalogue, and old.</p>\n");
     }
@@ -149,13 +152,7 @@ fn sure(planned: &Planned) -> String {
 
 /// The options that no other beats, with what the front is by and what was budgeted.
 fn front(planned: &Planned) -> String {
-    let mut figures = vec![&planned.latency];
-    for budget in &planned.budgets {
-        let of_run = matches!(budget.metric, Metric::Path(_) | Metric::Power);
-        if of_run && figures.iter().all(|shown| shown.metric != budget.metric) {
-            figures.push(budget);
-        }
-    }
+    let figures = planned.compared();
     let heads: String = figures.iter().map(|budget| format!("<th>{}</th>", escaped(&budget.name()))).collect();
     let rows: String = planned.front.iter().map(|&at| front_row(&planned.tried[at], &figures)).collect();
     format!(
@@ -180,7 +177,7 @@ fn front_row(tried: &Tried, columns: &[&Budget]) -> String {
     let energy = figures.and_then(|figures| figures.energy_j);
     let energy = energy.map_or_else(none, |joules| format!("{} J", short(joules)));
     let (name, price) = (escaped(&name(&tried.candidate)), dollars(tried.candidate.cost_usd));
-    format!("<tr><td>{name}</td><td>{price}</td>{cells}<td>{life}</td><td>{energy}</td></tr>")
+    format!("<tr><td class=\"words\">{name}</td><td>{price}</td>{cells}<td>{life}</td><td>{energy}</td></tr>")
 }
 
 /// Every other option and why it is not the best.

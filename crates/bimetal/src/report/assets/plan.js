@@ -33,12 +33,13 @@
     const better = (a, b) => (lowerIsBetter ? a.point[1] - b.point[1] : b.point[1] - a.point[1]) || a.point[0] - b.point[0];
     const sorted = [...series].sort((a, b) => onFront(b) - onFront(a) || (onFront(a) ? a.point[0] - b.point[0] : better(a, b)));
     const seen = new Set();
-    const named = sorted.map(one => {
-      const places = seen.has(one.label) && !onFront(one);
-      seen.add(one.label);
-      return { ...one, named: places ? "" : onFront(one) ? one.name : one.label };
+    return sorted.map(one => {
+      const text = onFront(one) ? one.name : one.label;
+      // A label stands once: the note tells options at one point, or of one size, apart.
+      const named = seen.has(text) ? "" : text;
+      seen.add(text).add(one.label);
+      return { ...one, named };
     });
-    return named;
   }
 
   const drawings = figures.map(({ title, about, unit, lowerIsBetter, series }) => {

@@ -1,0 +1,97 @@
+//! What a question must be before anything is read: budgets that can be kept together, and parameters that the schemes of the
+//! plan have, at values that they take.
+
+use bimetal_core::nearest::nearest;
+use bimetal_core::scheme::SchemeInfo;
+use bimetal_core::settings::{SettingError, Settings};
+
+use crate::grid::names;
+use crate::{PlanError, Question, budget};
+
+/// Why a parameter cannot be varied, or set for all options.
+#[derive(Debug, thiserror::Error)]
+pub enum ParameterError {
+    /// No scheme of the plan has it.
+    #[error("--vary {key}: no scheme of this plan has that parameter{hint}; `bimetal schemes` lists them")]
+    Unknown {
+        /// The key.
+        key: String,
+        /// The nearest one.
+        hint: String,
+    },
+    /// It is fixed and varied.
+    #[error("--vary {vary}: --set {set} fixes that parameter: leave one of the two out")]
+    Fixed {
+        /// The key that is varied.
+        vary: String,
+        /// The key that is set.
+        set: String,
+    },
+    /// A value that no scheme of the plan takes.
+    #[error("{flag}: {error}")]
+    Value {
+        /// The flag and the key.
+        flag: String,
+        /// What the scheme says.
+        error: SettingError,
+    },
+}
+
+/// Refuses what makes no sense.
+///
+/// # Errors
+/// What it is, by the flag that says it.
+pub(crate) fn check(question: &Question<'_>) -> Result<(), PlanError> {
+    budget::check(&question.budgets)?;
+    bimetal_sim::setup::check_keys(&question.schemes, &question.common)?;
+    for (key, value) in &question.common.settings {
+        check_value(&question.schemes, "--set", key, value)?;
+    }
+    for (key, values) in &question.vary {
+        let known = |info: &&&SchemeInfo| info.parameters.iter().any(|parameter| names(key, info, parameter));
+        if !question.schemes.iter().any(|info| known(&info)) {
+            return Err(unknown(&question.schemes, key).into());
+        }
+        if let Some(set) = fixed(question, key) {
+            return Err(ParameterError::Fixed { vary: key.clone(), set: set.to_owned() }.into());
+        }
+        values.iter().try_for_each(|value| check_value(&question.schemes, "--vary", key, value))?;
+    }
+    Ok(())
+}
+
+/// The key of `--set` that fixes the parameter `key` of a scheme.
+fn fixed<'q>(question: &'q Question<'_>, key: &str) -> Option<&'q str> {
+    let parameters = question.schemes.iter().flat_map(|&info| info.parameters.iter().map(move |known| (info, known)));
+    let varied: Vec<_> = parameters.filter(|(info, known)| names(key, info, known)).collect();
+    let keys = question.common.settings.iter().map(|(key, _)| key.as_str());
+    keys.into_iter().find(|set| varied.iter().any(|(info, known)| names(set, info, known)))
+}
+
+/// Refuses a value that none of the schemes takes that have the parameter.
+fn check_value(schemes: &[&'static SchemeInfo], flag: &str, key: &str, value: &str) -> Result<(), ParameterError> {
+    let mut refused = None;
+    for info in schemes {
+        let Some(parameter) = info.parameters.iter().find(|parameter| names(key, info, parameter)) else { continue };
+        match Settings::new(info.name, info.parameters, [(parameter.name, value)]) {
+            Ok(_) => return Ok(()),
+            Err(error) => refused = Some(error),
+        }
+    }
+    refused.map_or(Ok(()), |error| Err(ParameterError::Value { flag: format!("{flag} {key}={value}"), error }))
+}
+
+fn unknown(schemes: &[&'static SchemeInfo], key: &str) -> ParameterError {
+    let full = |info: &&'static SchemeInfo| {
+        let scheme = info.name;
+        info.parameters.iter().map(move |parameter| format!("{scheme}.{}", parameter.name))
+    };
+    let full: Vec<String> = schemes.iter().flat_map(full).collect();
+    let bare = schemes.iter().flat_map(|info| info.parameters).map(|parameter| parameter.name);
+    let near = match key.contains('.') {
+        true => nearest(key, full.iter().map(String::as_str)),
+        false => nearest(key, bare),
+    };
+    let hint = near.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
+    ParameterError::Unknown { key: key.to_owned(), hint }
+}
