@@ -379,10 +379,11 @@ fn the_create_line_of_every_option_makes_a_volume() {
     let folder = Folder::new("volumes");
     let (shop, trace) = (folder.file("shop.toml", SHOP), trace("browser"));
     let log = ["--member", "log=intel-x25-e-32gb:128MiB"];
+    let drive = ["--ssd", "micron-c200-60gb", "--ssd-size", "8GiB", "--exhaustive"];
     let mut lines = BTreeSet::new();
     for flags in [&["--schemes", "all"][..], &[&["--schemes", "griffin"][..], &log].concat()] {
         let common = ["plan", &trace, "--catalog", &shop, "--limit", "20", "--latency", "p99<1h", "--json"];
-        let plan = json(&[&common[..], &["--ssd-size", "8GiB", "--exhaustive"], flags].concat());
+        let plan = json(&[&common[..], &drive, flags].concat());
         let ran = |option: &&Value| option["predicted"].as_object().is_some_and(|predicted| !predicted.is_empty());
         lines.extend(options(&plan).filter(ran).map(|option| option["create_command"].as_str().unwrap().to_owned()));
     }

@@ -70,7 +70,10 @@ fn verdict(planned: &Planned) -> String {
                 tried.get(1).filter(|_| *kept > 1).map(|next| format!("; next best {}", sentence(next, latency)));
             let sentence = format!("{}{}", sentence(first, latency), next.unwrap_or_default());
             let commands = best.create_command.iter().chain(&best.kernel_commands);
-            let lines: Vec<String> = commands.map(|line| escaped(line)).collect();
+            let mut lines: Vec<String> = commands.map(|line| escaped(line)).collect();
+            if best.create_command.is_none() {
+                lines.push(format!("# {} is for simulations: make the array with mdadm", escaped(&best.scheme)));
+            }
             writeln!(
                 text,
                 "<p class=\"summary\">{}</p>\n<div class=\"command\"><pre tabindex=\"0\">{}</pre></div>",
