@@ -22,6 +22,9 @@ use crate::budget::{Budget, Metric, at, short};
 use crate::grid::Candidate;
 use crate::lifetime::{KnownWear, Life};
 
+/// How the reason begins why an option is impossible whose map is too large for a plan.
+pub(crate) const MAP_TOO_LARGE: &str = "a map of every block of its SSD takes";
+
 /// Most memory for the map of an option.
 const MAP_BYTES_MAX: f64 = (160 << 20) as f64;
 
@@ -275,7 +278,7 @@ fn too_large_a_map(candidate: &Candidate, choices: &Choices) -> Option<String> {
     let size = |bytes: f64| short(bytes / f64::from(1 << 20));
     (bytes > MAP_BYTES_MAX).then(|| {
         format!(
-            "a map of every block of its SSD takes {} MiB of memory, and a plan gives an option {} MiB: simulate it alone",
+            "{MAP_TOO_LARGE} {} MiB of memory, and a plan gives an option {} MiB: simulate it alone",
             size(bytes),
             size(MAP_BYTES_MAX)
         )

@@ -45,7 +45,7 @@ use budget::{Budget, BudgetError, Metric};
 use catalogue::{Catalogue, Kind};
 pub use check::ParameterError;
 use check::check;
-use evaluate::{Evaluator, Load, Outcome};
+use evaluate::{Evaluator, Load, MAP_TOO_LARGE, Outcome};
 use grid::Grid;
 use growth::{Growth, grown};
 use lifetime::KnownWear;
@@ -139,9 +139,6 @@ pub struct Planned {
     /// How the load grows, if it does.
     pub growth: Option<Growth>,
 }
-
-/// How the reason begins why an option was left out whose map is too large for a plan.
-const MAP_TOO_LARGE: &str = "a map of every block of its SSD takes";
 
 impl Planned {
     /// `value` of the budget with this text or name, as people read it.
