@@ -18,7 +18,7 @@ use bimetal_sim::simulator::SimulationError;
 use rayon::prelude::*;
 
 use crate::bounds::Bounds;
-use crate::budget::{Budget, Metric, short};
+use crate::budget::{Budget, Metric, dollars, short};
 use crate::evaluate::{Evaluator, Figures, Outcome};
 use crate::grid::Candidate;
 use crate::growth::Growth;
@@ -132,7 +132,7 @@ impl Search<'_> {
         while let Some(cost) = rest.peek().map(|candidate| candidate.cost_usd) {
             if let Some(best) = self.best(&tried) {
                 let least = best.candidate.cost_usd;
-                let why = format!("dearer than the best option, which costs {least:.0} $");
+                let why = format!("dearer than the best option, which costs {}", dollars(least));
                 tried.extend(rest.by_ref().map(|candidate| Tried::left_out(candidate, why.clone())));
                 break;
             }
