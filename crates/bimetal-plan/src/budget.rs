@@ -207,6 +207,8 @@ impl Budget {
     /// The same with a limit that is so many times as wide, itself included.
     pub(crate) fn wider(&self, times: f64) -> Self {
         let limit = match (self.is_upper(), times.is_finite()) {
+            // Of such a limit nothing is so many times as wide.
+            (_, true) if self.limit <= 0.0 => self.limit,
             (true, true) => self.limit * times,
             (true, false) => f64::INFINITY,
             (false, true) => self.limit / times,
@@ -408,6 +410,17 @@ pub fn at<'a>(run: &'a Value, path: &str) -> Option<&'a Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wider_limit_keeps_what_the_limit_keeps() {
+        for (text, value) in [("write_savings>-0.1", -0.08), ("write_savings>0.1", 0.2), ("mean<3ms", 2.0)] {
+            let budget = Budget::parse(text).unwrap();
+            assert!(budget.kept_by(Some(value)), "{text}");
+            for times in [1.0, 2.0, f64::INFINITY] {
+                assert!(budget.wider(times).kept_by(Some(value)), "{text}, {times} times as wide");
+            }
+        }
+    }
 
     #[test]
     fn a_budget_is_a_short_name_or_a_dotted_path_with_the_unit_of_the_figure() {

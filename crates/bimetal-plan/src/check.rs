@@ -27,6 +27,9 @@ pub enum ParameterError {
         /// The key that is set.
         set: String,
     },
+    /// It is varied twice.
+    #[error("--vary {0} and --vary {1} name one parameter: give all its values in one of them")]
+    Twice(String, String),
     /// A value that no scheme of the plan takes.
     #[error("{flag}: {error}")]
     Value {
@@ -47,12 +50,17 @@ pub(crate) fn check(question: &Question<'_>) -> Result<(), PlanError> {
     for (key, value) in &question.common.settings {
         check_value(&question.schemes, "--set", key, value)?;
     }
-    for (key, values) in &question.vary {
+    for (at, (key, values)) in question.vary.iter().enumerate() {
         let known = |info: &&&SchemeInfo| info.parameters.iter().any(|parameter| names(key, info, parameter));
         if !question.schemes.iter().any(|info| known(&info)) {
             return Err(unknown(&question.schemes, key).into());
         }
-        if let Some(set) = fixed(question, key) {
+        let before = question.vary[..at].iter().map(|(key, _)| key.as_str());
+        if let Some(before) = same_parameter(&question.schemes, key, before) {
+            return Err(ParameterError::Twice(before.to_owned(), key.clone()).into());
+        }
+        let set = question.common.settings.iter().map(|(key, _)| key.as_str());
+        if let Some(set) = same_parameter(&question.schemes, key, set) {
             return Err(ParameterError::Fixed { vary: key.clone(), set: set.to_owned() }.into());
         }
         values.iter().try_for_each(|value| check_value(&question.schemes, "--vary", key, value))?;
@@ -60,12 +68,15 @@ pub(crate) fn check(question: &Question<'_>) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// The key of `--set` that fixes the parameter `key` of a scheme.
-fn fixed<'q>(question: &'q Question<'_>, key: &str) -> Option<&'q str> {
-    let parameters = question.schemes.iter().flat_map(|&info| info.parameters.iter().map(move |known| (info, known)));
+/// The first of `others` that names the parameter `key` of a scheme, too.
+fn same_parameter<'q>(
+    schemes: &[&'static SchemeInfo],
+    key: &str,
+    mut others: impl Iterator<Item = &'q str>,
+) -> Option<&'q str> {
+    let parameters = schemes.iter().flat_map(|&info| info.parameters.iter().map(move |known| (info, known)));
     let varied: Vec<_> = parameters.filter(|(info, known)| names(key, info, known)).collect();
-    let keys = question.common.settings.iter().map(|(key, _)| key.as_str());
-    keys.into_iter().find(|set| varied.iter().any(|(info, known)| names(set, info, known)))
+    others.find(|other| varied.iter().any(|(info, known)| names(other, info, known)))
 }
 
 /// Refuses a value that none of the schemes takes that have the parameter.

@@ -238,7 +238,7 @@ impl Search<'_> {
         let least = self.least(candidate);
         let Some(worst) = worst else { return Some(f64::INFINITY) };
         match least.without_factor.cmp(&worst.without_factor) {
-            Ordering::Equal => Some(worst.times / least.times).filter(|room| *room > 1.0),
+            Ordering::Equal => Some(worst.times / least.times).filter(|room| *room >= 1.0),
             // It is nearer, by however much it breaks the others, if it keeps one of those that have no factor.
             Ordering::Less => Some(f64::INFINITY),
             Ordering::Greater => None,

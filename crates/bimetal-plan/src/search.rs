@@ -277,11 +277,18 @@ impl Search<'_> {
 
     /// Finds out how long the flash of an option lasts that breaks no budget of its run, if that is not known yet.
     fn look_at_flash(&self, tried: &mut Tried) -> Result<(), SimulationError> {
-        let Tried { candidate, outcome: Some(Outcome::Done(figures)), judged: true, .. } = tried else { return Ok(()) };
+        let Tried { candidate, outcome: Some(Outcome::Done(figures)), judged: true, reasons } = tried else {
+            return Ok(());
+        };
         if figures.lives.is_none() {
-            figures.lives =
-                Some(lifetime::lives(self.evaluator, candidate, &candidate.choices(self.evaluator.common))?);
             self.count(1);
+            match lifetime::lives(self.evaluator, candidate, &candidate.choices(self.evaluator.common)) {
+                Ok(lives) => figures.lives = Some(lives),
+                Err(error @ SimulationError::Failed { .. }) => {
+                    reasons.push(format!("when the workload goes round again: {error}"));
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ const LARGE_BYTES: i32 = 4 << 20;
 /// 32 MiB when the first one is freed and write zeros all over what it gives again: maps of large volumes, of which a run that ends early
 /// touches next to nothing. A plan of many such runs takes half the time so, and a third of the memory.
 pub(crate) fn take_large_blocks_from_the_system() {
-    #[cfg(target_env = "gnu")]
+    #[cfg(all(target_env = "gnu", target_pointer_width = "64"))]
     {
         // SAFETY: it takes two numbers, and sets one of the allocator's.
         #[expect(unsafe_code, reason = "the C library's allocator has no other way in")]

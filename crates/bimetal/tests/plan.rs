@@ -293,9 +293,12 @@ fn a_trace_of_reads_wears_nothing_and_ten_requests_are_enough_to_plan_for() {
     let shop = folder.file("shop.toml", SHOP);
     let reads = folder.file("reads.csv", &format!("time_ns,device,op,lba,sectors,fua,response_ns\n{lines}"));
     let common = ["--catalog", &shop, "--latency", "p99<1s", "--lifetime", "5y", "--json"];
-    let plan = json(&[&["plan", &reads, "--schemes", "ssd-only"][..], &common].concat());
-    let life = &plan["best"]["lifetime"][0];
-    assert_eq!((&life["years"], &life["unlimited"]), (&Value::Null, &Value::Bool(true)), "{life}");
+    // A cache takes each block in once, and that is all.
+    for scheme in ["ssd-only", "bcache", "smart-response"] {
+        let plan = json(&[&["plan", &reads, "--schemes", scheme][..], &common].concat());
+        let life = &plan["best"]["lifetime"][0];
+        assert_eq!((&life["years"], &life["unlimited"]), (&Value::Null, &Value::Bool(true)), "{scheme}: {life}");
+    }
     let text = bimetal(&["plan", &reads, "--schemes", "ssd-only", "--catalog", &shop]);
     assert!(String::from_utf8_lossy(&text.stdout).contains("flash unlimited (nothing is erased)"));
 }
@@ -479,6 +482,10 @@ fn what_is_varied_is_a_parameter_of_a_scheme_of_the_plan_at_values_that_it_takes
         (
             &["--set", "griffin.timeout=30s", "--vary", "timeout=900s,60s"],
             "--vary timeout: --set griffin.timeout fixes that parameter: leave one of the two out",
+        ),
+        (
+            &["--vary", "timeout=60s", "--vary", "griffin.timeout=900s"],
+            "--vary timeout and --vary griffin.timeout name one parameter",
         ),
     ] {
         let message = refused(flags);

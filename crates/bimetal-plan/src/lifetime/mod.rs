@@ -32,7 +32,7 @@ use serde::Serialize;
 use crate::budget::years_of_wear;
 use crate::evaluate::Evaluator;
 use crate::grid::Candidate;
-use record::{Member, Rounds, record_members, stores};
+use record::{Begins, Member, Rounds, record_members, stores};
 use wear::Wear;
 
 /// A drive with more flash than this is played by a smaller one, of about this size.
@@ -41,8 +41,12 @@ const PLAYED_BYTES: u64 = 256 << 20;
 /// How many times each timer of a scheme comes while what it does is taken down.
 const TIMERS: u64 = 4;
 
-/// Most requests of all rounds, beside the two that there always are.
+/// Most requests of all rounds, beside the two that there always are, and the longest that they may take.
 const REQUESTS_MAX: u64 = 200_000;
+const SPAN_MAX: Nanoseconds = Nanoseconds::from_seconds(50 * 365 * 86_400);
+
+/// Between the rounds that warm the volume and those that are taken down: what the first ones still have to do is done by then.
+const GAP: Nanoseconds = Nanoseconds::from_seconds(10);
 
 /// How long one flash drive lasts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -55,7 +59,8 @@ pub struct Life {
     pub years: Option<f64>,
     /// Whether `years` is null because nothing is ever erased.
     pub unlimited: bool,
-    /// The shortest and the longest life that the trace leaves possible.
+    /// The shortest and the longest life that the trace leaves possible; infinite, in JSON null, where nothing was written while it was
+    /// watched.
     pub range_years: Option<(f64, f64)>,
     /// Bytes erased for each byte written to the drive, at steady state.
     pub erased_per_written: Option<f64>,
@@ -96,18 +101,32 @@ pub fn lives(
     let requests = &evaluator.load.requests;
     let period = period_of(requests);
     let played_in = match evaluator.replay {
-        Replay::Timed { speedup } => Nanoseconds((period.0 as f64 / speedup) as u64),
+        Replay::Timed { speedup } => Nanoseconds(((period.0 as f64 / speedup) as u64).max(1)),
         _ => Nanoseconds(1),
     };
     let (warm, recorded) = rounds_of(&setup, played_in, requests.len() as u64);
-    let rounds = Rounds::recorded_from(warm);
     let timed = matches!(evaluator.replay, Replay::Timed { .. });
+    let gap = if timed { Nanoseconds((GAP.0 as f64 / played_in.0 as f64 * period.0 as f64) as u64) } else { GAP };
+    // Of all rounds, each `period` behind the one before and those that are taken down a gap later.
+    let later = move |round: u64| {
+        let rounds = Nanoseconds(period.0.saturating_mul(round));
+        if round < warm { rounds } else { rounds.saturating_add(gap) }
+    };
+    let begins = timed.then(|| {
+        let first = requests.first().map_or(Nanoseconds::ZERO, |request| request.arrival);
+        let at = |round| {
+            let arrival = first.saturating_add(later(round));
+            Nanoseconds((arrival.0 as f64 * (played_in.0 as f64 / period.0 as f64)) as u64)
+        };
+        Begins { second: at(1), recorded: at(warm) }
+    });
+    let rounds = Rounds::new(warm, begins);
     let members = record_members(&mut setup, choices, &rounds, timed);
     if members.is_empty() {
         return Ok(Vec::new());
     }
     let all = (0..warm + recorded).flat_map(|round| {
-        let (rounds, later) = (rounds.clone(), Nanoseconds(period.0.saturating_mul(round)));
+        let (rounds, later) = (rounds.clone(), later(round));
         requests.iter().enumerate().map(move |(index, request)| {
             if index == 0 {
                 rounds.enter(round);
@@ -119,7 +138,7 @@ pub fn lives(
     let measured = simulate_within(&mut setup, Box::new(all), play, Limits::default(), &|_| {})?;
     let seen = Seen {
         // The last request's time until the next round is a part of it.
-        span: Nanoseconds(played_in.0 * recorded).max(measured.end - measured.start),
+        span: Nanoseconds(played_in.0.saturating_mul(recorded)).max(measured.end - measured.start),
         rounds: recorded,
         waiting_bytes: u64::from(setup.volume().view().map.dirty_blocks()) * choices.block.bytes().0,
     };
@@ -141,7 +160,7 @@ struct Seen {
 fn rounds_of(setup: &Setup, period: Nanoseconds, requests: u64) -> (u64, u64) {
     let timers = setup.scheme.parameters.iter().filter(|it| matches!(it.kind, Kind::Duration | Kind::DurationOrOff));
     let longest = timers.filter_map(|timer| setup.settings.duration(timer.name)).max().unwrap_or(Nanoseconds::ZERO);
-    let most = REQUESTS_MAX / (TIMERS + 1) / requests.max(1);
+    let most = (REQUESTS_MAX / (TIMERS + 1) / requests.max(1)).min(SPAN_MAX.0 / (TIMERS + 1) / period.0.max(1));
     let one = longest.0.div_ceil(period.0.max(1)).min(most).max(1);
     let all = longest.0.saturating_mul(TIMERS).div_ceil(period.0.max(1)).min(most * TIMERS).max(1);
     (one, all)
@@ -158,12 +177,12 @@ fn period_of(requests: &[Request]) -> Nanoseconds {
 #[derive(Default)]
 pub struct KnownWear(Mutex<HashMap<Use, Option<f64>>>);
 
-/// As what a drive serves (a log may be set otherwise than an SSD of the same profile), its profile, its sectors and how many are in use.
-type Use = (String, String, u64, u64);
+/// The whole of a drive's profile, as it is set, its sectors and how many are in use.
+type Use = (String, u64, u64);
 
 impl KnownWear {
     fn of_random_writes(&self, member: &Member, flash: (&FlashProfile, &Geometry), seed: u64) -> Option<f64> {
-        let key = (member.id.clone(), member.profile.name.clone(), member.size.0, member.used.len.0);
+        let key = (format!("{:?}", member.profile), member.size.0, member.used.len.0);
         if let Some(known) = self.0.lock().expect("nobody panics while it is held").get(&key) {
             return *known;
         }
@@ -180,14 +199,13 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
         stream.iter().filter(|(_, command)| stores(command)).map(|(_, command)| command.range.len.0).sum();
     let written = written * SECTOR_BYTES;
     let seconds = seen.span.as_seconds_f64();
-    // As many as that may come to it in the same time.
+    // What waits may come to it in the same time; and where anything comes at all, as much as in the first round.
     let waiting = if member.is_home { seen.waiting_bytes } else { 0 };
-    let most_written = written.max(member.cold_bytes() * seen.rounds).max(waiting);
     let mut life = Life {
         member: member.id.clone(),
         profile: member.profile.name.clone(),
         years: None,
-        unlimited: most_written == 0,
+        unlimited: written == 0 && waiting == 0,
         range_years: None,
         erased_per_written: None,
         written_bytes_per_s: written as f64 / seconds,
@@ -197,28 +215,29 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
     };
     let Body::Flash(flash) = &member.profile.body else { return life };
     let Ok(geometry) = flash.geometry(member.profile.capacity, Some(member.size)) else { return life };
-    if most_written == 0 {
+    if life.unlimited {
         return life;
     }
     let drive = (&**flash, &geometry);
     let physical = geometry.physical_bytes().0 as f64;
-    life.trace_too_short = (written as f64) < physical;
     let years_with = |erased_per_written: f64, bytes: u64| {
         years_of_wear(physical * f64::from(flash.rated_cycles), erased_per_written * bytes as f64 / seconds)
     };
-    let random = life.trace_too_short.then(|| known.of_random_writes(member, drive, seed)).flatten();
-    let wear = Wear::of(member, drive, &stream, seen.span, PLAYED_BYTES, seed).filter(|wear| wear.mean > 0.0);
-    let Some(wear) = wear else {
-        // Nothing came to it while it was watched, or too little to fill it once: all that is known is what may.
-        let shortest = years_with(random.unwrap_or(1.0), most_written);
+    life.trace_too_short = (written as f64) < physical;
+    let random = life.trace_too_short.then(|| known.of_random_writes(member, drive, seed)).flatten().unwrap_or(0.0);
+    if written == 0 {
+        // All that is known is what may come.
+        let shortest = years_with(random.max(1.0), waiting);
         (life.years, life.range_years) = (Some(shortest), Some((shortest, f64::INFINITY)));
         return life;
-    };
+    }
+    let wear = Wear::of(member, drive, &stream, seen.span, PLAYED_BYTES, seed).filter(|wear| wear.mean > 0.0);
+    let wear = wear.unwrap_or(Wear::ONCE);
     (life.scaled_down, life.converged) = (wear.factor, wear.converged);
     life.erased_per_written = Some(wear.mean);
     life.years = Some(years_with(wear.mean, written));
-    let most = if life.trace_too_short { most_written } else { written };
-    let shortest = years_with(wear.high.max(random.unwrap_or(0.0)), most);
+    let cold = if life.trace_too_short { member.cold_bytes() * seen.rounds } else { 0 };
+    let shortest = years_with(wear.high.max(random), written.max(cold).max(waiting));
     life.range_years = Some((shortest, years_with(wear.low, written)));
     life
 }

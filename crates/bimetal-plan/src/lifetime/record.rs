@@ -22,22 +22,36 @@ pub(super) fn stores(command: &Command) -> bool {
 /// In which round of the workload a volume is, shared with those who watch it.
 #[derive(Clone)]
 pub(super) struct Rounds {
-    now: Arc<AtomicU64>,
-    recorded_from: u64,
+    entered: Arc<AtomicU64>,
+    warm: u64,
+    begins: Option<Begins>,
+}
+
+/// When rounds begin that come at times of their own.
+#[derive(Clone, Copy)]
+pub(super) struct Begins {
+    /// The second round.
+    pub(super) second: Nanoseconds,
+    /// The first that is taken down.
+    pub(super) recorded: Nanoseconds,
 }
 
 impl Rounds {
-    /// From the round of this number on, what drives are told is taken down.
-    pub(super) fn recorded_from(recorded_from: u64) -> Self {
-        Self { now: Arc::default(), recorded_from }
+    /// After so many rounds, what drives are told is taken down. Without times, a round begins where its first request is issued.
+    pub(super) fn new(warm: u64, begins: Option<Begins>) -> Self {
+        Self { entered: Arc::default(), warm, begins }
     }
 
     pub(super) fn enter(&self, round: u64) {
-        self.now.store(round, Ordering::Relaxed);
+        self.entered.store(round, Ordering::Relaxed);
     }
 
-    fn now(&self) -> u64 {
-        self.now.load(Ordering::Relaxed)
+    fn is_first(&self, now: Nanoseconds) -> bool {
+        self.begins.map_or_else(|| self.entered.load(Ordering::Relaxed) == 0, |begins| now < begins.second)
+    }
+
+    fn is_recorded(&self, now: Nanoseconds) -> bool {
+        self.begins.map_or_else(|| self.entered.load(Ordering::Relaxed) >= self.warm, |begins| now >= begins.recorded)
     }
 }
 
@@ -102,11 +116,11 @@ impl DeviceModel for Recorder {
     }
 
     fn submit(&mut self, now: Nanoseconds, token: Token, command: Command) {
-        let round = self.rounds.now();
-        if round == 0 && stores(&command) {
+        if self.rounds.is_first(now) && stores(&command) {
             self.cold_sectors.fetch_add(command.range.len.0, Ordering::Relaxed);
         }
-        if round >= self.rounds.recorded_from && command.kind != OpKind::Read {
+        let changes = matches!(command.kind, OpKind::Discard | OpKind::Flush) || stores(&command);
+        if changes && self.rounds.is_recorded(now) {
             self.stream.lock().expect("nobody panics while it is held").push((now, command));
         }
         self.inner.submit(now, token, command);
@@ -118,6 +132,10 @@ impl DeviceModel for Recorder {
 
     fn advance(&mut self, now: Nanoseconds, finished: &mut Vec<Finished>) {
         self.inner.advance(now, finished);
+    }
+
+    fn fragmented(&self, most: Sectors) -> Option<Vec<SectorRange>> {
+        self.inner.fragmented(most)
     }
 
     fn statistics(&self, now: Nanoseconds) -> DeviceStatistics {

@@ -86,7 +86,7 @@ impl Played {
         let Member { profile, size, used, precondition, .. } = member;
         let (profile, physical_bytes) = (profile.clone(), geometry.physical_bytes().0 as f64);
         let (used, precondition) = (*used, *precondition);
-        let (places, factor, unit_sectors) = (None, 1.0, 1);
+        let (places, factor, unit_sectors) = (None, 1.0, u64::from(geometry.unit_bytes) / SECTOR_BYTES);
         let played =
             Self { profile, size: Some(*size), used, precondition, seed, places, unit_sectors, physical_bytes, factor };
         played.build(played.precondition)?;
@@ -148,7 +148,7 @@ impl Played {
     ) -> Result<Self, ProfileError> {
         let physical = geometry.physical_bytes().0 as f64;
         let hot = member.used.len.bytes().0 as f64;
-        let free = physical - hot - open_bytes(flash, geometry);
+        let free = (physical - hot - open_bytes(flash, geometry)).max(0.0);
         let share = (bytes as f64 / physical).min(1.0);
         let kept = Filling { hot: hot * share, near: 0.0, rest: 0.0, free: free * share };
         let (profile, used) = shrunk(&member.profile, flash, geometry, &kept, share);

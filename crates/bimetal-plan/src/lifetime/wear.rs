@@ -40,6 +40,9 @@ pub(super) struct Wear {
 }
 
 impl Wear {
+    /// Of what writes too little to fill the drive while it is played: sooner or later all that is written is erased, once at least.
+    pub(super) const ONCE: Self = Self { mean: 1.0, low: 1.0, high: 1.0, factor: 1.0, converged: false };
+
     /// What `stream`, which lasts for `span`, does to `member`, played by a drive of about `bytes` if it is larger; `None` where no
     /// drive can be built or nothing is written.
     pub(super) fn of(
@@ -117,9 +120,9 @@ impl Played {
         let (mut before, mut last, mut began) = (None, None, Nanoseconds::ZERO);
         while drive.operations < OPERATIONS_MAX && drive.written < most {
             for &(at, command) in stream {
-                drive.submit(began + at, command);
+                drive.submit(began.saturating_add(at), command);
             }
-            began += span;
+            began = began.saturating_add(span);
             if drive.written < fill {
                 continue;
             }
