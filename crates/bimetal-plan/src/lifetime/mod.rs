@@ -42,7 +42,7 @@ const PLAYED_BYTES: u64 = 256 << 20;
 const TIMERS: u64 = 4;
 
 /// Most requests of all rounds, beside the two that there always are, and the longest that they may take.
-const REQUESTS_MAX: u64 = 200_000;
+const REQUESTS_MAX: u64 = 100_000;
 const SPAN_MAX: Nanoseconds = Nanoseconds::from_seconds(50 * 365 * 86_400);
 
 /// Between the rounds that warm the volume and those that are taken down: what the first ones still have to do is done by then.
