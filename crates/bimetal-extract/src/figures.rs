@@ -111,6 +111,19 @@ impl Figures {
         }
     }
 
+    /// Whether there is this figure, and it was measured.
+    pub(crate) fn is_measured(&self, key: &str) -> bool {
+        self.0.iter().any(|figure| figure.key == key && figure.error.is_some())
+    }
+
+    /// What was measured of these was something else, for this reason.
+    pub(crate) fn doubt(&mut self, keys: &[&str], why: &str) {
+        for figure in self.0.iter_mut().filter(|figure| keys.contains(&figure.key.as_str()) && figure.error.is_some()) {
+            figure.error = None;
+            figure.source = format!("assumed, not measured: {why}");
+        }
+    }
+
     /// A text among the figures, without its quotes.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|figure| figure.key == key).map(|figure| figure.value.trim_matches('"'))

@@ -14,8 +14,13 @@ use crate::statistics::{Line, line, median};
 const DIES_MAX: u64 = 256;
 /// Pairs that are looked at for the end of a row.
 const STEPS_MAX: u64 = 1024;
+/// The same with a single die: 16 rows of 64 KiB.
+const STEPS_SINGLE: u64 = 512;
 /// How often each is tried; the least time counts.
 const TRIES: usize = 3;
+
+/// How long parts of a map may take to be written.
+const MAP_NS: u64 = 5_000_000;
 
 /// What was found of the dies.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +38,18 @@ pub(super) struct Dies {
 }
 
 impl Drive<'_, '_> {
+    /// Where the map is on flash: sees to it that the part for `lbn` is in memory, and that the part which left for it is written.
+    fn fetch_map(&mut self, lbn: u64, sectors: u64) -> Result<(), ExtractError> {
+        if self.map_reads.is_some() {
+            self.prober.read(lbn, sectors)?;
+            self.prober.pause(MAP_NS);
+        }
+        Ok(())
+    }
+
     /// What a read takes in the flash, without controller and link, in nanoseconds.
-    fn flash_ns(&mut self, lbn: u64, sectors: u64) -> Result<f64, ExtractError> {
+    pub(super) fn flash_ns(&mut self, lbn: u64, sectors: u64) -> Result<f64, ExtractError> {
+        self.fetch_map(lbn, sectors)?;
         let mut least = f64::MAX;
         for _ in 0..TRIES {
             least = least.min(self.prober.read(lbn, sectors)?.ns());
@@ -42,8 +57,22 @@ impl Drive<'_, '_> {
         Ok(least - self.outside_ns(sectors))
     }
 
+    /// Whether two reads at once of the smallest size wait for one die, of which one takes `alone` in the flash: then the second is ready a
+    /// read later, else it waits for the link alone. `None` where the link is too slow to tell.
+    fn disturb(&mut self, one: u64, other: u64, alone: f64) -> Result<Option<bool>, ExtractError> {
+        let link = self.occupied_ns(self.prober.grain);
+        if link > 0.8 * alone {
+            return Ok(None);
+        }
+        let both = self.both_ns(one, other, self.prober.grain)?;
+        // As far from the one as from the other, or nearer to the longer.
+        Ok(Some(both > alone + link + 0.6 * (alone - link)))
+    }
+
     /// What two reads at once take in the flash.
     pub(super) fn both_ns(&mut self, one: u64, other: u64, sectors: u64) -> Result<f64, ExtractError> {
+        self.fetch_map(one, sectors)?;
+        self.fetch_map(other, sectors)?;
         let mut least = f64::MAX;
         for _ in 0..TRIES {
             let times = self.prober.batch(&[(OpKind::Read, one, sectors), (OpKind::Read, other, sectors)], 2)?;
@@ -57,7 +86,10 @@ impl Drive<'_, '_> {
     pub(super) fn dies(&mut self) -> Result<Option<Dies>, ExtractError> {
         let step = self.prober.grain.max(4);
         let from = self.region.0 + self.region.1 / 2;
-        let alone = self.flash_ns(from, step)?;
+        let alone = self.flash_ns(from, self.prober.grain)?;
+        if self.disturb(from, from + step, alone)?.is_none() {
+            return Ok(None);
+        }
         let (ends, single) = self.ends_of_rows(from, step, alone)?;
         let mut gaps: Vec<f64> = ends.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
         let row = median(&mut gaps) as u64;
@@ -67,7 +99,7 @@ impl Drive<'_, '_> {
         }
         let row_start = ends[0];
         let mut dies = 1;
-        while !single && dies < DIES_MAX && self.both_ns(row_start, row_start + dies * row, step)? < 1.85 * alone {
+        while !single && dies < DIES_MAX && self.disturb(row_start, row_start + dies * row, alone)? == Some(false) {
             dies += 1;
         }
         // No drive has as many, or rows of so odd a length: the pattern is noise.
@@ -80,7 +112,7 @@ impl Drive<'_, '_> {
             .map(|units| Ok((units as f64, self.flash_ns(row_start + units % 3 * row, units * unit)?)))
             .collect::<Result<_, ExtractError>>()?;
         let line = line(&points);
-        let channels = self.channels(row_start, row, dies)?;
+        let channels = self.channels(row_start, row, dies, line, unit)?;
         Ok(Some(Dies { row_start, row, unit, dies, channels, line }))
     }
 
@@ -89,24 +121,21 @@ impl Drive<'_, '_> {
         let mut ends = Vec::new();
         for at in 0..STEPS_MAX {
             let lbn = from + at * step;
-            if self.both_ns(lbn, lbn + step, step)? < 1.85 * alone {
+            if self.disturb(lbn, lbn + step, alone)? == Some(false) {
                 ends.push(lbn + step);
             }
             if ends.len() == 6 {
                 return Ok((ends, false));
             }
         }
-        // One die: all reads disturb each other, but one over the end of a row senses twice.
-        for at in 0..STEPS_MAX {
-            let lbn = from + at * step;
-            if self.flash_ns(lbn, 2 * step)? > 1.5 * alone {
-                ends.push(lbn + step);
-            }
-            if ends.len() == 6 {
-                break;
-            }
+        // One die: all reads disturb each other, but those over the end of a row take longest, since they sense twice.
+        let mut times = Vec::new();
+        for at in 0..STEPS_SINGLE {
+            times.push(self.flash_ns(from + at * step, 2 * step)?);
         }
-        Ok((ends, true))
+        let longest = times.iter().copied().fold(alone, f64::max);
+        let over = (0..STEPS_SINGLE).zip(&times).filter(|(_, ns)| **ns > 0.97 * longest && longest > 1.1 * alone);
+        Ok((over.map(|(at, _)| from + (at + 1) * step).collect(), true))
     }
 
     /// Sectors of the smallest part that a die gives.
@@ -120,15 +149,19 @@ impl Drive<'_, '_> {
         Ok(unit.min(row))
     }
 
-    /// How many channels the dies lie on: whole rows of two dies on one channel cross it one after the other.
-    fn channels(&mut self, row_start: u64, row: u64, dies: u64) -> Result<u64, ExtractError> {
-        let times: Vec<f64> =
-            (1..dies).map(|die| self.both_ns(row_start, row_start + die * row, row)).collect::<Result<_, _>>()?;
-        let (low, high) = times.iter().fold((f64::MAX, 0.0_f64), |(low, high), ns| (low.min(*ns), high.max(*ns)));
-        if times.is_empty() || high < 1.05 * low {
-            return Ok(dies);
+    /// How many channels the dies lie on: whole rows of two dies on one channel cross it one after the other. All dies where that does not
+    /// show.
+    fn channels(&mut self, row_start: u64, row: u64, dies: u64, line: Line, unit: u64) -> Result<u64, ExtractError> {
+        let transfer = (row / unit) as f64 * line.slope;
+        let apart = line.intercept + transfer + self.occupied_ns(row);
+        let limit = apart.midpoint(line.intercept + 2.0 * transfer);
+        let mut first = None;
+        for die in 1..dies {
+            if self.both_ns(row_start, row_start + die * row, row)? > limit.max(1.02 * apart) {
+                first = Some(die);
+                break;
+            }
         }
-        let first = times.iter().position(|ns| *ns > low.midpoint(high)).map_or(dies, |at| at as u64 + 1);
-        Ok(if dies.is_multiple_of(first) { first } else { dies })
+        Ok(first.filter(|first| dies.is_multiple_of(*first)).unwrap_or(dies))
     }
 }

@@ -1,8 +1,8 @@
 //! Erasing: how long it takes, and how often.
 //!
 //! A range that is written over and over, in order, gives the drive blocks without a valid page; so each die erases one for
-//! each block that it fills. Two reads of each die behind each stripe of rows: the first waits for the row, the second for
-//! an erase that began meanwhile.
+//! each block that it fills. Two reads of one die behind each row: the first waits for the row, the second for
+//! an erase that began meanwhile. Only one die is read: more would wait for each other on the link.
 
 use std::cmp::Ordering;
 
@@ -10,6 +10,7 @@ use bimetal_core::operation::OpKind;
 
 use super::Drive;
 use super::dies::Dies;
+use super::programs::free_at;
 use crate::ExtractError;
 use crate::statistics::median;
 
@@ -22,22 +23,25 @@ pub(super) struct Erases {
     pub(super) ns: f64,
     /// How far off that may be.
     pub(super) error: f64,
-    /// Rows that a die writes from one to the next.
-    pub(super) rows: u64,
+    /// Rows that a die writes from one to the next; `None` where there may be others in between.
+    pub(super) rows: Option<u64>,
     /// How many were seen.
     pub(super) seen: usize,
 }
 
+/// Erases of one die that are enough, if they come evenly.
+const ENOUGH: usize = 4;
+/// The part of the budget behind which no more are waited for.
+const LATE: f64 = 0.55;
+
 impl Drive<'_, '_> {
-    /// Writes stripe after stripe until erases were seen often enough. What keeps a die busy no longer than `program` is no
-    /// erase. `None` where there is none.
+    /// Writes stripe after stripe until erases of the first die were seen often enough. What keeps it busy no longer than `program` is
+    /// no erase. `None` where there is none.
     pub(super) fn erases(&mut self, dies: &Dies, program: f64) -> Result<Option<Erases>, ExtractError> {
-        let mut last: Vec<Option<u64>> = vec![None; dies.dies as usize];
+        let (mut last, mut missed) = (None::<u64>, Vec::new());
         let (mut times, mut gaps): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
         let round = self.scratch.1 / (dies.dies * dies.row) + 1;
         let longest = program + (dies.row / dies.unit) as f64 * dies.line.slope;
-        // Two in a row on each die.
-        let enough = (2 * dies.dies as usize).max(6);
         for stripe in 0..round + STRIPES_MAX {
             // Once around without waiting; then nothing piles up in the buffer, so that an erase begins when it is due.
             match stripe.cmp(&round) {
@@ -45,62 +49,85 @@ impl Drive<'_, '_> {
                 Ordering::Equal => self.prober.pause(1_000_000_000),
                 Ordering::Greater => self.prober.pause(2 * longest as u64),
             }
-            let writes: Vec<_> =
-                (0..dies.dies).map(|_| (OpKind::Write, self.next_scratch(dies.row), dies.row)).collect();
-            self.prober.batch(&writes, writes.len())?;
             // In the first round blocks still hold data that must be copied out, and make room for less than a block.
-            if stripe < round {
-                continue;
-            }
-            for (die, busy) in self.second_reads(dies)?.into_iter().enumerate() {
-                if busy < 1.15 * longest + 20_000.0 {
-                    continue;
+            let seen = if stripe < round { self.stripe(dies)? } else { self.read_behind_rows(dies, longest)? };
+            match seen {
+                Seen::Nothing => {}
+                Seen::Before => missed.push(stripe),
+                Seen::For(ns) => {
+                    if let Some(before) = last.filter(|before| stripe - before > 2) {
+                        gaps.push((stripe - before) as f64);
+                        times.push(ns);
+                    }
+                    last = Some(stripe);
                 }
-                if let Some(before) = last[die].filter(|before| stripe - before > 2) {
-                    gaps.push((stripe - before) as f64);
-                    times.push(busy);
-                }
-                last[die] = Some(stripe);
             }
-            if steady(&gaps, enough) || self.prober.is_late() {
+            if steady(&gaps, ENOUGH) || self.prober.is_past(LATE, "more erases") {
                 break;
             }
             self.prober.done(stripe as f64 / (round + STRIPES_MAX) as f64);
         }
-        if gaps.len() < enough {
+        if !steady(&gaps, ENOUGH) {
             return Ok(None);
         }
-        let mut gaps = gaps.split_off(gaps.len() - enough);
-        let mut times = times.split_off(times.len() - enough);
-        let ns = median(&mut times);
-        let spread = times[enough * 3 / 4] - times[enough / 4];
-        Ok(Some(Erases { ns, error: spread.max(0.001 * ns), rows: median(&mut gaps) as u64, seen: enough }))
+        let mut gaps = gaps.split_off(gaps.len() - ENOUGH);
+        let mut times = times.split_off(times.len() - ENOUGH);
+        let (ns, rows) = (median(&mut times), median(&mut gaps) as u64);
+        // Where the second reads meet each second erase only, or each third, the first ones meet the others.
+        let whole = last.is_none_or(|last| between(last, rows, &missed) == 1);
+        let spread = times[ENOUGH * 3 / 4] - times[ENOUGH / 4];
+        Ok(Some(Erases { ns, error: spread.max(0.001 * ns), rows: Some(rows).filter(|_| whole), seen: ENOUGH }))
     }
 
-    /// For how long each die was busy with something else between its first read and its second, in nanoseconds.
-    fn second_reads(&mut self, dies: &Dies) -> Result<Vec<f64>, ExtractError> {
-        let count = dies.dies as usize;
+    /// Writes a row on each die.
+    fn stripe(&mut self, dies: &Dies) -> Result<Seen, ExtractError> {
+        let writes: Vec<_> = (0..dies.dies).map(|_| (OpKind::Write, self.next_scratch(dies.row), dies.row)).collect();
+        self.prober.batch(&writes, writes.len())?;
+        Ok(Seen::Nothing)
+    }
+
+    /// The same, with two reads of the first die behind each row, which takes it `program`: what else kept it busy.
+    fn read_behind_rows(&mut self, dies: &Dies, program: f64) -> Result<Seen, ExtractError> {
         let read = dies.line.intercept + dies.line.slope;
-        let mut first_of = std::collections::BTreeMap::new();
-        let mut second_of = std::collections::BTreeMap::new();
-        for die in 0..count {
-            let place = self.place_of(dies, die as u64);
-            first_of.insert(self.prober.hand_over(OpKind::Read, place, dies.unit, false)?.0, die);
-        }
-        let (mut free, mut busy) = (vec![0.0; count], vec![0.0; count]);
-        for _ in 0..2 * count {
-            let (token, at) = self.prober.await_one()?;
-            let at = at as f64 - self.outside_ns(dies.unit);
-            if let Some(die) = first_of.remove(&token) {
-                free[die] = at;
-                let place = self.place_of(dies, die as u64);
-                second_of.insert(self.prober.hand_over(OpKind::Read, place, dies.unit, false)?.0, die);
-            } else if let Some(die) = second_of.remove(&token) {
-                busy[die] = at - free[die] - read;
+        let least = 1.15 * program + self.outside_ns(dies.unit) + 20_000.0;
+        let mut seen = Seen::Nothing;
+        for _ in 0..dies.dies {
+            let lbn = self.next_scratch(dies.row);
+            let write = self.prober.run(OpKind::Write, lbn, dies.row, false)?;
+            let first = self.prober.read(dies.row_start, dies.unit)?;
+            // It is handed over when the first has left the drive, and what is under way began when that had left the die.
+            let after = self.prober.read(dies.row_start, dies.unit)?.ns() - read;
+            let before = free_at(self, dies, first) - (write.to as f64 - self.write_overhead);
+            if after >= least {
+                seen = Seen::For(after);
+            } else if before >= least && seen == Seen::Nothing {
+                seen = Seen::Before;
             }
         }
-        Ok(busy)
+        Ok(seen)
     }
+}
+
+/// What reads behind a row saw.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Seen {
+    Nothing,
+    /// Something that had begun before the first read, so that the second did not meet it.
+    Before,
+    /// An erase of so many nanoseconds.
+    For(f64),
+}
+
+/// In how many equal parts of whole blocks the `gap` stripes between the erases up to `last` fall, by those at `missed`, which the second
+/// read did not meet.
+fn between(last: u64, gap: u64, missed: &[u64]) -> u64 {
+    let met = |at: u64| missed.iter().any(|missed| missed.abs_diff(at) <= 1);
+    let in_parts = |parts: u64| {
+        gap.is_multiple_of(parts)
+            && (1..ENOUGH as u64)
+                .all(|back| (1..parts).all(|part| met(last.saturating_sub(back * gap) + part * gap / parts)))
+    };
+    [4, 3, 2].into_iter().find(|parts| in_parts(*parts)).unwrap_or(1)
 }
 
 /// Whether the last `enough` of `gaps` are alike.

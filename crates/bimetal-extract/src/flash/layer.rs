@@ -24,7 +24,25 @@ const WRITES: u64 = 600;
 /// What writes take longer for each erase is an erase only if it is more than this part of a write; less is noise.
 const ERASE_MIN: f64 = 0.1;
 /// A layer whose times are further off than this, in the mean, is none that the drive has.
-const OFF_MAX: f64 = 0.35;
+const OFF_MAX: f64 = 0.1;
+/// Behind a layer whose times are less off than this no other is tried.
+const OFF_GOOD: f64 = 0.05;
+/// A layer is better than another if it is off by less than this part.
+const ALIKE: f64 = 0.8;
+/// More copies than these to fill a model take long: layers that map whole pages are not tried on such a drive.
+const COPIES_MAX: u64 = 20_000_000;
+/// What was measured as of a drive that maps pages.
+const OF_PAGE_MAPPING: [&str; 9] = [
+    "page_size",
+    "planes_per_die",
+    "pages_per_block",
+    "program_us",
+    "erase_us",
+    "flush_us",
+    "power_loss_protection",
+    "write_buffer",
+    "spare_factor",
+];
 /// Two erase times, from whose difference the erases of a write follow.
 const ERASE_US: [f64; 2] = [1000.0, 2000.0];
 
@@ -39,9 +57,21 @@ struct Fit {
 /// Finds the layer, and what follows from it where erases were not seen before: their time, and the pages of a block.
 pub(super) fn measure(drive: &mut Drive<'_, '_>, extraction: &mut Extraction) -> Result<(), ExtractError> {
     let mut figures = Figures(extraction.figures.clone());
+    if figures.text("ftl").is_some() {
+        return Ok(());
+    }
+    if !figures.is_measured("program_us") {
+        figures.assumed(
+            "ftl",
+            quoted("page"),
+            "what the drive takes to program is not known, so its layer does not show",
+        );
+        extraction.figures = figures.0;
+        return Ok(());
+    }
     let window = WINDOW.min(drive.region.1);
     let page = figures.sectors("page_size");
-    if !drive.prober.step("translation layer", 0.9) {
+    if !drive.prober.step("translation layer", 0.98) {
         figures.assumed("ftl", quoted("page"), "no time");
         extraction.figures = figures.0;
         return Ok(());
@@ -52,25 +82,30 @@ pub(super) fn measure(drive: &mut Drive<'_, '_>, extraction: &mut Extraction) ->
     let measured = response_times(drive.prober, &placed)?;
     // Where each write waits for the flash, erases show in response times.
     let unseen = figures.text("write_buffer") == Some("off");
-    let mut trial = figures.0.clone();
-    super::wear::without_writes(&mut trial);
+    let mut trial = Figures(figures.0.clone());
+    trial.assume_missing(&[("rated_cycles", "3000"), ("spare_factor", "0.07"), ("ftl", "\"page\"")]);
+    let trial = trial.0;
     let profile = crate::read_back(&Extraction { figures: trial, ..extraction.clone() })?;
     let blocks: Vec<Option<u64>> = if unseen { BLOCKS.map(Some).to_vec() } else { vec![None] };
     let trial = Trial { profile: &profile, writes: &writes, measured: &measured, window };
     let best = best_of(drive.prober, &trial, &blocks)?;
     match best {
-        Some(fit) => conclude(&mut figures, &fit),
+        Some((fit, other)) => conclude(&mut figures, &fit, other),
         None => figures.assumed("ftl", quoted("page"), "none of ours could be tried"),
     }
     extraction.figures = figures.0;
     Ok(())
 }
 
-/// The layer, of a drive with one of `blocks` as pages of a block, used or not, that fits best, as far as there is time: trying takes
-/// no commands, but time.
-fn best_of(prober: &mut Prober<'_>, trial: &Trial<'_>, blocks: &[Option<u64>]) -> Result<Option<Fit>, ExtractError> {
+/// The layer, of a drive with one of `blocks` as pages of a block, used or not, that fits best, as far as there is time, and another that
+/// fits as well: trying takes no commands, but time. Behind a layer that fits well no other is tried.
+fn best_of(
+    prober: &mut Prober<'_>,
+    trial: &Trial<'_>,
+    blocks: &[Option<u64>],
+) -> Result<Option<(Fit, Option<&'static str>)>, ExtractError> {
     let states = [Precondition::Random, Precondition::Clean];
-    let (mut best, all) = (None::<Fit>, LAYERS.len() * blocks.len() * states.len());
+    let (mut fits, all) = (Vec::<Fit>::new(), LAYERS.len() * blocks.len() * states.len());
     let variants = LAYERS.into_iter().flat_map(|layer| blocks.iter().map(move |pages| (layer, *pages)));
     let variants = variants.flat_map(|(layer, pages)| states.map(|state| (layer, pages, state)));
     for (at, (layer, pages, state)) in variants.enumerate() {
@@ -78,30 +113,42 @@ fn best_of(prober: &mut Prober<'_>, trial: &Trial<'_>, blocks: &[Option<u64>]) -
             break;
         }
         prober.done(at as f64 / all as f64);
-        if let Some(fit) = trial.fit(layer, pages, state)?
-            && best.as_ref().is_none_or(|best| fit.off < 0.98 * best.off)
-        {
-            best = Some(fit);
+        let Some(fit) = trial.fit(layer, pages, state)? else { continue };
+        let enough = fit.pages.is_none() && fit.off < OFF_GOOD;
+        fits.push(fit);
+        if enough {
+            break;
         }
     }
-    Ok(best)
+    let least = fits.iter().map(|fit| fit.off).fold(f64::MAX, f64::min);
+    // Of those that fit alike, the first.
+    let Some(at) = fits.iter().position(|fit| fit.off <= least / ALIKE) else { return Ok(None) };
+    let best = fits.swap_remove(at);
+    let other = fits.iter().find(|fit| fit.layer != best.layer && fit.off <= best.off.max(OFF_GOOD) / ALIKE);
+    let other = other.map(|fit| fit.layer);
+    Ok(Some((best, other)))
 }
 
-fn conclude(figures: &mut Figures, fit: &Fit) {
+fn conclude(figures: &mut Figures, fit: &Fit, other: Option<&str>) {
     let off = fit.off * 100.0;
     let how = format!("fits best among ours: response times are {off:.1} % off in the mean");
-    match fit.off <= OFF_MAX {
-        true => figures.found("ftl", quoted(fit.layer), how),
-        false => figures.assumed("ftl", quoted(fit.layer), format!("{how}, so it is another")),
-    }
-    if fit.layer == "dftl" {
-        let shapes = ["page_size", "planes_per_die", "pages_per_block"];
-        for figure in figures.0.iter_mut().filter(|figure| shapes.contains(&figure.key.as_str())) {
-            figure.error = None;
-            figure.source = "assumed, not measured: parts of the map are written in between, so rows and blocks are not told from those of \
-                             the map"
-                .to_owned();
+    match other {
+        _ if fit.off > OFF_MAX && fit.pages.is_none() => {
+            let why = format!("none of ours fits: {} is {off:.1} % off in the mean", fit.layer);
+            figures.assumed("ftl", quoted("page"), why);
         }
+        _ if fit.off > OFF_MAX => figures.assumed("ftl", quoted(fit.layer), format!("{how}, so it is another")),
+        Some(other) => figures.assumed("ftl", quoted(fit.layer), format!("{how}, and {other} fits as well")),
+        None => figures.found("ftl", quoted(fit.layer), how),
+    }
+    if fit.pages.is_none() && fit.off <= OFF_MAX && fit.layer != "page" && other != Some("page") {
+        figures.doubt(&OF_PAGE_MAPPING, "the drive maps no pages as they were expected to be, so it does not show");
+    }
+    if !figures.is_measured("ftl") {
+        figures.doubt(
+            &["spare_factor"],
+            "by random writes, it follows from how the layer collects, which none of ours shows",
+        );
     }
     let mut replace = |key: &str, value: String, how: &str| {
         figures.0.retain(|figure| figure.key != key);
@@ -183,7 +230,13 @@ impl Trial<'_> {
         let dies = u64::from(flash.channels) * u64::from(flash.dies_per_channel);
         let block = flash.page_size.0.sectors().0 * u64::from(flash.planes_per_die) * pages * dies;
         // A part of the drive is enough, if it holds the window a few times over.
-        let blocks = (4 * self.window).div_ceil(block).max(64).to_string();
+        let blocks = (4 * self.window).div_ceil(block).max(64);
+        // Each page that is written may copy a block.
+        let per_block = pages * u64::from(flash.planes_per_die);
+        if !["page", "dftl"].contains(&layer) && dies * blocks * per_block * per_block > COPIES_MAX {
+            return Ok(None);
+        }
+        let blocks = blocks.to_string();
         let mut profile = self.profile.clone();
         let (pages, erase) = (pages.to_string(), erase_us.unwrap_or(flash.erase_us).to_string());
         // It must be possible on the whole drive, too.

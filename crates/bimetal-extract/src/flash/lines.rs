@@ -7,54 +7,119 @@ use bimetal_core::units::{Bytes, SECTOR_BYTES};
 use super::Drive;
 use crate::ExtractError;
 use crate::figures::{Figures, quoted};
-use crate::statistics::{Line, line};
+use crate::statistics::{Line, line, median, quantile};
 
 /// Pages of a point of the line: of writes, with one in front of them, at most a small block.
 const PAGES: [u64; 6] = [1, 2, 3, 4, 6, 7];
 /// How often each is tried.
 const TRIES: usize = 10;
+/// Reads at once that are so much faster than one by one overlap: a drive that does one thing at a time has 1.
+const AT_ONCE_MIN: f64 = 1.05;
+/// Pages that are read for the time of one.
+const PAGES_READ: usize = 40;
 /// Places that are looked at for one where writes need not copy.
 const PLACES: usize = 256;
 
-/// Measures what lines show; `buffered` says that writes finish in memory.
-pub(super) fn measure(drive: &mut Drive<'_, '_>, buffered: bool, figures: &mut Figures) -> Result<(), ExtractError> {
+/// Measures what lines show. Where one thing at a time is done they are the figures; else commands, channels and dies overlap, and only sums
+/// are known: what the drive takes in all for a page stands for its flash.
+pub(super) fn measure(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result<(), ExtractError> {
     drive.prober.step("lines through pages", 0.5);
     let page = page(drive)?;
-    let at_once = at_once(drive, page)?;
-    let serial = at_once < 1.3;
-    let how = "L = n·RL + C through the least response times of 6 sizes";
-    let put = |figures: &mut Figures, names: [&str; 2], line: Line| {
-        // Pages of several dies come at once: then C is what a page takes.
-        let (each, once) = if serial { (line.slope, line.intercept) } else { (line.intercept + line.slope, 0.0) };
-        let error = line.slope_error + if serial { 0.0 } else { line.intercept_error };
-        figures.number(names[0], each.max(0.0) / 1e3, error / 1e3, how);
-        figures.number(names[1], once.max(0.0) / 1e3, line.intercept_error / 1e3, how);
-    };
-    put(figures, ["read_us", "read_overhead_us"], drive.least(OpKind::Read, page)?);
-    if drive.prober.writes {
-        put(figures, ["program_us", "write_overhead_us"], drive.least(OpKind::Write, page)?);
-        let how = "whether what was just written reads faster than the rest";
-        figures.found("write_buffer", quoted(if buffered { "8MiB" } else { "off" }), how);
+    let grain = drive.prober.grain;
+    let at_once = at_once(drive, grain)?;
+    let serial = at_once < AT_ONCE_MIN;
+    let dies = if serial { 1 } else { (at_once.round() as u64).clamp(2, 64) };
+    let how = format!("32 reads at once are {at_once:.1} times as fast as one by one");
+    figures.found("timing", quoted(if serial { "serial" } else { "parallel" }), how.clone());
+    let size = quoted(&Bytes(page * SECTOR_BYTES).to_string());
+    let reads = drive.least(OpKind::Read, page)?;
+    let writes = if drive.prober.writes { Some(drive.least(OpKind::Write, page)?) } else { None };
+    if serial {
+        figures.found("channels", "1", how);
+        figures.found("page_size", size.clone(), "where reads take a step longer");
+    } else {
+        figures.assumed("channels", dies.to_string(), how);
+        figures.assumed("page_size", size.clone(), "where reads take a step longer, which dies at work at once hide");
+    }
+    times(serial, ["read_us", "read_overhead_us"], reads, figures);
+    if let Some(writes) = writes {
+        times(serial, ["program_us", "write_overhead_us"], writes, figures);
+        let how = "what was just written reads no faster than later";
+        match serial {
+            true => figures.found("write_buffer", quoted("off"), how),
+            false => figures.assumed("write_buffer", quoted("off"), how),
+        }
     } else {
         figures.assumed("program_us", "600.0", "only writing shows it");
         figures.assumed("write_overhead_us", "20.0", "only writing shows it");
         figures.assumed("write_buffer", quoted("8MiB"), "only writing shows it");
     }
-    let dies = if serial { 1 } else { (at_once.round() as u64).clamp(2, 64) };
-    let how = format!("32 reads at once are {at_once:.1} times as fast as one by one");
-    figures.found("timing", quoted(if serial { "serial" } else { "parallel" }), how.clone());
-    figures.found("channels", dies.to_string(), how);
     figures.assumed("dies_per_channel", "1", "not told apart from channels");
     figures.assumed("planes_per_die", "1", "a page here is what a die reads at once");
-    figures.found("page_size", quoted(&Bytes(page * SECTOR_BYTES).to_string()), "where reads take a step longer");
-    figures.assumed("mapping_unit", quoted(&Bytes(page * SECTOR_BYTES).to_string()), "as the page");
-    figures.assumed("cell", quoted("mlc"), "timing alone does not show it");
-    figures.assumed("channel_mb_per_s", "1000000.0", "in read_us and program_us");
-    figures.assumed("link_mb_per_s", "1000000.0", "in read_us and program_us");
-    figures.assumed("power_loss_protection", quoted("off"), "timing alone does not show it");
-    figures.assumed("erase_us", "2000.0", "no erase was told apart");
-    figures.assumed("pages_per_block", "64", "no erase was told apart");
+    figures.assumed("mapping_unit", size, "as the page");
+    for (key, value, why) in UNSEEN {
+        figures.assumed(key, value, why);
+    }
     Ok(())
+}
+
+/// Measures reads of a drive whose controller is known, but whose rows do not show: a read in the flash, and how many are at work at once.
+pub(super) fn beside(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result<(), ExtractError> {
+    drive.prober.step("reads of the flash", 0.5);
+    let mut times = Vec::new();
+    for _ in 0..PAGES_READ {
+        let lbn = drive.old_place();
+        times.push(drive.flash_ns(lbn, drive.prober.grain)?);
+    }
+    let (low, middle) = (quantile(&mut times, 0.1), median(&mut times));
+    let why = "a read in the flash, its way through the channel included";
+    if middle - low < 0.01 * middle {
+        figures.number("read_us", middle / 1e3, (middle - low) / 1e3, why);
+    } else {
+        figures.assumed("read_us", format!("{:.2}", middle / 1e3), format!("{why}; they differ by more than 1 %"));
+    }
+    let at_once = at_once(drive, drive.prober.grain)?;
+    let dies = (at_once.round() as u64).clamp(1, 64);
+    figures.assumed(
+        "channels",
+        dies.to_string(),
+        format!("32 reads at once are {at_once:.1} times as fast as one by one"),
+    );
+    figures.assumed("channel_mb_per_s", "1000000.0", "in read_us");
+    if let Some(shown) = drive.map_reads {
+        super::map_figures(shown, figures);
+    }
+    let why = "where rows end does not show, so nothing that follows from it does";
+    for (key, value) in super::USUAL {
+        if figures.text(key).is_none() {
+            figures.assumed(key, value, why);
+        }
+    }
+    figures.assumed("page_size", quoted("16KiB"), why);
+    Ok(())
+}
+
+/// What lines never show, with what stands for it and why.
+const UNSEEN: [(&str, &str, &str); 6] = [
+    ("cell", "\"mlc\"", "timing alone does not show it"),
+    ("channel_mb_per_s", "1000000.0", "in read_us and program_us"),
+    ("link_mb_per_s", "1000000.0", "in read_us and program_us"),
+    ("power_loss_protection", "\"off\"", "timing alone does not show it"),
+    ("erase_us", "2000.0", "no erase was told apart"),
+    ("pages_per_block", "64", "no erase was told apart"),
+];
+
+/// The time of a page and the overhead by `line`.
+fn times(serial: bool, [page, overhead]: [&str; 2], line: Line, figures: &mut Figures) {
+    if serial {
+        let how = "L = n·RL + C through the least response times of 6 sizes";
+        figures.number(page, line.slope.max(0.0) / 1e3, line.slope_error / 1e3, how);
+        figures.number(overhead, line.intercept.max(0.0) / 1e3, line.intercept_error / 1e3, how);
+        return;
+    }
+    let each = format!("{:.2}", (line.intercept + line.slope).max(0.0) / 1e3);
+    figures.assumed(page, each, "a page in all: command, link and channel are part of it, and not told apart");
+    figures.assumed(overhead, "0.0", "in the time of a page");
 }
 
 /// Sectors up to which a read takes as long as one of a single granule: a page.

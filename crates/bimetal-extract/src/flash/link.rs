@@ -8,12 +8,16 @@ use bimetal_core::operation::OpKind;
 
 use super::Drive;
 use crate::ExtractError;
-use crate::statistics::{Line, line, median};
+use crate::statistics::{Line, line};
 
 /// Sizes for a line, in granules.
-const SIZES: [u64; 5] = [1, 8, 16, 32, 64];
+const SIZES: [u64; 6] = [1, 4, 8, 16, 32, 64];
 /// How often each is tried; the least time counts.
 const TRIES: usize = 10;
+/// What is read from memory takes less than this part of what the same takes from the flash.
+const MEMORY_MAX: f64 = 0.93;
+/// A response time further than this part of it from the line through those of smaller sizes took the flash, too.
+const OFF_LINE: f64 = 0.03;
 /// Reads at once to see how fast commands follow each other.
 const AT_ONCE: usize = 64;
 
@@ -28,22 +32,23 @@ pub(super) struct Controller {
 }
 
 impl Drive<'_, '_> {
-    /// Whether what was just written is still in the controller's memory.
+    /// Whether what was just written is still in the controller's memory: the same is read right away and later.
     pub(super) fn has_buffer(&mut self) -> Result<bool, ExtractError> {
-        let sectors = self.prober.grain.max(8);
-        let (mut old, mut fresh) = (Vec::new(), Vec::new());
+        let sectors = self.prober.grain;
+        let (mut fresh, mut later) = (f64::MAX, f64::MAX);
         for _ in 0..TRIES {
-            let lbn = self.prober.anywhere(128) / 128 * 128;
-            old.push(self.prober.read(lbn, sectors)?.ns());
-            let lbn = self.next_scratch(sectors);
+            let lbn = self.next_scratch(sectors.max(128));
             self.prober.run(OpKind::Write, lbn, sectors, false)?;
-            fresh.push(self.prober.read(lbn, sectors)?.ns());
+            fresh = fresh.min(self.prober.read(lbn, sectors)?.ns());
+            self.prober.run(OpKind::Flush, 0, 0, false)?;
+            self.settle();
+            later = later.min(self.prober.read(lbn, sectors)?.ns());
         }
-        Ok(median(&mut fresh) < 0.7 * median(&mut old))
+        Ok(fresh < MEMORY_MAX * later)
     }
 
-    /// Measures the controller of a drive with a write buffer.
-    pub(super) fn controller(&mut self) -> Result<Controller, ExtractError> {
+    /// Measures the controller of a drive with a write buffer. `None` where times are on no line: the buffer holds too little.
+    pub(super) fn controller(&mut self) -> Result<Option<Controller>, ExtractError> {
         let grain = self.prober.grain;
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         for size in SIZES {
@@ -58,13 +63,28 @@ impl Drive<'_, '_> {
             reads.push((sectors as f64, read));
             writes.push((sectors as f64, write));
         }
-        let (reads, writes) = (line(&reads), line(&writes));
+        let (Some(reads), Some(writes)) = (line_of_memory(reads), line_of_memory(writes)) else { return Ok(None) };
         let lbn = self.next_scratch(grain);
         self.prober.run(OpKind::Write, lbn, grain, false)?;
         let times = self.prober.batch(&[(OpKind::Read, lbn, grain); AT_ONCE], AT_ONCE)?;
         let (first, last) = times.iter().fold((u64::MAX, 0), |(low, high), time| (low.min(time.to), high.max(time.to)));
         let apart = (last - first) as f64 / (AT_ONCE - 1) as f64;
         let command = (apart - grain as f64 * reads.slope.max(0.0)).clamp(0.0, reads.intercept.max(0.0));
-        Ok(Controller { reads, writes, command })
+        Ok(Some(Controller { reads, writes, command }))
     }
+}
+
+/// The line through times over sizes, without the largest sizes if the memory did not hold them as a whole; `None` where even the
+/// smallest are on no line.
+fn line_of_memory(mut points: Vec<(f64, f64)>) -> Option<Line> {
+    while points.len() > 4 {
+        let Some((size, time)) = points.pop() else { break };
+        let smaller = line(&points);
+        if (time - smaller.intercept - smaller.slope * size).abs() <= OFF_LINE * time {
+            points.push((size, time));
+            break;
+        }
+    }
+    let (line, longest) = (line(&points), points.iter().map(|point| point.1).fold(0.0, f64::max));
+    Some(line).filter(|line| line.residual <= OFF_LINE * longest)
 }

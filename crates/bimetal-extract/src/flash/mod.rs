@@ -1,7 +1,7 @@
 //! Flash: what a controller, its link and its dies take, by which commands disturb each other.
 //!
 //! Read in the order of the measurement: `link.rs` (the controller without the flash), `dies.rs` (rows, dies, channels, by
-//! reads), `programs.rs` (programming, flush, write buffer), `erases.rs`, `wear.rs` (spare area, by random writes on a
+//! reads), `map.rs` (whether the layer's map is in memory), `programs.rs` (programming, flush, write buffer), `erases.rs`, `wear.rs` (spare area, by random writes on a
 //! used drive), `layer.rs` (which translation layer fits best). A drive that shows no dies (one thing at a time, or only
 //! reading allowed) gets Konanki's lines through pages (thesis, section 5.2), in `lines.rs`.
 
@@ -10,6 +10,7 @@ mod erases;
 mod layer;
 mod lines;
 mod link;
+mod map;
 mod programs;
 mod wear;
 
@@ -27,6 +28,13 @@ use wear::Sample;
 
 /// How long the drive is left alone, so that it has nothing left to do for itself.
 const SETTLE_NS: u64 = 30_000_000;
+/// The part of the budget in which the region is written, and the sectors of it that there must be: 4 MiB.
+const FILL_MAX: f64 = 0.08;
+const REGION_MIN: u64 = 1 << 13;
+/// Times to program rows that differ by more than this part of them do not follow the types of pages.
+const SPREAD_MAX: f64 = 0.03;
+/// How often a drive is looked at for whether it has come to rest, half a second apart.
+const RESTS_MAX: usize = 40;
 /// Stripes in the range that is overwritten.
 const STRIPES: u64 = 2048;
 
@@ -39,8 +47,12 @@ pub(crate) struct Drive<'p, 'a> {
     scratch: (u64, u64, u64),
     /// Nanoseconds of a read beside the flash: constant, and for each sector.
     outside: (f64, f64),
+    /// Nanoseconds for which a command occupies the link beside its data.
+    command: f64,
     /// Nanoseconds from when a write has come in to when it is done.
     write_overhead: f64,
+    /// Where a part of the layer's map is on flash: of 64 first reads, those that had to read it.
+    map_reads: Option<usize>,
 }
 
 impl<'p, 'a> Drive<'p, 'a> {
@@ -48,15 +60,21 @@ impl<'p, 'a> Drive<'p, 'a> {
         let (sectors, grain) = (prober.sectors, prober.grain);
         let part = (sectors / 8).min(1 << 17) / grain * grain;
         let at = |fraction: u64| sectors / 8 * fraction / 2048 * 2048 / grain * grain;
-        Self { prober, region: (at(1), part), scratch: (at(4), part, 0), outside: (0.0, 0.0), write_overhead: 0.0 }
+        let (region, scratch) = ((at(1), part), (at(4), part, 0));
+        Self { prober, region, scratch, outside: (0.0, 0.0), command: 0.0, write_overhead: 0.0, map_reads: None }
     }
 
     /// Whether two reads at once would show that their dies lie on one channel: the second row must still wait for it when command and
     /// link have let it through.
-    fn channels_show(&self, dies: &Dies, controller: &Controller) -> bool {
+    fn channels_show(&self, dies: &Dies) -> bool {
         let transfer = (dies.row / dies.unit) as f64 * dies.line.slope;
-        let hidden = self.outside.1 * dies.row as f64 + controller.command;
-        dies.row > dies.unit && transfer - hidden > 0.06 * (dies.line.intercept + transfer)
+        let hidden = self.occupied_ns(dies.row);
+        self.map_reads.is_none() && dies.row > dies.unit && transfer - hidden > 0.06 * (dies.line.intercept + transfer)
+    }
+
+    /// For how long a command with so many sectors occupies the link.
+    fn occupied_ns(&self, sectors: u64) -> f64 {
+        self.command + self.outside.1 * sectors as f64
     }
 
     /// What a read of so many sectors takes beside the flash.
@@ -94,17 +112,37 @@ impl<'p, 'a> Drive<'p, 'a> {
         self.prober.pause(SETTLE_NS);
     }
 
-    /// Writes the region, in order, and lets the drive come to rest.
+    /// Writes the region, in order, and lets the drive come to rest. On a slow drive it becomes what was written in its time.
     fn fill(&mut self) -> Result<(), ExtractError> {
         let (start, sectors) = self.region;
-        let step = 256.min(sectors);
+        let (step, until) = (256.min(sectors), self.prober.used() + FILL_MAX);
         for at in (0..sectors / step).map(|at| at * step) {
+            if at >= REGION_MIN && self.prober.used() > until {
+                self.region.1 = at;
+                break;
+            }
             self.prober.run(OpKind::Write, start + at, step, false)?;
             self.prober.done(at as f64 / sectors as f64);
         }
         self.prober.run(OpKind::Flush, 0, 0, false)?;
-        // A drive that need not wait for the flash to say that all is safe still has it to write.
-        self.prober.pause(20 * SETTLE_NS);
+        self.rest()
+    }
+
+    /// Waits until reads of one place take alike: a drive that says that all is safe may still have to write it, or to collect.
+    fn rest(&mut self) -> Result<(), ExtractError> {
+        for _ in 0..RESTS_MAX {
+            self.prober.pause(20 * SETTLE_NS);
+            // What the first one fetched of the map is in memory for the others.
+            self.prober.read(self.region.0, self.prober.grain)?;
+            let (mut least, mut most) = (f64::MAX, 0.0_f64);
+            for _ in 0..8 {
+                let ns = self.prober.read(self.region.0, self.prober.grain)?.ns();
+                (least, most) = (least.min(ns), most.max(ns));
+            }
+            if most < 1.05 * least {
+                break;
+            }
+        }
         Ok(())
     }
 }
@@ -135,8 +173,8 @@ pub(crate) fn extract(prober: &mut Prober<'_>, options: &Options) -> Result<Extr
         seconds: 0.0,
     };
     if drive.prober.writes {
-        let layer = layer::measure(&mut drive, &mut extraction);
-        let layer = layer.and_then(|()| wear::measure(&mut drive, used.flatten().as_ref(), &mut extraction));
+        let wear = wear::measure(&mut drive, used.flatten().as_ref(), &mut extraction);
+        let layer = wear.and_then(|()| layer::measure(&mut drive, &mut extraction));
         drive.prober.unless_late(layer)?;
     } else {
         wear::without_writes(&mut extraction.figures);
@@ -150,30 +188,52 @@ pub(crate) fn extract(prober: &mut Prober<'_>, options: &Options) -> Result<Extr
 /// Measures controller, dies and writes into `figures`; gives random writes on the drive as it was found.
 fn parts(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result<Option<Sample>, ExtractError> {
     drive.prober.step("the first reads", 0.05);
-    let (mut found, mut used) = (None, None);
-    let buffered = drive.prober.writes && drive.has_buffer()?;
-    if buffered {
-        // Before more is written: on the drive as it was used.
-        used = Some(wear::sample(drive)?);
-        drive.fill()?;
-        drive.prober.step("controller and link", 0.1);
-        let controller = drive.controller()?;
-        drive.outside = (controller.reads.intercept.max(0.0), controller.reads.slope.max(0.0));
-        drive.write_overhead = (controller.writes.intercept - controller.command).max(0.0);
-        drive.prober.step("dies and channels", 0.2);
-        found = drive.dies()?.map(|dies| (controller, dies));
-    } else if drive.prober.writes {
-        drive.fill()?;
-    }
-    match found {
-        Some((controller, dies)) => {
-            link_figures(drive, &controller, figures);
-            die_figures(&dies, drive.channels_show(&dies, &controller), figures);
-            writing(drive, &dies, figures)?;
+    let mut used = None;
+    if drive.prober.writes {
+        let buffered = drive.has_buffer()?;
+        if buffered {
+            // Before more is written: on the drive as it was used.
+            used = Some(wear::sample(drive)?);
         }
-        None => lines::measure(drive, buffered, figures)?,
+        drive.fill()?;
+        if buffered && buffered_parts(drive, figures)? {
+            return Ok(used);
+        }
     }
+    lines::measure(drive, figures)?;
     Ok(used)
+}
+
+/// Measures a drive with a write buffer; false where that shows too little to begin with.
+fn buffered_parts(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result<bool, ExtractError> {
+    drive.prober.step("controller and link", 0.1);
+    let Some(controller) = drive.controller()? else { return Ok(false) };
+    drive.outside = (controller.reads.intercept.max(0.0), controller.reads.slope.max(0.0));
+    drive.command = controller.command;
+    drive.write_overhead = (controller.writes.intercept - controller.command).max(0.0);
+    link_figures(drive, &controller, figures);
+    drive.prober.step("dies and channels", 0.2);
+    drive.map_reads = drive.map_reads()?;
+    drive.rest()?;
+    match drive.dies()? {
+        Some(dies) => dies_figures(drive, &dies, figures)?,
+        None => lines::beside(drive, figures)?,
+    }
+    Ok(true)
+}
+
+/// Measures what follows from rows and dies that show.
+fn dies_figures(drive: &mut Drive<'_, '_>, dies: &Dies, figures: &mut Figures) -> Result<(), ExtractError> {
+    die_figures(dies, drive.channels_show(dies), figures);
+    figures.found("timing", quoted("parallel"), "reads of different dies do not wait for each other");
+    drive.prober.step("programming", 0.35);
+    drive.align_scratch();
+    let programs = drive.programs(dies)?;
+    match (drive.map_reads, programs) {
+        (None, Some(programs)) => writing(drive, dies, programs, figures)?,
+        (map_reads, programs) => writes_hidden(dies, programs, map_reads, figures),
+    }
+    Ok(())
 }
 
 fn link_figures(drive: &Drive<'_, '_>, controller: &Controller, figures: &mut Figures) {
@@ -191,14 +251,14 @@ fn link_figures(drive: &Drive<'_, '_>, controller: &Controller, figures: &mut Fi
 
 fn die_figures(dies: &Dies, channels_show: bool, figures: &mut Figures) {
     let (channels, each) = (dies.channels.to_string(), (dies.dies / dies.channels).to_string());
-    if channels_show || dies.channels < dies.dies {
+    if channels_show {
         let how = "which pairs of reads at once disturb each other";
         figures.found("channels", channels, how);
         figures.found("dies_per_channel", each, how);
     } else {
         let why = format!(
-            "{} dies are measured; a row crosses its channel faster than the next command and its data come, so dies on one channel are \
-             not told from dies on several",
+            "{} dies are measured; a row crosses its channel faster than the next command and its data come, or maps are read in between, so \
+             dies on one channel are not told from dies on several",
             dies.dies
         );
         figures.assumed("channels", channels, why.clone());
@@ -225,11 +285,12 @@ fn die_figures(dies: &Dies, channels_show: bool, figures: &mut Figures) {
 }
 
 /// Everything that takes writing.
-fn writing(drive: &mut Drive<'_, '_>, dies: &Dies, figures: &mut Figures) -> Result<(), ExtractError> {
-    figures.found("timing", quoted("parallel"), "reads of different dies do not wait for each other");
-    drive.prober.step("programming", 0.35);
-    drive.align_scratch();
-    let mut programs = drive.programs(dies)?;
+fn writing(
+    drive: &mut Drive<'_, '_>,
+    dies: &Dies,
+    mut programs: Programs,
+    figures: &mut Figures,
+) -> Result<(), ExtractError> {
     let pages = drive.pages_of_row(dies)?;
     let page = page_of(dies.row, pages);
     drive.overwrite_in_rows(dies);
@@ -246,12 +307,7 @@ fn writing(drive: &mut Drive<'_, '_>, dies: &Dies, figures: &mut Figures) -> Res
     erase_figures(erases.filter(|_| !stops), figures);
     let mean = programs.mean();
     let (flush, waits) = drive.flush(dies, page, mean)?;
-    if dies.row > dies.unit {
-        figures.number("flush_us", flush / 1e3, programs.error / 1e3, "flushes behind one unit, less its programming");
-    } else {
-        let why = "a unit fills a row, which is programmed while the flush is under way";
-        figures.assumed("flush_us", format!("{:.1}", flush / 1e3), why);
-    }
+    figures.number("flush_us", flush / 1e3, programs.error / 1e3, "flushes behind one unit, less its programming");
     page_figures(dies, page, waits, figures);
     let protected = if waits { "off" } else { "on" };
     figures.found("power_loss_protection", quoted(protected), "whether a flush waits for the flash");
@@ -263,10 +319,54 @@ fn writing(drive: &mut Drive<'_, '_>, dies: &Dies, figures: &mut Figures) -> Res
         }
         None => {
             let usual = Bytes(least.max(1 << 23)).to_string();
-            figures.assumed("write_buffer", quoted(&usual), "no burst had to wait for room");
+            figures.assumed(
+                "write_buffer",
+                quoted(&usual),
+                "no bursts had to wait for room after as much: the dies program about as fast as it comes in",
+            );
         }
     }
     Ok(())
+}
+
+/// The layer by the reads that had to read the map.
+fn map_figures(shown: usize, figures: &mut Figures) {
+    let how = format!(
+        "{shown} of 64 first reads of a place took a read more than the second: a part of the map was not in memory"
+    );
+    figures.found("ftl", quoted("dftl"), how);
+    figures.assumed("map_cache", quoted("1MiB"), "how much of the map is in memory is not measured");
+}
+
+/// What is known where the layer's map lies on flash, which is written in between and hides rows, blocks and erases, or where no program
+/// shows at all.
+fn writes_hidden(dies: &Dies, programs: Option<Programs>, map_reads: Option<usize>, figures: &mut Figures) {
+    let why = match map_reads {
+        Some(shown) => {
+            map_figures(shown, figures);
+            "parts of the map are written in between, so that it does not show"
+        }
+        None => "no row that was written kept its die from reading",
+    };
+    match programs {
+        Some(programs) => program_figures(&programs, false, figures),
+        None => {
+            figures.assumed("program_us", "600.0", why);
+            figures.assumed("cell", quoted("tlc"), why);
+        }
+    }
+    let page = page_of(dies.row, 1);
+    for (key, value) in [
+        ("page_size", quoted(&Bytes(page * SECTOR_BYTES).to_string())),
+        ("planes_per_die", (dies.row / page).to_string()),
+        ("erase_us", "3000.0".to_owned()),
+        ("pages_per_block", "64".to_owned()),
+        ("flush_us", "500.0".to_owned()),
+        ("power_loss_protection", quoted("off")),
+        ("write_buffer", quoted(&Bytes((8 * dies.dies * dies.row * SECTOR_BYTES).max(1 << 16)).to_string())),
+    ] {
+        figures.assumed(key, value, why);
+    }
 }
 
 /// Pages and planes of a row: units that are flushed one by one show them, if a flush waits until the flash has them.
@@ -292,6 +392,9 @@ fn program_figures(programs: &Programs, stops: bool, figures: &mut Figures) {
         let why = "reads stop what a die programs, so that it is not seen: how fast rows follow each other, collection and erases \
                    included, is a bound";
         figures.assumed("program_us", format!("{:.1}", programs.mean().max(0.0) / 1e3), why);
+    } else if programs.error > SPREAD_MAX * programs.mean() {
+        let why = format!("it differs from row to row by {:.0} us, for reasons that do not show", programs.error / 1e3);
+        figures.assumed("program_us", format!("{:.1}", programs.mean() / 1e3), why);
     } else {
         figures.number("program_us", programs.mean().max(0.0) / 1e3, programs.error / 1e3, how);
     }
@@ -317,11 +420,15 @@ fn erase_figures(erases: Option<Erases>, figures: &mut Figures) {
         Some(erases) => {
             let how = format!("{} erases, between the reads behind a row", erases.seen);
             figures.number("erase_us", erases.ns / 1e3, erases.error / 1e3, how);
-            figures.found(
-                "pages_per_block",
-                erases.rows.to_string(),
-                "rows that a die writes from one erase to the next",
-            );
+            match erases.rows {
+                Some(rows) => {
+                    let how = "rows that a die writes from one erase to the next";
+                    figures.found("pages_per_block", rows.to_string(), how);
+                }
+                None => {
+                    figures.assumed("pages_per_block", "256", "between the erases that were timed there were others")
+                }
+            }
         }
         None => {
             figures.assumed("erase_us", "3000.0", "no erase was seen");

@@ -1,6 +1,7 @@
 //! Writing: how long a die programs a row, what a flush costs, how large the write buffer is.
 //!
-//! A row that was written keeps its die busy. Reads of all dies right behind it tell when that die is free again.
+//! A row that was written keeps its die busy. Rows lie on the dies in turn, so a read of one die right behind each row tells, once in
+//! each turn, when that die is free again. Only one is read: more would wait for each other on the link.
 
 use bimetal_core::operation::OpKind;
 
@@ -11,9 +12,18 @@ use crate::prober::Timed;
 use crate::statistics::median;
 
 /// Rows of a die that are timed: the types of pages take turns, four at most.
-const ROWS: u64 = 12;
+const ROWS: u64 = 16;
+/// A die that is busy for less than this, in nanoseconds, is not busy.
+const NOTICED_NS: f64 = 10_000.0;
 /// The most that is written to fill the buffer, in sectors: 64 MiB.
 const BURST_MAX: u64 = 1 << 17;
+/// What is written first, 512 KiB, and how many bursts that had to wait are enough.
+const BURST_MIN: u64 = 1 << 10;
+const BURSTS: usize = 5;
+/// By how much faster than they are programmed rows must come in.
+const FASTER: f64 = 1.5;
+/// The part of the budget behind which bursts are not repeated.
+const LATE: f64 = 0.7;
 
 /// How long rows take to be programmed, in nanoseconds.
 pub(super) struct Programs {
@@ -34,43 +44,46 @@ impl Programs {
 }
 
 /// The end of the time in which the flash served `timed`, less what a single read of it takes.
-fn free_at(drive: &Drive<'_, '_>, dies: &Dies, timed: Timed) -> f64 {
+pub(super) fn free_at(drive: &Drive<'_, '_>, dies: &Dies, timed: Timed) -> f64 {
     timed.to as f64 - drive.outside_ns(dies.unit) - dies.line.intercept - dies.line.slope
 }
 
 impl Drive<'_, '_> {
-    /// One place on each die.
-    pub(super) fn place_of(&self, dies: &Dies, die: u64) -> u64 {
-        dies.row_start + die * dies.row
-    }
-
-    /// Times row after row.
-    pub(super) fn programs(&mut self, dies: &Dies) -> Result<Programs, ExtractError> {
+    /// Times rows of the first die; `None` where no row keeps it busy for longer than the way of a write through the controller.
+    pub(super) fn programs(&mut self, dies: &Dies) -> Result<Option<Programs>, ExtractError> {
+        let transfer = (dies.row / dies.unit) as f64 * dies.line.slope;
+        let least =
+            self.write_overhead + NOTICED_NS + if self.map_reads.is_some() { 3.0 * dies.line.intercept } else { 0.0 };
         let mut times = Vec::new();
-        for at in 0..ROWS * dies.dies {
+        for _ in 0..2 * ROWS * dies.dies {
             self.settle();
             let lbn = self.next_scratch(dies.row);
             let write = self.prober.run(OpKind::Write, lbn, dies.row, false)?;
-            let reads: Vec<_> = (0..dies.dies).map(|die| (OpKind::Read, self.place_of(dies, die), dies.unit)).collect();
-            let reads = self.prober.batch(&reads, reads.len())?;
-            let free = reads.iter().map(|read| free_at(self, dies, *read)).fold(0.0, f64::max);
+            let read = self.prober.read(dies.row_start, dies.unit)?;
             let arrived = write.to as f64 - self.write_overhead;
-            let transfer = (dies.row / dies.unit) as f64 * dies.line.slope;
-            times.push(free - arrived - transfer);
-            self.prober.done(at as f64 / (ROWS * dies.dies) as f64);
+            let busy = free_at(self, dies, read) - arrived;
+            if busy > least.max(NOTICED_NS + transfer) {
+                times.push(busy - transfer);
+            }
+            self.prober.done(times.len() as f64 / ROWS as f64);
+            if times.len() == ROWS as usize {
+                break;
+            }
         }
-        Ok(by_type(&times, dies.dies as usize))
+        Ok(if times.len() < ROWS as usize / 2 { None } else { Some(by_type(&times)) })
     }
 
     /// What a flush adds, and whether it waits for the flash at all; a page has `page` sectors.
     pub(super) fn flush(&mut self, dies: &Dies, page: u64, program: f64) -> Result<(f64, bool), ExtractError> {
         let mut times = Vec::new();
         for _ in 0..16 {
-            let lbn = self.next_scratch(dies.unit);
-            self.prober.run(OpKind::Write, lbn, dies.unit, false)?;
-            // A unit that fills a row is programmed meanwhile, and the flush finds nothing to do.
             self.settle();
-            times.push(self.prober.run(OpKind::Flush, 0, 0, false)?.ns() - self.write_overhead);
+            let lbn = self.next_scratch(dies.unit);
+            let write = self.prober.run(OpKind::Write, lbn, dies.unit, false)?;
+            let flush = self.prober.run(OpKind::Flush, 0, 0, false)?;
+            // A unit that fills a row is programmed from when it has come in, another when the flush says so.
+            let from = if dies.row > dies.unit { flush.from as f64 } else { write.to as f64 - self.write_overhead };
+            times.push(flush.to as f64 - from - self.write_overhead);
         }
         let mut waited: Vec<f64> = times.iter().copied().filter(|ns| *ns > 0.8 * program).collect();
         if waited.is_empty() {
@@ -95,26 +108,43 @@ impl Drive<'_, '_> {
 
     /// Sectors that the write buffer holds, by bursts of whole rows: when one must wait for room, what has come in is
     /// what the buffer holds and what the dies have programmed until then. A die that erases meanwhile programs less, so the
-    /// most of several counts. `None` if none ever has to wait.
+    /// most of several counts. `None` if none ever has to wait, or they do not agree.
     pub(super) fn buffer(&mut self, dies: &Dies, program: f64) -> Result<Option<u64>, ExtractError> {
-        let mut most = None;
-        for _ in 0..5 {
+        let (row, transfer) =
+            (dies.row as f64 * self.outside.1 + self.command, dies.line.slope * (dies.row / dies.unit) as f64);
+        // Where rows are programmed about as fast as they come in, only what a die collects fills it.
+        if (program + transfer) / (dies.dies as f64) < FASTER * row {
+            return Ok(None);
+        }
+        let (mut found, mut size) = (Vec::new(), BURST_MIN);
+        while found.len() < BURSTS && size <= BURST_MAX {
             self.prober.run(OpKind::Flush, 0, 0, false)?;
             self.settle();
-            most = most.max(self.burst(dies, program)?);
+            match self.burst(dies, size, program)? {
+                Some(held) => found.push(held),
+                None => size *= 2,
+            }
             // On to another part of the blocks.
             for _ in 0..7 * dies.dies {
                 let lbn = self.next_scratch(dies.row);
                 self.prober.run(OpKind::Write, lbn, dies.row, false)?;
             }
+            self.prober.done(size as f64 / BURST_MAX as f64);
+            if self.prober.is_past(LATE, "more bursts into the write buffer") {
+                break;
+            }
         }
         self.prober.run(OpKind::Flush, 0, 0, false)?;
-        Ok(most)
+        // The two largest must agree, and no buffer holds less than two rows of a die.
+        found.sort_unstable();
+        let agree = found.windows(2).last().filter(|pair| pair[1] - pair[0] <= dies.row && pair[1] > 2 * dies.row);
+        Ok(agree.map(|pair| pair[1]))
     }
 
-    fn burst(&mut self, dies: &Dies, program: f64) -> Result<Option<u64>, ExtractError> {
+    /// What the buffer held when one of `sectors` sectors in rows had to wait.
+    fn burst(&mut self, dies: &Dies, sectors: u64, program: f64) -> Result<Option<u64>, ExtractError> {
         const DEPTH: usize = 4;
-        let rows = (BURST_MAX / dies.row).max(2 * DEPTH as u64);
+        let rows = (sectors / dies.row).max(4 * DEPTH as u64);
         let writes: Vec<_> = (0..rows).map(|_| (OpKind::Write, self.next_scratch(dies.row), dies.row)).collect();
         let times = self.prober.batch(&writes, DEPTH)?;
         let mut early: Vec<f64> = times[..DEPTH * 2].iter().map(|timed| timed.ns()).collect();
@@ -169,20 +199,22 @@ impl Drive<'_, '_> {
     }
 }
 
-/// The times of `dies` dies in turn, by type of page: the shortest cycle that fits nine of ten.
-fn by_type(times: &[f64], dies: usize) -> Programs {
+/// The times of rows of a die in turn, by type of page: the shortest cycle that fits nine of ten.
+fn by_type(times: &[f64]) -> Programs {
     let mut sorted = times.to_vec();
     let middle = median(&mut sorted);
     for types in 1..=4 {
-        let pairs: Vec<f64> =
-            times.iter().zip(times.iter().skip(types * dies)).map(|(one, other)| (one - other).abs()).collect();
+        let pairs: Vec<f64> = times.iter().zip(&times[types..]).map(|(one, other)| (one - other).abs()).collect();
         let alike = pairs.iter().filter(|apart| **apart < 0.02 * middle).count();
         if alike * 10 >= pairs.len() * 9 {
             let of_type = |at: usize| {
-                let mut of_type: Vec<f64> = times.iter().step_by(dies).skip(at).step_by(types).copied().collect();
+                let mut of_type: Vec<f64> = times.iter().skip(at).step_by(types).copied().collect();
                 median(&mut of_type).max(0.0)
             };
-            return Programs { by_type: (0..types).map(of_type).collect(), error: 0.01 * middle };
+            let by_type: Vec<f64> = (0..types).map(of_type).collect();
+            // Where all rows take alike but for one that something was in the way of, there are no types.
+            let differ = by_type.iter().any(|ns| (ns - middle).abs() > 0.02 * middle);
+            return Programs { by_type: if differ { by_type } else { vec![middle] }, error: 0.01 * middle };
         }
     }
     let spread = sorted[sorted.len() * 3 / 4] - sorted[sorted.len() / 4];

@@ -16,8 +16,10 @@ use crate::{ExtractError, Options};
 const WRITES: usize = 2500;
 /// So many times at most, and on a large drive, whose model would take much memory.
 const BATCHES: (usize, usize) = (24, 4);
+/// Before them, to see how long they take.
+const PILOT: usize = 50;
 /// The part of the budget behind which no more of them are begun.
-const SAMPLE_MAX: f64 = 0.2;
+const SAMPLE_MAX: f64 = 0.1;
 /// Sectors of a large drive: 64 GiB.
 const LARGE: u64 = 1 << 27;
 /// So many writes at once.
@@ -36,7 +38,13 @@ pub(super) fn sample(drive: &mut Drive<'_, '_>) -> Result<Sample, ExtractError> 
     let unit = drive.prober.grain.max(8);
     let most = if drive.prober.sectors > LARGE { BATCHES.1 } else { BATCHES.0 };
     let (mut writes, mut times) = (Vec::new(), Vec::new());
-    while times.len() < most && drive.prober.used() < SAMPLE_MAX {
+    // A slow drive needs its time for other figures.
+    let started = drive.prober.used();
+    let first: Vec<_> = (0..PILOT).map(|_| (OpKind::Write, drive.prober.anywhere(unit) / unit * unit, unit)).collect();
+    drive.prober.batch(&first, DEPTH)?;
+    let batch = (drive.prober.used() - started) * (WRITES / PILOT) as f64;
+    writes.extend(first);
+    while times.len() < most && drive.prober.used() + batch < SAMPLE_MAX {
         let anywhere = |_| (OpKind::Write, drive.prober.anywhere(unit) / unit * unit, unit);
         let batch: Vec<_> = (0..WRITES).map(anywhere).collect();
         times.push(last_writes(drive.prober, &batch)?);
@@ -56,16 +64,17 @@ pub(super) fn measure(
 ) -> Result<(), ExtractError> {
     let mut figures = Figures(extraction.figures.clone());
     figures.assumed("rated_cycles", "3000", "timing does not show it");
-    let maps_units = figures.text("ftl").is_some_and(|layer| ["page", "dftl"].contains(&layer));
-    let time = drive.prober.step("spare area", 0.98);
+    let maps_units = figures.text("ftl").is_none();
+    let time = drive.prober.step("spare area", 0.9);
     let known = sample.and_then(|sample| Some((&sample.writes, sample.took?)));
-    let times = ["program_us", "erase_us"];
-    let is_measured = |key| figures.0.iter().any(|figure| figure.key == key && figure.error.is_some());
-    let times_known = times.into_iter().all(is_measured);
+    let times = ["program_us", "erase_us", "pages_per_block", "write_buffer"];
+    let times_known = times.into_iter().all(|key| figures.is_measured(key));
     let Some((writes, measured)) = known.filter(|_| time && maps_units && times_known) else {
         let why = match (maps_units, times_known) {
             (true, true) => "usual of drives: random writes were too few to show it",
-            (true, false) => "usual of drives: by random writes it shows only where programs and erases do",
+            (true, false) => {
+                "usual of drives: by random writes it shows only where programs, erases and the write buffer do"
+            }
             (false, _) => "usual of drives",
         };
         figures.assumed("spare_factor", "0.07", why);

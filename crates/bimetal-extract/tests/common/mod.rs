@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
+pub mod drawn;
+
 use bimetal_core::operation::{Command, OpKind, Token};
 use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
 use bimetal_extract::Options;
@@ -14,8 +16,13 @@ pub const OPTIONS: Options = Options { writes: true, budget: Nanoseconds::from_s
 
 /// The drive of `profile`, flash in long use.
 pub fn model(profile: &Profile) -> ModelTarget {
+    try_model(profile).expect("a model")
+}
+
+/// The same, if there can be such a drive.
+pub fn try_model(profile: &Profile) -> Option<ModelTarget> {
     let all = SectorRange { start: Sectors::ZERO, len: profile.capacity };
-    ModelTarget::new(profile.build_preconditioned(None, Precondition::Random, all, 7).expect("a model"))
+    profile.build_preconditioned(None, Precondition::Random, all, 7).ok().map(ModelTarget::new)
 }
 
 /// A whole number below `below`; the same for the same `number`.
