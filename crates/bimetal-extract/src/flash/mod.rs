@@ -313,9 +313,11 @@ fn writing(
     figures.found("power_loss_protection", quoted(protected), "whether a flush waits for the flash");
     let buffer = if drive.prober.step("write buffer", 0.75) { drive.buffer(dies, mean)? } else { None };
     let least = 2 * dies.row * SECTOR_BYTES;
-    match buffer.map(|sectors| (sectors * SECTOR_BYTES).max(least)) {
-        Some(bytes) => {
-            figures.size("write_buffer", bytes, dies.row * SECTOR_BYTES, "what came in before a burst had to wait");
+    match buffer {
+        Some(held) => {
+            let (bytes, error) = (held.sectors * SECTOR_BYTES, held.programmed.max(dies.row) * SECTOR_BYTES);
+            let how = "what came in before a burst had to wait, less what the dies can have programmed";
+            figures.size("write_buffer", bytes.max(least), error, how);
         }
         None => {
             let usual = Bytes(least.max(1 << 23)).to_string();

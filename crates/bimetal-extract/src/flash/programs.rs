@@ -48,6 +48,14 @@ pub(super) fn free_at(drive: &Drive<'_, '_>, dies: &Dies, timed: Timed) -> f64 {
     timed.to as f64 - drive.outside_ns(dies.unit) - dies.line.intercept - dies.line.slope
 }
 
+/// What a burst found in the write buffer when it had to wait.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    pub(super) sectors: u64,
+    /// What the dies are taken to have programmed meanwhile: that is reckoned and not seen.
+    pub(super) programmed: u64,
+}
+
 impl Drive<'_, '_> {
     /// Times rows of the first die; `None` where no row keeps it busy for longer than the way of a write through the controller.
     pub(super) fn programs(&mut self, dies: &Dies) -> Result<Option<Programs>, ExtractError> {
@@ -109,7 +117,7 @@ impl Drive<'_, '_> {
     /// Sectors that the write buffer holds, by bursts of whole rows: when one must wait for room, what has come in is
     /// what the buffer holds and what the dies have programmed until then. A die that erases meanwhile programs less, so the
     /// most of several counts. `None` if none ever has to wait, or they do not agree.
-    pub(super) fn buffer(&mut self, dies: &Dies, program: f64) -> Result<Option<u64>, ExtractError> {
+    pub(super) fn buffer(&mut self, dies: &Dies, program: f64) -> Result<Option<Held>, ExtractError> {
         let (row, transfer) =
             (dies.row as f64 * self.outside.1 + self.command, dies.line.slope * (dies.row / dies.unit) as f64);
         // Where rows are programmed about as fast as they come in, only what a die collects fills it.
@@ -136,13 +144,13 @@ impl Drive<'_, '_> {
         }
         self.prober.run(OpKind::Flush, 0, 0, false)?;
         // The two largest must agree, and no buffer holds less than two rows of a die.
-        found.sort_unstable();
-        let agree = found.windows(2).last().filter(|pair| pair[1] - pair[0] <= dies.row && pair[1] > 2 * dies.row);
-        Ok(agree.map(|pair| pair[1]))
+        found.sort_unstable_by_key(|held: &Held| held.sectors);
+        let agree = |pair: &&[Held]| pair[1].sectors - pair[0].sectors <= dies.row && pair[1].sectors > 2 * dies.row;
+        Ok(found.windows(2).last().filter(agree).map(|pair| pair[1]))
     }
 
     /// What the buffer held when one of `sectors` sectors in rows had to wait.
-    fn burst(&mut self, dies: &Dies, sectors: u64, program: f64) -> Result<Option<u64>, ExtractError> {
+    fn burst(&mut self, dies: &Dies, sectors: u64, program: f64) -> Result<Option<Held>, ExtractError> {
         const DEPTH: usize = 4;
         let rows = (sectors / dies.row).max(4 * DEPTH as u64);
         let writes: Vec<_> = (0..rows).map(|_| (OpKind::Write, self.next_scratch(dies.row), dies.row)).collect();
@@ -164,7 +172,8 @@ impl Drive<'_, '_> {
             die_free[die] = start + transfer + program;
             programmed += u64::from(die_free[die] <= at + 0.001 * program);
         }
-        Ok(Some((first as u64 + 1).saturating_sub(programmed) * dies.row))
+        let sectors = (first as u64 + 1).saturating_sub(programmed) * dies.row;
+        Ok(Some(Held { sectors, programmed: programmed * dies.row }))
     }
 
     /// Pages of a row: a flush closes a page, so units written to one die between flushes lie on one row as long as it
