@@ -152,9 +152,9 @@ fn a_budget_is_kept() {
     let (took, said) = (began.elapsed(), String::from_utf8_lossy(&result.stdout).into_owned());
     let error = String::from_utf8_lossy(&result.stderr).into_owned();
     assert!(took < Duration::from_secs(15), "{took:?}: {said}{error}");
-    // On a machine that is busy with other things, not even the first figures may be known.
-    let partly = said.contains("too short for") && said.contains("assumed, not measured");
-    assert!(partly || error.contains("give more time"), "{said}{error}");
+    // What a file shows may be known in three seconds; on a machine that is busy with other things, not even the first figures.
+    let assumed = said.contains("assumed, not measured");
+    assert!(assumed || error.contains("give more time"), "{said}{error}");
 }
 
 #[test]
