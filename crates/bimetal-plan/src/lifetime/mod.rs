@@ -104,7 +104,8 @@ pub fn lives(
         Replay::Timed { speedup } => Nanoseconds(((period.0 as f64 / speedup) as u64).max(1)),
         _ => Nanoseconds(1),
     };
-    let (warm, recorded) = rounds_of(&setup, played_in, requests.len() as u64);
+    let timer = longest_timer(&setup);
+    let (warm, recorded) = rounds_of(timer, played_in, requests.len() as u64);
     let timed = matches!(evaluator.replay, Replay::Timed { .. });
     let gap = if timed { Nanoseconds((GAP.0 as f64 / played_in.0 as f64 * period.0 as f64) as u64) } else { GAP };
     // Of all rounds, each `period` behind the one before and those that are taken down a gap later.
@@ -136,12 +137,12 @@ pub fn lives(
     });
     let play = Play { replay: evaluator.replay, warmup_requests: warm * requests.len() as u64 };
     let measured = simulate_within(&mut setup, Box::new(all), play, Limits::default(), &|_| {})?;
-    let seen = Seen {
-        // The last request's time until the next round is a part of it.
-        span: Nanoseconds(played_in.0.saturating_mul(recorded)).max(measured.end - measured.start),
-        rounds: recorded,
-        waiting_bytes: u64::from(setup.volume().view().map.dirty_blocks()) * choices.block.bytes().0,
-    };
+    // The last request's time until the next round is a part of it.
+    let span = Nanoseconds(played_in.0.saturating_mul(recorded)).max(measured.end - measured.start);
+    let waiting = u64::from(setup.volume().view().map.dirty_blocks()) * choices.block.bytes().0;
+    // It comes home once in the time of a timer; had it come sooner, it would have been seen.
+    let share = span.0 as f64 / span.max(timer).0.max(1) as f64;
+    let seen = Seen { span, rounds: recorded, waiting_bytes: (waiting as f64 * share).ceil() as u64 };
     Ok(members.iter().map(|member| life_of(member, seen, evaluator.known_wear, choices.seed)).collect())
 }
 
@@ -151,19 +152,23 @@ struct Seen {
     /// How long the rounds took that were taken down, and how many they were.
     span: Nanoseconds,
     rounds: u64,
-    /// What was off home when they were over.
+    /// As much of what was off home when they were over as may come there in as long a time.
     waiting_bytes: u64,
 }
 
 /// How often the workload goes round until the volume is warm, and how often while it is taken down: long enough for each timer
 /// of the scheme, if that is not too long.
-fn rounds_of(setup: &Setup, period: Nanoseconds, requests: u64) -> (u64, u64) {
-    let timers = setup.scheme.parameters.iter().filter(|it| matches!(it.kind, Kind::Duration | Kind::DurationOrOff));
-    let longest = timers.filter_map(|timer| setup.settings.duration(timer.name)).max().unwrap_or(Nanoseconds::ZERO);
+fn rounds_of(timer: Nanoseconds, period: Nanoseconds, requests: u64) -> (u64, u64) {
     let most = (REQUESTS_MAX / (TIMERS + 1) / requests.max(1)).min(SPAN_MAX.0 / (TIMERS + 1) / period.0.max(1));
-    let one = longest.0.div_ceil(period.0.max(1)).min(most).max(1);
-    let all = longest.0.saturating_mul(TIMERS).div_ceil(period.0.max(1)).min(most * TIMERS).max(1);
+    let one = timer.0.div_ceil(period.0.max(1)).min(most).max(1);
+    let all = timer.0.saturating_mul(TIMERS).div_ceil(period.0.max(1)).min(most * TIMERS).max(1);
     (one, all)
+}
+
+/// The longest time after which a scheme does something by itself.
+fn longest_timer(setup: &Setup) -> Nanoseconds {
+    let timers = setup.scheme.parameters.iter().filter(|it| matches!(it.kind, Kind::Duration | Kind::DurationOrOff));
+    timers.filter_map(|timer| setup.settings.duration(timer.name)).max().unwrap_or(Nanoseconds::ZERO)
 }
 
 /// From one round to the next: the span of the requests, and a mean gap.
