@@ -100,8 +100,7 @@ pub fn confidence(
     let mut runs = runs?;
     let (second, first) = (runs.pop().flatten(), runs.pop().flatten());
     confidence.windows = WINDOWS;
-    let of_run = |budget: &&Budget| matches!(budget.metric, Metric::Path(_) | Metric::Power);
-    for budget in budgets.iter().filter(of_run) {
+    for budget in budgets.iter().filter(|budget| budget.is_of_run()) {
         let value = |run: &Option<Box<Figures>>| run.as_ref().and_then(|figures| figures.of(budget));
         let windows: Vec<f64> = runs.iter().filter_map(value).collect();
         confidence.budgets.push(Spread {
@@ -282,7 +281,7 @@ fn changed(
         Outcome::Impossible(why) => return Ok(nothing(why, change)),
     };
     figures.lives = Some(lifetime::lives(evaluator, candidate, &candidate.choices(evaluator.common))?);
-    let of_run = budgets.iter().filter(|budget| matches!(budget.metric, Metric::Path(_) | Metric::Power));
+    let of_run = budgets.iter().filter(|budget| budget.is_of_run());
     let reasons: Vec<String> = budgets.iter().filter_map(|budget| figures.breaks(budget)).collect();
     Ok(Sensitivity {
         change,

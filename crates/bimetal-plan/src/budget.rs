@@ -204,6 +204,11 @@ impl Budget {
         }
     }
 
+    /// Whether it limits a figure of a run: not a price, nor what takes runs of its own to find out.
+    pub(crate) fn is_of_run(&self) -> bool {
+        matches!(self.metric, Metric::Path(_) | Metric::Power)
+    }
+
     /// The same with a limit that is so many times as wide, itself included.
     pub(crate) fn wider(&self, times: f64) -> Self {
         let limit = match (self.is_upper(), times.is_finite()) {

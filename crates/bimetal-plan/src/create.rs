@@ -6,6 +6,11 @@ use bimetal_core::schemes;
 
 use crate::grid::Candidate;
 
+/// What to do with an array, which has no line.
+pub fn instead(scheme: &str) -> String {
+    format!("{scheme} is for simulations: make the array with mdadm")
+}
+
 /// The line, with SSD, HDD and LOG for the paths of the drives; none for arrays, which are only simulated.
 pub fn command(candidate: &Candidate, block: BlockSize) -> Option<String> {
     let scheme = candidate.scheme.name;

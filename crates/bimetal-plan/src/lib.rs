@@ -156,8 +156,7 @@ impl Planned {
     pub fn compared(&self) -> Vec<&Budget> {
         let mut compared = vec![&self.latency];
         for budget in &self.budgets {
-            let of_run = matches!(budget.metric, Metric::Path(_) | Metric::Power);
-            if of_run && compared.iter().all(|known| known.metric != budget.metric) {
+            if budget.is_of_run() && compared.iter().all(|known| known.metric != budget.metric) {
                 compared.push(budget);
             }
         }

@@ -9,6 +9,7 @@ use bimetal_core::units::Bytes;
 use bimetal_plan::answer::{CLOSEST, Closest, sentence, short_years};
 use bimetal_plan::budget::Budget;
 use bimetal_plan::catalogue::{Catalogue, Kind, SIZE_MIN};
+use bimetal_plan::create;
 use bimetal_plan::evaluate::Outcome;
 use bimetal_plan::growth::Growth;
 use bimetal_plan::search::Tried;
@@ -279,7 +280,7 @@ fn text(planned: &Planned) -> String {
             let _ = writeln!(text, "{}", planned.after_growth().map(|grown| grown + "\n").unwrap_or_default());
             let built = answer.best.as_ref().map(|best| match &best.create_command {
                 Some(line) => format!("build it with: {line}"),
-                None => format!("{} is for simulations: make the array with mdadm", best.scheme),
+                None => create::instead(&best.scheme),
             });
             let _ = writeln!(text, "{}", built.unwrap_or_default());
         }

@@ -7,6 +7,7 @@ use bimetal_core::layout::Role;
 use bimetal_plan::Planned;
 use bimetal_plan::answer::{Answer, CLOSEST, decimal, name, sentence, short_years};
 use bimetal_plan::budget::{Budget, dollars, short};
+use bimetal_plan::create;
 use bimetal_plan::evaluate::Figures;
 use bimetal_plan::search::Tried;
 use serde_json::{Value, json};
@@ -72,7 +73,7 @@ fn verdict(planned: &Planned) -> String {
             let commands = best.create_command.iter().chain(&best.kernel_commands);
             let mut lines: Vec<String> = commands.map(|line| escaped(line)).collect();
             if best.create_command.is_none() {
-                lines.push(format!("# {} is for simulations: make the array with mdadm", escaped(&best.scheme)));
+                lines.push(format!("# {}", escaped(&create::instead(&best.scheme))));
             }
             writeln!(
                 text,
