@@ -123,11 +123,16 @@ impl BlockMap {
         self.fill(slot, &entry);
     }
 
-    /// Like [`load`](Self::load), whatever was in the slot.
-    pub(crate) fn reload(&mut self, slot: Slot, entry: Entry) {
+    /// Forgets what [`load`](Self::load) put into `slot`, if it did.
+    pub(crate) fn unload(&mut self, slot: Slot) {
         if self.in_slot(slot).is_some() {
             self.clear(slot.0);
         }
+    }
+
+    /// Like [`load`](Self::load), whatever was in the slot.
+    pub(crate) fn reload(&mut self, slot: Slot, entry: Entry) {
+        self.unload(slot);
         self.load(slot, entry);
     }
 

@@ -397,8 +397,8 @@ impl LayoutRequest<'_> {
         let usable = (self.usable_blocks(member) * block_sectors).saturating_sub(first_sector);
         let least = match kind {
             SlotKind::Cache => 16,
-            // Two segments with their headers, and as much again to write on while a migration runs.
-            SlotKind::Log { buffer_blocks } => 4 * (u64::from(buffer_blocks) + 2),
+            // Two segments with head and foot, and as much again to write on while a migration runs.
+            SlotKind::Log { buffer_blocks } => 4 * (u64::from(buffer_blocks) + journal::SEGMENT_PAGES + 1),
         };
         let blocks = layout.total_blocks();
         let metadata_of = |slots: u64| match kind {
@@ -476,9 +476,16 @@ impl Layout {
         self.places.as_ref().map_or_else(|| self.home.clone(), Places::extents)
     }
 
-    /// Where the two pages of the volume's state lie on `member`.
-    pub(crate) fn state_pages(&self, member: MemberId) -> SectorRange {
-        SectorRange::new(self.tails[usize::from(member.0)], 2 * journal::PAGE_SECTORS)
+    /// Where a copy of the volume's state of a turn lies on `member`: pages 0 and 1 of its tail, and 2 and 3.
+    pub fn state_place(&self, member: MemberId, turn: u64, copy: usize) -> SectorRange {
+        let page = copy as u64 * journal::turns::TURNS as u64 + turn;
+        SectorRange::new(self.tails[usize::from(member.0)] + page * journal::PAGE_SECTORS, journal::PAGE_SECTORS)
+    }
+
+    /// Where a copy of the superblock of a turn lies, on the member with the metadata of slots.
+    pub fn superblock_place(&self, turn: u64, copy: usize) -> Option<SectorRange> {
+        let metadata = self.metadata.filter(|_| self.slots.is_some())?;
+        Some(journal::superblock_place(metadata.first_sector, metadata.sectors, turn, copy))
     }
 
     /// How many blocks the volume exports, over all units.

@@ -3,11 +3,13 @@
 //!
 //! What lies where is a table, in pages that are written twice. A range is copied to a free place and made stable there; then
 //! both copies of its page are written, one after the other, and only then the old place is free. So a page that is torn, or rots, costs
-//! nothing: whichever copy is read, what it says is there.
+//! nothing: whichever copy is read, what it says is there. Both copies of all pages are written when the volume is made.
 
 use crate::block::{Block, BlockRun, BlockSize};
+use crate::journal::PAGE_SECTORS;
 use crate::journal::page::{self, PAGE_BYTES, Page, put, u32_at, u64_at};
 use crate::layout::{HomeExtent, MemberId};
+use crate::units::SectorRange;
 
 /// Ranges in one page of the table.
 const RANGES_PER_PAGE: usize = (PAGE_BYTES - 32) / 4;
@@ -167,16 +169,25 @@ impl Places {
     /// The page of the table that names `range`, as it will be when that lies at `place`; its number, and its bytes.
     pub(crate) fn page_with(&self, range: u32, place: u32, volume: u64) -> (usize, Page) {
         let number = range as usize / RANGES_PER_PAGE;
+        let new = |at: usize, old: u32| if at == range as usize { place } else { old };
+        (number, self.encode(number, self.versions[number] + 1, volume, new))
+    }
+
+    /// A page of the table as it is now.
+    pub(crate) fn page(&self, number: usize, volume: u64) -> Page {
+        self.encode(number, self.versions[number], volume, |_, place| place)
+    }
+
+    fn encode(&self, number: usize, version: u64, volume: u64, place_of: impl Fn(usize, u32) -> u32) -> Page {
         let mut page = page::begin(MAGIC, volume);
-        put(&mut page, 16, (self.versions[number] + 1).to_le_bytes());
-        put(&mut page, 24, (number as u32).to_le_bytes());
+        let head = page::head_mut(&mut page);
+        (head.number, head.life) = (version.into(), (number as u32).into());
         let first = number * RANGES_PER_PAGE;
-        for (at, &old) in self.place_of[first..].iter().take(RANGES_PER_PAGE).enumerate() {
-            let new = if first + at == range as usize { place } else { old };
-            put(&mut page, 32 + 4 * at, new.to_le_bytes());
+        for (at, &place) in self.place_of[first..].iter().take(RANGES_PER_PAGE).enumerate() {
+            put(&mut page, 32 + 4 * at, place_of(first + at, place).to_le_bytes());
         }
         page::seal(&mut page);
-        (number, page)
+        page
     }
 
     /// `range` lies at `place` from now on.
@@ -187,6 +198,11 @@ impl Places {
         self.range_at[place as usize] = range;
         self.versions[range as usize / RANGES_PER_PAGE] += 1;
         self.copying = None;
+    }
+
+    /// All pages of the table as it is now, with their numbers and copies.
+    pub(crate) fn pages_twice(&self, volume: u64) -> impl Iterator<Item = (usize, usize, Page)> {
+        (0..self.pages()).flat_map(move |number| [0, 1].map(|copy| (number, copy, self.page(number, volume))))
     }
 
     /// How many pages the table has, without their second copies.
@@ -219,10 +235,17 @@ impl Places {
     }
 }
 
+/// Where a copy of a page of the table lies, in a region of metadata that begins at `first_sector`.
+pub(crate) fn page_place(first_sector: u64, number: usize, copy: usize) -> SectorRange {
+    SectorRange::new(first_sector + (2 * number + copy) as u64 * PAGE_SECTORS, PAGE_SECTORS)
+}
+
 /// What a page of the table is: its version, if it is page `number` of this volume's.
 pub(crate) fn version_of(page: &Page, number: usize, volume: u64) -> Option<u64> {
-    let ours = page::check(MAGIC, page) == Ok(volume) && u32_at(page, 24) as usize == number;
-    ours.then(|| u64_at(page, 16))
+    // The pages of both versions of the format are the same.
+    let (of, _) = page::check_any(MAGIC, page).ok()?;
+    let head = page::head(page);
+    (of == volume && head.life.get() as usize == number).then(|| head.number.get())
 }
 
 #[cfg(test)]

@@ -7,8 +7,10 @@ use std::time::Instant;
 
 use bimetal_core::block::{Block, BlockSize, ValidMask};
 use bimetal_core::block_map::{Entry, Slot};
-use bimetal_core::journal::record::{self, PageHeader, RECORDS_PER_PAGE, Record};
-use bimetal_core::journal::{self, table};
+use bimetal_core::journal::record::{self, Kind, PageHeader, RECORDS_PER_PAGE, Record};
+use bimetal_core::journal::superblock::Superblock;
+use bimetal_core::journal::table::{self, Digest, TableHeader};
+use bimetal_core::journal::{self, COPIES};
 use bimetal_core::layout::{LayoutRequest, MemberId, MemberInfo, Role};
 use bimetal_core::operation::{Command, OpKind, Operation, Token};
 use bimetal_core::payload::Payload;
@@ -83,28 +85,36 @@ fn fill_table(config: &VolumeConfig<'_>, drives: &mut [Box<dyn Drive>]) -> u64 {
         checksum: slot as u32,
     };
     let pages = journal::table_pages(u64::from(slots.count));
+    let mut digest = Digest::default();
     for page in (0..pages).step_by(PAGES_AT_ONCE as usize) {
         let count = PAGES_AT_ONCE.min(pages - page);
         let mut bytes = Vec::new();
         for page in page..page + count {
+            let header = TableHeader { volume: config.identity, index: page as u32, generation: 1, previous: 0 };
+            digest.toggle(header.index, header.generation);
             let from = page * journal::SLOTS_PER_TABLE_PAGE;
             let entries = (from..from + journal::SLOTS_PER_TABLE_PAGE)
                 .map(|slot| (slot < u64::from(slots.count)).then(|| entry(slot)));
-            bytes.extend_from_slice(&table::encode_page(entries));
+            bytes.extend_from_slice(&table::encode_page(header, entries));
         }
         write(metadata.member, first + page * journal::PAGE_SECTORS, &bytes, drives);
+    }
+    let superblock = Superblock { table: digest.0, ..Superblock::first(config.identity, 0) };
+    for copy in 0..COPIES {
+        let place = layout.superblock_place(superblock.turn(), copy).expect("a cache has superblocks");
+        write(metadata.member, place.start.0, &superblock.encode(), drives);
     }
     u64::from(slots.count)
 }
 
 /// Fills the index of a log whose segments are full and stable; how many blocks they hold.
 fn fill_index(config: &VolumeConfig<'_>, drives: &mut [Box<dyn Drive>]) -> u64 {
-    const SEGMENT: u64 = 33;
+    const SEGMENT: u64 = 34;
     let layout = (config.scheme.layout)(config.settings, &config.layout).expect("a layout");
     let (slots, metadata) = (layout.slots.expect("slots"), layout.metadata.expect("metadata"));
     let block = scatter(layout.total_blocks());
     let segments = u64::from(slots.count) / SEGMENT - 1;
-    let positions = (0..segments).flat_map(|segment| segment * SEGMENT + 1..(segment + 1) * SEGMENT);
+    let positions = (0..segments).flat_map(|segment| segment * SEGMENT + 1..(segment + 1) * SEGMENT - 1);
     let records: Vec<Record> = positions
         .map(|slot| Record::Map {
             block: block(slot),
@@ -121,7 +131,7 @@ fn fill_index(config: &VolumeConfig<'_>, drives: &mut [Box<dyn Drive>]) -> u64 {
         let begin = number;
         for page in chunk.chunks(RECORDS_PER_PAGE) {
             let header = PageHeader { volume: config.identity, number, life: 0, stable: segments * SEGMENT };
-            bytes.extend_from_slice(&record::encode_page(header, page));
+            bytes.extend_from_slice(&record::encode_page(Kind::Index, header, page));
             number += 1;
         }
         write(metadata.member, first + begin * journal::PAGE_SECTORS, &bytes, drives);

@@ -1,23 +1,30 @@
-//! What every page of metadata has in common: 4 KiB, a magic word, a version, the volume it belongs to, and a CRC32C over
-//! all of it.
+//! The frame of every page of metadata: 4 KiB, a magic word, a version, the volume that the page belongs to, and a CRC32C
+//! over all of it.
+
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::format::Head;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
 /// A page.
 pub type Page = [u8; PAGE_BYTES];
 
-const VERSION: u16 = 1;
-const CHECKSUM_AT: usize = 28;
-const CHECKSUM_END: usize = 32;
+/// The version of the format that this program writes.
+pub const VERSION: u16 = 2;
+/// The version before: pages once, table without generations, segments without a foot.
+pub const VERSION_1: u16 = 1;
+const CHECKSUM_AT: usize = core::mem::offset_of!(Head, checksum);
+const CHECKSUM_END: usize = size_of::<Head>();
 
-/// Why a page is not one of ours, or is torn.
+/// The reason why a page is not one of ours, or is torn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
     /// The page does not begin as this kind of page does: never written, or something else.
     #[error("not a page of this kind")]
     NotAPage,
-    /// The page was written by a later version.
-    #[error("a page of format version {0}; this program reads version 1")]
+    /// The page was written in another version of the format.
+    #[error("a page of format version {0}; this program reads version {VERSION}")]
     Version(u16),
     /// The page's checksum does not match: torn or damaged.
     #[error("a page with a wrong checksum")]
@@ -27,33 +34,58 @@ pub enum PageError {
     Record(u16),
 }
 
-/// An empty page of the kind `magic` of the volume `volume`; bytes 6 and 7, 16 to 27 and everything from 32 on are the kind's.
+/// An empty page of the kind `magic` of the volume `volume`; the rest is the kind's.
 pub(crate) fn begin(magic: u32, volume: u64) -> Page {
     let mut page = [0; PAGE_BYTES];
-    page[0..4].copy_from_slice(&magic.to_le_bytes());
-    page[4..6].copy_from_slice(&VERSION.to_le_bytes());
-    page[8..16].copy_from_slice(&volume.to_le_bytes());
+    let head = head_mut(&mut page);
+    head.magic = magic.into();
+    head.version = VERSION.into();
+    head.volume = volume.into();
     page
+}
+
+/// The head of a page.
+pub(crate) fn head(page: &Page) -> Head {
+    Head::read_from_bytes(&page[..CHECKSUM_END]).expect("a head has no alignment and fits a page")
+}
+
+/// The head of a page, to be written.
+pub(crate) fn head_mut(page: &mut Page) -> &mut Head {
+    Head::mut_from_bytes(&mut page[..CHECKSUM_END]).expect("a head has no alignment and fits a page")
 }
 
 /// Puts the checksum into a page that is otherwise complete.
 pub(crate) fn seal(page: &mut Page) {
     let checksum = checksum(page);
-    page[CHECKSUM_AT..CHECKSUM_END].copy_from_slice(&checksum.to_le_bytes());
+    head_mut(page).checksum = checksum.into();
 }
 
-/// Checks a page of the kind `magic`; gives its volume.
+/// Checks a page of the kind `magic` that this version of the format has; gives its volume.
 pub(crate) fn check(magic: u32, page: &Page) -> Result<u64, PageError> {
-    if u32_at(page, 0) != magic {
+    match check_any(magic, page)? {
+        (volume, VERSION) => Ok(volume),
+        (_, other) => Err(PageError::Version(other)),
+    }
+}
+
+/// Checks a page of the kind `magic` that is the same in both versions; gives its volume and its version.
+pub(crate) fn check_any(magic: u32, page: &Page) -> Result<(u64, u16), PageError> {
+    let head = head(page);
+    if head.magic.get() != magic {
         return Err(PageError::NotAPage);
     }
-    if u32_at(page, CHECKSUM_AT) != checksum(page) {
+    if head.checksum.get() != checksum(page) {
         return Err(PageError::Checksum);
     }
-    match u16_at(page, 4) {
-        VERSION => Ok(u64_at(page, 8)),
-        later => Err(PageError::Version(later)),
+    match head.version.get() {
+        version @ (VERSION_1 | VERSION) => Ok((head.volume.get(), version)),
+        other => Err(PageError::Version(other)),
     }
+}
+
+/// Whether a page was never written, or was erased.
+pub(crate) fn is_blank(page: &Page) -> bool {
+    page.as_bytes().iter().all(|&byte| byte == 0)
 }
 
 fn checksum(page: &Page) -> u32 {
@@ -61,12 +93,8 @@ fn checksum(page: &Page) -> u32 {
     crc32c::crc32c_append(before, &page[CHECKSUM_END..])
 }
 
-pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
@@ -90,7 +118,7 @@ pub(super) mod tests {
     pub(in super::super) fn disguise(magic: u32, bytes: &[u8]) -> Page {
         let mut page = [0; PAGE_BYTES];
         page.copy_from_slice(bytes);
-        put(&mut page, 0, magic.to_le_bytes());
+        head_mut(&mut page).magic = magic.into();
         seal(&mut page);
         page
     }

@@ -1,12 +1,15 @@
-//! Records, and the pages they lie in: pages of a cache's ring, and the page in front of each segment of a log.
+//! Records, and the pages they lie in: pages of a cache's ring, pages of a log's index, and the pages in front of and behind each
+//! segment of a log, its head and its foot.
 //!
 //! A page is 4 KiB: a header of 40 bytes and up to 169 records of 24 bytes. A record names a block, what became of it and,
 //! where it is off home, its slot, the eighths that are valid and the CRC32C of the slot: a record whose data never reached
 //! the drive is recognised, so one device flush covers both.
 
-use super::page::{self, Page, PageError, put, u16_at, u32_at, u64_at};
+use super::format::{DroppedBytes, RecordBytes, RecordsPage, view, view_mut};
+use super::page::{self, Page, PageError};
 use crate::block::{Block, ValidMask};
 use crate::block_map::Slot;
+use zerocopy::FromZeros;
 
 /// A change of the block map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,12 +69,34 @@ pub struct PageHeader {
 }
 
 /// Bytes of a record.
-pub const RECORD_BYTES: usize = 24;
-const HEADER_BYTES: usize = 40;
+pub const RECORD_BYTES: usize = size_of::<RecordBytes>();
+const HEADER_BYTES: usize = size_of::<super::format::Head>() + size_of::<u64>();
 /// Records in a full page.
 pub const RECORDS_PER_PAGE: usize = (page::PAGE_BYTES - HEADER_BYTES) / RECORD_BYTES;
 
-const MAGIC: u32 = 0x6a6d_4942; // "BImj"
+/// Where a page of records lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// In the ring of a cache.
+    Ring,
+    /// In front of a segment of a log.
+    Head,
+    /// Behind a segment of a log: its head once more.
+    Foot,
+    /// In the index of a log.
+    Index,
+}
+
+impl Kind {
+    const fn magic(self) -> u32 {
+        u32::from_le_bytes(match self {
+            Kind::Ring => *b"BImj",
+            Kind::Head => *b"BImh",
+            Kind::Foot => *b"BImf",
+            Kind::Index => *b"BImx",
+        })
+    }
+}
 
 const KIND_MAP_CLEAN: u8 = 1;
 const KIND_MAP_DIRTY: u8 = 2;
@@ -81,79 +106,106 @@ const KIND_DROPPED: u8 = 5;
 const KIND_LOST: u8 = 6;
 
 /// Encodes up to [`RECORDS_PER_PAGE`] records as a page.
-pub fn encode_page(header: PageHeader, records: &[Record]) -> Page {
+pub fn encode_page(kind: Kind, header: PageHeader, records: &[Record]) -> Page {
     assert!(records.len() <= RECORDS_PER_PAGE, "{} records do not fit in a page", records.len());
-    let mut page = page::begin(MAGIC, header.volume);
-    put(&mut page, 6, (records.len() as u16).to_le_bytes());
-    put(&mut page, 16, header.number.to_le_bytes());
-    put(&mut page, 24, header.life.to_le_bytes());
-    put(&mut page, 32, header.stable.to_le_bytes());
-    for (place, record) in page[HEADER_BYTES..].chunks_exact_mut(RECORD_BYTES).zip(records) {
-        place.copy_from_slice(&encode(record));
+    let mut bytes = page::begin(kind.magic(), header.volume);
+    let page: &mut RecordsPage = view_mut(&mut bytes);
+    page.head.count = (records.len() as u16).into();
+    page.head.number = header.number.into();
+    page.head.life = header.life.into();
+    page.stable = header.stable.into();
+    for (place, record) in page.records.iter_mut().zip(records) {
+        *place = encode(record);
     }
-    page::seal(&mut page);
-    page
+    page::seal(&mut bytes);
+    bytes
+}
+
+/// The header of a page, whatever its records and its checksum are: to pass over pages that cannot be meant.
+pub fn peek(kind: Kind, bytes: &Page) -> Option<PageHeader> {
+    let page: &RecordsPage = view(bytes);
+    (page.head.magic.get() == kind.magic()).then(|| header(page))
+}
+
+fn header(page: &RecordsPage) -> PageHeader {
+    let head = &page.head;
+    PageHeader {
+        volume: head.volume.get(),
+        number: head.number.get(),
+        life: head.life.get(),
+        stable: page.stable.get(),
+    }
 }
 
 /// The header and the records of a page.
 ///
 /// # Errors
-/// The page is not a page of records, is torn, of a later version, or has a record of no known kind.
-pub fn decode_page(page: &Page) -> Result<(PageHeader, Vec<Record>), PageError> {
-    let volume = page::check(MAGIC, page)?;
-    let header = PageHeader { volume, number: u64_at(page, 16), life: u32_at(page, 24), stable: u64_at(page, 32) };
-    let places = page[HEADER_BYTES..].chunks_exact(RECORD_BYTES).take(usize::from(u16_at(page, 6)));
+/// The page is not a page of records, is torn, of another version, or has a record of no known kind.
+pub fn decode_page(kind: Kind, bytes: &Page) -> Result<(PageHeader, Vec<Record>), PageError> {
+    page::check(kind.magic(), bytes)?;
+    let page: &RecordsPage = view(bytes);
+    let places = page.records.iter().take(page.head.count.get().into());
     let records = places.enumerate().map(|(at, bytes)| decode(bytes).ok_or(PageError::Record(at as u16)));
-    Ok((header, records.collect::<Result<_, _>>()?))
+    Ok((header(page), records.collect::<Result<_, _>>()?))
 }
 
 fn encode(record: &Record) -> [u8; RECORD_BYTES] {
-    let mut bytes = [0; RECORD_BYTES];
+    let mut bytes = RecordBytes::new_zeroed();
     match *record {
         Record::Map { block, slot, valid, dirty, checksum } => {
-            bytes[0] = if dirty { KIND_MAP_DIRTY } else { KIND_MAP_CLEAN };
-            bytes[1] = valid.0;
-            put(&mut bytes, 4, slot.0.to_le_bytes());
-            put(&mut bytes, 8, checksum.to_le_bytes());
-            put(&mut bytes, 16, block.0.to_le_bytes());
+            bytes.kind = if dirty { KIND_MAP_DIRTY } else { KIND_MAP_CLEAN };
+            bytes.eighths = valid.0;
+            bytes.slot = slot.0.into();
+            bytes.checksum = checksum.into();
+            bytes.block = block.0.into();
         }
         Record::Home { block } => {
-            bytes[0] = KIND_HOME;
-            put(&mut bytes, 16, block.0.to_le_bytes());
+            bytes.kind = KIND_HOME;
+            bytes.block = block.0.into();
         }
         Record::Intent { region } => {
-            bytes[0] = KIND_INTENT;
-            put(&mut bytes, 4, region.to_le_bytes());
+            bytes.kind = KIND_INTENT;
+            bytes.slot = region.into();
         }
         Record::Dropped { first, count, before } => {
-            // The first block, the count and the position take 40, 40 and 56 bits.
             assert!(first.0 < 1 << 40 && count < 1 << 40 && before < 1 << 56, "{record:?} is out of bounds");
-            bytes[0] = KIND_DROPPED;
-            bytes[1..6].copy_from_slice(&count.to_le_bytes()[..5]);
-            bytes[6..11].copy_from_slice(&first.0.to_le_bytes()[..5]);
-            put(&mut bytes, 16, before.to_le_bytes());
+            let mut bytes = DroppedBytes::new_zeroed();
+            bytes.kind = KIND_DROPPED;
+            bytes.blocks.copy_from_slice(&count.to_le_bytes()[..5]);
+            bytes.first.copy_from_slice(&first.0.to_le_bytes()[..5]);
+            bytes.before = before.into();
+            return zerocopy::transmute!(bytes);
         }
         Record::Lost { block, eighths } => {
-            bytes[0] = KIND_LOST;
-            bytes[1] = eighths.0;
-            put(&mut bytes, 16, block.0.to_le_bytes());
+            bytes.kind = KIND_LOST;
+            bytes.eighths = eighths.0;
+            bytes.block = block.0.into();
         }
     }
-    bytes
+    zerocopy::transmute!(bytes)
 }
 
-fn decode(bytes: &[u8]) -> Option<Record> {
-    let (small, checksum, block) = (u32_at(bytes, 4), u32_at(bytes, 8), Block(u64_at(bytes, 16)));
-    let low_40_bits = |at: usize| u64::from(u32_at(bytes, at)) | u64::from(bytes[at + 4]) << 32;
-    let map = |dirty| Record::Map { block, slot: Slot(small), valid: ValidMask(bytes[1]), dirty, checksum };
-    match bytes[0] {
-        KIND_MAP_CLEAN | KIND_MAP_DIRTY if bytes[1] != 0 => Some(map(bytes[0] == KIND_MAP_DIRTY)),
+fn decode(place: &[u8; RECORD_BYTES]) -> Option<Record> {
+    let bytes: RecordBytes = zerocopy::transmute!(*place);
+    let (block, eighths) = (Block(bytes.block.get()), ValidMask(bytes.eighths));
+    let map = |dirty| Record::Map {
+        block,
+        slot: Slot(bytes.slot.get()),
+        valid: eighths,
+        dirty,
+        checksum: bytes.checksum.get(),
+    };
+    match bytes.kind {
+        KIND_MAP_CLEAN | KIND_MAP_DIRTY if !eighths.is_empty() => Some(map(bytes.kind == KIND_MAP_DIRTY)),
         KIND_HOME => Some(Record::Home { block }),
-        KIND_INTENT => Some(Record::Intent { region: small }),
-        KIND_DROPPED if block.0 < 1 << 56 => {
-            Some(Record::Dropped { first: Block(low_40_bits(6)), count: low_40_bits(1), before: block.0 })
+        KIND_INTENT => Some(Record::Intent { region: bytes.slot.get() }),
+        KIND_DROPPED => {
+            let dropped: DroppedBytes = zerocopy::transmute!(*place);
+            let number = |low: [u8; 5]| u64::from_le_bytes([low[0], low[1], low[2], low[3], low[4], 0, 0, 0]);
+            let (first, count, before) = (number(dropped.first), number(dropped.blocks), dropped.before.get());
+            (before < 1 << 56).then_some(Record::Dropped { first: Block(first), count, before })
         }
-        KIND_LOST => Some(Record::Lost { block, eighths: ValidMask(bytes[1]) }),
+        KIND_LOST => Some(Record::Lost { block, eighths }),
         _ => None,
     }
 }
@@ -193,20 +245,24 @@ mod tests {
         #[test]
         fn a_page_reads_back(volume: u64, number: u64, life: u32, stable: u64, records in proptest::collection::vec(any_record(), 0..=RECORDS_PER_PAGE)) {
             let header = PageHeader { volume, number, life, stable };
-            let page = encode_page(header, &records);
-            prop_assert_eq!(decode_page(&page), Ok((header, records)));
+            let page = encode_page(Kind::Ring, header, &records);
+            prop_assert_eq!(peek(Kind::Ring, &page), Some(header));
+            prop_assert_eq!(decode_page(Kind::Ring, &page), Ok((header, records)));
+            for other in [Kind::Head, Kind::Foot, Kind::Index] {
+                prop_assert_eq!(decode_page(other, &page), Err(PageError::NotAPage));
+            }
         }
 
         #[test]
         fn any_flipped_bit_is_noticed(records in proptest::collection::vec(any_record(), 0..=RECORDS_PER_PAGE), at in 0..PAGE_BYTES, bit in 0u8..8) {
-            let mut page = encode_page(HEADER, &records);
+            let mut page = encode_page(Kind::Ring, HEADER, &records);
             page[at] ^= 1 << bit;
-            prop_assert!(decode_page(&page).is_err());
+            prop_assert!(decode_page(Kind::Ring, &page).is_err());
         }
 
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), PAGE_BYTES)) {
-            let _ = decode_page(&page::tests::disguise(MAGIC, &bytes));
+            let _ = decode_page(Kind::Ring, &page::tests::disguise(Kind::Ring.magic(), &bytes));
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::record::{RECORDS_PER_PAGE, Record};
+use super::table::{Digest, TableHeader};
 use super::{PAGE_SECTORS, SLOTS_PER_TABLE_PAGE, SUPERBLOCK_SECTORS, marks_pages, ring_pages, table_pages};
 use crate::bit_set::BitSet;
 use crate::block::{Block, BlockRun};
@@ -21,36 +22,87 @@ pub(crate) struct Ring {
     head: u64,
     durable: u64,
     tail: u64,
+    /// Pages with records, and up to where pages on the drive say that all before is stable.
+    recorded: u64,
+    noted: u64,
+    /// The newest such claim that was written.
+    claimed: u64,
     /// Pages of the slot table that are older than the ring.
     stale_table: BitSet,
+    /// The generation of each page of the slot table as of the newest superblock, and their digest.
+    generations: Vec<u64>,
+    digest: Digest,
     checkpoint: Option<Checkpoint>,
 }
 
 struct Checkpoint {
+    /// Pages of the table whose first copies are on their way.
+    pages: BitSet,
+    /// The next page to write.
     next_page: u32,
     tail_afterwards: u64,
 }
 
+/// Pages of the ring that were taken to be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Taken {
+    /// The number of the first one.
+    pub(crate) first: u64,
+    /// How many.
+    pub(crate) count: u64,
+    /// Records that they take.
+    pub(crate) records: usize,
+}
+
 impl Ring {
-    /// The ring in a region of metadata that begins at `first_sector`, for so many slots of a volume of so many blocks;
-    /// its next page has the number `head`.
-    pub(crate) fn new(first_sector: u64, slots: u32, blocks: u64, head: u64) -> Self {
+    /// The ring in a region of metadata that begins at `first_sector`, for so many slots of a volume of so many blocks.
+    pub(crate) fn new(first_sector: u64, slots: u32, blocks: u64) -> Self {
+        let table = table_pages(u64::from(slots));
         Self {
             first_sector,
             pages: ring_pages(u64::from(slots)),
             slots,
             marks_pages: marks_pages(blocks),
-            head,
-            durable: head,
-            tail: head,
-            stale_table: BitSet::new(table_pages(u64::from(slots)) as u32),
+            head: 0,
+            durable: 0,
+            tail: 0,
+            recorded: 0,
+            noted: 0,
+            claimed: 0,
+            stale_table: BitSet::new(table as u32),
+            generations: vec![0; table as usize],
+            digest: Digest::default(),
             checkpoint: None,
         }
     }
 
+    /// After a recovery: everything before the page `head` is taken over by the slot table, or where that is not written, by nothing.
+    pub(crate) fn begin_again(&mut self, head: u64) {
+        (self.head, self.durable, self.tail) = (head, head, head);
+        (self.recorded, self.noted, self.claimed) = (head, head, head);
+        self.checkpoint = None;
+    }
+
+    /// Takes note of the generation that a page of the slot table was found with.
+    pub(crate) fn found_table_page(&mut self, page: u32, generation: u64) {
+        let before = std::mem::replace(&mut self.generations[page as usize], generation);
+        self.digest.toggle(page, before);
+        self.digest.toggle(page, generation);
+    }
+
+    /// The digest of the generations of all pages of the slot table.
+    pub(crate) fn digest(&self) -> Digest {
+        self.digest
+    }
+
     /// Says that the entry of `slot` changed.
     pub(crate) fn touch_slot(&mut self, slot: Slot) {
-        self.stale_table.insert(slot.0 / SLOTS_PER_TABLE_PAGE as u32);
+        self.touch_page(slot.0 / SLOTS_PER_TABLE_PAGE as u32);
+    }
+
+    /// Says that a page of the slot table is to be written.
+    pub(crate) fn touch_page(&mut self, page: u32) {
+        self.stale_table.insert(page);
     }
 
     /// The number of the first page that may not be durable.
@@ -60,6 +112,7 @@ impl Ring {
 
     /// Every page taken so far is durable.
     pub(crate) fn all_durable(&mut self) {
+        self.noted = self.noted.max(self.claimed);
         self.durable = self.head;
     }
 
@@ -68,33 +121,51 @@ impl Ring {
         self.durable < self.head
     }
 
+    /// Whether records are durable of which no page on the drive says so: after a crash their slots are in doubt.
+    pub(crate) fn wants_note(&self) -> bool {
+        self.noted < self.durable.min(self.recorded)
+    }
+
+    /// A page on the drive says that everything before the page `stable` is.
+    pub(crate) fn has_noted(&mut self, stable: u64) {
+        self.noted = self.noted.max(stable);
+    }
+
     /// How many pages there are.
     pub(crate) fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// Where `count` pages from the one with this number on lie, up to the ring's end.
-    pub(crate) fn place(&self, number: u64, count: u64) -> SectorRange {
+    /// Where a copy of `count` pages from the one with this number on lies, up to the ring's end.
+    pub(crate) fn place(&self, number: u64, count: u64, copy: usize) -> SectorRange {
         let position = number % self.pages;
         let count = count.min(self.pages - position);
-        let start = self.first_sector + SUPERBLOCK_SECTORS + position * PAGE_SECTORS;
-        SectorRange::new(start, count * PAGE_SECTORS)
+        SectorRange::new(self.copy_at(copy) + position * PAGE_SECTORS, count * PAGE_SECTORS)
+    }
+
+    /// Where a copy of the ring, and the slot table behind it, begins. The marks lie between the two copies.
+    fn copy_at(&self, copy: usize) -> u64 {
+        let each = self.pages + table_pages(u64::from(self.slots)) + 2 * self.marks_pages;
+        self.first_sector + SUPERBLOCK_SECTORS + copy as u64 * each * PAGE_SECTORS
     }
 
     /// Takes the next pages of the ring for `records` records: up to the ring's end, `None` while a checkpoint must
-    /// make room first. Gives their place and how many records fit there.
-    pub(crate) fn take_pages(&mut self, records: usize) -> Option<(SectorRange, u64, usize)> {
+    /// make room first.
+    pub(crate) fn take_pages(&mut self, records: usize) -> Option<Taken> {
         let wanted = records.div_ceil(RECORDS_PER_PAGE).max(1) as u64;
         let free = self.pages - (self.head - self.tail);
         if free == 0 {
             return None;
         }
-        let first_page = self.head;
-        let range = self.place(first_page, wanted.min(free));
-        let count = range.len.0 / PAGE_SECTORS;
+        let first = self.head;
+        let count = self.place(first, wanted.min(free), 0).len.0 / PAGE_SECTORS;
         self.head += count;
+        self.claimed = self.durable;
+        if records > 0 {
+            self.recorded = self.head;
+        }
         let fit = (count as usize * RECORDS_PER_PAGE).min(records);
-        Some((range, first_page, fit))
+        Some(Taken { first, count, records: fit })
     }
 
     /// Whether the ring is half full of what is durable and nobody is emptying it.
@@ -105,33 +176,72 @@ impl Ring {
     /// Begins to take everything that is durable in the ring now over into the slot table.
     pub(crate) fn begin_checkpoint(&mut self) {
         assert!(self.checkpoint.is_none(), "one checkpoint at a time");
-        self.checkpoint = Some(Checkpoint { next_page: 0, tail_afterwards: self.durable });
+        let pages = BitSet::new(self.generations.len() as u32);
+        self.checkpoint = Some(Checkpoint { pages, next_page: 0, tail_afterwards: self.durable });
     }
 
-    /// The next run of table pages to write, at most `pages_max`, as their place and the first slot they describe.
-    pub(crate) fn next_table_pages(&mut self, pages_max: u32) -> Option<(SectorRange, Slot)> {
+    /// The next run of table pages to write, at most `pages_max`, as the first of them and how many; of each page the first copy.
+    pub(crate) fn next_table_pages(&mut self, pages_max: u32) -> Option<(u32, u32)> {
         let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is under way");
         let first = self.stale_table.next_member(checkpoint.next_page)?;
         let mut end = first;
         while end - first < pages_max && self.stale_table.next_member(end) == Some(end) {
             self.stale_table.remove(end);
+            checkpoint.pages.insert(end);
             end += 1;
         }
         checkpoint.next_page = end;
-        Some((self.table_place(first, end - first), Slot(first * SLOTS_PER_TABLE_PAGE as u32)))
+        Some((first, end - first))
     }
 
-    /// Where `count` pages of the slot table from the `first`th on lie.
-    pub(crate) fn table_place(&self, first: u32, count: u32) -> SectorRange {
-        let page = self.pages + u64::from(first);
-        let start = self.first_sector + SUPERBLOCK_SECTORS + page * PAGE_SECTORS;
+    /// The first copies are stable: the second ones come next.
+    pub(crate) fn begin_second_copies(&mut self) {
+        self.checkpoint.as_mut().expect("a checkpoint is under way").next_page = 0;
+    }
+
+    /// The same for the second copies.
+    pub(crate) fn next_second_copies(&mut self, pages_max: u32) -> Option<(u32, u32)> {
+        let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is under way");
+        let first = checkpoint.pages.next_member(checkpoint.next_page)?;
+        let mut end = first;
+        while end - first < pages_max && checkpoint.pages.next_member(end) == Some(end) {
+            end += 1;
+        }
+        checkpoint.next_page = end;
+        Some((first, end - first))
+    }
+
+    /// What a page of the slot table says of itself when it is written for the superblock number `generation`.
+    pub(crate) fn table_header(&self, volume: u64, index: u32, generation: u64) -> TableHeader {
+        TableHeader { volume, index, generation, previous: self.generations[index as usize] }
+    }
+
+    /// The digest when the checkpoint under way has ended with the superblock number `generation`.
+    pub(crate) fn digest_afterwards(&self, generation: u64) -> Digest {
+        let mut digest = self.digest;
+        for page in self.pages_of_checkpoint() {
+            digest.toggle(page, self.generations[page as usize]);
+            digest.toggle(page, generation);
+        }
+        digest
+    }
+
+    fn pages_of_checkpoint(&self) -> impl Iterator<Item = u32> {
+        let pages = self.checkpoint.as_ref().map(|checkpoint| &checkpoint.pages);
+        let after = move |from| pages.and_then(|pages| pages.next_member(from));
+        std::iter::successors(after(0), move |&last| after(last + 1))
+    }
+
+    /// Where a copy of `count` pages of the slot table from the `first`th on lies.
+    pub(crate) fn table_place(&self, first: u32, count: u32, copy: usize) -> SectorRange {
+        let start = self.copy_at(copy) + (self.pages + u64::from(first)) * PAGE_SECTORS;
         SectorRange::new(start, u64::from(count) * PAGE_SECTORS)
     }
 
     /// Where the area of marks of this turn lies.
     pub(crate) fn marks_place(&self, turn: u64) -> SectorRange {
         let page = self.pages + table_pages(u64::from(self.slots)) + turn * self.marks_pages;
-        SectorRange::new(self.first_sector + SUPERBLOCK_SECTORS + page * PAGE_SECTORS, self.marks_pages * PAGE_SECTORS)
+        SectorRange::new(self.copy_at(0) + page * PAGE_SECTORS, self.marks_pages * PAGE_SECTORS)
     }
 
     /// The number of the first page that is still needed when the checkpoint under way has ended.
@@ -139,10 +249,14 @@ impl Ring {
         self.checkpoint.as_ref().expect("a checkpoint is under way").tail_afterwards
     }
 
-    /// Gives back the pages that the slot table has taken over.
-    pub(crate) fn end_checkpoint(&mut self) {
+    /// The superblock number `generation` completes the checkpoint: gives back the pages that the slot table has taken over.
+    pub(crate) fn end_checkpoint(&mut self, generation: u64) {
+        self.digest = self.digest_afterwards(generation);
+        let written: Vec<u32> = self.pages_of_checkpoint().collect();
+        written.into_iter().for_each(|page| self.generations[page as usize] = generation);
         let checkpoint = self.checkpoint.take().expect("a checkpoint is under way");
         self.tail = checkpoint.tail_afterwards;
+        self.noted = self.noted.max(self.tail);
     }
 
     /// Forgets the checkpoint under way: a write of it failed.
@@ -262,16 +376,18 @@ impl Pending {
 mod tests {
     use super::*;
     use crate::block::ValidMask;
+    use crate::journal::{cache_metadata_sectors, superblock_place};
 
     #[test]
-    fn a_ring_is_never_overrun_and_a_checkpoint_gives_its_pages_back() {
-        let mut ring = Ring::new(1000, 1000, 5000, 0);
+    fn ring_is_never_overrun_and_checkpoint_gives_pages_back() {
+        let mut ring = Ring::new(1000, 1000, 5000);
         let mut taken = 0;
-        while let Some((range, first, fit)) = ring.take_pages(500) {
-            assert_eq!(first, taken);
-            taken += range.len.0 / PAGE_SECTORS;
-            assert!(fit <= 500);
-            assert!(range.end().0 <= 1000 + SUPERBLOCK_SECTORS + 32 * PAGE_SECTORS);
+        while let Some(pages) = ring.take_pages(500) {
+            assert_eq!(pages.first, taken);
+            taken += pages.count;
+            assert!(pages.records <= 500);
+            let end = ring.place(pages.first, pages.count, 0).end().0;
+            assert!(end <= 1000 + SUPERBLOCK_SECTORS + 32 * PAGE_SECTORS);
         }
         assert_eq!(taken, 32);
         assert!(!ring.wants_checkpoint(), "nothing of it is durable");
@@ -281,12 +397,45 @@ mod tests {
         ring.touch_slot(Slot(999));
         ring.begin_checkpoint();
         assert!(!ring.wants_checkpoint());
-        let table = 1000 + SUPERBLOCK_SECTORS + 32 * PAGE_SECTORS;
-        assert_eq!(ring.next_table_pages(64), Some((SectorRange::new(table, 8), Slot(0))));
-        assert_eq!(ring.next_table_pages(64), Some((SectorRange::new(table + 24, 8), Slot(768))));
-        assert_eq!(ring.next_table_pages(64), None);
-        ring.end_checkpoint();
+        assert_eq!([64; 3].map(|most| ring.next_table_pages(most)), [Some((0, 1)), Some((3, 1)), None]);
+        ring.begin_second_copies();
+        assert_eq!([64; 3].map(|most| ring.next_second_copies(most)), [Some((0, 1)), Some((3, 1)), None]);
+        let digest = ring.digest_afterwards(1);
+        ring.end_checkpoint(1);
+        assert_eq!((ring.digest(), ring.table_header(7, 3, 2).previous), (digest, 1));
         assert!(ring.take_pages(1).is_some());
+    }
+
+    #[test]
+    fn copies_and_marks_fill_their_region_without_overlap() {
+        for (slots, blocks) in [(16, 1), (253, 16_384), (254, 16_385), (100_000, 9_000_000_000)] {
+            let ring = Ring::new(1000, slots, blocks);
+            let sectors = cache_metadata_sectors(u64::from(slots), blocks);
+            let table = table_pages(u64::from(slots)) as u32;
+            let mut parts = vec![ring.marks_place(0), ring.marks_place(1)];
+            for copy in [0, 1] {
+                parts.extend([ring.place(0, ring.pages(), copy), ring.table_place(0, table, copy)]);
+                parts.extend([0, 1].map(|turn| superblock_place(1000, sectors, turn, copy)));
+            }
+            parts.sort_by_key(|part| part.start);
+            assert_eq!((parts[0].start.0, parts[9].end().0), (1000, 1000 + sectors));
+            assert!(parts.windows(2).all(|pair| pair[0].end() == pair[1].start), "{slots} slots: {parts:?}");
+        }
+    }
+
+    #[test]
+    fn note_is_wanted_once_for_durable_records() {
+        let mut ring = Ring::new(0, 100, 100);
+        assert!(!ring.wants_note());
+        ring.take_pages(3);
+        assert!(!ring.wants_note(), "the page is not durable");
+        ring.all_durable();
+        assert!(ring.wants_note());
+        let stable = ring.durable();
+        ring.take_pages(0);
+        ring.has_noted(stable);
+        ring.all_durable();
+        assert!(!ring.wants_note(), "the note itself needs none");
     }
 
     #[test]

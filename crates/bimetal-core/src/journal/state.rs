@@ -1,13 +1,14 @@
-//! The state of a volume, kept on the members that are home: what must be known when another member is missing. Two pages
-//! at the beginning of the tail, written in turn.
+//! The state of a volume, kept on the members that are home: what must be known when another member is missing. Two turns at
+//! the beginning of the tail, each written twice ([`turns`](super::turns)).
 
-use super::page::{self, Page, PageError, put, u64_at};
+use super::format::{StatePage, view, view_mut};
+use super::page::{self, Page, PageError};
 use crate::block::{Block, BlockRun};
 
 /// See the [module](self).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct State {
-    /// Counts states; its lowest bit says in which of the two pages this one lies.
+    /// Counts states; its lowest bit says in which of the two turns this one lies.
     pub sequence: u64,
     /// Members that were given up, a bit each: what they hold is old.
     pub failed: u64,
@@ -24,8 +25,8 @@ pub struct State {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Left(Box<[u8; LEFT_BYTES]>);
 
-const LEFT_AT: usize = 512;
-const LEFT_BYTES: usize = page::PAGE_BYTES - LEFT_AT;
+/// Bytes of the bits of regions that have left.
+pub(super) const LEFT_BYTES: usize = page::PAGE_BYTES - 512;
 /// A region has at least so many blocks.
 const REGION_BLOCKS_MIN: u64 = 64;
 
@@ -68,42 +69,41 @@ impl Left {
 const MAGIC: u32 = 0x746d_4942; // "BImt"
 
 impl State {
-    /// Which of the two pages it lies in.
+    /// Which of the two turns it lies in.
     pub fn turn(&self) -> u64 {
         self.sequence & 1
     }
 
     /// As a page of the volume `volume`.
     pub fn encode(&self, volume: u64) -> Page {
-        let mut page = page::begin(MAGIC, volume);
-        put(&mut page, 16, self.sequence.to_le_bytes());
-        put(&mut page, 32, self.failed.to_le_bytes());
-        put(&mut page, 40, [self.dirty, self.migrating, self.refusing.is_some()].map(u8::from));
+        let mut bytes = page::begin(MAGIC, volume);
+        let page: &mut StatePage = view_mut(&mut bytes);
+        page.head.number = self.sequence.into();
+        page.failed = self.failed.into();
+        (page.dirty, page.migrating) = (self.dirty.into(), self.migrating.into());
+        page.refusing = self.refusing.is_some().into();
         if let Some(left) = &self.refusing {
-            put(&mut page, LEFT_AT, *left.0);
+            page.left = *left.0;
         }
-        page::seal(&mut page);
-        page
+        page::seal(&mut bytes);
+        bytes
     }
 
-    /// The volume and its state, from a page.
+    /// The volume, its state and the version of the format that it was written in, from a page.
     ///
     /// # Errors
     /// The page is not a state, is torn, or of a later version.
-    pub fn decode(page: &Page) -> Result<(u64, Self), PageError> {
-        let volume = page::check(MAGIC, page)?;
+    pub fn decode(bytes: &Page) -> Result<(u64, Self, u16), PageError> {
+        let (volume, version) = page::check_any(MAGIC, bytes)?;
+        let page: &StatePage = view(bytes);
         let state = Self {
-            sequence: u64_at(page, 16),
-            failed: u64_at(page, 32),
-            dirty: page[40] != 0,
-            migrating: page[41] != 0,
-            refusing: (page[42] != 0).then(|| {
-                let mut left = Left::default();
-                left.0.copy_from_slice(&page[LEFT_AT..]);
-                left
-            }),
+            sequence: page.head.number.get(),
+            failed: page.failed.get(),
+            dirty: page.dirty != 0,
+            migrating: page.migrating != 0,
+            refusing: (page.refusing != 0).then(|| Left(Box::new(page.left))),
         };
-        Ok((volume, state))
+        Ok((volume, state, version))
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
             });
             let ([sequence, failed], [dirty, migrating]) = (numbers, flags);
             let state = State { sequence, failed, dirty, migrating, refusing };
-            prop_assert_eq!(State::decode(&state.encode(volume)), Ok((volume, state)));
+            prop_assert_eq!(State::decode(&state.encode(volume)), Ok((volume, state, page::VERSION)));
         }
 
         #[test]

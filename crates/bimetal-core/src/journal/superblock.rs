@@ -1,40 +1,106 @@
-//! Superblocks: where recovery begins. Two pages, written in turn; the one with the higher sequence number counts, and a
-//! torn one leaves the other.
+//! Superblocks: where recovery begins. Two turns, each written twice ([`turns`](super::turns)).
 
-use super::page::{self, Page, PageError, put, u16_at, u32_at, u64_at};
+use super::format::{LifeBytes, LostBytes, SuperblockPage, view, view_mut};
+use super::page::{self, Page, PageError};
 use crate::block::{Block, ValidMask};
+use zerocopy::FromZeros;
+
+/// Lives that a superblock can name.
+pub const LIVES_MAX: usize = 24;
+/// Lost blocks that a superblock can name.
+pub const LOST_MAX: usize = 216;
+
+/// A life of the volume: from one recovery to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Life {
+    /// Its number.
+    pub number: u32,
+    /// The first page of the ring, or position of the log, that was written in it.
+    pub began_at: u64,
+    /// In a log: the first page of its index that was written in it.
+    pub index_began_at: u64,
+}
 
 /// See the [module](self).
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
     /// The volume's identity.
     pub volume: u64,
-    /// Counts superblocks; its lowest bit says in which of the two pages this one lies.
+    /// Counts superblocks; its lowest bit says in which turn this one lies.
     pub sequence: u64,
-    /// The volume's present life: what a page of a later number and an older life holds is stale.
-    pub life: u32,
     /// The first page of the ring, or position of the log, that is not taken over by the slot table, or by home.
     pub tail: u64,
-    /// The page or position at which the present life began.
-    pub life_began_at: u64,
-    /// In a log: the first page of its index that counts, and the one at which the present life began.
+    /// In a log: the first page of its index that counts.
     pub index_tail: u64,
-    /// See [`index_tail`](Self::index_tail).
-    pub index_began_at: u64,
+    /// Digest of the generations of all pages of the slot table ([`table::Digest`](super::table::Digest)).
+    pub table: u64,
     /// CRC32C of the marks written with it, in the area of its turn; none: no region is marked.
     pub marks: Option<u32>,
+    /// The lives that what counts was written in, the oldest first; the last one is the present.
+    pub lives: Vec<Life>,
     /// Blocks whose newest content could not be read any more, and which eighths.
     pub lost: Vec<(Block, ValidMask)>,
 }
 
 const MAGIC: u32 = 0x736d_4942; // "BIms"
-const LOST_AT: usize = 80;
-const LOST_BYTES: usize = 16;
-/// Lost blocks that a superblock can name.
-pub const LOST_MAX: usize = (page::PAGE_BYTES - LOST_AT) / LOST_BYTES;
 
 impl Superblock {
-    /// Which of the two pages it lies in.
+    /// The newest of a new volume, or of an empty member that takes the place of another, whose life is `life`. Number 0 is
+    /// written too, and says the same.
+    pub fn first(volume: u64, life: u32) -> Self {
+        Self {
+            volume,
+            sequence: 1,
+            tail: 0,
+            index_tail: 0,
+            table: 0,
+            marks: None,
+            lives: vec![Life { number: life, ..Life::default() }],
+            lost: Vec::new(),
+        }
+    }
+
+    /// The present life.
+    pub fn life(&self) -> Life {
+        self.lives.last().copied().unwrap_or_default()
+    }
+
+    /// Begins another life. Lives that nothing is left of are forgotten; where too many are left, two become one that may be either.
+    pub fn begin_life(&mut self, life: Life) {
+        self.lives.push(life);
+        self.forget_lives();
+        if self.lives.len() > LIVES_MAX {
+            self.lives.remove(1);
+        }
+    }
+
+    /// Forgets the lives of which nothing counts any more.
+    pub fn forget_lives(&mut self) {
+        let (tail, index_tail) = (self.tail, self.index_tail);
+        let is_over = |next: &Life| next.began_at <= tail && next.index_began_at <= index_tail;
+        let over = self.lives.iter().skip(1).take_while(|next| is_over(next)).count();
+        self.lives.drain(..over);
+    }
+
+    /// The lives in which the page of the ring, or segment of the log, at `position` can have been written.
+    pub fn lives_at(&self, position: u64) -> std::ops::RangeInclusive<u32> {
+        self.lives_where(|life| life.began_at <= position)
+    }
+
+    /// The lives in which the page `number` of a log's index can have been written.
+    pub fn index_lives_at(&self, number: u64) -> std::ops::RangeInclusive<u32> {
+        self.lives_where(|life| life.index_began_at <= number)
+    }
+
+    /// The last life that has begun there, up to where the next one begins. Both bounds rise with the lives.
+    fn lives_where(&self, has_begun: impl Fn(&Life) -> bool) -> std::ops::RangeInclusive<u32> {
+        let after = self.lives.partition_point(has_begun);
+        let first = self.lives.get(after.saturating_sub(1)).copied().unwrap_or_default().number;
+        let next = self.lives.get(after).map_or(first, |next| next.number.saturating_sub(1));
+        first..=next.max(first)
+    }
+
+    /// Which of the two turns it lies in.
     pub fn turn(&self) -> u64 {
         self.sequence & 1
     }
@@ -42,42 +108,64 @@ impl Superblock {
     /// As a page.
     pub fn encode(&self) -> Page {
         assert!(self.lost.len() <= LOST_MAX, "a superblock cannot name {} lost blocks", self.lost.len());
-        let mut page = page::begin(MAGIC, self.volume);
-        put(&mut page, 6, (self.lost.len() as u16).to_le_bytes());
-        put(&mut page, 16, self.sequence.to_le_bytes());
-        put(&mut page, 24, self.life.to_le_bytes());
-        put(&mut page, 32, self.tail.to_le_bytes());
-        put(&mut page, 40, self.life_began_at.to_le_bytes());
-        put(&mut page, 48, self.marks.unwrap_or_default().to_le_bytes());
-        put(&mut page, 52, [u8::from(self.marks.is_some())]);
-        put(&mut page, 56, self.index_tail.to_le_bytes());
-        put(&mut page, 64, self.index_began_at.to_le_bytes());
-        for (place, (block, eighths)) in page[LOST_AT..].chunks_exact_mut(LOST_BYTES).zip(&self.lost) {
-            put(place, 0, block.0.to_le_bytes());
-            put(place, 8, [eighths.0]);
+        assert!(self.lives.len() <= LIVES_MAX, "a superblock cannot name {} lives", self.lives.len());
+        let mut bytes = page::begin(MAGIC, self.volume);
+        let page: &mut SuperblockPage = view_mut(&mut bytes);
+        page.head.count = (self.lost.len() as u16).into();
+        page.head.number = self.sequence.into();
+        page.head.life = self.life().number.into();
+        page.tail = self.tail.into();
+        page.index_tail = self.index_tail.into();
+        page.table = self.table.into();
+        page.marks = self.marks.unwrap_or_default().into();
+        page.has_marks = self.marks.is_some().into();
+        page.lives_count = self.lives.len() as u8;
+        for (place, life) in page.lives.iter_mut().zip(&self.lives) {
+            *place = LifeBytes::new_zeroed();
+            (place.life, place.began_at) = (life.number.into(), life.began_at.into());
+            place.index_began_at = life.index_began_at.into();
         }
-        page::seal(&mut page);
-        page
+        for (place, (block, eighths)) in page.lost.iter_mut().zip(&self.lost) {
+            *place = LostBytes::new_zeroed();
+            (place.block, place.eighths) = (block.0.into(), eighths.0);
+        }
+        page::seal(&mut bytes);
+        bytes
     }
 
     /// From a page.
     ///
     /// # Errors
-    /// The page is not a superblock, is torn, or of a later version.
-    pub fn decode(page: &Page) -> Result<Self, PageError> {
-        let volume = page::check(MAGIC, page)?;
-        let places = page[LOST_AT..].chunks_exact(LOST_BYTES).take(usize::from(u16_at(page, 6)));
+    /// The page is not a superblock, is torn, or of another version.
+    pub fn decode(bytes: &Page) -> Result<Self, PageError> {
+        let volume = page::check(MAGIC, bytes)?;
+        let page: &SuperblockPage = view(bytes);
+        let life = |place: &LifeBytes| Life {
+            number: place.life.get(),
+            began_at: place.began_at.get(),
+            index_began_at: place.index_began_at.get(),
+        };
         Ok(Self {
             volume,
-            sequence: u64_at(page, 16),
-            life: u32_at(page, 24),
-            tail: u64_at(page, 32),
-            life_began_at: u64_at(page, 40),
-            index_tail: u64_at(page, 56),
-            index_began_at: u64_at(page, 64),
-            marks: (page[52] != 0).then(|| u32_at(page, 48)),
-            lost: places.map(|place| (Block(u64_at(place, 0)), ValidMask(place[8]))).collect(),
+            sequence: page.head.number.get(),
+            tail: page.tail.get(),
+            index_tail: page.index_tail.get(),
+            table: page.table.get(),
+            marks: (page.has_marks != 0).then(|| page.marks.get()),
+            lives: page.lives.iter().take(page.lives_count.into()).map(life).collect(),
+            lost: page
+                .lost
+                .iter()
+                .take(page.head.count.get().into())
+                .map(|place| (Block(place.block.get()), ValidMask(place.eighths)))
+                .collect(),
         })
+    }
+
+    /// The volume of a superblock of version 1, if `page` is one.
+    pub fn volume_of_version_1(page: &Page) -> Option<u64> {
+        let found = page::check_any(MAGIC, page).ok();
+        found.filter(|&(_, version)| version == page::VERSION_1).map(|(volume, _)| volume)
     }
 }
 
@@ -86,18 +174,28 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn any_life() -> impl Strategy<Value = Life> {
+        let life = |(number, began_at, index_began_at)| Life { number, began_at, index_began_at };
+        (any::<u32>(), any::<u64>(), any::<u64>()).prop_map(life)
+    }
+
     proptest! {
         #[test]
-        fn a_superblock_reads_back(numbers: [u64; 6], life: u32, marks: Option<u32>, lost in proptest::collection::vec((any::<u64>(), any::<u8>()), 0..=LOST_MAX)) {
-            let [volume, sequence, tail, life_began_at, index_tail, index_began_at] = numbers;
+        fn superblock_reads_back(
+            numbers: [u64; 5],
+            marks: Option<u32>,
+            lives in proptest::collection::vec(any_life(), 0..=LIVES_MAX),
+            lost in proptest::collection::vec((any::<u64>(), any::<u8>()), 0..=LOST_MAX),
+        ) {
+            let [volume, sequence, tail, index_tail, table] = numbers;
             let lost = lost.into_iter().map(|(block, eighths)| (Block(block), ValidMask(eighths))).collect();
-            let superblock = Superblock { volume, sequence, life, tail, life_began_at, index_tail, index_began_at, marks, lost };
+            let superblock = Superblock { volume, sequence, tail, index_tail, table, marks, lives, lost };
             prop_assert_eq!(Superblock::decode(&superblock.encode()), Ok(superblock));
         }
 
         #[test]
-        fn any_flipped_bit_is_noticed(at in 0..page::PAGE_BYTES, bit in 0u8..8) {
-            let mut page = Superblock { sequence: 7, life: 3, tail: 99, ..Superblock::default() }.encode();
+        fn flipped_bit_is_noticed(at in 0..page::PAGE_BYTES, bit in 0u8..8) {
+            let mut page = Superblock { sequence: 7, tail: 99, ..Superblock::first(5, 3) }.encode();
             page[at] ^= 1 << bit;
             prop_assert!(Superblock::decode(&page).is_err());
         }
@@ -105,6 +203,28 @@ mod tests {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), page::PAGE_BYTES)) {
             let _ = Superblock::decode(&page::tests::disguise(MAGIC, &bytes));
+        }
+
+        /// A page is of the life that wrote it, however many lives there were: exactly, as long as all can be named.
+        #[test]
+        fn lives_tell_who_wrote_a_position(gaps in proptest::collection::vec(0u64..3, 1..60), tail in 0u64..40) {
+            let mut superblock = Superblock::first(1, 10);
+            let (mut began, mut wrote) = (0, Vec::new());
+            for (life, gap) in (11..).zip(gaps) {
+                // What the life before wrote behind its beginning.
+                wrote.extend((began..began + gap).map(|position| (position, life - 1)));
+                began += gap;
+                superblock.tail = tail.min(began);
+                superblock.index_tail = superblock.tail;
+                superblock.begin_life(Life { number: life, began_at: began, index_began_at: began });
+            }
+            prop_assert!(superblock.lives.len() <= LIVES_MAX);
+            for (position, life) in wrote.into_iter().filter(|&(position, _)| position >= superblock.tail) {
+                prop_assert!(superblock.lives_at(position).contains(&life));
+                prop_assert!(superblock.index_lives_at(position).contains(&life));
+            }
+            let present = superblock.life().number;
+            prop_assert_eq!(superblock.lives_at(began), present..=present);
         }
     }
 }

@@ -1,58 +1,126 @@
-//! The slot table: 16 bytes for each slot, 256 slots a page, little-endian.
+//! The slot table: pages of 253 entries of 16 bytes, each page written twice.
 //!
-//! A slot's place holds the block (8 bytes), the CRC32C of its content (4), the valid eighths (1), the state (0: free,
-//! 1: clean, 2: dirty) and a check (2: the lower half of the CRC32C of the 14 bytes before it). A place lies in one sector,
-//! so a torn page has each place old or new. A place of zeroes was never written, and is free.
+//! A page says with which superblock it was completed (its generation) and which generation it had before. An entry holds the
+//! block, the CRC32C of the slot's content, the valid eighths, the state and a check of its own, so that what is left of a page
+//! that was damaged in both copies can still be told.
+//!
+//! The [`Digest`] of all generations stands in the superblock. Recovery takes the newer of two copies of each page, and the digest
+//! proves that every page is the newest there was: a page that is lost in both copies, or that came back from earlier in both, is
+//! noticed, and a page that was never written needs no proof of its own.
 
 use super::SLOTS_PER_TABLE_PAGE;
-use super::page::{PAGE_BYTES, Page, put, u16_at, u32_at, u64_at};
+use super::format::{EntryBytes, TablePage, view, view_mut};
+use super::page::{self, Page, PageError};
 use crate::block::{Block, ValidMask};
 use crate::block_map::Entry;
+use zerocopy::{FromZeros, IntoBytes};
 
-const PLACE_BYTES: usize = PAGE_BYTES / SLOTS_PER_TABLE_PAGE as usize;
-const CHECK_AT: usize = 14;
+/// Entries in a page.
+pub const ENTRIES_PER_PAGE: usize = SLOTS_PER_TABLE_PAGE as usize;
+const CHECK_AT: usize = core::mem::offset_of!(EntryBytes, check);
+const MAGIC: u32 = 0x6274_4942; // "BItb"
 const FREE: u8 = 0;
 const CLEAN: u8 = 1;
 const DIRTY: u8 = 2;
 
-/// A place that cannot be: the medium lost it, and with it which block its slot holds.
+/// An entry that cannot be: the medium lost it, and with it which block its slot holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rotten;
 
+/// What a page says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TableHeader {
+    /// The volume's identity.
+    pub volume: u64,
+    /// The page's place in the table.
+    pub index: u32,
+    /// The sequence of the superblock that completes what this page is a part of.
+    pub generation: u64,
+    /// The generation that the page had before; 0: it was never written.
+    pub previous: u64,
+}
+
+impl TableHeader {
+    /// The generation that counts while the superblock `sequence` does: a page of the one after it is of a checkpoint that was cut
+    /// short.
+    pub fn completed(&self, sequence: u64) -> u64 {
+        if self.generation > sequence { self.previous } else { self.generation }
+    }
+}
+
+/// A digest of the generations of all pages, in any order. A page that was never written, of generation 0, counts nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Digest(pub u64);
+
+impl Digest {
+    /// Adds the page `index` of `generation`, or takes it away again.
+    pub fn toggle(&mut self, index: u32, generation: u64) {
+        if generation == 0 {
+            return;
+        }
+        // The finalizer of SplitMix64: distinct inputs have distinct, well mixed outputs.
+        let mut mixed = generation.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(index).rotate_left(40);
+        for multiplier in [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb] {
+            mixed = (mixed ^ mixed >> 30).wrapping_mul(multiplier);
+        }
+        self.0 ^= mixed ^ mixed >> 31;
+    }
+}
+
 /// A page from the entries of its slots.
-pub fn encode_page(entries: impl Iterator<Item = Option<Entry>>) -> Page {
-    let mut page = [0; PAGE_BYTES];
-    for (place, entry) in page.chunks_exact_mut(PLACE_BYTES).zip(entries) {
+pub fn encode_page(header: TableHeader, entries: impl Iterator<Item = Option<Entry>>) -> Page {
+    let mut bytes = page::begin(MAGIC, header.volume);
+    let page: &mut TablePage = view_mut(&mut bytes);
+    page.head.count = (ENTRIES_PER_PAGE as u16).into();
+    page.head.number = header.generation.into();
+    page.head.life = header.index.into();
+    page.previous = header.previous.into();
+    for (place, entry) in page.entries.iter_mut().zip(entries) {
         if let Some(entry) = entry {
-            put(place, 0, entry.block.0.to_le_bytes());
-            put(place, 8, entry.checksum.to_le_bytes());
-            put(place, 12, [entry.valid.0, if entry.dirty { DIRTY } else { CLEAN }]);
-            let check = check(place);
-            put(place, CHECK_AT, check.to_le_bytes());
+            *place = EntryBytes::new_zeroed();
+            (place.block, place.checksum) = (entry.block.0.into(), entry.checksum.into());
+            (place.eighths, place.state) = (entry.valid.0, if entry.dirty { DIRTY } else { CLEAN });
+            place.check = check(place).into();
         }
     }
-    page
+    page::seal(&mut bytes);
+    bytes
 }
 
-fn check(place: &[u8]) -> u16 {
-    crc32c::crc32c(&place[..CHECK_AT]) as u16
+fn check(place: &EntryBytes) -> u16 {
+    crc32c::crc32c(&place.as_bytes()[..CHECK_AT]) as u16
 }
 
-/// The entries of a page's slots.
-pub fn decode_page(page: &Page) -> impl Iterator<Item = Result<Option<Entry>, Rotten>> {
-    page.chunks_exact(PLACE_BYTES).map(|place| {
-        let state = place[13];
-        if state == FREE && place.iter().all(|&byte| byte == 0) {
+/// The header of a page.
+///
+/// # Errors
+/// The page is none of a slot table, is torn, or of another version.
+pub fn decode_header(bytes: &Page) -> Result<TableHeader, PageError> {
+    let volume = page::check(MAGIC, bytes)?;
+    let page: &TablePage = view(bytes);
+    Ok(TableHeader {
+        volume,
+        index: page.head.life.get(),
+        generation: page.head.number.get(),
+        previous: page.previous.get(),
+    })
+}
+
+/// The entries of a page's slots, as far as each can be read; the page may be damaged.
+pub fn decode_entries(bytes: &Page) -> impl Iterator<Item = Result<Option<Entry>, Rotten>> {
+    let page: &TablePage = view(bytes);
+    page.entries.iter().map(|place| {
+        if place.state == FREE && place.as_bytes().iter().all(|&byte| byte == 0) {
             return Ok(None);
         }
-        if !matches!(state, CLEAN | DIRTY) || place[12] == 0 || u16_at(place, CHECK_AT) != check(place) {
+        if !matches!(place.state, CLEAN | DIRTY) || place.eighths == 0 || place.check.get() != check(place) {
             return Err(Rotten);
         }
         Ok(Some(Entry {
-            block: Block(u64_at(place, 0)),
-            checksum: u32_at(place, 8),
-            valid: ValidMask(place[12]),
-            dirty: state == DIRTY,
+            block: Block(place.block.get()),
+            checksum: place.checksum.get(),
+            valid: ValidMask(place.eighths),
+            dirty: place.state == DIRTY,
         }))
     })
 }
@@ -60,11 +128,14 @@ pub fn decode_page(page: &Page) -> impl Iterator<Item = Result<Option<Entry>, Ro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::page::PAGE_BYTES;
     use proptest::prelude::*;
+
+    const HEADER: TableHeader = TableHeader { volume: 7, index: 3, generation: 9, previous: 4 };
 
     fn any_entries() -> impl Strategy<Value = Vec<Option<Entry>>> {
         let entry = (0..1u64 << 40, any::<u32>(), 1u8.., any::<bool>());
-        proptest::collection::vec(proptest::option::of(entry), 256).prop_map(|places| {
+        proptest::collection::vec(proptest::option::of(entry), ENTRIES_PER_PAGE).prop_map(|places| {
             let entry = |(block, checksum, valid, dirty)| Entry {
                 block: Block(block),
                 checksum,
@@ -77,21 +148,40 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_page_reads_back(entries in any_entries()) {
-            let page = encode_page(entries.iter().copied());
-            prop_assert_eq!(decode_page(&page).collect::<Result<Vec<_>, _>>(), Ok(entries));
+        fn table_page_reads_back(entries in any_entries()) {
+            let page = encode_page(HEADER, entries.iter().copied());
+            prop_assert_eq!(decode_header(&page), Ok(HEADER));
+            prop_assert_eq!(decode_entries(&page).collect::<Result<Vec<_>, _>>(), Ok(entries));
         }
 
         #[test]
-        fn a_flipped_bit_of_a_place_is_noticed(entries in any_entries(), at in 0..PAGE_BYTES, bit in 0u8..8) {
-            let mut page = encode_page(entries.iter().copied());
+        fn flipped_bit_spoils_page_and_one_entry(entries in any_entries(), at in 0..PAGE_BYTES, bit in 0u8..8) {
+            let mut page = encode_page(HEADER, entries.iter().copied());
             page[at] ^= 1 << bit;
-            prop_assert_eq!(decode_page(&page).nth(at / PLACE_BYTES), Some(Err(Rotten)));
+            prop_assert!(decode_header(&page).is_err());
+            let first = core::mem::offset_of!(TablePage, entries);
+            let hit = at.checked_sub(first).map(|into| into / 16).filter(|&entry| entry < ENTRIES_PER_PAGE);
+            for (number, (found, entry)) in decode_entries(&page).zip(entries).enumerate() {
+                prop_assert_eq!(found, if hit == Some(number) { Err(Rotten) } else { Ok(entry) });
+            }
+        }
+
+        #[test]
+        fn digest_tells_any_page_that_is_not_newest(generations in proptest::collection::vec(0u64..9, 1..40), at: prop::sample::Index, other in 0u64..9) {
+            let digest = |generations: &[u64]| {
+                let mut digest = Digest::default();
+                (0..).zip(generations).for_each(|(index, &generation)| digest.toggle(index, generation));
+                digest
+            };
+            let mut wrong = generations.clone();
+            wrong[at.index(generations.len())] = other;
+            prop_assert_eq!(digest(&wrong) == digest(&generations), wrong == generations);
         }
     }
 
     #[test]
-    fn a_page_that_was_never_written_has_free_slots() {
-        assert!(decode_page(&[0; PAGE_BYTES]).all(|place| place == Ok(None)));
+    fn page_of_unfinished_checkpoint_counts_as_before() {
+        assert_eq!(HEADER.completed(9), 9);
+        assert_eq!(HEADER.completed(8), 4);
     }
 }

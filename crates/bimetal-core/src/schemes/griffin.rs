@@ -400,11 +400,11 @@ mod tests {
     const ONLY_TIMEOUT: &[(&str, &str)] = &[("read_threshold", "off"), ("log_buffer", "0")];
 
     #[test]
-    fn every_write_is_appended_to_the_log_behind_its_page() {
+    fn write_is_appended_between_head_and_foot_of_segment() {
         let mut bench = Bench::new("griffin", ONLY_TIMEOUT);
         bench.request(OpKind::Write, 8000, 8);
         bench.request(OpKind::Write, 80, 24);
-        assert_eq!(bench.take_log(), ["hdd write 16", "hdd write 32"]);
+        assert_eq!(bench.take_log(), ["hdd write 24", "hdd write 40"]);
         bench.request(OpKind::Read, 80, 8);
         bench.request(OpKind::Read, 160, 8);
         assert_eq!(bench.take_log(), ["hdd read 8", "ssd read 8"]);
@@ -416,11 +416,11 @@ mod tests {
         for block in 0..5 {
             bench.request(OpKind::Write, block * 80, 8);
         }
-        assert_eq!(bench.take_log(), ["hdd write 40"], "a page and four blocks");
+        assert_eq!(bench.take_log(), ["hdd write 48"], "a head, four blocks and a foot");
         bench.request(OpKind::Read, 4 * 80, 8);
         assert_eq!(bench.take_log(), [""; 0], "read from the buffer");
         bench.pass(Nanoseconds::from_millis(20));
-        assert_eq!(bench.take_log(), ["hdd write 16"]);
+        assert_eq!(bench.take_log(), ["hdd write 24"]);
     }
 
     #[test]
@@ -428,7 +428,7 @@ mod tests {
         let mut bench = Bench::new("griffin", &[]);
         bench.request(OpKind::Write, 80, 8);
         bench.request(OpKind::Flush, 0, 0);
-        assert_eq!(bench.take_log(), ["hdd write 16", "hdd flush 0"]);
+        assert_eq!(bench.take_log(), ["hdd write 24", "hdd flush 0"]);
     }
 
     #[test]
@@ -437,13 +437,13 @@ mod tests {
         (0..4).for_each(|write| bench.request(OpKind::Write, 84 + 8 * write, 8));
         assert_eq!(
             bench.take_log(),
-            ["hdd write 24"; 4],
-            "a page and two blocks, and no read of the block that two writes share"
+            ["hdd write 32"; 4],
+            "head, two blocks and foot, and no read of the block that two writes share"
         );
         (0..40).for_each(|write| bench.request(OpKind::Write, 4004 + 80 * write, 4));
         bench.take_log();
         bench.request(OpKind::Write, 80, 4);
-        assert_eq!(bench.take_log(), ["hdd read 8", "hdd write 16"], "forgotten by now");
+        assert_eq!(bench.take_log(), ["hdd read 8", "hdd write 24"], "forgotten by now");
     }
 
     #[test]
@@ -456,10 +456,11 @@ mod tests {
         bench.pass(Nanoseconds::from_seconds(900));
         let log = bench.take_log();
         // A mark, the three live blocks from where they lie, which are stable there before home changes, blocks 4 and 5
-        // together, then 9; then the mark and the log's tail.
+        // together, then 9; then the mark and the log's tail. Marks and tail in two copies.
         assert_eq!(
             log,
             [
+                "ssd write 8",
                 "ssd write 8",
                 "hdd read 8",
                 "hdd read 8",
@@ -469,6 +470,8 @@ mod tests {
                 "ssd write 8",
                 "ssd flush 0",
                 "ssd write 8",
+                "ssd write 8",
+                "hdd write 8",
                 "hdd write 8"
             ]
         );
@@ -638,9 +641,9 @@ mod tests {
         let mut bench = Bench::new("griffin", &[ONLY_TIMEOUT, &[("overwrite_threshold", "0.6")]].concat());
         (0..4).for_each(|_| bench.request(OpKind::Write, 80, 8));
         // Of one write none is an overwrite, of two a half, of three two thirds.
-        assert_eq!(bench.take_log(), ["ssd write 8", "ssd write 8", "hdd write 16", "hdd write 16"]);
+        assert_eq!(bench.take_log(), ["ssd write 8", "ssd write 8", "hdd write 24", "hdd write 24"]);
         bench.request(OpKind::Write, 72, 24);
-        assert_eq!(bench.take_log(), ["ssd write 8", "hdd write 16", "ssd write 8"]);
+        assert_eq!(bench.take_log(), ["ssd write 8", "hdd write 24", "ssd write 8"]);
     }
 
     /// Section 7: "disabling caching whenever the data rate of the combined workloads exceeds HDD speed".
@@ -652,6 +655,6 @@ mod tests {
         assert_eq!(log.iter().filter(|line| line.starts_with("ssd")).count(), 6, "{log:?}");
         bench.pass(Nanoseconds::from_seconds(60));
         bench.request(OpKind::Write, 80, 8);
-        assert_eq!(bench.take_log().last().unwrap(), "hdd write 16");
+        assert_eq!(bench.take_log().last().unwrap(), "hdd write 24");
     }
 }

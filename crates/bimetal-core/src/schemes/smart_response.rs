@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(bench.take_log(), ["ssd write 16"]);
         assert_eq!(bench.volume.view().map.dirty_blocks(), 2);
         bench.pass(Nanoseconds::from_millis(150));
-        let expected = ["ssd read 16", "ssd write 8", "ssd flush 0", "hdd write 16", "hdd flush 0"];
+        let expected = ["ssd read 16", "ssd write 8", "ssd write 8", "ssd flush 0", "hdd write 16", "hdd flush 0"];
         assert_eq!(bench.take_log(), expected, "their records are durable before home changes");
         assert_eq!(bench.volume.view().map.dirty_blocks(), 0);
         bench.request(OpKind::Read, 80, 16);

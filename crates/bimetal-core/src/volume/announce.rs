@@ -2,17 +2,15 @@
 //! what home does not, before the first of it is acknowledged; that a member was given up, before home changes in a way
 //! that member will never hear of; that a migration writes home, before its first write (Griffin 5.3).
 //!
-//! One state is written at a time, to two pages in turn, so that a torn one leaves the one before it. A home that cannot be
-//! written is read on, and never written again: what it does not know does not matter then, because it does not change.
+//! One state is written at a time, in two turns, so that a torn one leaves the one before it, and each turn in two copies, the second
+//! when the first is stable, so that one page that is damaged later costs nothing. A home that cannot be written is read on, and never written again: what it does not know does not matter then, because it does not change.
 
 use super::{Job, TaskId, Volume};
-use crate::journal::PAGE_SECTORS;
 use crate::journal::state::State;
 use crate::layout::MemberId;
 use crate::operation::Status;
 use crate::payload::Payload;
 use crate::scheme::MemberState;
-use crate::units::SectorRange;
 
 /// So often in a row the state cannot be written before the member counts as one that refuses writes.
 const FAILURES_MAX: u8 = 4;
@@ -26,6 +24,8 @@ pub(crate) struct Announcements {
     changed: bool,
     /// What is being written.
     writing: Option<State>,
+    /// Whether it is the second copies that are being written.
+    second: bool,
     /// Whether a page of it was written, whether one could not be, and how often in a row that was so.
     kept: bool,
     failed: bool,
@@ -100,19 +100,33 @@ impl<P: Payload> Volume<P> {
         let Announcements { durable, wanted, writing, .. } = &mut self.announcements;
         let state = State { sequence: durable.sequence + 1, ..wanted.clone() };
         *writing = Some(state.clone());
+        self.announcements.second = false;
         let task = self.begin_task(Job::Running);
-        for member in self.view.layout.homes() {
-            if self.view.member(member).state == MemberState::Online {
-                let place = self.view.layout.state_pages(member);
-                let range = SectorRange::new(place.start.0 + state.turn() * PAGE_SECTORS, PAGE_SECTORS);
-                let payload = if P::CARRIES_DATA { P::from_metadata(&state.encode(self.identity)) } else { P::empty() };
-                self.issue_metadata(task, member, range, true, payload);
-            }
-        }
+        self.write_copies_of_state(task, &state, 0);
         self.put_job(task, Job::Announce);
         if self.outstanding(task) == 0 {
             self.run_announcement(task);
         }
+    }
+
+    fn write_copies_of_state(&mut self, task: TaskId, state: &State, copy: usize) {
+        for member in self.view.layout.homes() {
+            if self.view.member(member).state == MemberState::Online {
+                let range = self.view.layout.state_place(member, state.turn(), copy);
+                let payload = if P::CARRIES_DATA { P::from_metadata(&state.encode(self.identity)) } else { P::empty() };
+                self.issue_metadata(task, member, range, true, payload);
+            }
+        }
+    }
+
+    /// Goes on with the second copies when the first ones are stable; whether there are any.
+    fn write_second_copies(&mut self, task: TaskId) -> bool {
+        let Announcements { writing, second, failed, .. } = &mut self.announcements;
+        let Some(state) = writing.clone().filter(|_| !*failed && !*second) else { return false };
+        *second = true;
+        self.write_copies_of_state(task, &state, 1);
+        self.put_job(task, Job::Announce);
+        self.outstanding(task) > 0
     }
 
     /// Where one page cannot be written the other is tried. A home that can keep neither refuses writes.
@@ -137,6 +151,9 @@ impl<P: Payload> Volume<P> {
     }
 
     pub(super) fn run_announcement(&mut self, task: TaskId) {
+        if self.write_second_copies(task) {
+            return;
+        }
         self.end_task(task);
         let online = self.is_home_online();
         let announcements = &mut self.announcements;

@@ -66,6 +66,8 @@ impl<P: Payload> Volume<P> {
         if unmarked && matches!(self.store, Store::Cache { .. }) && self.view.slots_online() && !self.checkpointing {
             self.intents.clear();
             self.begin_checkpoint();
+        } else {
+            self.begin_note();
         }
     }
 }

@@ -13,11 +13,10 @@ use super::refusal::Departure;
 use super::{Job, Store, TaskId, Volume};
 use crate::bit_set::BitSet;
 use crate::block::{Block, BlockRun};
-use crate::block_map::Slot;
-use crate::journal::record::{self, PageHeader, Record};
-use crate::journal::ring::Sequence;
+use crate::journal::record::{self, Kind, PageHeader, Record};
+use crate::journal::ring::{Sequence, Taken};
 use crate::journal::superblock::Superblock;
-use crate::journal::{MARK_REGION_BLOCKS, PAGE_SECTORS, SLOTS_PER_TABLE_PAGE, marks_pages, page, table};
+use crate::journal::{COPIES, MARK_REGION_BLOCKS, SEGMENT_PAGES, SLOTS_PER_TABLE_PAGE, marks_pages, page, table};
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
@@ -131,18 +130,22 @@ impl Intents {
     }
 }
 
+/// The pages of the slot table that changed, then a superblock. First copies are stable before second ones are written, so that
+/// a power cut tears one copy of a page at most.
 pub(crate) struct Checkpoint {
     phase: CheckpointPhase,
-    superblock: Superblock,
+    superblock: Option<Superblock>,
     failed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CheckpointPhase {
     Table,
-    Marks,
+    FlushingTable,
+    SecondTable,
     Flushing,
     Superblock,
+    SecondSuperblock,
 }
 
 impl Checkpoint {
@@ -379,32 +382,36 @@ impl<P: Payload> Volume<P> {
     fn issue_segment(&mut self, task: TaskId, first: Position) {
         let Store::Log(log) = &self.store else { return };
         let segment = log.segment_being_written(first);
-        let blocks = segment.pieces.len() as u64 + 1;
+        let (blocks, fua) = (segment.pieces.len() as u64 + SEGMENT_PAGES, segment.is_note);
         let start = log.slot(first);
         let mut payload = P::empty();
         if P::CARRIES_DATA {
-            payload = self.segment_page(first);
+            payload = self.segment_page(Kind::Head, first);
             for piece in &segment.pieces {
                 payload.join(piece.content.slice(Sectors::ZERO, piece.content.sectors()));
             }
+            payload.join(self.segment_page(Kind::Foot, first));
+        }
+        if let Store::Log(log) = &mut self.store {
+            log.claim_stable(first);
         }
         let range = self.slot_sectors(start, blocks);
         let member = self.member_of_slots();
-        self.count_metadata(member, Sectors(self.view.layout.block.sectors()));
-        self.issue(task, purpose::BACKGROUND, member, Command { kind: OpKind::Write, range, fua: false }, payload);
+        self.count_metadata(member, Sectors(SEGMENT_PAGES * self.view.layout.block.sectors()));
+        self.issue(task, purpose::BACKGROUND, member, Command { kind: OpKind::Write, range, fua }, payload);
     }
 
-    /// The page that describes a segment, as large as a block.
-    fn segment_page(&self, first: Position) -> P {
+    /// The head of a segment, or its foot, as large as a block.
+    fn segment_page(&self, kind: Kind, first: Position) -> P {
         let Store::Log(log) = &self.store else { return P::empty() };
         let header = self.page_header(first, log.stable());
-        let mut page = P::from_metadata(&record::encode_page(header, &self.segment_records(first)));
+        let mut page = P::from_metadata(&record::encode_page(kind, header, &self.segment_records(first)));
         page.join(P::zeroes(Sectors(self.view.layout.block.sectors() - page.sectors().0)));
         page
     }
 
     pub(super) fn page_header(&self, number: u64, stable: u64) -> PageHeader {
-        PageHeader { volume: self.identity, number, life: self.superblock.life, stable }
+        PageHeader { volume: self.identity, number, life: self.superblock.life().number, stable }
     }
 
     pub(super) fn note_segment(&mut self, task: TaskId, first: Position, tries: u8, status: Status) {
@@ -452,14 +459,23 @@ impl<P: Payload> Volume<P> {
                 break;
             }
             let Store::Cache { ring, .. } = &mut self.store else { unreachable!("only a cache has a ring") };
-            let Some((range, first_page, fit)) = ring.take_pages(self.pending.records.len()) else { return false };
-            let stable = ring.durable();
-            let header = self.page_header(first_page, stable);
-            let records: Vec<Record> = self.pending.records.drain(..fit).collect();
-            let payload = encode_pages(header, &records, range);
-            self.issue_metadata(task, metadata.member, range, false, payload);
+            let Some(taken) = ring.take_pages(self.pending.records.len()) else { return false };
+            self.issue_ring_pages(task, taken, false);
         }
         true
+    }
+
+    /// Writes pages that were taken from the ring, with the oldest records, in both copies.
+    pub(super) fn issue_ring_pages(&mut self, task: TaskId, taken: Taken, fua: bool) {
+        let Store::Cache { ring, .. } = &self.store else { unreachable!("only a cache has a ring") };
+        let places: [SectorRange; COPIES] = std::array::from_fn(|copy| ring.place(taken.first, taken.count, copy));
+        let header = self.page_header(taken.first, ring.durable());
+        let records: Vec<Record> = self.pending.records.drain(..taken.records).collect();
+        let payload: P = encode_pages(header, &records, taken.count);
+        let member = self.metadata_member();
+        for place in places {
+            self.issue_metadata(task, member, place, fua, payload.slice(Sectors::ZERO, payload.sectors()));
+        }
     }
 
     /// Flushes every member, or only the one with the metadata.
@@ -550,6 +566,7 @@ impl<P: Payload> Volume<P> {
         if !refused {
             self.index_stable_segments(log_end);
         }
+        self.note_later();
         self.lost.made_durable(durable);
         self.make_marks_durable();
     }
@@ -582,43 +599,72 @@ impl<P: Payload> Volume<P> {
         self.checkpointing = true;
         self.statistics.checkpoints += 1;
         let task = self.begin_task(Job::Running);
-        let superblock = Superblock::default();
-        self.run_checkpoint(task, Checkpoint { phase: CheckpointPhase::Table, superblock, failed: false });
+        self.run_checkpoint(task, Checkpoint { phase: CheckpointPhase::Table, superblock: None, failed: false });
     }
 
     pub(super) fn run_checkpoint(&mut self, task: TaskId, mut job: Checkpoint) {
-        while !job.failed && job.phase == CheckpointPhase::Table && self.outstanding(task) < TABLE_OPERATIONS_MAX {
-            let Store::Cache { ring, .. } = &mut self.store else { unreachable!("only a cache has a slot table") };
-            let Some((range, first)) = ring.next_table_pages(TABLE_PAGES_MAX) else { break };
-            let payload = self.table_pages(first, range);
-            self.write_metadata(task, range, false, payload);
-        }
+        self.write_table(task, &job);
         while self.outstanding(task) == 0 {
             match job.phase {
                 _ if job.failed => return self.end_checkpoint(task, job),
                 CheckpointPhase::Table => {
-                    job.phase = CheckpointPhase::Marks;
-                    job.superblock = self.checkpoint_superblock();
-                    self.write_marks(task, &job.superblock);
+                    job.phase = CheckpointPhase::FlushingTable;
+                    self.issue(task, purpose::BACKGROUND, self.metadata_member(), Command::FLUSH, P::empty());
                 }
-                CheckpointPhase::Marks => {
+                CheckpointPhase::FlushingTable => {
+                    job.phase = CheckpointPhase::SecondTable;
+                    let superblock = self.checkpoint_superblock();
+                    self.write_marks(task, &superblock);
+                    job.superblock = Some(superblock);
+                    self.write_table(task, &job);
+                }
+                CheckpointPhase::SecondTable => {
                     job.phase = CheckpointPhase::Flushing;
                     self.issue(task, purpose::BACKGROUND, self.metadata_member(), Command::FLUSH, P::empty());
                 }
                 CheckpointPhase::Flushing => {
                     job.phase = CheckpointPhase::Superblock;
-                    self.issue_superblock(task, &job.superblock);
+                    self.issue_superblock_of(task, &job, 0);
                 }
-                _ => return self.end_checkpoint(task, job),
+                CheckpointPhase::Superblock => {
+                    job.phase = CheckpointPhase::SecondSuperblock;
+                    self.issue_superblock_of(task, &job, 1);
+                }
+                CheckpointPhase::SecondSuperblock => return self.end_checkpoint(task, job),
             }
         }
         self.put_job(task, Job::Checkpoint(job));
     }
 
-    fn checkpoint_superblock(&self) -> Superblock {
-        let Store::Cache { ring, .. } = &self.store else { unreachable!("only a cache has a ring") };
+    /// Starts writes of table pages that are due in this phase, as many as may be under way.
+    fn write_table(&mut self, task: TaskId, job: &Checkpoint) {
+        let copy = match job.phase {
+            CheckpointPhase::Table => 0,
+            CheckpointPhase::SecondTable => 1,
+            _ => return,
+        };
+        while !job.failed && self.outstanding(task) < TABLE_OPERATIONS_MAX {
+            let Store::Cache { ring, .. } = &mut self.store else { unreachable!("only a cache has a slot table") };
+            let pages = if copy == 0 {
+                ring.next_table_pages(TABLE_PAGES_MAX)
+            } else {
+                ring.next_second_copies(TABLE_PAGES_MAX)
+            };
+            let Some((first, count)) = pages else { break };
+            let range = ring.table_place(first, count, copy);
+            let payload = self.table_pages(first, count);
+            self.write_metadata(task, range, false, payload);
+        }
+    }
+
+    /// The superblock that completes the checkpoint under way; second copies of the table come next.
+    fn checkpoint_superblock(&mut self) -> Superblock {
         let marks = self.intents.encode().map(|bytes| crc32c::crc32c(&bytes));
-        self.next_superblock(ring.tail_afterwards(), marks)
+        let generation = self.superblock.sequence + 1;
+        let Store::Cache { ring, .. } = &mut self.store else { unreachable!("only a cache has a ring") };
+        ring.begin_second_copies();
+        let (tail, table) = (ring.tail_afterwards(), ring.digest_afterwards(generation).0);
+        Superblock { table, ..self.next_superblock(tail, marks) }
     }
 
     /// The superblock after the newest one, with the ring or log beginning at `tail`.
@@ -627,11 +673,16 @@ impl<P: Payload> Volume<P> {
         Superblock { sequence, tail, marks, lost: self.lost.for_superblock(), ..self.superblock.clone() }
     }
 
-    pub(super) fn issue_superblock(&mut self, task: TaskId, superblock: &Superblock) {
-        let metadata = self.view.layout.metadata.expect("what has a superblock has metadata");
-        let range = SectorRange::new(metadata.first_sector + superblock.turn() * PAGE_SECTORS, PAGE_SECTORS);
+    fn issue_superblock_of(&mut self, task: TaskId, job: &Checkpoint, copy: usize) {
+        let superblock = job.superblock.as_ref().expect("a checkpoint has its superblock when its table is written");
+        self.issue_superblock(task, superblock, copy);
+    }
+
+    pub(super) fn issue_superblock(&mut self, task: TaskId, superblock: &Superblock, copy: usize) {
+        let place = self.view.layout.superblock_place(superblock.turn(), copy);
+        let place = place.expect("what has a superblock has metadata of slots");
         let payload = if P::CARRIES_DATA { P::from_metadata(&superblock.encode()) } else { P::empty() };
-        self.issue_metadata(task, metadata.member, range, true, payload);
+        self.issue_metadata(task, self.metadata_member(), place, true, payload);
     }
 
     fn write_marks(&mut self, task: TaskId, superblock: &Superblock) {
@@ -643,7 +694,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    fn metadata_member(&self) -> MemberId {
+    pub(super) fn metadata_member(&self) -> MemberId {
         self.view.layout.metadata.expect("this layout has metadata").member
     }
 
@@ -653,13 +704,16 @@ impl<P: Payload> Volume<P> {
 
     fn end_checkpoint(&mut self, task: TaskId, job: Checkpoint) {
         self.checkpointing = false;
-        if let Store::Cache { ring, .. } = &mut self.store {
-            if job.failed { ring.abandon_checkpoint() } else { ring.end_checkpoint() }
-        }
-        if job.failed {
-            self.refuse_writes(self.metadata_member());
-        } else {
-            self.superblock = job.superblock;
+        let Store::Cache { ring, .. } = &mut self.store else { unreachable!("only a cache has a slot table") };
+        match job.superblock.filter(|_| !job.failed) {
+            Some(superblock) => {
+                ring.end_checkpoint(superblock.sequence);
+                self.superblock = superblock;
+            }
+            None => {
+                ring.abandon_checkpoint();
+                self.refuse_writes(self.metadata_member());
+            }
         }
         self.end_task(task);
         let waits = |job: &Job<P>| matches!(job, Job::Commit) && !self.commit.parked;
@@ -669,16 +723,19 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    fn table_pages(&self, first: Slot, range: SectorRange) -> P {
+    fn table_pages(&self, first: u32, count: u32) -> P {
+        let Store::Cache { ring, .. } = &self.store else { unreachable!("only a cache has a slot table") };
         if !P::CARRIES_DATA {
             return P::empty();
         }
-        let pages = range.len.0 / crate::journal::PAGE_SECTORS;
+        let generation = self.superblock.sequence + 1;
         let mut bytes = Vec::new();
-        for page in 0..pages {
-            let start = first.0 + (page * SLOTS_PER_TABLE_PAGE) as u32;
+        for index in first..first + count {
+            let start = index * SLOTS_PER_TABLE_PAGE as u32;
             let end = start + SLOTS_PER_TABLE_PAGE as u32;
-            bytes.extend_from_slice(&table::encode_page(self.pending.durable_entries(&self.view.map, start, end)));
+            let header = ring.table_header(self.identity, index, generation);
+            let entries = self.pending.durable_entries(&self.view.map, start, end);
+            bytes.extend_from_slice(&table::encode_page(header, entries));
         }
         P::from_metadata(&bytes)
     }
@@ -738,15 +795,15 @@ impl<P: Payload> Volume<P> {
     }
 }
 
-fn encode_pages<P: Payload>(first: PageHeader, records: &[Record], range: SectorRange) -> P {
+fn encode_pages<P: Payload>(first: PageHeader, records: &[Record], count: u64) -> P {
     if !P::CARRIES_DATA {
         return P::empty();
     }
     let mut bytes = Vec::new();
     let mut pages = records.chunks(record::RECORDS_PER_PAGE);
-    for page in 0..range.len.0 / PAGE_SECTORS {
+    for page in 0..count {
         let header = PageHeader { number: first.number + page, ..first };
-        bytes.extend_from_slice(&record::encode_page(header, pages.next().unwrap_or(&[])));
+        bytes.extend_from_slice(&record::encode_page(Kind::Ring, header, pages.next().unwrap_or(&[])));
     }
     P::from_metadata(&bytes)
 }

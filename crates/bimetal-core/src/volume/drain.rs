@@ -166,7 +166,7 @@ impl<P: Payload> Volume<P> {
         self.store = Store::new(&self.view.layout, self.scheme.as_ref());
         self.intents.clear();
         self.pending.give_up();
-        self.superblock = Superblock { volume: self.identity, life, ..Superblock::default() };
+        self.superblock = Superblock::first(self.identity, life);
         self.view.members[usize::from(member.0)].state = MemberState::Online;
         self.announce(|state| state.failed &= !(1 << member.0));
         self.update_free_slots();

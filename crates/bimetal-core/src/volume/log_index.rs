@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 
 use super::log_tail::Position;
 use super::{Job, Store, TaskId, Volume};
-use crate::journal::record::{self, PageHeader, RECORDS_PER_PAGE, Record};
-use crate::journal::{PAGE_SECTORS, SUPERBLOCK_SECTORS, index_pages, page};
+use crate::journal::record::{self, Kind, PageHeader, RECORDS_PER_PAGE, Record};
+use crate::journal::{COPIES, PAGE_SECTORS, SUPERBLOCK_SECTORS, index_pages, page};
 use crate::operation::{Command, OpKind};
 use crate::payload::Payload;
 use crate::units::SectorRange;
@@ -22,7 +22,7 @@ const PAGES_AT_ONCE: u64 = 64;
 
 /// Pages of the index on their way out.
 pub(super) struct IndexWrite {
-    pub(super) range: SectorRange,
+    pub(super) places: [SectorRange; COPIES],
     pub(super) bytes: Vec<u8>,
 }
 
@@ -76,11 +76,12 @@ impl LogIndex {
         self.complete = complete;
     }
 
-    /// Where pages from the one with this number on lie, up to the ring's end.
-    pub(super) fn place(&self, number: u64, count: u64) -> SectorRange {
+    /// Where a copy of pages from the one with this number on lies, up to the ring's end.
+    pub(super) fn place(&self, number: u64, count: u64, copy: usize) -> SectorRange {
         let position = number % self.pages;
         let count = count.min(self.pages - position);
-        SectorRange::new(self.first_sector + position * PAGE_SECTORS, count * PAGE_SECTORS)
+        let start = self.first_sector + (copy as u64 * self.pages + position) * PAGE_SECTORS;
+        SectorRange::new(start, count * PAGE_SECTORS)
     }
 
     /// How many pages there are.
@@ -164,11 +165,16 @@ impl LogIndex {
         let mut first = self.head;
         while let Some(chunk) = chunks.next() {
             let stable = if chunks.peek().is_none() { self.complete } else { self.written };
-            bytes.extend_from_slice(&record::encode_page(PageHeader { number: self.head, stable, ..header }, chunk));
+            bytes.extend_from_slice(&record::encode_page(
+                Kind::Index,
+                PageHeader { number: self.head, stable, ..header },
+                chunk,
+            ));
             self.head += 1;
             if self.head.is_multiple_of(self.pages) || chunks.peek().is_none() {
-                let range = self.place(first, (bytes.len() / page::PAGE_BYTES) as u64);
-                writes.push(IndexWrite { range, bytes: std::mem::take(&mut bytes) });
+                let count = (bytes.len() / page::PAGE_BYTES) as u64;
+                let places = std::array::from_fn(|copy| self.place(first, count, copy));
+                writes.push(IndexWrite { places, bytes: std::mem::take(&mut bytes) });
                 first = self.head;
             }
         }
@@ -203,7 +209,7 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Writes pages of the index, one after the other, since their ring comes round; nobody waits for them, and where one is
-    /// missing recovery takes longer.
+    /// missing in both copies recovery takes longer.
     pub(super) fn write_index(&mut self, writes: Vec<IndexWrite>) {
         let Store::Log(log) = &mut self.store else { return };
         log.index.queue.extend(writes);
@@ -218,14 +224,16 @@ impl<P: Payload> Volume<P> {
         let member = self.member_of_slots();
         let online = self.view.slots_online();
         let Store::Log(log) = &mut self.store else { return };
-        let Some(IndexWrite { range, bytes }) = log.index.queue.pop_front().filter(|_| online) else {
+        let Some(IndexWrite { places, bytes }) = log.index.queue.pop_front().filter(|_| online) else {
             log.index.writing = false;
             log.index.queue.clear();
             return self.end_task(task);
         };
-        self.count_metadata(member, range.len);
-        let command = Command { kind: OpKind::Write, range, fua: false };
-        self.issue(task, purpose::BACKGROUND, member, command, P::from_metadata(&bytes));
+        for range in places {
+            self.count_metadata(member, range.len);
+            let command = Command { kind: OpKind::Write, range, fua: false };
+            self.issue(task, purpose::BACKGROUND, member, command, P::from_metadata(&bytes));
+        }
         self.put_job(task, Job::Index);
     }
 }
@@ -251,7 +259,11 @@ mod tests {
 
     fn decoded(writes: &[IndexWrite]) -> Vec<(PageHeader, usize)> {
         let pages = writes.iter().flat_map(|write| page::pages(&write.bytes));
-        pages.map(|page| record::decode_page(page).map(|(header, records)| (header, records.len())).unwrap()).collect()
+        pages
+            .map(|page| {
+                record::decode_page(Kind::Index, page).map(|(header, records)| (header, records.len())).unwrap()
+            })
+            .collect()
     }
 
     #[test]
@@ -298,7 +310,8 @@ mod tests {
         for first in (0..33 * 200).step_by(33) {
             let (end, records) = segment(first);
             index.sealed(end, records);
-            written += index.made_stable(end, HEADER).iter().map(|write| write.range.len.0 / PAGE_SECTORS).sum::<u64>();
+            written +=
+                index.made_stable(end, HEADER).iter().map(|write| write.places[0].len.0 / PAGE_SECTORS).sum::<u64>();
         }
         assert!(index.left_out.is_some() && written <= index.pages(), "{written}");
         index.migration_began(33 * 100);

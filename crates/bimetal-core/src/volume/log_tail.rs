@@ -1,6 +1,6 @@
 //! The growing end of an append log: segments that gather in memory and go out in one sequential write each.
 //!
-//! A segment is a page that describes it and the blocks behind the page. A write is in the log's buffer when it
+//! A segment is a page that describes it, its head, the blocks behind the head, and the same page once more, its foot. A write is in the log's buffer when it
 //! has a place in the segment that is filling; the segment is written when it is full, when somebody wants it durable, or
 //! when the log's drive has nothing else to do. Positions are counted from the beginning of time; a slot is a position
 //! modulo the region's size. Space comes back from the old end, once everything before it has gone home.
@@ -11,6 +11,7 @@ use super::log_index::LogIndex;
 use super::space::Serial;
 use crate::block::{Block, ValidMask};
 use crate::block_map::Slot;
+use crate::journal::SEGMENT_PAGES;
 use crate::journal::record::{RECORDS_PER_PAGE, Record};
 use crate::volume::TaskId;
 
@@ -37,7 +38,7 @@ pub(crate) struct Piece<P> {
 }
 
 pub(crate) struct Segment<P> {
-    /// The position of its page.
+    /// The position of its head.
     pub(crate) first: Position,
     pub(crate) pieces: Vec<Piece<P>>,
     pub(crate) records: Vec<Record>,
@@ -45,13 +46,25 @@ pub(crate) struct Segment<P> {
     pub(crate) waiting: Vec<TaskId>,
     limit: u32,
     written: bool,
+    /// It is written to tell of what is stable, and is stable itself when it is on the drive.
+    pub(crate) is_note: bool,
+    /// What its head says of that.
+    pub(crate) says_stable: Position,
 }
 
 impl<P> Segment<P> {
     fn end(&self) -> Position {
-        self.first + 1 + self.pieces.len() as u64
+        self.first + SEGMENT_PAGES + self.pieces.len() as u64
+    }
+
+    /// Where the blocks of the segment lie.
+    fn positions(&self) -> std::ops::Range<Position> {
+        self.first + 1..self.first + 1 + self.pieces.len() as u64
     }
 }
+
+/// The smallest segment with a block in it. Where the region has less left up to its end, nothing begins.
+pub(crate) const SEGMENT_MIN: u64 = SEGMENT_PAGES + 1;
 
 pub(crate) struct LogTail<P> {
     pub(super) index: LogIndex,
@@ -70,6 +83,8 @@ pub(crate) struct LogTail<P> {
     stable: Position,
     /// What a segment that is stable itself says of that: recovery looks at what lies behind it.
     stable_on_drive: Position,
+    /// Where the last segment ends that holds blocks or records.
+    content_end: Position,
 }
 
 impl<P> LogTail<P> {
@@ -87,6 +102,7 @@ impl<P> LogTail<P> {
             gone: false,
             stable: 0,
             stable_on_drive: 0,
+            content_end: 0,
         }
     }
 
@@ -98,6 +114,11 @@ impl<P> LogTail<P> {
     /// Where the next segment will begin.
     pub(crate) fn head(&self) -> Position {
         self.filling.as_ref().map_or(self.head, Segment::end)
+    }
+
+    /// Behind the last block: where the next one lies at the earliest.
+    pub(crate) fn next(&self) -> Position {
+        self.filling.as_ref().map_or(self.head, |segment| segment.positions().end)
     }
 
     pub(crate) fn slot(&self, position: Position) -> Slot {
@@ -125,7 +146,7 @@ impl<P> LogTail<P> {
             Some(segment) if (segment.pieces.len() as u32) < segment.limit => Ok(()),
             Some(_) => Err(NoRoom::Buffer),
             // Twice its size, for what a wrap at the region's end may waste.
-            None if self.free() < 2 * (u64::from(self.segment_limit()) + 2) => Err(NoRoom::Log),
+            None if self.free() < 2 * (u64::from(self.segment_limit()) + SEGMENT_MIN) => Err(NoRoom::Log),
             None if self.is_buffered() && self.writing.len() >= SEGMENTS_ON_THE_WAY_MAX && !self.unbounded => {
                 Err(NoRoom::Buffer)
             }
@@ -150,17 +171,17 @@ impl<P> LogTail<P> {
     pub(crate) fn open_for(&mut self, blocks: u64) -> &mut Segment<P> {
         if self.filling.is_none() {
             let left = self.slots - self.head % self.slots;
-            if left < 2 {
+            if left < SEGMENT_MIN {
                 self.head += left;
             }
             let left = self.slots - self.head % self.slots;
             let mut limit = u64::from(self.segment_limit());
             if self.is_buffered() {
                 // As in `room`: twice its size is free.
-                let largest = (self.free() / 2).saturating_sub(2).min(RECORDS_PER_PAGE as u64);
+                let largest = (self.free() / 2).saturating_sub(SEGMENT_MIN).min(RECORDS_PER_PAGE as u64);
                 limit = limit.max(blocks.min(largest));
             }
-            let limit = limit.min(left - 1) as u32;
+            let limit = limit.min(left - SEGMENT_PAGES) as u32;
             self.filling = Some(Segment {
                 first: self.head,
                 pieces: Vec::with_capacity(limit as usize),
@@ -168,6 +189,8 @@ impl<P> LogTail<P> {
                 waiting: Vec::new(),
                 limit,
                 written: false,
+                is_note: false,
+                says_stable: 0,
             });
         }
         self.filling.as_mut().expect("just opened")
@@ -178,7 +201,7 @@ impl<P> LogTail<P> {
         let segment = self.open();
         assert!((segment.pieces.len() as u32) < segment.limit, "the segment is full");
         segment.pieces.push(piece);
-        let position = segment.end() - 1;
+        let position = segment.positions().end - 1;
         self.slot(position)
     }
 
@@ -193,6 +216,9 @@ impl<P> LogTail<P> {
         let fit = (RECORDS_PER_PAGE - segment.pieces.len()).min(records.len());
         segment.records = records.drain(..fit).collect();
         self.head = segment.end();
+        if !segment.pieces.is_empty() || !segment.records.is_empty() {
+            self.content_end = self.head;
+        }
         assert!(self.head - self.tail <= self.slots, "the log would overwrite what has not gone home");
         self.writing.push_back(segment);
         self.writing.back().expect("just pushed")
@@ -208,6 +234,29 @@ impl<P> LogTail<P> {
         awaited
     }
 
+    /// Whether blocks are stable of which no segment that is stable itself says so: after a crash they are in doubt.
+    pub(crate) fn wants_note(&self) -> bool {
+        self.stable_on_drive < self.stable.min(self.content_end) && self.tail < self.stable
+    }
+
+    /// Makes a note of the segment that is filling, or of one without blocks, if there is room for that.
+    pub(crate) fn fill_note(&mut self) -> bool {
+        let has_room = self.has_room_for_records();
+        if has_room {
+            self.open().is_note = true;
+        }
+        has_room
+    }
+
+    /// The segment that begins at `first` is on its way, and says what is stable.
+    pub(crate) fn claim_stable(&mut self, first: Position) -> Position {
+        let stable = self.stable;
+        if let Some(segment) = self.writing.iter_mut().find(|segment| segment.first == first) {
+            segment.says_stable = stable;
+        }
+        stable
+    }
+
     pub(crate) fn segment_being_written(&self, first: Position) -> &Segment<P> {
         self.writing.iter().find(|segment| segment.first == first).expect("the segment is being written")
     }
@@ -218,6 +267,10 @@ impl<P> LogTail<P> {
         let segment = segment.expect("the segment is being written");
         segment.written = true;
         let waiting = std::mem::take(&mut segment.waiting);
+        if segment.is_note {
+            // A power cut leaves it, and what it says.
+            self.stable_on_drive = self.stable_on_drive.max(segment.says_stable);
+        }
         while self.writing.front().is_some_and(|segment| segment.written) {
             self.writing.pop_front();
         }
@@ -236,7 +289,7 @@ impl<P> LogTail<P> {
             return None;
         }
         let position = self.position(slot);
-        let holds = |segment: &&Segment<P>| (segment.first + 1..segment.end()).contains(&position);
+        let holds = |segment: &&Segment<P>| segment.positions().contains(&position);
         let segment = self.filling.iter().chain(&self.writing).find(holds)?;
         segment.pieces.get((position - segment.first - 1) as usize)
     }
@@ -267,6 +320,7 @@ impl<P> LogTail<P> {
     /// As a recovery found it: everything from `tail` to `head` is stable.
     pub(crate) fn recovered(&mut self, tail: Position, head: Position) {
         (self.tail, self.head, self.stable, self.stable_on_drive) = (tail, head, head, head);
+        self.content_end = head;
     }
 
     /// Whether there is anything in it, live or not.
@@ -299,8 +353,8 @@ impl<P> LogTail<P> {
 
     /// Whether a segment of nothing but records still fits.
     pub(crate) fn has_room_for_records(&self) -> bool {
-        // What a wrap at the region's end may waste, and the page.
-        self.filling.is_some() || self.free() >= 4
+        // Twice what a wrap at the region's end may waste, with head and foot.
+        self.filling.is_some() || self.free() >= 2 * SEGMENT_MIN
     }
 }
 
@@ -322,10 +376,10 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_has_its_page_in_front_and_wraps_as_a_whole() {
+    fn segment_has_head_and_foot_and_wraps_as_a_whole() {
         let mut log = LogTail::new(40, 4, false, 0);
         let mut slots = Vec::new();
-        for round in 0..7 {
+        for round in 0..6 {
             for block in 0..4 {
                 slots.push(log.append(piece(round * 4 + block)).0);
             }
@@ -336,10 +390,16 @@ mod tests {
             log.truncate(first, 0);
             log.release(0);
         }
-        assert_eq!(&slots[..8], [1, 2, 3, 4, 6, 7, 8, 9]);
-        assert_eq!(log.head(), 35);
-        log.append(piece(99));
-        assert_eq!(log.in_memory(Slot(36)).unwrap().block, Block(99));
+        assert_eq!(&slots[..8], [1, 2, 3, 4, 7, 8, 9, 10]);
+        assert_eq!(log.head(), 36);
+        [98, 99].into_iter().for_each(|block| {
+            log.append(piece(block));
+        });
+        assert!(log.is_full(), "two blocks between head and foot are what is left of the region");
+        assert_eq!(log.in_memory(Slot(38)).unwrap().block, Block(99));
+        let first = log.seal(&mut Vec::new()).first;
+        log.written(first);
+        assert_eq!((log.head(), log.append(piece(1))), (40, Slot(1)));
     }
 
     #[test]
@@ -357,7 +417,7 @@ mod tests {
                         let segment = log.seal(&mut Vec::new());
                         (segment.first, segment.pieces.len())
                     };
-                    assert!(first > 0 || blocks == (slots as usize / 2 - 2).min(RECORDS_PER_PAGE), "{slots}: {blocks}");
+                    assert!(first > 0 || blocks == (slots as usize / 2 - 3).min(RECORDS_PER_PAGE), "{slots}: {blocks}");
                     log.written(first);
                 }
             }
@@ -386,6 +446,6 @@ mod tests {
                 log.written(first);
             }
         }
-        assert!((20..=36).contains(&appended), "{appended}");
+        assert!((16..=36).contains(&appended), "{appended}");
     }
 }

@@ -28,6 +28,7 @@ mod log_tail;
 mod lost;
 mod mirror;
 mod moves;
+mod note;
 mod operations;
 mod ordering;
 mod promote;
@@ -140,6 +141,8 @@ pub struct Volume<P: Payload> {
     /// After a move that could not move everything: when the next may begin, and how many there were in a row.
     move_paused_until: Option<Nanoseconds>,
     move_failures: u32,
+    /// When a note of what is stable is due.
+    note_at: Option<Nanoseconds>,
     draining: Draining,
     closing: Closing,
     dirty_since: DirtySince,
@@ -185,7 +188,7 @@ impl<P> Store<P> {
     fn new(layout: &Layout, scheme: &dyn Scheme) -> Self {
         match (layout.slots, layout.metadata) {
             (Some(SlotRegion { kind: SlotKind::Cache, count, bucket, .. }), Some(metadata)) => {
-                let ring = Ring::new(metadata.first_sector, count, layout.total_blocks(), 0);
+                let ring = Ring::new(metadata.first_sector, count, layout.total_blocks());
                 Store::Cache { space: CacheSpace::new(count, bucket, scheme.discards_free_slots()), ring }
             }
             (Some(SlotRegion { kind: SlotKind::Log { buffer_blocks }, count, .. }), Some(metadata)) => {
@@ -221,6 +224,11 @@ enum Job<P> {
     Announce,
     /// Pages of a log's index are being written.
     Index,
+    /// A page of a cache's ring is being written that says up to which page everything is stable.
+    Note {
+        stable: u64,
+        status: Status,
+    },
     Close(Status),
     /// The job is in the hands of the function that runs it.
     Running,
@@ -315,7 +323,7 @@ impl<P: Payload> Volume<P> {
             intents,
             announcements: Announcements::default(),
             departures: Departures::default(),
-            superblock: Superblock { volume: identity, ..Superblock::default() },
+            superblock: Superblock::first(identity, 0),
             tasks: Slab::new(),
             operations: Slab::new(),
             operations_begun: 0,
@@ -340,6 +348,7 @@ impl<P: Payload> Volume<P> {
             superseded: BTreeMap::new(),
             move_paused_until: None,
             move_failures: 0,
+            note_at: None,
             draining: Draining::No,
             closing: Closing::No,
             dirty_since: DirtySince::Clean,
@@ -491,7 +500,7 @@ impl<P: Payload> Volume<P> {
     pub fn next_timeout(&self) -> Option<Nanoseconds> {
         let scheme = self.scheme.next_timeout(&self.view);
         let scheme = scheme.filter(|_| !self.is_closing());
-        [scheme, self.log_idle_at(), self.move_paused_until, self.move_goes_on_at(), self.discard_at()]
+        [scheme, self.log_idle_at(), self.move_paused_until, self.move_goes_on_at(), self.discard_at(), self.note_at()]
             .into_iter()
             .flatten()
             .min()
@@ -536,6 +545,8 @@ impl<P: Payload> Volume<P> {
                 self.go_on_moving();
             } else if self.discard_at().is_some_and(|at| at <= self.view.now) {
                 self.begin_discard();
+            } else if self.note_at().is_some_and(|at| at <= self.view.now) {
+                self.begin_note();
             } else if !(self.refusal_on() || self.drain_on() || self.close_on() || self.scrub_on() || self.work()) {
                 break;
             }
@@ -700,6 +711,7 @@ impl<P: Payload> Volume<P> {
             Job::Announce => self.run_announcement(task),
             Job::Close(status) => self.run_close(task, status),
             Job::Checkpoint(job) => self.run_checkpoint(task, job),
+            Job::Note { stable, status } => self.end_note(task, stable, status),
             Job::Scrub(_) | Job::Hint | Job::Discard(_) | Job::Segment(..) | Job::Index | Job::Running => {
                 unreachable!("task {task} runs already")
             }

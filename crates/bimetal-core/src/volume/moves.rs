@@ -110,6 +110,7 @@ enum Phase {
     MakingStable,
     Unmarking,
     Superblock,
+    SecondSuperblock,
     Ended,
 }
 
@@ -152,7 +153,7 @@ impl<P: Payload> Volume<P> {
         let log_end = match &self.store {
             Store::Log(log) => {
                 slots.sort_by_key(|&slot| log.position(slot));
-                Some(log.head())
+                Some(log.next())
             }
             _ => None,
         };
@@ -296,8 +297,14 @@ impl<P: Payload> Volume<P> {
                 }
                 Phase::Unmarking => job.phase = Phase::Superblock,
                 Phase::Superblock => {
-                    job.phase = Phase::Ended;
+                    job.phase = Phase::SecondSuperblock;
                     self.write_log_superblock(task, &mut job);
+                }
+                Phase::SecondSuperblock => {
+                    job.phase = Phase::Ended;
+                    if let Some(superblock) = job.superblock.as_ref().filter(|_| !job.incomplete) {
+                        self.issue_superblock(task, superblock, 1);
+                    }
                 }
                 Phase::Ended => return self.end_move(task, job),
             }
@@ -503,6 +510,7 @@ impl<P: Payload> Volume<P> {
             | Phase::MakingStable
             | Phase::Unmarking
             | Phase::Superblock
+            | Phase::SecondSuperblock
             | Phase::Ended
                 if status != Status::Done =>
             {
@@ -510,7 +518,8 @@ impl<P: Payload> Volume<P> {
             }
             _ => {}
         }
-        if job.phase == Phase::Ended && job.superblock.is_some() && status == Status::MediaError {
+        let of_superblock = matches!(job.phase, Phase::SecondSuperblock | Phase::Ended) && job.superblock.is_some();
+        if of_superblock && status == Status::MediaError {
             self.refuse_writes(self.member_of_slots());
         }
         self.start_transfers(task, &mut job);
@@ -653,7 +662,8 @@ impl<P: Payload> Volume<P> {
             superblock.index_tail = index_tail;
             self.write_index(writes);
         }
-        self.issue_superblock(task, &superblock);
+        superblock.forget_lives();
+        self.issue_superblock(task, &superblock, 0);
         job.superblock = Some(superblock);
     }
 
@@ -665,7 +675,9 @@ impl<P: Payload> Volume<P> {
         if let (Store::Log(log), Some(end), false) = (&mut self.store, job.log_end, job.incomplete) {
             log.truncate(end, next);
             log.index.migration_ended(end);
-            self.superblock = job.superblock.unwrap_or_else(|| std::mem::take(&mut self.superblock));
+            if let Some(superblock) = job.superblock {
+                self.superblock = superblock;
+            }
         }
         self.moving = None;
         self.superseded.clear();

@@ -241,6 +241,7 @@ impl<P: Payload> Volume<P> {
                 self.note_commit(operation.member, operation.kind, status);
                 self.put_job(task, Job::Commit);
             }
+            Job::Index if self.outstanding(task) > 0 => self.put_job(task, Job::Index),
             Job::Index => return self.write_next_of_index(task),
             Job::Announce => {
                 self.put_job(task, Job::Announce);
@@ -249,6 +250,10 @@ impl<P: Payload> Volume<P> {
             Job::Checkpoint(mut job) => {
                 job.note(status);
                 self.put_job(task, Job::Checkpoint(job));
+            }
+            Job::Note { stable, status: before } => {
+                let status = if before == Status::Done { status } else { before };
+                self.put_job(task, Job::Note { stable, status });
             }
             Job::Flush(..) | Job::Close(_) | Job::Running => unreachable!("task {task} has no operations"),
         }

@@ -9,8 +9,9 @@ use crate::block::BlockRun;
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
+use crate::places::page_place;
 use crate::scheme::MemberState;
-use crate::units::{SectorRange, Sectors};
+use crate::units::SectorRange;
 
 /// Sectors of one operation: 512 KiB bound how long a request waits behind it.
 const OPERATION_SECTORS: u64 = 1024;
@@ -147,11 +148,9 @@ impl<P: Payload> Volume<P> {
         let places = layout.places.as_ref().expect("a scheme relocates what has places");
         let table = layout.metadata.expect("places have a table");
         let (number, page) = places.page_with(job.range, job.to, self.identity);
-        let copy = 2 * number as u64 + u64::from(job.phase == Phase::Second);
-        let sectors = crate::journal::PAGE_SECTORS;
-        let range = SectorRange::new(table.first_sector + copy * sectors, sectors);
+        let range = page_place(table.first_sector, number, usize::from(job.phase == Phase::Second));
         let payload = P::from_metadata(&page);
-        self.count_metadata(table.member, Sectors(sectors));
+        self.count_metadata(table.member, range.len);
         self.issue(task, purpose::BACKGROUND, table.member, Command { kind: OpKind::Write, range, fua: true }, payload);
     }
 

@@ -45,7 +45,7 @@ impl<P: Payload> Volume<P> {
     pub(super) fn drop_from_log(&mut self, blocks: BlockRun) {
         self.owe(blocks);
         if let Store::Log(log) = &self.store {
-            let before = log.head();
+            let before = log.next();
             let record = self.pending.append(Record::Dropped { first: blocks.first, count: blocks.count, before });
             if P::CARRIES_DATA {
                 self.pending.remember_dropped(record, blocks);

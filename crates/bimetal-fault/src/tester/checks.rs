@@ -2,7 +2,7 @@
 
 use bimetal_core::block::Block;
 use bimetal_core::journal::page;
-use bimetal_core::journal::record::{self, Record};
+use bimetal_core::journal::record::{self, Kind, Record};
 use bimetal_core::layout::{MemberId, SlotKind};
 use bimetal_core::operation::{OpKind, Operation, Status};
 use bimetal_core::payload::Payload;
@@ -241,11 +241,12 @@ impl Tester {
             Region::Slots(into) => {
                 let log = matches!(layout.slots, Some(slots) if matches!(slots.kind, SlotKind::Log { .. }));
                 let whole = into.is_multiple_of(sectors) && payload.sectors().0.is_multiple_of(sectors);
-                let skip = if log { sectors } else { 0 };
-                let page = !log || self.is_page(&payload.slice(Sectors(0), Sectors(8)));
-                let data = payload.iter().enumerate().skip(skip as usize);
+                let pages = if log { sectors } else { 0 };
+                let len = payload.sectors().0;
+                let framed = !log || self.is_segment(payload, sectors);
+                let data = payload.iter().enumerate().take((len - pages) as usize).skip(pages as usize);
                 whole
-                    && page
+                    && framed
                     && data.into_iter().all(|(at, sector)| match sector {
                         Sector::Data { sector, .. } => u64::from(sector) % sectors == at as u64 % sectors,
                         other => other == Sector::Zero,
@@ -255,14 +256,22 @@ impl Tester {
         }
     }
 
+    /// Whether a segment has its head in front and its foot behind.
+    fn is_segment(&self, payload: &Tags, sectors: u64) -> bool {
+        let len = payload.sectors().0;
+        let foot = len.checked_sub(sectors).filter(|&foot| foot >= sectors);
+        self.is_page(Kind::Head, &payload.slice(Sectors(0), Sectors(8)))
+            && foot.is_some_and(|foot| self.is_page(Kind::Foot, &payload.slice(Sectors(foot), Sectors(8))))
+    }
+
     /// Whether this is a sound page of records that name blocks and slots which exist.
-    fn is_page(&self, payload: &Tags) -> bool {
+    pub(super) fn is_page(&self, kind: Kind, payload: &Tags) -> bool {
         let bytes: Vec<u8> =
             payload.iter().flat_map(|sector| sector.metadata().map(<[u8]>::to_vec).unwrap_or_default()).collect();
         let Ok(page) = <[u8; page::PAGE_BYTES]>::try_from(bytes) else { return false };
         let view = self.volume.view();
         let total = view.layout.total_blocks();
-        record::decode_page(&page).is_ok_and(|(_, records)| {
+        record::decode_page(kind, &page).is_ok_and(|(_, records)| {
             records.iter().all(|record| match *record {
                 Record::Map { block, slot, .. } => block.0 < total && slot.0 < view.map.slots(),
                 Record::Dropped { first, count, .. } => first.0 + count <= total,

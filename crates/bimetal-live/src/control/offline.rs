@@ -216,10 +216,10 @@ fn newest_state(located: &Located) -> Option<State> {
 fn states_at(path: &Path, start: u64, volume: u64) -> Option<Vec<State>> {
     let drive = File::open(path).ok()?;
     let mut states = Vec::new();
-    for turn in 0..2 {
+    for turn in 0..4 {
         let mut page = [0; PAGE_BYTES];
         drive.read_exact_at(&mut page, start + turn * PAGE_BYTES as u64).ok()?;
-        states.extend(State::decode(&page).ok().filter(|&(of, _)| of == volume).map(|(_, state)| state));
+        states.extend(State::decode(&page).ok().filter(|&(of, ..)| of == volume).map(|(_, state, _)| state));
     }
     Some(states)
 }

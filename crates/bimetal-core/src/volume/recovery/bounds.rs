@@ -6,7 +6,7 @@ use super::Recovery;
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::Slot;
 use crate::journal::MARK_REGION_BLOCKS;
-use crate::journal::superblock::{LOST_MAX, Superblock};
+use crate::journal::superblock::{LIVES_MAX, LOST_MAX, Life, Superblock};
 use crate::payload::Payload;
 use crate::volume::Store;
 
@@ -40,20 +40,28 @@ impl<P: Payload> Recovery<P> {
 
     /// Whether a superblock's numbers fit the regions that they are about.
     pub(super) fn is_possible_superblock(&self, superblock: &Superblock) -> bool {
-        let Superblock { sequence, life, tail, life_began_at, index_tail, index_began_at, lost, .. } = superblock;
-        let numbers = [sequence, tail, life_began_at, index_tail, index_began_at];
+        let Superblock { sequence, tail, index_tail, lives, lost, .. } = superblock;
+        let Life { number, began_at, index_began_at } = superblock.life();
+        let numbers = [*sequence, *tail, *index_tail, began_at, index_began_at];
         // A tail moves on past the place where the life began.
         let near = |began: u64, tail: u64, room: u64| began.saturating_sub(tail) <= room;
         let fits = match &self.volume.store {
             Store::Log(log) => {
-                near(*life_began_at, *tail, u64::from(self.volume.view.map.slots()))
-                    && near(*index_began_at, *index_tail, log.index.pages())
+                near(began_at, *tail, u64::from(self.volume.view.map.slots()))
+                    && near(index_began_at, *index_tail, log.index.pages())
             }
             _ => true,
         };
+        let follows = |pair: &[Life]| {
+            let [before, after] = [pair[0], pair[1]];
+            before.number < after.number
+                && before.began_at <= after.began_at
+                && before.index_began_at <= after.index_began_at
+        };
+        let lives_there = (1..=LIVES_MAX).contains(&lives.len()) && lives.windows(2).all(follows);
         let lost_there =
             lost.len() <= LOST_MAX && lost.iter().all(|&(block, eighths)| self.has(block) && !eighths.is_empty());
-        numbers.iter().all(|&&number| number < NUMBER_END) && *life < u32::MAX && fits && lost_there
+        numbers.iter().all(|&number| number < NUMBER_END) && number < u32::MAX && fits && lives_there && lost_there
     }
 }
 

@@ -1,16 +1,22 @@
-//! A cache: its slot table, then at most one ring of records. Records behind the last known flush are in doubt: one whose
-//! slot does not hold what it says never happened. Clean copies in marked regions are dropped: home may differ.
+//! A cache: the slot table, then the ring's pages behind its tail, in order. Records of pages that the last known flush may not have
+//! covered are in doubt: each is taken only if its slot holds what the record says.
+//!
+//! Of each page the first copy is read, and the second where the first is not what belongs there. The digest in the superblock
+//! proves that the pages of the table are the newest. The ring ends at the first page that neither copy has; the rest of the ring is looked through for
+//! pages of this life that say that one before them was stable: then that page is damaged, and no end.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::bounds::{TOO_MANY_LOST, note_lost};
+use super::chunks::{Chunk, copies_of};
 use super::{Answer, Recovery, RecoveryError, Step};
 use crate::block::{Block, ValidMask};
 use crate::block_map::{Entry, Slot};
-use crate::journal::page;
-use crate::journal::record::{self, Record};
+use crate::journal::page::{self, Page};
+use crate::journal::record::{self, Kind, PageHeader, Record};
 use crate::journal::ring::Ring;
-use crate::journal::superblock::Superblock;
+use crate::journal::superblock::{Life, Superblock};
+use crate::journal::table::TableHeader;
 use crate::journal::{MARK_REGION_BLOCKS, PAGE_SECTORS, SLOTS_PER_TABLE_PAGE, table, table_pages};
 use crate::layout::MemberId;
 use crate::operation::Command;
@@ -26,17 +32,27 @@ const READS_MAX: usize = 8;
 #[derive(Default)]
 pub(super) struct CacheRecovery {
     phase: Phase,
-    superblock: Superblock,
+    superblock: Option<Superblock>,
     /// The next page of the slot table to read, or to write.
     next_page: u64,
+    /// The generation that each page of the table has on the drive; 0: none was found.
+    taken: Vec<u64>,
     /// The number of the next page of the ring.
     next: u64,
+    /// The next page of the ring to read.
+    next_read: u64,
+    /// Whether the ring ends at [`next`](Self::next).
+    has_ended: bool,
+    /// The first copies of pages whose second ones are being read.
+    first_copies: Option<Chunk>,
     /// Pages before this number, and all data they name, are stable.
     stable: u64,
     /// Records of pages that may not be: (number of the page, record, whether its slot holds what it says).
     in_doubt: VecDeque<(u64, Record, bool)>,
     next_in_doubt: usize,
     marks: Vec<u8>,
+    /// The marks cannot be read: any region may have one.
+    all_marked: bool,
     lost: BTreeMap<u64, ValidMask>,
 }
 
@@ -45,12 +61,22 @@ enum Phase {
     #[default]
     Superblocks,
     Table,
+    SecondTable,
     Marks,
     Ring,
     Verifying,
     WritingTable,
+    FlushingTable,
+    WritingSecond,
     Flushing,
     Superblock,
+    SecondSuperblock,
+}
+
+impl CacheRecovery {
+    fn superblock(&self) -> &Superblock {
+        self.superblock.as_ref().expect("the superblock was read first")
+    }
 }
 
 impl<P: Payload> Recovery<P> {
@@ -65,13 +91,27 @@ impl<P: Payload> Recovery<P> {
     }
 
     pub(super) fn cache_takes(&mut self, answer: Answer<P>) {
-        match self.cache().phase {
-            Phase::Superblocks => self.cache_takes_superblocks(&answer),
-            Phase::Table => self.takes_table_pages(&answer),
+        let phase = self.cache().phase;
+        match phase {
+            Phase::Superblocks => self.cache_takes_superblock(&answer),
+            Phase::Table | Phase::SecondTable => {
+                if let Some(chunk) = self.take_chunk(&answer) {
+                    self.takes_table_pages(&chunk);
+                }
+            }
             Phase::Marks => self.takes_marks(&answer),
-            Phase::Ring => self.takes_ring_pages(&answer),
+            Phase::Ring => {
+                if let Some(chunk) = self.take_chunk(&answer) {
+                    self.takes_ring_pages(chunk);
+                }
+            }
             Phase::Verifying => self.takes_slot(answer),
-            Phase::WritingTable | Phase::Flushing | Phase::Superblock => {}
+            Phase::WritingTable
+            | Phase::FlushingTable
+            | Phase::WritingSecond
+            | Phase::Flushing
+            | Phase::Superblock
+            | Phase::SecondSuperblock => {}
         }
         while self.outcome.is_none() && !self.ask_more() && self.in_flight.is_empty() {
             self.next_phase();
@@ -80,32 +120,30 @@ impl<P: Payload> Recovery<P> {
 
     /// Asks for what the phase needs next; whether it needs more than what is under way.
     fn ask_more(&mut self) -> bool {
-        match self.cache().phase {
-            Phase::Table => self.read_table(),
+        let phase = self.cache().phase;
+        match phase {
+            Phase::Table => self.read_table(0),
+            Phase::SecondTable => self.read_table(1),
             Phase::Verifying => self.read_slots_in_doubt(),
-            Phase::WritingTable => self.write_table(),
+            Phase::WritingTable => self.write_table(0),
+            Phase::WritingSecond => self.write_table(1),
             _ => {}
         }
         !self.in_flight.is_empty()
     }
 
     fn next_phase(&mut self) {
-        let member = self.member();
-        let phase = self.cache().phase;
+        let (member, phase) = (self.member(), self.cache().phase);
         match phase {
             Phase::Superblocks => self.cache().phase = Phase::Table,
-            Phase::Table => {
-                self.cache().phase = Phase::Marks;
-                // Two slots of one block: the ring says which of them is the newer.
-                for slot in self.volume.view.map.build_index(|_, _| false) {
-                    self.ring().touch_slot(slot);
-                }
-                if self.cache().superblock.marks.is_some() {
-                    let turn = self.cache().superblock.turn();
-                    let range = self.ring().marks_place(turn);
-                    self.read(member, range, 0);
-                }
+            Phase::Table if !self.table_is_newest() => {
+                let cache = self.cache();
+                (cache.phase, cache.next_page) = (Phase::SecondTable, 0);
             }
+            Phase::SecondTable if !self.table_is_newest() => {
+                self.damaged("a page of its slot table is damaged in both copies");
+            }
+            Phase::Table | Phase::SecondTable => self.read_marks(),
             Phase::Marks => {
                 self.cache().phase = Phase::Ring;
                 self.read_ring();
@@ -123,11 +161,31 @@ impl<P: Payload> Recovery<P> {
             }
             _ if self.slots_refuse() => self.end_cache(),
             Phase::WritingTable => {
+                self.cache().phase = Phase::FlushingTable;
+                self.ask(member, Command::FLUSH, P::empty(), 0);
+            }
+            Phase::FlushingTable => {
+                self.cache().phase = Phase::WritingSecond;
+                self.ring().begin_second_copies();
+            }
+            Phase::WritingSecond => {
                 self.cache().phase = Phase::Flushing;
                 self.ask(member, Command::FLUSH, P::empty(), 0);
             }
-            Phase::Flushing => self.begin_next_life(),
-            Phase::Superblock => self.end_cache(),
+            Phase::Flushing => {
+                self.begin_next_life();
+                self.write_next_superblock(0);
+                self.cache().phase = Phase::Superblock;
+            }
+            Phase::Superblock => {
+                self.write_next_superblock(1);
+                self.cache().phase = Phase::SecondSuperblock;
+            }
+            Phase::SecondSuperblock => {
+                let sequence = self.cache().superblock().sequence;
+                self.ring().end_checkpoint(sequence);
+                self.end_cache();
+            }
         }
     }
 
@@ -135,79 +193,179 @@ impl<P: Payload> Recovery<P> {
         self.volume.member_of_slots()
     }
 
-    fn cache_takes_superblocks(&mut self, answer: &Answer<P>) {
-        let Some(superblock) = self.superblock(answer) else { return };
+    fn cache_takes_superblock(&mut self, answer: &Answer<P>) {
+        let Some(superblock) = self.take_superblock(answer) else { return };
         let slots = u64::from(self.volume.view.map.slots());
         let pages = table_pages(slots);
         self.total = crate::units::Sectors((pages + self.ring().pages()) * PAGE_SECTORS).bytes();
         let cache = self.cache();
         cache.lost = superblock.lost.iter().map(|(block, eighths)| (block.0, *eighths)).collect();
-        (cache.next, cache.stable) = (superblock.tail, superblock.tail);
-        cache.superblock = superblock;
+        (cache.next, cache.next_read, cache.stable) = (superblock.tail, superblock.tail, superblock.tail);
+        cache.taken = vec![0; pages as usize];
+        cache.superblock = Some(superblock);
     }
 
-    fn read_table(&mut self) {
+    fn read_table(&mut self, copy: usize) {
         let pages = table_pages(u64::from(self.volume.view.map.slots()));
         while self.in_flight.len() < READS_MAX && self.cache().next_page < pages {
             let first = self.cache().next_page;
             let count = PAGES_AT_ONCE.min(pages - first);
             self.cache().next_page += count;
-            let range = self.ring().table_place(first as u32, count as u32);
-            self.read(self.member(), range, first);
+            let range = self.ring().table_place(first as u32, count as u32, copy);
+            self.read_chunk(self.member(), range, first, copy);
         }
     }
 
-    fn takes_table_pages(&mut self, answer: &Answer<P>) {
-        let Some(payload) = &answer.payload else { return self.unreadable(answer) };
-        let mut slot = Slot((answer.purpose * SLOTS_PER_TABLE_PAGE) as u32);
-        let slots = self.volume.view.map.slots();
-        for page in page::pages(&payload.to_metadata()) {
-            for place in table::decode_page(page).take((slots - slot.0) as usize) {
-                match place {
-                    Ok(None) => {}
-                    Ok(Some(entry)) if self.is_possible(entry.block, slot) => self.volume.view.map.load(slot, entry),
-                    _ => return self.damaged("its slot table says what cannot be"),
-                }
-                slot.0 += 1;
+    fn takes_table_pages(&mut self, chunk: &Chunk) {
+        for number in chunk.first..chunk.end() {
+            let index = number as u32;
+            let header = chunk.page(number).and_then(|page| self.table_header(page, index));
+            let generation = header.map_or(0, |header| header.generation);
+            let is_damaged = header.is_none() && chunk.page(number).is_none_or(|page| !page::is_blank(page));
+            let taken = self.cache().taken[number as usize];
+            if is_damaged || (chunk.copy == 1 && generation != taken) {
+                // Both copies are written again.
+                self.ring().touch_page(index);
+            }
+            if let (Some(header), Some(page)) = (header.filter(|_| generation > taken), chunk.page(number)) {
+                self.takes_table_page(header, page);
+            }
+            if self.outcome.is_some() {
+                return;
             }
         }
     }
 
-    fn takes_marks(&mut self, answer: &Answer<P>) {
-        let Some(payload) = &answer.payload else { return self.unreadable(answer) };
-        let bytes = payload.to_metadata();
-        if self.cache().superblock.marks != Some(crc32c::crc32c(&bytes)) {
-            return self.damaged("its marks are not those that its superblock names");
-        }
-        self.cache().marks = bytes;
+    /// The header of a page that belongs at this place of the table.
+    fn table_header(&self, page: &Page, index: u32) -> Option<TableHeader> {
+        let header = table::decode_header(page).ok()?;
+        (header.volume == self.volume.identity && header.index == index && header.generation > 0).then_some(header)
     }
 
-    fn read_ring(&mut self) {
-        let (next, tail) = (self.cache().next, self.cache().superblock.tail);
-        let ring = self.ring();
-        let left = ring.pages() - (next - tail);
-        if left > 0 {
-            let range = ring.place(next, PAGES_AT_ONCE.min(left));
+    fn takes_table_page(&mut self, header: TableHeader, page: &Page) {
+        let sequence = self.cache().superblock().sequence;
+        if header.generation > sequence + 1 || header.previous >= header.generation {
+            return self.damaged("a page of its slot table is newer than its newest superblock");
+        }
+        let before = std::mem::replace(&mut self.cache().taken[header.index as usize], header.generation);
+        self.ring().found_table_page(header.index, header.completed(sequence));
+        if header.generation > sequence {
+            // Of a checkpoint that was cut short.
+            self.ring().touch_page(header.index);
+        }
+        let first = header.index * SLOTS_PER_TABLE_PAGE as u32;
+        let slots = (first..self.volume.view.map.slots()).map(Slot);
+        for (slot, place) in slots.zip(table::decode_entries(page)) {
+            if before > 0 {
+                self.volume.view.map.unload(slot);
+            }
+            match place {
+                Ok(None) => {}
+                Ok(Some(entry)) if self.is_possible(entry.block, slot) => self.volume.view.map.load(slot, entry),
+                _ => return self.damaged("its slot table says what cannot be"),
+            }
+        }
+    }
+
+    /// Whether the pages of the table that were found are the newest that there were.
+    fn table_is_newest(&mut self) -> bool {
+        self.ring().digest().0 == self.cache().superblock().table
+    }
+
+    fn read_marks(&mut self) {
+        self.cache().phase = Phase::Marks;
+        self.cache().taken = Vec::new();
+        // Two slots of one block: the ring says which of them is the newer.
+        for slot in self.volume.view.map.build_index(|_, _| false) {
+            self.ring().touch_slot(slot);
+        }
+        let superblock = self.cache().superblock();
+        if superblock.marks.is_some() {
+            let turn = superblock.turn();
+            let range = self.ring().marks_place(turn);
             self.read(self.member(), range, 0);
         }
     }
 
-    fn takes_ring_pages(&mut self, answer: &Answer<P>) {
-        let Some(payload) = &answer.payload else { return self.unreadable(answer) };
-        for page in page::pages(&payload.to_metadata()) {
-            let volume = self.volume.identity;
-            let CacheRecovery { superblock, next, .. } = self.cache();
-            let Ok((header, records)) = record::decode_page(page) else { return };
-            let (life, number) = (superblock.life, *next);
-            if header.volume != volume || header.life != life || header.number < number {
+    /// Marks that cannot be read, or are not those of the superblock, may be of any region.
+    fn takes_marks(&mut self, answer: &Answer<P>) {
+        let bytes = answer.payload.as_ref().map(P::to_metadata);
+        let cache = self.cache();
+        match bytes.filter(|bytes| cache.superblock().marks == Some(crc32c::crc32c(bytes))) {
+            Some(bytes) => cache.marks = bytes,
+            None => cache.all_marked = true,
+        }
+    }
+
+    /// Reads on in the first copy of the ring.
+    fn read_ring(&mut self) {
+        let (next, tail) = (self.cache().next_read, self.cache().superblock().tail);
+        let left = self.ring().pages() - (next - tail);
+        if left > 0 {
+            let range = self.ring().place(next, PAGES_AT_ONCE.min(left), 0);
+            self.cache().next_read += range.len.0 / PAGE_SECTORS;
+            self.read_chunk(self.member(), range, next, 0);
+        }
+    }
+
+    fn takes_ring_pages(&mut self, chunk: Chunk) {
+        let (first, second) = match self.cache().first_copies.take() {
+            Some(first) => (first, Some(chunk)),
+            None => (chunk, None),
+        };
+        let begin = self.cache().next.max(first.first);
+        for number in begin..first.end() {
+            if !self.cache().has_ended {
+                let pages = copies_of(number, &first, second.as_ref());
+                let found = pages.iter().flatten().find_map(|page| self.ring_page(page, number));
+                match found {
+                    Some((header, records)) => self.takes_records(header.stable, records),
+                    None if second.is_some() => self.cache().has_ended = true,
+                    None => return self.read_second_copies(first, number),
+                }
+            }
+            if self.cache().has_ended {
+                self.look_for_damage(number, copies_of(number, &first, second.as_ref()));
+            }
+            if self.outcome.is_some() {
                 return;
             }
-            if header.number > number {
-                return self.damaged("its ring was overwritten where it should begin: the newest superblock is lost");
-            }
-            self.takes_records(header.stable, records);
         }
         self.read_ring();
+    }
+
+    /// The first copies are not what belongs there, from page `number` on: the second ones may be.
+    fn read_second_copies(&mut self, first: Chunk, number: u64) {
+        let range = self.ring().place(number, first.end() - number, 1);
+        self.read_chunk(self.member(), range, number, 1);
+        self.cache().first_copies = Some(first);
+    }
+
+    /// The page with this number of this life, if it is that.
+    fn ring_page(&mut self, page: &Page, number: u64) -> Option<(PageHeader, Vec<Record>)> {
+        let (volume, life) = (self.volume.identity, self.cache().superblock().life().number);
+        let (header, records) = record::decode_page(Kind::Ring, page).ok()?;
+        (header.volume == volume && header.life == life && header.number == number).then_some((header, records))
+    }
+
+    /// The ring seems to have ended before or at page `number`. A page there that says that the missing one was stable proves that
+    /// it is damaged; one of a later life, or that should have overwritten it, that the newest superblock is lost.
+    fn look_for_damage(&mut self, number: u64, pages: [Option<&Page>; 2]) {
+        let identity = self.volume.identity;
+        let (end, life) = (self.cache().next, self.cache().superblock().life().number);
+        for page in pages.into_iter().flatten() {
+            let may_matter = |header: &PageHeader| header.volume == identity && header.number >= end;
+            if !record::peek(Kind::Ring, page).is_some_and(|header| may_matter(&header)) {
+                continue;
+            }
+            let Ok((header, _)) = record::decode_page(Kind::Ring, page) else { continue };
+            if header.life > life || (header.life == life && header.number > number) {
+                return self.damaged("its journal goes on behind its newest superblock, which must be lost");
+            }
+            if header.life == life && header.stable > end {
+                return self.damaged("a page of its journal is damaged in both copies");
+            }
+        }
     }
 
     fn takes_records(&mut self, stable: u64, records: Vec<Record>) {
@@ -306,7 +464,7 @@ impl<P: Payload> Recovery<P> {
     /// writes the map may have copies of what a move has changed at home since.
     fn drop_doubtful_copies(&mut self) {
         let marks = std::mem::take(&mut self.cache().marks);
-        let all = self.home_was_plain || self.state.refusing.is_some();
+        let all = self.home_was_plain || self.state.refusing.is_some() || self.cache().all_marked;
         if marks.is_empty() && !all {
             return;
         }
@@ -321,50 +479,59 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    fn write_table(&mut self) {
+    fn write_table(&mut self, copy: usize) {
+        let generation = self.cache().superblock().sequence + 1;
+        let identity = self.volume.identity;
         while !self.slots_refuse() && self.in_flight.len() < READS_MAX {
-            let Some((range, first)) = self.ring().next_table_pages(PAGES_AT_ONCE as u32) else { return };
+            let ring = self.ring();
+            let most = PAGES_AT_ONCE as u32;
+            let pages = if copy == 0 { ring.next_table_pages(most) } else { ring.next_second_copies(most) };
+            let Some((first, count)) = pages else { return };
+            let range = ring.table_place(first, count, copy);
             let mut bytes = Vec::new();
-            for page in 0..range.len.0 / PAGE_SECTORS {
-                let start = first.0 + (page * SLOTS_PER_TABLE_PAGE) as u32;
+            for index in first..first + count {
+                let start = index * SLOTS_PER_TABLE_PAGE as u32;
                 let slots = (start..start + SLOTS_PER_TABLE_PAGE as u32).map(Slot);
-                bytes.extend_from_slice(&table::encode_page(slots.map(|slot| self.volume.view.map.in_slot(slot))));
+                let header = self.ring().table_header(identity, index, generation);
+                let entries = slots.map(|slot| self.volume.view.map.in_slot(slot));
+                bytes.extend_from_slice(&table::encode_page(header, entries));
             }
             self.write(range, &bytes, false);
         }
     }
 
     fn begin_next_life(&mut self) {
+        let generation = self.cache().superblock().sequence + 1;
+        let table = self.ring().digest_afterwards(generation).0;
         let cache = self.cache();
         let lost = cache.lost.iter().map(|(&block, &eighths)| (Block(block), eighths)).collect();
-        let old = &cache.superblock;
+        let old = cache.superblock();
+        let life = Life { number: old.life().number + 1, began_at: cache.next, index_began_at: 0 };
         let superblock = Superblock {
-            volume: old.volume,
-            sequence: old.sequence + 1,
-            life: old.life + 1,
+            sequence: generation,
             tail: cache.next,
-            life_began_at: cache.next,
+            table,
             lost,
-            ..Superblock::default()
+            lives: vec![life],
+            ..Superblock::first(old.volume, life.number)
         };
-        cache.phase = Phase::Superblock;
-        cache.superblock = superblock.clone();
-        self.write_superblock(&superblock);
+        cache.superblock = Some(superblock);
+    }
+
+    fn write_next_superblock(&mut self, copy: usize) {
+        let superblock = self.cache().superblock().clone();
+        self.write_superblock(&superblock, copy);
     }
 
     pub(super) fn end_cache(&mut self) {
-        let cache = std::mem::take(self.cache());
-        let metadata = self.layout().metadata.expect("a cache has metadata");
-        let (slots, blocks) = (self.volume.view.map.slots(), self.layout().total_blocks());
-        *self.ring() = Ring::new(metadata.first_sector, slots, blocks, cache.next);
-        self.volume.lost = Lost::new(cache.lost);
-        self.volume.superblock = cache.superblock;
-        self.outcome = Some(Ok(()));
-    }
-
-    pub(super) fn unreadable(&mut self, answer: &Answer<P>) {
-        let sector = answer.range.start.0;
-        self.fail(|member, role| RecoveryError::Unreadable { member, role, sector }, answer.member);
+        let CacheRecovery { superblock, next, lost, phase, .. } = std::mem::take(self.cache());
+        self.ring().begin_again(next);
+        self.volume.lost = Lost::new(lost);
+        let superblock = superblock.expect("the superblock was read first");
+        let is_written = phase == Phase::SecondSuperblock;
+        self.repair_superblocks(is_written.then(|| superblock.turn()));
+        self.volume.superblock = superblock;
+        self.succeed();
     }
 
     pub(super) fn damaged(&mut self, what: &'static str) {

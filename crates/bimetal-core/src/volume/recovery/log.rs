@@ -1,26 +1,37 @@
-//! A log: its index first, as far as it goes; behind that the page of each segment says what lies behind it. Segments behind the last known flush are in
-//! doubt: the log ends before the first of them that does not hold what its page says.
+//! A log: its index first, as far as it goes; behind that the head of each segment says what lies behind it. Segments behind the last
+//! known flush are in doubt: the log ends before the first of them that does not hold what its head says.
+//!
+//! Of the index the first copy is read, and the second where the first is not what belongs there. Where a head is not what belongs
+//! there the segment's foot is looked for; where there is none, a later segment that says that the missing one was stable proves that
+//! it is damaged, and not the end of the log. A superblock says in which life each position was written, so that a head of an
+//! earlier life is never taken for the one that was written over it.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::bounds::{TOO_MANY_LOST, note_lost};
+use super::chunks::{Chunk, copies_of};
 use super::{Answer, Recovery, Step, only_page};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
-use crate::journal::PAGE_SECTORS;
-use crate::journal::page::{self, Page};
-use crate::journal::record::{self, Record};
-use crate::journal::superblock::Superblock;
+use crate::journal::page::Page;
+use crate::journal::record::{self, Kind, PageHeader, RECORDS_PER_PAGE, Record};
+use crate::journal::superblock::{Life, Superblock};
+use crate::journal::{PAGE_SECTORS, SEGMENT_PAGES};
 use crate::payload::Payload;
 use crate::units::SectorRange;
 use crate::volume::Store;
-use crate::volume::log_tail::{LogTail, Position};
+use crate::volume::log_tail::{LogTail, Position, SEGMENT_MIN};
 use crate::volume::lost::Lost;
 
 /// Pages of the index that are read at once.
 const INDEX_PAGES_AT_ONCE: u64 = 256;
 /// Slots of one segment that are checked at once.
 const READS_MAX: usize = 8;
+/// Blocks that are read at once in the search for a foot.
+const LOOK_BLOCKS_AT_ONCE: u64 = 64;
+/// Blocks behind a head that is missing in which its foot is looked for, and segments that prove it damaged: three of the longest
+/// segments.
+const LOOK_BLOCKS: u64 = 3 * (RECORDS_PER_PAGE as u64 + SEGMENT_PAGES);
 
 struct Segment {
     first: Position,
@@ -31,18 +42,34 @@ struct Segment {
 
 impl Segment {
     fn end(&self) -> Position {
-        self.first + 1 + self.pieces
+        self.first + SEGMENT_PAGES + self.pieces
     }
+}
+
+/// The search for what stands in for the head at a position.
+struct Search {
+    first: Position,
+    /// The next block to look at, and where the search ends.
+    next: Position,
+    end: Position,
+    /// Whether a later segment says that this one was stable.
+    was_stable: bool,
+    /// A page that cannot be read.
+    unreadable: Option<u64>,
+    /// What the foot says.
+    found: Option<(Segment, PageHeader)>,
 }
 
 /// See the [module](self).
 pub(super) struct LogRecovery<P> {
     phase: Phase,
-    superblock: Superblock,
+    superblock: Option<Superblock>,
     /// Where the next segment would begin.
     head: Position,
-    life: u32,
     stable: Position,
+    search: Option<Search>,
+    /// The first copies of pages of the index whose second ones are being read.
+    first_copies: Option<Chunk>,
     in_doubt: VecDeque<Segment>,
     /// The next piece of the first segment in doubt to check.
     next_piece: u64,
@@ -63,10 +90,11 @@ impl<P> Default for LogRecovery<P> {
     fn default() -> Self {
         Self {
             phase: Phase::Superblocks,
-            superblock: Superblock::default(),
+            superblock: None,
             head: 0,
-            life: 0,
             stable: 0,
+            search: None,
+            first_copies: None,
             in_doubt: VecDeque::new(),
             next_piece: 0,
             torn: false,
@@ -85,8 +113,16 @@ enum Phase {
     Superblocks,
     Index,
     Scanning,
+    Searching,
     Verifying,
     Superblock,
+    SecondSuperblock,
+}
+
+impl<P> LogRecovery<P> {
+    fn superblock(&self) -> &Superblock {
+        self.superblock.as_ref().expect("the superblock was read first")
+    }
 }
 
 impl<P: Payload> Recovery<P> {
@@ -103,21 +139,30 @@ impl<P: Payload> Recovery<P> {
     pub(super) fn log_takes(&mut self, answer: Answer<P>) {
         match self.log().phase {
             Phase::Superblocks => {
-                if let Some(superblock) = self.superblock(&answer) {
+                if let Some(superblock) = self.take_superblock(&answer) {
                     self.begin_index(superblock);
                 }
             }
-            Phase::Index => self.takes_index_pages(&answer),
-            Phase::Scanning => match &answer.payload {
-                // Whether the log goes on there is not known: what follows could be what was promised.
-                None => self.unreadable(&answer),
-                Some(payload) => self.takes_page(payload),
-            },
+            Phase::Index => {
+                if let Some(chunk) = self.take_chunk(&answer) {
+                    self.takes_index_pages(chunk);
+                }
+            }
+            Phase::Scanning => self.takes_head(&answer),
+            Phase::Searching => {
+                if let Some(chunk) = self.take_chunk(&answer) {
+                    self.takes_searched(&chunk);
+                }
+            }
             Phase::Verifying => {
                 self.takes_piece(&answer);
                 self.verify();
             }
-            Phase::Superblock => self.end_log(),
+            Phase::Superblock => {
+                self.log().phase = Phase::SecondSuperblock;
+                self.write_next_superblock_of_log(1);
+            }
+            Phase::SecondSuperblock => self.end_log(),
         }
     }
 
@@ -128,50 +173,65 @@ impl<P: Payload> Recovery<P> {
         (log.next_page, log.indexed) = (superblock.index_tail, superblock.tail);
         log.lost = superblock.lost.iter().map(|(block, eighths)| (block.0, *eighths)).collect();
         (log.head, log.stable) = (superblock.tail, superblock.tail);
-        log.superblock = superblock;
+        log.superblock = Some(superblock);
         let tail = self.log().head;
         self.tail().recovered(tail, tail);
         self.read_index();
     }
 
     fn read_index(&mut self) {
-        let (next, first) = (self.log().next_page, self.log().superblock.index_tail);
+        let (next, first) = (self.log().next_page, self.log().superblock().index_tail);
         let index = &self.tail().index;
         let left = index.pages() - (next - first);
         if left == 0 {
             return self.begin_scan();
         }
-        let range = index.place(next, INDEX_PAGES_AT_ONCE.min(left));
-        self.read(self.volume.member_of_slots(), range, 0);
+        let range = index.place(next, INDEX_PAGES_AT_ONCE.min(left), 0);
+        self.read_chunk(self.volume.member_of_slots(), range, next, 0);
     }
 
-    /// The index ends at the first page that is not the next one, or cannot be read: the log itself has the rest.
-    fn takes_index_pages(&mut self, answer: &Answer<P>) {
-        let bytes = answer.payload.as_ref().map(P::to_metadata).unwrap_or_default();
-        for page in page::pages(&bytes) {
-            let Some((stable, records)) = self.index_page(page) else { return self.begin_scan() };
-            for record in records {
-                self.apply_indexed(record);
+    /// The index ends at the first page that neither copy has: the log itself has the rest.
+    fn takes_index_pages(&mut self, chunk: Chunk) {
+        let (first, second) = match self.log().first_copies.take() {
+            Some(first) => (first, Some(chunk)),
+            None => (chunk, None),
+        };
+        for number in self.log().next_page..first.end() {
+            let pages = copies_of(number, &first, second.as_ref());
+            let found = pages.iter().flatten().find_map(|page| self.index_page(page, number));
+            match found {
+                Some((stable, records)) => self.takes_index_records(stable, records),
+                None if second.is_some() => return self.begin_scan(),
+                None => return self.read_second_copies_of_index(first, number),
             }
             if self.outcome.is_some() {
                 return;
             }
-            let log = self.log();
-            log.next_page += 1;
-            log.indexed = log.indexed.max(stable);
-        }
-        if bytes.is_empty() {
-            return self.begin_scan();
         }
         self.read_index();
     }
 
-    fn index_page(&mut self, page: &Page) -> Option<(Position, Vec<Record>)> {
-        let (header, records) = record::decode_page(page).ok()?;
+    /// The first copies are not what belongs there, from page `number` on: the second ones may be.
+    fn read_second_copies_of_index(&mut self, first: Chunk, number: u64) {
+        let range = self.tail().index.place(number, first.end() - number, 1);
+        self.read_chunk(self.volume.member_of_slots(), range, number, 1);
+        self.log().first_copies = Some(first);
+    }
+
+    fn takes_index_records(&mut self, stable: Position, records: Vec<Record>) {
+        for record in records {
+            self.apply_indexed(record);
+        }
+        let log = self.log();
+        log.next_page += 1;
+        log.indexed = log.indexed.max(stable);
+    }
+
+    fn index_page(&mut self, page: &Page, number: u64) -> Option<(Position, Vec<Record>)> {
         let volume = self.volume.identity;
-        let LogRecovery { superblock, next_page, .. } = self.log();
-        let lives = if *next_page < superblock.index_began_at { 0 } else { superblock.life }..=superblock.life;
-        let belongs = header.volume == volume && header.number == *next_page && lives.contains(&header.life);
+        let lives = self.log().superblock().index_lives_at(number);
+        let (header, records) = record::decode_page(Kind::Index, page).ok()?;
+        let belongs = header.volume == volume && header.number == number && lives.contains(&header.life);
         belongs.then_some((header.stable, records))
     }
 
@@ -198,59 +258,160 @@ impl<P: Payload> Recovery<P> {
         let log = self.log();
         log.phase = Phase::Scanning;
         // The last recovery flushed what it took, and checked it: it is in doubt no more.
-        (log.head, log.stable) = (log.indexed, log.indexed.max(log.superblock.life_began_at));
-        self.read_page();
+        (log.head, log.stable) = (log.indexed, log.indexed.max(log.superblock().life().began_at));
+        self.read_head();
     }
 
-    /// Reads the page of the next segment, unless the log is full.
-    fn read_page(&mut self) {
+    /// Where the segment behind the last one begins: not in the region's last slots, where there would be no room for one.
+    fn next_segment(&mut self) -> Position {
         let slots = u64::from(self.volume.view.map.slots());
         let left = slots - self.log().head % slots;
-        // A segment does not begin in the region's last slot: there would be no room behind its page.
-        let head = self.log().head + if left < 2 { left } else { 0 };
-        if head + 2 > self.log().superblock.tail + slots {
+        self.log().head + if left < SEGMENT_MIN { left } else { 0 }
+    }
+
+    /// The first position that a segment cannot reach: where the log would overwrite itself.
+    fn limit(&mut self) -> Position {
+        self.log().superblock().tail + u64::from(self.volume.view.map.slots())
+    }
+
+    /// Reads the head of the next segment, unless the log is full.
+    fn read_head(&mut self) {
+        let first = self.next_segment();
+        if first + SEGMENT_PAGES > self.limit() {
             return self.end_scan();
         }
-        let start = self.sectors_of_slot(Slot((head % slots) as u32)).start.0;
-        self.read(self.volume.member_of_slots(), SectorRange::new(start, PAGE_SECTORS), head);
+        self.log().phase = Phase::Scanning;
+        self.read(self.volume.member_of_slots(), self.page_at(first), first);
     }
 
-    fn takes_page(&mut self, payload: &P) {
-        let slots = u64::from(self.volume.view.map.slots());
-        let left = slots - self.log().head % slots;
-        let first = self.log().head + if left < 2 { left } else { 0 };
-        let segment = only_page(payload).and_then(|page| self.segment(first, &page));
-        let Some((segment, stable, life)) = segment else {
-            if first < self.log().superblock.life_began_at {
-                return self.damaged("a segment of its log is gone that was there when it was last recovered");
+    /// The page at the beginning of the block at a position.
+    fn page_at(&self, position: Position) -> SectorRange {
+        let slot = Slot((position % u64::from(self.volume.view.map.slots())) as u32);
+        SectorRange::new(self.sectors_of_slot(slot).start.0, PAGE_SECTORS)
+    }
+
+    fn takes_head(&mut self, answer: &Answer<P>) {
+        let first = self.next_segment();
+        let page = answer.payload.as_ref().and_then(only_page);
+        match page.and_then(|page| self.segment(Kind::Head, first, &page)) {
+            Some((segment, header)) => self.takes_segment(segment, header.stable),
+            None => {
+                let end = (first + 1 + LOOK_BLOCKS).min(self.limit());
+                let unreadable = answer.payload.is_none().then_some(answer.range.start.0);
+                self.log().search =
+                    Some(Search { first, next: first + 1, end, was_stable: false, unreadable, found: None });
+                self.log().phase = Phase::Searching;
+                self.search_on();
             }
-            return self.end_scan();
-        };
+        }
+    }
+
+    fn takes_segment(&mut self, segment: Segment, stable: Position) {
         let log = self.log();
-        log.life = life;
         log.head = segment.end();
         log.stable = log.stable.max(stable);
         log.in_doubt.push_back(segment);
         self.apply_segments();
         if self.outcome.is_none() {
-            self.read_page();
+            self.read_head();
         }
     }
 
-    /// The segment at `first`, if its page is one that belongs there.
-    fn segment(&mut self, first: Position, page: &Page) -> Option<(Segment, Position, u32)> {
-        let (header, records) = record::decode_page(page).ok()?;
+    /// The segment at `first`, if `page` is its head, or its foot.
+    fn segment(&mut self, kind: Kind, first: Position, page: &Page) -> Option<(Segment, PageHeader)> {
+        let (header, records) = record::decode_page(kind, page).ok()?;
         let volume = self.volume.identity;
         let slots = u64::from(self.volume.view.map.slots());
-        let LogRecovery { superblock, life, .. } = self.log();
-        let lives =
-            if first < superblock.life_began_at { *life..=superblock.life } else { superblock.life..=superblock.life };
+        let limit = self.limit();
+        let lives = self.log().superblock().lives_at(first);
         if header.volume != volume || header.number != first || !lives.contains(&header.life) {
             return None;
         }
         let pieces = records.iter().take_while(|record| matches!(record, Record::Map { .. })).count() as u64;
-        let whole = first % slots + 1 + pieces <= slots && first + 1 + pieces <= superblock.tail + slots;
-        whole.then_some((Segment { first, pieces, records }, header.stable, header.life))
+        let segment = Segment { first, pieces, records };
+        let whole = first % slots + SEGMENT_PAGES + pieces <= slots && segment.end() <= limit;
+        whole.then_some((segment, header))
+    }
+
+    /// Reads the next blocks behind a head that is missing, unless its foot was found.
+    fn search_on(&mut self) {
+        let slots = u64::from(self.volume.view.map.slots());
+        let Some(search) = &mut self.log().search else { unreachable!("a search is on") };
+        if let Some((segment, header)) = search.found.take() {
+            self.log().search = None;
+            self.repair_head(&segment, header);
+            return self.takes_segment(segment, header.stable);
+        }
+        let from = search.next;
+        let count = LOOK_BLOCKS_AT_ONCE.min(search.end - from).min(slots - from % slots);
+        search.next += count;
+        if count == 0 {
+            return self.end_search();
+        }
+        let range = self.volume.slot_sectors(Slot((from % slots) as u32), count);
+        self.read_chunk(self.volume.member_of_slots(), range, from * self.pages_per_block(), 0);
+    }
+
+    fn pages_per_block(&self) -> u64 {
+        self.layout().block.sectors() / PAGE_SECTORS
+    }
+
+    /// Takes blocks of the search: the foot that is looked for may be among them, or parts of later segments.
+    fn takes_searched(&mut self, chunk: &Chunk) {
+        let Some(first) = self.log().search.as_ref().map(|search| search.first) else { return };
+        let each = self.pages_per_block();
+        for position in chunk.first / each..chunk.end() / each {
+            let page = chunk.page(position * each);
+            let foot = page.and_then(|page| self.segment(Kind::Foot, first, page));
+            let foot = foot.filter(|(segment, _)| segment.end() == position + 1);
+            let was_stable = page.is_some_and(|page| self.proves_stable(page, position, first));
+            let sector = self.page_at(position).start.0;
+            let Some(search) = &mut self.log().search else { return };
+            search.was_stable |= was_stable;
+            search.found = search.found.take().or(foot);
+            if page.is_none() {
+                search.unreadable = Some(sector);
+            }
+        }
+        self.search_on();
+    }
+
+    /// Whether the page at `position` is the head or the foot of a later segment that says that the one at `first` was stable.
+    fn proves_stable(&mut self, page: &Page, position: Position, first: Position) -> bool {
+        let is_one = |kind| {
+            let header: PageHeader = record::peek(kind, page)?;
+            (header.number > first && header.number <= position).then_some((kind, header.number))
+        };
+        let Some((kind, number)) = [Kind::Head, Kind::Foot].into_iter().find_map(is_one) else { return false };
+        let found = self.segment(kind, number, page);
+        found.is_some_and(|(segment, header)| {
+            let place = if kind == Kind::Head { segment.first } else { segment.end() - 1 };
+            place == position && header.stable > first
+        })
+    }
+
+    /// There is no foot. The log ends there, unless something proves that it does not.
+    fn end_search(&mut self) {
+        let Some(search) = self.log().search.take() else { return };
+        let began_at = self.log().superblock().life().began_at;
+        match search.unreadable {
+            _ if search.was_stable => self.damaged("a segment of its log is damaged at its head and at its foot"),
+            // Whether the log goes on there is not known: what follows could be what was promised.
+            Some(sector) => {
+                let member = self.volume.member_of_slots();
+                self.fail(|member, role| super::RecoveryError::Unreadable { member, role, sector }, member);
+            }
+            None if search.first < began_at => {
+                self.damaged("a segment of its log is gone that was there when it was last recovered");
+            }
+            None => self.end_scan(),
+        }
+    }
+
+    /// The head of a segment that only has its foot is written again when the recovery has ended well.
+    fn repair_head(&mut self, segment: &Segment, header: PageHeader) {
+        let page = record::encode_page(Kind::Head, header, &segment.records);
+        self.repairs.push((self.volume.member_of_slots(), self.page_at(segment.first), page.to_vec()));
     }
 
     /// Applies the segments that are no longer in doubt.
@@ -364,25 +525,33 @@ impl<P: Payload> Recovery<P> {
             return self.end_log();
         }
         log.phase = Phase::Superblock;
-        let superblock = Superblock {
-            sequence: log.superblock.sequence + 1,
-            life: log.superblock.life + 1,
-            life_began_at: log.head,
-            index_began_at: log.next_page,
+        let mut superblock = Superblock {
+            sequence: log.superblock().sequence + 1,
             lost: log.lost.iter().map(|(&block, &eighths)| (Block(block), eighths)).collect(),
-            ..log.superblock.clone()
+            ..log.superblock().clone()
         };
-        log.superblock = superblock.clone();
-        self.write_superblock(&superblock);
+        let number = superblock.life().number + 1;
+        superblock.begin_life(Life { number, began_at: log.head, index_began_at: log.next_page });
+        log.superblock = Some(superblock);
+        self.write_next_superblock_of_log(0);
+    }
+
+    fn write_next_superblock_of_log(&mut self, copy: usize) {
+        let superblock = self.log().superblock().clone();
+        self.write_superblock(&superblock, copy);
     }
 
     pub(super) fn end_log(&mut self) {
-        let LogRecovery { superblock, head, lost, next_page, indexed, not_indexed, .. } = std::mem::take(self.log());
+        let LogRecovery { superblock, head, lost, next_page, indexed, not_indexed, phase, .. } =
+            std::mem::take(self.log());
+        let superblock = superblock.expect("the superblock was read first");
         let tail = self.tail();
         tail.recovered(superblock.tail, head);
         tail.index.recovered((superblock.index_tail, next_page), indexed, not_indexed, head);
         self.volume.lost = Lost::new(lost);
+        let is_written = phase == Phase::SecondSuperblock;
+        self.repair_superblocks(is_written.then(|| superblock.turn()));
         self.volume.superblock = superblock;
-        self.outcome = Some(Ok(()));
+        self.succeed();
     }
 }

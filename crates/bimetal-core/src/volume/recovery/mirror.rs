@@ -69,8 +69,8 @@ impl<P: Payload> Recovery<P> {
     fn mirror_on(&mut self) {
         let alone = self.copies_left().nth(1).is_none();
         match self.mirror().phase {
-            Phase::Flushing => self.outcome = Some(Ok(())),
-            _ if alone => self.outcome = Some(Ok(())),
+            Phase::Flushing => self.succeed(),
+            _ if alone => self.succeed(),
             Phase::Reading(range, unreadable) => self.read_copy(range, unreadable),
             Phase::Writing => match self.mirror().left.pop() {
                 Some(range) => {

@@ -10,9 +10,12 @@
 
 mod bounds;
 mod cache;
+mod chunks;
 mod log;
 mod mirror;
 mod places;
+mod states;
+mod superblocks;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,13 +24,15 @@ use super::lost::Lost;
 use super::{DirtySince, Store, Volume, VolumeConfig, VolumeError};
 use crate::block::{Block, ValidMask};
 use crate::block_map::{BlockMap, Entry, Slot};
+use crate::journal::COPIES;
 use crate::journal::page::{self, Page};
 use crate::journal::state::{State, left_region_of};
 use crate::journal::superblock::Superblock;
-use crate::journal::{PAGE_SECTORS, SUPERBLOCK_SECTORS};
+use crate::journal::turns::TURNS;
 use crate::layout::{Layout, MemberId, Role};
 use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use crate::payload::Payload;
+use crate::places::page_place;
 use crate::scheme::SchemeError;
 use crate::units::{Bytes, SectorRange, Sectors};
 
@@ -77,6 +82,17 @@ pub enum RecoveryError {
         /// Where.
         sector: u64,
     },
+    /// The metadata is of version 1 of the format.
+    #[error(
+        "member {} ({}) has metadata of version 1 of the on-disk format, and this program serves version 2: `bimetal upgrade` makes \
+         a drained volume one of version 2", member.0, role.name()
+    )]
+    Version1 {
+        /// Which.
+        member: MemberId,
+        /// Its role.
+        role: Role,
+    },
     /// Metadata is damaged in a way that no power cut leaves behind.
     #[error("member {} ({}): {what}", member.0, role.name())]
     Damaged {
@@ -112,9 +128,15 @@ pub struct Recovery<P: Payload> {
     home_was_plain: bool,
     step: Step<P>,
     state: State,
-    /// The homes whose state was found, a bit each, and a page of a state that cannot be read: it may have been the newest.
-    stated: u64,
-    unreadable_state: Option<(MemberId, u64)>,
+    home_states: BTreeMap<MemberId, states::HomeStates>,
+    /// A newer state than any that was found may be lost.
+    state_in_doubt: bool,
+    /// The newest state is of version 1 of the format.
+    of_version_1: bool,
+    superblocks: superblocks::Superblocks,
+    chunks: chunks::Chunks,
+    /// Pages that are torn, damaged or older than their other copy: written when the recovery has ended well.
+    repairs: Vec<(MemberId, SectorRange, Vec<u8>)>,
     outgoing: VecDeque<Operation<P>>,
     in_flight: BTreeMap<Token, Asked<P>>,
     tokens: u64,
@@ -173,19 +195,30 @@ pub fn format_again<P: Payload>(config: &VolumeConfig<'_>, life: u32) -> Result<
         let token = Token(operations.len() as u64);
         operations.push(Operation { token, target: target.0, command: Command { kind, range, fua: false }, payload });
     };
+    let copies = |turn: u64| (0..COPIES).map(move |copy| (turn, copy));
+    let all_places = || (0..TURNS as u64).flat_map(copies);
     for home in layout.homes() {
-        let pages = layout.state_pages(home);
-        let state = P::from_metadata(&State::default().encode(config.identity));
-        push(home, OpKind::WriteZeroes, pages, P::empty());
-        push(home, OpKind::Write, SectorRange::new(pages.start.0, PAGE_SECTORS), state);
+        for (turn, copy) in all_places() {
+            push(home, OpKind::WriteZeroes, layout.state_place(home, turn, copy), P::empty());
+        }
+        for (turn, copy) in all_places() {
+            let state = State { sequence: turn, ..State::default() };
+            let page = P::from_metadata(&state.encode(config.identity));
+            push(home, OpKind::Write, layout.state_place(home, turn, copy), page);
+        }
     }
     if let Some(metadata) = layout.metadata {
         let all = SectorRange::new(metadata.first_sector, metadata.sectors);
         push(metadata.member, OpKind::WriteZeroes, all, P::empty());
-        if layout.slots.is_some() {
-            let superblock = Superblock { volume: config.identity, life, ..Superblock::default() };
-            let first = SectorRange::new(metadata.first_sector, PAGE_SECTORS);
-            push(metadata.member, OpKind::Write, first, P::from_metadata(&superblock.encode()));
+        for (number, copy, page) in layout.places.iter().flat_map(|places| places.pages_twice(config.identity)) {
+            let place = page_place(metadata.first_sector, number, copy);
+            push(metadata.member, OpKind::Write, place, P::from_metadata(&page));
+        }
+        for (turn, copy) in all_places() {
+            let superblock = Superblock { sequence: turn, ..Superblock::first(config.identity, life) };
+            if let Some(place) = layout.superblock_place(turn, copy) {
+                push(metadata.member, OpKind::Write, place, P::from_metadata(&superblock.encode()));
+            }
         }
     }
     for member in 0..config.layout.members.len() as u16 {
@@ -216,8 +249,12 @@ impl<P: Payload> Recovery<P> {
             home_was_plain: false,
             step: Step::Flushing,
             state: State::default(),
-            stated: 0,
-            unreadable_state: None,
+            home_states: BTreeMap::new(),
+            state_in_doubt: false,
+            of_version_1: false,
+            superblocks: superblocks::Superblocks::default(),
+            chunks: chunks::Chunks::default(),
+            repairs: Vec::new(),
             outgoing: VecDeque::new(),
             in_flight: BTreeMap::new(),
             tokens: 0,
@@ -322,7 +359,7 @@ impl<P: Payload> Recovery<P> {
     fn take(&mut self, answer: Answer<P>) {
         match &self.step {
             Step::Flushing => {}
-            Step::States => self.take_states(&answer),
+            Step::States => self.take_state(&answer),
             Step::Places(_) => self.places_take(&answer),
             Step::Mirror(_) => return self.mirror_takes(answer),
             Step::Cache(_) => return self.cache_takes(answer),
@@ -407,15 +444,9 @@ impl<P: Payload> Recovery<P> {
     fn next_step(&mut self) {
         if matches!(self.step, Step::Flushing) {
             self.step = Step::States;
-            for home in self.layout().homes().into_iter().filter(|&home| !self.is_out(home)).collect::<Vec<_>>() {
-                // One by one: a page that was being written when the power went may be unreadable since.
-                let pages = self.layout().state_pages(home);
-                self.read(home, SectorRange::new(pages.start.0, PAGE_SECTORS), 0);
-                self.read(home, SectorRange::new(pages.start.0 + PAGE_SECTORS, PAGE_SECTORS), 0);
-            }
-            return;
+            return self.read_states();
         }
-        if matches!(self.step, Step::States) && !self.has_all_states() {
+        if matches!(self.step, Step::States) && !self.settle_states() {
             return;
         }
         if self.layout().is_mirrored() {
@@ -427,7 +458,7 @@ impl<P: Payload> Recovery<P> {
         if self.layout().places.is_some() {
             return self.read_places();
         }
-        let Some(slots) = self.layout().slots else { return self.outcome = Some(Ok(())) };
+        let Some(slots) = self.layout().slots else { return self.succeed() };
         if self.attached & 1 << slots.member.0 != 0 {
             self.state.refusing = None;
         }
@@ -440,59 +471,7 @@ impl<P: Payload> Recovery<P> {
             Store::Log(_) => Step::Log(log::LogRecovery::default()),
             _ => Step::Cache(cache::CacheRecovery::default()),
         };
-        let metadata = self.layout().metadata.expect("slots have metadata");
-        self.read(metadata.member, SectorRange::new(metadata.first_sector, SUPERBLOCK_SECTORS), 0);
-    }
-
-    fn take_states(&mut self, answer: &Answer<P>) {
-        let Some(payload) = &answer.payload else {
-            self.unreadable_state = Some((answer.member, answer.range.start.0));
-            return;
-        };
-        let found = only_page(payload).and_then(|page| State::decode(&page).ok());
-        let Some((_, state)) = found.filter(|(volume, _)| *volume == self.volume.identity) else { return };
-        self.stated |= 1 << answer.member.0;
-        if state.sequence >= self.state.sequence {
-            self.state = state;
-        }
-    }
-
-    /// Whether every home has a state; ends the recovery where one has none.
-    fn has_all_states(&mut self) -> bool {
-        let without = |home: &MemberId| !self.is_out(*home) && self.stated & 1 << home.0 == 0;
-        let Some(home) = self.layout().homes().into_iter().find(without) else { return true };
-        if self.layout().is_mirrored() && self.stated != 0 {
-            self.absent |= 1 << home.0;
-            return self.has_all_states();
-        }
-        match self.unreadable_state {
-            Some((_, sector)) => self.fail(|member, role| RecoveryError::Unreadable { member, role, sector }, home),
-            None => self.fail(|member, role| RecoveryError::Unformatted { member, role }, home),
-        }
-        false
-    }
-
-    /// The newer of two superblocks that are this volume's.
-    fn superblock(&mut self, answer: &Answer<P>) -> Option<Superblock> {
-        let Some(payload) = &answer.payload else {
-            let sector = answer.range.start.0;
-            self.fail(|member, role| RecoveryError::Unreadable { member, role, sector }, answer.member);
-            return None;
-        };
-        let bytes = payload.to_metadata();
-        let superblocks = page::pages(&bytes).filter_map(|page| Superblock::decode(page).ok());
-        let identity = self.volume.identity;
-        let newest =
-            superblocks.filter(|superblock| superblock.volume == identity).max_by_key(|superblock| superblock.sequence);
-        match &newest {
-            None => self.fail(|member, role| RecoveryError::Unformatted { member, role }, answer.member),
-            Some(superblock) if !self.is_possible_superblock(superblock) => {
-                self.damaged("its superblock says what cannot be");
-                return None;
-            }
-            Some(_) => {}
-        }
-        newest
+        self.read_superblocks();
     }
 
     /// Ends the recovery with an error, unless what is lost by it is nothing but copies, or may be lost.
@@ -500,7 +479,7 @@ impl<P: Payload> Recovery<P> {
         let role = self.volume.view.member(member).role;
         let error = error(member, role);
         let is_home = self.layout().homes().contains(&member);
-        let dirty = self.state.dirty || self.unreadable_state.is_some();
+        let dirty = self.state.dirty || self.state_in_doubt;
         let outcome = if !is_home && (!dirty || self.accept_loss) {
             // Home alone serves; what the member has is forgotten.
             self.volume.view.map = BlockMap::new(self.volume.view.map.slots());
@@ -514,7 +493,10 @@ impl<P: Payload> Recovery<P> {
         self.outgoing.drain(..).for_each(|operation| {
             self.in_flight.remove(&operation.token);
         });
-        self.outcome = Some(outcome);
+        match outcome {
+            Ok(()) => self.succeed(),
+            refused => self.outcome = Some(refused),
+        }
     }
 
     fn layout(&self) -> &Layout {
@@ -535,11 +517,25 @@ impl<P: Payload> Recovery<P> {
         self.ask(member, Command { kind: OpKind::Write, range, fua }, P::from_metadata(bytes), 0);
     }
 
-    /// Writes the superblock of the next life.
-    fn write_superblock(&mut self, superblock: &Superblock) {
-        let metadata = self.layout().metadata.expect("slots have metadata");
-        let start = metadata.first_sector + superblock.turn() * PAGE_SECTORS;
-        self.write(SectorRange::new(start, PAGE_SECTORS), &superblock.encode(), true);
+    /// Writes a copy of the superblock of the next life.
+    fn write_superblock(&mut self, superblock: &Superblock, copy: usize) {
+        let place = self.layout().superblock_place(superblock.turn(), copy).expect("slots have superblocks");
+        self.write(place, &superblock.encode(), true);
+    }
+
+    /// Ends the recovery well: what was found damaged is written again, and does not matter if it cannot be.
+    fn succeed(&mut self) {
+        self.repair_states();
+        let refused = self.slots_refuse();
+        let slots = self.layout().slots.map(|slots| slots.member);
+        for (member, range, bytes) in std::mem::take(&mut self.repairs) {
+            let is_refused = self.refusing & 1 << member.0 != 0 || (refused && slots == Some(member));
+            if !is_refused && !self.is_out(member) {
+                let command = Command { kind: OpKind::Write, range, fua: true };
+                self.ask(member, command, P::from_metadata(&bytes), 0);
+            }
+        }
+        self.outcome = Some(Ok(()));
     }
 
     fn ask(&mut self, member: MemberId, command: Command, payload: P, purpose: u64) {

@@ -1,12 +1,13 @@
 //! Recovery of the table that says where ranges lie: both copies of each page are read, the newer one counts, and a copy that is
 //! older, torn or unreadable is written again before anything else may change.
+//!
+//! Version 1 of the format left a page blank until a range of it moved. Only there a page without a sound copy can be one that says
+//! that its ranges lie where they lay at first.
 
 use super::{Answer, Recovery, RecoveryError, Step, only_page};
-use crate::journal::PAGE_SECTORS;
-use crate::journal::page::{PAGE_BYTES, Page};
+use crate::journal::page::{self, Page};
 use crate::payload::Payload;
 use crate::places;
-use crate::units::SectorRange;
 
 /// What was found of each copy of each page.
 #[derive(Default)]
@@ -30,7 +31,8 @@ impl<P: Payload> Recovery<P> {
         let pages = self.layout().places.as_ref().map_or(0, |places| places.pages()) as u64;
         self.step = Step::Places(PlacesRecovery { copies: vec![Copy::Bad; 2 * pages as usize], repairing: false });
         for copy in 0..2 * pages {
-            self.read(table.member, SectorRange::new(table.first_sector + copy * PAGE_SECTORS, PAGE_SECTORS), copy);
+            let place = places::page_place(table.first_sector, copy as usize / 2, copy as usize % 2);
+            self.read(table.member, place, copy);
         }
     }
 
@@ -42,7 +44,7 @@ impl<P: Payload> Recovery<P> {
         }
         let number = answer.purpose as usize / 2;
         found.copies[answer.purpose as usize] = match answer.payload.as_ref().and_then(only_page) {
-            Some(page) if page.iter().all(|&byte| byte == 0) => Copy::Blank,
+            Some(page) if page::is_blank(&page) => Copy::Blank,
             Some(page) => match places::version_of(&page, number, identity) {
                 Some(version) => Copy::Version(version, Box::new(page)),
                 None => Copy::Bad,
@@ -55,27 +57,26 @@ impl<P: Payload> Recovery<P> {
     pub(super) fn places_read(&mut self) {
         let Step::Places(found) = &mut self.step else { return };
         if std::mem::replace(&mut found.repairing, true) {
-            return self.outcome = Some(Ok(()));
+            return self.succeed();
         }
         let copies = std::mem::take(&mut found.copies);
         let table = self.layout().metadata.expect("places have a table");
         let mut possible = true;
         for (number, pair) in copies.chunks_exact(2).enumerate() {
             let newest = match (&pair[0], &pair[1]) {
-                (Copy::Bad, Copy::Bad) => return self.table_damaged(),
                 (Copy::Version(first, page), Copy::Version(second, _)) if first >= second => Some((*first, &**page)),
                 (_, Copy::Version(version, page)) | (Copy::Version(version, page), _) => Some((*version, &**page)),
                 // The first copy is written first: where it is blank, so was the second, whatever became of it.
-                (Copy::Blank | Copy::Bad, Copy::Blank) | (Copy::Blank, Copy::Bad) => None,
+                (Copy::Blank | Copy::Bad, Copy::Blank) | (Copy::Blank, Copy::Bad) if self.of_version_1 => None,
+                _ => return self.table_damaged(),
             };
             let places = self.volume.view.layout.places.as_mut().expect("this layout has places");
             possible &= places.load(number, newest.map(|(_, page)| page));
-            let blank = [0; PAGE_BYTES];
-            let (wanted, bytes) = (newest.map(|(version, _)| version), newest.map_or(&blank, |(_, page)| page));
+            let page = newest.map_or_else(|| places.page(number, self.volume.identity), |(_, page)| *page);
+            let wanted = newest.map(|(version, _)| version);
             for (at, copy) in pair.iter().enumerate() {
-                if copy.number() != wanted || matches!(copy, Copy::Bad) {
-                    let start = table.first_sector + (2 * number + at) as u64 * PAGE_SECTORS;
-                    self.write(SectorRange::new(start, PAGE_SECTORS), bytes, true);
+                if wanted.is_none() || copy.number() != wanted {
+                    self.write(places::page_place(table.first_sector, number, at), &page, true);
                 }
             }
         }
@@ -84,7 +85,7 @@ impl<P: Payload> Recovery<P> {
             return self.table_damaged();
         }
         if self.in_flight.is_empty() {
-            self.outcome = Some(Ok(()));
+            self.succeed();
         }
     }
 

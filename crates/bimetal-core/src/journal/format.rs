@@ -1,0 +1,191 @@
+//! The bytes of every page of engine metadata, declared once. docs/on-disk-format.md has the same offsets, and a test holds
+//! the two together.
+//!
+//! Numbers are little-endian and unaligned, so that a page can be viewed wherever it lies in memory. Bytes that no field names are
+//! zero.
+
+use zerocopy::byteorder::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::page::{PAGE_BYTES, Page};
+use super::record::{RECORD_BYTES, RECORDS_PER_PAGE};
+use super::state::LEFT_BYTES;
+use super::superblock::{LIVES_MAX, LOST_MAX};
+use super::table::ENTRIES_PER_PAGE;
+
+/// The head of every page.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+#[repr(C)]
+pub struct Head {
+    /// The kind of page.
+    pub magic: U32,
+    /// The version of the format that the page was written in.
+    pub version: U16,
+    /// Number of records, lost blocks or entries in the page.
+    pub count: U16,
+    /// The volume's identity.
+    pub volume: U64,
+    /// Number, position, sequence or generation of the page.
+    pub number: U64,
+    /// The volume's life in which the page was written; in a page of the slot table or of places the page's index.
+    pub life: U32,
+    /// CRC32C of everything else in the page.
+    pub checksum: U32,
+}
+
+/// A record.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+#[repr(C)]
+pub struct RecordBytes {
+    /// The kind of record.
+    pub kind: u8,
+    /// Eighths of the block.
+    pub eighths: u8,
+    unused: [u8; 2],
+    /// The slot, or the number of a region.
+    pub slot: U32,
+    /// CRC32C of the slot.
+    pub checksum: U32,
+    unused_either: [u8; 4],
+    /// The block.
+    pub block: U64,
+}
+
+/// A record of blocks that a log has given up, in the place of a [`RecordBytes`].
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+#[repr(C)]
+pub struct DroppedBytes {
+    /// The kind of record.
+    pub kind: u8,
+    /// Number of blocks, 40 bits.
+    pub blocks: [u8; 5],
+    /// The first block, 40 bits.
+    pub first: [u8; 5],
+    unused: [u8; 5],
+    /// Position in the log, 56 bits.
+    pub before: U64,
+}
+
+/// A page of records: of a cache's ring, of a log's index, or the head or the foot of a segment.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RecordsPage {
+    /// See [`Head`].
+    pub head: Head,
+    /// First page or position that may not have been stable when this page was written.
+    pub stable: U64,
+    /// The records, [`Head::count`] of them.
+    pub records: [[u8; RECORD_BYTES]; RECORDS_PER_PAGE],
+}
+
+/// An entry of the slot table.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+#[repr(C)]
+pub struct EntryBytes {
+    /// The block.
+    pub block: U64,
+    /// CRC32C of the slot.
+    pub checksum: U32,
+    /// Eighths that the slot holds.
+    pub eighths: u8,
+    /// 0 free, 1 clean, 2 dirty.
+    pub state: u8,
+    /// Lower half of the CRC32C of the 14 bytes before.
+    pub check: U16,
+}
+
+/// A page of the slot table.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct TablePage {
+    /// See [`Head`].
+    pub head: Head,
+    /// Generation that the page had in the checkpoint before; 0: the page was never written.
+    pub previous: U64,
+    /// An entry for each slot.
+    pub entries: [EntryBytes; ENTRIES_PER_PAGE],
+    unused: [u8; 8],
+}
+
+/// A life of the volume that the log or its index still holds something of.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+#[repr(C)]
+pub struct LifeBytes {
+    /// Number of the life.
+    pub life: U32,
+    unused: [u8; 4],
+    /// First position of the log, or page of the ring, that was written in this life.
+    pub began_at: U64,
+    /// First page of the log's index that was written in this life.
+    pub index_began_at: U64,
+}
+
+/// A lost block.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+#[repr(C)]
+pub struct LostBytes {
+    /// The block.
+    pub block: U64,
+    /// Eighths that are lost.
+    pub eighths: u8,
+    unused: [u8; 7],
+}
+
+/// A superblock.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct SuperblockPage {
+    /// See [`Head`].
+    pub head: Head,
+    /// First page of the ring, or position of the log, that counts.
+    pub tail: U64,
+    /// First page of the log's index that counts.
+    pub index_tail: U64,
+    /// Digest of the generations of all pages of the slot table.
+    pub table: U64,
+    /// CRC32C of the marks in the area of this turn.
+    pub marks: U32,
+    /// 1 where there are marks.
+    pub has_marks: u8,
+    /// Number of lives.
+    pub lives_count: u8,
+    unused: [u8; 2],
+    /// The lives, the oldest first.
+    pub lives: [LifeBytes; LIVES_MAX],
+    /// The lost blocks, [`Head::count`] of them.
+    pub lost: [LostBytes; LOST_MAX],
+}
+
+/// A state.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct StatePage {
+    /// See [`Head`].
+    pub head: Head,
+    /// Members that were given up, a bit each.
+    pub failed: U64,
+    /// 1 where slots may hold content that home does not have.
+    pub dirty: u8,
+    /// 1 where a migration was writing home.
+    pub migrating: u8,
+    /// 1 where the member with the slots refuses writes.
+    pub refusing: u8,
+    unused: [u8; 469],
+    /// Regions that have left the member that refuses writes, a bit each.
+    pub left: [u8; LEFT_BYTES],
+}
+
+/// The page in `bytes`.
+pub(crate) fn view<T: FromBytes + KnownLayout + Immutable + Unaligned>(page: &Page) -> &T {
+    const { assert!(size_of::<T>() == PAGE_BYTES) };
+    T::ref_from_bytes(page).expect("every page has the size of its type, and no alignment")
+}
+
+/// The page in `bytes`, to be written.
+pub(crate) fn view_mut<T>(page: &mut Page) -> &mut T
+where
+    T: FromBytes + IntoBytes + KnownLayout + Unaligned,
+{
+    const { assert!(size_of::<T>() == PAGE_BYTES) };
+    T::mut_from_bytes(page).expect("every page has the size of its type, and no alignment")
+}

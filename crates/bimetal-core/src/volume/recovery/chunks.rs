@@ -1,0 +1,99 @@
+//! Pages of metadata that are read many at a time: where one of a chunk cannot be read, its pages are read one by one, so that
+//! a bad sector costs one page.
+
+use std::collections::BTreeMap;
+
+use super::{Answer, Recovery};
+use crate::journal::PAGE_SECTORS;
+use crate::journal::page::{self, PAGE_BYTES, Page};
+use crate::layout::MemberId;
+use crate::payload::Payload;
+use crate::units::SectorRange;
+
+/// Chunks that are being read, by the number of their first page and their copy.
+#[derive(Default)]
+pub(super) struct Chunks {
+    open: BTreeMap<(u64, usize), Chunk>,
+}
+
+/// Pages that were read together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Chunk {
+    /// The number of the first page.
+    pub(super) first: u64,
+    /// Which copy of its pages it is.
+    pub(super) copy: usize,
+    bytes: Vec<u8>,
+    readable: Vec<bool>,
+    /// Operations that have not ended.
+    waiting: usize,
+}
+
+impl Chunk {
+    /// How many pages it has.
+    pub(super) fn count(&self) -> u64 {
+        self.readable.len() as u64
+    }
+
+    /// The number behind its last page.
+    pub(super) fn end(&self) -> u64 {
+        self.first + self.count()
+    }
+
+    /// A page by its number; `None` where it cannot be read, or belongs to another chunk.
+    pub(super) fn page(&self, number: u64) -> Option<&Page> {
+        let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        let readable = *self.readable.get(at)?;
+        page::pages(&self.bytes).nth(at).filter(|_| readable)
+    }
+
+    fn fill(&mut self, number: u64, bytes: &[u8]) {
+        let at = (number - self.first) as usize;
+        for (into, page) in page::pages(bytes).enumerate() {
+            let start = (at + into) * PAGE_BYTES;
+            self.bytes[start..start + PAGE_BYTES].copy_from_slice(page);
+            self.readable[at + into] = true;
+        }
+    }
+}
+
+/// What was read of a page: its first copy, and the second where that was read.
+pub(super) fn copies_of<'a>(number: u64, first: &'a Chunk, second: Option<&'a Chunk>) -> [Option<&'a Page>; 2] {
+    [first.page(number), second.and_then(|second| second.page(number))]
+}
+
+fn purpose(number: u64, copy: usize) -> u64 {
+    number << 1 | copy as u64
+}
+
+impl<P: Payload> Recovery<P> {
+    /// Reads the pages of a copy that lie in `range`, of which the first has the number `first`.
+    pub(super) fn read_chunk(&mut self, member: MemberId, range: SectorRange, first: u64, copy: usize) {
+        let count = (range.len.0 / PAGE_SECTORS) as usize;
+        let chunk = Chunk { first, copy, bytes: vec![0; count * PAGE_BYTES], readable: vec![false; count], waiting: 1 };
+        self.chunks.open.insert((first, copy), chunk);
+        self.read(member, range, purpose(first, copy));
+    }
+
+    /// Takes a part of a chunk; gives the chunk when all of it was read, or cannot be.
+    pub(super) fn take_chunk(&mut self, answer: &Answer<P>) -> Option<Chunk> {
+        let (number, copy) = (answer.purpose >> 1, (answer.purpose & 1) as usize);
+        let mut before = self.chunks.open.range_mut(..=(number, copy)).rev();
+        let (&key, chunk) = before.find(|((_, of), chunk)| *of == copy && number < chunk.end())?;
+        let count = answer.range.len.0 / PAGE_SECTORS;
+        match &answer.payload {
+            Some(payload) => chunk.fill(number, &payload.to_metadata()),
+            None if count > 1 => {
+                chunk.waiting += count as usize - 1;
+                for into in 0..count {
+                    let start = answer.range.start.0 + into * PAGE_SECTORS;
+                    self.read(answer.member, SectorRange::new(start, PAGE_SECTORS), purpose(number + into, copy));
+                }
+                return None;
+            }
+            None => {}
+        }
+        chunk.waiting -= 1;
+        if chunk.waiting > 0 { None } else { self.chunks.open.remove(&key) }
+    }
+}

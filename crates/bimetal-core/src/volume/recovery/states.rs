@@ -1,0 +1,123 @@
+//! States of the volume on its homes: what is known of members that were given up, and whether slots are needed.
+
+use super::{Answer, Recovery, RecoveryError, only_page};
+use crate::journal::page::VERSION_1;
+use crate::journal::state::State;
+use crate::journal::turns::{COPIES, Found, NoneHolds, TURNS, Turns};
+use crate::layout::MemberId;
+use crate::payload::Payload;
+
+/// What was found on one home.
+#[derive(Default)]
+pub(super) struct HomeStates {
+    found: Turns<(State, u16)>,
+    unreadable: Option<u64>,
+}
+
+impl HomeStates {
+    /// The newest state, and whether a newer one may be lost: up to which number.
+    fn newest(&self) -> (Option<State>, Option<u64>) {
+        let states = (0..TURNS).filter_map(|turn| self.found.content(turn));
+        let of_version_1 = self.found.newest_of_version_1().map(|(_, (state, _))| state.clone());
+        if states.clone().all(|(_, version)| *version == VERSION_1) {
+            return (of_version_1, None);
+        }
+        match self.found.newest() {
+            Ok((_, (state, _))) => (Some(state.clone()), None),
+            Err(NoneHolds::Damaged { at_most, .. }) => (of_version_1, at_most),
+            Err(NoneHolds::Blank) => (None, None),
+        }
+    }
+
+    fn is_of_version_1(&self) -> bool {
+        (0..TURNS).filter_map(|turn| self.found.content(turn)).all(|(_, version)| *version == VERSION_1)
+    }
+}
+
+impl<P: Payload> Recovery<P> {
+    /// Reads all copies on the homes that are there, one by one: a page that was being written when the power went may be
+    /// unreadable since.
+    pub(super) fn read_states(&mut self) {
+        for home in self.layout().homes().into_iter().filter(|&home| !self.is_out(home)).collect::<Vec<_>>() {
+            for purpose in 0..TURNS * COPIES {
+                let place = self.layout().state_place(home, (purpose / COPIES) as u64, purpose % COPIES);
+                self.read(home, place, purpose as u64);
+            }
+        }
+    }
+
+    pub(super) fn take_state(&mut self, answer: &Answer<P>) {
+        let (turn, copy) = (answer.purpose as usize / COPIES, answer.purpose as usize % COPIES);
+        let identity = self.volume.identity;
+        let page = answer.payload.as_ref().and_then(only_page);
+        let decode = |page: &_| {
+            let (volume, state, version) = State::decode(page).ok()?;
+            (volume == identity).then_some((state.sequence, (state, version)))
+        };
+        let found = Found::of(turn, page.as_ref(), decode);
+        let home = self.home_states.entry(answer.member).or_default();
+        home.found.note(turn, copy, found);
+        if page.is_none() {
+            home.unreadable = Some(answer.range.start.0);
+        }
+    }
+
+    /// Takes the newest state of all homes; whether it is known which that is. If not, the recovery has ended.
+    pub(super) fn settle_states(&mut self) -> bool {
+        let mut doubtful = Vec::new();
+        for (&home, states) in &self.home_states {
+            let (newest, at_most) = states.newest();
+            if newest.is_none() || at_most.is_some() {
+                doubtful.push((home, at_most, newest.is_none(), states.unreadable));
+            }
+            if let Some(newest) = newest.filter(|newest| newest.sequence >= self.state.sequence) {
+                self.state = newest;
+            }
+        }
+        let current = |states: &HomeStates| !states.is_of_version_1();
+        self.of_version_1 = !self.home_states.values().any(current);
+        let known = self.home_states.values().any(|states| states.newest().0.is_some());
+        for (home, at_most, has_none, unreadable) in doubtful {
+            let is_old = at_most.is_some_and(|at_most| at_most <= self.state.sequence);
+            if !has_none && is_old {
+                continue;
+            }
+            if self.layout().is_mirrored() && known {
+                self.absent |= 1 << home.0;
+                continue;
+            }
+            self.state_is_lost(home, !has_none || at_most.is_some(), unreadable);
+            return false;
+        }
+        true
+    }
+
+    fn state_is_lost(&mut self, home: MemberId, is_damaged: bool, unreadable: Option<u64>) {
+        const WHAT: &str = "both copies of a state are damaged, and it may have been the newest";
+        self.state_in_doubt = true;
+        match unreadable {
+            Some(sector) => self.fail(|member, role| RecoveryError::Unreadable { member, role, sector }, home),
+            None if is_damaged => {
+                self.fail(|member, role| RecoveryError::Damaged { member, role, what: WHAT }, home);
+            }
+            None => self.fail(|member, role| RecoveryError::Unformatted { member, role }, home),
+        }
+    }
+
+    /// Copies that are torn, damaged or older are written again when the recovery has ended well. A state of version 1 stays as it
+    /// is until the next one.
+    pub(super) fn repair_states(&mut self) {
+        let identity = self.volume.identity;
+        for (home, states) in std::mem::take(&mut self.home_states) {
+            if self.is_out(home) || states.is_of_version_1() {
+                continue;
+            }
+            for repair in states.found.repairs() {
+                if let Some((state, _)) = states.found.content(repair.turn) {
+                    let place = self.layout().state_place(home, repair.turn as u64, repair.copy);
+                    self.repairs.push((home, place, state.encode(identity).to_vec()));
+                }
+            }
+        }
+    }
+}
