@@ -30,18 +30,25 @@ pub(crate) struct Announcements {
     kept: bool,
     failed: bool,
     failures: u8,
+    /// Members that some home says were given up, a bit each.
+    told: u64,
     waiters: Vec<TaskId>,
 }
 
 impl Announcements {
     /// After a recovery that found `durable`.
     pub(super) fn new(durable: State) -> Self {
-        Self { durable: durable.clone(), wanted: durable, ..Self::default() }
+        Self { told: durable.failed, durable: durable.clone(), wanted: durable, ..Self::default() }
     }
 
     /// Whether everything that shall be known is.
     pub(super) fn are_durable(&self) -> bool {
         self.writing.is_none() && !self.changed
+    }
+
+    /// Whether a member was given up and no home says so: a recovery would take it for one that has everything.
+    pub(super) fn are_untold(&self) -> bool {
+        self.wanted.failed & !self.told != 0
     }
 
     /// Follows a change of either.
@@ -164,7 +171,9 @@ impl<P: Payload> Volume<P> {
             announcements.durable.sequence = written.sequence;
         } else {
             announcements.failures = 0;
-            if !kept {
+            if kept {
+                announcements.told = written.failed;
+            } else {
                 // No home changes any more: but none knows that slots are needed either.
                 announcements.wanted.dirty = announcements.durable.dirty;
             }

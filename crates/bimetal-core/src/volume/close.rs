@@ -58,7 +58,7 @@ impl<P: Payload> Volume<P> {
     pub(super) fn run_close(&mut self, task: TaskId, status: Status) {
         self.end_task(task);
         self.closing = Closing::Checkpoint;
-        if status == Status::Done && self.view.layout.is_mirrored() {
+        if self.status_if_told(status) == Status::Done && self.view.layout.is_mirrored() {
             self.announce_equal();
         }
         let is_sure = status == Status::Done && !self.homes_have_failed_since(0);

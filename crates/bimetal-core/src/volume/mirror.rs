@@ -84,6 +84,18 @@ impl<P: Payload> Volume<P> {
         self.view.layout.is_mirrored() && self.must_await_state()
     }
 
+    /// Whether requests wait because a copy was given up and it is not known yet whether the others can say so. What is read before
+    /// might be read otherwise after a crash, from that copy.
+    pub(super) fn is_telling_of_a_copy(&self) -> bool {
+        self.must_tell_of_a_copy() && self.announcements.are_untold()
+    }
+
+    /// The status of an answer that must not be given before it is known which copies are old: an error where nobody can keep that.
+    pub(super) fn status_if_told(&self, status: Status) -> Status {
+        let untold = P::CARRIES_DATA && self.view.layout.is_mirrored() && self.announcements.are_untold();
+        if untold && status == Status::Done { Status::MediaError } else { status }
+    }
+
     /// Nothing is under way, and everything was flushed: all copies are the same.
     pub(super) fn announce_equal(&mut self) {
         if P::CARRIES_DATA {

@@ -531,7 +531,7 @@ impl<P: Payload> Volume<P> {
                 self.end_operation(completion);
             } else if let Some(task) = self.ready.pop_front() {
                 self.run(task);
-            } else if self.admitted < self.admitted_max && !self.queue.is_empty() {
+            } else if self.admitted < self.admitted_max && !self.queue.is_empty() && !self.is_telling_of_a_copy() {
                 self.admit();
             } else if self.commit_is_due() {
                 self.begin_commit();
@@ -702,7 +702,10 @@ impl<P: Payload> Volume<P> {
                 self.park(task, Job::Flush(token, status));
                 self.await_announcement(task);
             }
-            Job::Flush(token, status) => self.end_request(task, token, status, P::empty()),
+            Job::Flush(token, status) => {
+                let status = self.status_if_told(status);
+                self.end_request(task, token, status, P::empty());
+            }
             Job::Promote(job) => self.end_promotion(task, job),
             Job::Fetch(job) => self.end_fetch(task, job),
             Job::Relocate(job) => self.run_relocation(task, job),

@@ -128,7 +128,8 @@ impl<P: Payload> Volume<P> {
             self.park(task, Job::Range(job));
             return self.await_announcement(task);
         }
-        self.end_range(task, &job, job.status);
+        let status = self.status_if_told(job.status);
+        self.end_range(task, &job, status);
     }
 
     pub(super) fn end_range(&mut self, task: TaskId, job: &RangeJob, status: Status) {

@@ -179,7 +179,7 @@ impl<P: Payload> Volume<P> {
                         return self.await_announcement(task);
                     }
                     if !(job.fua && job.changed_map) {
-                        let status = self.status_if_forced(&job);
+                        let status = self.status_if_told(self.status_if_forced(&job));
                         return self.end_write(task, job, status);
                     }
                     job.phase = Phase::Committing;

@@ -1,5 +1,6 @@
 //! Recovery of a mirror: members that were given up stay out, and where the others may differ they are made equal before
-//! anything is read. What one cannot read is taken from another; what none can stays an error.
+//! anything is read. What one cannot read is taken from another; what none can stays an error. A member that refuses writes is
+//! read like the others. It goes out in the end, unless no other member is left.
 
 use super::{Answer, Recovery, RecoveryError, Step};
 use crate::layout::MemberId;
@@ -35,6 +36,10 @@ impl<P: Payload> Recovery<P> {
         self.layout().copies().filter(|&copy| !self.is_out(copy))
     }
 
+    fn writable_copies(&self) -> impl Iterator<Item = MemberId> {
+        self.copies_left().filter(|copy| self.refusing & 1 << copy.0 == 0)
+    }
+
     /// A copy failed while it was read or written.
     pub(super) fn go_on_without(&mut self, failed: MemberId) {
         self.absent |= 1 << failed.0;
@@ -67,10 +72,10 @@ impl<P: Payload> Recovery<P> {
 
     /// Nothing is under way: goes on to what comes next.
     fn mirror_on(&mut self) {
-        let alone = self.copies_left().nth(1).is_none();
+        let alone = self.copies_left().nth(1).is_none() || self.writable_copies().next().is_none();
         match self.mirror().phase {
-            Phase::Flushing => self.succeed(),
-            _ if alone => self.succeed(),
+            Phase::Flushing => self.end_mirror(),
+            _ if alone => self.end_mirror(),
             Phase::Reading(range, unreadable) => self.read_copy(range, unreadable),
             Phase::Writing => match self.mirror().left.pop() {
                 Some(range) => {
@@ -83,7 +88,7 @@ impl<P: Payload> Recovery<P> {
                 }
                 None => {
                     self.mirror().phase = Phase::Flushing;
-                    let copies: Vec<MemberId> = self.copies_left().collect();
+                    let copies: Vec<MemberId> = self.writable_copies().collect();
                     copies.into_iter().for_each(|copy| self.ask(copy, Command::FLUSH, P::empty(), 0));
                 }
             },
@@ -115,7 +120,7 @@ impl<P: Payload> Recovery<P> {
             (Phase::Reading(range, _), Some(payload)) => {
                 self.mirror().phase = Phase::Writing;
                 let command = Command { kind: OpKind::Write, range, fua: false };
-                let targets: Vec<MemberId> = self.copies_left().filter(|&copy| copy != answer.member).collect();
+                let targets: Vec<MemberId> = self.writable_copies().filter(|&copy| copy != answer.member).collect();
                 for target in targets {
                     let payload = payload.slice(crate::units::Sectors::ZERO, payload.sectors());
                     self.ask(target, command, payload, 0);
@@ -127,5 +132,16 @@ impl<P: Payload> Recovery<P> {
         if self.in_flight.is_empty() && self.outcome.is_none() {
             self.mirror_on();
         }
+    }
+
+    /// Whoever cannot follow the next change goes out. Where nobody can, one copy stays: several could differ.
+    fn end_mirror(&mut self) {
+        let kept: Vec<MemberId> = match self.writable_copies().next() {
+            Some(_) => self.writable_copies().collect(),
+            None => self.copies_left().take(1).collect(),
+        };
+        let out: Vec<MemberId> = self.copies_left().filter(|copy| !kept.contains(copy)).collect();
+        out.into_iter().for_each(|copy| self.absent |= 1 << copy.0);
+        self.succeed();
     }
 }

@@ -1,0 +1,146 @@
+//! Mirrors of which a copy refuses writes, comes back old, or is not there: an old copy is never read.
+
+mod story;
+
+use bimetal_core::layout::MemberId;
+use bimetal_core::operation::{OpKind, Status};
+use bimetal_core::scheme::MemberState;
+use bimetal_fault::drive::Plan;
+use story::{ALL, Story};
+
+const REFUSES: Plan = Plan {
+    read_error: 0,
+    write_error: 0,
+    short: 0,
+    flush_error: 0,
+    forgets: false,
+    stuck: 0,
+    no_discard: false,
+    refuses_from: Some(0),
+    refuses_flushes: true,
+    lie: None,
+};
+
+fn mirror(seed: u64) -> Story {
+    Story::new(seed, "raid1", &[], 4000)
+}
+
+impl Story {
+    fn plan(&mut self, member: u16, plan: Plan) {
+        self.drives[usize::from(member)].replace_plan(plan);
+    }
+
+    fn status(&self, request: u64) -> Option<Status> {
+        self.finished.get(&request).map(|finished| finished.status)
+    }
+
+    fn state(&mut self, member: u16) -> MemberState {
+        self.volume().view().member(MemberId(member)).state
+    }
+}
+
+/// One copy is given up for a write that it refuses, and the other copy says so. Then that other copy refuses writes and flushes,
+/// and the power is cut. Recovery flushes all members first: the copy that cannot be flushed is the only one that knows who is old.
+#[test]
+fn old_copy_is_not_read_where_the_newest_refuses_flushes() {
+    for old in 0..2 {
+        let newest = 1 - old;
+        let mut story = mirror(0);
+        story.write(0, 8);
+        story.flush();
+        story.plan(old, REFUSES);
+        let written = story.write(0, 8);
+        story.flush();
+        assert_eq!(story.state(old), MemberState::Failed);
+        story.plan(old, Plan::default());
+        story.plan(newest, REFUSES);
+        story.cut();
+        assert_eq!(story.read(0, 8), [written; 8], "member {old} has what was there before");
+        assert_eq!((story.state(old), story.state(newest)), (MemberState::Failed, MemberState::ReadOnly));
+    }
+}
+
+/// Both copies are good when one begins to refuse writes and flushes: the other one serves, with what was flushed.
+#[test]
+fn copy_that_refuses_flushes_is_left_out_where_another_is_good() {
+    for refusing in 0..2 {
+        for seed in 0..20 {
+            let mut story = mirror(seed);
+            let kept = story.write(0, 8);
+            story.flush();
+            let doubtful = story.write(80, 8);
+            story.plan(refusing, REFUSES);
+            story.cut();
+            let read = story.read(80, 8);
+            assert!(read.iter().all(|number| [0, doubtful].contains(number)), "{read:?}");
+            let newest = story.write(800, 8);
+            // The first one tells of the flush that recovery could not do.
+            story.send(OpKind::Flush, 0, 0, false);
+            story.answer(ALL);
+            story.flush();
+            assert_eq!(story.state(refusing), MemberState::Failed);
+            story.plan(refusing, Plan::default());
+            story.cut();
+            assert_eq!(story.state(refusing), MemberState::Failed, "the other copy says so");
+            assert_eq!(story.read(0, 8), [kept; 8]);
+            assert_eq!(story.read(80, 8), read, "what was read stays");
+            assert_eq!(story.read(800, 8), [newest; 8]);
+        }
+    }
+}
+
+/// A copy is not there for one life of the volume, and comes back. The copies differ in what was not flushed. What was read without it
+/// stays only if the copy that served says on itself that the other one is old, before anything is read.
+#[test]
+fn what_is_read_while_a_copy_is_absent_stays_when_it_is_back() {
+    let mut waited = 0;
+    for seed in 0..100 {
+        for absent in 0..2 {
+            let mut story = mirror(seed);
+            story.write(0, 8);
+            story.cut_power();
+            story.volume = Some(story.try_to_recover(&[MemberId(absent)]).unwrap());
+            let read = story.send(OpKind::Read, 0, 8, false);
+            story.answer(|operation| operation.command.kind == OpKind::Read);
+            let early = story.finished.contains_key(&read);
+            waited += u32::from(!early);
+            if !early {
+                story.answer(ALL);
+            }
+            let seen = story.finished[&read].payload.clone();
+            story.cut();
+            let read = story.send(OpKind::Read, 0, 8, false);
+            story.answer(ALL);
+            assert_eq!(story.finished[&read].payload, seen, "seed {seed}, without member {absent}");
+        }
+    }
+    assert_eq!(waited, 200, "nothing is read before it is known which copy is old");
+}
+
+/// One copy refuses a write that the other takes, and then the other cannot write down that the first is old. After a crash nobody
+/// would know. So the write is not acknowledged, and no flush is.
+#[test]
+fn write_fails_where_no_copy_can_say_that_the_other_is_old() {
+    for old in 0..2 {
+        let newest = 1 - old;
+        let mut story = mirror(0);
+        let before = story.write(0, 8);
+        story.flush();
+        story.plan(old, REFUSES);
+        let write = story.send(OpKind::Write, 0, 8, false);
+        // The state that says so comes behind the write.
+        story.answer_some(|operation| operation.target == 0 && operation.command.range.start.0 == 0, 9);
+        story.answer_some(|operation| operation.target == 1 && operation.command.range.start.0 == 0, 9);
+        story.plan(newest, Plan { refuses_flushes: false, ..REFUSES });
+        story.answer(ALL);
+        let flush = story.send(OpKind::Flush, 0, 0, false);
+        story.answer(ALL);
+        let told = (story.status(write), story.status(flush));
+        assert_eq!(told, (Some(Status::MediaError), Some(Status::MediaError)), "without member {old}");
+        story.plan(old, Plan::default());
+        story.plan(newest, Plan::default());
+        story.cut();
+        let read = story.read(0, 8);
+        assert!(read == [before; 8] || read == [write; 8], "{read:?}");
+    }
+}
