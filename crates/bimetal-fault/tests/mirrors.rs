@@ -144,3 +144,27 @@ fn write_fails_where_no_copy_can_say_that_the_other_is_old() {
         assert!(read == [before; 8] || read == [write; 8], "{read:?}");
     }
 }
+
+/// The state of one copy is ahead of the other's when the power is cut, and that copy is absent in the next life. What the other
+/// copy writes down then must be newer all the same, or the absent copy counts again when it is back.
+#[test]
+fn copy_that_was_ahead_when_it_went_is_old_when_it_is_back() {
+    for count in 0..40 {
+        for absent in 0..2 {
+            let mut story = mirror(count);
+            story.plan(1 - absent, Plan { refuses_flushes: false, ..REFUSES });
+            story.send(OpKind::Write, 0, 8, false);
+            story.answer_some(ALL, count);
+            story.plan(1 - absent, Plan::default());
+            if story.state(1 - absent) != MemberState::Online {
+                continue;
+            }
+            story.cut_power();
+            story.volume = Some(story.try_to_recover(&[MemberId(absent)]).unwrap());
+            let newest = story.write(0, 8);
+            story.flush();
+            story.cut();
+            assert_eq!(story.read(0, 8), [newest; 8], "after {count} operations, without member {absent}");
+        }
+    }
+}

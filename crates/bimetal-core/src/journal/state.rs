@@ -68,7 +68,15 @@ impl Left {
 
 const MAGIC: u32 = 0x746d_4942; // "BImt"
 
+/// By how much a member that is not there may be ahead of the others, at most: states of a crash that only it could keep.
+const AHEAD_MAX: u64 = 16;
+
 impl State {
+    /// Makes states from now on newer than any that an absent member has. The turn stays.
+    pub fn pass_by_absent(&mut self) {
+        self.sequence += AHEAD_MAX;
+    }
+
     /// Which of the two turns it lies in.
     pub fn turn(&self) -> u64 {
         self.sequence & 1

@@ -568,7 +568,10 @@ impl<P: Payload> Recovery<P> {
 
 impl<P: Payload> Volume<P> {
     /// Begins to serve what a recovery put together.
-    fn begin_life(&mut self, state: State, absent: u64, refusing: u64, attached: u64) {
+    fn begin_life(&mut self, mut state: State, absent: u64, refusing: u64, attached: u64) {
+        if absent != 0 && self.view.layout.is_mirrored() {
+            state.pass_by_absent();
+        }
         let attached_again = state.failed & attached != 0;
         let slots = self.view.layout.slots.map_or(0, |slots| 1 << slots.member.0);
         let refusing = refusing | if state.refusing.is_some() { slots } else { 0 };
