@@ -440,3 +440,70 @@ fn what_a_move_had_written_home_is_written_again_where_a_flush_by_somebody_else_
     assert!(written.get() > 0, "it is written again");
     assert_eq!(scene.volume.view().map.dirty_blocks(), 0);
 }
+
+fn is_flush(operation: &Operation<Tags>, member: u16) -> bool {
+    operation.target == member && operation.command.kind == OpKind::Flush
+}
+
+/// A volume whose drain has written a block home and waits for its flush there, behind a write in place that is done.
+fn scene_with_a_drain_that_flushes_home() -> Scene {
+    let settings = [("mode", "maximized"), ("idle", "1h"), ("stream_bypass", "8KiB")];
+    let mut scene = Scene::new("smart-response", &settings, 4, 4000);
+    scene.run(OpKind::Write, 0, 8);
+    assert_eq!(scene.run(OpKind::Flush, 0, 0), Status::Done);
+    scene.run(OpKind::Write, 1600, 16);
+    scene.volume.drain(scene.now, false);
+    scene.answer(|operation| if is_flush(operation, HDD) { Verdict::Waits } else { Verdict::Done });
+    assert!(scene.waiting.iter().any(|operation| is_flush(operation, HDD)), "the drain flushes home");
+    scene
+}
+
+/// A drain's flush of home and a client's are under way together. The drain's fails, and the drive may have forgotten what a client
+/// wrote in place before. The client's flush ends well without that: it proves nothing.
+#[test]
+fn flush_under_way_when_another_fails_proves_nothing() {
+    let mut scene = scene_with_a_drain_that_flushes_home();
+    let of_drain = scene.waiting.iter().find(|operation| is_flush(operation, HDD)).unwrap().token;
+    let flush = scene.send(OpKind::Flush, 0, 0);
+    let waits = |operation: &Operation<Tags>| is_flush(operation, HDD);
+    scene.answer(|operation| if waits(operation) { Verdict::Waits } else { Verdict::Done });
+    assert_eq!(scene.waiting.iter().filter(|operation| waits(operation)).count(), 2, "two flushes are under way");
+    scene.answer(|operation| match operation.token {
+        token if token == of_drain => Verdict::Fails(Status::MediaError),
+        _ if waits(operation) => Verdict::Waits,
+        _ => Verdict::Done,
+    });
+    scene.answer(|_| Verdict::Done);
+    assert_eq!(scene.finished[&flush].status, Status::MediaError);
+}
+
+/// A forced write in place fails while a drain's flush of home is under way, and a flush tells of it. Then the drain's flush ends well.
+/// It proves nothing, and it is no failure either: the next flush has nothing to tell.
+#[test]
+fn failure_is_told_once_though_an_older_flush_proves_nothing() {
+    let mut scene = scene_with_a_drain_that_flushes_home();
+    let of_drain = scene.waiting.iter().find(|operation| is_flush(operation, HDD)).unwrap().token;
+    let held = |operation: &Operation<Tags>| operation.token == of_drain;
+    scene.tokens += 1;
+    let command = Command { kind: OpKind::Write, range: SectorRange::new(2400, 16), fua: true };
+    let payload = Tags::written(scene.tokens as u32, 2400, 16);
+    let forced = scene.tokens;
+    scene.volume.submit(scene.now, Operation { token: Token(forced), target: 0, command, payload });
+    scene.answer(|operation| match operation {
+        _ if held(operation) => Verdict::Waits,
+        _ if touches(operation, HDD, OpKind::Write, 2400, 16) => Verdict::Fails(Status::MediaError),
+        _ => Verdict::Done,
+    });
+    assert_eq!(scene.finished[&forced].status, Status::MediaError);
+    let flush = |scene: &mut Scene| {
+        let flush = scene.send(OpKind::Flush, 0, 0);
+        scene.answer(|operation| if held(operation) { Verdict::Waits } else { Verdict::Done });
+        scene.finished[&flush].status
+    };
+    assert_eq!(flush(&mut scene), Status::MediaError, "what came before may be lost");
+    let later = scene.send(OpKind::Write, 3200, 16);
+    scene.answer(|operation| if held(operation) { Verdict::Waits } else { Verdict::Done });
+    assert_eq!(scene.finished[&later].status, Status::Done);
+    scene.answer(|_| Verdict::Done);
+    assert_eq!(flush(&mut scene), Status::Done, "it was told");
+}

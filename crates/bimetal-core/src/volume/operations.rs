@@ -172,13 +172,13 @@ impl<P: Payload> Volume<P> {
         self.note_result(&operation, status, payload);
     }
 
-    /// Follows what is stable on the drive of an operation that has ended. Gives what its end is worth: a flush that was under way
-    /// when another one failed proves nothing.
-    fn note_stability(&mut self, operation: &InFlight<P>, status: Status) -> Status {
+    /// Follows what is stable on the drive of an operation that has ended. Returns the status that counts: a flush that was under way
+    /// when another one failed proves nothing. It is no failure of its own.
+    fn note_stability(&mut self, operation: &InFlight<P>, ended: Status) -> Status {
         let is_flush = operation.kind == OpKind::Flush;
         let stability = &mut self.stability[usize::from(operation.member.0)];
-        let proves_nothing = is_flush && status == Status::Done && operation.sequence() <= stability.failed_at;
-        let status = if proves_nothing { Status::MediaError } else { status };
+        let proves_nothing = is_flush && ended == Status::Done && operation.sequence() <= stability.failed_at;
+        let status = if proves_nothing { Status::MediaError } else { ended };
         if operation.kind.changes_content() {
             stability.changed += 1;
             if operation.foreground {
@@ -187,7 +187,7 @@ impl<P: Payload> Volume<P> {
         } else if is_flush && matches!(status, Status::Done | Status::Unsupported) {
             stability.stable = stability.stable.max(operation.covers);
         }
-        if status == Status::MediaError && (is_flush || self.is_flush_of_home(operation)) {
+        if ended == Status::MediaError && (is_flush || self.is_flush_of_home(operation)) {
             self.stability[usize::from(operation.member.0)].failed_at = self.operations_begun;
             self.flush_failed(operation.member);
         }
