@@ -507,3 +507,25 @@ fn failure_is_told_once_though_an_older_flush_proves_nothing() {
     scene.answer(|_| Verdict::Done);
     assert_eq!(flush(&mut scene), Status::Done, "it was told");
 }
+
+/// A migration has written a block home when its flush there fails, and the block is discarded: from then on reads show what home has
+/// of it, which is not stable. The next migration's flush fails too: a flush of the volume says so.
+#[test]
+fn flush_tells_of_what_a_discard_left_to_an_unstable_home() {
+    let mut scene =
+        Scene::new("griffin", &[("log_buffer", "0"), ("timeout", "10s"), ("read_threshold", "off")], 4, 4000);
+    let fails = |operation: &Operation<Tags>| {
+        if is_flush(operation, SSD) { Verdict::Fails(Status::MediaError) } else { Verdict::Done }
+    };
+    let write = scene.run(OpKind::Write, 0, 8);
+    assert_eq!((write, scene.run(OpKind::Flush, 0, 0)), (Status::Done, Status::Done));
+    let kept = scene.run(OpKind::Write, 800, 8);
+    assert_eq!((kept, scene.run(OpKind::Flush, 0, 0)), (Status::Done, Status::Done));
+    scene.pass(Nanoseconds::from_seconds(10), fails);
+    assert!(scene.content[usize::from(SSD)].contains_key(&0), "a migration has written home");
+    assert_eq!(scene.run(OpKind::Discard, 0, 8), Status::Done);
+    assert!(scene.read(0, 8).is_ok(), "home shows what it may forget");
+    scene.pass(Nanoseconds::from_seconds(10), fails);
+    assert_eq!(scene.run(OpKind::Flush, 0, 0), Status::MediaError);
+    assert_eq!(scene.run(OpKind::Flush, 0, 0), Status::Done, "once");
+}

@@ -171,12 +171,21 @@ impl<P: Payload> Volume<P> {
         let Some(whole) = self.whole_blocks(sectors) else { return };
         let blocks = self.blocks_off_home(whole);
         self.owe(whole);
+        blocks.iter().for_each(|&block| self.only_home_has(block));
         // In a log one record for all, for those too that have moved home while the log still has what they were.
         self.drop_from_log(whole);
         blocks.into_iter().for_each(|block| self.moved_out(block));
         let lost: Vec<Block> = self.lost.between(whole.first.0, whole.end()).map(|(block, _)| block).collect();
         lost.into_iter().for_each(|block| self.set_lost(block, ValidMask::NONE));
         self.update_free_slots();
+    }
+
+    /// A slot of `block` is about to be given up for a discard of which home does not hear. A move may have written its content home
+    /// and not have flushed that yet: reads show it from now on, so it counts as a request's.
+    fn only_home_has(&mut self, block: Block) {
+        let (home, ..) = self.view.layout.home_of(block);
+        let stability = &mut self.stability[usize::from(home.0)];
+        stability.requested = stability.changed;
     }
 
     /// Takes clean copies out of the map of which home may differ now: at the ends of the range, and anywhere if it failed.
