@@ -529,3 +529,30 @@ fn flush_tells_of_what_a_discard_left_to_an_unstable_home() {
     assert_eq!(scene.run(OpKind::Flush, 0, 0), Status::MediaError);
     assert_eq!(scene.run(OpKind::Flush, 0, 0), Status::Done, "once");
 }
+
+/// A log refuses a segment, which stays in memory until it is at home. While what the log's drive has is on its way home, that drive
+/// goes. The move must not wait for that segment: it will never be written, and a write of the same blocks waits for the move.
+#[test]
+fn segment_that_stays_in_memory_holds_up_no_move_when_the_log_goes() {
+    let mut scene = Scene::new("griffin", &[("timeout", "off"), ("read_threshold", "off")], 4, 4000);
+    assert_eq!((scene.run(OpKind::Write, 0, 8), scene.run(OpKind::Flush, 0, 0)), (Status::Done, Status::Done));
+    // Another region than that of the first block.
+    assert_eq!(scene.run(OpKind::Write, 1600, 8), Status::Done);
+    scene.send(OpKind::Flush, 0, 0);
+    let reads_log = |operation: &Operation<Tags>| operation.target == HDD && operation.command.kind == OpKind::Read;
+    scene.answer(|operation| match operation {
+        _ if reads_log(operation) => Verdict::Waits,
+        _ if operation.target == HDD && operation.command.kind == OpKind::Write => Verdict::Fails(Status::MediaError),
+        _ => Verdict::Done,
+    });
+    assert_eq!(scene.volume.view().member(MemberId(HDD)).state, MemberState::ReadOnly);
+    assert!(scene.waiting.iter().any(reads_log), "a move reads what the log has of the first block");
+    let gone = |operation: &Operation<Tags>| {
+        if operation.target == HDD { Verdict::Fails(Status::Gone) } else { Verdict::Done }
+    };
+    scene.answer(gone);
+    let write = scene.send(OpKind::Write, 0, 8);
+    scene.answer(gone);
+    scene.pass(Nanoseconds::from_seconds(10), gone);
+    assert_eq!(scene.finished.get(&write).map(|finished| finished.status), Some(Status::Done));
+}

@@ -69,7 +69,7 @@ impl Left {
 const MAGIC: u32 = 0x746d_4942; // "BImt"
 
 /// By how much a member that is not there may be ahead of the others, at most: states of a crash that only it could keep.
-const AHEAD_MAX: u64 = 16;
+pub(crate) const AHEAD_MAX: u64 = 16;
 
 impl State {
     /// Makes states from now on newer than any that an absent member has. The turn stays.

@@ -50,6 +50,8 @@ pub(crate) struct Segment<P> {
     pub(crate) is_note: bool,
     /// What its head says of that.
     pub(crate) says_stable: Position,
+    /// It could not be written, and will not be.
+    stays: bool,
 }
 
 impl<P> Segment<P> {
@@ -191,6 +193,7 @@ impl<P> LogTail<P> {
                 written: false,
                 is_note: false,
                 says_stable: 0,
+                stays: false,
             });
         }
         self.filling.as_mut().expect("just opened")
@@ -224,10 +227,10 @@ impl<P> LogTail<P> {
         self.writing.back().expect("just pushed")
     }
 
-    /// Lets `task` wait for every segment on its way; how many those are.
+    /// Lets `task` wait for every segment on its way; how many those are. Segments that stay in memory are not.
     pub(crate) fn await_all(&mut self, task: TaskId) -> u32 {
         let mut awaited = 0;
-        for segment in self.writing.iter_mut().filter(|segment| !segment.written) {
+        for segment in self.writing.iter_mut().filter(|segment| !segment.written && !segment.stays) {
             segment.waiting.push(task);
             awaited += 1;
         }
@@ -280,7 +283,9 @@ impl<P> LogTail<P> {
     /// The segment that begins at `first` will never be on the drive, so it stays in memory; gives the tasks that waited for it.
     pub(crate) fn stays(&mut self, first: Position) -> Vec<TaskId> {
         let segment = self.writing.iter_mut().find(|segment| segment.first == first);
-        std::mem::take(&mut segment.expect("the segment is being written").waiting)
+        let segment = segment.expect("the segment is being written");
+        segment.stays = true;
+        std::mem::take(&mut segment.waiting)
     }
 
     /// The content of `slot` if it is still in memory.
@@ -447,5 +452,38 @@ mod tests {
             }
         }
         assert!((16..=36).contains(&appended), "{appended}");
+    }
+
+    /// A segment says how far the log was stable when it was written. Recovery trusts what lies before that, once the segment that
+    /// says so is stable itself, and nothing behind it.
+    #[test]
+    fn slot_is_trusted_when_a_stable_segment_says_so() {
+        let mut log = LogTail::new(40, 4, false, 0);
+        let mut append = |log: &mut LogTail<()>| {
+            let slot = log.append(piece(0));
+            let first = log.seal(&mut Vec::new()).first;
+            log.written(first);
+            log.made_stable(log.sealed());
+            slot
+        };
+        let first = append(&mut log);
+        assert!(!log.is_trusted(first), "no segment says that it is stable");
+        let second = append(&mut log);
+        assert!(log.is_trusted(first), "the second segment says so");
+        assert!(!log.is_trusted(Slot(first.0 + 2)), "the head behind its foot");
+        assert!(!log.is_trusted(second));
+        let third = append(&mut log);
+        assert_eq!([first, second, third].map(|slot| log.is_trusted(slot)), [true, true, false]);
+    }
+
+    #[test]
+    fn segment_that_stays_in_memory_is_not_awaited() {
+        let mut log = LogTail::new(40, 4, false, 0);
+        let slot = log.append(piece(0));
+        let stays = log.seal(&mut Vec::new()).first;
+        assert_eq!(log.await_all(1), 1);
+        assert_eq!(log.stays(stays), [1]);
+        assert_eq!(log.await_all(2), 0);
+        assert!(log.in_memory(slot).is_some(), "reads still find it");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Answer, Recovery, RecoveryError, only_page};
 use crate::journal::page::VERSION_1;
-use crate::journal::state::State;
+use crate::journal::state::{AHEAD_MAX, State};
 use crate::journal::turns::{COPIES, Found, NoneHolds, TURNS, Turns};
 use crate::layout::MemberId;
 use crate::payload::Payload;
@@ -24,7 +24,7 @@ impl HomeStates {
         }
         match self.found.newest() {
             Ok((_, (state, _))) => (Some(state.clone()), None),
-            Err(NoneHolds::Damaged { at_most, .. }) => (of_version_1, at_most),
+            Err(NoneHolds::Damaged { at_most, .. }) => (of_version_1, at_most.map(|number| number + AHEAD_MAX)),
             Err(NoneHolds::Blank) => (None, None),
         }
     }
