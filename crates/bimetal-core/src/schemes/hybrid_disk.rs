@@ -414,7 +414,11 @@ impl Scheme for HybridDisk {
         let lacking = self.lacking(view);
         self.wanted_for_pinned = 0;
         if lacking > 0 {
-            return self.room.make_for(view, lacking as usize, 1);
+            // Nothing is to be had where all slots are pinned, or have nothing yet: what is due besides does not wait for it.
+            match self.room.make_for(view, lacking as usize, 1) {
+                Work::Nothing => {}
+                room => return room,
+            }
         }
         if self.is_below_watermark(view) {
             let wanted = 2 * self.low_watermark - view.free_slots - view.freeing_slots;
@@ -655,5 +659,22 @@ mod tests {
             chosen.insert((bench.volume.statistics().migrations.blocks, hits));
         }
         assert!(chosen.len() > 4, "{chosen:?}");
+    }
+
+    /// All of the flash is on its way to being written when a write waits and what is dirty has been held long enough: there is no room
+    /// to make, and what is held goes home all the same.
+    #[test]
+    fn what_is_held_goes_home_while_no_room_can_be_made() {
+        let settings = [("flush", "partial"), ("hold_time", "10s"), ("pin", "0-64KiB"), ("write_threshold", "off")];
+        let mut bench = Bench::new("hybrid-disk", &settings);
+        bench.request(OpKind::Write, 0, 8);
+        let free = bench.volume.view().free_slots;
+        bench.submit(0, OpKind::Write, 8000, free * 8);
+        bench.submit(0, OpKind::Write, 800, 8);
+        assert_eq!((bench.volume.view().free_slots, bench.volume.view().waiting_for_slots), (0, 1));
+        bench.volume.advance(Nanoseconds::from_seconds(11));
+        assert_eq!(bench.volume.statistics().migrations.count, 1);
+        bench.pass(Nanoseconds::from_seconds(30));
+        assert_eq!(bench.volume.requests_under_way(), 0);
     }
 }
