@@ -392,7 +392,8 @@ impl Scheme for Griffin {
 mod tests {
     use crate::block::BlockSize;
     use crate::layout::{LayoutRequest, MemberInfo, Role};
-    use crate::operation::OpKind;
+    use crate::operation::{Completion, OpKind, Status};
+    use crate::payload::NoPayload;
     use crate::settings::Settings;
     use crate::testing::Bench;
     use crate::units::{Bytes, Nanoseconds};
@@ -656,5 +657,30 @@ mod tests {
         bench.pass(Nanoseconds::from_seconds(60));
         bench.request(OpKind::Write, 80, 8);
         assert_eq!(bench.take_log().last().unwrap(), "hdd write 24");
+    }
+
+    /// A log is full, and its migration has ended: its room comes back when a read that is older than the end of the migration is over.
+    /// A write waits for that, and no other migration begins meanwhile.
+    #[test]
+    fn full_log_waits_for_room_that_is_on_its_way() {
+        let mut bench = Bench::new("griffin", &[("timeout", "off"), ("log_buffer", "0")]);
+        bench.request(OpKind::Write, 0, 8);
+        bench.submit(0, OpKind::Read, 0, 8);
+        let read = bench.volume.next_operation().unwrap();
+        let mut blocks = 0;
+        while bench.volume.view().freeing_slots == 0 {
+            blocks += 1;
+            bench.submit(0, OpKind::Write, 80 * blocks, 8);
+            bench.serve();
+            assert!(blocks < 2000, "the log is never full");
+        }
+        assert_eq!((bench.volume.statistics().migrations.count, bench.volume.view().waiting_for_slots), (1, 1));
+        bench.take_log();
+        bench.pass(Nanoseconds::from_seconds(100));
+        assert_eq!(bench.take_log(), [""; 0], "nothing but the read is in the way");
+        let completion = Completion { token: read.token, status: Status::Done, payload: NoPayload };
+        bench.volume.complete(Nanoseconds::from_seconds(100), completion);
+        bench.serve();
+        assert_eq!((bench.volume.requests_under_way(), bench.volume.view().map.len()), (0, 1));
     }
 }
