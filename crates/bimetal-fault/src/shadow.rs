@@ -224,10 +224,16 @@ impl Shadow {
         })
     }
 
-    /// When the newest content that a sector was given was answered. A discard gives it none, and may touch no drive.
-    pub fn answered(&self, sector: u64) -> Option<Moment> {
-        let mut changes = self.changes(sector).map(|number| self.request(number));
-        changes.find(|change| change.kind != OpKind::Discard)?.ended.map(|(ended, _)| ended)
+    /// When the change was answered that gave `sector` the `value` that its home has. A discard gives none, and may touch no drive.
+    pub fn answered(&self, sector: u64, value: &Sector) -> Option<Moment> {
+        let gave = |number: &u32| self.request(*number).kind != OpKind::Discard;
+        let number = match value {
+            Sector::Data { request, .. } => Some(*request),
+            Sector::Zero => self.changes(sector).find(gave),
+            _ => None,
+        };
+        let change = self.request(number.filter(|&number| matches(number, self.request(number), sector, value))?);
+        change.ended.map(|(ended, _)| ended)
     }
 
     /// The newest change of a sector, if it must survive a power cut.
@@ -639,5 +645,23 @@ mod tests {
         assert_eq!(check(&[], false), Ok(()));
         assert!(check(&[2, 3], false).unwrap_err().contains("torn in block 0"));
         assert_eq!(check(&[2, 3], true), Ok(()));
+    }
+
+    /// A log may take a newer write, and let go of it for a discard: what the home has is still the older one.
+    #[test]
+    fn content_of_home_was_answered_when_its_own_change_was() {
+        let mut shadow = Shadow::new(10);
+        let first = begin(&mut shadow, OpKind::Write);
+        shadow.end(first, Status::Done);
+        let answered = shadow.now();
+        for kind in [OpKind::Write, OpKind::Discard] {
+            let number = begin(&mut shadow, kind);
+            shadow.end(number, Status::Done);
+        }
+        assert_eq!(shadow.answered(SECTOR, &data(first)), Some(answered));
+        assert_eq!(shadow.answered(SECTOR, &Sector::Zero), None, "a discard gives no content");
+        let zeroes = begin(&mut shadow, OpKind::WriteZeroes);
+        shadow.end(zeroes, Status::Done);
+        assert_eq!(shadow.answered(SECTOR, &Sector::Zero), Some(shadow.now()));
     }
 }

@@ -354,7 +354,7 @@ impl Tester {
                 Attempt::Recovered(_) if self.all_copies_are_out() => return Ok(false),
                 Attempt::Recovered(volume) => {
                     self.volume = *volume;
-                    self.suspect_unreadable_slots();
+                    self.suspect_damaged_slots();
                     if accept_loss {
                         self.fall_back()?;
                     }
@@ -372,15 +372,17 @@ impl Tester {
     }
 
     /// A write that failed and could not be tried again before the power went leaves slots that cannot be read. Whether what
-    /// they held was promised is not known: an error is right, and what was there before would not be.
-    fn suspect_unreadable_slots(&mut self) {
+    /// they held was promised is not known: an error is right, and what was there before would not be. The same of a slot that rotted
+    /// while home had its content too, where the power cut has taken back the record that said so.
+    fn suspect_damaged_slots(&mut self) {
         let view = self.volume.view();
         let Some(region) = view.layout.slots else { return };
         let sectors = view.block().sectors();
         let drive = &self.drives[usize::from(region.member.0)];
         for (slot, entry) in view.map.occupied() {
             let first = region.first_sector + u64::from(slot.0) * sectors;
-            if (first..first + sectors).any(|sector| drive.is_unreadable(sector)) {
+            let is_rotten = |sector: u64| entry.dirty && matches!(drive.content(sector), Sector::Rotten(_));
+            if (first..first + sectors).any(|sector| drive.is_unreadable(sector) || is_rotten(sector)) {
                 self.atlas.suspect(entry.block);
             }
         }

@@ -42,7 +42,9 @@ impl Tester {
         let mut lost = vec![BTreeSet::new(); self.drives.len()];
         lost[member] = self.drives[member].forgotten_last();
         let lost = self.lost_at_home(&lost).into_iter().filter(|&sector| self.slot_of(sector).is_none());
-        let at_risk = lost.filter_map(|sector| self.shadow.answered(sector)).max();
+        // A log may have had something newer since, and let go of it: what is lost is what the home has.
+        let there = |sector: u64| self.drives[member].content(self.home_of(sector).1);
+        let at_risk = lost.filter_map(|sector| self.shadow.answered(sector, &there(sector))).max();
         self.atlas.note_failed_flush(member, self.shadow.now(), at_risk);
         let in_slots = (0..self.shadow.sectors()).filter(|&sector| self.slot_of(sector).is_some());
         let promised = in_slots.filter_map(|sector| Some((sector, self.shadow.promised(sector)?)));

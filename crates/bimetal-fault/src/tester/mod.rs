@@ -371,7 +371,12 @@ impl Tester {
             if drive.under_way(SectorRange::new(sector, 1), OpKind::changes_content).is_some() {
                 return;
             }
-            if self.random.one_in(2) && self.volume.is_trusted(slot) {
+            let rots = self.random.one_in(2) && self.volume.is_trusted(slot);
+            if self.trace {
+                let how = if rots { "rots" } else { "cannot be read" };
+                eprintln!("{} {region:?}: sector {sector} {how}, of {slot:?}, {entry:?}", self.now);
+            }
+            if rots {
                 drive.rot(sector);
                 if region.kind == SlotKind::Cache {
                     let first = size.first_sector(entry.block);
