@@ -4,7 +4,7 @@
 //! errors of the requests it could touch: those under way at the time, or that waited for a move it hit. One that stays
 //! explains errors of its block for as long as the case runs: an unreadable place that held the only copy, or a dirty block on
 //! a member that is gone. Content rots only in slots, where a checksum tells; at home nothing could. What a clean copy
-//! loses explains nothing: home has it too.
+//! loses explains nothing: home has it too, unless a power cut takes back the record that says so.
 //!
 //! Where a member that refuses writes is the only fault there is, no read may fail, and no change but of what has its home there.
 

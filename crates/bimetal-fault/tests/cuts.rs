@@ -3,9 +3,10 @@
 
 mod story;
 
+use bimetal_core::block::Block;
 use bimetal_core::operation::{OpKind, Status};
 use bimetal_core::units::Nanoseconds;
-use bimetal_fault::payload::Sector;
+use bimetal_fault::payload::{Sector, Tags};
 use story::{ALL, HDD, SSD, Story};
 
 /// How often a story runs.
@@ -141,4 +142,33 @@ fn a_block_that_was_lost_and_written_again_is_there_after_a_cut() {
         story.cut();
         assert_eq!(story.read(80, 8), [new; 8], "{seed}");
     }
+}
+
+/// A slot rots after its block was moved home, and the power cut takes back the record of that. Then the slot counts as the newest
+/// place, and what home has as older: a read is an error, or right where the record was kept.
+#[test]
+fn rot_in_a_slot_whose_move_a_cut_takes_back_is_an_error() {
+    let mut errors = 0;
+    for seed in 0..TIMES {
+        let mut story = Story::new(seed, "smart-response", &[("mode", "maximized"), ("idle", "1ms")], 4000);
+        story.write(80, 8);
+        story.flush();
+        let new = story.write(80, 8);
+        story.flush();
+        // What this flush writes says that the write before is stable: its slot is not in doubt any more.
+        story.write(800, 8);
+        story.flush();
+        story.pass(Nanoseconds::from_millis(10), ALL);
+        assert_eq!(story.volume().view().map.dirty_blocks(), 0, "it was moved home");
+        let (slot, _) = story.volume().view().map.get(Block(10)).unwrap();
+        story.drives[usize::from(SSD)].rot(u64::from(slot.0) * 8 + 3);
+        story.cut();
+        let read = story.send(OpKind::Read, 80, 8, false);
+        story.answer(ALL);
+        let finished = &story.finished[&read];
+        errors += u64::from(finished.status == Status::MediaError);
+        let right = finished.payload == Tags::written(new as u32, 80, 8);
+        assert!(right || finished.status == Status::MediaError, "{seed}: {finished:?}");
+    }
+    assert!(errors > 0, "no cut takes the record back");
 }

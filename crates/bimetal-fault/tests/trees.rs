@@ -1,5 +1,5 @@
 //! Trees of volumes: the usual ones, and any that can be drawn around each scheme. A failure prints what replays it;
-//! `BIMETAL_FAULT_SEED=N` (and `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone.
+//! `BIMETAL_FAULT_SEED=N` (and `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone, `BIMETAL_FAULT_FROM=N` cases from there on.
 
 use bimetal_core::layout::Role;
 use bimetal_core::schemes;
@@ -16,9 +16,10 @@ fn chosen(name: &str) -> Option<u64> {
 
 fn run_all(name: &str, seeds: u64, run: impl Fn(u64) -> Result<Report, Box<Failure>>) {
     let seeds = chosen("BIMETAL_FAULT_SEEDS").unwrap_or(seeds);
-    let seeds = chosen("BIMETAL_FAULT_SEED").map_or(0..seeds, |seed| seed..seed + 1);
+    let from = chosen("BIMETAL_FAULT_FROM").unwrap_or(0);
+    let (from, count) = chosen("BIMETAL_FAULT_SEED").map_or((from, seeds), |seed| (seed, 1));
     let (mut total, mut failures) = (Report::default(), Vec::new());
-    for seed in seeds {
+    for seed in (0..count).map(|index| from.wrapping_add(index)) {
         match run(seed) {
             Ok(report) => total.add(&report),
             Err(failure) => {
@@ -29,7 +30,7 @@ fn run_all(name: &str, seeds: u64, run: impl Fn(u64) -> Result<Report, Box<Failu
             }
         }
     }
-    eprintln!("{name}: {} failures; {total}", failures.len());
+    eprintln!("{name}: {} failures of {count} from {from}; {total}", failures.len());
     failures.truncate(8);
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
     assert!(total.cuts > 0 || chosen("BIMETAL_FAULT_SEED").is_some(), "no case had a power cut");
