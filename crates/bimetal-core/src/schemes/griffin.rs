@@ -667,19 +667,23 @@ mod tests {
         bench.request(OpKind::Write, 0, 8);
         bench.submit(0, OpKind::Read, 0, 8);
         let read = bench.volume.next_operation().unwrap();
-        let mut blocks = 0;
+        let done = |token| Completion { token, status: Status::Done, payload: NoPayload };
+        let (mut blocks, mut operations) = (0, 0);
         while bench.volume.view().freeing_slots == 0 {
             blocks += 1;
             bench.submit(0, OpKind::Write, 80 * blocks, 8);
-            bench.serve();
+            while let Some(operation) = bench.volume.next_operation() {
+                bench.volume.complete(Nanoseconds::ZERO, done(operation.token));
+                operations += 1;
+                assert!(operations < 20_000, "one migration after the other");
+            }
             assert!(blocks < 2000, "the log is never full");
         }
         assert_eq!((bench.volume.statistics().migrations.count, bench.volume.view().waiting_for_slots), (1, 1));
         bench.take_log();
         bench.pass(Nanoseconds::from_seconds(100));
         assert_eq!(bench.take_log(), [""; 0], "nothing but the read is in the way");
-        let completion = Completion { token: read.token, status: Status::Done, payload: NoPayload };
-        bench.volume.complete(Nanoseconds::from_seconds(100), completion);
+        bench.volume.complete(Nanoseconds::from_seconds(100), done(read.token));
         bench.serve();
         assert_eq!((bench.volume.requests_under_way(), bench.volume.view().map.len()), (0, 1));
     }
