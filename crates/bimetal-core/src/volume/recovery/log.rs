@@ -472,7 +472,10 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn end_scan(&mut self) {
-        self.log().phase = Phase::Verifying;
+        let log = self.log();
+        log.phase = Phase::Verifying;
+        // A life that began behind slots which are too few for a segment may have written nothing.
+        log.head = log.head.max(log.superblock().life().began_at);
         self.verify();
     }
 
