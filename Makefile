@@ -12,12 +12,12 @@ demo:
 test:
 	CARGO="$(CARGO)" scripts/test
 
-# Kills the server twenty times under each file system, runs ten times as many fault and crash cases, and draws ten times
-# as many cases of every property, other ones each time.
+# Kills the server twenty times under each file system, runs 20,000 seeds of every scheme from a random start (printed first),
+# and draws ten times as many cases of every property: other seeds and cases each time.
 soak:
 	PROPTEST_CASES=2560 $(CARGO) test --workspace --lib --locked
 	BIMETAL_SOAK=20 $(CARGO) test --package bimetal --test power_cuts --locked -- --nocapture
-	$(CARGO) run --release --locked --package bimetal -- fault --seeds 20000
+	$(CARGO) run --release --locked --package bimetal -- fault --from random --seeds 20000
 
 # Serves a volume by ublk in a kernel that has it, booted in qemu: KERNEL_DEB=linux-image-6.12….deb
 ublk-test:

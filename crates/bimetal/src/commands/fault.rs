@@ -1,6 +1,8 @@
 //! `bimetal fault`: the fault tester.
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read as _};
 
 use bimetal_core::schemes;
 use bimetal_fault::{Failure, Options, Report, run_seed};
@@ -21,22 +23,57 @@ const SEEDS_AT_ONCE: u64 = 128;
 /// power cuts at any operation, during recovery too, and once with a drive that refuses writes from some operation on and
 /// still reads. Every read must return the newest acknowledged write, or after a cut one that is no older than the last
 /// flush; or an error that a fault explains. The first failure ends the run with the line that replays it. All cores are
-/// used; the same seeds give the same cases.
+/// used; the same seeds give the same cases. Seeds behind the greatest number go on from 0.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal fault --seeds 1000\n  \
     bimetal fault --scheme griffin,smart-response --seeds 10000\n  \
+    bimetal fault --from random --seeds 10000\n  \
     bimetal fault --scheme griffin --seed 1234")]
 pub(crate) struct Arguments {
     /// The schemes to test: names separated by commas, or all
     #[arg(long, value_name = "a,b|all", default_value = "all")]
     scheme: String,
-    /// How many seeds of each scheme, from 0 on
+    /// How many seeds of each scheme
     #[arg(long, value_name = "N", default_value_t = 200, conflicts_with = "seed")]
     seeds: u64,
+    /// The first seed; random: a number from the system's random source, which is printed first
+    #[arg(long, value_name = "N|random", value_parser = start, default_value = "0", conflicts_with = "seed")]
+    from: Start,
     /// Run this seed alone
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+}
+
+/// The first seed.
+#[derive(Clone, Copy, Debug)]
+enum Start {
+    Seed(u64),
+    Random,
+}
+
+fn start(text: &str) -> Result<Start, String> {
+    match text {
+        "random" => Ok(Start::Random),
+        number => number.parse().map(Start::Seed).map_err(|_| "expected a whole number, like 100000, or random".into()),
+    }
+}
+
+impl Start {
+    fn seed(self) -> Result<u64, Error> {
+        match self {
+            Self::Seed(seed) => Ok(seed),
+            Self::Random => random_seed().map_err(|error| {
+                Error::new(format!("/dev/urandom: {error}; `bimetal fault --from N` starts at a seed of your choice"))
+            }),
+        }
+    }
+}
+
+fn random_seed() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes))?;
+    Ok(u64::from_le_bytes(bytes))
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
@@ -44,16 +81,22 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         "all" => schemes::every().collect(),
         list => schemes_named(list)?,
     };
-    let seeds = arguments.seed.map_or(0..arguments.seeds, |seed| seed..seed.saturating_add(1));
-    let count = seeds.end - seeds.start;
+    let (start, count) = match arguments.seed {
+        Some(seed) => (seed, 1),
+        None => {
+            let start = arguments.from.seed()?;
+            print(&format!("seeds from {start}\n"))?;
+            (start, arguments.seeds)
+        }
+    };
     let mut progress = Progress::new(Some(count.saturating_mul(chosen.len() as u64)), "seeds");
     let mut totals = vec![Report::default(); chosen.len()];
     let mut done = 0;
-    let mut next = seeds.start;
-    while next < seeds.end {
-        let end = seeds.end.min(next.saturating_add(SEEDS_AT_ONCE));
+    let mut next = 0;
+    while next < count {
+        let end = count.min(next.saturating_add(SEEDS_AT_ONCE));
         for (scheme, total) in chosen.iter().copied().zip(&mut totals) {
-            let run = |seed| run_seed(scheme, seed, Options::default());
+            let run = |index| run_seed(scheme, start.wrapping_add(index), Options::default());
             let reports: Vec<Result<Report, Box<Failure>>> = (next..end).into_par_iter().map(run).collect();
             for report in reports {
                 total.add(&report.map_err(|failure| Error::new(failure.to_string()))?);
