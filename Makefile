@@ -12,8 +12,8 @@ demo:
 test:
 	CARGO="$(CARGO)" scripts/test
 
-# Kills the server twenty times under each file system, runs 20,000 seeds of every scheme from a random start (printed first),
-# and draws ten times as many cases of every property: other seeds and cases each time.
+# Kills the server twenty times under each file system, runs 20,000 seeds of every scheme from a
+# random start (printed first), and draws ten times as many cases of every property.
 soak:
 	PROPTEST_CASES=2560 $(CARGO) test --workspace --lib --locked
 	BIMETAL_SOAK=20 $(CARGO) test --package bimetal --test power_cuts --locked -- --nocapture

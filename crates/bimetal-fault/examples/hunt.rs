@@ -1,7 +1,9 @@
-//! Runs cases one after another, for hunting: `hunt SCHEME FIRST COUNT [KIND] [trace]` prints each failure as it comes.
+//! Runs cases one after another, for hunting: `hunt SCHEME FIRST COUNT [KIND] [trace]` prints each
+//! failure as it comes.
 //!
-//! KIND is `faults` (without power cuts, the default), `calm` (`faults` without faults), `cuts` (with power cuts), `refusal` (with a
-//! member that refuses writes), `seed` (`faults`, `cuts` and `refusal`) or `tree`. `trace` prints every request and operation.
+//! KIND is `faults` (without power cuts, the default), `calm` (`faults` without faults), `cuts`
+//! (with power cuts), `refusal` (with a member that refuses writes), `seed` (`faults`, `cuts` and
+//! `refusal`) or `tree`. `trace` prints every request and operation.
 
 use bimetal_core::schemes;
 use bimetal_fault::tree::run_tree_case;

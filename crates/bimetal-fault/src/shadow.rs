@@ -224,7 +224,8 @@ impl Shadow {
         })
     }
 
-    /// When the change was answered that gave `sector` the `value` that its home has. A discard gives none, and may touch no drive.
+    /// Returns the moment at which the change ended that gave `sector` the `value` of its home. A
+    /// discard gives none, and may touch no drive.
     pub fn answered(&self, sector: u64, value: &Sector) -> Option<Moment> {
         let gave = |number: &u32| self.request(*number).kind != OpKind::Discard;
         let number = match value {
@@ -647,7 +648,8 @@ mod tests {
         assert_eq!(check(&[2, 3], true), Ok(()));
     }
 
-    /// A log may take a newer write, and let go of it for a discard: what the home has is still the older one.
+    /// A log may take a newer write, and let go of it for a discard: what the home has is still the
+    /// older one.
     #[test]
     fn content_of_home_was_answered_when_its_own_change_was() {
         let mut shadow = Shadow::new(10);

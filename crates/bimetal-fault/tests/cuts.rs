@@ -144,8 +144,9 @@ fn a_block_that_was_lost_and_written_again_is_there_after_a_cut() {
     }
 }
 
-/// A slot rots after its block was moved home, and the power cut takes back the record of that. Then the slot counts as the newest
-/// place, and what home has as older: a read is an error, or right where the record was kept.
+/// A slot rots after its block was moved home, and the power cut takes back the record of that.
+/// Then the slot counts as the newest place, and what home has as older: a read is an error, or
+/// right where the record was kept.
 #[test]
 fn rot_in_a_slot_whose_move_a_cut_takes_back_is_an_error() {
     let mut errors = 0;
@@ -155,7 +156,8 @@ fn rot_in_a_slot_whose_move_a_cut_takes_back_is_an_error() {
         story.flush();
         let new = story.write(80, 8);
         story.flush();
-        // What this flush writes says that the write before is stable: its slot is not in doubt any more.
+        // What this flush writes says that the write before is stable: its slot is not in doubt any
+        // more.
         story.write(800, 8);
         story.flush();
         story.pass(Nanoseconds::from_millis(10), ALL);

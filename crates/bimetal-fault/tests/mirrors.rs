@@ -1,4 +1,5 @@
-//! Mirrors of which a copy refuses writes, comes back old, or is not there: an old copy is never read.
+//! Mirrors of which a copy refuses writes, comes back old, or is not there: an old copy is never
+//! read.
 
 mod story;
 
@@ -39,8 +40,9 @@ impl Story {
     }
 }
 
-/// One copy is given up for a write that it refuses, and the other copy says so. Then that other copy refuses writes and flushes,
-/// and the power is cut. Recovery flushes all members first: the copy that cannot be flushed is the only one that knows who is old.
+/// One copy is given up for a write that it refuses, and the other copy says so. Then that other
+/// copy refuses writes and flushes, and the power is cut. Recovery flushes all members first: the
+/// copy that cannot be flushed is the only one that knows who is old.
 #[test]
 fn old_copy_is_not_read_where_the_newest_refuses_flushes() {
     for old in 0..2 {
@@ -60,7 +62,8 @@ fn old_copy_is_not_read_where_the_newest_refuses_flushes() {
     }
 }
 
-/// Both copies are good when one begins to refuse writes and flushes: the other one serves, with what was flushed.
+/// Both copies are good when one begins to refuse writes and flushes: the other one serves, with
+/// what was flushed.
 #[test]
 fn copy_that_refuses_flushes_is_left_out_where_another_is_good() {
     for refusing in 0..2 {
@@ -89,8 +92,9 @@ fn copy_that_refuses_flushes_is_left_out_where_another_is_good() {
     }
 }
 
-/// A copy is not there for one life of the volume, and comes back. The copies differ in what was not flushed. What was read without it
-/// stays only if the copy that served says on itself that the other one is old, before anything is read.
+/// A copy is not there for one life of the volume, and comes back. The copies differ in what was
+/// not flushed. What was read without it stays only if the copy that served says on itself that the
+/// other one is old, before anything is read.
 #[test]
 fn what_is_read_while_a_copy_is_absent_stays_when_it_is_back() {
     let mut waited = 0;
@@ -117,8 +121,9 @@ fn what_is_read_while_a_copy_is_absent_stays_when_it_is_back() {
     assert_eq!(waited, 200, "nothing is read before it is known which copy is old");
 }
 
-/// One copy refuses a write that the other takes, and then the other cannot write down that the first is old. After a crash nobody
-/// would know. So the write is not acknowledged, and no flush is.
+/// One copy refuses a write that the other takes, and then the other cannot write down that the
+/// first is old. After a crash nobody would know. So the write is not acknowledged, and no flush
+/// is.
 #[test]
 fn write_fails_where_no_copy_can_say_that_the_other_is_old() {
     for old in 0..2 {
@@ -145,8 +150,9 @@ fn write_fails_where_no_copy_can_say_that_the_other_is_old() {
     }
 }
 
-/// The state of one copy is ahead of the other's when the power is cut, and that copy is absent in the next life. What the other
-/// copy writes down then must be newer all the same, or the absent copy counts again when it is back.
+/// The state of one copy is ahead of the other's when the power is cut, and that copy is absent in
+/// the next life. What the other copy writes down then must be newer all the same, or the absent
+/// copy counts again when it is back.
 #[test]
 fn copy_that_was_ahead_when_it_went_is_old_when_it_is_back() {
     for count in 0..40 {

@@ -445,7 +445,8 @@ fn is_flush(operation: &Operation<Tags>, member: u16) -> bool {
     operation.target == member && operation.command.kind == OpKind::Flush
 }
 
-/// A volume whose drain has written a block home and waits for its flush there, behind a write in place that is done.
+/// A volume whose drain has written a block home and waits for its flush there, behind a write in
+/// place that is done.
 fn scene_with_a_drain_that_flushes_home() -> Scene {
     let settings = [("mode", "maximized"), ("idle", "1h"), ("stream_bypass", "8KiB")];
     let mut scene = Scene::new("smart-response", &settings, 4, 4000);
@@ -458,8 +459,9 @@ fn scene_with_a_drain_that_flushes_home() -> Scene {
     scene
 }
 
-/// A drain's flush of home and a client's are under way together. The drain's fails, and the drive may have forgotten what a client
-/// wrote in place before. The client's flush ends well without that: it proves nothing.
+/// A drain's flush of home and a client's are under way together. The drain's fails, and the drive
+/// may have forgotten what a client wrote in place before. The client's flush ends well without
+/// that: it proves nothing.
 #[test]
 fn flush_under_way_when_another_fails_proves_nothing() {
     let mut scene = scene_with_a_drain_that_flushes_home();
@@ -477,8 +479,9 @@ fn flush_under_way_when_another_fails_proves_nothing() {
     assert_eq!(scene.finished[&flush].status, Status::MediaError);
 }
 
-/// A forced write in place fails while a drain's flush of home is under way, and a flush tells of it. Then the drain's flush ends well.
-/// It proves nothing, and it is no failure either: the next flush has nothing to tell.
+/// A forced write in place fails while a drain's flush of home is under way, and a flush tells of
+/// it. Then the drain's flush ends well. It proves nothing, and it is no failure either: the next
+/// flush has nothing to tell.
 #[test]
 fn failure_is_told_once_though_an_older_flush_proves_nothing() {
     let mut scene = scene_with_a_drain_that_flushes_home();
@@ -508,8 +511,9 @@ fn failure_is_told_once_though_an_older_flush_proves_nothing() {
     assert_eq!(flush(&mut scene), Status::Done, "it was told");
 }
 
-/// A migration has written a block home when its flush there fails, and the block is discarded: from then on reads show what home has
-/// of it, which is not stable. The next migration's flush fails too: a flush of the volume says so.
+/// A migration has written a block home when its flush there fails, and the block is discarded:
+/// from then on reads show what home has of it, which is not stable. The next migration's flush
+/// fails too: a flush of the volume says so.
 #[test]
 fn flush_tells_of_what_a_discard_left_to_an_unstable_home() {
     let mut scene =
@@ -530,10 +534,11 @@ fn flush_tells_of_what_a_discard_left_to_an_unstable_home() {
     assert_eq!(scene.run(OpKind::Flush, 0, 0), Status::Done, "once");
 }
 
-/// A log refuses a segment, which stays in memory until it is at home. While what the log's drive has is on its way home, that drive
-/// goes. The move must not wait for that segment: it will never be written, and a write of the same blocks waits for the move.
+/// A log refuses a segment, which stays in memory until it is at home. While what the log's drive
+/// has is on its way home, that drive goes. The move must not wait for that segment: it will never
+/// be written, and a write of the same blocks waits for the move.
 #[test]
-fn segment_that_stays_in_memory_holds_up_no_move_when_the_log_goes() {
+fn segment_kept_in_memory_stops_no_move_when_the_log_goes() {
     let mut scene = Scene::new("griffin", &[("timeout", "off"), ("read_threshold", "off")], 4, 4000);
     assert_eq!((scene.run(OpKind::Write, 0, 8), scene.run(OpKind::Flush, 0, 0)), (Status::Done, Status::Done));
     // Another region than that of the first block.

@@ -1,5 +1,6 @@
-//! Trees of volumes: the usual ones, and any that can be drawn around each scheme. A failure prints what replays it;
-//! `BIMETAL_FAULT_SEED=N` (and `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone, `BIMETAL_FAULT_FROM=N` cases from there on.
+//! Trees of volumes: the usual ones, and any that can be drawn around each scheme. A failure prints
+//! what replays it; `BIMETAL_FAULT_SEED=N` (and `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone,
+//! `BIMETAL_FAULT_FROM=N` cases from there on.
 
 use bimetal_core::layout::Role;
 use bimetal_core::schemes;

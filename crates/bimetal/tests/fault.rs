@@ -19,7 +19,8 @@ fn start(lines: &[String]) -> u64 {
     number.parse().expect("the start is a number")
 }
 
-/// Two runs over the same seeds do the same, so the sums of one run over all seeds are those of its parts.
+/// Two runs over the same seeds do the same, so the sums of one run over all seeds are those of its
+/// parts.
 #[test]
 fn seeds_go_on_from_zero_behind_the_greatest() {
     let around = lines(&["--from", "18446744073709551615", "--seeds", "3"]);

@@ -659,8 +659,9 @@ mod tests {
         assert_eq!(bench.take_log().last().unwrap(), "hdd write 24");
     }
 
-    /// A log is full, and its migration has ended: its room comes back when a read that is older than the end of the migration is over.
-    /// A write waits for that, and no other migration begins meanwhile.
+    /// A log is full, and its migration has ended: its room comes back when a read that is older
+    /// than the end of the migration is over. A write waits for that, and no other migration begins
+    /// meanwhile.
     #[test]
     fn full_log_waits_for_room_that_is_on_its_way() {
         let mut bench = Bench::new("griffin", &[("timeout", "off"), ("log_buffer", "0")]);

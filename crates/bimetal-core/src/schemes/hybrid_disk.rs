@@ -414,7 +414,8 @@ impl Scheme for HybridDisk {
         let lacking = self.lacking(view);
         self.wanted_for_pinned = 0;
         if lacking > 0 {
-            // Nothing is to be had where all slots are pinned, or have nothing yet: what is due besides does not wait for it.
+            // Nothing is to be had where all slots are pinned, or have nothing yet: what is due
+            // besides does not wait for it.
             match self.room.make_for(view, lacking as usize, 1) {
                 Work::Nothing => {}
                 room => return room,
@@ -661,8 +662,8 @@ mod tests {
         assert!(chosen.len() > 4, "{chosen:?}");
     }
 
-    /// All of the flash is on its way to being written when a write waits and what is dirty has been held long enough: there is no room
-    /// to make, and what is held goes home all the same.
+    /// All of the flash is on its way to being written when a write waits and what is dirty has
+    /// been held long enough: there is no room to make, and what is held goes home all the same.
     #[test]
     fn what_is_held_goes_home_while_no_room_can_be_made() {
         let settings = [("flush", "partial"), ("hold_time", "10s"), ("pin", "0-64KiB"), ("write_threshold", "off")];

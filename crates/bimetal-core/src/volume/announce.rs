@@ -46,7 +46,8 @@ impl Announcements {
         self.writing.is_none() && !self.changed
     }
 
-    /// Whether a member was given up and no home says so: a recovery would take it for one that has everything.
+    /// Returns true if a member was given up and no home says so. A recovery would trust that
+    /// member.
     pub(super) fn are_untold(&self) -> bool {
         self.wanted.failed & !self.told != 0
     }

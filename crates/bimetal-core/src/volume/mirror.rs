@@ -84,13 +84,14 @@ impl<P: Payload> Volume<P> {
         self.view.layout.is_mirrored() && self.must_await_state()
     }
 
-    /// Whether requests wait because a copy was given up and it is not known yet whether the others can say so. What is read before
-    /// might be read otherwise after a crash, from that copy.
+    /// Returns true if requests must wait: a copy was given up, and the others have yet to record
+    /// that. After a crash that copy could count again, and reads would change.
     pub(super) fn is_telling_of_a_copy(&self) -> bool {
         self.must_tell_of_a_copy() && self.announcements.are_untold()
     }
 
-    /// The status of an answer that must not be given before it is known which copies are old: an error where nobody can keep that.
+    /// Returns the status of an answer that depends on which copies are old: an error if no copy
+    /// could record that.
     pub(super) fn status_if_told(&self, status: Status) -> Status {
         let untold = P::CARRIES_DATA && self.view.layout.is_mirrored() && self.announcements.are_untold();
         if untold && status == Status::Done { Status::MediaError } else { status }

@@ -172,8 +172,9 @@ impl<P: Payload> Volume<P> {
         self.note_result(&operation, status, payload);
     }
 
-    /// Follows what is stable on the drive of an operation that has ended. Returns the status that counts: a flush that was under way
-    /// when another one failed proves nothing. It is no failure of its own.
+    /// Follows what is stable on the drive of an operation that has ended. Returns the status that
+    /// counts: a flush that was under way when another one failed proves nothing. It is no failure
+    /// of its own.
     fn note_stability(&mut self, operation: &InFlight<P>, ended: Status) -> Status {
         let is_flush = operation.kind == OpKind::Flush;
         let stability = &mut self.stability[usize::from(operation.member.0)];

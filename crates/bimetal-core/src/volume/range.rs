@@ -180,8 +180,9 @@ impl<P: Payload> Volume<P> {
         self.update_free_slots();
     }
 
-    /// A slot of `block` is about to be given up for a discard of which home does not hear. A move may have written its content home
-    /// and not have flushed that yet: reads show it from now on, so it counts as a request's.
+    /// A slot of `block` is about to be given up for a discard of which home does not hear. A move
+    /// may have written its content home and not have flushed that yet: reads show it from now on,
+    /// so it counts as a request's.
     fn only_home_has(&mut self, block: Block) {
         let (home, ..) = self.view.layout.home_of(block);
         let stability = &mut self.stability[usize::from(home.0)];

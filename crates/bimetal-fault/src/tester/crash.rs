@@ -371,9 +371,10 @@ impl Tester {
         layout.is_mirrored() && layout.homes().iter().all(out)
     }
 
-    /// A write that failed and could not be tried again before the power went leaves slots that cannot be read. Whether what
-    /// they held was promised is not known: an error is right, and what was there before would not be. The same of a slot that rotted
-    /// while home had its content too, where the power cut has taken back the record that said so.
+    /// A write that failed and could not be tried again before the power went leaves slots that
+    /// cannot be read. Whether what they held was promised is not known: an error is right, and
+    /// what was there before would not be. The same of a slot that rotted while home had its
+    /// content too, where the power cut has taken back the record that said so.
     fn suspect_damaged_slots(&mut self) {
         let view = self.volume.view();
         let Some(region) = view.layout.slots else { return };

@@ -44,7 +44,8 @@ impl Tester {
         let mut lost = vec![BTreeSet::new(); self.drives.len()];
         lost[member] = self.drives[member].forgotten_last();
         let lost = self.lost_at_home(&lost).into_iter().filter(|&sector| self.slot_of(sector).is_none());
-        // A log may have had something newer since, and let go of it: what is lost is what the home has.
+        // A log may have had something newer since, and let go of it: what is lost is what the home
+        // has.
         let there = |sector: u64| self.drives[member].content(self.home_of(sector).1);
         let at_risk = lost.filter_map(|sector| self.shadow.answered(sector, &there(sector))).max();
         self.atlas.note_failed_flush(member, self.shadow.now(), at_risk);

@@ -1,6 +1,7 @@
-//! Recovery of a mirror: members that were given up stay out, and where the others may differ they are made equal before
-//! anything is read. What one cannot read is taken from another; what none can stays an error. A member that refuses writes is
-//! read like the others. It goes out in the end, unless no other member is left.
+//! Recovery of a mirror: members that were given up stay out, and where the others may differ they
+//! are made equal before anything is read. What one cannot read is taken from another; what none
+//! can stays an error. A member that refuses writes is read like the others. It goes out in the
+//! end, unless no other member is left.
 
 use super::{Answer, Recovery, RecoveryError, Step};
 use crate::layout::MemberId;
@@ -134,7 +135,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Whoever cannot follow the next change goes out. Where nobody can, one copy stays: several could differ.
+    /// Leaves out the copies that cannot follow the next change. Where no copy can, one stays:
+    /// several could differ.
     fn end_mirror(&mut self) {
         let kept: Vec<MemberId> = match self.writable_copies().next() {
             Some(_) => self.writable_copies().collect(),

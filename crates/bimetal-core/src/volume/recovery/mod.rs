@@ -371,7 +371,8 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn member_failed(&mut self, failed: MemberId, status: Status) {
-        // Before the states are read nobody knows which copies were given up: one that can be read may be the only one.
+        // Before the states are read nobody knows which copies were given up: one that can be read
+        // may be the only one.
         let may_be_the_last = matches!(self.step, Step::Flushing) && status == Status::MediaError;
         if self.can_spare(failed) && !may_be_the_last {
             return self.go_on_without(failed);
