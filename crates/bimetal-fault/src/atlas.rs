@@ -6,6 +6,10 @@
 //! a member that is gone. Content rots only in slots, where a checksum tells; at home nothing could. What a clean copy
 //! loses explains nothing: home has it too, unless a power cut takes back the record that says so.
 //!
+//! Where drives are sound and what lies on them was damaged at rest ([`damage`](crate::damage)),
+//! only requests of blocks that the damage may have cost may fail, and no member may be given up;
+//! where several pages of metadata are damaged, any.
+//!
 //! Where a member that refuses writes is the only fault there is, no read may fail, and no change but of what has its home there.
 
 use std::collections::BTreeSet;
@@ -42,6 +46,17 @@ pub struct Atlas {
     refuses_alone: Option<MemberId>,
     /// How many members were seen to refuse writes.
     read_only: Vec<bool>,
+    /// Drives are sound, and only damage at rest explains anything.
+    damaged: Option<Damaged>,
+}
+
+/// How much was damaged at rest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Damaged {
+    /// At most one page of metadata, and slots.
+    OnePage,
+    /// Several pages of metadata.
+    Pages,
 }
 
 impl Atlas {
@@ -49,6 +64,7 @@ impl Atlas {
     pub fn new(members: usize, refuses_alone: Option<MemberId>) -> Self {
         Self {
             refuses_alone,
+            damaged: None,
             read_only: vec![false; members],
             suspects: BTreeSet::new(),
             last_fault: 0,
@@ -78,6 +94,11 @@ impl Atlas {
         self.read_only.iter().map(|&seen| u64::from(seen)).sum()
     }
 
+    /// Drives are sound, and so much was damaged at rest.
+    pub fn damage(&mut self, damaged: Damaged) {
+        self.damaged = Some(damaged);
+    }
+
     /// Somebody asks the engine to let `member` go.
     pub fn let_go(&mut self, member: MemberId) {
         self.let_go = Some(member);
@@ -96,6 +117,9 @@ impl Atlas {
 
     /// Whether enough failed on `member` for the engine to give it up.
     fn may_be_given_up(&self, member: usize) -> bool {
+        if let Some(damaged) = self.damaged {
+            return damaged == Damaged::Pages;
+        }
         self.unflushed[member] || self.faults[member] >= FAULTS_BEFORE_GIVING_UP
     }
 
@@ -198,6 +222,9 @@ impl Atlas {
             return no_discard && request.kind == OpKind::Discard;
         }
         let possible = matches!(status, Status::MediaError | Status::Gone);
+        if let Some(damaged) = self.damaged {
+            return possible && (damaged == Damaged::Pages || self.is_suspect(view, request.range));
+        }
         if let Some(member) = self.refuses_alone {
             return possible && Self::refusal_explains(view, request, member);
         }

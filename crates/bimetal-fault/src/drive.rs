@@ -11,6 +11,7 @@ use bimetal_core::payload::Payload;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 
 use crate::content::Content;
+use crate::older::Older;
 use crate::payload::{Sector, Tags};
 use crate::random::Random;
 use crate::write_cache::{Change, Manner, WriteCache};
@@ -93,6 +94,8 @@ pub struct Drive {
     gone: bool,
     /// What was there before the last write, for a drive that reads stale.
     before: BTreeMap<u64, Sector>,
+    /// What was there some writes ago, where a case asks for it.
+    older: Option<Older>,
 }
 
 impl Drive {
@@ -112,7 +115,20 @@ impl Drive {
             cache: None,
             gone: false,
             before: BTreeMap::new(),
+            older: None,
         }
+    }
+
+    /// The same drive, which remembers what its sectors outside of `home` held before their last
+    /// few writes.
+    pub fn with_older_content(mut self, home: SectorRange) -> Self {
+        self.older = Some(Older::outside(home));
+        self
+    }
+
+    /// What a sector held so many writes ago; none where the drive remembers nothing so old.
+    pub fn older(&self, sector: u64, writes: usize) -> Option<&Sector> {
+        self.older.as_ref()?.get(sector, writes)
     }
 
     /// The same drive, which remembers from now on what a [power cut](Self::power_cut) would take.
@@ -157,6 +173,11 @@ impl Drive {
     /// Its size in sectors.
     pub fn capacity(&self) -> u64 {
         self.capacity
+    }
+
+    /// How many changes of its content were completed.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Whether it has vanished.
@@ -222,10 +243,15 @@ impl Drive {
 
     /// Changes what a sector holds without a word.
     pub fn rot(&mut self, sector: u64) {
-        self.content.set(sector, Sector::Rotten(sector as u32), 0);
+        self.replace(sector, Sector::Rotten(sector as u32));
+    }
+
+    /// A sector holds `value` from now on, on the medium too, though nobody wrote it.
+    pub fn replace(&mut self, sector: u64, value: Sector) {
         if let Some(cache) = &mut self.cache {
-            cache.set_stable(sector, Sector::Rotten(sector as u32), self.changes);
+            cache.set_stable(sector, value.clone(), self.changes);
         }
+        self.content.set(sector, value, 0);
     }
 
     /// It is no longer there: everything under way and everything to come ends as [`Status::Gone`].
@@ -353,6 +379,8 @@ impl Drive {
         let old = self.content.set(at, value, if stable { 0 } else { self.changes });
         if self.plan.lie == Some(Lie::ReadsStale) {
             self.before.insert(at, old);
+        } else if let Some(older) = &mut self.older {
+            older.push(at, old);
         }
         if !self.unreadable.is_empty() && self.unreadable.remove(&at) && !stable {
             change.repaired.push(at);

@@ -4,10 +4,11 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
+use bimetal_core::journal::PAGE_SECTORS;
 use bimetal_core::operation::{OpKind, Operation, Status, Token};
 
-use crate::drive::Ended;
-use crate::payload::Tags;
+use crate::drive::{Drive, Ended};
+use crate::payload::{Sector, Tags};
 use crate::random::Random;
 
 /// What is broken.
@@ -17,6 +18,10 @@ pub enum Sabotage {
     SkipsFlushes(u64),
     /// The checksum of every content is the same: whatever a slot holds passes for what was written.
     ChecksumsPass,
+    /// One page of metadata in so many is read as what it was before it was last written.
+    ServesOlderPages(u64),
+    /// What damages a page of metadata at rest takes its copies along.
+    LosesCopies,
     /// One write in so many changes places with the next one on its drive: it succeeds, and lands after that.
     SwapsWrites(u64),
 }
@@ -111,6 +116,27 @@ impl Saboteur {
             ended.completion.status = Status::Done;
         }
         Some(ended)
+    }
+
+    /// Whether copies of damaged pages are lost.
+    pub(crate) fn loses_copies(&self) -> bool {
+        self.sabotage == Some(Sabotage::LosesCopies)
+    }
+
+    /// What the engine is given of a read of `drive`.
+    pub(crate) fn serve(&self, ended: &mut Ended, drive: &Drive, random: &mut Random) {
+        let Some(Sabotage::ServesOlderPages(n)) = self.sabotage else { return };
+        let start = ended.operation.command.range.start.0;
+        let mut serves_older = false;
+        let serve = |(at, sector): (u64, Sector)| {
+            if at.is_multiple_of(PAGE_SECTORS) {
+                serves_older = sector.metadata().is_some() && random.one_in(n);
+            }
+            let older = drive.older(start + at, 1).filter(|older| serves_older && older.metadata().is_some());
+            older.cloned().unwrap_or(sector)
+        };
+        let payload = &ended.completion.payload;
+        ended.completion.payload = (0..).zip(payload.iter()).map(serve).collect();
     }
 
     /// The power is cut: what was held back is gone.

@@ -177,6 +177,11 @@ impl Shadow {
         self.rotten.extend(range.start.0..range.end().0);
     }
 
+    /// The same of what rotted while the power was off, after the [cut](Self::cut).
+    pub fn distrust_at_rest(&mut self, range: SectorRange) {
+        self.distrusted.extend(range.start.0..range.end().0);
+    }
+
     /// Blocks may show a part of writes that the last cut put in doubt.
     pub fn forget_doubts(&mut self) {
         self.doubts.clear();

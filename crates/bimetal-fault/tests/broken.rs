@@ -4,7 +4,7 @@
 
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_core::schemes;
-use bimetal_fault::{Options, Sabotage, run_crash_case};
+use bimetal_fault::{Options, Sabotage, run_crash_case, run_damage_case};
 
 fn has_slots(scheme: &SchemeInfo) -> bool {
     scheme.members.iter().any(|(_, holds)| matches!(holds, Holds::Cache | Holds::Log))
@@ -34,4 +34,34 @@ fn a_checksum_that_is_not_checked_is_caught() {
 #[test]
 fn two_writes_that_change_places_are_caught() {
     caught_within(20, Sabotage::SwapsWrites(8), |_| true);
+}
+
+/// Runs damage cases, each with the engine whole and then broken, until one fails for what is
+/// broken: at most `seeds`.
+fn damage_case_notices(seeds: u64, sabotage: Sabotage, can_hurt: impl Fn(&SchemeInfo) -> bool) {
+    for scheme in schemes::every().filter(|scheme| can_hurt(scheme)) {
+        let run = |seed, sabotage| run_damage_case(scheme, seed, Options { sabotage, ..Options::default() });
+        let caught = (0..seeds).filter(|&seed| run(seed, None).is_ok());
+        let failure = caught.into_iter().find_map(|seed| run(seed, Some(sabotage)).err());
+        let failure = failure.unwrap_or_else(|| panic!("{}: nobody notices {sabotage:?}", scheme.name));
+        let message = failure.message.lines().next().unwrap_or_default();
+        eprintln!("{}: {sabotage:?} is caught by seed {}: {message}", scheme.name, failure.seed);
+    }
+}
+
+/// Content of a slot that rotted goes for what was written.
+#[test]
+fn unchecked_rot_in_a_slot_is_caught() {
+    damage_case_notices(400, Sabotage::ChecksumsPass, has_slots);
+}
+
+#[test]
+fn older_metadata_served_to_a_recovery_is_caught() {
+    damage_case_notices(200, Sabotage::ServesOlderPages(4), has_slots);
+}
+
+/// The tester counts one damaged page, and the recovery finds its copies damaged as well.
+#[test]
+fn copies_lost_beside_a_damaged_page_are_caught() {
+    damage_case_notices(2000, Sabotage::LosesCopies, |scheme| scheme.name == "combo");
 }

@@ -69,6 +69,7 @@ impl Tester {
         self.tell(|| format!("finished {number:?}: {status:?}"));
         self.report.requests += 1;
         self.report.failed += u64::from(status != Status::Done);
+        self.last_request = Some(self.now);
         let Some(number) = number else {
             return if status == Status::OutOfRange {
                 Ok(())
@@ -86,6 +87,7 @@ impl Tester {
             self.atlas.note_flush(&request, status == Status::Done)?;
         }
         if status != Status::Done {
+            self.count_error();
             return Ok(());
         }
         match request.kind {

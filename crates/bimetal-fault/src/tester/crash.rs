@@ -29,7 +29,7 @@ const CUT_RECOVERIES_MAX: u64 = 8;
 const REFUSALS_MAX: u32 = 4;
 
 /// What became of a recovery.
-enum Attempt {
+pub(super) enum Attempt {
     Cut,
     Refused(RecoveryError),
     Recovered(Box<Volume<Tags>>),
@@ -100,7 +100,7 @@ impl Tester {
         power.cut
     }
 
-    fn power(&mut self) -> &mut Power {
+    pub(super) fn power(&mut self) -> &mut Power {
         self.power.as_mut().expect("a case with power cuts")
     }
 
@@ -245,7 +245,7 @@ impl Tester {
     }
 
     /// Draws when the power is cut. Most of what can go wrong goes wrong around a flush.
-    fn plan_cut(&mut self) {
+    pub(super) fn plan_cut(&mut self) {
         let at_flush = self.random.one_in(2);
         let bits = if at_flush { self.random.between(0, 6) } else { self.random.between(1, 11) };
         let countdown = self.random.below(1 << bits);
@@ -265,7 +265,7 @@ impl Tester {
     }
 
     /// The power is cut, whether anything is under way or not.
-    fn cut_power(&mut self) {
+    pub(super) fn cut_power(&mut self) {
         self.report.cuts += 1;
         self.count_statistics();
         // What a log's buffer holds never began on its way to a slot.
@@ -279,7 +279,9 @@ impl Tester {
         let home = &mut self.power().home;
         (home.migration, home.migrations) = (None, 0);
         self.cut_drives();
-        self.lose_a_drive();
+        if self.damaged.is_none() {
+            self.lose_a_drive();
+        }
     }
 
     /// Sometimes a drive does not come back with the power.
@@ -297,7 +299,7 @@ impl Tester {
         self.drives[usize::from(member.0)].vanish();
     }
 
-    fn cut_drives(&mut self) {
+    pub(super) fn cut_drives(&mut self) {
         self.saboteur.forget();
         for member in 0..self.drives.len() {
             let (manner, unreadable) = self.drives[member].power_cut(&mut self.random);
@@ -311,7 +313,7 @@ impl Tester {
     }
 
     /// Makes the empty drives a volume.
-    fn format(&mut self) -> Result<(), String> {
+    pub(super) fn format(&mut self) -> Result<(), String> {
         let operations = volume::format::<Tags>(&self.setup.config()).map_err(|error| error.to_string())?;
         let plans: Vec<Plan> = self.drives.iter_mut().map(|drive| drive.replace_plan(Plan::default())).collect();
         for operation in operations {
@@ -330,7 +332,7 @@ impl Tester {
     }
 
     /// Recovers what is left, cut again and again; false where there is no volume any more, and may be none.
-    fn recover(&mut self) -> Result<bool, String> {
+    pub(super) fn recover(&mut self) -> Result<bool, String> {
         let mut accept_loss = false;
         let mut refusals = 0;
         loop {
@@ -390,7 +392,7 @@ impl Tester {
     }
 
     /// One recovery, from its beginning to its end or to a cut.
-    fn try_to_recover(&mut self, accept_loss: bool) -> Result<Attempt, String> {
+    pub(super) fn try_to_recover(&mut self, accept_loss: bool) -> Result<Attempt, String> {
         let gone = (0..self.drives.len()).filter(|&member| self.drives[member].is_gone());
         let gone: Vec<MemberId> = gone.map(|member| MemberId(member as u16)).collect();
         let recovery = Recovery::new(&self.setup.config(), &gone).map_err(|error| error.to_string())?;
@@ -520,7 +522,7 @@ impl Tester {
         Ok(())
     }
 
-    fn has_log(&self) -> bool {
+    pub(super) fn has_log(&self) -> bool {
         let slots = self.volume.view().layout.slots;
         slots.is_some_and(|slots| matches!(slots.kind, SlotKind::Log { .. }))
     }
@@ -553,7 +555,7 @@ impl Tester {
     }
 
     /// Reads every sector twice.
-    fn check_everything(&mut self) -> Result<(), String> {
+    pub(super) fn check_everything(&mut self) -> Result<(), String> {
         let sectors = (self.volume.view().layout.total_blocks() * self.volume.view().block().sectors()) as usize;
         let faults = std::mem::replace(&mut self.faults, Faults { decay: 0, vanishes: None });
         let power = self.power();

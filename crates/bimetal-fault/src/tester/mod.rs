@@ -7,6 +7,7 @@
 
 mod checks;
 mod crash;
+mod damaged;
 mod flushes;
 mod plain;
 mod report;
@@ -31,7 +32,8 @@ use crate::regions::{Region, region_of};
 use crate::sabotage::{self, Saboteur};
 use crate::shadow::Shadow;
 use crash::Power;
-pub use report::{Failure, Options, Report};
+use damaged::Damaged;
+pub use report::{CaseKind, DamageReport, Failure, Options, Report};
 
 /// Operations that moves may still start after the last request has finished, before the case counts as over.
 const IDLE_OPERATIONS_MAX: u64 = 3000;
@@ -80,14 +82,36 @@ pub fn run_refusal_case(scheme: &'static SchemeInfo, seed: u64, options: Options
     })
 }
 
-/// Runs what the line that replays a failure names: the case, the crash case and the case with a refusal `seed` of `scheme`.
+/// Runs the damage case `seed` of `scheme`: what lies on sound drives is damaged while the power is
+/// off.
+///
+/// # Errors
+/// The first thing that is wrong; a panic of the engine is one.
+pub fn run_damage_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
+    guarded(scheme, seed, options, |description| {
+        let mut random = Random::new(seed.wrapping_mul(7) ^ 0x6461_6d61_6765);
+        let case = Case::draw(scheme, Scale::Small, &mut random, &Options { faults: false, ..options });
+        *description = format!("with damage, {}", case.description);
+        Tester::new(case, random, options).run_damaged(description)
+    })
+}
+
+/// Runs what the line that replays a failure names: the case, the crash case, the case with a
+/// refusal and the damage case `seed` of `scheme`, or the one of them that `options` name.
 ///
 /// # Errors
 /// The first thing that is wrong.
 pub fn run_seed(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
-    let mut report = run_case(scheme, seed, options)?;
-    report.add(&run_crash_case(scheme, seed, options)?);
-    report.add(&run_refusal_case(scheme, seed, options)?);
+    let mut report = Report::default();
+    for kind in CaseKind::ALL.into_iter().filter(|kind| options.only.is_none_or(|only| only == *kind)) {
+        let run = match kind {
+            CaseKind::Faults => run_case,
+            CaseKind::Cuts => run_crash_case,
+            CaseKind::Refusals => run_refusal_case,
+            CaseKind::Damage => run_damage_case,
+        };
+        report.add(&run(scheme, seed, options)?);
+    }
     Ok(report)
 }
 
@@ -140,6 +164,10 @@ struct Tester {
     power: Option<Power>,
     /// See [`was_promised_in_slot`](Self::was_promised_in_slot): sectors, and the change that was promised.
     promised_in_slots: BTreeMap<u64, u32>,
+    /// What was damaged, in a case of damage, and what that may cost.
+    damaged: Option<Damaged>,
+    /// When a request last arrived or ended; none where the volume was closed since.
+    last_request: Option<Nanoseconds>,
     trace: bool,
     report: Report,
 }
@@ -170,6 +198,8 @@ impl Tester {
             setup: case.setup,
             power: None,
             promised_in_slots: BTreeMap::new(),
+            damaged: None,
+            last_request: None,
             trace: options.trace,
             report: Report::default(),
             volume: case.volume,
@@ -299,6 +329,7 @@ impl Tester {
         let payload = Tags::of_arrival(&arrival, number);
         self.tell(|| format!("arrives {number:?}: {kind:?} {flat:?} fua {fua}"));
         self.tokens += 1;
+        self.last_request = Some(self.now);
         self.open.insert(self.tokens, number);
         let command = Command { kind, range, fua };
         self.volume.submit(self.now, Operation { token: Token(self.tokens), target: unit, command, payload });
@@ -316,7 +347,9 @@ impl Tester {
     /// The end of the operation that a drive ends next, if the engine is to hear of it: not when the power is cut then.
     fn end_next(&mut self, member: usize) -> Option<Completion<Tags>> {
         let ended = self.drives[member].end_next(&mut self.random)?;
-        let Ended { operation, completion, spoilt } = self.saboteur.ended(ended)?;
+        let mut ended = self.saboteur.ended(ended)?;
+        self.saboteur.serve(&mut ended, &self.drives[member], &mut self.random);
+        let Ended { operation, completion, spoilt } = ended;
         self.report.operations += 1;
         self.tell(|| format!("  member {member} ends {:?}: {:?}", operation.command, completion.status));
         if !matches!(completion.status, Status::Done | Status::Unsupported) {
@@ -484,7 +517,7 @@ impl Tester {
             first += units[unit];
             unit += 1;
         }
-        let len = READ_BACK_SECTORS.min(first + units[unit] - sector);
+        let len = self.readable_together(sector, READ_BACK_SECTORS.min(first + units[unit] - sector));
         let range = SectorRange::new(sector - first, len);
         let flat = Some(SectorRange::new(sector, len));
         self.submit(Arrival { unit: unit as u16, kind: OpKind::Read, range, fua: false, flat });

@@ -2,8 +2,37 @@
 
 use std::fmt;
 
+use crate::damage::{self, Damage, KINDS, Kind, STRUCTURES, Structure};
 use crate::drive::Lie;
 use crate::sabotage::Sabotage;
+
+/// A kind of case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CaseKind {
+    /// Drives fail, without power cuts.
+    Faults,
+    /// The power is cut.
+    Cuts,
+    /// A member refuses writes.
+    Refusals,
+    /// What lies on drives is damaged while the power is off.
+    Damage,
+}
+
+impl CaseKind {
+    /// All of them, in the order in which a seed runs them.
+    pub const ALL: [Self; 4] = [Self::Faults, Self::Cuts, Self::Refusals, Self::Damage];
+
+    /// As it is written on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Faults => "faults",
+            Self::Cuts => "cuts",
+            Self::Refusals => "refusals",
+            Self::Damage => "damage",
+        }
+    }
+}
 
 /// What to run besides the ordinary.
 #[derive(Clone, Copy, Debug)]
@@ -19,11 +48,13 @@ pub struct Options {
     pub drawn: Option<&'static [(&'static str, bool)]>,
     /// Whether to print every request and operation to standard error.
     pub trace: bool,
+    /// The only kind of case that a seed runs, if not all.
+    pub only: Option<CaseKind>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { faults: true, lie: None, sabotage: None, drawn: None, trace: false }
+        Self { faults: true, lie: None, sabotage: None, drawn: None, trace: false, only: None }
     }
 }
 
@@ -54,6 +85,65 @@ pub struct Report {
     pub cut_recoveries: u64,
     /// Homes that were used as plain disks.
     pub plain_disks: u64,
+    /// What was damaged, and what came of it.
+    pub damage: DamageReport,
+}
+
+/// What damage cases covered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DamageReport {
+    /// Damage cases in which everything was right.
+    pub right: u64,
+    /// Those in which something could not be read.
+    pub errors: u64,
+    /// Those in which the recovery refused.
+    pub refusals: u64,
+    /// Those of one damaged page of metadata at most, of which everything but slots must be right.
+    pub single: u64,
+    by_structure: [u64; STRUCTURES.len()],
+    by_kind: [u64; KINDS.len()],
+}
+
+impl DamageReport {
+    /// How many cases there were.
+    pub fn cases(&self) -> u64 {
+        self.right + self.errors + self.refusals
+    }
+
+    /// How often a page of this structure was damaged.
+    pub fn of_structure(&self, structure: Structure) -> u64 {
+        self.by_structure[structure as usize]
+    }
+
+    /// How often a page was damaged in this way.
+    pub fn of_kind(&self, kind: Kind) -> u64 {
+        self.by_kind[kind as usize]
+    }
+
+    /// Counts what was done.
+    pub(super) fn count(&mut self, damages: &[Damage]) {
+        self.single += u64::from(damage::metadata_pages(damages) < 2);
+        for damage in damages {
+            self.by_kind[damage.kind as usize] += 1;
+            damage.pages.iter().for_each(|page| self.by_structure[page.structure as usize] += 1);
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.right += other.right;
+        self.errors += other.errors;
+        self.refusals += other.refusals;
+        self.single += other.single;
+        self.by_structure.iter_mut().zip(other.by_structure).for_each(|(sum, count)| *sum += count);
+        self.by_kind.iter_mut().zip(other.by_kind).for_each(|(sum, count)| *sum += count);
+    }
+
+    /// Two lines: pages damaged of each structure, and damages of each kind.
+    pub fn details(&self) -> String {
+        let structures = STRUCTURES.map(|structure| format!("{} {}", structure.name(), self.of_structure(structure)));
+        let kinds = KINDS.map(|kind| format!("{} {}", kind.name(), self.of_kind(kind)));
+        format!("pages damaged: {}\ndamages: {}", structures.join(", "), kinds.join(", "))
+    }
 }
 
 impl Report {
@@ -71,6 +161,7 @@ impl Report {
         self.cuts += other.cuts;
         self.cut_recoveries += other.cut_recoveries;
         self.plain_disks += other.plain_disks;
+        self.damage.add(&other.damage);
     }
 }
 
@@ -84,6 +175,12 @@ impl fmt::Display for Report {
         }
         if self.plain_disks > 0 {
             write!(f, ", {} homes used as plain disks", self.plain_disks)?;
+        }
+        let DamageReport { right, errors, refusals, single, .. } = self.damage;
+        let cases = self.damage.cases();
+        if cases > 0 {
+            write!(f, ", {cases} volumes damaged ({single} in one page of metadata at most): {right} right, ")?;
+            write!(f, "{errors} with errors, {refusals} refused")?;
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Seed after seed under every scheme, as `BIMETAL_FAULT_SCHEME`, `_SEEDS`, `_SEED` and `_TRACE` choose, and what griffin drew once.
 
+#![allow(dead_code, reason = "each test uses its part of it")]
+
 use std::time::Instant;
 
 use bimetal_core::scheme::SchemeInfo;

@@ -1,0 +1,335 @@
+//! Damage in the run of a case: the power is cut or the volume closed, what lies on the drives is
+//! damaged, and a recovery goes on with the rest.
+//!
+//! Everything is read twice; then requests go on, the power is cut once more, and everything is
+//! read again. One damaged page of metadata costs nothing: no refusal, no error, no member, no old
+//! content. A damaged page of a slot costs at most what only that slot has, which is an error.
+//! Several damaged pages of metadata may cost a refusal or errors, and never give anything that is
+//! not right. What is an exception, and what no case has, is told by [`damage`](crate::damage) and
+//! by [`in_doubt`](Tester::in_doubt).
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use bimetal_core::block::{Block, BlockRun};
+use bimetal_core::block_map::Slot;
+use bimetal_core::journal::page;
+use bimetal_core::journal::record::{self, PageHeader, Record};
+use bimetal_core::journal::superblock::Superblock;
+use bimetal_core::layout::MemberId;
+use bimetal_core::operation::{OpKind, Status};
+use bimetal_core::units::{Nanoseconds, SectorRange};
+
+use super::crash::{Attempt, Power};
+use super::{Report, Tester};
+use crate::atlas;
+use crate::damage::{self, Damage, Page, Structure};
+use crate::drive::Drive;
+
+/// So long after the last request, and after a close, nothing is in doubt any more, because the
+/// engine has written that all is stable: its own delay, and what timers and drives add to it.
+/// None: the last flush stays in doubt.
+const DOUBT_MAX: Option<Nanoseconds> = None;
+/// Requests that follow a damage, at most.
+const REQUESTS_AFTER: u64 = 60;
+
+/// What was damaged.
+#[derive(Default)]
+pub(super) struct Damaged {
+    damages: Vec<Damage>,
+    /// Blocks that are read alone, because they may be errors.
+    alone: BTreeSet<Block>,
+    /// Every block is read alone.
+    all_alone: bool,
+    /// Requests that ended with an error since then.
+    errors: u64,
+}
+
+/// A page of records, decoded.
+type RecordPage = (PageHeader, Vec<Record>);
+
+/// What a record says that is not known to be stable.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct InDoubt {
+    block: Block,
+    /// Where the block is; none where the record says that it has left.
+    slot: Option<Slot>,
+}
+
+impl InDoubt {
+    fn of(record: Record) -> Vec<Self> {
+        let left = |block| Self { block, slot: None };
+        match record {
+            Record::Map { block, slot, .. } => vec![Self { block, slot: Some(slot) }],
+            Record::Dropped { first, count, .. } => BlockRun { first, count }.blocks().map(left).collect(),
+            Record::Home { block } => vec![left(block)],
+            Record::Intent { .. } | Record::Lost { .. } => Vec::new(),
+        }
+    }
+}
+
+impl Damaged {
+    fn is_of_one_page(&self) -> bool {
+        damage::metadata_pages(&self.damages) < 2
+    }
+}
+
+impl Tester {
+    /// Runs the case; what is damaged is added to its `description`.
+    pub(super) fn run_damaged(mut self, description: &mut String) -> Result<Report, String> {
+        self.power = Some(Power::default());
+        self.damaged = Some(Damaged::default());
+        self.prepare_drives();
+        self.format()?;
+        if !self.recover()? {
+            return Err("a fresh volume cannot be recovered".into());
+        }
+        if self.random.one_in(3) {
+            self.run_to_a_cut()?;
+            if !self.recover()? {
+                return Err("a volume of sound drives cannot be recovered".into());
+            }
+        }
+        let closes = self.random.one_in(4);
+        if closes {
+            self.run_and_close()?;
+        } else {
+            self.run_to_a_cut()?;
+        }
+        self.damage(description);
+        if !self.recover_damaged()? {
+            self.report.damage.refusals += 1;
+            return Ok(self.report);
+        }
+        self.check_damaged()?;
+        self.workload.left = self.workload.left.clamp(REQUESTS_AFTER / 4, REQUESTS_AFTER);
+        self.workload.wait_until(self.now);
+        self.run_to_a_cut()?;
+        if !self.recover_damaged()? {
+            self.report.damage.refusals += 1;
+            return Ok(self.report);
+        }
+        self.check_damaged()?;
+        let errors = self.damaged.as_ref().map_or(0, |damaged| damaged.errors);
+        let outcome = &mut self.report.damage;
+        *(if errors > 0 { &mut outcome.errors } else { &mut outcome.right }) += 1;
+        self.count_statistics();
+        Ok(self.report)
+    }
+
+    /// Drives that lose power, and remember what was there before.
+    fn prepare_drives(&mut self) {
+        let layout = &self.volume.view().layout;
+        let homes: Vec<SectorRange> = (0..self.drives.len() as u16)
+            .map(|member| match (&layout.places, layout.metadata) {
+                (Some(_), Some(table)) if table.member.0 == member => SectorRange::new(0, table.first_sector),
+                (Some(_), _) => SectorRange::new(0, layout.tails[usize::from(member)]),
+                (None, _) => layout.home_on(MemberId(member)),
+            })
+            .collect();
+        let drives = std::mem::take(&mut self.drives).into_iter().zip(homes);
+        self.drives = drives.map(|(drive, home)| drive.with_write_cache().with_older_content(home)).collect();
+    }
+
+    fn run_to_a_cut(&mut self) -> Result<(), String> {
+        self.plan_cut();
+        while self.step()? {}
+        if !self.is_cut() {
+            self.idle()?;
+        }
+        self.cut_power();
+        Ok(())
+    }
+
+    /// Runs some requests, and closes the volume in order: that makes stable what was acknowledged.
+    fn run_and_close(&mut self) -> Result<(), String> {
+        let requests = self.random.below(self.workload.left);
+        let later = std::mem::replace(&mut self.workload.left, requests);
+        while self.step()? {}
+        self.workload.left = later - requests;
+        let flush = self.shadow.begin(self.now, OpKind::Flush, SectorRange::default(), false);
+        self.volume.close(self.now);
+        self.after_event()?;
+        self.idle()?;
+        if !self.volume.is_closed() {
+            return Err("a volume on sound drives does not close".into());
+        }
+        self.shadow.end(flush, Status::Done);
+        self.last_request = None;
+        self.cut_power();
+        Ok(())
+    }
+
+    /// The power is off: damages what lies on the drives, and notes what that may cost.
+    fn damage(&mut self, description: &mut String) {
+        let count = [1, 2, 3, 4][self.random.weighted(&[12, 4, 2, 2])];
+        let pages = damage::survey(&self.volume.view().layout, &self.drives);
+        let damages = damage::draw(count, &pages, &self.drives, &mut self.random);
+        let in_doubt = self.in_doubt(&pages);
+        for damage in &damages {
+            damage.happen(&mut self.drives);
+            let _ = write!(description, "\nDamage: {damage}");
+            self.tell(|| format!("damage: {damage}"));
+        }
+        if self.saboteur.loses_copies() {
+            let damaged = damages.iter().flat_map(|damage| &damage.pages);
+            let copies = damaged.flat_map(|page| damage::copies_of(page, &pages));
+            copies.for_each(|copy| copy.lose(&mut self.drives));
+        }
+        self.report.damage.count(&damages);
+        let damaged = Damaged { damages, ..Damaged::default() };
+        let one = damaged.is_of_one_page();
+        self.atlas.damage(if one { atlas::Damaged::OnePage } else { atlas::Damaged::Pages });
+        self.damaged = Some(damaged);
+        self.suspect_what_slots_had();
+        // Several pages of metadata may take with them what says that a record is stable.
+        let in_doubt = if one { in_doubt } else { self.in_doubt(&pages).union(&in_doubt).copied().collect() };
+        self.distrust_slots(&in_doubt);
+    }
+
+    fn damaged_slots(&self) -> BTreeSet<Slot> {
+        let damages = self.damaged.iter().flat_map(|damaged| &damaged.damages);
+        let pages = damages.flat_map(|damage| &damage.pages).filter(|page| !page.is_metadata());
+        pages.filter_map(|page| page.slot).collect()
+    }
+
+    /// What only a damaged slot has may be an error, as the map is now.
+    fn suspect_what_slots_had(&mut self) {
+        let map = &self.volume.view().map;
+        let entries = self.damaged_slots().into_iter().filter_map(|slot| map.in_slot(slot));
+        let blocks: Vec<Block> = entries.filter(|entry| entry.dirty).map(|entry| entry.block).collect();
+        blocks.into_iter().for_each(|block| self.may_be_an_error(block));
+    }
+
+    fn may_be_an_error(&mut self, block: Block) {
+        self.atlas.suspect(block);
+        self.damaged.get_or_insert_default().alone.insert(block);
+    }
+
+    /// A slot that is damaged before it is known that it was written looks like one that never was.
+    /// So its block may read as anything older; in a log, where what follows ends with it, so may
+    /// every block in doubt.
+    fn distrust_slots(&mut self, in_doubt: &BTreeSet<InDoubt>) {
+        let damaged = self.damaged_slots();
+        let is_damaged = |doubt: &InDoubt| doubt.slot.is_some_and(|slot| damaged.contains(&slot));
+        let all = self.has_log() && in_doubt.iter().any(is_damaged);
+        let size = self.volume.view().block();
+        for doubt in in_doubt.iter().filter(|doubt| all || is_damaged(doubt)) {
+            self.may_be_an_error(doubt.block);
+            self.shadow.distrust_at_rest(SectorRange::new(size.first_sector(doubt.block), size.sectors()));
+        }
+    }
+
+    /// What recovery holds against the checksums of slots, because nothing on the drive says that
+    /// the records are stable. It takes a slot that does not match for one that was never written.
+    fn in_doubt(&self, pages: &[Page]) -> BTreeSet<InDoubt> {
+        let layout = &self.volume.view().layout;
+        let quiet = self.last_request.map_or(u64::MAX, |last| self.now.0.saturating_sub(last.0));
+        let Some(slots) = layout.slots.filter(|_| DOUBT_MAX.is_none_or(|most| quiet <= most.0)) else {
+            return BTreeSet::new();
+        };
+        let drive = &self.drives[usize::from(slots.member.0)];
+        let of = |wanted: &'static [Structure]| pages.iter().filter(move |page| wanted.contains(&page.structure));
+        let superblocks =
+            of(&[Structure::Superblock]).filter_map(|page| Superblock::decode(&bytes_of(drive, page)?).ok());
+        let Some(newest) = superblocks.max_by_key(|superblock| superblock.sequence) else { return BTreeSet::new() };
+        let decode = |page: &Page| record::decode_page(&bytes_of(drive, page)?).ok();
+        let decode_all = |wanted| of(wanted).filter_map(decode).filter(|(header, _)| header.life == newest.life);
+        let index = decode_all(&[Structure::Index]).map(|(header, _)| header.stable).max().unwrap_or(0);
+        let begin = newest.tail.max(newest.life_began_at);
+        let records = decode_all(&[Structure::Ring, Structure::Segment]).filter(|(header, _)| header.number >= begin);
+        let records = self.in_reach(begin, records.collect());
+        let stable = records.iter().map(|(header, _)| header.stable).max().unwrap_or(0).max(index).max(begin);
+        let in_doubt = records.into_iter().filter(|(header, _)| header.number >= stable);
+        in_doubt.flat_map(|(_, records)| records).flat_map(InDoubt::of).collect()
+    }
+
+    /// Pages of records from the one numbered `begin` on, up to the first that the cut has taken:
+    /// what lies behind that counts as never written.
+    fn in_reach(&self, begin: u64, mut pages: Vec<RecordPage>) -> Vec<RecordPage> {
+        let is_log = self.has_log();
+        // A segment does not begin in the last slot.
+        let gap = u64::from(is_log);
+        let mut end = begin;
+        pages.sort_by_key(|(header, _)| header.number);
+        let in_reach = |(header, records): &RecordPage| {
+            let is_next = header.number <= end + gap;
+            let blocks = records.iter().filter(|record| is_log && matches!(record, Record::Map { .. })).count() as u64;
+            end = end.max(header.number + 1 + blocks);
+            is_next
+        };
+        pages.into_iter().take_while(in_reach).collect()
+    }
+
+    /// Recovers what is left, cut again and again; false where that is refused, and may be.
+    fn recover_damaged(&mut self) -> Result<bool, String> {
+        loop {
+            let changes = self.changes();
+            match self.try_to_recover(false)? {
+                Attempt::Cut => {
+                    self.report.cut_recoveries += 1;
+                    self.cut_drives();
+                }
+                Attempt::Recovered(volume) => {
+                    self.volume = *volume;
+                    self.suspect_what_slots_had();
+                    self.follow()?;
+                    return Ok(true);
+                }
+                Attempt::Refused(error) => {
+                    self.tell(|| format!("refused: {error}"));
+                    if self.damaged.as_ref().is_some_and(Damaged::is_of_one_page) {
+                        return Err(format!("recovery refuses what one page of metadata cannot cost: {error}"));
+                    }
+                    if self.changes() != changes {
+                        return Err(format!("recovery writes before it refuses: {error}"));
+                    }
+                    // Whoever accepts the loss gets an answer, too.
+                    self.try_to_recover(true)?;
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    fn changes(&self) -> u64 {
+        self.drives.iter().map(Drive::changes).sum()
+    }
+
+    /// Reads everything, and everything again: where many pages are damaged, block by block then.
+    fn check_damaged(&mut self) -> Result<(), String> {
+        self.check_everything()?;
+        let damaged = self.damaged.get_or_insert_default();
+        if !damaged.is_of_one_page() {
+            damaged.all_alone = true;
+            self.check_everything()?;
+            self.damaged.get_or_insert_default().all_alone = false;
+        }
+        Ok(())
+    }
+
+    /// Counts a request that ended with an error.
+    pub(super) fn count_error(&mut self) {
+        if let Some(damaged) = &mut self.damaged {
+            damaged.errors += 1;
+        }
+    }
+
+    /// How many of `len` sectors from `sector` on are read at once: where a block may be an error,
+    /// that block alone, so that all others are seen.
+    pub(super) fn readable_together(&self, sector: u64, len: u64) -> u64 {
+        let Some(damaged) = &self.damaged else { return len };
+        let size = self.volume.view().block();
+        let block = size.block_of(sector);
+        let end_of = |block: Block| size.first_sector(block) + size.sectors() - sector;
+        if damaged.all_alone || damaged.alone.contains(&block) {
+            return len.min(end_of(block));
+        }
+        let next = damaged.alone.range(block..).next();
+        next.map_or(len, |next| len.min(size.first_sector(*next) - sector))
+    }
+}
+
+fn bytes_of(drive: &Drive, page: &Page) -> Option<page::Page> {
+    damage::bytes_of(drive, page.sector)?.try_into().ok()
+}
