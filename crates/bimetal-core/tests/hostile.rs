@@ -1,12 +1,75 @@
-//! Metadata that cannot be, with checksums that are right: whatever comes of it is an error that says so, or a volume that
-//! serves.
+//! Anything at all as a member: metadata that cannot be, with checksums that are right; noise; the
+//! member of another volume, of another version, or a part of one. Whatever comes of it is an error
+//! that says so, before anything is written, or a volume that serves; and it takes no more memory
+//! than a sound one.
+
+#![allow(unsafe_code, reason = "an allocator that counts has no other way in")]
 
 mod world;
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use bimetal_core::journal::PAGE_SECTORS;
 use bimetal_core::volume::RecoveryError;
 use proptest::prelude::*;
-use world::CACHES;
-use world::damage::{edit, pages, survive, written};
+use world::damage::{OTHERS, answer_comes, edit, forge, noise, pages, put, survive, written, written_by};
+use world::{CACHES, World};
+
+/// More than any recovery of these volumes of 64 MiB may have in memory at once, with all that the
+/// tests keep for it.
+const MEMORY_MAX: usize = 16 << 20;
+
+/// Counts what a thread has allocated.
+struct Counting;
+
+thread_local! {
+    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+    static PEAK: Cell<usize> = const { Cell::new(0) };
+}
+
+fn note(allocated: usize, freed: usize) {
+    // A thread that ends has no counters any more.
+    let _ = ALLOCATED.try_with(|counter| {
+        counter.set(counter.get().wrapping_add(allocated).saturating_sub(freed));
+        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(counter.get())));
+    });
+}
+
+// SAFETY: all is left to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note(layout.size(), 0);
+        // SAFETY: as asked for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        note(0, layout.size());
+        // SAFETY: as asked for.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// What [`answer_comes`] says, within bounds of memory.
+fn answer(world: &mut World) -> Result<(), RecoveryError> {
+    let before = ALLOCATED.get();
+    PEAK.set(before);
+    let answer = answer_comes(world);
+    let peak = PEAK.get() - before;
+    assert!(peak < MEMORY_MAX, "{}: {peak} bytes in memory", world.scheme);
+    answer
+}
+
+/// All sectors that a recovery may read: all of the small member, and the end of the other.
+fn read_by_recovery(world: &World) -> Vec<(usize, std::ops::Range<u64>)> {
+    let tails = world.with_layout(|layout| layout.tails.clone());
+    let sectors = world.members.iter().map(|member| member.capacity.0).zip(tails).enumerate();
+    sectors.map(|(member, (end, tail))| (member, if end < 20_000 { 0..end } else { tail..end })).collect()
+}
 
 #[test]
 fn a_position_beyond_all_that_can_be_is_an_error() {
@@ -47,5 +110,91 @@ proptest! {
         survive(scheme, edits.into_iter().map(|(page, byte, value)| {
             (page, if near_the_head { byte % 96 } else { byte }, value)
         }));
+    }
+
+    /// Whole pages of any kind in any place, with right checksums.
+    #[test]
+    fn forged_pages_are_an_error_or_a_volume_that_serves(
+        scheme: usize,
+        forged in prop::collection::vec((any::<usize>(), any::<usize>(), any::<u64>(), any::<bool>()), 1..6),
+    ) {
+        let mut world = written_by(scheme);
+        let pages = pages(&world);
+        for (place, kind, seed, near) in forged {
+            let place = pages[place % pages.len()];
+            let page = forge(&world, place, kind, seed, near);
+            put(&mut world, &place, page);
+        }
+        let _ = answer(&mut world);
+    }
+
+    /// Noise in place of everything that a recovery reads of one member.
+    #[test]
+    fn noise_as_a_member_is_an_error_or_a_volume_that_serves(scheme: usize, seed: u64, which in 0..2usize) {
+        let mut world = written_by(scheme);
+        let (member, sectors) = read_by_recovery(&world).swap_remove(which);
+        let noise = noise(seed, (sectors.end - sectors.start) as usize * 512);
+        world.content[member].extend(sectors.zip(noise.as_chunks::<512>().0.iter().copied()));
+        let _ = answer(&mut world);
+    }
+
+    /// A member that ends early: what lies behind cannot be read, or is zeroes.
+    #[test]
+    fn truncated_member_is_an_error_or_a_volume_that_serves(
+        scheme: usize,
+        which in 0..2usize,
+        at: prop::sample::Index,
+        zeroes: bool,
+    ) {
+        let mut world = written_by(scheme);
+        let (member, sectors) = read_by_recovery(&world).swap_remove(which);
+        let end = sectors.start + at.index((sectors.end - sectors.start) as usize) as u64;
+        if zeroes {
+            world.content[member].split_off(&end);
+        } else {
+            world.ends[member] = end;
+        }
+        let _ = answer(&mut world);
+    }
+}
+
+/// Members of another volume, all of them or one: nothing of them is taken, and nothing is written.
+#[test]
+fn members_of_another_volume_are_refused_untouched() {
+    for (scheme, settings) in CACHES.into_iter().chain(OTHERS) {
+        let mut world = written(scheme, settings);
+        world.identity += 1;
+        let error = answer(&mut world).unwrap_err();
+        assert!(matches!(error, RecoveryError::Unformatted { .. }), "{scheme}: {error}");
+    }
+    for (scheme, settings) in CACHES {
+        let (mut world, mut other) = (written(scheme, settings), written(scheme, settings));
+        other.identity += 1;
+        other.format(None);
+        let slots = world.with_layout(|layout| layout.slots.expect("a cache has slots").member);
+        world.content[usize::from(slots.0)] = other.content.swap_remove(usize::from(slots.0));
+        let outcome = answer(&mut world);
+        let refused = matches!(outcome, Err(RecoveryError::Unformatted { member, .. }) if member == slots);
+        // A cache that is written through has nothing that home does not have.
+        assert!(refused || (outcome.is_ok() && settings.is_empty()), "{scheme}: {outcome:?}");
+    }
+}
+
+/// Pages of a version that this program does not know, with right checksums.
+#[test]
+fn members_of_another_version_are_refused_untouched() {
+    for (scheme, settings) in CACHES.into_iter().chain(OTHERS) {
+        let mut world = written(scheme, settings);
+        pages(&world).iter().for_each(|page| edit(&mut world, page, 4, 99));
+        assert!(answer(&mut world).is_err(), "{scheme}");
+    }
+}
+
+/// What a sound volume takes, so that the bound is one.
+#[test]
+fn sound_volumes_recover_within_the_bound_of_memory() {
+    for (scheme, settings) in CACHES.into_iter().chain(OTHERS) {
+        assert_eq!(answer(&mut written(scheme, settings)), Ok(()), "{scheme}");
+        assert!(PEAK.get() > 8 * PAGE_SECTORS as usize * 512, "{scheme}: nothing is counted");
     }
 }

@@ -1,10 +1,11 @@
 //! Metadata that cannot be: bytes anywhere in it are changed, and its checksums made right again.
 
-use bimetal_core::journal::PAGE_SECTORS;
+use bimetal_core::journal::{PAGE_SECTORS, marks_pages};
+use bimetal_core::layout::SlotKind;
 use bimetal_core::operation::{Command, OpKind, Operation, Token};
 use bimetal_core::payload::Payload;
 use bimetal_core::units::{Nanoseconds, SectorRange};
-use bimetal_core::volume::Volume;
+use bimetal_core::volume::{RecoveryError, Volume};
 
 use super::{CACHES, Raw, World};
 
@@ -12,6 +13,9 @@ use super::{CACHES, Raw, World};
 const CHECKSUM: std::ops::Range<usize> = 28..32;
 /// A place of the slot table, whose last two bytes check the others.
 const PLACE_BYTES: usize = 16;
+const PAGE_BYTES: usize = PAGE_SECTORS as usize * 512;
+/// What pages begin with that say what they are and have a checksum.
+pub(crate) const MAGICS: [&[u8; 4]; 4] = [b"BIms", b"BImj", b"BImt", b"BIpl"];
 
 /// Schemes with other kinds of metadata, beside those that keep what home does not have.
 pub(crate) const OTHERS: [(&str, &[(&str, &str)]); 4] =
@@ -37,11 +41,18 @@ pub(crate) fn written(scheme: &'static str, settings: &[(&'static str, &'static 
     world
 }
 
+/// The same for one of all schemes, by a number.
+pub(crate) fn written_by(scheme: usize) -> World {
+    let all = CACHES.len() + OTHERS.len();
+    let (scheme, settings) = CACHES.into_iter().chain(OTHERS).nth(scheme % all).expect("it is one of them");
+    written(scheme, settings)
+}
+
 /// The first sectors of all pages of metadata that were written, by member.
 pub(crate) fn pages(world: &World) -> Vec<(usize, u64)> {
     let in_memory = world.content.iter().enumerate();
     let begins = in_memory.flat_map(|(member, content)| content.iter().map(move |(at, sector)| (member, *at, sector)));
-    let known = |sector: &[u8; 512]| matches!(&sector[..4], b"BIms" | b"BImj" | b"BImt");
+    let known = |sector: &[u8; 512]| MAGICS.iter().any(|magic| sector.starts_with(*magic));
     let mut pages: Vec<_> = begins.filter(|(.., sector)| known(sector)).map(|(member, at, _)| (member, at)).collect();
     if let Some(region) = world.with_layout(|layout| layout.metadata) {
         let (member, first) = (usize::from(region.member.0), region.first_sector);
@@ -53,23 +64,93 @@ pub(crate) fn pages(world: &World) -> Vec<(usize, u64)> {
     pages
 }
 
-/// Changes a byte of a page, and makes its checksum right again.
-pub(crate) fn edit(world: &mut World, &(member, at): &(usize, u64), byte: usize, value: u8) {
-    let content = &mut world.content[member];
-    let mut page: Vec<u8> =
-        (at..at + PAGE_SECTORS).flat_map(|at| content.get(&at).copied().unwrap_or([0; 512])).collect();
-    page[byte] = value;
-    if page.starts_with(b"BIm") {
+fn page_at(world: &World, member: usize, at: u64) -> Vec<u8> {
+    let content = &world.content[member];
+    (at..at + PAGE_SECTORS).flat_map(|at| content.get(&at).copied().unwrap_or([0; 512])).collect()
+}
+
+/// Puts a page where it is to lie, with the checksums that it should have.
+pub(crate) fn put(world: &mut World, &(member, at): &(usize, u64), mut page: Vec<u8>) {
+    if MAGICS.iter().any(|magic| page.starts_with(*magic)) {
         let checksum = crc32c::crc32c_append(crc32c::crc32c(&page[..CHECKSUM.start]), &page[CHECKSUM.end..]);
         page[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
     } else {
-        let place = &mut page[byte / PLACE_BYTES * PLACE_BYTES..][..PLACE_BYTES];
-        let check = crc32c::crc32c(&place[..PLACE_BYTES - 2]) as u16;
-        place[PLACE_BYTES - 2..].copy_from_slice(&check.to_le_bytes());
+        for place in page.chunks_exact_mut(PLACE_BYTES).filter(|place| place.iter().any(|&byte| byte != 0)) {
+            let check = crc32c::crc32c(&place[..PLACE_BYTES - 2]) as u16;
+            place[PLACE_BYTES - 2..].copy_from_slice(&check.to_le_bytes());
+        }
     }
     for (sector, bytes) in page.as_chunks::<512>().0.iter().enumerate() {
-        content.insert(at + sector as u64, *bytes);
+        world.content[member].insert(at + sector as u64, *bytes);
     }
+    name_marks(world);
+}
+
+/// Lets superblocks of a cache name the checksums that its marks have.
+fn name_marks(world: &mut World) {
+    let layout = world.with_layout(Clone::clone);
+    let cache = layout.slots.filter(|slots| slots.kind == SlotKind::Cache);
+    let Some((_, region)) = cache.zip(layout.metadata) else { return };
+    let member = usize::from(region.member.0);
+    let area = marks_pages(layout.total_blocks()) * PAGE_SECTORS;
+    for turn in 0..2 {
+        let superblock = region.first_sector + turn * PAGE_SECTORS;
+        let mut page = page_at(world, member, superblock);
+        if !page.starts_with(MAGICS[0]) || page[52] != 1 {
+            continue;
+        }
+        let first = region.first_sector + region.sectors - (2 - turn) * area;
+        let marks: Vec<u8> =
+            (first..first + area).step_by(PAGE_SECTORS as usize).flat_map(|at| page_at(world, member, at)).collect();
+        page[48..52].copy_from_slice(&crc32c::crc32c(&marks).to_le_bytes());
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(&page[..CHECKSUM.start]), &page[CHECKSUM.end..]);
+        page[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+        for (sector, bytes) in page.as_chunks::<512>().0.iter().enumerate() {
+            world.content[member].insert(superblock + sector as u64, *bytes);
+        }
+    }
+}
+
+/// Changes a byte of a page, and makes its checksum right again.
+pub(crate) fn edit(world: &mut World, page: &(usize, u64), byte: usize, value: u8) {
+    let mut bytes = page_at(world, page.0, page.1);
+    bytes[byte] = value;
+    put(world, page, bytes);
+}
+
+/// Bytes that look like nothing.
+pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    (0..len.div_ceil(8)).flat_map(|_| next()).take(len).collect()
+}
+
+/// A page of one of the kinds that have a checksum, or of places of the slot table, which holds
+/// noise: within bounds where `near`, so that more of it is followed. Its header is the volume's.
+pub(crate) fn forge(world: &World, (member, at): (usize, u64), kind: usize, seed: u64, near: bool) -> Vec<u8> {
+    let mut page = noise(seed, PAGE_BYTES);
+    if near {
+        // Small numbers in most fields, little-endian.
+        page.iter_mut().enumerate().filter(|(at, _)| at % 8 > 1).for_each(|(_, byte)| *byte = 0);
+    }
+    let Some(magic) = MAGICS.get(kind % (MAGICS.len() + 1)) else { return page };
+    let old = page_at(world, member, at);
+    page[..4].copy_from_slice(*magic);
+    if MAGICS.iter().any(|magic| old.starts_with(*magic)) {
+        page[4..16].copy_from_slice(&old[4..16]);
+        if near {
+            page[16..28].copy_from_slice(&old[16..28]);
+        }
+    } else {
+        page[4..6].copy_from_slice(&1u16.to_le_bytes());
+        page[8..16].copy_from_slice(&world.identity.to_le_bytes());
+    }
+    page
 }
 
 /// Asks, and takes whatever answer comes.
@@ -98,20 +179,31 @@ fn serve_all(world: &mut World, volume: &mut Volume<Raw>) {
 /// Changes bytes of a volume's metadata, each by its page, its place and the new value, and sees what comes of it: an error
 /// that says so, or a volume that serves; never a panic, and never a request without an end.
 pub(crate) fn survive(scheme: usize, edits: impl IntoIterator<Item = (usize, usize, u8)>) {
-    let all = CACHES.len() + OTHERS.len();
-    let (scheme, settings) = CACHES.into_iter().chain(OTHERS).nth(scheme % all).expect("it is one of them");
-    let mut world = written(scheme, settings);
+    let mut world = written_by(scheme);
     let pages = pages(&world);
     for (page, byte, value) in edits {
-        edit(&mut world, &pages[page % pages.len()], byte % (PAGE_SECTORS as usize * 512), value);
+        edit(&mut world, &pages[page % pages.len()], byte % PAGE_BYTES, value);
     }
-    if let Ok(mut volume) = world.recover(&[]) {
-        serve_all(&mut world, &mut volume);
-        volume.close(world.now);
-        world.serve(&mut volume);
-        world.pass(&mut volume, Nanoseconds::from_seconds(2));
-        assert!(volume.is_closed(), "it never closes");
-        drop(volume);
-        let _ = world.recover(&[]);
+    let _ = answer_comes(&mut world);
+}
+
+/// Recovers and serves whatever the members hold; an error comes before anything is written.
+pub(crate) fn answer_comes(world: &mut World) -> Result<(), RecoveryError> {
+    let changes = world.changes;
+    match world.recover(&[]) {
+        Ok(mut volume) => {
+            serve_all(world, &mut volume);
+            volume.close(world.now);
+            world.serve(&mut volume);
+            world.pass(&mut volume, Nanoseconds::from_seconds(2));
+            assert!(volume.is_closed(), "it never closes");
+            drop(volume);
+            let _ = world.recover(&[]);
+            Ok(())
+        }
+        Err(error) => {
+            assert_eq!(world.changes, changes, "a recovery wrote before it refused: {error}");
+            Err(error)
+        }
     }
 }

@@ -56,6 +56,12 @@ pub(crate) struct World {
     pub(crate) content: Vec<BTreeMap<u64, [u8; 512]>>,
     pub(crate) now: Nanoseconds,
     pub(crate) requests: u64,
+    /// By which the volume is known.
+    pub(crate) identity: u64,
+    /// From which sector on nothing of a member can be read.
+    pub(crate) ends: Vec<u64>,
+    /// Operations that changed what a member holds.
+    pub(crate) changes: u64,
 }
 
 impl World {
@@ -71,6 +77,9 @@ impl World {
             content: vec![BTreeMap::new(), BTreeMap::new()],
             now: Nanoseconds::ZERO,
             requests: 0,
+            identity: 42,
+            ends: vec![u64::MAX; 2],
+            changes: 0,
         };
         world.format(None);
         world
@@ -80,7 +89,7 @@ impl World {
         let scheme = schemes::find(self.scheme).unwrap();
         let settings = Settings::new(scheme.name, scheme.parameters, self.settings.iter().copied()).unwrap();
         let layout = LayoutRequest { block: BlockSize::default(), members: &self.members, units: &[] };
-        use_it(&VolumeConfig { scheme, settings: &settings, layout, identity: 42 })
+        use_it(&VolumeConfig { scheme, settings: &settings, layout, identity: self.identity })
     }
 
     pub(crate) fn with_layout<T>(&self, use_it: impl FnOnce(&Layout) -> T) -> T {
@@ -100,6 +109,10 @@ impl World {
 
     pub(crate) fn answer(&mut self, operation: Operation<Raw>) -> Completion<Raw> {
         let Operation { token, target, command, payload } = operation;
+        if command.kind == OpKind::Read && command.range.end().0 > self.ends[usize::from(target)] {
+            return Completion { token, status: Status::MediaError, payload: Raw::empty() };
+        }
+        self.changes += u64::from(command.kind.changes_content());
         let content = &mut self.content[usize::from(target)];
         let mut read = Vec::new();
         for (at, sector) in (command.range.start.0..command.range.end().0).enumerate() {
