@@ -5,8 +5,9 @@ use std::fs::File;
 use std::io::{self, Read as _};
 
 use bimetal_core::schemes;
-use bimetal_fault::{Failure, Options, Report, run_seed};
-use clap::Args;
+use bimetal_fault::{CaseKind, Failure, Options, Report, run_seed};
+use clap::builder::PossibleValue;
+use clap::{Args, ValueEnum};
 use rayon::prelude::*;
 
 use crate::error::Error;
@@ -19,16 +20,20 @@ const SEEDS_AT_ONCE: u64 = 128;
 
 /// Test schemes against drives that answer in any order, fail, rot and vanish, and against power cuts
 ///
-/// A seed is three cases of a scheme: random drives, settings and requests, in memory, once with drives that fail, once with
-/// power cuts at any operation, during recovery too, and once with a drive that refuses writes from some operation on and
-/// still reads. Every read must return the newest acknowledged write, or after a cut one that is no older than the last
-/// flush; or an error that a fault explains. The first failure ends the run with the line that replays it. All cores are
+/// A seed is four cases of a scheme: random drives, settings and requests, in memory. In `faults`
+/// drives fail; in `cuts` the power is cut at any operation, during recovery too; in `refusals` a
+/// drive refuses writes from some operation on and still reads; in `damage` pages of metadata and
+/// of slots are changed at rest while the power is off. Every read must return the newest
+/// acknowledged write, or after a cut one that is no older than the last flush; or an error that a
+/// fault explains. One damaged page of metadata must cost nothing. The first failure ends the run
+/// with the line that replays it. All cores are
 /// used; the same seeds give the same cases. Seeds behind the greatest number go on from 0.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal fault --seeds 1000\n  \
     bimetal fault --scheme griffin,smart-response --seeds 10000\n  \
     bimetal fault --from random --seeds 10000\n  \
+    bimetal fault --only damage --seeds 60000\n  \
     bimetal fault --scheme griffin --seed 1234")]
 pub(crate) struct Arguments {
     /// The schemes to test: names separated by commas, or all
@@ -43,6 +48,27 @@ pub(crate) struct Arguments {
     /// Run this seed alone
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Run cases of one kind alone
+    #[arg(long, value_name = "KIND", value_enum)]
+    only: Option<Only>,
+}
+
+/// A kind of case, as it is named on the command line.
+#[derive(Debug, Clone, Copy)]
+struct Only(CaseKind);
+
+impl ValueEnum for Only {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [Only; CaseKind::ALL.len()] = {
+            let [faults, cuts, refusals, damage] = CaseKind::ALL;
+            [Only(faults), Only(cuts), Only(refusals), Only(damage)]
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name()))
+    }
 }
 
 /// The first seed.
@@ -89,6 +115,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             (start, arguments.seeds)
         }
     };
+    let options = Options { only: arguments.only.map(|Only(kind)| kind), ..Options::default() };
     let mut progress = Progress::new(Some(count.saturating_mul(chosen.len() as u64)), "seeds");
     let mut totals = vec![Report::default(); chosen.len()];
     let mut done = 0;
@@ -96,7 +123,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     while next < count {
         let end = count.min(next.saturating_add(SEEDS_AT_ONCE));
         for (scheme, total) in chosen.iter().copied().zip(&mut totals) {
-            let run = |index| run_seed(scheme, start.wrapping_add(index), Options::default());
+            let run = |index| run_seed(scheme, start.wrapping_add(index), options);
             let reports: Vec<Result<Report, Box<Failure>>> = (next..end).into_par_iter().map(run).collect();
             for report in reports {
                 total.add(&report.map_err(|failure| Error::new(failure.to_string()))?);
@@ -109,9 +136,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     drop(progress);
     let width = schemes::every().map(|scheme| scheme.name.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for (scheme, total) in chosen.iter().zip(totals) {
+    let mut all = Report::default();
+    for (scheme, total) in chosen.iter().zip(&totals) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{:width$}  {count} seeds passed: {total}", scheme.name);
+        all.add(total);
+    }
+    if all.damage.cases() > 0 {
+        let _ = writeln!(text, "{}", all.damage.details());
     }
     print(&text)
 }
