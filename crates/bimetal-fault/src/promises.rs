@@ -16,6 +16,10 @@ pub fn promises(scheme: &SchemeInfo) -> Vec<String> {
     promises.push("what was read after a power cut stays until it is written, through further cuts".to_owned());
     promises.push("a recovery that is cut short, any number of times, ends the same".to_owned());
     promises.push("a read that cannot be right is an error, and only where a drive has failed".to_owned());
+    promises.push(
+        "a page of metadata that is damaged at rest costs nothing; several cost errors or a refusal, never old content"
+            .to_owned(),
+    );
     if scheme.members.iter().any(|(_, holds)| *holds == Holds::Copy) {
         promises.push(
             "a member that is lost, or fails, costs nothing while another is there: all reads as before".to_owned(),

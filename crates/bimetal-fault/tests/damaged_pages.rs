@@ -1,0 +1,178 @@
+//! What one damaged page once cost, each as the shortest story that shows it; and damage cases
+//! under every scheme.
+//!
+//! A failure of a case prints the line that replays it; `BIMETAL_FAULT_SEED=N` (and
+//! `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone, `BIMETAL_FAULT_TRACE=1` with all that happens
+//! in it.
+
+mod seeds;
+mod story;
+
+use std::sync::Arc;
+
+use bimetal_core::operation::Status;
+use bimetal_core::schemes;
+use bimetal_fault::damage::{Page, Structure, survey};
+use bimetal_fault::payload::Sector;
+use bimetal_fault::run_damage_case;
+use story::{ALL, Story};
+
+/// Cases of all schemes together, at least, in the two tests that run at the same time on two
+/// cores.
+const CASES: u64 = 20_000;
+/// Blocks that a story writes and flushes, one after the other.
+const BLOCKS: u64 = 12;
+
+fn run_all(half: u64) {
+    seeds::run_all(half, CASES.div_ceil(2 * schemes::every().count() as u64), run_damage_case, |scheme, total, _| {
+        eprintln!("{}: {}", scheme.name, total.damage.details());
+    });
+}
+
+#[test]
+fn every_scheme_keeps_its_word_when_pages_are_damaged() {
+    run_all(0);
+}
+
+/// Other seeds at the same time on the other core.
+#[test]
+fn every_scheme_keeps_its_word_when_pages_are_damaged_again() {
+    run_all(1);
+}
+
+/// A volume of which every block was written and flushed alone, and the requests that did so.
+fn flushed(scheme: &'static str, settings: &[(&str, &str)]) -> (Story, Vec<u64>) {
+    let mut story = Story::new(1, scheme, settings, 8000);
+    let write = |block: u64| {
+        let number = story.write(block * 8, 8);
+        story.flush();
+        number
+    };
+    let written = (0..BLOCKS).map(write).collect();
+    (story, written)
+}
+
+fn pages(story: &mut Story, structure: Structure) -> Vec<Page> {
+    let layout = story.volume().view().layout.clone();
+    survey(&layout, &story.drives).into_iter().filter(|page| page.structure == structure).collect()
+}
+
+/// Flips the lowest bit of a byte of a page.
+fn flip_bit(story: &mut Story, page: &Page, byte: u64) {
+    let drive = &mut story.drives[usize::from(page.member)];
+    let sector = page.sector + byte / 512;
+    let content = drive.content(sector);
+    let mut bytes = content.metadata().expect("a page of metadata").to_vec();
+    bytes[byte as usize % 512] ^= 1;
+    drive.replace(sector, Sector::Metadata { bytes: Arc::new(bytes), at: 0 });
+}
+
+/// The volume is there again, and each of its blocks reads as `written`.
+fn reads_back(story: &mut Story, written: &[u64], what: &str) {
+    match story.try_to_recover(&[]) {
+        Ok(volume) => story.volume = Some(volume),
+        Err(error) => panic!("{what}: {error}"),
+    }
+    for (block, &number) in (0..).zip(written) {
+        assert_eq!(story.read(block * 8, 8), [number; 8], "{what}: block {block} is old");
+    }
+}
+
+/// Flips one bit of each page of `structure` in turn, in a volume that was not closed.
+fn one_bit_of_each(scheme: &'static str, settings: &[(&str, &str)], structure: Structure) {
+    let (mut story, _) = flushed(scheme, settings);
+    let count = pages(&mut story, structure).len();
+    assert!(count > 0, "{scheme} has no {} page", structure.name());
+    for at in 0..count {
+        let (mut story, written) = flushed(scheme, settings);
+        let page = pages(&mut story, structure).swap_remove(at);
+        story.cut_power();
+        flip_bit(&mut story, &page, 100);
+        reads_back(&mut story, &written, &format!("{scheme}, one bit of {page}"));
+    }
+}
+
+const MAXIMIZED: &[(&str, &str)] = &[("mode", "maximized"), ("idle", "1h")];
+
+/// A page of the ring that did not decode was taken for the ring's end, though pages behind it said
+/// that all of it was stable: one bit took back half a ring of flushed writes, and recovery, status
+/// and scrub said that all was well.
+#[test]
+fn one_bit_of_a_ring_page_takes_nothing_back() {
+    one_bit_of_each("smart-response", MAXIMIZED, Structure::Ring);
+    one_bit_of_each("hybrid-disk", &[("idle", "off")], Structure::Ring);
+}
+
+/// The same of a log: it ended before the first segment whose page did not decode.
+#[test]
+fn one_bit_of_a_segment_page_takes_nothing_back() {
+    one_bit_of_each("writeboost", &[("idle", "off")], Structure::Segment);
+    one_bit_of_each("griffin", &[("timeout", "off"), ("read_threshold", "off")], Structure::Segment);
+}
+
+/// Of two superblocks written in turn the older one counted where the newer did not decode: as if
+/// the power had gone before it was written.
+#[test]
+fn one_bit_of_a_superblock_takes_nothing_back() {
+    one_bit_of_each("smart-response", MAXIMIZED, Structure::Superblock);
+    one_bit_of_each("writeboost", &[("idle", "off")], Structure::Superblock);
+}
+
+/// Of a new volume one page of state was ever written: without it there was no volume.
+#[test]
+fn one_bit_of_the_state_of_a_new_volume_costs_nothing() {
+    one_bit_of_each("hdd-only", &[], Structure::State);
+    one_bit_of_each("smart-response", MAXIMIZED, Structure::State);
+}
+
+/// One place of the slot table that did not pass its check made the whole volume unservable, and
+/// the only way on gave every dirty block up.
+#[test]
+fn one_bit_of_the_slot_table_costs_nothing() {
+    for byte in (0..BLOCKS * 16).step_by(7) {
+        let (mut story, written) = flushed("smart-response", MAXIMIZED);
+        let now = story.now;
+        story.volume().close(now);
+        story.answer(ALL);
+        assert!(story.volume().is_closed());
+        let table = pages(&mut story, Structure::Table);
+        story.cut_power();
+        flip_bit(&mut story, &table[0], byte);
+        reads_back(&mut story, &written, &format!("bit 0 of byte {byte} of {}", table[0]));
+    }
+}
+
+/// A page that reads as an error, where nobody ever wrote: recovery met it at the ring's end and
+/// refused.
+#[test]
+fn unreadable_page_behind_the_ring_costs_nothing() {
+    let (mut story, written) = flushed("smart-response", MAXIMIZED);
+    let blank = pages(&mut story, Structure::Blank);
+    story.cut_power();
+    let drive = &mut story.drives[usize::from(blank[0].member)];
+    (blank[0].sector..blank[0].sector + 8).for_each(|sector| drive.spoil(sector));
+    reads_back(&mut story, &written, &format!("{} cannot be read", blank[0]));
+}
+
+/// Damage to a dirty slot whose record is known to be stable is an error of its block, and never
+/// what home has.
+#[test]
+fn rotten_slot_is_an_error_of_its_block_alone() {
+    let (mut story, written) = flushed("smart-response", MAXIMIZED);
+    let slot = story.volume().view().map.get(bimetal_core::block::Block(3)).expect("a dirty block").0;
+    let region = story.volume().view().layout.slots.expect("a cache has slots");
+    story.cut_power();
+    story.drives[usize::from(region.member.0)].rot(region.first_sector + u64::from(slot.0) * 8 + 2);
+    story.recover();
+    for (block, &number) in (0..).zip(&written) {
+        let read = story.send(bimetal_core::operation::OpKind::Read, block * 8, 8, false);
+        story.answer(ALL);
+        let finished = &story.finished[&read];
+        if block == 3 {
+            assert_eq!(finished.status, Status::MediaError);
+        } else {
+            let expected = Sector::Data { request: number as u32, sector: block as u32 * 8 };
+            assert_eq!((finished.status, finished.payload.at(0)), (Status::Done, expected), "block {block}");
+        }
+    }
+}
