@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use bimetal_core::block_map::Slot;
 use bimetal_core::journal::PAGE_SECTORS;
-use bimetal_core::layout::{Layout, MemberId, SlotKind};
+use bimetal_core::layout::{Layout, MemberId};
 use bimetal_core::units::{SECTOR_BYTES, SectorRange};
 
 use crate::drive::Drive;
@@ -84,15 +84,14 @@ impl Structure {
 
     /// What a page in `region` is that begins with `bytes`; none of bytes: it was not written as
     /// metadata.
-    fn of(layout: &Layout, region: Region, bytes: Option<&[u8]>) -> Self {
-        let is_log = layout.slots.is_some_and(|slots| matches!(slots.kind, SlotKind::Log { .. }));
+    fn of(region: Region, bytes: Option<&[u8]>) -> Self {
         match (region, bytes.map(|bytes| &bytes[..4])) {
             (_, Some(b"BImt")) => Self::State,
             (_, Some(b"BIms")) => Self::Superblock,
             (_, Some(b"BIpl")) => Self::Places,
             (Region::Slots(_), Some(_)) => Self::Segment,
             (Region::Slots(_), None) => Self::Slot,
-            (_, Some(b"BImj")) if is_log => Self::Index,
+            (_, Some(b"BImx")) => Self::Index,
             (_, Some(b"BImj")) => Self::Ring,
             (_, Some(_)) => Self::Table,
             (_, None) => Self::Blank,
@@ -217,7 +216,7 @@ pub fn survey(layout: &Layout, drives: &[Drive]) -> Vec<Page> {
                 }
                 let range = SectorRange::new(sector, PAGE_SECTORS);
                 let Some(region) = region_of(layout, MemberId(member), drive.capacity(), range) else { continue };
-                let structure = Structure::of(layout, region, first.metadata());
+                let structure = Structure::of(region, first.metadata());
                 let slot = slot_sectors.map(|len| Slot(((sector - sectors.start.0) / len) as u32));
                 pages.push(Page { member, sector, structure, slot, stamp: stamp_of(drive, sector) });
             }

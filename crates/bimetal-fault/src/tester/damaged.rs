@@ -13,8 +13,9 @@ use std::fmt::Write as _;
 
 use bimetal_core::block::{Block, BlockRun};
 use bimetal_core::block_map::Slot;
+use bimetal_core::journal::SEGMENT_PAGES;
 use bimetal_core::journal::page;
-use bimetal_core::journal::record::{self, PageHeader, Record};
+use bimetal_core::journal::record::{self, Kind, PageHeader, Record};
 use bimetal_core::journal::superblock::Superblock;
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{OpKind, Status};
@@ -233,10 +234,16 @@ impl Tester {
         let superblocks =
             of(&[Structure::Superblock]).filter_map(|page| Superblock::decode(&bytes_of(drive, page)?).ok());
         let Some(newest) = superblocks.max_by_key(|superblock| superblock.sequence) else { return BTreeSet::new() };
-        let decode = |page: &Page| record::decode_page(&bytes_of(drive, page)?).ok();
-        let decode_all = |wanted| of(wanted).filter_map(decode).filter(|(header, _)| header.life == newest.life);
+        let decode = |page: &Page| {
+            let bytes = bytes_of(drive, page)?;
+            [Kind::Ring, Kind::Head, Kind::Foot, Kind::Index]
+                .into_iter()
+                .find_map(|kind| record::decode_page(kind, &bytes).ok())
+        };
+        let life = newest.life();
+        let decode_all = |wanted| of(wanted).filter_map(decode).filter(|(header, _)| header.life == life.number);
         let index = decode_all(&[Structure::Index]).map(|(header, _)| header.stable).max().unwrap_or(0);
-        let begin = newest.tail.max(newest.life_began_at);
+        let begin = newest.tail.max(life.began_at);
         let records = decode_all(&[Structure::Ring, Structure::Segment]).filter(|(header, _)| header.number >= begin);
         let records = self.in_reach(begin, records.collect());
         let stable = records.iter().map(|(header, _)| header.stable).max().unwrap_or(0).max(index).max(begin);
@@ -248,14 +255,14 @@ impl Tester {
     /// what lies behind that counts as never written.
     fn in_reach(&self, begin: u64, mut pages: Vec<RecordPage>) -> Vec<RecordPage> {
         let is_log = self.has_log();
-        // A segment does not begin in the last slot.
-        let gap = u64::from(is_log);
+        // A segment does not begin in the last slots, where there would be no room for one.
+        let (gap, frame) = if is_log { (SEGMENT_PAGES, SEGMENT_PAGES) } else { (0, 1) };
         let mut end = begin;
         pages.sort_by_key(|(header, _)| header.number);
         let in_reach = |(header, records): &RecordPage| {
             let is_next = header.number <= end + gap;
             let blocks = records.iter().filter(|record| is_log && matches!(record, Record::Map { .. })).count() as u64;
-            end = end.max(header.number + 1 + blocks);
+            end = end.max(header.number + frame + blocks);
             is_next
         };
         pages.into_iter().take_while(in_reach).collect()

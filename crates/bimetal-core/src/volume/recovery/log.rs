@@ -54,8 +54,9 @@ struct Search {
     end: Position,
     /// Whether a later segment says that this one was stable.
     was_stable: bool,
-    /// A page that cannot be read.
-    unreadable: Option<u64>,
+    /// The head cannot be read; and a page behind it that may be its foot.
+    head_unreadable: Option<u64>,
+    foot_unreadable: bool,
     /// What the foot says.
     found: Option<(Segment, PageHeader)>,
 }
@@ -297,9 +298,16 @@ impl<P: Payload> Recovery<P> {
             Some((segment, header)) => self.takes_segment(segment, header.stable),
             None => {
                 let end = (first + 1 + LOOK_BLOCKS).min(self.limit());
-                let unreadable = answer.payload.is_none().then_some(answer.range.start.0);
-                self.log().search =
-                    Some(Search { first, next: first + 1, end, was_stable: false, unreadable, found: None });
+                let head_unreadable = answer.payload.is_none().then_some(answer.range.start.0);
+                self.log().search = Some(Search {
+                    first,
+                    next: first + 1,
+                    end,
+                    was_stable: false,
+                    head_unreadable,
+                    foot_unreadable: false,
+                    found: None,
+                });
                 self.log().phase = Phase::Searching;
                 self.search_on();
             }
@@ -365,13 +373,10 @@ impl<P: Payload> Recovery<P> {
             let foot = page.and_then(|page| self.segment(Kind::Foot, first, page));
             let foot = foot.filter(|(segment, _)| segment.end() == position + 1);
             let was_stable = page.is_some_and(|page| self.proves_stable(page, position, first));
-            let sector = self.page_at(position).start.0;
             let Some(search) = &mut self.log().search else { return };
             search.was_stable |= was_stable;
             search.found = search.found.take().or(foot);
-            if page.is_none() {
-                search.unreadable = Some(sector);
-            }
+            search.foot_unreadable |= page.is_none();
         }
         self.search_on();
     }
@@ -394,9 +399,9 @@ impl<P: Payload> Recovery<P> {
     fn end_search(&mut self) {
         let Some(search) = self.log().search.take() else { return };
         let began_at = self.log().superblock().life().began_at;
-        match search.unreadable {
+        match search.head_unreadable.filter(|_| search.foot_unreadable) {
             _ if search.was_stable => self.damaged("a segment of its log is damaged at its head and at its foot"),
-            // Whether the log goes on there is not known: what follows could be what was promised.
+            // Neither head nor foot can be read: what follows could be what was promised.
             Some(sector) => {
                 let member = self.volume.member_of_slots();
                 self.fail(|member, role| super::RecoveryError::Unreadable { member, role, sector }, member);
