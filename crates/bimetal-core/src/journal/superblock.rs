@@ -67,6 +67,10 @@ impl Superblock {
 
     /// Begins another life. Lives that nothing is left of are forgotten; where too many are left, two become one that may be either.
     pub fn begin_life(&mut self, life: Life) {
+        for before in &mut self.lives {
+            // An index that was cut short goes on where it was cut.
+            before.index_began_at = before.index_began_at.min(life.index_began_at);
+        }
         self.lives.push(life);
         self.forget_lives();
         if self.lives.len() > LIVES_MAX {

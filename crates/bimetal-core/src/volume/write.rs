@@ -533,10 +533,12 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Whether a change of home makes what is off home old.
+    /// Whether a change of home makes what is off home old, or ends the loss of a block: the record of that may be stable
+    /// before home is.
     fn replaces_slots(&self, run: BlockRun) -> bool {
         P::CARRIES_DATA
             && (self.log_is_in_use()
+                || self.lost.between(run.first.0, run.end()).next().is_some()
                 || (self.view.map.dirty_blocks() > 0
                     && run.blocks().any(|block| self.view.map.get(block).is_some_and(|(_, entry)| entry.dirty))))
     }

@@ -460,8 +460,9 @@ impl Tester {
         };
         let equal =
             layout.is_mirrored() && matches!(region, Some(Region::Home(_))) && self.drives.iter().any(is_another);
-        // The head of a segment is written again from its foot.
-        let head = matches!(region, Some(Region::Slots(_))) && self.is_page(Kind::Head, payload);
+        // The head of a segment is written again from its foot, and the foot from its head.
+        let head = matches!(region, Some(Region::Slots(_)))
+            && [Kind::Head, Kind::Foot].into_iter().any(|kind| self.is_page(kind, payload));
         if command.kind.changes_content() && !metadata && !equal && !head {
             return Err(format!("recovery writes where no metadata is: member {target}, {command:?}"));
         }

@@ -180,11 +180,13 @@ impl Tester {
         self.report.damage.count(&damages);
         let damaged = Damaged { damages, ..Damaged::default() };
         let one = damaged.is_of_one_page();
+        let single = damaged.damages.iter().map(|damage| damage.pages.len()).sum::<usize>() == 1;
         self.atlas.damage(if one { atlas::Damaged::OnePage } else { atlas::Damaged::Pages });
         self.damaged = Some(damaged);
         self.suspect_what_slots_had();
-        // Several pages of metadata may take with them what says that a record is stable.
-        let in_doubt = if one { in_doubt } else { self.in_doubt(&pages).union(&in_doubt).copied().collect() };
+        // A page of metadata beside a slot may take with it what says that the slot's record is stable: the power may have taken its
+        // other copy before.
+        let in_doubt = if single { in_doubt } else { self.in_doubt(&pages).union(&in_doubt).copied().collect() };
         self.distrust_slots(&in_doubt);
     }
 

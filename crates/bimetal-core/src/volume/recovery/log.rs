@@ -38,6 +38,7 @@ struct Segment {
     /// How many blocks lie behind its page.
     pieces: u64,
     records: Vec<Record>,
+    header: PageHeader,
 }
 
 impl Segment {
@@ -58,7 +59,7 @@ struct Search {
     head_unreadable: Option<u64>,
     foot_unreadable: bool,
     /// What the foot says.
-    found: Option<(Segment, PageHeader)>,
+    found: Option<Segment>,
 }
 
 /// See the [module](self).
@@ -294,16 +295,17 @@ impl<P: Payload> Recovery<P> {
     fn takes_head(&mut self, answer: &Answer<P>) {
         let first = self.next_segment();
         let page = answer.payload.as_ref().and_then(only_page);
-        match page.and_then(|page| self.segment(Kind::Head, first, &page)) {
-            Some((segment, header)) => self.takes_segment(segment, header.stable),
+        match page.as_ref().and_then(|page| self.segment(Kind::Head, first, page)) {
+            Some(segment) => self.takes_segment(segment),
             None => {
                 let end = (first + 1 + LOOK_BLOCKS).min(self.limit());
                 let head_unreadable = answer.payload.is_none().then_some(answer.range.start.0);
+                let was_stable = page.is_some_and(|page| self.proves_stable(&page, first, first));
                 self.log().search = Some(Search {
                     first,
                     next: first + 1,
                     end,
-                    was_stable: false,
+                    was_stable,
                     head_unreadable,
                     foot_unreadable: false,
                     found: None,
@@ -314,10 +316,10 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    fn takes_segment(&mut self, segment: Segment, stable: Position) {
+    fn takes_segment(&mut self, segment: Segment) {
         let log = self.log();
         log.head = segment.end();
-        log.stable = log.stable.max(stable);
+        log.stable = log.stable.max(segment.header.stable);
         log.in_doubt.push_back(segment);
         self.apply_segments();
         if self.outcome.is_none() {
@@ -326,7 +328,7 @@ impl<P: Payload> Recovery<P> {
     }
 
     /// The segment at `first`, if `page` is its head, or its foot.
-    fn segment(&mut self, kind: Kind, first: Position, page: &Page) -> Option<(Segment, PageHeader)> {
+    fn segment(&mut self, kind: Kind, first: Position, page: &Page) -> Option<Segment> {
         let (header, records) = record::decode_page(kind, page).ok()?;
         let volume = self.volume.identity;
         let slots = u64::from(self.volume.view.map.slots());
@@ -336,19 +338,19 @@ impl<P: Payload> Recovery<P> {
             return None;
         }
         let pieces = records.iter().take_while(|record| matches!(record, Record::Map { .. })).count() as u64;
-        let segment = Segment { first, pieces, records };
+        let segment = Segment { first, pieces, records, header };
         let whole = first % slots + SEGMENT_PAGES + pieces <= slots && segment.end() <= limit;
-        whole.then_some((segment, header))
+        whole.then_some(segment)
     }
 
     /// Reads the next blocks behind a head that is missing, unless its foot was found.
     fn search_on(&mut self) {
         let slots = u64::from(self.volume.view.map.slots());
         let Some(search) = &mut self.log().search else { unreachable!("a search is on") };
-        if let Some((segment, header)) = search.found.take() {
+        if let Some(segment) = search.found.take() {
             self.log().search = None;
-            self.repair_head(&segment, header);
-            return self.takes_segment(segment, header.stable);
+            self.repair(Kind::Head, &segment);
+            return self.takes_segment(segment);
         }
         let from = search.next;
         let count = LOOK_BLOCKS_AT_ONCE.min(search.end - from).min(slots - from % slots);
@@ -371,7 +373,7 @@ impl<P: Payload> Recovery<P> {
         for position in chunk.first / each..chunk.end() / each {
             let page = chunk.page(position * each);
             let foot = page.and_then(|page| self.segment(Kind::Foot, first, page));
-            let foot = foot.filter(|(segment, _)| segment.end() == position + 1);
+            let foot = foot.filter(|segment| segment.end() == position + 1);
             let was_stable = page.is_some_and(|page| self.proves_stable(page, position, first));
             let Some(search) = &mut self.log().search else { return };
             search.was_stable |= was_stable;
@@ -383,15 +385,17 @@ impl<P: Payload> Recovery<P> {
 
     /// Whether the page at `position` is the head or the foot of a later segment that says that the one at `first` was stable.
     fn proves_stable(&mut self, page: &Page, position: Position, first: Position) -> bool {
+        let volume = self.volume.identity;
         let is_one = |kind| {
             let header: PageHeader = record::peek(kind, page)?;
-            (header.number > first && header.number <= position).then_some((kind, header.number))
+            (header.volume == volume && header.number >= first).then_some((kind, header.number))
         };
         let Some((kind, number)) = [Kind::Head, Kind::Foot].into_iter().find_map(is_one) else { return false };
         let found = self.segment(kind, number, page);
-        found.is_some_and(|(segment, header)| {
+        found.is_some_and(|segment| {
             let place = if kind == Kind::Head { segment.first } else { segment.end() - 1 };
-            place == position && header.stable > first
+            // One that lies where it does not belong has changed places with another.
+            place != position || segment.header.stable > first
         })
     }
 
@@ -413,10 +417,11 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// The head of a segment that only has its foot is written again when the recovery has ended well.
-    fn repair_head(&mut self, segment: &Segment, header: PageHeader) {
-        let page = record::encode_page(Kind::Head, header, &segment.records);
-        self.repairs.push((self.volume.member_of_slots(), self.page_at(segment.first), page.to_vec()));
+    /// The head or foot of a segment is written again when the recovery has ended well.
+    fn repair(&mut self, kind: Kind, segment: &Segment) {
+        let page = record::encode_page(kind, segment.header, &segment.records);
+        let position = if kind == Kind::Foot { segment.end() - 1 } else { segment.first };
+        self.repairs.push((self.volume.member_of_slots(), self.page_at(position), page.to_vec()));
     }
 
     /// Applies the segments that are no longer in doubt.
@@ -496,11 +501,13 @@ impl<P: Payload> Recovery<P> {
             }
             let Some(segment) = self.log().in_doubt.front() else { break };
             let (first, pieces) = (segment.first, segment.pieces);
-            while !torn && self.in_flight.len() < READS_MAX && self.log().next_piece < pieces {
+            // Behind the pieces lies the foot.
+            while !torn && self.in_flight.len() < READS_MAX && self.log().next_piece <= pieces {
                 let piece = self.log().next_piece;
                 self.log().next_piece += 1;
                 let slot = self.tail().slot(first + 1 + piece);
-                self.read(self.volume.member_of_slots(), self.sectors_of_slot(slot), piece);
+                let place = if piece < pieces { self.sectors_of_slot(slot) } else { self.page_at(first + 1 + piece) };
+                self.read(self.volume.member_of_slots(), place, piece);
             }
             if !self.in_flight.is_empty() {
                 return;
@@ -514,8 +521,22 @@ impl<P: Payload> Recovery<P> {
         self.begin_next_life_of_log();
     }
 
-    /// What cannot be read stays in the map: reads of it are errors, and not what was there before.
+    /// What cannot be read stays in the map: reads of it are errors, and not what was there before. A foot that is not there was
+    /// torn with the power, and is written again.
     fn takes_piece(&mut self, answer: &Answer<P>) {
+        let Some(segment) = self.log().in_doubt.front() else { return };
+        let (first, pieces) = (segment.first, segment.pieces);
+        if answer.purpose == pieces {
+            let page = answer.payload.as_ref().and_then(only_page);
+            let foot = page.and_then(|page| self.segment(Kind::Foot, first, &page));
+            if foot.is_none_or(|foot| foot.pieces != pieces)
+                && let Some(segment) = self.log().in_doubt.pop_front()
+            {
+                self.repair(Kind::Foot, &segment);
+                self.log().in_doubt.push_front(segment);
+            }
+            return;
+        }
         let Some(payload) = &answer.payload else { return };
         let found = payload.checksum();
         let log = self.log();
