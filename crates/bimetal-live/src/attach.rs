@@ -50,7 +50,7 @@ pub struct Attached {
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     /// Drives are missing, and nobody said to go on without.
-    #[error("volume '{name}' is not whole: {}: plug in what is missing, or serve without it with --degraded, and with --accept-loss where it has content that nobody else has", missing(.absent))]
+    #[error("volume '{name}' is not whole: {}: plug in what is missing (`bimetal rescue {name}` if another program has written over it), or serve without it with --degraded, and with --accept-loss where it has content that nobody else has", missing(.absent))]
     Incomplete {
         /// The volume.
         name: String,
@@ -58,7 +58,7 @@ pub enum AttachError {
         absent: Vec<Missing>,
     },
     /// A drive is missing without which there is no volume.
-    #[error("volume '{name}': {}: it is home of blocks, and nothing can be served without it: bring it back", missing(.absent))]
+    #[error("volume '{name}': {}: it is home of blocks, and nothing can be served without it: bring it back, or `bimetal rescue {name}` if another program has written over it", missing(.absent))]
     HomeIsMissing {
         /// The volume.
         name: String,

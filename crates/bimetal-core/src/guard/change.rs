@@ -49,8 +49,9 @@ pub enum ChangeError {
     /// Somebody used the drive.
     #[error(
         "sector {0} of the drive was written while its volume was attached, by something that used the drive without the \
-         volume (mkfs, wipefs, dd). The volume has its own first MiB still: `bimetal serve --accept-loss` goes on with that, and \
-         what was written in its place is lost; what was written to the drive behind its first MiB is in the volume"
+         volume (mkfs, wipefs, dd). The volume has its own first MiB still: `bimetal rescue` says what else was written over, and \
+         puts that back; `bimetal serve --accept-loss` goes on with that without a word about the rest. What was written in its \
+         place is lost then; what was written to the drive behind its first MiB is in the volume"
     )]
     Changed(u64),
 }

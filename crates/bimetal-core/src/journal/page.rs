@@ -88,6 +88,12 @@ pub(crate) fn is_blank(page: &Page) -> bool {
     page.as_bytes().iter().all(|&byte| byte == 0)
 }
 
+/// The volume that a whole page of metadata of any kind and version belongs to; `None` for anything else.
+pub fn volume_of(page: &Page) -> Option<u64> {
+    let is_whole = page.starts_with(b"BI") && u32_at(page, CHECKSUM_AT) == checksum(page);
+    is_whole.then(|| u64_at(page, 8))
+}
+
 fn checksum(page: &Page) -> u32 {
     let before = crc32c::crc32c(&page[..CHECKSUM_AT]);
     crc32c::crc32c_append(before, &page[CHECKSUM_END..])

@@ -1,4 +1,5 @@
-//! What a drive has done since it became a member: two pages beside its label, written in turn. A new drive begins at zero.
+//! What a drive has done since it became a member: two pages beside its label, written in turn, and a second copy of each.
+//! A new drive begins at zero.
 
 use super::tail_start;
 use crate::journal::PAGE_SECTORS;
@@ -20,14 +21,15 @@ const MAGIC: u32 = 0x666c_4942; // "BIlf"
 /// Sectors from the tail's start: behind the two label pages.
 const PAGES_AT: u64 = 10 * PAGE_SECTORS;
 
-/// Where the two pages lie on a member of `capacity`, or `None` where it is smaller than a tail.
-pub fn places(capacity: Sectors) -> Option<[SectorRange; 2]> {
+/// The place of each turn on a member of `capacity`, and that of its second copy; `None` where it is smaller than a tail.
+pub fn places(capacity: Sectors) -> Option<[[SectorRange; 2]; 2]> {
     let first = tail_start(capacity)?.0 + PAGES_AT;
-    Some([first, first + PAGE_SECTORS].map(|at| SectorRange::new(at, PAGE_SECTORS)))
+    let page = |number: u64| SectorRange::new(first + number * PAGE_SECTORS, PAGE_SECTORS);
+    Some([[page(0), page(2)], [page(1), page(3)]])
 }
 
-/// Of the two pages of a member of the volume `volume` the newer one; nothing was noted where neither can be read.
-pub fn newest(pages: [&Page; 2], volume: u64) -> Lifetime {
+/// Of the pages of a member of the volume `volume` the newest one; nothing was noted where none can be read.
+pub fn newest<'a>(pages: impl IntoIterator<Item = &'a Page>, volume: u64) -> Lifetime {
     let read = pages.into_iter().filter_map(|page| Lifetime::decode(page).ok());
     let own = read.filter(|&(of, _)| of == volume).map(|(_, lifetime)| lifetime);
     own.max_by_key(|lifetime| lifetime.sequence).unwrap_or_default()
@@ -96,7 +98,10 @@ mod tests {
         assert_eq!(newest([&torn, &older], 7), first);
         assert_eq!(newest([&newer, &older], 8), Lifetime::default());
         let capacity = Bytes::from_mib(8).sectors();
-        let [labels, own] = [super::super::places(capacity).unwrap(), places(capacity).unwrap()];
-        assert!(labels[1].end() <= own[0].start && own[1].end() <= capacity);
+        let label = super::super::tests::label();
+        assert_eq!(label.own().size, capacity);
+        let labels: Vec<SectorRange> = (0..2).flat_map(|turn| label.pages(capacity, turn)).collect();
+        let own = places(capacity).unwrap().concat();
+        assert!(own.iter().all(|page| page.end() <= capacity && labels.iter().all(|other| !page.overlaps(*other))));
     }
 }

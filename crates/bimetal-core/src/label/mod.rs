@@ -1,13 +1,15 @@
 //! Labels: how a drive says which volume it belongs to, as what, and who the others are.
 //!
-//! Here live the label itself, its form on a drive ([`page`]) and the rules by which labels that were found somewhere
-//! make a volume or are refused ([`assembly`]), how drives change their sizes ([`resize`]), and what each has done in its [`lifetime`]. A label is static identity: what changes with every write, and whether a
+//! Here live the label itself, its form on a drive ([`page`]), the [`places`] of its copies, and the rules by which labels
+//! that were found somewhere make a volume or are refused ([`assembly`]), how drives change their sizes ([`resize`]), and
+//! what each has done in its [`lifetime`]. A label is static identity: what changes with every write, and whether a
 //! volume is clean, is the engine's and stands in pages of its own in the same tail. No drive is opened here, and no
 //! clock read: times are handed in. Read first: [`Label`].
 
 pub mod assembly;
 pub mod lifetime;
 pub mod page;
+pub mod places;
 pub mod resize;
 
 use std::fmt;
@@ -16,7 +18,7 @@ use std::str::FromStr;
 use crate::block::BlockSize;
 use crate::guard::Area;
 use crate::layout::{LABEL_SECTORS, MemberId, MemberInfo, Role};
-use crate::units::{Bytes, SectorRange, Sectors};
+use crate::units::{Bytes, Sectors};
 
 /// What a volume or a member is called for ever, whatever it is named or plugged into: 128 random bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -76,6 +78,28 @@ pub enum Guard {
     Up,
 }
 
+/// The form of the engine's pages on the members.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Format {
+    /// Each piece of metadata once.
+    One,
+    /// Each piece of metadata twice.
+    Two,
+}
+
+impl Format {
+    /// The form that new volumes begin with.
+    pub const NEWEST: Self = Self::One;
+
+    /// As a number, for messages.
+    pub const fn number(self) -> u16 {
+        match self {
+            Self::One => 1,
+            Self::Two => 2,
+        }
+    }
+}
+
 /// What stands on every member. Two members of a volume have labels that differ in nothing but [`index`](Self::index).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label {
@@ -100,6 +124,13 @@ pub struct Label {
     pub guard: Option<(MemberId, Guard)>,
     /// Whether sizes are being changed ([`resize`]): the members are of no use until that is done.
     pub resizing: bool,
+    /// The form of the engine's pages.
+    pub format: Format,
+    /// Whether every member without a guard ends 64 KiB earlier for the engine, so that a second copy of the label lies
+    /// before the last 64 KiB of every drive.
+    pub second_tail: bool,
+    /// Compatible features of later programs, a bit each: kept as they are. This program knows none.
+    pub compatible: u32,
     /// Rises by one with every writing of the labels.
     pub generation: u64,
     /// A random number for each writing of the labels. Two halves of a volume that go on apart reach the same
@@ -111,9 +142,7 @@ pub struct Label {
     pub created_by: String,
 }
 
-/// Sectors from the tail's start to the first of the two label pages: the engine's pages lie before.
-const PAGES_AT: u64 = 8 * PAGE_SECTORS;
-/// Sectors of a label.
+/// Sectors of a page.
 const PAGE_SECTORS: u64 = 8;
 
 /// What a drive of `size` can be used for, a multiple of 4 KiB, so that its tail is aligned whatever its sectors are.
@@ -127,12 +156,6 @@ pub const fn tail_start(capacity: Sectors) -> Option<Sectors> {
         Some(start) => Some(Sectors(start)),
         None => None,
     }
-}
-
-/// Where the two copies of the label lie on a member of `capacity`, or `None` where it is smaller than a tail.
-pub fn places(capacity: Sectors) -> Option<[SectorRange; 2]> {
-    let first = tail_start(capacity)?.0 + PAGES_AT;
-    Some([first, first + PAGE_SECTORS].map(|at| SectorRange::new(at, PAGE_SECTORS)))
 }
 
 impl Label {
@@ -163,11 +186,14 @@ impl Label {
         self.members[usize::from(member.0)].seen_in == self.writing
     }
 
-    /// The members as a scheme lays them out: a guarded one ends before its guard's area.
+    /// The members as a scheme lays them out: a guarded one ends before its guard's area, another one before its tail where
+    /// members have a second one.
     pub fn member_infos(&self) -> Vec<MemberInfo> {
+        let second_tail = if self.second_tail { LABEL_SECTORS } else { 0 };
         let infos = self.members.iter().enumerate().map(|(at, member)| {
+            let plain = Sectors(member.size.0.saturating_sub(second_tail));
             let area = self.area_of(MemberId(at as u16));
-            MemberInfo { role: member.role, capacity: area.map_or(member.size, |area| area.capacity()) }
+            MemberInfo { role: member.role, capacity: area.map_or(plain, |area| area.capacity()) }
         });
         infos.collect()
     }
@@ -274,6 +300,9 @@ pub(crate) mod tests {
             units: vec![],
             guard: None,
             resizing: false,
+            format: Format::One,
+            second_tail: false,
+            compatible: 0,
             generation: 1,
             writing: 11,
             written: 1000,
@@ -308,16 +337,6 @@ pub(crate) mod tests {
         assert_eq!(label.scheme_settings().collect::<Vec<_>>(), [("timeout", "30s")]);
         assert_eq!(label.drive_settings(Role::Hdd).collect::<Vec<_>>(), [("volatile_cache", "on")]);
         assert_eq!(label.drive_settings(Role::Ssd).count(), 0);
-    }
-
-    #[test]
-    fn both_copies_lie_in_the_tail_behind_the_pages_of_the_engine() {
-        let capacity = usable(Bytes(1_000_000_000));
-        let tail = tail_start(capacity).unwrap().0;
-        let [first, second] = places(capacity).unwrap();
-        assert_eq!((first.start.0, second.start.0), (tail + 64, tail + 72));
-        assert!(second.end().0 <= capacity.0 && tail.is_multiple_of(8));
-        assert_eq!(places(Sectors(LABEL_SECTORS - 1)), None);
     }
 
     #[test]

@@ -1,9 +1,19 @@
 //! A label as it lies on a drive: a page of 4 KiB, little-endian, versioned, with a CRC32C over all of it.
 //!
-//! Two pages are written in turn; of two that can be read the higher generation is the label, and a torn one is as if
-//! it had never been written. Behind the header of fixed fields come members, units and texts, each with its length.
+//! Two turns are written one after the other, each in two places ([`CopyPlace`]); of all pages that can be read the higher
+//! generation is the label, and a torn page is as if it had never been written. Behind the header of fixed fields come
+//! members, units and texts, each with its length.
+//!
+//! Version 2 has feature flags behind the header. An incompatible one that this program does not know makes it refuse the
+//! drive; a compatible one is kept as it is. A label that needs none is written as version 1.
 
-use super::{Guard, Label, MemberLabel, Uuid, check_name};
+use std::mem::offset_of;
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::places::CopyPlace;
+use super::{Format, Guard, Label, MemberLabel, Uuid, check_name};
 use crate::block::BlockSize;
 use crate::layout::{MemberId, Role};
 use crate::units::{Bytes, Sectors};
@@ -12,11 +22,62 @@ use crate::units::{Bytes, Sectors};
 pub const PAGE_BYTES: usize = 4096;
 
 const MAGIC: u32 = 0x6c6d_4942; // "BIml"
-/// The version of the form that this program writes, and the only one that it reads.
-pub const VERSION: u16 = 1;
-const CHECKSUM_AT: usize = 28;
+/// The newest version of the form that this program reads and writes.
+pub const VERSION: u16 = 2;
+/// The version without feature flags.
+const VERSION_WITHOUT_FEATURES: u16 = 1;
 /// No drive is larger: its size in bytes is a number.
 const SIZE_MAX: Sectors = Bytes(u64::MAX).sectors();
+
+/// The fixed fields at the beginning of a page.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Header {
+    magic: U32,
+    version: U16,
+    guard: u8,
+    guarded: u8,
+    generation: U64,
+    written: U64,
+    block: U32,
+    checksum: U32,
+    volume: [u8; 16],
+    writing: U64,
+    index: U16,
+    members: U16,
+    units: U16,
+    settings: U16,
+}
+
+/// The fields that follow the header in a page of version 2.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Default)]
+#[repr(C)]
+struct Features {
+    compatible: U32,
+    incompatible: U32,
+}
+
+/// A member; the profile that it emulates follows as a text.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct MemberHead {
+    uuid: [u8; 16],
+    role: u8,
+    zero: u8,
+    size: U64,
+    seen_in: U64,
+    carried: U64,
+    last_seen: U64,
+}
+
+const CHECKSUM_AT: usize = offset_of!(Header, checksum);
+const CHECKSUM_END: usize = CHECKSUM_AT + size_of::<U32>();
+
+/// Incompatible feature: every member without a guard ends 64 KiB earlier for the engine.
+const SECOND_TAIL: u32 = 1;
+/// Incompatible feature: the engine's pages are of format 2.
+const FORMAT_2: u32 = 2;
+const KNOWN: u32 = SECOND_TAIL | FORMAT_2;
 
 /// Why a page is no label, or none for us.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,8 +89,13 @@ pub enum PageError {
     #[error("a Bimetal label with a wrong checksum")]
     Checksum,
     /// Whole, but of a version that this program does not know.
-    #[error("a Bimetal label of version {0}, and this program reads version {VERSION}: use a newer bimetal")]
+    #[error("a Bimetal label of version {0}, and this program reads versions up to {VERSION}: use a newer bimetal")]
     Version(u16),
+    /// Whole, but with an incompatible feature that this program does not know.
+    #[error(
+        "a Bimetal label with the incompatible feature of bit {0}, which this program does not know: use a newer bimetal"
+    )]
+    Feature(u32),
     /// Whole, but with a field that cannot be.
     #[error("a Bimetal label whose {0} cannot be")]
     Field(&'static str),
@@ -43,31 +109,71 @@ pub struct TooLongError {
     pub needed: usize,
 }
 
+/// A page of a drive, and where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// Its turn.
+    pub turn: usize,
+    /// Its place.
+    pub place: CopyPlace,
+    /// What it holds.
+    pub page: &'a [u8; PAGE_BYTES],
+}
+
 /// The label of a drive, and where the next one is to be written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Current {
-    /// The newer one of the two pages.
+    /// The newest one of the pages.
     pub label: Label,
-    /// Which page the next generation goes to: not the one that holds this label.
-    pub next_page: usize,
+    /// The turn that the next generation takes: not the one that holds this label.
+    pub next_turn: usize,
+    /// Whether second copies alone can be read: both first pages are lost, as if another program had written over them.
+    pub by_second_copy: bool,
 }
 
-/// Of the two pages of a drive, in their order, the one that holds.
+/// Of the pages at the end of `size` the one that holds. Pages that cannot be read are left out.
+///
+/// A second copy counts where a label of its content has its second copy. While a first page can be read, second copies
+/// count only where that page says that they lie, and only of that page's drive.
 ///
 /// # Errors
-/// Neither can be read: why the more telling one of the two cannot; or one is of a later version, and then
-/// nobody knows which of the two holds.
-pub fn read(pages: [&[u8; PAGE_BYTES]; 2]) -> Result<Current, PageError> {
-    match pages.map(decode) {
-        [Err(PageError::Version(version)), _] | [_, Err(PageError::Version(version))] => {
-            Err(PageError::Version(version))
+/// None can be read: why the more telling one of the first pages cannot; or a page is of a later version, and then nobody
+/// knows which of them holds.
+pub fn read<'a>(size: Sectors, pages: impl IntoIterator<Item = Seen<'a>>) -> Result<Current, PageError> {
+    let (mut first, mut second, mut why) = (Vec::new(), Vec::new(), PageError::NotALabel);
+    let mut later = None;
+    for Seen { turn, place, page } in pages {
+        match decode(page) {
+            Ok(label) if place == CopyPlace::First => first.push((turn, place, label)),
+            Ok(label) if label.second_copy(size) == place => second.push((turn, place, label)),
+            Ok(_) => {}
+            Err(error @ (PageError::Version(_) | PageError::Feature(_))) => match place {
+                CopyPlace::First => return Err(error),
+                _ => later = later.or(Some(error)),
+            },
+            Err(error) if place == CopyPlace::First && why == PageError::NotALabel => why = error,
+            Err(_) => {}
         }
-        [Ok(first), Ok(second)] if second.generation > first.generation => Ok(Current { label: second, next_page: 0 }),
-        [Ok(label), _] => Ok(Current { label, next_page: 1 }),
-        [_, Ok(label)] => Ok(Current { label, next_page: 0 }),
-        [Err(PageError::NotALabel), Err(second)] => Err(second),
-        [Err(first), Err(_)] => Err(first),
     }
+    let by_second_copy = first.is_empty();
+    if by_second_copy && let Some(error) = later {
+        return Err(error);
+    }
+    if let Some((.., leader)) = newest(&first) {
+        let (volume, uuid, told) = (leader.volume, leader.own().uuid, leader.second_copy(size));
+        second.retain(|(_, place, label)| {
+            let is_same = label.volume == volume && label.own().uuid == uuid;
+            is_same && [told, CopyPlace::InTail].contains(place)
+        });
+    }
+    first.append(&mut second);
+    let (turn, _, label) = newest(&first).cloned().ok_or(why)?;
+    Ok(Current { label, next_turn: 1 - (turn & 1), by_second_copy })
+}
+
+/// The label of the highest generation; of several the first.
+fn newest(labels: &[(usize, CopyPlace, Label)]) -> Option<&(usize, CopyPlace, Label)> {
+    labels.iter().rev().max_by_key(|(.., label)| label.generation)
 }
 
 /// The page that says `label`.
@@ -76,28 +182,23 @@ pub fn read(pages: [&[u8; PAGE_BYTES]; 2]) -> Result<Current, PageError> {
 /// The texts in it are too long.
 pub fn encode(label: &Label) -> Result<[u8; PAGE_BYTES], TooLongError> {
     let mut out = Vec::with_capacity(PAGE_BYTES);
-    out.extend(MAGIC.to_le_bytes());
-    out.extend(VERSION.to_le_bytes());
-    let [guard, member] = guard_bytes(label.guard);
-    out.extend([guard | if label.resizing { RESIZING } else { 0 }, member]);
-    out.extend(label.generation.to_le_bytes());
-    out.extend(label.written.to_le_bytes());
-    out.extend((label.block.bytes().0 as u32).to_le_bytes());
-    out.extend([0; 4]);
-    out.extend(label.volume.0);
-    out.extend(label.writing.to_le_bytes());
-    for count in [usize::from(label.index.0), label.members.len(), label.units.len(), label.settings.len()] {
-        out.extend((count as u16).to_le_bytes());
-    }
+    let features = features_of(label);
+    out.extend(header_of(label, features.is_some()).as_bytes());
+    out.extend(features.as_ref().map_or(&[][..], IntoBytes::as_bytes));
     for text in [&label.name, &label.scheme, &label.created_by] {
         put_text(&mut out, text);
     }
     for member in &label.members {
-        out.extend(member.uuid.0);
-        out.extend([role_number(member.role), 0]);
-        for number in [member.size.0, member.seen_in, member.carried, member.last_seen] {
-            out.extend(number.to_le_bytes());
-        }
+        let head = MemberHead {
+            uuid: member.uuid.0,
+            role: role_number(member.role),
+            zero: 0,
+            size: member.size.0.into(),
+            seen_in: member.seen_in.into(),
+            carried: member.carried.into(),
+            last_seen: member.last_seen.into(),
+        };
+        out.extend(head.as_bytes());
         put_text(&mut out, member.emulates.as_deref().unwrap_or(""));
     }
     for unit in &label.units {
@@ -111,9 +212,37 @@ pub fn encode(label: &Label) -> Result<[u8; PAGE_BYTES], TooLongError> {
     }
     let mut page = [0; PAGE_BYTES];
     page[..out.len()].copy_from_slice(&out);
-    let checksum = checksum_of(&page);
-    page[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&checksum.to_le_bytes());
+    seal(&mut page);
     Ok(page)
+}
+
+fn header_of(label: &Label, has_features: bool) -> Header {
+    let [guard, guarded] = guard_bytes(label.guard);
+    let count = |count: usize| U16::new(count as u16);
+    Header {
+        magic: MAGIC.into(),
+        version: if has_features { VERSION } else { VERSION_WITHOUT_FEATURES }.into(),
+        guard: guard | if label.resizing { RESIZING } else { 0 },
+        guarded,
+        generation: label.generation.into(),
+        written: label.written.into(),
+        block: (label.block.bytes().0 as u32).into(),
+        checksum: 0.into(),
+        volume: label.volume.0,
+        writing: label.writing.into(),
+        index: label.index.0.into(),
+        members: count(label.members.len()),
+        units: count(label.units.len()),
+        settings: count(label.settings.len()),
+    }
+}
+
+/// The features of a label that has any.
+fn features_of(label: &Label) -> Option<Features> {
+    let format = if label.format == Format::Two { FORMAT_2 } else { 0 };
+    let incompatible = format | if label.second_tail { SECOND_TAIL } else { 0 };
+    let features = Features { compatible: label.compatible.into(), incompatible: incompatible.into() };
+    (label.compatible != 0 || incompatible != 0).then_some(features)
 }
 
 /// The label that `page` says.
@@ -122,40 +251,42 @@ pub fn encode(label: &Label) -> Result<[u8; PAGE_BYTES], TooLongError> {
 /// It says none.
 pub fn decode(page: &[u8; PAGE_BYTES]) -> Result<Label, PageError> {
     let mut reader = Reader { rest: page };
-    if reader.u32("magic")? != MAGIC {
+    let header: Header = reader.take("header")?;
+    if header.magic != MAGIC {
         return Err(PageError::NotALabel);
     }
-    let version = reader.u16("version")?;
-    let [guard, guarded] = reader.array("guard")?;
-    let (generation, written) = (reader.u64("generation")?, reader.u64("time")?);
-    let (block, checksum) = (reader.u32("block size")?, reader.u32("checksum")?);
-    if checksum != checksum_of(page) {
+    if header.checksum != checksum_of(page) {
         return Err(PageError::Checksum);
     }
-    if version != VERSION {
-        return Err(PageError::Version(version));
-    }
-    let volume = Uuid(reader.array("volume")?);
-    let writing = reader.u64("writing")?;
-    let [index, members, units, settings] = {
-        let mut count = || reader.u16("number of members, units or settings");
-        [count()?, count()?, count()?, count()?]
+    let features = match header.version.get() {
+        VERSION_WITHOUT_FEATURES => Features::default(),
+        VERSION => reader.take("features")?,
+        later => return Err(PageError::Version(later)),
     };
+    let incompatible = features.incompatible.get();
+    if incompatible & !KNOWN != 0 {
+        return Err(PageError::Feature((incompatible & !KNOWN).trailing_zeros()));
+    }
     let [name, scheme, created_by] = [reader.text("name")?, reader.text("scheme")?, reader.text("program")?];
     let label = Label {
-        volume,
+        volume: Uuid(header.volume),
         name,
-        index: MemberId(index),
-        members: (0..members).map(|_| reader.member()).collect::<Result<_, _>>()?,
+        index: MemberId(header.index.get()),
+        members: (0..header.members.get()).map(|_| reader.member()).collect::<Result<_, _>>()?,
         scheme,
-        units: (0..units).map(|_| reader.u64("unit").map(Sectors)).collect::<Result<_, _>>()?,
-        settings: (0..settings).map(|_| reader.setting()).collect::<Result<_, _>>()?,
-        block: BlockSize::new(Bytes(block.into())).map_err(|_| PageError::Field("block size"))?,
-        guard: guard_of([guard & !RESIZING, guarded]).ok_or(PageError::Field("guard"))?,
-        resizing: guard & RESIZING != 0,
-        generation,
-        writing,
-        written,
+        units: (0..header.units.get())
+            .map(|_| reader.take("unit").map(|unit: U64| Sectors(unit.get())))
+            .collect::<Result<_, _>>()?,
+        settings: (0..header.settings.get()).map(|_| reader.setting()).collect::<Result<_, _>>()?,
+        block: BlockSize::new(Bytes(header.block.get().into())).map_err(|_| PageError::Field("block size"))?,
+        guard: guard_of([header.guard & !RESIZING, header.guarded]).ok_or(PageError::Field("guard"))?,
+        resizing: header.guard & RESIZING != 0,
+        format: if incompatible & FORMAT_2 == 0 { Format::One } else { Format::Two },
+        second_tail: incompatible & SECOND_TAIL != 0,
+        compatible: features.compatible.get(),
+        generation: header.generation.get(),
+        writing: header.writing.get(),
+        written: header.written.get(),
         created_by,
     };
     check(&label)?;
@@ -194,46 +325,28 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn take(&mut self, count: usize, field: &'static str) -> Result<&[u8], PageError> {
-        let (taken, rest) = self.rest.split_at_checked(count).ok_or(PageError::Field(field))?;
+    fn take<T: FromBytes>(&mut self, field: &'static str) -> Result<T, PageError> {
+        let (value, rest) = T::read_from_prefix(self.rest).map_err(|_| PageError::Field(field))?;
         self.rest = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], PageError> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N, field)?);
-        Ok(array)
-    }
-
-    fn u16(&mut self, field: &'static str) -> Result<u16, PageError> {
-        self.array(field).map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self, field: &'static str) -> Result<u32, PageError> {
-        self.array(field).map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self, field: &'static str) -> Result<u64, PageError> {
-        self.array(field).map(u64::from_le_bytes)
+        Ok(value)
     }
 
     fn text(&mut self, field: &'static str) -> Result<String, PageError> {
-        let length = self.u16(field)?;
-        let bytes = self.take(usize::from(length), field)?;
-        String::from_utf8(bytes.to_vec()).map_err(|_| PageError::Field(field))
+        let length: U16 = self.take(field)?;
+        let (text, rest) = self.rest.split_at_checked(length.get().into()).ok_or(PageError::Field(field))?;
+        self.rest = rest;
+        String::from_utf8(text.to_vec()).map_err(|_| PageError::Field(field))
     }
 
     fn member(&mut self) -> Result<MemberLabel, PageError> {
-        let uuid = Uuid(self.array("member")?);
-        let [role, _] = self.array("role")?;
+        let head: MemberHead = self.take("member")?;
         Ok(MemberLabel {
-            uuid,
-            role: role_of(role).ok_or(PageError::Field("role"))?,
-            size: Sectors(self.u64("size")?),
-            seen_in: self.u64("writing")?,
-            carried: self.u64("writing")?,
-            last_seen: self.u64("time")?,
+            uuid: Uuid(head.uuid),
+            role: role_of(head.role).ok_or(PageError::Field("role"))?,
+            size: Sectors(head.size.get()),
+            seen_in: head.seen_in.get(),
+            carried: head.carried.get(),
+            last_seen: head.last_seen.get(),
             emulates: Some(self.text("profile")?).filter(|profile| !profile.is_empty()),
         })
     }
@@ -252,7 +365,13 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
 }
 
 fn checksum_of(page: &[u8; PAGE_BYTES]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&page[..CHECKSUM_AT]), &page[CHECKSUM_AT + 4..])
+    crc32c::crc32c_append(crc32c::crc32c(&page[..CHECKSUM_AT]), &page[CHECKSUM_END..])
+}
+
+/// Puts the checksum into a page that is otherwise complete.
+fn seal(page: &mut [u8; PAGE_BYTES]) {
+    let checksum = checksum_of(page);
+    page[CHECKSUM_AT..CHECKSUM_END].copy_from_slice(&checksum.to_le_bytes());
 }
 
 const fn role_number(role: Role) -> u8 {
@@ -326,6 +445,8 @@ mod tests {
             (generation, writing, written) in any::<(u64, u64, u64)>(),
             created_by in ".{0,30}",
             resizing: bool,
+            (second_tail, compatible) in any::<(bool, u32)>(),
+            format in prop_oneof![Just(Format::One), Just(Format::Two)],
             index: prop::sample::Index,
         ) -> Label {
             for (at, member) in members.iter_mut().enumerate() {
@@ -337,7 +458,8 @@ mod tests {
             let volume = Uuid(volume);
             let guard = guard.map(|guard| (index, guard)).filter(|_| Area::on(members[usize::from(index.0)].size).is_some());
             Label {
-                volume, name, index, members, scheme, settings, block, units, guard, resizing, generation, writing, written, created_by,
+                volume, name, index, members, scheme, settings, block, units, guard, resizing, format, second_tail, compatible,
+                generation, writing, written, created_by,
             }
         }
     }
@@ -366,14 +488,30 @@ mod tests {
             page.copy_from_slice(&bytes);
             let _ = decode(&page);
             page[0..4].copy_from_slice(&MAGIC.to_le_bytes());
-            page[4..6].copy_from_slice(&VERSION.to_le_bytes());
-            let checksum = checksum_of(&page);
-            page[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&checksum.to_le_bytes());
-            if let Ok(label) = decode(&page) {
-                // What passes can be used and written again.
-                prop_assert_eq!(decode(&encode(&label).unwrap()), Ok(label.of(label.index)));
+            for version in 1..=VERSION {
+                page[4..6].copy_from_slice(&version.to_le_bytes());
+                // Features that are known, as those that are not lead no further in.
+                page[68] &= KNOWN as u8;
+                page[69..72].fill(0);
+                seal(&mut page);
+                if let Ok(label) = decode(&page) {
+                    // What passes can be used and written again.
+                    prop_assert_eq!(decode(&encode(&label).unwrap()), Ok(label.of(label.index)));
+                }
             }
         }
+    }
+
+    fn sealed(mut page: [u8; PAGE_BYTES], at: usize, bytes: &[u8]) -> [u8; PAGE_BYTES] {
+        page[at..at + bytes.len()].copy_from_slice(bytes);
+        seal(&mut page);
+        page
+    }
+
+    /// The first pages of a drive, in the order of turns, and nothing else.
+    fn first(pages: [&[u8; PAGE_BYTES]; 2]) -> Result<Current, PageError> {
+        let seen = pages.into_iter().enumerate();
+        read(label().own().size, seen.map(|(turn, page)| Seen { turn, place: CopyPlace::First, page }))
     }
 
     #[test]
@@ -385,23 +523,193 @@ mod tests {
         torn[512..].fill(0);
         torn[600] = 7;
         let empty = [0; PAGE_BYTES];
-        let current = |label: &Label, next_page| Ok(Current { label: label.clone(), next_page });
-        assert_eq!(read([&old_page, &new_page]), current(&new, 0));
-        assert_eq!(read([&new_page, &old_page]), current(&new, 1));
-        assert_eq!(read([&old_page, &torn]), current(&old, 1));
-        assert_eq!(read([&empty, &old_page]), current(&old, 0));
-        assert_eq!(read([&empty, &empty]), Err(PageError::NotALabel));
-        assert_eq!(read([&empty, &torn]), Err(PageError::Checksum));
+        let current = |label: &Label, next_turn| Ok(Current { label: label.clone(), next_turn, by_second_copy: false });
+        assert_eq!(first([&old_page, &new_page]), current(&new, 0));
+        assert_eq!(first([&new_page, &old_page]), current(&new, 1));
+        assert_eq!(first([&old_page, &torn]), current(&old, 1));
+        assert_eq!(first([&empty, &old_page]), current(&old, 0));
+        assert_eq!(first([&empty, &empty]), Err(PageError::NotALabel));
+        assert_eq!(first([&empty, &torn]), Err(PageError::Checksum));
     }
 
     #[test]
     fn a_label_of_a_later_version_is_never_taken_for_an_old_one() {
         let page = encode(&label()).unwrap();
-        let mut later = page;
-        later[4..6].copy_from_slice(&2u16.to_le_bytes());
-        let checksum = checksum_of(&later);
-        later[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&checksum.to_le_bytes());
-        assert_eq!(read([&page, &later]), Err(PageError::Version(2)));
+        let later = sealed(page, 4, &3u16.to_le_bytes());
+        assert_eq!(first([&page, &later]), Err(PageError::Version(3)));
+        let mut features = label();
+        features.second_tail = true;
+        let newer = sealed(encode(&features).unwrap(), 68, &(SECOND_TAIL | 1 << 5).to_le_bytes());
+        assert_eq!(first([&page, &newer]), Err(PageError::Feature(5)));
+        let message = PageError::Feature(5).to_string();
+        assert!(message.contains("bit 5") && message.contains("use a newer bimetal"), "{message}");
+    }
+
+    /// The bytes of `label()` as the first version of the program wrote them.
+    #[test]
+    fn version_1_label_reads_as_before() {
+        let mut page = [0; PAGE_BYTES];
+        let text = |text: &str| [&(text.len() as u16).to_le_bytes()[..], text.as_bytes()].concat();
+        let member = |uuid: u8, role: u8, mib: u64| {
+            let numbers: Vec<u8> = [mib << 11, 11, 0, 1000].into_iter().flat_map(u64::to_le_bytes).collect();
+            [&[uuid; 16][..], &[role, 0], &numbers, &text("")].concat()
+        };
+        let bytes = [
+            &b"BIml\x01\0"[..],
+            &[0, 0],
+            &1u64.to_le_bytes(),
+            &1000u64.to_le_bytes(),
+            &4096u32.to_le_bytes(),
+            &[0; 4],
+            &[9; 16],
+            &11u64.to_le_bytes(),
+            &[0, 0, 2, 0, 0, 0, 2, 0],
+            &text("mail"),
+            &text("griffin"),
+            &text("bimetal 0.1.0"),
+            &member(1, 1, 8),
+            &member(2, 2, 64),
+            &text("timeout=30s"),
+            &text("hdd.volatile_cache=on"),
+        ]
+        .concat();
+        page[..bytes.len()].copy_from_slice(&bytes);
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(&page[..28]), &page[32..]);
+        page[28..32].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(decode(&page), Ok(label()));
+        // And such a volume stays readable for the first version.
+        assert_eq!(encode(&label()), Ok(page));
+    }
+
+    #[test]
+    fn unknown_compatible_feature_survives_another_writing() {
+        let mut label = label();
+        label.compatible = 1 << 31 | 4;
+        let read = decode(&encode(&label).unwrap()).unwrap();
+        let next = read.next(2000, 12, []).of(MemberId(1));
+        assert_eq!(decode(&encode(&next).unwrap()).unwrap().compatible, 1 << 31 | 4);
+    }
+
+    #[test]
+    fn second_copy_counts_only_where_its_label_has_it() {
+        let mut label = label();
+        label.second_tail = true;
+        let (page, size) = (encode(&label).unwrap(), label.own().size);
+        for place in CopyPlace::ALL {
+            let found = read(size, [Seen { turn: 1, place, page: &page }]);
+            let by_second_copy = place != CopyPlace::First;
+            match place {
+                CopyPlace::First | CopyPlace::BeforeTail => {
+                    assert_eq!(found, Ok(Current { label: label.clone(), next_turn: 0, by_second_copy }));
+                }
+                _ => assert_eq!(found, Err(PageError::NotALabel)),
+            }
+        }
+        // At another end it would be content of something else.
+        let other = Sectors(size.0 + 128);
+        let seen = Seen { turn: 0, place: CopyPlace::BeforeTail, page: &page };
+        assert_eq!(read(other, [seen]), Err(PageError::NotALabel));
+    }
+
+    /// A client that writes a page that looks like a label to where a second copy might lie changes nothing.
+    #[test]
+    fn forged_second_copy_is_not_counted_beside_a_first() {
+        let mut label = label();
+        (label.index, label.guard) = (MemberId(1), Some((MemberId(1), Guard::Up)));
+        let mut forged = label.next(3000, 13, []);
+        (forged.guard, forged.second_tail) = (None, true);
+        let (page, forged) = (encode(&label).unwrap(), encode(&forged).unwrap());
+        let seen = [
+            Seen { turn: 0, place: CopyPlace::First, page: &page },
+            Seen { turn: 1, place: CopyPlace::BeforeTail, page: &forged },
+        ];
+        assert_eq!(read(label.own().size, seen).map(|current| current.label), Ok(label));
+    }
+
+    /// A drive: pages by the sector at which they begin.
+    #[derive(Clone)]
+    struct Drive {
+        size: Sectors,
+        pages: std::collections::BTreeMap<u64, [u8; PAGE_BYTES]>,
+    }
+
+    impl Drive {
+        fn read(&self) -> Result<Current, PageError> {
+            let seen = self.pages.iter().filter_map(|(&sector, page)| {
+                let (turn, place) = CopyPlace::at(self.size, sector)?;
+                Some(Seen { turn, place, page })
+            });
+            read(self.size, seen)
+        }
+
+        /// Writes the turn that is next, as far as the page number `cut`, of which half is written.
+        fn write(&mut self, label: &Label, cut: usize) {
+            let turn = self.read().map_or(0, |current| current.next_turn);
+            let page = encode(label).unwrap();
+            for (number, at) in label.pages(self.size, turn).enumerate().take(cut + 1) {
+                let old = self.pages.entry(at.start.0).or_insert([0; PAGE_BYTES]);
+                // A torn page has the new header and not the new rest.
+                let written = if number == cut { 48 } else { PAGE_BYTES };
+                old[..written].copy_from_slice(&page[..written]);
+            }
+        }
+    }
+
+    proptest! {
+        /// Writings are cut anywhere, a page is torn where one is cut, and then any page is damaged, or the last 64 KiB are
+        /// wiped: the label is the newest that was written whole, or one whose writing was cut short.
+        #[test]
+        fn newest_label_survives_cuts_and_the_loss_of_a_page(
+            cuts in proptest::collection::vec(0usize..3, 1..8),
+            kind in 0usize..3,
+            damaged: prop::sample::Index,
+            wiped: bool,
+        ) {
+            let mut label = label();
+            label.index = MemberId(1);
+            label.guard = (kind == 1).then_some((MemberId(1), Guard::Up));
+            label.second_tail = kind == 2;
+            let size = label.own().size;
+            let mut drive = Drive { size, pages: Default::default() };
+            drive.write(&label, 2);
+            let mut whole = label.generation;
+            let mut cut_short = false;
+            for cut in cuts {
+                label = label.next(2000, label.writing + 1, []);
+                drive.write(&label, cut);
+                let found = drive.read().unwrap();
+                // After the first page it holds already, before that the one before it does.
+                prop_assert_eq!(found.label.generation, if cut == 0 { whole } else { label.generation });
+                prop_assert!(!found.by_second_copy);
+                cut_short = cut < 2;
+                if cut > 0 {
+                    whole = label.generation;
+                }
+                label = found.label;
+            }
+            if cut_short {
+                // One that is cut short is written again, as every start does.
+                label = label.next(2000, label.writing + 1, []);
+                drive.write(&label, 2);
+                whole = label.generation;
+            }
+            let tail = size.0 - 128;
+            if wiped && kind != 0 {
+                drive.pages.retain(|&sector, _| sector < tail);
+            } else {
+                let at = *damaged.get(&drive.pages.keys().copied().collect::<Vec<_>>());
+                drive.pages.get_mut(&at).unwrap()[40] ^= 1;
+            }
+            let found = drive.read().unwrap();
+            prop_assert_eq!(found.label.generation, whole);
+            prop_assert_eq!(found.by_second_copy, wiped && kind != 0);
+            // The next two writings mend what was damaged.
+            for _ in 0..2 {
+                label = label.next(3000, label.writing + 1, []);
+                drive.write(&label, 2);
+            }
+            prop_assert!(drive.pages.values().all(|page| decode(page).is_ok()));
+        }
     }
 
     #[test]

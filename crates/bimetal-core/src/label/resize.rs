@@ -10,6 +10,7 @@
 //! anew from what was found, and ends the same.
 
 use super::page::Current;
+use super::places::CopyPlace;
 use super::{Label, tail_start};
 use crate::layout::{LABEL_SECTORS, MemberId};
 use crate::units::{SectorRange, Sectors};
@@ -104,6 +105,7 @@ pub fn plan(label: &Label, spans: &[Span], now: u64, writings: [u64; 2]) -> Resu
         inner.dedup();
         let tails = inner.into_iter().filter(|&size| size != span.drive).filter_map(tail_start);
         steps.extend(tails.map(|tail| Step::Erase(id, SectorRange::new(tail.0, LABEL_SECTORS))));
+        steps.extend(second_copies(&changed.of(id), span).map(|pages| Step::Erase(id, pages)));
     }
     steps.push(Step::Format);
     for (id, span) in members() {
@@ -115,20 +117,36 @@ pub fn plan(label: &Label, spans: &[Span], now: u64, writings: [u64; 2]) -> Resu
     Ok(steps)
 }
 
+/// The second copies that labels may have before the tails of a member, at each of its ends: of no use while first ones say
+/// that sizes are changing, and wrong when the new sizes hold.
+fn second_copies(label: &Label, span: Span) -> impl Iterator<Item = SectorRange> {
+    let place = label.second_copy(label.own().size);
+    let mut ends = vec![span.found, span.drive, span.goal];
+    ends.sort();
+    ends.dedup();
+    let pages = ends.into_iter().filter_map(move |size| place.pages(size));
+    let before_tail = pages.filter(move |_| place != CopyPlace::InTail);
+    before_tail.map(|[first, second]| SectorRange::new(first.start.0, first.len.0 + second.len.0))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::label::Guard;
     use crate::label::assembly::{Assembly, Found, Seat, assemble};
+    use crate::label::page::{self, PAGE_BYTES, Seen};
     use crate::label::tests::label;
     use crate::units::Bytes;
     use proptest::prelude::*;
 
-    /// Drives by their sizes, with the labels in the tails of sizes, and the sizes that each is formatted for.
+    /// Drives by their sizes, with the pages of labels by the sectors at which they begin, and the sizes that each is
+    /// formatted for.
     #[derive(Clone)]
     struct Machine {
-        drives: Vec<(Sectors, BTreeMap<Sectors, Label>)>,
+        first: Label,
+        drives: Vec<(Sectors, BTreeMap<u64, [u8; PAGE_BYTES]>)>,
         formatted: Vec<Sectors>,
     }
 
@@ -136,23 +154,48 @@ mod tests {
         sizes.iter().map(|&mib| Bytes::from_mib(mib).sectors()).collect()
     }
 
+    /// The volume of `label()` with copies in each of the three kinds of places.
+    fn kinds() -> impl Strategy<Value = Label> {
+        let of = |second_tail, guard| Label { second_tail, guard, ..label() };
+        let down = Some((MemberId(1), Guard::Down));
+        prop_oneof![Just(of(false, None)), Just(of(true, None)), Just(of(true, down)), Just(of(false, down))]
+    }
+
+    fn read(size: Sectors, pages: &BTreeMap<u64, [u8; PAGE_BYTES]>) -> Option<Current> {
+        let seen = pages.iter().filter_map(|(&sector, page)| {
+            let (turn, place) = CopyPlace::at(size, sector)?;
+            Some(Seen { turn, place, page })
+        });
+        page::read(size, seen).ok()
+    }
+
     impl Machine {
-        /// The volume of `label()`, 8 and 64 MiB large, on drives that have these sizes now.
-        fn new(drives: [u64; 2]) -> Self {
-            let of = |(at, size): (usize, Sectors)| {
-                let label = label().of(MemberId(at as u16));
-                (size, BTreeMap::from([(label.own().size, label)]))
-            };
-            Self { drives: mib(drives).into_iter().enumerate().map(of).collect(), formatted: mib([8, 64]) }
+        /// The volume of `first`, 8 and 64 MiB large, on drives that have these sizes now.
+        fn new(first: &Label, drives: [u64; 2]) -> Self {
+            let drives = mib(drives).into_iter().map(|size| (size, BTreeMap::new())).collect();
+            let mut machine = Self { first: first.clone(), drives, formatted: mib([8, 64]) };
+            for member in [0, 1].map(MemberId) {
+                let label = first.of(member);
+                machine.write(label.own().size, &label);
+            }
+            machine
+        }
+
+        /// As a label is placed: beside what is there, both turns of it in nothing but zeroes at first.
+        fn write(&mut self, size: Sectors, label: &Label) {
+            let pages = &mut self.drives[usize::from(label.index.0)].1;
+            let turn = read(size, pages).map_or(0, |current| current.next_turn);
+            for at in label.pages(size, turn) {
+                pages.insert(at.start.0, page::encode(label).unwrap());
+            }
         }
 
         /// Looks for labels, and again for those that the ones found tell of; where there is none, all through the first drive.
         fn find(&self) -> (Vec<Found>, Assembly) {
             let mut hints: Vec<Sectors> = Vec::new();
             for _ in 0..3 {
-                let looks = self.drives.iter().enumerate().filter_map(|(at, (size, labels))| {
-                    let read = |size: Sectors| Some(Current { label: labels.get(&size)?.clone(), next_page: 0 });
-                    let (size, Current { label, .. }) = search(*size, &hints, read)?;
+                let looks = self.drives.iter().enumerate().filter_map(|(at, (size, pages))| {
+                    let (size, Current { label, .. }) = search(*size, &hints, |size| read(size, pages))?;
                     Some(Found { path: at.to_string(), size, label })
                 });
                 let found: Vec<Found> = looks.collect();
@@ -162,11 +205,18 @@ mod tests {
                 }
                 hints = found.iter().flat_map(|found| found.label.members.iter().map(|member| member.size)).collect();
                 if found.is_empty() {
-                    let last = self.drives[0].1.iter().rfind(|(size, label)| label.own().size == **size);
-                    hints.extend(last.map(|(size, _)| *size));
+                    hints.extend(self.rummage());
                 }
             }
             panic!("a drive is not found");
+        }
+
+        /// The size at whose end the last label of the first drive lies.
+        fn rummage(&self) -> Option<Sectors> {
+            self.drives[0].1.iter().rev().find_map(|(&sector, page)| {
+                let size = page::decode(page).ok()?.own().size;
+                CopyPlace::at(size, sector).map(|_| size)
+            })
         }
 
         fn plan(&self, goals: &[Sectors], number: u64) -> Vec<Step> {
@@ -183,13 +233,10 @@ mod tests {
 
         fn take(&mut self, step: &Step, goals: &[Sectors]) {
             match step {
-                Step::Label(size, label) => {
-                    self.drives[usize::from(label.index.0)].1.insert(*size, (**label).clone());
-                }
+                Step::Label(size, label) => self.write(*size, label),
                 Step::Erase(member, range) => {
-                    self.drives[usize::from(member.0)]
-                        .1
-                        .retain(|size, _| tail_start(*size).unwrap().0 != range.start.0);
+                    let pages = &mut self.drives[usize::from(member.0)].1;
+                    pages.retain(|&sector, _| !SectorRange::new(sector, 8).overlaps(*range));
                 }
                 Step::Format => self.formatted = goals.to_vec(),
             }
@@ -202,11 +249,26 @@ mod tests {
             let said: Vec<Sectors> = assembly.label.members.iter().map(|member| member.size).collect();
             assert_eq!((said.as_slice(), self.formatted.as_slice()), (sizes, sizes));
         }
+
+        /// Whatever wipes the last 64 KiB of a drive leaves its label where the engine leaves room for a copy, also while the
+        /// other drive is there to tell where that is.
+        fn assert_wiped_is_found(&self, sizes: &[Sectors]) {
+            for (at, &size) in sizes.iter().enumerate() {
+                let mut wiped = self.clone();
+                let (end, pages) = &mut wiped.drives[at];
+                let last = end.0 - LABEL_SECTORS;
+                pages.retain(|&sector, _| sector < last);
+                let own = self.first.of(MemberId(at as u16));
+                if *end != size || own.second_copy(own.own().size) != CopyPlace::InTail {
+                    wiped.assert_whole(sizes);
+                }
+            }
+        }
     }
 
     #[test]
     fn a_drive_that_has_grown_is_found_and_used_as_before() {
-        Machine::new([8, 100]).assert_whole(&mib([8, 64]));
+        Machine::new(&label(), [8, 100]).assert_whole(&mib([8, 64]));
     }
 
     proptest! {
@@ -217,10 +279,11 @@ mod tests {
         fn wherever_it_is_cut_it_ends_with_the_new_sizes(
             drives in prop_oneof![Just([8u64, 64]), Just([16, 64]), Just([8, 128]), Just([20, 130])],
             goals in prop_oneof![Just([8u64, 64]), Just([6, 64]), Just([8, 50]), Just([5, 40]), Just([16, 128])],
+            first in kinds(),
         ) {
             let goals: Vec<Sectors> =
                 mib(goals).into_iter().zip(mib(drives)).map(|(goal, drive)| goal.min(drive)).collect();
-            let fresh = Machine::new(drives);
+            let fresh = Machine::new(&first, drives);
             let steps = fresh.plan(&goals, 100);
             for cut in 0..=steps.len() {
                 let mut once = fresh.clone();
@@ -236,6 +299,29 @@ mod tests {
                     let last = twice.plan(&goals, 300);
                     last.iter().for_each(|step| twice.take(step, &goals));
                     twice.assert_whole(&goals);
+                    twice.assert_wiped_is_found(&goals);
+                }
+            }
+        }
+    }
+
+    /// The new end may lie 64 KiB from the old one, where the copies before one tail are in the other.
+    #[test]
+    fn sizes_64_kib_apart_end_whole_wherever_it_is_cut() {
+        let of = |sectors: [u64; 2]| sectors.map(Sectors).to_vec();
+        let (small, large) = (16_384, 16_384 + LABEL_SECTORS);
+        for (drive, goal) in [(large, large), (large, small), (small, small - LABEL_SECTORS)] {
+            for second_tail in [false, true] {
+                let mut fresh = Machine::new(&Label { second_tail, ..label() }, [8, 64]);
+                fresh.drives[0].0 = Sectors(drive);
+                let goals = of([goal, 131_072]);
+                let steps = fresh.plan(&goals, 100);
+                for cut in 0..=steps.len() {
+                    let mut once = fresh.clone();
+                    steps[..cut].iter().for_each(|step| once.take(step, &goals));
+                    once.plan(&goals, 200).iter().for_each(|step| once.take(step, &goals));
+                    once.assert_whole(&goals);
+                    once.assert_wiped_is_found(&goals);
                 }
             }
         }

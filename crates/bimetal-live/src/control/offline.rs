@@ -22,7 +22,9 @@ use crate::drive::file::DriveFile;
 use crate::drive::read_only::ReadOnly;
 use crate::drive::{self, Drive, Engine};
 use crate::member::find::{Labelled, Located};
+use crate::member::held::foreign_sector;
 use crate::member::plan::Plan;
+use crate::member::rescue::suspects;
 use crate::member::{labels, lock};
 use crate::startup;
 
@@ -92,7 +94,9 @@ pub fn status(located: &Located) -> Status {
         } else if located.assembly.resizing && process.is_none() {
             "a change of sizes was cut short: finish it with `bimetal resize`".to_owned()
         } else {
-            meaning(process, whole, kept.as_ref()).to_owned()
+            overwritten(located)
+                .filter(|_| process.is_none())
+                .unwrap_or_else(|| meaning(process, whole, kept.as_ref()).to_owned())
         },
         scheme: label.scheme.clone(),
         settings: About::of(label, located).map(|about| about.settings).unwrap_or_default(),
@@ -112,6 +116,42 @@ fn wear(label: &Label, about: &About) -> Vec<Wear> {
     let is_known = |(member, about): &(&MemberLabel, &AboutMember)| member.role == Role::Ssd && about.path.is_some();
     let flash = label.members.iter().zip(&about.members).filter(is_known);
     flash.map(|(_, about)| Wear::of(about, Bytes::ZERO, 0.0)).collect()
+}
+
+/// What another program wrote over, as far as labels and the guard's header tell.
+fn overwritten(located: &Located) -> Option<String> {
+    let label = &located.assembly.label;
+    let name = &label.name;
+    let seats = located.assembly.seats.iter().zip(located.members()).enumerate();
+    seats.map(|(at, (seat, drive))| (MemberId(at as u16), seat, drive)).find_map(|(id, seat, drive)| {
+        let (member, own) = (label.member_name(id), label.of(id));
+        let path = drive.map(|drive| drive.probe.path.display());
+        match (seat, drive) {
+            (Seat::Taken(_), Some(drive)) if drive.by_second_copy => Some(format!(
+                "another program has written over the label of {member} ({}), and its second copy is left: `bimetal rescue {name}` says \
+                 what else is lost and writes it again",
+                path?
+            )),
+            (Seat::Taken(_), Some(drive)) => {
+                let sector = foreign_sector(&own, &File::open(&drive.probe.canonical).ok()?)?;
+                Some(format!(
+                    "another program has written to {member} ({}) while the volume was attached, first in sector {sector}: `bimetal \
+                     rescue {name}` says what is lost and puts the volume's own back",
+                    path?
+                ))
+            }
+            (Seat::Empty, _) if label.was_there(id) => {
+                let (path, foreign) = suspects(located, own.own().size).into_iter().next()?;
+                let carries = if foreign.is_empty() { String::new() } else { format!(" and carries {}", foreign.join(", ")) };
+                Some(format!(
+                    "{member} is missing, and {} has its size, no label{carries}: if another program has written over it, `bimetal rescue \
+                     {name}` brings back what is left",
+                    path.display()
+                ))
+            }
+            _ => None,
+        }
+    })
 }
 
 fn meaning(process: Option<u32>, whole: bool, state: Option<&State>) -> &'static str {
@@ -138,6 +178,9 @@ fn member(located: &Located, at: usize, given_up: bool) -> Member {
     let label = &located.assembly.label;
     let member = &label.members[at];
     let (state, drive) = match located.assembly.seats[at] {
+        Seat::Taken(drive) if located.drives.get(drive).is_some_and(|drive| drive.by_second_copy) => {
+            ("overwritten", located.drives.get(drive))
+        }
         Seat::Taken(drive) => ("present", located.drives.get(drive)),
         Seat::Behind(drive) => ("behind", located.drives.get(drive)),
         Seat::Empty => ("missing", None),
@@ -179,20 +222,28 @@ fn slots_member(plan: &Plan<'_>) -> Option<MemberId> {
 /// How much is off home and nowhere else, by a recovery that changes nothing; `None` where that does not come to its end, or where
 /// the volume has nothing off home.
 fn dirty_bytes(located: &Located) -> Option<u64> {
-    let label = &located.assembly.label;
-    let plan = plan(label)?;
+    let plan = plan(&located.assembly.label)?;
     slots_member(&plan)?;
-    let open = |drive: Option<&Labelled>| -> Option<Box<dyn Drive>> {
-        let file = DriveFile::open(&drive?.probe.canonical).ok()?;
-        Some(Box::new(ReadOnly::new(drive::attach(file, Engine::Pool).ok()?)))
-    };
-    let mut drives: Vec<_> = located.members().map(open).collect::<Option<_>>()?;
-    let recovery = Recovery::new(&plan.config(), &[]).ok()?;
-    let volume = startup::recover(recovery, &mut drives, |_, _| {}).ok()?;
-    let view = volume.view();
-    let bytes = u64::from(view.map.dirty_blocks()) * view.block().bytes().0;
+    let bytes = look_off_home(located).ok()?;
     // Somebody may have begun to serve it meanwhile.
-    lock::owner(&label.name).is_none().then_some(bytes)
+    lock::owner(&located.assembly.label.name).is_none().then_some(bytes)
+}
+
+/// As [`dirty_bytes`], with the reason where the recovery does not come to its end.
+pub(crate) fn look_off_home(located: &Located) -> Result<u64, String> {
+    let unknown = || format!("the scheme '{}' is not known", located.assembly.label.scheme);
+    let plan = plan(&located.assembly.label).ok_or_else(unknown)?;
+    let open = |drive: Option<&Labelled>| -> Result<Box<dyn Drive>, String> {
+        let drive = drive.ok_or("a drive is missing")?;
+        let told = |error: &dyn std::fmt::Display| format!("{}: {error}", drive.probe.path.display());
+        let file = DriveFile::open(&drive.probe.canonical).map_err(|error| told(&error))?;
+        Ok(Box::new(ReadOnly::new(drive::attach(file, Engine::Pool).map_err(|error| told(&error))?)))
+    };
+    let mut drives: Vec<_> = located.members().map(open).collect::<Result<_, _>>()?;
+    let recovery = Recovery::new(&plan.config(), &[]).map_err(|error| error.to_string())?;
+    let volume = startup::recover(recovery, &mut drives, |_, _| {}).map_err(|error| error.to_string())?;
+    let view = volume.view();
+    Ok(u64::from(view.map.dirty_blocks()) * view.block().bytes().0)
 }
 
 /// The newest state on the home members that are there.

@@ -108,7 +108,7 @@ pub struct Member {
     /// Its size.
     pub bytes: u64,
     /// `online`, `failed` (it does not answer or was let go); without a server `present`, `missing`, `behind`, `let go` (nobody
-    /// needs it, there or not).
+    /// needs it, there or not), `overwritten` (another program has written over its label, and a second copy is left).
     pub state: String,
     /// When it was last there, in seconds since 1970, where the label says so.
     pub last_seen_s: Option<u64>,

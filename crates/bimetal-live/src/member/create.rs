@@ -14,7 +14,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bimetal_core::block::BlockSize;
 use bimetal_core::guard::GUARDED;
 use bimetal_core::label::page::TooLongError;
-use bimetal_core::label::{Guard, Label, MemberLabel, NameError, Uuid, check_name, tail_start, usable};
+use bimetal_core::label::places::CopyPlace;
+use bimetal_core::label::{Format, Guard, Label, MemberLabel, NameError, Uuid, check_name, tail_start, usable};
 use bimetal_core::layout::{LABEL_SECTORS, Layout, LayoutError, LayoutRequest, MemberId, MemberInfo, Role};
 use bimetal_core::scheme::{SchemeError, SchemeInfo};
 use bimetal_core::settings::{SettingError, Settings};
@@ -311,6 +312,9 @@ fn label_of(request: &Request, probes: &[Probe]) -> Result<Label, CreateError> {
         units: Vec::new(),
         guard: None,
         resizing: false,
+        format: Format::NEWEST,
+        second_tail: true,
+        compatible: 0,
         generation: 1,
         writing,
         written: now,
@@ -385,8 +389,10 @@ fn write(request: &Request, settings: &Settings, label: &Label, drives: &[Checke
     format(request, settings, label, drives).map_err(|(path, error)| fail(&path, error, &erased, Vec::new()))?;
     for (at, drive) in drives.iter().enumerate() {
         let own = label.of(MemberId(at as u16));
-        if let Err(error) = labels::write(drive.lock.file(), drive.capacity, &drive.probe.path, &own, 0) {
-            let standing = drives[..=at].iter().filter(|drive| clear_own_tail(drive).is_err());
+        if let Err(error) = labels::place(drive.lock.file(), drive.capacity, &drive.probe.path, &own) {
+            let standing = drives[..=at].iter().enumerate();
+            let standing = standing.filter(|(at, drive)| take_back(drive, &label.of(MemberId(*at as u16))).is_err());
+            let standing = standing.map(|(_, drive)| drive);
             let labelled = standing.map(|drive| drive.probe.path.clone()).collect();
             return Err(fail(&drive.probe.path, error.to_string(), &erased, labelled));
         }
@@ -421,8 +427,22 @@ pub(super) fn erase(drive: &Checked) -> io::Result<()> {
         let (size, span) = (drive.probe.size.0, ERASED.0.min(drive.probe.size.0));
         zero(drive.lock.file(), 0, span)?;
         zero(drive.lock.file(), size - span, span)?;
+        erase_label(drive, &CopyPlace::ALL)?;
     }
     clear_own_tail(drive)
+}
+
+/// Takes back the label that was written to a drive, in both its places.
+fn take_back(drive: &Checked, label: &Label) -> io::Result<()> {
+    erase_label(drive, &[label.second_copy(drive.capacity)])?;
+    clear_own_tail(drive)
+}
+
+fn erase_label(drive: &Checked, places: &[CopyPlace]) -> io::Result<()> {
+    labels::erase(drive.lock.file(), drive.capacity, &drive.probe.path, places).map_err(|error| match error {
+        labels::LabelError::Io { error, .. } => error,
+        other => io::Error::other(other),
+    })
 }
 
 fn clear_own_tail(drive: &Checked) -> io::Result<()> {

@@ -33,7 +33,10 @@ pub enum FindError {
     #[error(transparent)]
     Probe(#[from] ProbeError),
     /// The drive that was named has no label.
-    #[error("{error} (if the drive has grown by more than {GROWN_BY_MAX}, `bimetal resize {}` finds it)", path.display())]
+    #[error(
+        "{error} (if the drive has grown by more than {GROWN_BY_MAX}, `bimetal resize {}` finds it; if another program has \
+         written over it, `bimetal rescue VOLUME` does)", path.display()
+    )]
     Label {
         /// The drive.
         path: PathBuf,
@@ -71,8 +74,10 @@ pub struct Labelled {
     pub probe: Probe,
     /// Its label, as core takes it.
     pub found: Found,
-    /// Which of its two pages the next label goes to.
-    pub next_page: usize,
+    /// The turn that the next label takes.
+    pub next_turn: usize,
+    /// Whether only second copies of its label are left: another program has written over the drive's end.
+    pub by_second_copy: bool,
 }
 
 /// A volume that was found.
@@ -82,6 +87,8 @@ pub struct Located {
     pub assembly: Assembly,
     /// The drives with a label of it.
     pub drives: Vec<Labelled>,
+    /// Drives that were looked at and have no label of any volume.
+    pub unlabelled: Vec<Probe>,
 }
 
 impl Located {
@@ -130,8 +137,10 @@ impl Scan {
     fn look_for_grown(&mut self) {
         let hints = self.sizes();
         for probe in std::mem::take(&mut self.unlabelled) {
-            if let Ok(drive) = look_at_label(probe, &hints) {
-                self.add(drive);
+            match look_at_label(probe, &hints) {
+                Ok(drive) => self.add(drive),
+                Err(LookError::Label(probe, _)) => self.unlabelled.push(*probe),
+                Err(LookError::Probe(_)) => {}
             }
         }
     }
@@ -143,8 +152,14 @@ impl Scan {
             Err(LookError::Probe(ProbeError::Io { error, .. })) if error.kind() == io::ErrorKind::PermissionDenied => {
                 self.unreadable.push(path.display().to_string());
             }
-            Err(LookError::Label(probe, _)) => self.unlabelled.push(*probe),
+            Err(LookError::Label(probe, _)) => self.add_unlabelled(*probe),
             Err(LookError::Probe(_)) => {}
+        }
+    }
+
+    fn add_unlabelled(&mut self, probe: Probe) {
+        if self.unlabelled.iter().all(|other| other.identity != probe.identity) {
+            self.unlabelled.push(probe);
         }
     }
 
@@ -215,7 +230,7 @@ fn look_at_label(probe: Probe, hints: &[Sectors]) -> Result<Labelled, LookError>
         return Err(LookError::Label(Box::new(probe), error));
     };
     let found = Found { path: path.display().to_string(), size, label: current.label };
-    Ok(Labelled { probe, found, next_page: current.next_page })
+    Ok(Labelled { probe, found, next_turn: current.next_turn, by_second_copy: current.by_second_copy })
 }
 
 /// How far from the end of a drive that was named its label is looked for.
@@ -253,6 +268,21 @@ pub fn find_grown(volume: &str) -> Result<Located, FindError> {
     find_in(Scan::of_machine(), volume, true)
 }
 
+/// As [`find`], and looks at `paths` too, which may have lost their labels.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_among(volume: &str, paths: &[PathBuf]) -> Result<Located, FindError> {
+    let mut scan = Scan::of_machine();
+    for path in paths {
+        probe(path)?;
+        scan.look_at(path);
+    }
+    scan.look_for_grown();
+    scan.drop_doubles();
+    find_in(scan, volume, false)
+}
+
 /// Among the drives of `scan` and the one that `volume` names.
 fn find_in(mut scan: Scan, volume: &str, everywhere: bool) -> Result<Located, FindError> {
     let path = Path::new(volume);
@@ -288,7 +318,7 @@ fn locate(scan: &Scan, uuid: Uuid) -> Result<Located, FindError> {
     let unreadable = Vec::new();
     let assembly =
         assemble(&found, uuid).map_err(|error| FindError::Assembly { error: Box::new(error), unreadable })?;
-    Ok(Located { assembly, drives })
+    Ok(Located { assembly, drives, unlabelled: scan.unlabelled.clone() })
 }
 
 fn refuse_former(located: &Located, path: &Path) -> Result<(), FindError> {

@@ -24,7 +24,7 @@ use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange};
 use rustix::io::Errno;
 
 use super::create::{random, seconds_since_1970};
-use super::find::Located;
+use super::find::{Labelled, Located};
 use super::labels::{self, LabelError};
 use super::lock::{DriveLock, LockError, VolumeLock};
 use super::probe::Probe;
@@ -46,6 +46,19 @@ pub enum HoldError {
     /// A change of sizes was cut short.
     #[error("volume '{0}' is being resized, and that was cut short: finish it with `bimetal resize {0}`")]
     Resizing(String),
+    /// Another program has written over the end of a drive.
+    #[error(
+        "{}: another program has written over its label as {member} of volume '{name}', and a second copy is left: `bimetal rescue \
+         {name}` says what else it wrote over, and writes the label again", path.display()
+    )]
+    LabelLost {
+        /// The volume.
+        name: String,
+        /// The member.
+        member: String,
+        /// The drive.
+        path: PathBuf,
+    },
     /// Somebody has the volume or one of its drives.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -75,7 +88,7 @@ pub enum HoldError {
 struct Present {
     id: MemberId,
     probe: Probe,
-    next_page: usize,
+    next_turn: usize,
     /// The writing of labels that it carries.
     carried: u64,
     /// What it had done before it was taken.
@@ -90,6 +103,8 @@ pub struct Held {
     lock: VolumeLock,
     /// Whether what something else wrote over the guarded drive's header was overwritten.
     overwrote: bool,
+    /// The first drive whose second copy of the label could not be written, and why.
+    copy_failed: Option<String>,
 }
 
 impl Held {
@@ -115,17 +130,23 @@ impl Held {
             return Err(HoldError::Resizing(label.name));
         }
         let drives = located.members().enumerate().filter_map(|(at, drive)| Some((MemberId(at as u16), drive?)));
+        let drives: Vec<(MemberId, &Labelled)> = drives.collect();
+        if let Some((id, drive)) = drives.iter().find(|(_, drive)| drive.by_second_copy) {
+            let (member, path) = (label.member_name(*id), drive.probe.path.clone());
+            return Err(HoldError::LabelLost { name: label.name, member, path });
+        }
         let present: Vec<Present> = drives
+            .into_iter()
             .map(|(id, drive)| Present {
                 id,
                 probe: drive.probe.clone(),
-                next_page: drive.next_page,
+                next_turn: drive.next_turn,
                 carried: drive.found.label.writing,
                 before: Lifetime::default(),
             })
             .collect();
         let lock = lock(&label.name, present.iter().map(|member| &member.probe))?;
-        let mut held = Self { label, present, lock, overwrote: false };
+        let mut held = Self { label, present, lock, overwrote: false, copy_failed: None };
         for (member, lock) in held.present.iter_mut().zip(&held.lock.drives) {
             let size = held.label.members[usize::from(member.id.0)].size;
             let volume = held.label.volume.identity();
@@ -142,6 +163,11 @@ impl Held {
     /// Whether something else had written over the beginning of the guarded drive, and that was given up.
     pub fn has_overwritten(&self) -> bool {
         self.overwrote
+    }
+
+    /// The first drive whose second copy of the label could not be written, and why: its first copy is all that it has.
+    pub fn copy_failed(&self) -> Option<&str> {
+        self.copy_failed.as_deref()
     }
 
     /// What stands on the drives; after [`take`](Self::take), on the newest of them.
@@ -272,7 +298,7 @@ impl Held {
         let bits = random().map_err(|error| HoldError::Io { path: PathBuf::from("/dev/urandom"), error })?;
         self.release(member);
         let at = self.present.iter().position(|present| present.id > member).unwrap_or(self.present.len());
-        self.present.insert(at, Present { id: member, probe, next_page: 0, carried: 0, before: Lifetime::default() });
+        self.present.insert(at, Present { id: member, probe, next_turn: 0, carried: 0, before: Lifetime::default() });
         self.lock.drives.insert(at, lock);
         self.relabel(|label| label.members[usize::from(member.0)].uuid = Uuid::from_random(bits))?;
         let (file, path) = (self.lock.drives[at].file(), &self.present[at].probe.path);
@@ -301,11 +327,20 @@ impl Held {
         order.sort_by_key(|&at| Some(self.present[at].id) != guarded);
         let (mut written, mut refused) = (false, None);
         for at in order {
-            let Present { id, probe, next_page, carried, .. } = &mut self.present[at];
+            let Present { id, probe, next_turn, carried, .. } = &mut self.present[at];
             let (file, size) = (self.lock.drives[at].file(), self.label.members[usize::from(id.0)].size);
-            match labels::write(file, size, &probe.path, &self.label.of(*id), *next_page) {
-                Ok(next) => {
-                    (*next_page, *carried) = (next, self.label.writing);
+            let label = self.label.of(*id);
+            let outcome = match *carried {
+                // A drive that was none of this volume's may have anything where its label goes.
+                0 => labels::place(file, size, &probe.path, &label),
+                _ => labels::write(file, size, &probe.path, &label, *next_turn),
+            };
+            match outcome {
+                Ok(label) => {
+                    (*next_turn, *carried) = (label.next_turn, self.label.writing);
+                    if let Some(error) = label.copy_failed {
+                        self.copy_failed.get_or_insert_with(|| format!("{}: {error}", probe.path.display()));
+                    }
                     written = true;
                 }
                 Err(error @ LabelError::Io { .. }) if *carried != 0 && Some(*id) != guarded => refused = Some(error),
@@ -361,6 +396,24 @@ fn begin(area: Area, now: Guard, goal: Guard, label: &Label) -> Change {
     match goal {
         Guard::Up => Change::raise(area, now, header),
         Guard::Down => Change::lower(area, now, header),
+    }
+}
+
+/// The first sector in the header's place that something else wrote, on the drive of the member that carries `label`. `None`
+/// where nothing was, where the guard is down, and where that cannot be told.
+pub(crate) fn foreign_sector(label: &Label, file: &File) -> Option<u64> {
+    let (_, guard) = label.guard.filter(|&(member, guard)| member == label.index && guard == Guard::Up)?;
+    let mut change = begin(label.area_of(label.index)?, guard, Guard::Up, label);
+    loop {
+        let step = change.next();
+        if !matches!(step, Step::Read(_)) {
+            return None;
+        }
+        match change.answer(perform(file, step).ok()?) {
+            Ok(()) => {}
+            Err(ChangeError::Changed(sector)) => return Some(sector),
+            Err(ChangeError::Unreadable(_)) => return None,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
-//! Labels on open drives: the two pages in a member's tail, read and written.
+//! Labels on open drives: their pages, read and written.
 //!
-//! What a label says and which of two pages holds is core's ([`bimetal_core::label`]); here are the system calls. Pages are
+//! What a label says, where its pages lie and which of them holds is core's ([`bimetal_core::label`]); here are the system calls. Pages are
 //! aligned in memory, so it does not matter whether the drive was opened for direct I/O.
 
 use std::fs::File;
@@ -8,9 +8,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use bimetal_core::label::Label;
 use bimetal_core::label::lifetime::{self, Lifetime};
-use bimetal_core::label::page::{self, Current, PAGE_BYTES, PageError, TooLongError};
-use bimetal_core::label::{Label, places};
+use bimetal_core::label::page::{self, Current, PAGE_BYTES, PageError, Seen, TooLongError};
+use bimetal_core::label::places::CopyPlace;
 use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange, Sectors};
 
 /// Why a label cannot be read or written.
@@ -52,37 +53,75 @@ const RUMMAGE_BYTES: usize = 4 << 20;
 #[repr(align(4096))]
 struct Aligned([u8; PAGE_BYTES]);
 
-/// The label of an open member of `capacity` (a multiple of 4 KiB); `path` is for messages.
-///
-/// # Errors
-/// The drive fails, or there is no label that this program reads.
-pub fn read(drive: &File, capacity: Sectors, path: &Path) -> Result<Current, LabelError> {
-    let mut pages = [Aligned([0; PAGE_BYTES]), Aligned([0; PAGE_BYTES])];
-    for (page, place) in pages.iter_mut().zip(places_of(capacity, path)?) {
-        let io = |error| LabelError::Io { path: path.to_owned(), doing: "read", error };
-        drive.read_exact_at(&mut page.0, place.start.0 * SECTOR_BYTES).map_err(io)?;
-    }
-    let [first, second] = &pages;
-    page::read([&first.0, &second.0]).map_err(|error| LabelError::Page { path: path.to_owned(), error })
+/// What came of writing a label: its first page is stable.
+#[derive(Debug)]
+pub struct Written {
+    /// The turn of the next label.
+    pub next_turn: usize,
+    /// Why its second copy could not be written, if so.
+    pub copy_failed: Option<io::Error>,
 }
 
-/// Writes `label` to an open member of `capacity`, into its page number `next_page`, and waits until it is stable. Gives
-/// the page for the next one.
+/// The label of an open member of `capacity` (a multiple of 4 KiB); `path` is for messages. A page that cannot be read is as
+/// if it had never been written.
 ///
 /// # Errors
-/// The drive fails, or the label does not fit its page; the old one holds then.
-pub fn write(
-    drive: &File,
-    capacity: Sectors,
-    path: &Path,
-    label: &Label,
-    next_page: usize,
-) -> Result<usize, LabelError> {
-    let place = places_of(capacity, path)?[next_page];
+/// There is no label that this program reads, or the drive fails where one may be.
+pub fn read(drive: &File, capacity: Sectors, path: &Path) -> Result<Current, LabelError> {
+    let (mut pages, mut failed) = (Vec::new(), None);
+    first_pages(capacity, path)?;
+    for place in CopyPlace::ALL {
+        for (turn, range) in place.pages(capacity).into_iter().flatten().enumerate() {
+            let mut page = Box::new(Aligned([0; PAGE_BYTES]));
+            match drive.read_exact_at(&mut page.0, range.start.0 * SECTOR_BYTES) {
+                Ok(()) => pages.push((turn, place, page)),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+    }
+    let seen = pages.iter().map(|(turn, place, page)| Seen { turn: *turn, place: *place, page: &page.0 });
+    page::read(capacity, seen).map_err(|error| match failed {
+        Some(error) => LabelError::Io { path: path.to_owned(), doing: "read", error },
+        None => LabelError::Page { path: path.to_owned(), error },
+    })
+}
+
+/// Writes `label` to an open member of `capacity`, in the turn `turn`: its first page, and when that is stable its second
+/// copy.
+///
+/// # Errors
+/// The first page cannot be written, or the label does not fit a page; the old one holds then.
+pub fn write(drive: &File, capacity: Sectors, path: &Path, label: &Label, turn: usize) -> Result<Written, LabelError> {
+    first_pages(capacity, path)?;
     let page = Aligned(page::encode(label)?);
-    let written = drive.write_all_at(&page.0, place.start.0 * SECTOR_BYTES).and_then(|()| drive.sync_all());
-    written.map_err(|error| LabelError::Io { path: path.to_owned(), doing: "written", error })?;
-    Ok(1 - next_page)
+    let mut copy_failed = None;
+    for (number, at) in label.pages(capacity, turn).enumerate() {
+        match write_page(drive, at, &page) {
+            Err(error) if number == 0 => return Err(written(path, error)),
+            outcome => copy_failed = outcome.err(),
+        }
+    }
+    Ok(Written { next_turn: 1 - (turn & 1), copy_failed })
+}
+
+fn write_page(drive: &File, at: SectorRange, page: &Aligned) -> io::Result<()> {
+    drive.write_all_at(&page.0, at.start.0 * SECTOR_BYTES).and_then(|()| drive.sync_all())
+}
+
+fn written(path: &Path, error: io::Error) -> LabelError {
+    LabelError::Io { path: path.to_owned(), doing: "written", error }
+}
+
+/// Zeroes every page that a label at the end of `capacity` may have in `places`.
+///
+/// # Errors
+/// The drive fails.
+pub fn erase(drive: &File, capacity: Sectors, path: &Path, places: &[CopyPlace]) -> Result<(), LabelError> {
+    let zeroes = Aligned([0; PAGE_BYTES]);
+    for at in places.iter().filter_map(|place| place.pages(capacity)).flatten() {
+        drive.write_all_at(&zeroes.0, at.start.0 * SECTOR_BYTES).map_err(|error| written(path, error))?;
+    }
+    drive.sync_all().map_err(|error| written(path, error))
 }
 
 /// What an open member of `capacity` has done for the volume with this identity.
@@ -90,14 +129,22 @@ pub fn write(
 /// # Errors
 /// The drive fails.
 pub fn read_lifetime(drive: &File, capacity: Sectors, path: &Path, volume: u64) -> Result<Lifetime, LabelError> {
-    let mut pages = [Aligned([0; PAGE_BYTES]), Aligned([0; PAGE_BYTES])];
     let places = lifetime::places(capacity).ok_or_else(|| LabelError::TooSmall { path: path.to_owned() })?;
-    for (page, place) in pages.iter_mut().zip(places) {
-        let io = |error| LabelError::Io { path: path.to_owned(), doing: "read", error };
-        drive.read_exact_at(&mut page.0, place.start.0 * SECTOR_BYTES).map_err(io)?;
+    let (mut pages, mut failed) = (Vec::new(), None);
+    for place in places.as_flattened() {
+        let mut page = Box::new(Aligned([0; PAGE_BYTES]));
+        match drive.read_exact_at(&mut page.0, place.start.0 * SECTOR_BYTES) {
+            Ok(()) => pages.push(page),
+            Err(error) => failed = failed.or(Some(error)),
+        }
     }
-    let [first, second] = &pages;
-    Ok(lifetime::newest([&first.0, &second.0], volume))
+    let newest = lifetime::newest(pages.iter().map(|page| &page.0), volume);
+    match failed {
+        Some(error) if newest == Lifetime::default() => {
+            Err(LabelError::Io { path: path.to_owned(), doing: "read", error })
+        }
+        _ => Ok(newest),
+    }
 }
 
 /// Writes that down.
@@ -113,29 +160,26 @@ pub fn write_lifetime(
 ) -> Result<(), LabelError> {
     let places = lifetime::places(capacity).ok_or_else(|| LabelError::TooSmall { path: path.to_owned() })?;
     let page = Aligned(lifetime.encode(volume));
-    let written = drive.write_all_at(&page.0, places[lifetime.turn()].start.0 * SECTOR_BYTES);
-    let io = |error| LabelError::Io { path: path.to_owned(), doing: "written", error };
-    written.and_then(|()| drive.sync_all()).map_err(io)
+    let [first, second] = places[lifetime.turn()];
+    write_page(drive, first, &page)
+        .and_then(|()| write_page(drive, second, &page))
+        .map_err(|error| written(path, error))
 }
 
-/// Writes `label` in the tail of `capacity` of an open member, beside what is there of this volume, or in the place of anything
+/// Writes `label` at the end of `capacity` of an open member, beside what is there of this volume, or in the place of anything
 /// else.
 ///
 /// # Errors
 /// As [`write()`].
-pub fn place(drive: &File, capacity: Sectors, path: &Path, label: &Label) -> Result<(), LabelError> {
-    let next_page = match read(drive, capacity, path) {
-        Ok(current) if current.label.volume == label.volume => current.next_page,
+pub fn place(drive: &File, capacity: Sectors, path: &Path, label: &Label) -> Result<Written, LabelError> {
+    let turn = match read(drive, capacity, path) {
+        Ok(current) if current.label.volume == label.volume => current.next_turn,
         _ => {
-            let zeroes = Aligned([0; PAGE_BYTES]);
-            for place in places_of(capacity, path)? {
-                let io = |error| LabelError::Io { path: path.to_owned(), doing: "written", error };
-                drive.write_all_at(&zeroes.0, place.start.0 * SECTOR_BYTES).map_err(io)?;
-            }
+            erase(drive, capacity, path, &[CopyPlace::First, label.second_copy(capacity)])?;
             0
         }
     };
-    write(drive, capacity, path, label, next_page).map(|_| ())
+    write(drive, capacity, path, label, turn)
 }
 
 /// Looks for a label `within` so much of the end of an open drive of `size`. Gives the size at whose end it lies.
@@ -150,9 +194,10 @@ pub fn rummage(drive: &File, size: Sectors, within: Bytes) -> Option<Sectors> {
         if drive.read_exact_at(bytes, start).is_ok() {
             for (at, page) in bytes.chunks_exact(PAGE_BYTES).enumerate().rev() {
                 let Some(label) = page.try_into().ok().and_then(|page| page::decode(page).ok()) else { continue };
-                let (own, sector) =
-                    (label.own().size, (start / SECTOR_BYTES) + (at * PAGE_BYTES) as u64 / SECTOR_BYTES);
-                if places(own).is_some_and(|places| places.iter().any(|place| place.start.0 == sector)) {
+                let own = label.own().size;
+                let sector = start / SECTOR_BYTES + (at * PAGE_BYTES) as u64 / SECTOR_BYTES;
+                let places = [CopyPlace::First, label.second_copy(own)];
+                if CopyPlace::at(own, sector).is_some_and(|(_, place)| places.contains(&place)) {
                     return Some(own);
                 }
             }
@@ -162,6 +207,6 @@ pub fn rummage(drive: &File, size: Sectors, within: Bytes) -> Option<Sectors> {
     None
 }
 
-fn places_of(capacity: Sectors, path: &Path) -> Result<[SectorRange; 2], LabelError> {
-    places(capacity).ok_or_else(|| LabelError::TooSmall { path: path.to_owned() })
+fn first_pages(capacity: Sectors, path: &Path) -> Result<[SectorRange; 2], LabelError> {
+    CopyPlace::First.pages(capacity).ok_or_else(|| LabelError::TooSmall { path: path.to_owned() })
 }

@@ -6,10 +6,13 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
-use bimetal_core::label::page::{self, PAGE_BYTES, PageError};
-use bimetal_core::label::{places, usable};
+use bimetal_core::label::page::PageError;
+use bimetal_core::label::{Guard, usable};
 use bimetal_core::units::Bytes;
+
+use super::labels::{self, LabelError};
 
 /// What a signature stands for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -185,16 +188,19 @@ impl Reader<'_> {
         Ok(false)
     }
 
-    /// A label of ours, even one that is damaged or of a later version.
+    /// A label of ours, even one that is damaged or of a later version. Of a drive that was a plain disk when something wrote
+    /// over the first copies of its label, the second copies are a leftover, and no label.
     fn label(&self) -> io::Result<Option<Content>> {
-        let Some([first, second]) = places(usable(Bytes(self.size))) else { return Ok(None) };
-        let page = |at: u64| self.read::<PAGE_BYTES>(at * 512).map(|page| page.unwrap_or([0; PAGE_BYTES]));
-        let pages = [page(first.start.0)?, page(second.start.0)?];
-        Ok(match page::read([&pages[0], &pages[1]]) {
-            Ok(current) => Some(Content::Label(Some(current.label.name))),
-            Err(PageError::NotALabel) => None,
-            Err(_) => Some(Content::Label(None)),
-        })
+        match labels::read(self.drive, usable(Bytes(self.size)), Path::new("")) {
+            Ok(current) => {
+                let guard = current.label.guard.filter(|(member, _)| *member == current.label.index);
+                let is_leftover = current.by_second_copy && matches!(guard, Some((_, Guard::Down)));
+                Ok((!is_leftover).then_some(Content::Label(Some(current.label.name))))
+            }
+            Err(LabelError::Page { error: PageError::NotALabel, .. } | LabelError::TooSmall { .. }) => Ok(None),
+            Err(LabelError::Io { error, .. }) => Err(error),
+            Err(LabelError::Page { .. } | LabelError::TooLong(_)) => Ok(Some(Content::Label(None))),
+        }
     }
 
     /// A boot sector's table with at least one partition, every entry of which can be one.
