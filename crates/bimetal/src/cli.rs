@@ -71,6 +71,7 @@ commands! {
     Set => set,
     Resize => resize,
     Check => check,
+    Rescue => rescue,
     Trace => trace,
     Replay => replay,
 }

@@ -22,6 +22,7 @@ pub(crate) mod profiles;
 pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
+pub(crate) mod rescue;
 pub(crate) mod resize;
 pub(crate) mod schemes;
 pub(crate) mod serve;

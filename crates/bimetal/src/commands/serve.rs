@@ -70,6 +70,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
              volume's own stands there; check the file systems on the volume"
         ));
     }
+    if let Some(failed) = held.copy_failed() {
+        note(format_args!(
+            "'{name}': the second copy of a label cannot be written, {failed}: the volume goes on with the first copy alone; check \
+             that drive"
+        ));
+    }
     let options = ServerOptions { names: vec![name.clone()], tcp, ..ServerOptions::default() };
     let mut server = Server::new(volume, drives, options)?;
     let held = control(&mut server, &located, held)?;

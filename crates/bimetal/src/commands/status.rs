@@ -92,6 +92,7 @@ fn describe_dirty(status: &Status, text: &mut String) {
 fn describe_member(member: &Member, text: &mut String) {
     let path = match (&member.path, member.state.as_str()) {
         (Some(path), "behind") => format!("{path}, which is behind: the volume went on without it"),
+        (Some(path), "overwritten") => format!("{path}, whose label another program has written over"),
         (Some(path), _) => path.clone(),
         (None, _) => {
             format!("missing, last seen {}", member.last_seen_s.map(ago).unwrap_or_else(|| "never".to_owned()))

@@ -1,0 +1,456 @@
+//! `bimetal rescue` after the real programs that write over drives: mkfs, wipefs, sfdisk, mkswap; on image files and on devices.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
+const BLOCK: u64 = 4096;
+/// mkfs.xfs takes no less than 300 MiB.
+const HDD_MIB: u64 = 320;
+const SSD_MIB: u64 = 32;
+/// Every so many blocks of the home drive one holds something of its own.
+const HOME_EVERY: u64 = 40;
+/// Every so many blocks of the volume one is newer on the SSD.
+const DIRTY_EVERY: u64 = 81;
+
+/// A directory with a volume whose SSD has what home has not, and the volume's name: loop devices are seen by all tests, so
+/// that it is a name of its own. Command lines and what they say have `box` for it.
+struct Place(PathBuf, String);
+
+impl Place {
+    /// Home holds a block in every [`HOME_EVERY`], the SSD a newer one in every [`DIRTY_EVERY`]; nobody serves it.
+    fn new(name: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("bimetal-rescue-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).unwrap();
+        let place = Self(directory, format!("{name}-{}", std::process::id()));
+        for (drive, mib) in [("ssd.img", SSD_MIB), ("hdd.img", HDD_MIB)] {
+            File::create(place.0.join(drive)).and_then(|file| file.set_len(mib << 20)).unwrap();
+        }
+        let hdd = place.open("hdd.img");
+        for block in (0..HDD_MIB * 256).step_by(HOME_EVERY as usize) {
+            hdd.write_all_at(&content(block, "home"), block * BLOCK).unwrap();
+        }
+        let set = "--set mode=maximized --set idle=1h --set stream_bypass=off";
+        place.succeed(&format!("create box --scheme smart-response {set} --ssd ssd.img --hdd hdd.img"));
+        let served = place.serve();
+        let mut disk = place.disk();
+        for block in place.dirty() {
+            disk.write(block * BLOCK, &content(block, "dirty"));
+        }
+        disk.flush();
+        drop(disk);
+        served.stop();
+        assert_eq!(place.json()["dirty_bytes"], place.dirty().count() as u64 * BLOCK);
+        place
+    }
+
+    /// The blocks that home does not have, the first among them.
+    fn dirty(&self) -> impl Iterator<Item = u64> {
+        (0..self.blocks()).step_by(DIRTY_EVERY as usize)
+    }
+
+    /// The blocks that home alone has.
+    fn home(&self) -> impl Iterator<Item = u64> {
+        (0..self.blocks()).step_by(HOME_EVERY as usize).filter(|block| block % DIRTY_EVERY != 0)
+    }
+
+    /// The volume ends before the guard's area and two tails.
+    fn blocks(&self) -> u64 {
+        (HDD_MIB - 3) * 256
+    }
+
+    fn open(&self, name: &str) -> File {
+        File::options().read(true).write(true).open(self.0.join(name)).unwrap()
+    }
+
+    fn run(&self, line: &str) -> Output {
+        let mut command = Command::new("timeout");
+        command.args(["-k", "1", "120", BIMETAL]).args(line.replace("box", &self.1).split_whitespace());
+        self.with_directories(&mut command).output().unwrap()
+    }
+
+    fn text(&self, bytes: &[u8]) -> String {
+        String::from_utf8_lossy(bytes).replace(&self.1, "box")
+    }
+
+    fn with_directories<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command
+            .current_dir(&self.0)
+            .env("XDG_STATE_HOME", self.0.join("state"))
+            .env("XDG_RUNTIME_DIR", self.0.join("run"))
+    }
+
+    fn succeed(&self, line: &str) -> String {
+        let output = self.run(line);
+        assert!(output.status.success(), "{line}: {}", self.text(&output.stderr));
+        self.text(&output.stdout)
+    }
+
+    fn refuse(&self, line: &str) -> String {
+        let output = self.run(line);
+        let message = self.text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{line}: {message}");
+        message
+    }
+
+    fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.succeed("status box --json")).unwrap()
+    }
+
+    fn serve(&self) -> Served {
+        let mut command = Command::new(BIMETAL);
+        command.args(["serve", &self.1]).stdout(Stdio::piped());
+        let mut child = self.with_directories(&mut command).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("ready "), "{line}");
+        Served(child)
+    }
+
+    fn disk(&self) -> Disk {
+        Disk::connect(&self.0.join(format!("run/bimetal/{}.sock", self.1)), &self.1)
+    }
+
+    fn bytes(&self) -> Vec<Vec<u8>> {
+        ["ssd.img", "hdd.img"].map(|drive| fs::read(self.0.join(drive)).unwrap()).into()
+    }
+
+    /// Serves the volume: every block that was on the SSD alone must read right. Gives the share of home's own that does.
+    fn share_of_home_that_is_left(&self) -> f64 {
+        let served = self.serve();
+        let mut disk = self.disk();
+        for block in self.dirty() {
+            assert!(disk.read(block * BLOCK) == content(block, "dirty"), "block {block} was on the SSD");
+        }
+        let right = self.home().filter(|&block| disk.read(block * BLOCK) == content(block, "home")).count();
+        drop(disk);
+        served.stop();
+        right as f64 / self.home().count() as f64
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a block holds: its number, and who wrote it.
+fn content(block: u64, writer: &str) -> Vec<u8> {
+    format!("{writer} {block:>15} ").into_bytes().into_iter().cycle().take(BLOCK as usize).collect()
+}
+
+/// A running server; ended when it is dropped.
+struct Served(Child);
+
+impl Served {
+    fn stop(mut self) {
+        Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().unwrap();
+        assert!(self.0.wait().unwrap().success());
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A client of the block device.
+struct Disk(UnixStream);
+
+impl Disk {
+    fn connect(path: &std::path::Path, export: &str) -> Self {
+        let mut socket = UnixStream::connect(path).unwrap();
+        socket.read_exact(&mut [0; 18]).unwrap();
+        // Fixed newstyle without zeroes; then NBD_OPT_EXPORT_NAME.
+        let mut hello = 3u32.to_be_bytes().to_vec();
+        hello.extend(b"IHAVEOPT");
+        hello.extend(1u32.to_be_bytes());
+        hello.extend((export.len() as u32).to_be_bytes());
+        hello.extend(export.as_bytes());
+        socket.write_all(&hello).unwrap();
+        socket.read_exact(&mut [0; 10]).unwrap();
+        Self(socket)
+    }
+
+    fn ask(&mut self, kind: u16, offset: u64, len: usize, data: &[u8]) {
+        let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
+        request.extend(0u16.to_be_bytes());
+        request.extend(kind.to_be_bytes());
+        request.extend([0; 8]);
+        request.extend(offset.to_be_bytes());
+        request.extend((len as u32).to_be_bytes());
+        request.extend(data);
+        self.0.write_all(&request).unwrap();
+        let mut reply = [0; 16];
+        self.0.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[4..8], [0; 4], "an error at {offset}");
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) {
+        self.ask(1, offset, data.len(), data);
+    }
+
+    fn flush(&mut self) {
+        self.ask(3, 0, 0, &[]);
+    }
+
+    fn read(&mut self, offset: u64) -> Vec<u8> {
+        self.ask(0, offset, BLOCK as usize, &[]);
+        let mut data = vec![0; BLOCK as usize];
+        self.0.read_exact(&mut data).unwrap();
+        data
+    }
+}
+
+/// Why a test cannot run.
+fn skipped(reason: &str) {
+    assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none(), "{reason}");
+    println!("skipped: {reason}");
+}
+
+/// Runs a program over a drive of the volume, as a device if it is to be one. `false` where that is not possible here.
+fn overwrite(place: &Place, drive: &str, line: &str, as_device: bool) -> bool {
+    let (program, arguments) = line.split_once(' ').unwrap_or((line, ""));
+    if Command::new("which").arg(program).stdout(Stdio::null()).status().is_ok_and(|status| !status.success()) {
+        skipped(&format!("no {program}"));
+        return false;
+    }
+    let mut target = drive.to_owned();
+    if as_device {
+        let made = Command::new("losetup").args(["--find", "--show", drive]).current_dir(&place.0).output();
+        match made {
+            Ok(made) if made.status.success() => {
+                target = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+                // A loop device that somebody made read-only once stays so for whoever has it next.
+                assert!(Command::new("blockdev").args(["--setrw", &target]).status().unwrap().success());
+            }
+            _ => {
+                skipped("no loop device can be made");
+                return false;
+            }
+        }
+    }
+    let run = format!("{program} {arguments} {target} </dev/null");
+    let run = if program == "sfdisk" { format!("echo ',,' | {program} {arguments} {target}") } else { run };
+    let output = Command::new("sh").args(["-c", &run]).current_dir(&place.0).output().unwrap();
+    if as_device {
+        assert!(Command::new("losetup").args(["-d", &target]).status().unwrap().success());
+        // The kernel lets go of it a moment later.
+        while fs::exists(format!("/sys/block/{}/loop", target.trim_start_matches("/dev/"))).unwrap_or(false) {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+    assert!(output.status.success(), "{run}: {}", String::from_utf8_lossy(&output.stderr));
+    true
+}
+
+/// Something that happens to the home drive, and what comes of it.
+struct Case {
+    name: &'static str,
+    line: &'static str,
+    as_device: bool,
+    /// Whether something on the drive proves afterwards that it is the member.
+    proven: bool,
+    /// The least and the most of home's own that is left.
+    left: [f64; 2],
+}
+
+/// The whole way of an operator: status, a dry run that changes nothing, the rescue, and every block off home.
+fn go_through(case: &Case) {
+    let place = Place::new(case.name);
+    if !overwrite(&place, "hdd.img", case.line, case.as_device) {
+        return;
+    }
+    let status = place.json();
+    let meaning = status["meaning"].as_str().unwrap();
+    assert!(meaning.contains("bimetal rescue box"), "{}: {meaning}", case.name);
+    let refused = place.refuse("serve box");
+    assert!(refused.contains("bimetal rescue"), "{}: {refused}", case.name);
+
+    let options = if case.proven { "" } else { " --member hdd=hdd.img --force" };
+    if !case.proven {
+        let unproven = place.refuse("rescue box");
+        assert!(unproven.contains("has its size and no label") && unproven.contains("--force"), "{unproven}");
+        let unproven = place.refuse("rescue box --member hdd=hdd.img");
+        assert!(unproven.contains("nothing on it proves that it is hdd"), "{unproven}");
+    }
+    let before = place.bytes();
+    let told = place.succeed(&format!("rescue box --dry-run{options}"));
+    assert!(place.bytes() == before, "{}: a dry run changes nothing", case.name);
+    assert!(told.contains("nothing was written") && told.contains("would write"), "{told}");
+    let told = place.succeed(&format!("rescue box{options}"));
+    println!("{} ({}): {told}", case.name, case.line);
+    assert!(told.contains("box: rescued") && told.contains("newer than home, each block with a checksum"), "{told}");
+    assert!(!case.proven || !told.contains("because of --force"), "{told}");
+
+    let dirty = place.dirty().count() as u64 * BLOCK;
+    assert_eq!(place.json()["dirty_bytes"], dirty, "{}", case.name);
+    let again = place.succeed("rescue box");
+    assert!(again.contains("nothing to rescue"), "{again}");
+    let left = place.share_of_home_that_is_left();
+    println!("{}: {:.1} % of home's own is left", case.name, left * 100.0);
+    assert!((case.left[0]..=case.left[1]).contains(&left), "{}: {left}", case.name);
+}
+
+#[test]
+fn wipefs_and_mkswap_on_an_image_lose_nothing() {
+    for (name, line) in [("wipefs", "wipefs -q -a"), ("mkswap", "mkswap -q")] {
+        go_through(&Case { name, line, as_device: false, proven: true, left: [1.0, 1.0] });
+    }
+}
+
+#[test]
+fn sfdisk_on_an_image_loses_nothing() {
+    for (name, line) in [("sfdisk", "sfdisk -q"), ("sfdisk-gpt", "sfdisk -q -X gpt")] {
+        go_through(&Case { name, line, as_device: false, proven: true, left: [1.0, 1.0] });
+    }
+}
+
+#[test]
+fn mkfs_ext4_on_an_image_leaves_the_ssd_s_blocks() {
+    go_through(&Case {
+        name: "ext4-image",
+        line: "mkfs.ext4 -q -F",
+        as_device: false,
+        proven: false,
+        left: [0.0, 0.01],
+    });
+}
+
+#[test]
+fn mkfs_ext4_without_discard_leaves_most_of_home() {
+    let line = "mkfs.ext4 -q -F -E nodiscard";
+    go_through(&Case { name: "ext4-kept", line, as_device: false, proven: true, left: [0.85, 0.999] });
+}
+
+#[test]
+fn mkfs_xfs_on_an_image_leaves_what_it_does_not_write() {
+    go_through(&Case { name: "xfs-image", line: "mkfs.xfs -q -f", as_device: false, proven: true, left: [0.5, 0.999] });
+}
+
+#[test]
+fn mkfs_on_a_device_leaves_what_it_does_not_discard() {
+    let case = |name, line, proven, left| Case { name, line, as_device: true, proven, left };
+    go_through(&case("ext4-device", "mkfs.ext4 -q -F", false, [0.0, 0.01]));
+    go_through(&case("ext4-device-kept", "mkfs.ext4 -q -F -E nodiscard", true, [0.85, 0.999]));
+    go_through(&case("xfs-device", "mkfs.xfs -q -f", false, [0.0, 0.01]));
+    go_through(&case("xfs-device-kept", "mkfs.xfs -q -f -K", true, [0.5, 0.999]));
+}
+
+#[test]
+fn wipefs_and_partitions_on_a_device_lose_nothing() {
+    for (name, line) in
+        [("wipefs-device", "wipefs -q -a"), ("mkswap-device", "mkswap -q"), ("sfdisk-device", "sfdisk -q -X gpt")]
+    {
+        go_through(&Case { name, line, as_device: true, proven: true, left: [1.0, 1.0] });
+    }
+}
+
+/// With all copies of its label zeroed the dirty slots of an SSD could be reached by no command.
+#[test]
+fn ssd_without_any_label_is_found_by_its_map() {
+    let place = Place::new("ssd-labels");
+    let ssd = place.open("ssd.img");
+    for at in [64 << 10, 128 << 10] {
+        ssd.write_all_at(&[0; 16 << 10], (SSD_MIB << 20) - at + (32 << 10)).unwrap();
+    }
+    let meaning = place.json()["meaning"].as_str().unwrap().to_owned();
+    assert!(meaning.contains("ssd is missing, and") && meaning.contains("bimetal rescue box"), "{meaning}");
+    let told = place.succeed("rescue box");
+    assert!(told.contains("pages of its map name the volume") && told.contains("box: rescued"), "{told}");
+    assert_eq!(place.share_of_home_that_is_left(), 1.0);
+}
+
+/// Over the SSD `wipefs` finds nothing to erase, and `mkswap` writes over the first slot, which its checksum tells.
+#[test]
+fn mkswap_over_the_ssd_costs_a_block_that_is_named() {
+    let place = Place::new("ssd-swap");
+    if !overwrite(&place, "ssd.img", "wipefs -q -a", false) {
+        return;
+    }
+    assert_eq!(place.share_of_home_that_is_left(), 1.0);
+    overwrite(&place, "ssd.img", "mkswap -q", false);
+    assert!(place.succeed("rescue box").contains("nothing to rescue"));
+    let message = place.refuse("check box --scrub");
+    assert!(message.contains(" 1 are bad, and of 1 of those home has no good copy"), "{message}");
+}
+
+/// A drained volume's home is a plain disk: what is made on it then is somebody's, and no volume is put over it.
+#[test]
+fn rescue_leaves_the_file_system_on_a_plain_disk_alone() {
+    let place = Place::new("plain");
+    place.succeed("drain box --detach");
+    if !overwrite(&place, "hdd.img", "mkfs.ext4 -q -F -E nodiscard", false) {
+        return;
+    }
+    let before = place.bytes();
+    assert!(place.refuse("serve box").contains("`bimetal rescue box`"));
+    let message = place.refuse("rescue box");
+    assert!(message.contains("was a plain disk") && message.contains("carries ext4"), "{message}");
+    assert!(place.bytes() == before, "nothing is written");
+}
+
+/// Both first pages of a label are lost where something wipes the last 64 KiB, and the drive is found by the second.
+#[test]
+fn wiped_end_of_either_drive_is_rescued() {
+    for (drive, mib) in [("ssd.img", SSD_MIB), ("hdd.img", HDD_MIB)] {
+        let place = Place::new(&format!("end-of-{drive}"));
+        place.open(drive).write_all_at(&[0; 64 << 10], (mib << 20) - (64 << 10)).unwrap();
+        let status = place.json();
+        assert_eq!(status["state"], "incomplete");
+        assert!(
+            status["members"].as_array().unwrap().iter().any(|member| member["state"] == "overwritten"),
+            "{status}"
+        );
+        assert!(place.refuse("serve box").contains("`bimetal rescue box`"));
+        assert!(place.refuse("drain box").contains("`bimetal rescue box`"));
+        let told = place.succeed("rescue box");
+        assert!(told.contains("the second copy is left"), "{told}");
+        assert_eq!(place.share_of_home_that_is_left(), 1.0);
+    }
+}
+
+/// A page of the newest label that rots costs nothing, whichever it is.
+#[test]
+fn any_one_damaged_page_of_a_label_costs_nothing() {
+    let place = Place::new("one-page");
+    let tail = (SSD_MIB << 20) - (64 << 10);
+    for at in [tail + 8 * BLOCK, tail + 9 * BLOCK, tail - 8 * BLOCK, tail - 7 * BLOCK] {
+        let ssd = place.open("ssd.img");
+        let mut byte = [0];
+        ssd.read_exact_at(&mut byte, at + 100).unwrap();
+        ssd.write_all_at(&[!byte[0]], at + 100).unwrap();
+        assert_eq!(place.share_of_home_that_is_left(), 1.0, "page at {at}");
+        // Starting and stopping has written it again.
+        let (mut magic, mut mended) = ([0; 4], [0]);
+        ssd.read_exact_at(&mut magic, at).unwrap();
+        ssd.read_exact_at(&mut mended, at + 100).unwrap();
+        assert_eq!(&magic, b"BIml");
+        assert_ne!(mended[0], !byte[0], "page at {at}");
+    }
+}
+
+/// A drive that proves nothing is not taken, one of another volume never, and one without which the volume went on neither.
+#[test]
+fn rescue_takes_no_drive_that_is_not_the_member() {
+    let place = Place::new("refused");
+    for (name, mib) in [("a.img", SSD_MIB), ("b.img", HDD_MIB)] {
+        File::create(place.0.join(name)).and_then(|file| file.set_len(mib << 20)).unwrap();
+    }
+    place.succeed("create other-box --scheme smart-response --ssd a.img --hdd b.img");
+    assert!(place.refuse("rescue box --member disk=b.img").contains("expected hdd, ssd"));
+    assert!(place.refuse("rescue box --member hdd=b.img").contains("hdd.img has the label of hdd"));
+    fs::rename(place.0.join("hdd.img"), place.0.join("away")).unwrap();
+    assert!(place.refuse("rescue box --member hdd=b.img --force").contains("is a drive of volume 'other-box'"));
+    assert!(place.refuse("rescue box").contains("hdd of volume 'box' is missing"));
+    File::create(place.0.join("small.img")).and_then(|file| file.set_len(1 << 20)).unwrap();
+    assert!(place.refuse("rescue box --member hdd=small.img --force").contains("expected the drive that was hdd"));
+}
