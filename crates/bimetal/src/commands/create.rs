@@ -248,6 +248,6 @@ fn lies_on(label: &Label, layout: &Layout, member: MemberId) -> String {
     if label.area_of(member).is_some() {
         parts.push("2MiB for its beginning while attached".to_owned());
     }
-    parts.push("64KiB for its label".to_owned());
+    parts.push("128KiB for its label and the volume's state".to_owned());
     parts.join(", ")
 }
