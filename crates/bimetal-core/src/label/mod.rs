@@ -2,7 +2,7 @@
 //!
 //! Here live the label itself, its form on a drive ([`page`]), the [`places`] of its copies, and the rules by which labels
 //! that were found somewhere make a volume or are refused ([`assembly`]), how drives change their sizes ([`resize`]), and
-//! what each has done in its [`lifetime`]. A label is static identity: what changes with every write, and whether a
+//! what each has done in its [`lifetime`], and the [`report`] of what is lost. A label is static identity: what changes with every write, and whether a
 //! volume is clean, is the engine's and stands in pages of its own in the same tail. No drive is opened here, and no
 //! clock read: times are handed in. Read first: [`Label`].
 
@@ -10,6 +10,7 @@ pub mod assembly;
 pub mod lifetime;
 pub mod page;
 pub mod places;
+pub mod report;
 pub mod resize;
 
 use std::fmt;

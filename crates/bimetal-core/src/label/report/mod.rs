@@ -1,0 +1,433 @@
+//! The report: content that is lost or bad, kept on every member until somebody acknowledges it.
+//!
+//! A [`Finding`] is a range of blocks with the kind of damage, its present [`State`] and the time. Findings of blocks that are lost
+//! stay in the report, acknowledged or not, until the blocks have good content again; all others stay until somebody
+//! acknowledges them. Beside the findings stand a count of checksum errors, the last scrub, the losses that were accepted with
+//! `--accept-loss`, and a short history of lines. Everything is bounded: what has no place in a [`page`] is counted there. The
+//! engine finds ([`Trouble`](crate::volume::Trouble)); a server writes the report down. No I/O is here, and times are handed in.
+
+pub mod page;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use crate::block::{Block, BlockRun};
+use crate::layout::MemberId;
+
+/// Ranges that are kept in memory; blocks beyond them are counted.
+pub const RANGES_MAX: usize = 1 << 16;
+/// Accepted losses that are kept; older ones are counted.
+pub const LOSSES_MAX: usize = 8;
+/// Lines of the history that are kept.
+pub const LINES_MAX: usize = 8;
+/// Bytes of a line of the history.
+pub const LINE_BYTES_MAX: usize = 160;
+
+/// The way in which damage was noticed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A read found content in a slot that does not have its checksum.
+    Checksum,
+    /// A scrub found content in a slot that cannot be read or does not have its checksum.
+    Scrub,
+    /// A slot could not be read.
+    Unreadable,
+    /// Two copies of the same thing differ.
+    CopiesDiffer,
+}
+
+/// The present state of a range that was found bad.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// No member has the newest content: reads are errors.
+    Lost,
+    /// Home had the same content: nothing was lost.
+    Repaired,
+    /// The range was lost, and has good content again: it was written or discarded, or could be read after all.
+    Rewritten,
+    /// The range was lost, and was given up with `--accept-loss`: reads give what home had before.
+    GivenUp,
+}
+
+/// A range of blocks that was found bad.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// The blocks, in the volume's flat address space.
+    pub run: BlockRun,
+    /// The way in which the damage was noticed.
+    pub kind: Kind,
+    /// The present state of the blocks.
+    pub state: State,
+    /// The member that had the bad content.
+    pub member: MemberId,
+    /// The time of the first finding, in seconds since 1970.
+    pub at: u64,
+    /// Whether somebody has acknowledged it; only a finding that is still lost stays then.
+    pub acknowledged: bool,
+}
+
+/// The thing that was given up with `--accept-loss`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GivenUp {
+    /// Content that only one member had.
+    Content,
+    /// Content that another program had written over the beginning of a guarded home.
+    Foreign,
+}
+
+/// A start with `--accept-loss` that gave something up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AcceptedLoss {
+    /// The time, in seconds since 1970.
+    pub at: u64,
+    /// The member whose content was given up.
+    pub member: MemberId,
+    /// The thing that was given up.
+    pub what: GivenUp,
+    /// The number of blocks, where it is known.
+    pub blocks: Option<u64>,
+}
+
+/// The last scrub that ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LastScrub {
+    /// The time of its end, in seconds since 1970.
+    pub at: u64,
+    /// Blocks that were read.
+    pub blocks_read: u64,
+    /// Blocks that were bad.
+    pub blocks_bad: u64,
+    /// The time that it took, in milliseconds.
+    pub took_ms: u64,
+    /// Whether it read everything off home.
+    pub complete: bool,
+}
+
+/// A line of the history.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// The time, in seconds since 1970.
+    pub at: u64,
+    /// The event, in words.
+    pub text: String,
+}
+
+/// Blocks of findings that have no place in the list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Unlisted {
+    /// Lost blocks.
+    pub lost: u64,
+    /// Lost blocks that were acknowledged.
+    pub acknowledged: u64,
+    /// Blocks that are not lost.
+    pub over: u64,
+}
+
+/// What an acknowledgement cleared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Acknowledged {
+    /// Blocks that are lost; they stay in the report until they have good content again.
+    pub lost_blocks: u64,
+    /// Blocks that were bad and are not lost.
+    pub other_blocks: u64,
+    /// Accepted losses.
+    pub losses: u64,
+}
+
+/// See the [module](self).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// The number of writings; the lowest bit says in which turn the report lies.
+    pub sequence: u64,
+    /// Blocks that were read from slots and did not have their checksum, in all.
+    pub checksum_errors: u64,
+    /// The last scrub.
+    pub last_scrub: Option<LastScrub>,
+    /// Whether a newer report may have been damaged: this one may lack findings. An acknowledgement clears it.
+    pub doubtful: bool,
+    /// By first block; no two overlap.
+    findings: BTreeMap<u64, Finding>,
+    unlisted: Unlisted,
+    /// Of the unlisted blocks those whose places were forgotten by a restart: they may be found again.
+    forgotten: Unlisted,
+    losses: Vec<AcceptedLoss>,
+    losses_unlisted: u64,
+    history: Vec<Line>,
+}
+
+impl Report {
+    /// All findings, in order of block.
+    pub fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.values()
+    }
+
+    /// Blocks of findings that are not in the list.
+    pub fn unlisted(&self) -> Unlisted {
+        self.unlisted
+    }
+
+    /// The accepted losses that were not acknowledged, oldest first.
+    pub fn losses(&self) -> &[AcceptedLoss] {
+        &self.losses
+    }
+
+    /// Older accepted losses that are not kept.
+    pub fn losses_unlisted(&self) -> u64 {
+        self.losses_unlisted
+    }
+
+    /// The history, oldest line first.
+    pub fn history(&self) -> &[Line] {
+        &self.history
+    }
+
+    /// Whether nothing is to be acknowledged.
+    pub fn is_empty(&self) -> bool {
+        let Unlisted { lost, over, .. } = self.unlisted;
+        let any = self.findings.values().any(|finding| !finding.acknowledged);
+        !any && lost == 0 && over == 0 && self.losses.is_empty() && self.losses_unlisted == 0 && !self.doubtful
+    }
+
+    /// Blocks whose newest content no member has, acknowledged or not.
+    pub fn lost_blocks(&self) -> u64 {
+        let listed = self.blocks_with(|finding| finding.state == State::Lost);
+        listed.saturating_add(self.unlisted.lost).saturating_add(self.unlisted.acknowledged)
+    }
+
+    /// Of the lost blocks, those that were acknowledged.
+    pub fn acknowledged_blocks(&self) -> u64 {
+        self.blocks_with(|finding| finding.acknowledged).saturating_add(self.unlisted.acknowledged)
+    }
+
+    /// Blocks with a finding that are not lost.
+    pub fn other_blocks(&self) -> u64 {
+        self.blocks_with(|finding| finding.state != State::Lost).saturating_add(self.unlisted.over)
+    }
+
+    /// Blocks of listed findings in this state.
+    pub fn blocks_in(&self, state: State) -> u64 {
+        self.blocks_with(|finding| finding.state == state)
+    }
+
+    fn blocks_with(&self, is: impl Fn(&Finding) -> bool) -> u64 {
+        let each = self.findings.values().filter(|finding| is(finding)).map(|finding| finding.run.count);
+        each.fold(0, u64::saturating_add)
+    }
+
+    /// Takes note of a finding; whether it says anything that was not known. Blocks that are known to be lost stay as they are: the time
+    /// is that of the first finding, and an acknowledgement holds.
+    pub fn found(&mut self, new: Finding) -> bool {
+        let mut news = false;
+        for (run, old) in self.cut(new.run) {
+            match old {
+                Some(old) if old.state == State::Lost && new.state == State::Lost => self.insert(old),
+                Some(_) => {
+                    news = true;
+                    self.insert(Finding { run, ..new });
+                }
+                None => news |= self.add(Finding { run, ..new }),
+            }
+        }
+        news
+    }
+
+    /// Blocks have good content again: they were written, discarded or read well. Whether any of them was lost.
+    pub fn over(&mut self, run: BlockRun) -> bool {
+        let mut changed = false;
+        for (part, old) in self.cut(run) {
+            match old {
+                Some(old) if old.state == State::Lost => {
+                    changed = true;
+                    if !old.acknowledged {
+                        self.insert(Finding { state: State::Rewritten, ..old });
+                    }
+                }
+                Some(old) => self.insert(old),
+                None => {
+                    let lost = self.unlisted.lost.min(part.count);
+                    let acknowledged = self.unlisted.acknowledged.min(part.count - lost);
+                    self.unlisted.lost -= lost;
+                    self.unlisted.over = self.unlisted.over.saturating_add(lost);
+                    self.unlisted.acknowledged -= acknowledged;
+                    self.forgotten.lost = self.forgotten.lost.min(self.unlisted.lost);
+                    self.forgotten.acknowledged = self.forgotten.acknowledged.min(self.unlisted.acknowledged);
+                    changed |= lost + acknowledged > 0;
+                }
+            }
+        }
+        changed
+    }
+
+    /// The volume goes on without content, as its owner said: nothing is lost any more, and what was is given up.
+    pub fn accept(&mut self, loss: AcceptedLoss) {
+        if loss.what == GivenUp::Content {
+            for finding in std::mem::take(&mut self.findings).into_values() {
+                let lost = finding.state == State::Lost;
+                let state = if lost { State::GivenUp } else { finding.state };
+                self.insert(Finding { state, acknowledged: false, ..finding });
+            }
+            let Unlisted { lost, acknowledged, over } = self.unlisted;
+            let over = over.saturating_add(lost).saturating_add(acknowledged);
+            self.unlisted = Unlisted { over, ..Unlisted::default() };
+            self.forgotten = Unlisted::default();
+        }
+        self.losses.push(loss);
+        if self.losses.len() > LOSSES_MAX {
+            self.losses.remove(0);
+            self.losses_unlisted = self.losses_unlisted.saturating_add(1);
+        }
+    }
+
+    /// A scrub has ended. A complete one has found every lost block again whose place was forgotten.
+    pub fn scrubbed(&mut self, scrub: LastScrub) {
+        self.last_scrub = Some(scrub);
+        if scrub.complete {
+            let Unlisted { lost, acknowledged, .. } = std::mem::take(&mut self.forgotten);
+            self.unlisted.lost -= lost;
+            self.unlisted.acknowledged -= acknowledged;
+            self.unlisted.over = self.unlisted.over.saturating_add(lost);
+        }
+    }
+
+    /// Clears the list at the time `at`, on behalf of `by`; `None` where nothing is to be acknowledged. Blocks that are still lost stay,
+    /// marked.
+    pub fn acknowledge(&mut self, at: u64, by: &str) -> Option<Acknowledged> {
+        if self.is_empty() {
+            return None;
+        }
+        let cleared = Acknowledged {
+            lost_blocks: self.lost_blocks() - self.acknowledged_blocks(),
+            other_blocks: self.other_blocks(),
+            losses: self.losses.len() as u64 + self.losses_unlisted,
+        };
+        let old = std::mem::take(&mut self.findings).into_values();
+        for finding in old.filter(|finding| finding.state == State::Lost).collect::<Vec<_>>() {
+            self.insert(Finding { acknowledged: true, ..finding });
+        }
+        let acknowledged = self.unlisted.acknowledged.saturating_add(self.unlisted.lost);
+        self.unlisted = Unlisted { acknowledged, ..Unlisted::default() };
+        let forgotten = self.forgotten.acknowledged.saturating_add(self.forgotten.lost);
+        self.forgotten = Unlisted { acknowledged: forgotten, ..Unlisted::default() };
+        self.losses.clear();
+        self.losses_unlisted = 0;
+        let doubt = if std::mem::take(&mut self.doubtful) { ", and that the report may lack findings" } else { "" };
+        let Acknowledged { lost_blocks, other_blocks, losses } = cleared;
+        self.note(at, &format!(
+            "{by} acknowledged {lost_blocks} lost blocks, {other_blocks} other bad blocks and {losses} accepted losses{doubt}"
+        ));
+        Some(cleared)
+    }
+
+    /// A newer report may have been damaged.
+    pub fn doubt(&mut self, at: u64) {
+        if !std::mem::replace(&mut self.doubtful, true) {
+            self.note(at, "the newest report could not be read: an older one holds, and findings may be missing");
+        }
+    }
+
+    /// Adds a line to the history; the oldest goes where there are too many.
+    pub fn note(&mut self, at: u64, text: &str) {
+        let mut line: String = text.chars().filter(|letter| !letter.is_control()).collect();
+        let fits = (0..=LINE_BYTES_MAX.min(line.len())).rev().find(|&end| line.is_char_boundary(end));
+        line.truncate(fits.unwrap_or_default());
+        self.history.push(Line { at, text: line });
+        if self.history.len() > LINES_MAX {
+            self.history.remove(0);
+        }
+    }
+
+    /// Adds blocks that are not in the list; whether nothing was known of them. Some may be among those that were only counted.
+    fn add(&mut self, new: Finding) -> bool {
+        let mut rest = new.run;
+        if new.state == State::Lost {
+            let lost = self.forgotten.lost.min(rest.count);
+            self.forgotten.lost -= lost;
+            self.unlisted.lost -= lost;
+            self.insert(Finding { run: take(&mut rest, lost), ..new });
+            let acknowledged = self.forgotten.acknowledged.min(rest.count);
+            self.forgotten.acknowledged -= acknowledged;
+            self.unlisted.acknowledged -= acknowledged;
+            self.insert(Finding { run: take(&mut rest, acknowledged), acknowledged: true, ..new });
+        }
+        self.insert(Finding { run: rest, ..new });
+        rest.count > 0
+    }
+
+    /// Takes `run` out of the list. Gives its parts in order, each with the finding that it had.
+    fn cut(&mut self, run: BlockRun) -> Vec<(BlockRun, Option<Finding>)> {
+        let end = run.first.0.saturating_add(run.count);
+        let before = self.findings.range(..run.first.0).next_back().map(|(&first, _)| first);
+        let within = self.findings.range(run.first.0..end.max(run.first.0)).map(|(&first, _)| first);
+        let touched: Vec<u64> = before.into_iter().chain(within).collect();
+        let (mut parts, mut at) = (Vec::new(), run.first.0);
+        for first in touched {
+            let Some(old) = self.findings.remove(&first) else { continue };
+            let (from, to) = (first.max(run.first.0), old.run.end().min(end));
+            if from >= to {
+                self.findings.insert(first, old);
+                continue;
+            }
+            for (from, to) in [(first, from), (to, old.run.end())] {
+                if from < to {
+                    self.findings.insert(from, Finding { run: run_of(from, to), ..old });
+                }
+            }
+            if at < from {
+                parts.push((run_of(at, from), None));
+            }
+            parts.push((run_of(from, to), Some(Finding { run: run_of(from, to), ..old })));
+            at = to;
+        }
+        if at < end {
+            parts.push((run_of(at, end), None));
+        }
+        parts
+    }
+
+    /// Puts a finding into the list, where nothing is of its blocks; joins it with its neighbours if they say the same.
+    fn insert(&mut self, mut new: Finding) {
+        if new.run.count == 0 {
+            return;
+        }
+        let joins = |one: &Finding, other: &Finding| {
+            let say = |finding: &Finding| (finding.kind, finding.state, finding.member, finding.acknowledged);
+            one.run.end() == other.run.first.0 && say(one) == say(other)
+        };
+        let before = self.findings.range(..new.run.first.0).next_back().map(|(_, finding)| *finding);
+        if let Some(before) = before.filter(|before| joins(before, &new)) {
+            self.findings.remove(&before.run.first.0);
+            new.run = run_of(before.run.first.0, new.run.end());
+            new.at = new.at.min(before.at);
+        }
+        if let Some(after) = self.findings.get(&new.run.end()).copied().filter(|after| joins(&new, after)) {
+            self.findings.remove(&after.run.first.0);
+            new.run = run_of(new.run.first.0, after.run.end());
+            new.at = new.at.min(after.at);
+        }
+        if self.findings.len() >= RANGES_MAX {
+            return self.count_only(&new);
+        }
+        self.findings.insert(new.run.first.0, new);
+    }
+
+    fn count_only(&mut self, finding: &Finding) {
+        let counter = match (finding.state, finding.acknowledged) {
+            (State::Lost, false) => &mut self.unlisted.lost,
+            (State::Lost, true) => &mut self.unlisted.acknowledged,
+            _ => &mut self.unlisted.over,
+        };
+        *counter = counter.saturating_add(finding.run.count);
+    }
+}
+
+/// Takes the first `count` blocks off `run`.
+fn take(run: &mut BlockRun, count: u64) -> BlockRun {
+    let taken = BlockRun { first: run.first, count };
+    *run = BlockRun { first: Block(run.first.0 + count), count: run.count - count };
+    taken
+}
+
+fn run_of(first: u64, end: u64) -> BlockRun {
+    BlockRun { first: Block(first), count: end - first }
+}
