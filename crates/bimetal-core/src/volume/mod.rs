@@ -43,6 +43,7 @@ mod scrub;
 mod slots;
 mod space;
 mod statistics;
+mod trouble;
 mod write;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -86,6 +87,8 @@ pub use scrub::{BadBlock, Scrub};
 use scrub::{ScrubJob, Scrubbing};
 use space::{CacheSpace, Epochs, Serial};
 pub use statistics::{Migrations, Statistics};
+pub use trouble::Trouble;
+use trouble::Troubles;
 use write::WriteJob;
 
 /// Requests under way at once; the others wait in order of arrival.
@@ -127,6 +130,7 @@ pub struct Volume<P: Payload> {
     last_append: Nanoseconds,
     /// Blocks whose newest content no member can give any more: reads of them are errors.
     lost: Lost,
+    troubles: Troubles,
     queue: VecDeque<Operation<P>>,
     ready: VecDeque<TaskId>,
     aborted: VecDeque<Completion<P>>,
@@ -336,6 +340,7 @@ impl<P: Payload> Volume<P> {
             work_requested: false,
             last_append: Nanoseconds::ZERO,
             lost: Lost::default(),
+            troubles: Troubles::default(),
             queue: VecDeque::new(),
             ready: VecDeque::new(),
             aborted: VecDeque::new(),
@@ -417,11 +422,6 @@ impl<P: Payload> Volume<P> {
     /// Whether the newest content of some blocks is lost, so that reading them is an error.
     pub fn has_lost_content(&self) -> bool {
         !self.lost.is_empty()
-    }
-
-    /// How many blocks those are.
-    pub fn lost_blocks(&self) -> u64 {
-        self.lost.len()
     }
 
     /// Whether this life began without a member that may have had content that no other has: home has what was there before.

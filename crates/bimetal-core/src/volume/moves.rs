@@ -17,6 +17,7 @@ use crate::block_map::{Entry, Slot};
 use crate::journal::record::Record;
 use crate::journal::ring::Sequence;
 use crate::journal::superblock::Superblock;
+use crate::label::report::Kind;
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
@@ -118,8 +119,9 @@ struct Moving<P> {
     slot: Slot,
     entry: Entry,
     content: Option<P>,
-    /// How often its slot could not be read.
+    /// How often its slot could not be read, and whether it was not what was written when it could.
     failures: u8,
+    differs: bool,
     state: State,
 }
 
@@ -363,7 +365,14 @@ impl<P: Payload> Volume<P> {
                     }
                     job.held_back.push(slot);
                 }
-                Some(entry) => job.batch.push(Moving { slot, entry, content: None, failures: 0, state: State::Moved }),
+                Some(entry) => job.batch.push(Moving {
+                    slot,
+                    entry,
+                    content: None,
+                    failures: 0,
+                    differs: false,
+                    state: State::Moved,
+                }),
                 None => {}
             }
         }
@@ -534,10 +543,13 @@ impl<P: Payload> Volume<P> {
         for at in 0..count {
             let moving = &mut job.batch[job.order[first + at] as usize];
             let content = payload.slice(Sectors(at as u64 * whole), Sectors(whole));
-            if content.checksum() == moving.entry.checksum {
-                moving.content = Some(content);
-            } else {
+            moving.differs = content.checksum() != moving.entry.checksum;
+            if moving.differs {
+                self.statistics.checksum_errors += 1;
                 self.read_again(job, first + at);
+            } else {
+                moving.content = Some(content);
+                self.slot_is_sound(moving.entry.block, moving.slot);
             }
         }
     }
@@ -590,6 +602,10 @@ impl<P: Payload> Volume<P> {
                 blocks += u64::from(moving.state == State::Moved);
                 job.incomplete |= moving.state == State::Stays;
                 continue;
+            }
+            if moving.state == State::Lost && self.view.slots_readable() {
+                let kind = if moving.differs { Kind::Checksum } else { Kind::Unreadable };
+                self.slot_is_bad(moving.slot, &moving.entry, kind, false);
             }
             match moving.state {
                 State::Moved => {

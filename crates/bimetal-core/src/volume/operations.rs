@@ -2,6 +2,7 @@
 //! a flush has still to make stable.
 
 use super::{Job, TaskId, Volume};
+use crate::label::report::Kind;
 use crate::layout::MemberId;
 use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use crate::payload::Payload;
@@ -214,8 +215,14 @@ impl<P: Payload> Volume<P> {
                 self.put_job(task, Job::Read(job));
             }
             Job::Write(mut job) => {
+                let bad = job.bad_slot(purpose, status, &payload);
                 job.note(self.view.layout.block, purpose, status, payload);
                 self.put_job(task, Job::Write(job));
+                if let Some((slot, entry, kind)) = bad {
+                    self.statistics.checksum_errors += u64::from(kind == Kind::Checksum);
+                    // The write itself leaves the slot.
+                    self.slot_is_bad(slot, &entry, kind, false);
+                }
             }
             Job::Range(mut job) => {
                 job.note(status);

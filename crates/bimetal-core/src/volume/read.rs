@@ -27,7 +27,7 @@ enum Source {
     /// Which members have been asked, a bit each, where each has all.
     Home(u64),
     /// Whole slots, with the checksums of their blocks where there is content to check.
-    Slots { clean: bool, checksums: Vec<u32> },
+    Slots { clean: bool, first: Slot, blocks: BlockRun, checksums: Vec<u32> },
 }
 
 /// Which sectors of a part are which sectors of the request.
@@ -165,7 +165,7 @@ impl<P: Payload> Volume<P> {
         self.count_slot_reads(run);
         let sectors = self.sectors_of(job.sectors, run);
         let part_at = sectors.start.0 - self.view.layout.block.first_sector(run.first);
-        let part = self.read_slots(task, job, slot, run.count, !first.dirty, checksums);
+        let part = self.read_slots(task, job, slot, run, !first.dirty, checksums);
         job.fragments.push(Fragment {
             part,
             part_at,
@@ -192,7 +192,7 @@ impl<P: Payload> Volume<P> {
         if !from_slot.is_empty() {
             self.scheme.touched(slot);
             let checksums = if P::CARRIES_DATA { vec![entry.checksum] } else { Vec::new() };
-            let part = self.read_slots(task, job, slot, 1, !entry.dirty, checksums);
+            let part = self.read_slots(task, job, slot, run, !entry.dirty, checksums);
             job.fragments.extend(from_slot.runs().map(eighths).map(|sectors| Fragment {
                 part,
                 part_at: sectors.start.0 - first_sector,
@@ -236,7 +236,7 @@ impl<P: Payload> Volume<P> {
         task: TaskId,
         job: &mut ReadJob<P>,
         slot: Slot,
-        count: u64,
+        blocks: BlockRun,
         clean: bool,
         checksums: Vec<u32>,
     ) -> u32 {
@@ -246,11 +246,11 @@ impl<P: Payload> Volume<P> {
         {
             let whole = Sectors(self.view.layout.block.sectors());
             let payload = P::CARRIES_DATA.then(|| piece.content.slice(Sectors::ZERO, whole));
-            job.parts.push(Part { source: Source::Slots { clean, checksums }, payload });
+            job.parts.push(Part { source: Source::Slots { clean, first: slot, blocks, checksums }, payload });
             return part;
         }
-        job.parts.push(Part { source: Source::Slots { clean, checksums }, payload: None });
-        let command = Command { kind: OpKind::Read, range: self.slot_sectors(slot, count), fua: false };
+        job.parts.push(Part { source: Source::Slots { clean, first: slot, blocks, checksums }, payload: None });
+        let command = Command { kind: OpKind::Read, range: self.slot_sectors(slot, blocks.count), fua: false };
         self.issue(task, part, self.member_of_slots(), command, P::empty());
         part
     }
@@ -261,9 +261,15 @@ impl<P: Payload> Volume<P> {
         let sound = status == Status::Done && this.is_sound(&payload, block_sectors);
         if sound {
             this.payload = P::CARRIES_DATA.then_some(payload);
+            if let Source::Slots { first, blocks, .. } = this.source {
+                self.slots_read_well(first, blocks);
+            }
             return;
         }
-        let asked = match this.source {
+        if let Source::Slots { first, blocks, checksums, .. } = &this.source {
+            self.slots_read_badly((*first, *blocks), checksums, status, &payload);
+        }
+        let asked = match job.parts[part as usize].source {
             Source::Slots { clean: true, .. } => Some(0),
             Source::Home(asked) if self.has_copy_besides(asked) => Some(asked),
             _ => None,

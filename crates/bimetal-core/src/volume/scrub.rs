@@ -8,6 +8,7 @@ use super::operations::purpose;
 use super::{Job, Store, TaskId, Volume};
 use crate::block::Block;
 use crate::block_map::{Entry, Slot};
+use crate::label::report::Kind;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
 use crate::units::{Nanoseconds, Sectors};
@@ -44,6 +45,10 @@ pub struct Scrub {
     pub bad: Vec<BadBlock>,
     /// How many there are.
     pub bad_blocks: u64,
+    /// When it began.
+    pub began: Nanoseconds,
+    /// When it ended, if it has.
+    pub ended: Option<Nanoseconds>,
     /// Whether it has ended.
     pub finished: bool,
     /// Whether it ended early because the drive is gone.
@@ -64,6 +69,8 @@ pub(crate) struct ScrubJob {
     /// Those that are to be read again, alone: the first of them is being read.
     again: Vec<(Slot, Entry)>,
     tries_left: u8,
+    /// Whether a read that failed has them looked at, and no scrub.
+    for_read: bool,
 }
 
 impl<P: Payload> Volume<P> {
@@ -71,7 +78,7 @@ impl<P: Payload> Volume<P> {
     pub fn scrub(&mut self, now: Nanoseconds) {
         self.set_time(now);
         if self.scrubbing.as_ref().is_none_or(|scrubbing| scrubbing.found.finished) {
-            let found = Scrub { blocks_left: self.view.map.len(), ..Scrub::default() };
+            let found = Scrub { blocks_left: self.view.map.len(), began: now, ..Scrub::default() };
             self.scrubbing = Some(Scrubbing { found, next: Slot(0), reads: 0 });
         }
         self.pump();
@@ -92,6 +99,7 @@ impl<P: Payload> Volume<P> {
         let over = ending || !slots_there || !P::CARRIES_DATA || matches!(self.store, Store::HomeOnly);
         if over && scrubbing.reads == 0 {
             scrubbing.found.finished = true;
+            scrubbing.found.ended = Some(self.view.now);
             scrubbing.found.interrupted = scrubbing.found.blocks_left > 0;
             return true;
         }
@@ -108,6 +116,7 @@ impl<P: Payload> Volume<P> {
         let Some(&(first, _)) = entries.first() else {
             let ended = scrubbing.reads == 0;
             scrubbing.found.finished |= ended;
+            scrubbing.found.ended = Some(self.view.now).filter(|_| ended);
             scrubbing.found.blocks_left = 0;
             return ended;
         };
@@ -115,7 +124,10 @@ impl<P: Payload> Volume<P> {
         let count = entries.len() as u64;
         let task = self.begin_task(Job::Running);
         self.read_to_scrub(task, first, count);
-        self.put_job(task, Job::Scrub(ScrubJob { entries, again: Vec::new(), tries_left: READ_TRIES }));
+        self.put_job(
+            task,
+            Job::Scrub(ScrubJob { entries, again: Vec::new(), tries_left: READ_TRIES, for_read: false }),
+        );
         true
     }
 
@@ -151,9 +163,11 @@ impl<P: Payload> Volume<P> {
             status == Status::Done && payload.slice(from, Sectors(block)).checksum() == entry.checksum
         };
         if job.again.is_empty() {
-            let bad = job.entries.iter().enumerate().filter(|(at, (_, entry))| !is_sound(*at, entry));
-            job.again = bad.map(|(_, &found)| found).collect();
-            job.again.reverse();
+            let (sound, mut bad): (Vec<_>, Vec<_>) =
+                job.entries.iter().enumerate().partition(|(at, (_, entry))| is_sound(*at, entry));
+            sound.into_iter().for_each(|(_, (slot, entry))| self.slot_is_sound(entry.block, *slot));
+            bad.reverse();
+            job.again = bad.into_iter().map(|(_, &found)| found).collect();
         } else if let Some(&(slot, entry)) = job.again.last() {
             let sound = is_sound(0, &entry);
             if !sound && job.tries_left > 0 && status != Status::Gone {
@@ -161,8 +175,10 @@ impl<P: Payload> Volume<P> {
             } else {
                 job.again.pop();
                 job.tries_left = READ_TRIES;
-                if !sound && status != Status::Gone {
-                    self.note_bad(slot, &entry);
+                if sound {
+                    self.slot_is_sound(entry.block, slot);
+                } else if status != Status::Gone {
+                    self.note_bad(slot, &entry, status, job.for_read);
                 }
             }
         }
@@ -170,6 +186,10 @@ impl<P: Payload> Volume<P> {
             Some(&(slot, _)) if self.view.slots_readable() => {
                 self.read_to_scrub(task, slot, 1);
                 self.put_job(task, Job::Scrub(job));
+            }
+            _ if job.for_read => {
+                self.troubles.looking = false;
+                self.end_task(task);
             }
             _ => {
                 if let Some(scrubbing) = &mut self.scrubbing {
@@ -184,20 +204,39 @@ impl<P: Payload> Volume<P> {
     }
 
     /// The copy in `slot` is not what was written. If it was written again meanwhile, nobody will ask for it any more.
-    fn note_bad(&mut self, slot: Slot, entry: &Entry) {
+    fn note_bad(&mut self, slot: Slot, entry: &Entry, status: Status, for_read: bool) {
         if self.view.map.in_slot(slot).as_ref() != Some(entry) {
             return;
         }
+        self.statistics.checksum_errors += u64::from(status == Status::Done);
+        let kind = match status {
+            _ if !for_read => Kind::Scrub,
+            Status::Done => Kind::Checksum,
+            _ => Kind::Unreadable,
+        };
         let home_has_it = !entry.dirty;
-        if let Some(scrubbing) = &mut self.scrubbing {
+        if let Some(scrubbing) = self.scrubbing.as_mut().filter(|_| !for_read) {
             scrubbing.found.bad_blocks += 1;
             if scrubbing.found.bad.len() < NAMED_MAX {
                 scrubbing.found.bad.push(BadBlock { block: entry.block, home_has_it });
             }
         }
-        if home_has_it {
-            self.evict(&[slot]);
-        }
+        self.slot_is_bad(slot, entry, kind, true);
+    }
+
+    /// Reads slots again, one by one, that could not be read together. While others are being looked at these are passed over: the next
+    /// read of them tells again.
+    pub(super) fn look_again(&mut self, entries: Vec<(Slot, Entry)>) {
+        let Some(&(slot, _)) = entries.last().filter(|_| !self.troubles.looking && self.view.slots_readable()) else {
+            return;
+        };
+        self.troubles.looking = true;
+        let task = self.begin_task(Job::Running);
+        self.read_to_scrub(task, slot, 1);
+        self.put_job(
+            task,
+            Job::Scrub(ScrubJob { entries: Vec::new(), again: entries, tries_left: READ_TRIES, for_read: true }),
+        );
     }
 
     /// What is wrong with the map in `count` slots from `from` on, in words; at most some of it. It holds at any time, so

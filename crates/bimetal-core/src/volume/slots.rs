@@ -56,6 +56,7 @@ impl<P: Payload> Volume<P> {
     pub(super) fn take_from_map(&mut self, block: Block) -> Option<Slot> {
         let slot = self.view.map.remove(block)?;
         self.scheme.unmapped(slot, block);
+        self.left_bad_slot(block, slot);
         Some(slot)
     }
 
@@ -140,6 +141,9 @@ impl<P: Payload> Volume<P> {
         let before = self.before_change(block);
         self.note_superseded(block);
         let replaced = self.view.map.insert(slot, entry);
+        if let Some(old) = replaced {
+            self.left_bad_slot(block, old);
+        }
         if !dirty {
             self.mark_if_home_is_unstable(block);
         }
@@ -173,7 +177,9 @@ impl<P: Payload> Volume<P> {
 
     /// Exactly these eighths of `block` are lost from now on.
     pub(super) fn set_lost(&mut self, block: Block, eighths: ValidMask) {
+        let was_lost = !self.lost.of(block).is_empty();
         let record = self.pending.append(Record::Lost { block, eighths });
         self.lost.set(block, eighths, record);
+        self.lost_changed(block, was_lost);
     }
 }

@@ -49,6 +49,8 @@ pub struct Statistics {
     pub waited: u64,
     /// Reads served from home because the copy in a slot could not be read.
     pub reads_repaired: u64,
+    /// Blocks that were read from slots and did not have their checksum.
+    pub checksum_errors: u64,
 }
 
 /// How often everything dirty, or a part of it, was moved home.

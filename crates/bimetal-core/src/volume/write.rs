@@ -10,6 +10,7 @@ use super::refusal::Departure;
 use super::{Job, Store, TaskId, Volume, access};
 use crate::block::{Block, BlockRun, BlockSize, ValidMask};
 use crate::block_map::{Entry, Slot};
+use crate::label::report::Kind;
 use crate::operation::{Command, OpKind, Status, Token};
 use crate::payload::Payload;
 use crate::scheme::{Access, Placement, Reason};
@@ -90,6 +91,19 @@ enum Obstacle {
 }
 
 impl<P: Payload> WriteJob<P> {
+    /// The old slot that a read to merge found bad, with the way in which that was noticed.
+    pub(super) fn bad_slot(&self, purpose: u32, status: Status, payload: &P) -> Option<(Slot, Entry, Kind)> {
+        let (slot, entry) = self.pieces.get((purpose & purpose::INDEX) as usize)?.old?;
+        let kind = match status {
+            _ if purpose & purpose::MERGE_SLOT == 0 => return None,
+            Status::Gone => return None,
+            Status::Done if P::CARRIES_DATA && payload.checksum() != entry.checksum => Kind::Checksum,
+            Status::Done => return None,
+            _ => Kind::Unreadable,
+        };
+        Some((slot, entry, kind))
+    }
+
     pub(super) fn note(&mut self, size: BlockSize, purpose: u32, status: Status, payload: P) {
         let sectors = self.sectors;
         let piece = (purpose & purpose::INDEX) as usize;

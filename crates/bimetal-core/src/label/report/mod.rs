@@ -89,7 +89,7 @@ pub struct AcceptedLoss {
     pub blocks: Option<u64>,
 }
 
-/// The last scrub that ended.
+/// The last scrub that read everything off home.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LastScrub {
     /// The time of its end, in seconds since 1970.
@@ -100,8 +100,6 @@ pub struct LastScrub {
     pub blocks_bad: u64,
     /// The time that it took, in milliseconds.
     pub took_ms: u64,
-    /// Whether it read everything off home.
-    pub complete: bool,
 }
 
 /// A line of the history.
@@ -279,15 +277,13 @@ impl Report {
         }
     }
 
-    /// A scrub has ended. A complete one has found every lost block again whose place was forgotten.
+    /// A scrub has read everything off home. It has found every lost block again whose place was forgotten.
     pub fn scrubbed(&mut self, scrub: LastScrub) {
         self.last_scrub = Some(scrub);
-        if scrub.complete {
-            let Unlisted { lost, acknowledged, .. } = std::mem::take(&mut self.forgotten);
-            self.unlisted.lost -= lost;
-            self.unlisted.acknowledged -= acknowledged;
-            self.unlisted.over = self.unlisted.over.saturating_add(lost);
-        }
+        let Unlisted { lost, acknowledged, .. } = std::mem::take(&mut self.forgotten);
+        self.unlisted.lost -= lost;
+        self.unlisted.acknowledged -= acknowledged;
+        self.unlisted.over = self.unlisted.over.saturating_add(lost);
     }
 
     /// Clears the list at the time `at`, on behalf of `by`; `None` where nothing is to be acknowledged. Blocks that are still lost stay,

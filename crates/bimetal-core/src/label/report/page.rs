@@ -84,7 +84,7 @@ impl Report {
         put(&mut page, 16, self.sequence.to_le_bytes());
         put(&mut page, 24, [self.losses.len() as u8, self.history.len() as u8, u8::from(self.doubtful)]);
         let scrub = self.last_scrub.unwrap_or_default();
-        put(&mut page, 27, [u8::from(self.last_scrub.is_some()) | u8::from(scrub.complete) << 1]);
+        put(&mut page, 27, [u8::from(self.last_scrub.is_some())]);
         let Unlisted { lost, acknowledged, over } = unlisted;
         let numbers = [self.checksum_errors, lost, acknowledged, over, self.losses_unlisted];
         let scrub = [scrub.at, scrub.blocks_read, scrub.blocks_bad, scrub.took_ms];
@@ -118,17 +118,11 @@ impl Report {
     pub fn decode(page: &Page) -> Result<(u64, Self), PageError> {
         let volume = page::check(MAGIC, page)?;
         let number = |at: usize| u64_at(page, 32 + 8 * at);
-        let scrub = LastScrub {
-            at: number(5),
-            blocks_read: number(6),
-            blocks_bad: number(7),
-            took_ms: number(8),
-            complete: page[27] & 2 != 0,
-        };
+        let scrub = LastScrub { at: number(5), blocks_read: number(6), blocks_bad: number(7), took_ms: number(8) };
         let mut report = Self {
             sequence: u64_at(page, 16),
             checksum_errors: number(0),
-            last_scrub: (page[27] & 1 != 0).then_some(scrub),
+            last_scrub: (page[27] != 0).then_some(scrub),
             doubtful: page[26] != 0,
             unlisted: Unlisted { lost: number(1), acknowledged: number(2), over: number(3) },
             losses_unlisted: number(4),

@@ -592,6 +592,7 @@ impl<P: Payload> Volume<P> {
         // Now it is known which of them is a spare.
         of(refusing & !absent).for_each(|member| self.refuse_writes(member));
         self.owe_what_is_dirty();
+        self.tell_lost();
         if !self.view.slots_readable() {
             // There are none, or what they held was let go.
             self.announce(|state| (state.dirty, state.migrating) = (false, false));
