@@ -56,7 +56,7 @@ struct Page {
 type Labels = Vec<(&'static str, String)>;
 
 /// The states that a volume can be in while it is served.
-const STATES: [&str; 4] = ["serving", "degraded", "draining", "stopping"];
+const STATES: [&str; 5] = ["serving", "degraded", "failed", "draining", "stopping"];
 
 impl Collector for Page {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
@@ -115,6 +115,20 @@ impl Page {
         sheet.counter("promoted_blocks", "Blocks copied off home because they were read", engine.promoted_blocks)?;
         sheet.counter("evicted_blocks", "Clean copies given up", engine.evicted_blocks)?;
         sheet.counter("waited_requests", "Requests that waited for others, a move or room", engine.waited)?;
+        let Status { lost, checksum_errors, last_scrub, .. } = &self.status;
+        sheet.counter("checksum_errors", "Blocks read off home without their checksum", Some(*checksum_errors))?;
+        sheet.gauge("lost_blocks", "Blocks whose newest content no drive has", Some(lost.blocks as f64))?;
+        sheet.gauge(
+            "damaged_blocks",
+            "Blocks that were bad and are not lost, until acknowledged",
+            Some(lost.other_blocks as f64),
+        )?;
+        let scrubbed = last_scrub.as_ref().map(|scrub| scrub.at_s as f64);
+        sheet.gauge(
+            "last_scrub_timestamp_seconds",
+            "When all off home was last read and checked; absent if never",
+            scrubbed,
+        )?;
         sheet.counter("reads_repaired", "Reads served from home for a copy that failed", engine.reads_repaired)?;
         let hits = [("read", ssd_hit_ratio.read), ("write", ssd_hit_ratio.write)];
         let hits = hits.map(|(kind, share)| (vec![("kind", kind.to_owned())], share));

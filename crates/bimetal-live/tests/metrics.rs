@@ -70,7 +70,11 @@ fn the_dashboard_names_metrics_that_are_there() {
     let json: serde_json::Value = serde_json::from_str(dashboard).unwrap();
     assert!(json["panels"].as_array().unwrap().len() >= 8);
     // Those that show only where something is known or has happened.
-    let sometimes = ["bimetal_bypassed_blocks_total", "bimetal_flash_end_of_life_timestamp_seconds"];
+    let sometimes = [
+        "bimetal_bypassed_blocks_total",
+        "bimetal_flash_end_of_life_timestamp_seconds",
+        "bimetal_last_scrub_timestamp_seconds",
+    ];
     let running = serve(PLAN);
     let mut disk = running.connect();
     disk.write(0, &[1; 8192]);

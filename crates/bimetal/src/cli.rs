@@ -1,6 +1,7 @@
 //! The frame of the command line: the table of commands, how arguments and errors are read and shown, exit statuses.
 //!
-//! Exit status: 0 done; 1 the input or configuration is wrong (one message); 2 an unknown command or flag.
+//! Exit status: 0 done; 1 the input or configuration is wrong (one message); 2 an unknown command or flag; 3 the question was answered, and the
+//! answer is no (`check`: damage was found).
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -13,6 +14,8 @@ use crate::error::Error;
 
 /// Exit status when the input or the configuration is wrong.
 const WRONG_INPUT: u8 = 1;
+/// Exit status when the question was answered, and the answer is no.
+const ANSWER_IS_NO: u8 = 3;
 /// Exit status when the command line itself is wrong.
 const WRONG_USAGE: u8 = 2;
 
@@ -72,6 +75,7 @@ commands! {
     Resize => resize,
     Check => check,
     Rescue => rescue,
+    Acknowledge => acknowledge,
     Trace => trace,
     Replay => replay,
 }
@@ -82,7 +86,7 @@ pub fn main() -> ExitCode {
         Ok(()) | Err(Stop::Failed(Error::OutputClosed)) => ExitCode::SUCCESS,
         Err(Stop::Failed(error)) => {
             eprintln!("error: {error}");
-            ExitCode::from(WRONG_INPUT)
+            ExitCode::from(if matches!(error, Error::No(_)) { ANSWER_IS_NO } else { WRONG_INPUT })
         }
         Err(Stop::Arguments(error, hint)) => {
             // Help and version go to standard output, anything else to standard error; closed streams need no word.

@@ -10,6 +10,8 @@ use bimetal_core::nearest::nearest;
 pub enum Error {
     /// One message for the user: what is wrong where, and what was expected.
     Message(String),
+    /// The question was answered, and the answer is no: in words.
+    No(String),
     /// Who read our standard output has enough. Not worth a word.
     OutputClosed,
 }
@@ -33,7 +35,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Message(message) => f.write_str(message),
+            Self::Message(message) | Self::No(message) => f.write_str(message),
             Self::OutputClosed => f.write_str("standard output was closed"),
         }
     }

@@ -551,7 +551,7 @@ fn a_flipped_bit_is_found_while_serving_and_without_a_server() {
     drive.write_all_at(&[79], at as u64).unwrap();
     drive.sync_all().unwrap();
     let output = place.run("check box --scrub");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(3), "the answer is no");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("of 300 blocks off home 1 are bad"), "{text}");
     assert!(text.contains(&format!("unit 0 byte {}: 4096 bytes, no good copy", 77 * 8192)), "{text}");
@@ -569,6 +569,10 @@ fn a_flipped_bit_is_found_while_serving_and_without_a_server() {
     assert_eq!(place.json()["state"], "serving");
     // What it says is what a reader is told, and a write heals it.
     place.disk().write(77 * 8192, &[5; 4096]);
+    let output = place.run("check box --scrub");
+    assert_eq!(output.status.code(), Some(3), "that it was lost is listed until somebody acknowledges it");
+    assert!(String::from_utf8(output.stdout).unwrap().contains("rewritten"));
+    place.succeed("acknowledge box");
     assert!(place.succeed("check box --scrub").contains("blocks off home are what was written"));
     place.succeed("drain box --detach");
     served.wait();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bimetal_core::label::lifetime::Lifetime;
-use bimetal_core::layout::Role;
+use bimetal_core::layout::{MemberId, Role};
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_core::units::Bytes;
 
@@ -55,6 +55,12 @@ impl About {
         member.rated_write_bytes = Some(rated);
         self.settings.insert(name.to_owned(), value.to_owned());
         Ok(true)
+    }
+
+    /// A member as users know it.
+    pub fn name_of(&self, member: MemberId) -> String {
+        let known = self.members.get(usize::from(member.0));
+        known.map_or_else(|| format!("member {}", member.0), |known| known.id.clone())
     }
 
     /// What the scheme keeps on a member with this role: `home`, `cache`, `ranges`, `log`.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::report::Lost;
 use super::status::Status;
 
 /// What can be asked of a server.
@@ -13,6 +14,11 @@ use super::status::Status;
 pub enum Request {
     /// How it is.
     Status {},
+    /// To clear the list of what is lost or bad.
+    Acknowledge {
+        /// On whose behalf: a line of the history names them.
+        by: String,
+    },
     /// To move everything home.
     Drain {
         /// Whether it stops serving afterwards.
@@ -129,6 +135,9 @@ pub struct CheckReport {
     pub bad: Vec<BadBlock>,
     /// How many there are.
     pub bad_blocks: u64,
+    /// What was found lost or bad before and was not acknowledged, or is lost still.
+    #[serde(default)]
+    pub lost: Lost,
 }
 
 /// A block whose copy off home is not what was written there.

@@ -2,7 +2,7 @@
 //!
 //! A Unix socket of the owner's beside the one that serves blocks; one JSON document a line, in either direction
 //! ([`message`]). [`codec`] is that protocol without a socket, with bounds; [`exchange`] the buffers below it; [`http`] is what the metrics
-//! are fetched by; [`status`] the
+//! are fetched by; [`report`](mod@report) says what is lost; [`status`] is the
 //! document that `status` gives, [`offline`] the same without a server; [`client`] how a command asks. The server's own loop reads and answers (`server/visitors.rs`):
 //! nothing here touches a volume. Read first: [`message`].
 
@@ -13,6 +13,7 @@ pub mod exchange;
 pub mod http;
 pub mod message;
 pub mod offline;
+pub mod report;
 pub mod status;
 
 use std::path::PathBuf;

@@ -9,6 +9,7 @@ use bimetal_core::journal::page::PAGE_BYTES;
 use bimetal_core::journal::state::State;
 use bimetal_core::label::assembly::Seat;
 use bimetal_core::label::lifetime::Lifetime;
+use bimetal_core::label::report::Report;
 use bimetal_core::label::{Guard, Label, MemberLabel, tail_start};
 use bimetal_core::layout::{MemberId, Role};
 use bimetal_core::scheme::Holds;
@@ -17,15 +18,17 @@ use bimetal_core::units::{Bytes, SECTOR_BYTES};
 use bimetal_core::volume::Recovery;
 
 use super::about::{About, AboutMember, RATED_WRITES};
+use super::report::{self as control_report, Lost, Places};
 use super::status::{Member, Status, Wear};
 use crate::drive::file::DriveFile;
 use crate::drive::read_only::ReadOnly;
 use crate::drive::{self, Drive, Engine};
+use crate::member::create::seconds_since_1970;
 use crate::member::find::{Labelled, Located};
-use crate::member::held::foreign_sector;
+use crate::member::held::{Held, HoldError, foreign_sector};
 use crate::member::plan::Plan;
 use crate::member::rescue::suspects;
-use crate::member::{labels, lock};
+use crate::member::{labels, lock, report};
 use crate::startup;
 
 impl About {
@@ -68,6 +71,7 @@ pub fn status(located: &Located) -> Status {
     let given_up = given_up_in(label, kept.as_ref());
     let members: Vec<Member> =
         (0..label.members.len()).map(|at| member(located, at, given_up >> at & 1 != 0)).collect();
+    let report = report::of(located);
     let process = lock::owner(&label.name);
     // Its server may keep its sockets and its lock in another run-time directory.
     let used = located.members().flatten().flat_map(|drive| &drive.probe.uses).next();
@@ -85,7 +89,7 @@ pub fn status(located: &Located) -> Status {
         Some(state) if state.dirty => dirty_bytes(located),
         state => state.map(|_| 0),
     };
-    Status {
+    let mut status = Status {
         name: label.name.clone(),
         uuid: Some(label.volume.to_string()),
         state: state.to_owned(),
@@ -94,9 +98,10 @@ pub fn status(located: &Located) -> Status {
         } else if located.assembly.resizing && process.is_none() {
             "a change of sizes was cut short: finish it with `bimetal resize`".to_owned()
         } else {
-            overwritten(located)
-                .filter(|_| process.is_none())
-                .unwrap_or_else(|| meaning(process, whole, kept.as_ref()).to_owned())
+            let calm = meaning(process, whole, kept.as_ref());
+            let is_calm = process.is_none() && kept.as_ref().is_some_and(|state| !state.dirty);
+            let found = overwritten(located).filter(|_| process.is_none());
+            found.unwrap_or_else(|| meaning_with(calm, is_calm, &report, &label.name))
         },
         scheme: label.scheme.clone(),
         settings: About::of(label, located).map(|about| about.settings).unwrap_or_default(),
@@ -107,7 +112,52 @@ pub fn status(located: &Located) -> Status {
         wear: About::of(label, located).map(|about| wear(label, &about)).unwrap_or_default(),
         members,
         ..Status::default()
+    };
+    let (name, units, block_bytes) = (|member| name_of(label, member), units(label), label.block.bytes().0);
+    status.note_report(&report, 0, &Places { name: &name, units: &units, block_bytes });
+    status
+}
+
+/// What is lost or bad in a volume that nobody serves.
+pub fn lost(located: &Located) -> Lost {
+    let label = &located.assembly.label;
+    let (name, units, block_bytes) = (|member| name_of(label, member), units(label), label.block.bytes().0);
+    Lost::of(&report::of(located), 0, &Places { name: &name, units: &units, block_bytes })
+}
+
+/// The first block of each unit.
+fn units(label: &Label) -> Vec<u64> {
+    let layout = plan(label).and_then(|plan| plan.lay_out().ok());
+    layout.map_or_else(|| vec![0], |layout| layout.units.iter().map(|unit| unit.first.0).collect())
+}
+
+/// A member as users know it. A report may name one that the label does not have.
+fn name_of(label: &Label, member: MemberId) -> String {
+    let known = usize::from(member.0) < label.members.len();
+    if known { label.member_name(member) } else { format!("member {}", member.0) }
+}
+
+/// The meaning with the sentences of a report before it. One that is calm, everything is at home, is not said of a volume with losses.
+fn meaning_with(meaning: &str, is_calm: bool, report: &Report, name: &str) -> String {
+    let mut troubles = control_report::meaning(report, 0, name, false);
+    if troubles.is_empty() || !is_calm {
+        troubles.push(meaning.to_owned());
     }
+    troubles.join("; ")
+}
+
+/// Clears the list of a volume that nobody serves, on behalf of `by`; in words.
+///
+/// # Errors
+/// Somebody has the volume, or no drive takes the report.
+pub fn acknowledge(located: &Located, by: &str) -> Result<String, HoldError> {
+    let mut held = Held::take(located)?;
+    let mut report = held.report().clone();
+    let Some(cleared) = report.acknowledge(seconds_since_1970(), by) else {
+        return Ok(control_report::NOTHING_TO_ACKNOWLEDGE.to_owned());
+    };
+    held.keep_report(&report)?;
+    Ok(control_report::acknowledged(&cleared))
 }
 
 /// Of the SSDs, which wear out.

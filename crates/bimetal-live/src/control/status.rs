@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use bimetal_core::label::report::Report;
 use bimetal_core::layout::Role;
 use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::MemberState;
@@ -13,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::about::{About, AboutMember};
 use super::message::Progress;
-use crate::server::{MemberSnapshot, Snapshot};
+use super::report::{self, AcceptedLoss, HistoryLine, LastScrub, Lost, Places};
+use crate::server::{Failing, MemberSnapshot, Snapshot};
 
 /// How a volume is.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -22,7 +24,8 @@ pub struct Status {
     pub name: String,
     /// Its UUID.
     pub uuid: Option<String>,
-    /// `serving`, `degraded` (without one of its drives), `draining`, `stopping`; without a server `stopped`, `incomplete`,
+    /// `serving`; `degraded`: without one of its drives, or one of them fails; `failed`: a drive that is home of blocks is gone or cannot
+    /// be read; `draining`; `stopping`. Without a server `stopped`; `stopped, attached`: home is no plain disk; `incomplete`; `resizing`;
     /// `in use`.
     pub state: String,
     /// What it means for the data, in a sentence.
@@ -81,6 +84,21 @@ pub struct Status {
     pub check: Option<Progress>,
     /// The recording, where there is one.
     pub trace: Option<TraceStatus>,
+    /// What is lost or bad, until it is acknowledged.
+    #[serde(default)]
+    pub lost: Lost,
+    /// Blocks that were read off home and did not have their checksum, since the volume was made.
+    #[serde(default)]
+    pub checksum_errors: u64,
+    /// The last scrub that read everything off home; null where there was none.
+    #[serde(default)]
+    pub last_scrub: Option<LastScrub>,
+    /// What was given up with `--accept-loss`, until it is acknowledged.
+    #[serde(default)]
+    pub accepted_losses: Vec<AcceptedLoss>,
+    /// Who acknowledged what and when, oldest first.
+    #[serde(default)]
+    pub history: Vec<HistoryLine>,
 }
 
 /// Places off home.
@@ -107,8 +125,9 @@ pub struct Member {
     pub profile: Option<String>,
     /// Its size.
     pub bytes: u64,
-    /// `online`, `failed` (it does not answer or was let go); without a server `present`, `missing`, `behind`, `let go` (nobody
-    /// needs it, there or not), `overwritten` (another program has written over its label, and a second copy is left).
+    /// `online`; `failing`: operations of a kind fail, every one of late; `read-only`: it refuses writes; `failed`: it does
+    /// not answer or was let go. Without a server `present`, `missing`, `behind`, `let go` (nobody needs it, there or not),
+    /// `overwritten` (another program has written over its label, and a second copy is left).
     pub state: String,
     /// When it was last there, in seconds since 1970, where the label says so.
     pub last_seen_s: Option<u64>,
@@ -356,9 +375,20 @@ impl Status {
             },
             ..Self::default()
         };
+        let places = Places { name: &|member| about.name_of(member), units: &snapshot.units, block_bytes: block };
+        status.note_report(&snapshot.report, snapshot.lost_blocks, &places);
         status.note_scheme_figures(about, snapshot);
         status.meaning = meaning(about, snapshot);
         status
+    }
+
+    /// Takes on what a report says.
+    pub(super) fn note_report(&mut self, report: &Report, lost_blocks: u64, places: &Places<'_>) {
+        self.lost = Lost::of(report, lost_blocks, places);
+        self.checksum_errors = report.checksum_errors;
+        self.last_scrub = places.last_scrub(report);
+        self.accepted_losses = places.losses(report);
+        self.history = report::history(report);
     }
 
     fn note_scheme_figures(&mut self, about: &About, snapshot: &Snapshot) {
@@ -394,9 +424,12 @@ impl Status {
 
 /// In which state a volume is that is being served.
 pub fn state(snapshot: &Snapshot) -> &'static str {
-    let degraded = snapshot.members.iter().any(|member| member.state != MemberState::Online);
+    let is_bad = |it: &MemberSnapshot| it.state != MemberState::Online || it.failing != Failing::default();
+    let degraded = snapshot.members.iter().any(is_bad);
+    let is_dead = |it: &MemberSnapshot| it.is_home && (it.state == MemberState::Failed || it.failing.reads);
     match (snapshot.stopping, snapshot.drain) {
         (true, _) => "stopping",
+        (false, _) if snapshot.members.iter().any(is_dead) => "failed",
         (false, Drain::UnderWay { .. }) => "draining",
         (false, _) if degraded => "degraded",
         (false, _) => "serving",
@@ -407,22 +440,8 @@ pub fn state(snapshot: &Snapshot) -> &'static str {
 fn meaning(about: &About, snapshot: &Snapshot) -> String {
     let members = about.members.iter().zip(&snapshot.members);
     let mut troubles: Vec<String> = members.filter_map(|(member, it)| trouble(about, snapshot, member, it)).collect();
-    if snapshot.lost_blocks > 0 {
-        let (blocks, name) = (snapshot.lost_blocks, &about.name);
-        let refuses = snapshot.members.iter().any(|it| it.state == MemberState::ReadOnly);
-        let until = if refuses {
-            "while a drive refuses writes, writes near them are errors, too: when nothing else is off home, stop the server, take \
-             that drive out and serve with --accept-loss"
-        } else {
-            "reads of them are errors until they are written or discarded"
-        };
-        troubles.push(format!(
-            "{blocks} blocks are lost: no drive has what was written last; {until} (`bimetal check {name}` lists them)"
-        ));
-    }
-    if snapshot.gave_content_up {
-        troubles.push(GAVE_UP.to_owned());
-    }
+    let refuses = snapshot.members.iter().any(|it| it.state == MemberState::ReadOnly);
+    troubles.extend(report::meaning(&snapshot.report, snapshot.lost_blocks, &about.name, refuses));
     let calm = match (snapshot.dirty_blocks > 0, snapshot.slots > 0) {
         (true, _) => "all that was flushed is safe while every drive is there; drain before you take one out",
         (false, true) => "everything is at home",
@@ -439,16 +458,21 @@ fn meaning(about: &About, snapshot: &Snapshot) -> String {
     troubles.join("; ")
 }
 
-/// What it means to have served with `--accept-loss` without a drive that was needed.
-pub(crate) const GAVE_UP: &str = "what only a drive had that is gone was given up (--accept-loss): home has what was there before, of \
-                                  different times; check the file systems on the volume";
-
 /// What it means that a member is not as it should be.
 fn trouble(about: &About, snapshot: &Snapshot, member: &AboutMember, it: &MemberSnapshot) -> Option<String> {
     let (id, name, dirty) = (&member.id, &about.name, snapshot.dirty_blocks > 0);
     let off_home = matches!(about.holds(it.role), "cache" | "log");
+    let fails = it.failing.in_words();
     Some(match it.state {
-        MemberState::Online => return None,
+        MemberState::Online if it.failing == Failing::default() => return None,
+        MemberState::Online if it.is_home => {
+            format!("{id} {fails}; requests for what is at home there are errors: copy the volume to another drive")
+        }
+        MemberState::Online => format!("{id} {fails}; what only it has goes home as far as it can be read"),
+        MemberState::ReadOnly if off_home && it.failing.reads => format!(
+            "{id} {fails}; what only it has cannot go home: leave it in, for it may be read again; `bimetal serve {name} \
+             --accept-loss` without it goes on with what home has"
+        ),
         MemberState::ReadOnly if off_home => format!(
             "{id} refuses writes and is read on: what only it has goes home now; leave it in until it is let go, then put a drive \
              in its place with `bimetal attach {name} PATH`"
@@ -457,12 +481,17 @@ fn trouble(about: &About, snapshot: &Snapshot, member: &AboutMember, it: &Member
             "{id} refuses writes: what is at home there can still be read, and writes to it are errors; copy the volume to \
              another drive"
         ),
+        MemberState::Failed if it.is_home => {
+            format!(
+                "{id} is gone, and it is home of blocks: requests for them are errors; bring it back and start the server again"
+            )
+        }
         MemberState::Failed if dirty => {
             format!("{id} is gone, and content that only it has: do not stop the server before it is back")
         }
         MemberState::Failed => format!(
             "{id} is gone{}: everything is served from home; put a drive in its place with `bimetal attach {name} PATH`",
-            if snapshot.gave_content_up { "" } else { ", and nothing with it" }
+            if snapshot.report.losses().is_empty() { ", and nothing with it" } else { "" }
         ),
     })
 }
@@ -479,6 +508,7 @@ impl Member {
             profile: label.profile.clone(),
             bytes: label.bytes.0,
             state: match member.state {
+                MemberState::Online if member.failing != Failing::default() => "failing",
                 MemberState::Online => "online",
                 MemberState::ReadOnly => "read-only",
                 MemberState::Failed => "failed",

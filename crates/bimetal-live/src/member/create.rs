@@ -472,6 +472,6 @@ pub(super) fn random_life() -> io::Result<u32> {
     Ok(u32::from_le_bytes(random()?) >> 1)
 }
 
-pub(super) fn seconds_since_1970() -> u64 {
+pub(crate) fn seconds_since_1970() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }

@@ -18,6 +18,7 @@ use bimetal_core::guard::change::{Answer, Change, ChangeError, Step};
 use bimetal_core::guard::header::header;
 use bimetal_core::guard::{Area, GUARDED};
 use bimetal_core::label::lifetime::Lifetime;
+use bimetal_core::label::report::Report;
 use bimetal_core::label::{Guard, Label, Uuid, usable};
 use bimetal_core::layout::MemberId;
 use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange};
@@ -28,6 +29,7 @@ use super::find::{Labelled, Located};
 use super::labels::{self, LabelError};
 use super::lock::{DriveLock, LockError, VolumeLock};
 use super::probe::Probe;
+use super::report;
 use crate::drive::Drive;
 use crate::drive::absent::Absent;
 use crate::drive::guarded::Guarded;
@@ -101,6 +103,8 @@ pub struct Held {
     label: Label,
     present: Vec<Present>,
     lock: VolumeLock,
+    /// The report as it lies on the members.
+    report: Report,
     /// Whether what something else wrote over the guarded drive's header was overwritten.
     overwrote: bool,
     /// The first drive whose second copy of the label could not be written, and why.
@@ -146,7 +150,7 @@ impl Held {
             })
             .collect();
         let lock = lock(&label.name, present.iter().map(|member| &member.probe))?;
-        let mut held = Self { label, present, lock, overwrote: false, copy_failed: None };
+        let mut held = Self { label, present, lock, report: Report::default(), overwrote: false, copy_failed: None };
         for (member, lock) in held.present.iter_mut().zip(&held.lock.drives) {
             let size = held.label.members[usize::from(member.id.0)].size;
             let volume = held.label.volume.identity();
@@ -154,6 +158,7 @@ impl Held {
             let before = labels::read_lifetime(lock.file(), size, &member.probe.path, volume);
             member.before = before.unwrap_or_default();
         }
+        held.report = held.read_report();
         if held.guard_is_up() {
             held.move_guard(Guard::Up, overwrites)?;
         }
@@ -266,6 +271,43 @@ impl Held {
         Ok(kept?)
     }
 
+    /// The report as it lies on the members.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    fn read_report(&self) -> Report {
+        let there = self.present.iter().zip(&self.lock.drives);
+        let pages = there.filter_map(|(member, lock)| {
+            report::read(lock.file(), self.label.members[usize::from(member.id.0)].size, &member.probe.path).ok()
+        });
+        report::newest(&self.label, &pages.collect::<Vec<_>>())
+    }
+
+    /// Writes `report` on every member that is there, as the newest.
+    ///
+    /// # Errors
+    /// No member takes it. The report of before holds then.
+    pub fn keep_report(&mut self, report: &Report) -> Result<(), HoldError> {
+        let report = report.numbered(self.report.sequence.saturating_add(1));
+        let volume = self.label.volume.identity();
+        let (mut written, mut refused) = (false, None);
+        for (member, lock) in self.present.iter().zip(&self.lock.drives) {
+            let size = self.label.members[usize::from(member.id.0)].size;
+            match report::write(lock.file(), size, &member.probe.path, volume, &report) {
+                Ok(()) => written = true,
+                Err(error) => refused = Some(error),
+            }
+        }
+        match refused.filter(|_| !written) {
+            Some(error) => Err(error.into()),
+            None => {
+                self.report = report;
+                Ok(())
+            }
+        }
+    }
+
     /// Nothing but what keeps others away.
     pub(super) fn into_lock(self) -> VolumeLock {
         self.lock
@@ -302,6 +344,9 @@ impl Held {
         self.lock.drives.insert(at, lock);
         self.relabel(|label| label.members[usize::from(member.0)].uuid = Uuid::from_random(bits))?;
         let (file, path) = (self.lock.drives[at].file(), &self.present[at].probe.path);
+        let size = self.label.members[usize::from(member.0)].size;
+        // It is on the others, too.
+        let _ = report::place(file, size, path, self.label.volume.identity(), &self.report);
         let own = usable(self.present[at].probe.size);
         if own != self.label.members[usize::from(member.0)].size {
             labels::place(file, own, path, &self.label.of(member))?;

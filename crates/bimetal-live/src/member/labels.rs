@@ -51,7 +51,7 @@ const RUMMAGE_BYTES: usize = 4 << 20;
 
 /// A page at an address that direct I/O takes.
 #[repr(align(4096))]
-struct Aligned([u8; PAGE_BYTES]);
+pub(super) struct Aligned(pub(super) [u8; PAGE_BYTES]);
 
 /// What came of writing a label: its first page is stable.
 #[derive(Debug)]

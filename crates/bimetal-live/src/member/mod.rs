@@ -17,6 +17,7 @@ pub mod plan;
 pub mod probe;
 pub mod registry;
 pub mod replace;
+pub mod report;
 pub mod rescue;
 pub mod resize;
 pub mod settings;

@@ -7,7 +7,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use bimetal_core::journal::page::{PAGE_BYTES, Page};
 use bimetal_core::label::lifetime::Lifetime;
+use bimetal_core::label::report::Report;
+use bimetal_core::label::report::page::Pages;
 use bimetal_core::label::resize::{Span, Step, TooNearError, plan};
 use bimetal_core::label::{Guard, Label, usable};
 use bimetal_core::layout::{Layout, MemberId, Role};
@@ -23,6 +26,7 @@ use super::held::{HoldError, lock};
 use super::labels::{self, LabelError};
 use super::lock::VolumeLock;
 use super::plan::Plan;
+use super::report;
 use super::signature::{self, Content};
 use super::verdict::{Drive as Judged, Purpose, Refusal, judge};
 use crate::attach::{self, AttachError, Options};
@@ -165,11 +169,13 @@ pub fn resize(located: &Located, sizes: &[(Role, Bytes)]) -> Result<Resized, Res
         ResizeError::TooNear { path: near.map_or(PathBuf::new(), |(drive, _)| drive.probe.path.clone()), error }
     })?;
     let lifetimes = carry_lifetimes(label, &spans, &drives, &lock)?;
+    let report = carry_report(label, &spans, &drives, &lock)?;
     for step in steps {
         let is_format = step == Step::Format;
         perform(step, &goal, &drives, &lock)?;
         if is_format {
             keep_lifetimes(&goal, &lifetimes, &drives, &lock)?;
+            keep_report(&goal, &report, &drives, &lock)?;
         }
     }
     Ok(resized)
@@ -313,6 +319,35 @@ fn keep_lifetimes(
     for (at, (lifetime, member)) in lifetimes.iter().zip(&goal.members).enumerate() {
         let (file, path) = (lock.drives[at].file(), &drives[at].probe.path);
         labels::write_lifetime(file, member.size, path, goal.volume.identity(), *lifetime)?;
+    }
+    Ok(())
+}
+
+/// The report of what is lost, wherever it stands; notes it at the ends of the drives, where it stays until it has its place.
+fn carry_report(label: &Label, spans: &[Span], drives: &[&Labelled], lock: &VolumeLock) -> Result<Report, ResizeError> {
+    let mut pages: Vec<Pages> = Vec::new();
+    for (at, (span, drive)) in spans.iter().zip(drives).enumerate() {
+        let (file, path) = (lock.drives[at].file(), &drive.probe.path);
+        pages.push(report::read(file, span.found, path)?);
+        for size in [span.goal, span.drive] {
+            // Anything may lie where a report was not written yet.
+            let found = report::read(file, size, path)?;
+            let written =
+                |page: Option<Page>| page.filter(|page| Report::decode(page).is_ok()).or(Some([0; PAGE_BYTES]));
+            pages.push(found.map(|copies| copies.map(written)));
+        }
+    }
+    let report = report::newest(label, &pages);
+    for (at, (span, drive)) in spans.iter().zip(drives).enumerate() {
+        report::place(lock.drives[at].file(), span.drive, &drive.probe.path, label.volume.identity(), &report)?;
+    }
+    Ok(report)
+}
+
+fn keep_report(goal: &Label, report: &Report, drives: &[&Labelled], lock: &VolumeLock) -> Result<(), ResizeError> {
+    for (at, member) in goal.members.iter().enumerate() {
+        let (file, path) = (lock.drives[at].file(), &drives[at].probe.path);
+        report::place(file, member.size, path, goal.volume.identity(), report)?;
     }
     Ok(())
 }

@@ -61,9 +61,11 @@ impl Server {
         if found.is_some_and(|found| !found.finished) {
             return false;
         }
-        let report = self.report_of(checkup, found);
+        let found = found.cloned();
+        self.take_troubles();
+        let Some(checkup) = self.control.checkup.take() else { return false };
+        let report = self.report_of(&checkup, found.as_ref());
         let message = in_words(&report, found.is_some_and(|found| found.interrupted));
-        self.control.checkup = None;
         self.tell_watchers(Watch::Check, &Reply::Done(Done { message, check: Some(report) }));
         false
     }
@@ -74,6 +76,7 @@ impl Server {
             blocks_read: found.map(|found| found.blocks_read),
             bad: found.map(|found| found.bad.iter().map(|bad| self.bad_block(bad)).collect()).unwrap_or_default(),
             bad_blocks: found.map_or(0, |found| found.bad_blocks),
+            lost: self.lost(),
         }
     }
 
@@ -108,7 +111,11 @@ fn in_words(report: &CheckReport, interrupted: bool) -> String {
         0 => "the map is sound".to_owned(),
         count => format!("the map has {count} faults: drain, and report this"),
     };
-    let Some(read) = report.blocks_read else { return metadata };
+    let listed = match (report.lost.blocks, report.lost.other_blocks) {
+        _ if report.lost.is_empty() => String::new(),
+        (lost, other) => format!("; {lost} blocks are listed as lost, and {other} that were bad and are not lost"),
+    };
+    let Some(read) = report.blocks_read else { return metadata + &listed };
     let blocks = match report.bad_blocks {
         0 => format!("{read} blocks off home are what was written"),
         bad => {
@@ -117,5 +124,5 @@ fn in_words(report: &CheckReport, interrupted: bool) -> String {
         }
     };
     let end = if interrupted { "; the rest was not read: the drive went away, or the server ends" } else { "" };
-    format!("{metadata}; {blocks}{end}")
+    format!("{metadata}; {blocks}{listed}{end}")
 }

@@ -29,6 +29,7 @@ const KEEP_LIFETIMES_EVERY: Nanoseconds = Nanoseconds::from_seconds(600);
 /// What somebody waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Watch {
+    Acknowledge,
     Attach,
     Check,
     Drain,
@@ -89,6 +90,7 @@ impl Server {
         self.control.about = Some(about);
         self.control.lifetimes_at = held.as_ref().map(|_| self.now.saturating_add(KEEP_LIFETIMES_EVERY));
         self.control.held = held;
+        self.open_ledger();
         self.add_door(endpoint, Language::Control)
     }
 
@@ -107,7 +109,7 @@ impl Server {
     }
 
     pub(super) fn control_deadline(&self) -> Option<Nanoseconds> {
-        [self.control.report_at, self.control.lifetimes_at].into_iter().flatten().min()
+        [self.control.report_at, self.control.lifetimes_at, self.ledger_deadline()].into_iter().flatten().min()
     }
 
     /// Writes down, outside the loop, what drives have done in their lives.
@@ -132,8 +134,10 @@ impl Server {
 
     /// Answers a visitor; what takes long is answered later.
     pub(super) fn hear(&mut self, key: usize, request: Request) -> Option<Reply> {
+        self.take_troubles();
         Some(match request {
             Request::Status {} => self.tell_status(),
+            Request::Acknowledge { by } => return self.hear_acknowledge(key, &by),
             Request::Drain { detach } => return self.hear_drain(key, detach),
             Request::Set { key: name, value } => return self.hear_set(key, &name, &value),
             Request::Check { scrub } => return self.hear_check(key, scrub),
@@ -190,6 +194,7 @@ impl Server {
         if self.control.lifetimes_at.is_some_and(|at| at <= self.now) {
             self.keep_lifetimes();
         }
+        self.keep_ledger();
         moved
     }
 

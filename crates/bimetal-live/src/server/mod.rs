@@ -15,6 +15,7 @@ mod drains;
 mod endpoint;
 mod extents;
 mod handle;
+mod ledger;
 mod outside;
 mod recorder;
 mod requests;
@@ -48,11 +49,13 @@ use endpoint::Listener;
 pub use endpoint::{Endpoint, EndpointError, Tcp};
 use handle::Mailbox;
 pub use handle::{Handle, Stopped};
+use ledger::Ledger;
 use requests::Open;
 use select::Selector;
 pub use snapshot::{KINDS, Latencies, MemberSnapshot, Snapshot};
 use stop::{Phase, Signals};
 pub use tls::{Credentials, CredentialsError};
+pub use traffic::Failing;
 use traffic::Traffic;
 use troubles::Troubles;
 
@@ -153,6 +156,7 @@ pub struct Server {
     /// Of all requests, and of each member.
     traffic: (Traffic, Vec<Traffic>),
     troubles: Troubles,
+    ledger: Ledger,
     dirty_blocks_before: u64,
     control: Control,
     mailbox: Mailbox,
@@ -207,6 +211,7 @@ impl Server {
             latencies: Latencies::new(members),
             traffic: (Traffic::default(), vec![Traffic::default(); members]),
             troubles: Troubles::default(),
+            ledger: Ledger::default(),
             dirty_blocks_before: u64::from(volume.view().map.dirty_blocks()),
             control: Control::default(),
             mailbox,
@@ -265,7 +270,7 @@ impl Server {
         self.drives.iter_mut().for_each(|drive| drive.tell_time(now));
     }
 
-    fn end(self, clean: bool) -> Summary {
+    fn end(mut self, clean: bool) -> Summary {
         let requests = self.volume.statistics().finished;
         let uptime = Nanoseconds(self.started.elapsed().as_nanos() as u64);
         if !clean {
@@ -274,6 +279,7 @@ impl Server {
             std::mem::forget(self.drives);
         } else {
             self.keeping_lifetimes().into_iter().for_each(|keep| keep());
+            self.close_ledger();
             if let Some(recorder) = self.control.recorder {
                 recorder.finish();
             }

@@ -89,6 +89,7 @@ impl Server {
                 break;
             }
         }
+        self.take_troubles();
         self.tell_states();
         self.close_late_clients();
     }

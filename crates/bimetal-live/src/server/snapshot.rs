@@ -1,6 +1,7 @@
 //! What a server has counted, to be shown elsewhere.
 
-use bimetal_core::layout::Role;
+use bimetal_core::label::report::Report;
+use bimetal_core::layout::{MemberId, Role};
 use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::MemberState;
 use bimetal_core::units::{Bytes, Nanoseconds};
@@ -9,6 +10,7 @@ use hdrhistogram::Histogram;
 
 use super::Server;
 use super::stop::Phase;
+use super::traffic::Failing;
 use crate::drive::emulated::Emulation;
 
 /// Kinds that have latencies of their own.
@@ -77,6 +79,10 @@ pub struct MemberSnapshot {
     pub role: Role,
     /// How it is.
     pub state: MemberState,
+    /// Operations of it that fail, wherever they are.
+    pub failing: Failing,
+    /// Whether it is home of blocks that no other drive is home of.
+    pub is_home: bool,
     /// How its operations are carried out.
     pub drive: String,
     /// Operations that it has, for requests.
@@ -120,8 +126,10 @@ pub struct Snapshot {
     pub block_bytes: Bytes,
     /// Blocks whose newest content no drive has.
     pub lost_blocks: u64,
-    /// Whether the server began without a drive that may have had content that no other has.
-    pub gave_content_up: bool,
+    /// What is lost or bad, until it is acknowledged.
+    pub report: Report,
+    /// The first block of each unit.
+    pub units: Vec<u64>,
     /// Blocks that are newer off home than at home.
     pub dirty_blocks: u64,
     /// The same when the server began.
@@ -145,6 +153,8 @@ impl Server {
         let members = loads.map(|((load, drive), traffic)| MemberSnapshot {
             role: load.role,
             state: load.state,
+            failing: traffic.failing(),
+            is_home: false,
             drive: drive.describe(),
             foreground: load.foreground,
             background: load.background,
@@ -154,19 +164,25 @@ impl Server {
             errors: traffic.errors,
             last_error: traffic.trouble(),
         });
+        let homes = if view.layout.is_mirrored() { Vec::new() } else { view.layout.homes() };
+        let mut members: Vec<MemberSnapshot> = members.collect();
+        for (number, member) in members.iter_mut().enumerate() {
+            member.is_home = homes.contains(&MemberId(number as u16));
+        }
         Snapshot {
             uptime: self.now.saturating_sub(self.time_before),
             exports: self.exports.iter().map(|export| (export.name.clone(), Bytes(export.bytes))).collect(),
             clients: self.clients.len(),
             requests_under_way: self.volume.requests_under_way(),
             statistics: self.volume.statistics().clone(),
-            members: members.collect(),
+            members,
             latencies: self.latencies.clone(),
             read_bytes: self.traffic.0.read,
             write_bytes: self.traffic.0.written,
             block_bytes: view.block().bytes(),
-            lost_blocks: self.volume.lost_blocks(),
-            gave_content_up: self.volume.gave_content_up(),
+            lost_blocks: self.volume.lost_blocks().max(self.known_report().lost_blocks()),
+            report: self.known_report().clone(),
+            units: view.layout.units.iter().map(|unit| unit.first.0).collect(),
             dirty_blocks: u64::from(view.map.dirty_blocks()),
             dirty_blocks_before: self.dirty_blocks_before,
             dirty_age: self.volume.dirty_since().map(|since| self.now.saturating_sub(since)),

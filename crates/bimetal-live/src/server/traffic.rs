@@ -1,7 +1,10 @@
 //! Bytes that went through, and what failed on the way.
 
 use bimetal_core::operation::{Command, OpKind, Status};
-use bimetal_core::units::Bytes;
+use bimetal_core::units::{Bytes, SectorRange};
+
+/// Reads or writes that failed in a row, each at another place than the one before, from which on a drive counts as failing.
+const IN_A_ROW: u32 = 3;
 
 /// Of one member, or of all requests.
 #[derive(Clone, Debug, Default)]
@@ -10,10 +13,74 @@ pub(super) struct Traffic {
     pub(super) written: Bytes,
     pub(super) errors: u64,
     pub(super) last_error: Option<(Command, Status)>,
+    reads: Streak,
+    writes: Streak,
+    flushes: Streak,
+}
+
+/// Operations of a kind that failed since one of them succeeded.
+#[derive(Clone, Debug, Default)]
+struct Streak {
+    count: u32,
+    last: Option<SectorRange>,
+}
+
+impl Streak {
+    fn note(&mut self, range: SectorRange, failed: bool) {
+        if !failed {
+            *self = Self::default();
+        } else if self.last != Some(range) {
+            // One bad sector, read again and again, says nothing of the others.
+            self.count = self.count.saturating_add(1);
+            self.last = Some(range);
+        }
+    }
+}
+
+/// Kinds of operations of a drive that fail, as far as anybody has seen of late: every one of them, wherever it was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Failing {
+    /// Reads.
+    pub reads: bool,
+    /// Writes.
+    pub writes: bool,
+    /// Flushes.
+    pub flushes: bool,
+}
+
+impl Failing {
+    /// The kinds that fail here or there.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self {
+            reads: self.reads || other.reads,
+            writes: self.writes || other.writes,
+            flushes: self.flushes || other.flushes,
+        }
+    }
+
+    /// What that means, behind the name of the drive.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self { reads: true, writes: true, .. } => {
+                "can be neither read nor written: its last operations failed, each of them"
+            }
+            Self { reads: true, .. } => "cannot be read: its last reads failed, each of them",
+            Self { writes: true, .. } => "cannot be written: its last writes failed, each of them",
+            Self { flushes: true, .. } => "cannot be flushed: what was written to it last is not stable",
+            _ => "works",
+        }
+    }
 }
 
 impl Traffic {
     pub(super) fn note(&mut self, command: Command, status: Status) {
+        let failed = !matches!(status, Status::Done | Status::Unsupported);
+        match command.kind {
+            OpKind::Read => self.reads.note(command.range, failed),
+            OpKind::Write | OpKind::WriteZeroes => self.writes.note(command.range, failed),
+            OpKind::Flush => self.flushes.note(command.range, failed),
+            OpKind::Discard | OpKind::Hint => {}
+        }
         match (status, command.kind) {
             (Status::Done, OpKind::Read) => self.read += command.range.len.bytes(),
             (Status::Done, OpKind::Write | OpKind::WriteZeroes) => self.written += command.range.len.bytes(),
@@ -24,6 +91,13 @@ impl Traffic {
                 self.last_error = Some((command, status));
             }
         }
+    }
+
+    /// Which kinds of operations fail.
+    pub(super) fn failing(&self) -> Failing {
+        let fails = |streak: &Streak| streak.count >= IN_A_ROW;
+        // After a flush that failed there may be no other one.
+        Failing { reads: fails(&self.reads), writes: fails(&self.writes), flushes: self.flushes.count > 0 }
     }
 
     /// The last error in words.
@@ -51,4 +125,38 @@ pub(super) fn describe(Command { kind, range, .. }: Command, status: Status) -> 
         other => format!("ended as {other:?}"),
     };
     format!("a {what}{place} {how}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(kind: OpKind, start: u64) -> Command {
+        Command { kind, range: SectorRange::new(start, 8), fua: false }
+    }
+
+    #[test]
+    fn a_drive_fails_when_reads_of_three_places_in_a_row_do() {
+        let mut traffic = Traffic::default();
+        let mut read = |start, status| {
+            traffic.note(operation(OpKind::Read, start), status);
+            traffic.failing().reads
+        };
+        assert!(!(0..9).any(|_| read(0, Status::MediaError)), "one bad place, read again and again");
+        assert!(!read(8, Status::MediaError));
+        assert!(read(16, Status::Gone));
+        assert!(!read(24, Status::Done), "it can be read after all");
+        assert!(!read(32, Status::MediaError));
+    }
+
+    #[test]
+    fn a_flush_that_fails_counts_until_another_succeeds() {
+        let mut traffic = Traffic::default();
+        traffic.note(Command::FLUSH, Status::MediaError);
+        assert_eq!(traffic.failing(), Failing { flushes: true, ..Failing::default() });
+        traffic.note(operation(OpKind::Write, 0), Status::Done);
+        assert!(traffic.failing().flushes);
+        traffic.note(Command::FLUSH, Status::Done);
+        assert_eq!(traffic.failing(), Failing::default());
+    }
 }

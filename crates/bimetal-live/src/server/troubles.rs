@@ -1,13 +1,13 @@
-//! What people should know at once, wherever the server's output goes: the first error of each kind of each drive, a drive that
-//! is not what it was, content that is lost. Each is one line, once; how often, `status` counts.
+//! What people should know at once, wherever the server's output goes: the first error of each kind of each drive, and a drive that
+//! is not what it was. Each is one line, once; how often, `status` counts. Bad content is the [ledger](super::ledger)'s.
 
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{Command, OpKind, Status};
 use bimetal_core::scheme::MemberState;
 
 use super::Server;
-use super::traffic::describe;
-use crate::control::status::GAVE_UP;
+use super::traffic::{Failing, describe};
+use crate::control::report::meaning;
 
 /// Who is told.
 type Tell = Box<dyn FnMut(&str) + Send>;
@@ -18,20 +18,22 @@ pub(super) struct Troubles {
     tell: Option<Tell>,
     errors: Vec<(u16, OpKind)>,
     states: Vec<MemberState>,
-    lost: bool,
+    /// Kinds of operations of each drive that were said to fail.
+    failing: Vec<Failing>,
 }
 
 impl Server {
     /// Lets `tell` have a line for everything that goes wrong with drives, each once.
     pub fn on_trouble(&mut self, tell: impl FnMut(&str) + Send + 'static) {
         self.troubles.tell = Some(Box::new(tell));
-        if self.volume.gave_content_up() {
-            self.say(GAVE_UP);
+        let name = self.control.about.as_ref().map(|about| about.name.clone()).unwrap_or_default();
+        for line in meaning(self.known_report(), self.volume.lost_blocks(), &name, false) {
+            self.say(&line);
         }
         self.tell_states();
     }
 
-    fn say(&mut self, line: &str) {
+    pub(super) fn say(&mut self, line: &str) {
         if let Some(tell) = &mut self.troubles.tell {
             tell(line);
         }
@@ -64,18 +66,24 @@ impl Server {
                 self.say(&line);
             }
         }
-        let lost = self.volume.lost_blocks();
-        if lost > 0 && !std::mem::replace(&mut self.troubles.lost, true) {
-            let line = format!(
-                "{lost} blocks are lost: the only drive that had their newest content cannot read it; reads of them are errors until \
-                 they are written (`bimetal check` lists them)"
-            );
-            self.say(&line);
-        }
-        self.troubles.lost &= lost > 0;
+        self.tell_failing();
     }
 
-    fn called(&self, member: u16) -> String {
+    /// Says which drives fail at every place of late, each kind of operation once.
+    fn tell_failing(&mut self) {
+        self.troubles.failing.resize(self.drives.len(), Failing::default());
+        for number in 0..self.drives.len() {
+            let failing = self.traffic.1[number].failing();
+            let said = self.troubles.failing[number];
+            self.troubles.failing[number] = said.or(failing);
+            if said.or(failing) != said {
+                let line = format!("{} {}", self.called(number as u16), failing.in_words());
+                self.say(&line);
+            }
+        }
+    }
+
+    pub(super) fn called(&self, member: u16) -> String {
         let known = self.control.about.as_ref().and_then(|about| about.members.get(usize::from(member)));
         known.map_or_else(
             || format!("member {member}"),

@@ -5,8 +5,11 @@ use std::fmt::Write as _;
 use bimetal_core::label::Guard;
 use bimetal_live::attach::Options;
 use bimetal_live::control::message::{CheckReport, Done, Reply, Request};
+use bimetal_live::control::offline;
+use bimetal_live::member::find::Located;
 use clap::Args;
 
+use super::status::describe_lost;
 use crate::error::Error;
 use crate::options::JsonOption;
 use crate::output::{print, print_json};
@@ -15,7 +18,8 @@ use crate::target::{Target, ask, serve_for};
 /// Check a volume's map, and with --scrub everything off home against its checksums
 ///
 /// Works while the volume is being served (reads yield to requests), and without a server. Bad copies that home has too are
-/// given up; blocks of which there is no good copy are listed, and the command fails.
+/// given up; blocks of which there is no good copy are listed. What was found earlier is listed, too, until `bimetal acknowledge`.
+/// Exit status 3 where anything is listed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal check mail\n  \
@@ -31,9 +35,10 @@ pub(crate) struct Arguments {
 }
 
 /// Of a drained volume whose home is a plain disk: a look at it as a volume would take that from whoever uses the disk.
-fn nothing_to_check() -> Done {
+fn nothing_to_check(located: &Located) -> Done {
     let message = "everything is at home, on a plain disk, and nothing is kept off it: there is nothing to check";
-    Done { check: Some(CheckReport::default()), ..Done::new(message) }
+    let lost = offline::lost(located);
+    Done { check: Some(CheckReport { lost, ..CheckReport::default() }), ..Done::new(message) }
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
@@ -41,7 +46,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let reply = match Target::find(&arguments.volume)? {
         Target::Served(mut client) => ask(&mut client, &request)?,
         Target::Stopped(located) if matches!(located.assembly.label.guard, Some((_, Guard::Down))) => {
-            Reply::Done(nothing_to_check())
+            Reply::Done(nothing_to_check(&located))
         }
         Target::Stopped(located) => serve_for(&located, Options::default(), &request)?,
     };
@@ -61,8 +66,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             let home = if bad.home_has_it { "home has it: repaired" } else { "no good copy: lost until it is written" };
             let _ = writeln!(text, "  unit {} byte {}: {} bytes, {home}", bad.unit, bad.offset_bytes, bad.bytes);
         }
+        describe_lost(&report.lost, &mut text);
         print(&text)?;
     }
-    let lost = report.bad.iter().any(|bad| !bad.home_has_it);
-    if lost || !report.metadata.is_empty() { Err(Error::new(done.message)) } else { Ok(()) }
+    let bad = report.bad_blocks > 0 || !report.metadata.is_empty() || !report.lost.is_empty();
+    if bad { Err(Error::No(done.message)) } else { Ok(()) }
 }

@@ -3,6 +3,7 @@
 //! To add one, write a file with `Arguments` (a clap `Args` whose doc comment is the help, with an example behind it) and
 //! `run`, name it here, and add a line to the table in `cli.rs`.
 
+pub(crate) mod acknowledge;
 pub(crate) mod analyze;
 pub(crate) mod attach;
 pub(crate) mod check;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use bimetal_core::units::Bytes;
 use bimetal_live::control::message::{Progress, Reply, Request};
 use bimetal_live::control::offline;
+use bimetal_live::control::report::{Finding, Lost};
 use bimetal_live::control::status::{Distribution, Member, Status};
 use clap::Args;
 
@@ -37,6 +38,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if arguments.json.json { print_json(&status) } else { print(&describe(&status)) }
 }
 
+/// Ranges of bad content that are shown to people.
+const LOST_SHOWN: usize = 16;
+
 /// Writing to a string cannot fail, so what it returns is let go.
 macro_rules! line {
     ($text:expr, $($argument:tt)*) => { let _ = writeln!($text, $($argument)*); };
@@ -54,6 +58,8 @@ fn describe(status: &Status) -> String {
         line!(text, "  {clients} clients at {}", endpoints.join(", "));
     }
     describe_dirty(status, &mut text);
+    describe_lost(&status.lost, &mut text);
+    describe_losses(status, &mut text);
     for (name, task) in [("drain", &status.drain), ("check", &status.check)] {
         if let Some(task) = task {
             line!(text, "{name:<9}{}", progress(task));
@@ -78,7 +84,10 @@ fn describe(status: &Status) -> String {
 fn describe_dirty(status: &Status, text: &mut String) {
     let dirty = match (status.dirty_bytes, status.dirty_oldest_s) {
         (None, _) => return,
-        (Some(0), _) => "nothing: home has everything".to_owned(),
+        (Some(0), _) if status.lost.blocks == 0 && status.accepted_losses.is_empty() => {
+            "nothing: home has everything".to_owned()
+        }
+        (Some(0), _) => "nothing".to_owned(),
         (Some(bytes), Some(age)) => format!("{}, none of it older than {}", size(Bytes(bytes)), span(age)),
         (Some(bytes), None) if status.process.is_none() => format!("{} that home does not have", size(Bytes(bytes))),
         (Some(bytes), None) => format!("{}, some of it from before the server began", size(Bytes(bytes))),
@@ -86,6 +95,40 @@ fn describe_dirty(status: &Status, text: &mut String) {
     line!(text, "dirty    {dirty}");
     if let (Some(all), Some(used)) = (status.slots.bytes, status.slots.used_bytes) {
         line!(text, "off home {} of {} in use", size(Bytes(used)), size(Bytes(all)));
+    }
+}
+
+/// Ranges that are lost or bad, the first of them.
+pub(crate) fn describe_lost(lost: &Lost, text: &mut String) {
+    for finding in lost.findings.iter().take(LOST_SHOWN) {
+        let Finding { kind, state, drive, unit, offset_bytes, bytes, blocks, at_s, acknowledged, .. } = finding;
+        let acknowledged = if *acknowledged { ", acknowledged" } else { "" };
+        let (place, long) = (format!("unit {unit} byte {offset_bytes}"), size(Bytes(*bytes)));
+        line!(text, "  {state:<9}{place}, {long} ({blocks} blocks): {kind} on {drive}, {}{acknowledged}", ago(*at_s));
+    }
+    let shown: u64 = lost.findings.iter().take(LOST_SHOWN).map(|finding| finding.blocks).sum();
+    let all = lost.findings.iter().map(|finding| finding.blocks).sum::<u64>() + lost.unlisted_blocks;
+    if all > shown {
+        line!(text, "  and {} blocks more (--json names up to 4096 ranges)", all - shown);
+    }
+}
+
+fn describe_losses(status: &Status, text: &mut String) {
+    if status.checksum_errors > 0 {
+        line!(text, "checksum {} blocks read off home did not have their checksum", status.checksum_errors);
+    }
+    for loss in &status.accepted_losses {
+        let what = if loss.what == "foreign" { "what was written over the beginning of" } else { "what only" };
+        let had = if loss.what == "foreign" { "" } else { " had" };
+        let blocks = loss.blocks.map(|blocks| format!(", {blocks} blocks")).unwrap_or_default();
+        line!(text, "given up {what} {}{had}{blocks}, {} (--accept-loss)", loss.drive, ago(loss.at_s));
+    }
+    if let Some(scrub) = &status.last_scrub {
+        let (read, bad) = (size(Bytes(scrub.read_bytes)), scrub.bad_blocks);
+        line!(text, "scrubbed {}: {read} read, {bad} blocks bad, {:.1} s", ago(scrub.at_s), scrub.took_s);
+    }
+    if let Some(last) = status.history.last() {
+        line!(text, "history  {}: {}", ago(last.at_s), last.text);
     }
 }
 

@@ -160,6 +160,11 @@ impl Report {
         self.findings.values()
     }
 
+    /// The same report under another number.
+    pub fn numbered(&self, sequence: u64) -> Self {
+        Self { sequence, ..self.clone() }
+    }
+
     /// Blocks of findings that are not in the list.
     pub fn unlisted(&self) -> Unlisted {
         self.unlisted
@@ -213,13 +218,13 @@ impl Report {
         each.fold(0, u64::saturating_add)
     }
 
-    /// Takes note of a finding; whether it says anything that was not known. Blocks that are known to be lost stay as they are: the time
-    /// is that of the first finding, and an acknowledgement holds.
+    /// Takes note of a finding; whether it says anything that was not known. Blocks that are known to be in this state stay as they are: the
+    /// time is that of the first finding, and an acknowledgement holds.
     pub fn found(&mut self, new: Finding) -> bool {
         let mut news = false;
         for (run, old) in self.cut(new.run) {
             match old {
-                Some(old) if old.state == State::Lost && new.state == State::Lost => self.insert(old),
+                Some(old) if old.state == new.state => self.insert(old),
                 Some(_) => {
                     news = true;
                     self.insert(Finding { run, ..new });

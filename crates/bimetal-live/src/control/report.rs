@@ -1,0 +1,260 @@
+//! What is lost or bad, as `status` and `check` give it: the documents that are made of a volume's report, and its words.
+
+use bimetal_core::label::report::{self, Acknowledged, GivenUp, Kind, Report, State};
+use bimetal_core::layout::MemberId;
+use serde::{Deserialize, Serialize};
+
+/// Findings that a document names; the others are counted.
+const NAMED_MAX: usize = 4096;
+
+/// Content that is lost or bad.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Lost {
+    /// Blocks whose newest content no drive has, acknowledged or not: reads of them are errors.
+    pub blocks: u64,
+    /// The same in bytes.
+    pub bytes: u64,
+    /// Of these blocks, those that were acknowledged.
+    pub acknowledged_blocks: u64,
+    /// Blocks that were bad and are not lost: home had them too, they were written again, or they were given up.
+    pub other_blocks: u64,
+    /// Ranges of both kinds, in order of address.
+    pub findings: Vec<Finding>,
+    /// Blocks of findings that are not named.
+    pub unlisted_blocks: u64,
+    /// Whether a newer report may have been damaged, so that findings are missing.
+    pub incomplete: bool,
+}
+
+/// A range of content that was found bad.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Finding {
+    /// `checksum`: a read found content without its checksum. `scrub`: a scrub found it. `unreadable`: a read failed. `copies-differ`: two
+    /// copies differ.
+    pub kind: String,
+    /// `lost`: reads are errors. `repaired`: home had the same. `rewritten`: it has good content again. `given-up`: home's older content is
+    /// read.
+    pub state: String,
+    /// The drive with the bad content.
+    pub drive: String,
+    /// The unit.
+    pub unit: u16,
+    /// The beginning in the unit, in bytes.
+    pub offset_bytes: u64,
+    /// The size, in bytes.
+    pub bytes: u64,
+    /// The first block, counted through all units.
+    pub block: u64,
+    /// The number of blocks.
+    pub blocks: u64,
+    /// The time of the first finding, in seconds since 1970.
+    pub at_s: u64,
+    /// Whether somebody has acknowledged it.
+    pub acknowledged: bool,
+}
+
+/// A start with `--accept-loss` that gave something up.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct AcceptedLoss {
+    /// The time, in seconds since 1970.
+    pub at_s: u64,
+    /// The drive whose content was given up.
+    pub drive: String,
+    /// `content`: what only this drive had. `foreign`: what another program had written over the beginning of home.
+    pub what: String,
+    /// The number of blocks; null where it is not known.
+    pub blocks: Option<u64>,
+}
+
+/// The last scrub that read everything off home.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct LastScrub {
+    /// The time of its end, in seconds since 1970.
+    pub at_s: u64,
+    /// Blocks that were read.
+    pub blocks_read: u64,
+    /// Bytes that were read.
+    pub read_bytes: u64,
+    /// Blocks that were bad.
+    pub bad_blocks: u64,
+    /// The time that it took.
+    pub took_s: f64,
+}
+
+/// A line of the history.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct HistoryLine {
+    /// The time, in seconds since 1970.
+    pub at_s: u64,
+    /// The event.
+    pub text: String,
+}
+
+/// Where the numbers of a report belong: names of members, first blocks of units, the size of a block.
+pub struct Places<'a> {
+    /// The name of a member.
+    pub name: &'a dyn Fn(MemberId) -> String,
+    /// The first block of each unit.
+    pub units: &'a [u64],
+    /// Bytes of a block.
+    pub block_bytes: u64,
+}
+
+impl Lost {
+    /// The content that `report` says is lost or bad; at least `lost_blocks` are lost.
+    pub fn of(report: &Report, lost_blocks: u64, places: &Places<'_>) -> Self {
+        let blocks = report.lost_blocks().max(lost_blocks);
+        let unlisted = report.unlisted();
+        let unnamed: u64 = report.findings().skip(NAMED_MAX).map(|finding| finding.run.count).sum();
+        Self {
+            blocks,
+            bytes: blocks.saturating_mul(places.block_bytes),
+            acknowledged_blocks: report.acknowledged_blocks(),
+            other_blocks: report.other_blocks(),
+            findings: report.findings().take(NAMED_MAX).map(|finding| places.finding(finding)).collect(),
+            unlisted_blocks: unnamed
+                .saturating_add(unlisted.lost)
+                .saturating_add(unlisted.acknowledged)
+                .saturating_add(unlisted.over),
+            incomplete: report.doubtful,
+        }
+    }
+
+    /// Whether anything is listed at all.
+    pub fn is_empty(&self) -> bool {
+        self.blocks == 0 && self.other_blocks == 0 && self.findings.is_empty() && !self.incomplete
+    }
+}
+
+impl Places<'_> {
+    fn finding(&self, finding: &report::Finding) -> Finding {
+        let first = finding.run.first.0;
+        let unit = self.units.iter().rposition(|&begin| begin <= first).unwrap_or_default();
+        let begin = self.units.get(unit).copied().unwrap_or_default();
+        Finding {
+            kind: kind_name(finding.kind).to_owned(),
+            state: state_name(finding.state).to_owned(),
+            drive: (self.name)(finding.member),
+            unit: unit as u16,
+            offset_bytes: first.saturating_sub(begin).saturating_mul(self.block_bytes),
+            bytes: finding.run.count.saturating_mul(self.block_bytes),
+            block: first,
+            blocks: finding.run.count,
+            at_s: finding.at,
+            acknowledged: finding.acknowledged,
+        }
+    }
+
+    /// The losses that were accepted and are not acknowledged.
+    pub fn losses(&self, report: &Report) -> Vec<AcceptedLoss> {
+        let loss = |loss: &report::AcceptedLoss| AcceptedLoss {
+            at_s: loss.at,
+            drive: (self.name)(loss.member),
+            what: match loss.what {
+                GivenUp::Content => "content",
+                GivenUp::Foreign => "foreign",
+            }
+            .to_owned(),
+            blocks: loss.blocks,
+        };
+        report.losses().iter().map(loss).collect()
+    }
+
+    /// The last scrub.
+    pub fn last_scrub(&self, report: &Report) -> Option<LastScrub> {
+        report.last_scrub.map(|scrub| LastScrub {
+            at_s: scrub.at,
+            blocks_read: scrub.blocks_read,
+            read_bytes: scrub.blocks_read.saturating_mul(self.block_bytes),
+            bad_blocks: scrub.blocks_bad,
+            took_s: scrub.took_ms as f64 / 1e3,
+        })
+    }
+}
+
+/// The history of a volume, oldest line first.
+pub fn history(report: &Report) -> Vec<HistoryLine> {
+    report.history().iter().map(|line| HistoryLine { at_s: line.at, text: line.text.clone() }).collect()
+}
+
+/// The name of a way in which damage is noticed.
+pub fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Checksum => "checksum",
+        Kind::Scrub => "scrub",
+        Kind::Unreadable => "unreadable",
+        Kind::CopiesDiffer => "copies-differ",
+    }
+}
+
+/// The name of a state.
+pub fn state_name(state: State) -> &'static str {
+    match state {
+        State::Lost => "lost",
+        State::Repaired => "repaired",
+        State::Rewritten => "rewritten",
+        State::GivenUp => "given-up",
+    }
+}
+
+/// The consequences of serving with `--accept-loss` without a drive that was needed.
+pub(crate) const GAVE_UP: &str = "what only a drive had that is gone was given up (--accept-loss): home has what was there before, of \
+                                  different times; check the file systems on the volume";
+
+const OVERWROTE: &str = "what another program had written over the beginning of home was given up (--accept-loss)";
+
+/// What a report means for the data of the volume `name`, a sentence for each matter. `refuses`: a drive refuses writes.
+pub(crate) fn meaning(report: &Report, lost_blocks: u64, name: &str, refuses: bool) -> Vec<String> {
+    let mut troubles = Vec::new();
+    let (lost, acknowledged) = (report.lost_blocks().max(lost_blocks), report.acknowledged_blocks());
+    if lost > 0 {
+        let until = if refuses {
+            "while a drive refuses writes, writes near them are errors, too: when nothing else is off home, stop the server, take \
+             that drive out and serve with --accept-loss"
+        } else {
+            "reads of them are errors until they are written or discarded"
+        };
+        let known = match acknowledged {
+            0 => String::new(),
+            all if all >= lost => ", which was acknowledged".to_owned(),
+            some => format!(", {some} of which were acknowledged"),
+        };
+        troubles.push(format!(
+            "{lost} blocks are lost{known}: no drive has what was written last; {until} (`bimetal check {name}` lists them)"
+        ));
+    }
+    if report.losses().iter().any(|loss| loss.what == GivenUp::Content) {
+        troubles.push(GAVE_UP.to_owned());
+    }
+    if report.losses().iter().any(|loss| loss.what == GivenUp::Foreign) {
+        troubles.push(OVERWROTE.to_owned());
+    }
+    let other = report.other_blocks();
+    if other > 0 {
+        troubles.push(format!(
+            "{other} blocks were bad and are lost no more: home had the same, they were written again, or they were given up"
+        ));
+    }
+    if report.doubtful {
+        troubles.push("the newest report of what is lost could not be read: more may be".to_owned());
+    }
+    if !report.is_empty() {
+        troubles.push(format!("`bimetal acknowledge {name}` clears the list"));
+    }
+    troubles
+}
+
+/// The answer where there is nothing to acknowledge.
+pub const NOTHING_TO_ACKNOWLEDGE: &str = "nothing is listed that could be acknowledged";
+
+/// An acknowledgement in words.
+pub fn acknowledged(cleared: &Acknowledged) -> String {
+    let Acknowledged { lost_blocks, other_blocks, losses } = *cleared;
+    let lost = match lost_blocks {
+        0 => String::new(),
+        _ => format!(
+            "; the {lost_blocks} lost blocks stay lost, and `status` says so, until they are written or discarded"
+        ),
+    };
+    format!("acknowledged: {lost_blocks} lost blocks, {other_blocks} other bad blocks, {losses} accepted losses{lost}")
+}

@@ -1,0 +1,265 @@
+//! The ledger: the volume's report while it is served. What the volume finds goes into it, standard error hears of each finding, and it
+//! is written on the members outside the loop, at most once a second.
+
+use std::sync::PoisonError;
+use std::thread::JoinHandle;
+
+use bimetal_core::block::BlockRun;
+use bimetal_core::label::report::{AcceptedLoss, Finding, GivenUp, Kind, LastScrub, Report, State};
+use bimetal_core::layout::MemberId;
+use bimetal_core::units::Nanoseconds;
+use bimetal_core::volume::Trouble;
+
+use super::Server;
+use super::control::Watch;
+use crate::control::message::{Done, Reply};
+use crate::control::report::{self, Lost, Places};
+use crate::member::create::seconds_since_1970;
+
+/// The report is written no more often.
+const WRITE_EVERY: Nanoseconds = Nanoseconds::from_seconds(1);
+/// Lines on standard error at once; the findings beyond them are counted in one line.
+const LINES_MAX: u32 = 10;
+/// After so long there may be as many again.
+const LINES_EVERY: Nanoseconds = Nanoseconds::from_seconds(10);
+
+/// See the [module](self).
+#[derive(Default)]
+pub(super) struct Ledger {
+    report: Report,
+    /// Checksum errors that the volume had counted when they were last taken over.
+    checksum_errors_taken: u64,
+    /// The beginning of the last scrub that was taken over.
+    scrub_taken: Option<Nanoseconds>,
+    /// Whether the members do not have the newest report yet.
+    unwritten: bool,
+    /// The thread that writes it, if it is being written.
+    writing: Option<JoinHandle<()>>,
+    /// When it may be written next.
+    write_at: Nanoseconds,
+    /// The answer to whoever acknowledged and waits until that is written.
+    acknowledged: Option<String>,
+    lines: Lines,
+}
+
+/// How many lines went to standard error of late.
+#[derive(Default)]
+struct Lines {
+    since: Nanoseconds,
+    said: u32,
+    /// Blocks of findings that got no line.
+    unsaid: u64,
+}
+
+impl Server {
+    /// The report as it is now.
+    pub(super) fn known_report(&self) -> &Report {
+        &self.ledger.report
+    }
+
+    /// What is lost or bad, for those who ask.
+    pub(super) fn lost(&self) -> Lost {
+        let view = self.volume.view();
+        let units: Vec<u64> = view.layout.units.iter().map(|unit| unit.first.0).collect();
+        let name = |member: MemberId| {
+            let about = self.control.about.as_ref();
+            about.map_or_else(|| format!("member {}", member.0), |about| about.name_of(member))
+        };
+        let places = Places { name: &name, units: &units, block_bytes: view.block().bytes().0 };
+        Lost::of(self.known_report(), self.volume.lost_blocks(), &places)
+    }
+
+    /// Takes over the report that lies on the members, when the server begins.
+    pub(super) fn open_ledger(&mut self) {
+        let Some(held) = &self.control.held else { return };
+        let held = held.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ledger.report = held.report().clone();
+        let overwrote = held.has_overwritten();
+        let guarded = held.label().guard.map(|(member, _)| member);
+        drop(held);
+        let report = &mut self.ledger.report;
+        self.ledger.unwritten |= report.doubtful;
+        let at = seconds_since_1970();
+        let slots = self.volume.view().layout.slots.map(|slots| slots.member);
+        let given_up =
+            [(self.volume.gave_content_up(), slots, GivenUp::Content), (overwrote, guarded, GivenUp::Foreign)];
+        for (is, member, what) in given_up {
+            if let Some(member) = member.filter(|_| is) {
+                report.accept(AcceptedLoss { at, member, what, blocks: None });
+                self.ledger.unwritten = true;
+            }
+        }
+        let lost: Vec<BlockRun> = report.findings().filter(|it| it.state == State::Lost).map(|it| it.run).collect();
+        lost.into_iter().for_each(|run| self.volume.recall_lost(run));
+        self.take_troubles();
+    }
+
+    /// Takes over what the volume has found since, and tells of it.
+    pub(super) fn take_troubles(&mut self) {
+        let errors = self.volume.statistics().checksum_errors;
+        if errors != self.ledger.checksum_errors_taken {
+            let report = &mut self.ledger.report;
+            report.checksum_errors += errors - self.ledger.checksum_errors_taken;
+            self.ledger.checksum_errors_taken = errors;
+            self.ledger.unwritten = true;
+        }
+        while let Some(trouble) = self.volume.next_trouble() {
+            match trouble {
+                Trouble::Found { blocks, kind, state, member } => {
+                    let at = seconds_since_1970();
+                    let finding = Finding { run: blocks, kind, state, member, at, acknowledged: false };
+                    if self.ledger.report.found(finding) {
+                        self.ledger.unwritten = true;
+                        self.tell_finding(&finding);
+                    }
+                }
+                Trouble::Over { blocks } => self.ledger.unwritten |= self.ledger.report.over(blocks),
+            }
+        }
+        self.take_scrub();
+    }
+
+    /// Takes over a scrub that has read everything since the last look.
+    fn take_scrub(&mut self) {
+        let Some(scrub) = self.volume.scrub_progress().filter(|scrub| scrub.finished && !scrub.interrupted) else {
+            return;
+        };
+        if self.ledger.scrub_taken == Some(scrub.began) {
+            return;
+        }
+        let took = scrub.ended.map_or(Nanoseconds::ZERO, |ended| ended.saturating_sub(scrub.began));
+        let (blocks_read, blocks_bad) = (scrub.blocks_read, scrub.bad_blocks);
+        self.ledger.scrub_taken = Some(scrub.began);
+        let took_ms = took.as_millis_f64() as u64;
+        self.ledger.report.scrubbed(LastScrub { at: seconds_since_1970(), blocks_read, blocks_bad, took_ms });
+        self.ledger.unwritten = true;
+    }
+
+    fn tell_finding(&mut self, finding: &Finding) {
+        let lines = &mut self.ledger.lines;
+        if self.now.saturating_sub(lines.since) >= LINES_EVERY {
+            *lines = Lines { since: self.now, ..Lines::default() };
+        }
+        lines.said += 1;
+        if lines.said > LINES_MAX {
+            let first = lines.unsaid == 0;
+            lines.unsaid = lines.unsaid.saturating_add(finding.run.count);
+            if first {
+                self.say("more bad blocks are found than lines are said of: `bimetal status` lists them");
+            }
+            return;
+        }
+        let drive = self.called(finding.member.0);
+        let place = self.place_of(finding.run);
+        let line = format!("{drive}: {place} {}", in_words(finding.kind, finding.state));
+        self.say(&line);
+    }
+
+    /// Blocks, for people: their numbers, and their bytes in the unit.
+    fn place_of(&self, run: BlockRun) -> String {
+        let layout = &self.volume.view().layout;
+        let unit = layout.units.iter().rposition(|unit| unit.first <= run.first).unwrap_or_default();
+        let first = layout.units.get(unit).map_or(0, |unit| unit.first.0);
+        let bytes = layout.block.bytes().0;
+        let (from, to) = ((run.first.0 - first) * bytes, (run.end() - first) * bytes - 1);
+        let of_unit = if layout.units.len() > 1 { format!(" of unit {unit}") } else { String::new() };
+        match run.count {
+            1 => format!("block {} (bytes {from} to {to}{of_unit})", run.first.0),
+            _ => format!("blocks {} to {} (bytes {from} to {to}{of_unit})", run.first.0, run.end() - 1),
+        }
+    }
+
+    /// When the report is to be written, if it is.
+    pub(super) fn ledger_deadline(&self) -> Option<Nanoseconds> {
+        let wanted = self.ledger.unwritten && self.ledger.writing.is_none() && self.control.held.is_some();
+        wanted.then_some(self.ledger.write_at)
+    }
+
+    /// Writes the report outside the loop, if that is due.
+    pub(super) fn keep_ledger(&mut self) {
+        if self.ledger_deadline().is_none_or(|at| at > self.now) {
+            return;
+        }
+        let Some(keep) = self.keeping_report() else { return };
+        self.ledger.write_at = self.now.saturating_add(WRITE_EVERY);
+        let acknowledged = self.ledger.acknowledged.take();
+        let waiting = acknowledged.clone();
+        // Where there is no thread for it, the next time does.
+        self.ledger.writing = self.outside(keep, move |server, kept| server.ledger_kept(kept, waiting)).ok();
+        self.ledger.unwritten = self.ledger.writing.is_none();
+        if self.ledger.unwritten {
+            self.ledger.acknowledged = acknowledged;
+        }
+    }
+
+    fn ledger_kept(&mut self, kept: Result<(), String>, acknowledged: Option<String>) {
+        self.ledger.writing = None;
+        if let Err(error) = &kept {
+            self.ledger.unwritten = true;
+            self.say(&format!("the report of what is lost cannot be written: {error}"));
+        }
+        let Some(message) = acknowledged else { return };
+        let reply = match kept {
+            Ok(()) => Reply::Done(Done::new(message)),
+            Err(error) => {
+                Reply::error(format!("{message}; no drive takes the report, so that may end with the server: {error}"))
+            }
+        };
+        self.tell_watchers(Watch::Acknowledge, &reply);
+    }
+
+    fn keeping_report(&self) -> Option<impl FnOnce() -> Result<(), String> + Send + 'static> {
+        let (held, report) = (self.control.held.clone()?, self.ledger.report.clone());
+        Some(move || {
+            let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.keep_report(&report).map_err(|error| error.to_string())
+        })
+    }
+
+    /// Writes the report at the end, if the members do not have the newest.
+    pub(super) fn close_ledger(&mut self) {
+        self.take_troubles();
+        if let Some(writing) = self.ledger.writing.take() {
+            // What it cannot say any more is written again.
+            self.ledger.unwritten |= writing.join().is_err();
+        }
+        if self.ledger.unwritten {
+            // Nobody hears of it any more where it fails; what was written before holds.
+            self.keeping_report().into_iter().for_each(|keep| drop(keep()));
+        }
+    }
+
+    pub(super) fn hear_acknowledge(&mut self, key: usize, by: &str) -> Option<Reply> {
+        self.take_troubles();
+        let Some(cleared) = self.ledger.report.acknowledge(seconds_since_1970(), by) else {
+            return Some(Reply::Done(Done::new(report::NOTHING_TO_ACKNOWLEDGE)));
+        };
+        let message = report::acknowledged(&cleared);
+        self.ledger.unwritten = true;
+        if self.control.held.is_none() {
+            return Some(Reply::Done(Done::new(message)));
+        }
+        self.ledger.acknowledged = Some(message);
+        self.ledger.write_at = self.now;
+        self.watch(key, Watch::Acknowledge);
+        None
+    }
+}
+
+fn in_words(kind: Kind, state: State) -> String {
+    let found = match kind {
+        Kind::Checksum => "do not have their checksum",
+        Kind::Scrub => "are bad, a scrub found",
+        Kind::Unreadable => "cannot be read",
+        Kind::CopiesDiffer => "have two copies that differ",
+    };
+    let means = match state {
+        State::Lost => {
+            "home has only older content: they are lost, and reads of them are errors until they are written or discarded"
+        }
+        State::Repaired => "home has the same content and serves them: nothing is lost",
+        State::Rewritten => "they have good content again",
+        State::GivenUp => "what home had before is served",
+    };
+    format!("{found}; {means}")
+}

@@ -1,0 +1,40 @@
+//! `bimetal acknowledge`: the list of what is lost or bad is read and cleared.
+
+use bimetal_live::control::message::{Reply, Request};
+use bimetal_live::control::offline;
+use clap::Args;
+
+use crate::error::Error;
+use crate::output::print;
+use crate::target::{Target, ask};
+
+/// Clear the list of what `status` says is lost or bad
+///
+/// Content that was lost, bad copies that were repaired and losses that were accepted stay in the status of a volume until this command.
+/// Blocks that are still lost stay in it, marked as acknowledged, until they are written or discarded. The history of the volume gets a
+/// line; `bimetal status --json` shows it.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bimetal acknowledge mail")]
+pub(crate) struct Arguments {
+    /// The volume's name, or the path of any of its drives
+    volume: String,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let by = user();
+    let message = match Target::find(&arguments.volume)? {
+        Target::Served(mut client) => match ask(&mut client, &Request::Acknowledge { by })? {
+            Reply::Done(done) => done.message,
+            other => return Err(Error::new(format!("the server answered something else: {other:?}"))),
+        },
+        Target::Stopped(located) => offline::acknowledge(&located, &by)?,
+    };
+    print(&format!("{message}\n"))
+}
+
+/// The user who typed the command, behind `sudo` too.
+fn user() -> String {
+    let named = ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+    let named = named.filter(|name| !name.is_empty()).map(|name| name.chars().take(32).collect());
+    named.unwrap_or_else(|| format!("user {}", rustix::process::getuid().as_raw()))
+}

@@ -1,0 +1,483 @@
+//! Content that is lost or bad, with the real program: told by every command until somebody acknowledges it, over restarts.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
+const BLOCK: usize = 4096;
+
+/// A directory with drives in it, and with what the program remembers.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str, create: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("bimetal-lost-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).unwrap();
+        let place = Self(directory);
+        for (drive, mib) in [("ssd.img", 64), ("hdd.img", 64)] {
+            File::create(place.0.join(drive)).and_then(|file| file.set_len(mib << 20)).unwrap();
+        }
+        place.answer(&format!("create box --ssd ssd.img --hdd hdd.img {create}"), 0);
+        place
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = if line.starts_with("serve") { Command::new(BIMETAL) } else { Command::new("timeout") };
+        if !line.starts_with("serve") {
+            command.args(["-k", "1", "60", BIMETAL]);
+        }
+        command
+            .args(line.split_whitespace())
+            .current_dir(&self.0)
+            .env("XDG_STATE_HOME", self.0.join("state"))
+            .env("XDG_RUNTIME_DIR", self.0.join("run"))
+            .env("SUDO_USER", "operator");
+        command
+    }
+
+    /// What a command says on standard output; it ends with this status.
+    fn answer(&self, line: &str, status: i32) -> String {
+        let Output { status: ended, stdout, stderr } = self.command(line).output().unwrap();
+        let text = String::from_utf8(stdout).unwrap();
+        assert_eq!(ended.code(), Some(status), "{line}: {text}{}", String::from_utf8_lossy(&stderr));
+        text
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.answer("status box --json", 0)).unwrap()
+    }
+
+    fn serve(&self, line: &str) -> Served {
+        let mut child =
+            self.command(&format!("serve {line}")).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut ready = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+        assert!(ready.starts_with("ready box "), "{ready}");
+        Served(child)
+    }
+
+    fn disk(&self) -> Disk {
+        Disk::connect(&self.0.join("run/bimetal/box.sock"))
+    }
+
+    /// Puts zeroes over all blocks of a drive that hold `byte` and nothing else; how many there are.
+    fn rot(&self, drive: &str, byte: u8) -> u64 {
+        let path = self.0.join(drive);
+        let file = File::options().write(true).open(&path).unwrap();
+        let mut count = 0;
+        for (at, block) in fs::read(&path).unwrap().chunks(BLOCK).enumerate() {
+            if block == [byte; BLOCK] {
+                file.write_all_at(&[0; BLOCK], (at * BLOCK) as u64).unwrap();
+                count += 1;
+            }
+        }
+        file.sync_all().unwrap();
+        count
+    }
+
+    /// Puts bytes that are no page over those pages of a drive's report that `is` names, by their place in the tail.
+    fn damage_report(&self, drive: &str, pages: &[u64]) {
+        let file = File::options().write(true).open(self.0.join(drive)).unwrap();
+        let tail = file.metadata().unwrap().len() - (64 << 10);
+        pages.iter().for_each(|page| file.write_all_at(&[0xa5; 512], tail + page * BLOCK as u64).unwrap());
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running server; killed when it is dropped.
+struct Served(Child);
+
+impl Served {
+    /// Stops it; what it said on standard error.
+    fn stop(mut self) -> String {
+        self.signal("-TERM");
+        assert!(self.0.wait().unwrap().success());
+        self.said()
+    }
+
+    fn kill(mut self) -> String {
+        self.signal("-KILL");
+        let _ = self.0.wait();
+        self.said()
+    }
+
+    fn said(&mut self) -> String {
+        let mut text = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        text
+    }
+
+    fn signal(&self, name: &str) {
+        assert!(Command::new("kill").args([name, &self.0.id().to_string()]).status().unwrap().success());
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A client of the block device.
+struct Disk(UnixStream);
+
+impl Disk {
+    fn connect(path: &std::path::Path) -> Self {
+        let mut socket = UnixStream::connect(path).unwrap();
+        socket.read_exact(&mut [0; 18]).unwrap();
+        // Fixed newstyle without zeroes; then NBD_OPT_EXPORT_NAME.
+        let mut hello = 3u32.to_be_bytes().to_vec();
+        hello.extend(b"IHAVEOPT");
+        hello.extend(1u32.to_be_bytes());
+        hello.extend(3u32.to_be_bytes());
+        hello.extend(b"box");
+        socket.write_all(&hello).unwrap();
+        socket.read_exact(&mut [0; 10]).unwrap();
+        Self(socket)
+    }
+
+    /// Asks; whether that came out well, and what was read.
+    fn ask(&mut self, kind: u16, offset: usize, len: usize, data: &[u8]) -> Option<Vec<u8>> {
+        let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
+        request.extend(0u16.to_be_bytes());
+        request.extend(kind.to_be_bytes());
+        request.extend([0; 8]);
+        request.extend((offset as u64).to_be_bytes());
+        request.extend((len as u32).to_be_bytes());
+        request.extend(data);
+        self.0.write_all(&request).unwrap();
+        let mut reply = [0; 16];
+        self.0.read_exact(&mut reply).unwrap();
+        let sound = reply[4..8] == [0; 4];
+        let mut read = vec![0; if kind == 0 && sound { len } else { 0 }];
+        self.0.read_exact(&mut read).unwrap();
+        sound.then_some(read)
+    }
+
+    fn write(&mut self, offset: usize, data: &[u8]) {
+        assert!(self.ask(1, offset, data.len(), data).is_some(), "a write at {offset}");
+    }
+
+    fn flush(&mut self) {
+        assert!(self.ask(3, 0, 0, &[]).is_some(), "a flush");
+    }
+
+    fn read(&mut self, offset: usize, len: usize) -> Option<Vec<u8>> {
+        self.ask(0, offset, len, &[])
+    }
+}
+
+const LAZY: &str = "--scheme smart-response --set mode=maximized --set stream_bypass=off --set idle=1h";
+
+fn metrics(said_by: &mut Served) -> String {
+    let mut line = String::new();
+    let mut lines = BufReader::new(said_by.0.stderr.as_mut().unwrap());
+    while !line.contains("http://") {
+        line.clear();
+        lines.read_line(&mut line).unwrap();
+    }
+    let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let mut page = TcpStream::connect(address).unwrap();
+    page.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    page.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// Half of what was written rots under the server: reads were errors, and status said that all was safe.
+#[test]
+fn lost_content_is_told_until_it_is_acknowledged() {
+    let place = Place::new("told", LAZY);
+    let served = place.serve("box");
+    let mut disk = place.disk();
+    (0..64).for_each(|at| disk.write(at * BLOCK, &[7; BLOCK]));
+    (64..128).for_each(|at| disk.write(at * BLOCK, &[9; BLOCK]));
+    disk.flush();
+    assert!(place.json()["meaning"].as_str().unwrap().contains("is safe"));
+    assert_eq!(place.answer("check box", 0), "the map is sound\n");
+    assert_eq!(place.answer("acknowledge box", 0), "nothing is listed that could be acknowledged\n");
+    assert_eq!(place.rot("ssd.img", 7), 64);
+    assert_eq!(disk.read(0, 128 * BLOCK), None, "the newest content is nowhere");
+    assert_eq!(disk.read(64 * BLOCK, BLOCK).unwrap(), [9; BLOCK]);
+    let told = |place: &Place| {
+        let json = place.json();
+        assert_eq!((&json["lost"]["blocks"], &json["lost"]["bytes"]), (&64.into(), &(64 * BLOCK).into()), "{json}");
+        let finding = &json["lost"]["findings"][0];
+        assert_eq!(
+            (&finding["kind"], &finding["state"], &finding["drive"]),
+            (&"checksum".into(), &"lost".into(), &"ssd".into())
+        );
+        assert_eq!((&finding["offset_bytes"], &finding["bytes"]), (&0.into(), &(64 * BLOCK).into()));
+        assert!(json["checksum_errors"].as_u64().unwrap() >= 64, "{json}");
+        let text = place.answer("status box", 0);
+        assert!(
+            text.contains("64 blocks are lost") && !text.contains("is safe") && !text.contains("has everything"),
+            "{text}"
+        );
+        assert!(text.contains("lost     unit 0 byte 0, 256KiB (64 blocks): checksum on ssd"), "{text}");
+        let text = place.answer("check box", 3);
+        assert!(text.contains("64 blocks are listed as lost") && text.contains("unit 0 byte 0, 256KiB"), "{text}");
+    };
+    told(&place);
+    // Killed at once after it was told, stopped, and served again.
+    std::thread::sleep(Duration::from_millis(1500));
+    let said = served.kill();
+    assert!(said.contains("blocks 0 to 63 (bytes 0 to 262143) do not have their checksum"), "{said}");
+    told(&place);
+    let served = place.serve("box");
+    told(&place);
+    drop(disk);
+    let said = served.stop();
+    assert!(said.contains("64 blocks are lost"), "{said}");
+    told(&place);
+    // Written again, the first half of it is lost no more.
+    let served = place.serve("box");
+    let mut disk = place.disk();
+    disk.write(0, &[1; 32 * BLOCK]);
+    disk.flush();
+    let json = place.json();
+    assert_eq!((&json["lost"]["blocks"], &json["lost"]["other_blocks"]), (&32.into(), &32.into()), "{json}");
+    let text = place.answer("acknowledge box", 0);
+    assert!(
+        text.starts_with("acknowledged: 32 lost blocks, 32 other bad blocks, 0 accepted losses; the 32 lost"),
+        "{text}"
+    );
+    assert_eq!(place.answer("acknowledge box", 0), "nothing is listed that could be acknowledged\n");
+    let acknowledged = |place: &Place| {
+        let json = place.json();
+        let lost = &json["lost"];
+        assert_eq!(
+            (&lost["blocks"], &lost["acknowledged_blocks"], &lost["other_blocks"]),
+            (&32.into(), &32.into(), &0.into()),
+            "{json}"
+        );
+        let line = &json["history"][0];
+        assert!(line["text"].as_str().unwrap().starts_with("operator acknowledged 32 lost blocks"), "{json}");
+        assert!(line["at_s"].as_u64().unwrap() > 1_600_000_000);
+        let meaning = json["meaning"].as_str().unwrap();
+        assert!(
+            meaning.contains("32 blocks are lost, which was acknowledged") && !meaning.contains("is safe"),
+            "{meaning}"
+        );
+    };
+    acknowledged(&place);
+    drop(disk);
+    served.stop();
+    acknowledged(&place);
+    let served = place.serve("box");
+    acknowledged(&place);
+    // With good content everywhere nothing is left to tell.
+    let mut disk = place.disk();
+    disk.write(32 * BLOCK, &[2; 32 * BLOCK]);
+    disk.flush();
+    assert_eq!(place.json()["lost"]["blocks"], 0);
+    assert!(place.json()["meaning"].as_str().unwrap().contains("is safe"));
+    assert_eq!(place.answer("check box", 0), "the map is sound\n");
+    drop(disk);
+    served.stop();
+}
+
+/// Bad copies under reads are dropped; that they were there is told all the same.
+#[test]
+fn repaired_copies_are_told_too() {
+    let place = Place::new("repaired", "--scheme hybrid-disk");
+    let served = place.serve("box");
+    let mut disk = place.disk();
+    (0..8).for_each(|at| disk.write(at * BLOCK, &[6; BLOCK]));
+    disk.flush();
+    place.answer("drain box", 0);
+    (0..3).for_each(|_| assert_eq!(disk.read(0, 8 * BLOCK).unwrap(), [6; 8 * BLOCK]));
+    let rotten = place.rot("ssd.img", 6);
+    assert!(rotten > 0);
+    assert_eq!(disk.read(0, 8 * BLOCK).unwrap(), [6; 8 * BLOCK], "home has it");
+    let json = place.json();
+    assert_eq!(
+        (&json["lost"]["blocks"], &json["lost"]["findings"][0]["state"]),
+        (&0.into(), &"repaired".into()),
+        "{json}"
+    );
+    let meaning = json["meaning"].as_str().unwrap();
+    assert!(meaning.contains("were bad and are lost no more") && !meaning.contains("is safe"), "{meaning}");
+    place.answer("check box", 3);
+    place.answer("acknowledge box", 0);
+    place.answer("check box --scrub", 0);
+    assert!(place.json()["meaning"].as_str().unwrap().starts_with("everything is at home"));
+    drop(disk);
+    let said = served.stop();
+    assert!(said.contains("home has the same content and serves them"), "{said}");
+}
+
+/// The superblock names 251 lost blocks at most; status said 248 where 1,800 were.
+#[test]
+fn every_lost_block_is_counted_beyond_a_superblock() {
+    let place = Place::new("many", LAZY);
+    let served = place.serve("box");
+    let mut disk = place.disk();
+    (0..900).for_each(|at| disk.write(2 * at * BLOCK, &[7; BLOCK]));
+    disk.flush();
+    assert_eq!(place.rot("ssd.img", 7), 900);
+    let text = place.answer("check box --scrub", 3);
+    assert!(text.contains("of 900 blocks off home 900 are bad, and of 900 of those home has no good copy"), "{text}");
+    assert_eq!(place.json()["last_scrub"]["bad_blocks"], 900);
+    place.answer("drain box", 1);
+    for stopped in [false, true] {
+        assert_eq!(place.json()["lost"]["blocks"], 900, "stopped: {stopped}");
+        if !stopped {
+            served.signal("-TERM");
+            while place.json()["process"].is_number() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+    }
+    drop(served);
+    assert_eq!(place.json()["lost"]["unlisted_blocks"], 900 - 96);
+    assert_eq!(place.json()["last_scrub"]["blocks_read"], 900);
+    // Found again one by one, each counts once.
+    let mut served = place.serve("box --metrics 127.0.0.1:0");
+    assert!(place.answer("check box --scrub", 3).contains("900 blocks are listed as lost"));
+    assert_eq!(place.json()["lost"]["blocks"], 900);
+    let page = metrics(&mut served);
+    assert!(page.contains("bimetal_lost_blocks{volume=\"box\"} 900.0"), "{page}");
+    assert!(page.contains("bimetal_checksum_errors_total{volume=\"box\"} "), "{page}");
+    assert!(page.contains("bimetal_last_scrub_timestamp_seconds{volume=\"box\"} 1"), "{page}");
+    drop(disk);
+}
+
+/// `--accept-loss` was forgotten by the next restart: status said that nothing was gone with the drive.
+#[test]
+fn an_accepted_loss_is_told_until_it_is_acknowledged() {
+    let place = Place::new("accepted", "--scheme bcache");
+    let served = place.serve("box");
+    let mut disk = place.disk();
+    disk.write(0, &[7; 16 * BLOCK]);
+    disk.flush();
+    drop(disk);
+    served.kill();
+    fs::remove_file(place.0.join("ssd.img")).unwrap();
+    let served = place.serve("hdd.img --accept-loss");
+    let told = || {
+        let json = place.json();
+        let meaning = json["meaning"].as_str().unwrap();
+        assert!(meaning.contains("was given up (--accept-loss)"), "{meaning}");
+        assert!(!meaning.contains("nothing with it") && !meaning.contains("everything is at home"), "{meaning}");
+        let loss = &json["accepted_losses"][0];
+        assert_eq!(
+            (&loss["drive"], &loss["what"], &loss["blocks"]),
+            (&"ssd".into(), &"content".into(), &Value::Null),
+            "{json}"
+        );
+        let text = place.answer("status box", 0);
+        assert!(text.contains("given up what only ssd had, ") && !text.contains("home has everything"), "{text}");
+    };
+    told();
+    served.stop();
+    told();
+    let served = place.serve("box");
+    told();
+    assert!(served.stop().contains("was given up (--accept-loss)"));
+    // Acknowledged without a server.
+    let text = place.answer("acknowledge box", 0);
+    assert_eq!(text, "acknowledged: 0 lost blocks, 0 other bad blocks, 1 accepted losses\n");
+    let served = place.serve("box");
+    let json = place.json();
+    assert_eq!(json["accepted_losses"], Value::Array(vec![]));
+    assert!(json["meaning"].as_str().unwrap().contains("nothing with it"), "{json}");
+    assert!(json["history"][0]["text"].as_str().unwrap().contains("1 accepted losses"), "{json}");
+    served.stop();
+}
+
+/// Rot of the report's own pages: a second copy or another drive has it, and where none has, that is told.
+#[test]
+fn a_damaged_report_never_hides_an_older_one() {
+    let place = Place::new("damaged", LAZY);
+    let served = place.serve("box");
+    let mut disk = place.disk();
+    disk.write(0, &[7; 8 * BLOCK]);
+    disk.flush();
+    place.rot("ssd.img", 7);
+    assert_eq!(disk.read(0, 8 * BLOCK), None);
+    drop(disk);
+    served.stop();
+    assert_eq!(place.json()["lost"]["blocks"], 8);
+    place.damage_report("ssd.img", &[4, 5]);
+    assert_eq!(place.json()["lost"]["blocks"], 8, "the second copies have it");
+    place.damage_report("ssd.img", &[6, 7]);
+    assert_eq!(place.json()["lost"]["blocks"], 8, "the other drive has it");
+    place.damage_report("hdd.img", &[4, 5, 6, 7]);
+    let json = place.json();
+    assert_eq!(json["lost"]["incomplete"], true, "{json}");
+    let meaning = json["meaning"].as_str().unwrap();
+    assert!(meaning.contains("could not be read: more may be"), "{meaning}");
+    place.answer("check box", 3);
+    place.answer("acknowledge box", 0);
+    assert_eq!(place.json()["lost"]["incomplete"], false);
+}
+
+/// A home that fails every operation was "serving", and all was "safe".
+#[test]
+fn a_dead_home_is_failed_and_not_serving() {
+    let place = Place::new("dead", "--scheme griffin");
+    // Behind its first quarter the home is a file that is gone: reads there fail.
+    let served = place.serve("box");
+    let mut disk = place.disk();
+    assert_eq!(place.json()["state"], "serving");
+    let home = File::options().write(true).open(place.0.join("ssd.img")).unwrap();
+    let len = home.metadata().unwrap().len();
+    home.set_len(1 << 20).unwrap();
+    (0..8).for_each(|at| assert_eq!(disk.read((8 << 20) + at * 8 * BLOCK, BLOCK), None));
+    let begun = Instant::now();
+    while place.json()["state"] != "failed" {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{}", place.json());
+    }
+    let json = place.json();
+    let meaning = json["meaning"].as_str().unwrap();
+    assert!(meaning.contains("ssd c") && !meaning.contains("is safe") && !meaning.contains("at its home"), "{meaning}");
+    assert_ne!(json["members"][0]["state"], "online", "{json}");
+    home.set_len(len).unwrap();
+    drop(disk);
+    assert!(served.kill().contains("ssd ("));
+}
+
+/// The tails of drives move when drives grow: the report moves along.
+#[test]
+fn a_report_stays_when_drives_grow() {
+    let place = Place::new("grown", "--scheme hybrid-disk");
+    let served = place.serve("box");
+    let mut disk = place.disk();
+    disk.write(0, &[6; 8 * BLOCK]);
+    disk.flush();
+    place.answer("drain box", 0);
+    (0..3).for_each(|_| assert_eq!(disk.read(0, 8 * BLOCK).unwrap(), [6; 8 * BLOCK]));
+    assert!(place.rot("ssd.img", 6) > 0);
+    assert_eq!(disk.read(0, 8 * BLOCK).unwrap(), [6; 8 * BLOCK]);
+    drop(disk);
+    served.stop();
+    place.answer("drain box --detach", 0);
+    let listed = place.json()["lost"].clone();
+    assert_ne!(listed["other_blocks"], 0);
+    for drive in ["ssd.img", "hdd.img"] {
+        File::options().write(true).open(place.0.join(drive)).and_then(|file| file.set_len(80 << 20)).unwrap();
+    }
+    place.answer("resize hdd.img", 0);
+    assert_eq!(place.json()["lost"], listed);
+    // On a plain disk, where nothing is served to look at it, too.
+    place.answer("check box", 3);
+    place.answer("acknowledge box", 0);
+    place.answer("check box", 0);
+    assert!(!place.json()["history"].as_array().unwrap().is_empty());
+}
