@@ -89,19 +89,24 @@ impl<P: Payload> Volume<P> {
         Some(self.found(Block(block), Kind::Unreadable, State::Lost))
     }
 
-    /// Says that an earlier life found `blocks` lost, and looks which of them still have the slot that they may have had then. The others
-    /// are over.
-    pub fn recall_lost(&mut self, blocks: BlockRun) {
+    /// Says that an earlier life found `blocks` lost, and looks which of them still have the slot that they may have had then. Gives the
+    /// others: they were written and moved since, or recovery took their last write for one that never happened.
+    pub fn recall_lost(&mut self, blocks: BlockRun) -> Vec<BlockRun> {
+        let mut others: Vec<BlockRun> = Vec::new();
         for block in blocks.blocks() {
             let slot = self.view.map.get(block).filter(|(_, entry)| entry.dirty).map(|(slot, _)| slot);
             match slot {
                 _ if self.troubles.bad.contains_key(&block.0) => {}
                 Some(slot) if self.troubles.bad.len() < BAD_MAX => drop(self.troubles.bad.insert(block.0, slot)),
                 Some(_) => {}
-                None if self.lost.of(block).is_empty() => self.troubles.over(block),
+                None if self.lost.of(block).is_empty() => match others.last_mut() {
+                    Some(last) if last.end() == block.0 => last.count += 1,
+                    _ => others.push(BlockRun { first: block, count: 1 }),
+                },
                 None => {}
             }
         }
+        others
     }
 
     /// How many blocks have no good content: those that recovery would find lost, and those whose only slot is bad.

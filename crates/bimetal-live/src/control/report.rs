@@ -33,7 +33,7 @@ pub struct Finding {
     /// copies differ.
     pub kind: String,
     /// `lost`: reads are errors. `repaired`: home had the same. `rewritten`: it has good content again. `given-up`: home's older content is
-    /// read.
+    /// read. `uncertain`: it was lost before a crash and home serves it since, with what was written again or with older content.
     pub state: String,
     /// The drive with the bad content.
     pub drive: String,
@@ -194,6 +194,7 @@ pub fn state_name(state: State) -> &'static str {
         State::Repaired => "repaired",
         State::Rewritten => "rewritten",
         State::GivenUp => "given-up",
+        State::Uncertain => "uncertain",
     }
 }
 
@@ -229,7 +230,13 @@ pub(crate) fn meaning(report: &Report, lost_blocks: u64, name: &str, refuses: bo
     if report.losses().iter().any(|loss| loss.what == GivenUp::Foreign) {
         troubles.push(OVERWROTE.to_owned());
     }
-    let other = report.other_blocks();
+    let uncertain = report.blocks_in(State::Uncertain);
+    if uncertain > 0 {
+        troubles.push(format!(
+            "{uncertain} blocks were lost before a crash, and home serves them since: they were written again, or older content is read"
+        ));
+    }
+    let other = report.other_blocks().saturating_sub(uncertain);
     if other > 0 {
         troubles.push(format!(
             "{other} blocks were bad and are lost no more: home had the same, they were written again, or they were given up"

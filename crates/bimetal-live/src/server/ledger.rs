@@ -90,7 +90,10 @@ impl Server {
             }
         }
         let lost: Vec<BlockRun> = report.findings().filter(|it| it.state == State::Lost).map(|it| it.run).collect();
-        lost.into_iter().for_each(|run| self.volume.recall_lost(run));
+        for gone in lost.into_iter().flat_map(|run| self.volume.recall_lost(run)).collect::<Vec<_>>() {
+            self.ledger.report.unclear(gone);
+            self.ledger.unwritten = true;
+        }
         self.take_troubles();
     }
 
@@ -259,7 +262,7 @@ fn in_words(kind: Kind, state: State) -> String {
         }
         State::Repaired => "home has the same content and serves them: nothing is lost",
         State::Rewritten => "they have good content again",
-        State::GivenUp => "what home had before is served",
+        State::GivenUp | State::Uncertain => "what home had before may be served",
     };
     format!("{found}; {means}")
 }

@@ -104,7 +104,7 @@ pub(crate) fn describe_lost(lost: &Lost, text: &mut String) {
         let Finding { kind, state, drive, unit, offset_bytes, bytes, blocks, at_s, acknowledged, .. } = finding;
         let acknowledged = if *acknowledged { ", acknowledged" } else { "" };
         let (place, long) = (format!("unit {unit} byte {offset_bytes}"), size(Bytes(*bytes)));
-        line!(text, "  {state:<9}{place}, {long} ({blocks} blocks): {kind} on {drive}, {}{acknowledged}", ago(*at_s));
+        line!(text, "  {state:<9} {place}, {long} ({blocks} blocks): {kind} on {drive}, {}{acknowledged}", ago(*at_s));
     }
     let shown: u64 = lost.findings.iter().take(LOST_SHOWN).map(|finding| finding.blocks).sum();
     let all = lost.findings.iter().map(|finding| finding.blocks).sum::<u64>() + lost.unlisted_blocks;

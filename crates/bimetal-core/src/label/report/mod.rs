@@ -46,6 +46,9 @@ pub enum State {
     Repaired,
     /// The range was lost, and has good content again: it was written or discarded, or could be read after all.
     Rewritten,
+    /// The range was lost, and after a crash its slot is not in the map any more: it was written again and went home, or recovery took its
+    /// last write for one that never happened, and home's older content is read.
+    Uncertain,
     /// The range was lost, and was given up with `--accept-loss`: reads give what home had before.
     GivenUp,
 }
@@ -260,6 +263,19 @@ impl Report {
             }
         }
         changed
+    }
+
+    /// Blocks that were lost have no slot any more after a restart, and nobody knows why.
+    pub fn unclear(&mut self, run: BlockRun) {
+        for (_, old) in self.cut(run) {
+            match old {
+                Some(old) if old.state == State::Lost => {
+                    self.insert(Finding { state: State::Uncertain, acknowledged: false, ..old });
+                }
+                Some(old) => self.insert(old),
+                None => {}
+            }
+        }
     }
 
     /// The volume goes on without content, as its owner said: nothing is lost any more, and what was is given up.

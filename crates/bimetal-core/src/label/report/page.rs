@@ -160,7 +160,7 @@ impl Report {
 }
 
 const KINDS: [Kind; 4] = [Kind::Checksum, Kind::Scrub, Kind::Unreadable, Kind::CopiesDiffer];
-const STATES: [State; 4] = [State::Lost, State::Repaired, State::Rewritten, State::GivenUp];
+const STATES: [State; 5] = [State::Lost, State::Repaired, State::Rewritten, State::GivenUp, State::Uncertain];
 const ACKNOWLEDGED: u8 = 0x80;
 
 fn put_finding(place: &mut [u8], finding: &Finding) {

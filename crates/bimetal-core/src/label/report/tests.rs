@@ -34,6 +34,7 @@ enum Event {
     Lost(u64, u64),
     Repaired(u64, u64),
     Over(u64, u64),
+    Unclear(u64, u64),
     Acknowledge,
     Accept,
     Restart,
@@ -47,6 +48,7 @@ fn event() -> impl Strategy<Value = Event> {
         4 => (0u64..300).prop_map(|at| Event::Lost(2 * at, 1)),
         2 => range().prop_map(|(first, count)| Event::Repaired(first, count)),
         2 => range().prop_map(|(first, count)| Event::Over(first, count)),
+        1 => range().prop_map(|(first, count)| Event::Unclear(first, count)),
         1 => Just(Event::Acknowledge),
         1 => Just(Event::Accept),
         1 => Just(Event::Restart),
@@ -64,6 +66,7 @@ fn apply(report: &mut Report, event: &Event) {
         Event::Over(first, count) => {
             report.over(run(first, count));
         }
+        Event::Unclear(first, count) => report.unclear(run(first, count)),
         Event::Acknowledge => {
             report.acknowledge(5, "somebody");
         }
@@ -90,6 +93,9 @@ fn apply_to_blocks(blocks: &mut BTreeMap<u64, (State, bool)>, event: &Event) {
             Some((State::Lost, true)) => drop(blocks.remove(&block)),
             Some((State::Lost, false)) => drop(blocks.insert(block, (State::Rewritten, false))),
             _ => {}
+        }),
+        Event::Unclear(first, count) => blocks.range_mut(first..first + count).for_each(|(_, it)| {
+            *it = if it.0 == State::Lost { (State::Uncertain, false) } else { *it };
         }),
         Event::Acknowledge => {
             blocks.retain(|_, (state, _)| *state == State::Lost);
