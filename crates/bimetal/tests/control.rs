@@ -530,6 +530,8 @@ fn what_another_program_wrote_over_the_beginning_of_home_is_given_up_only_with_l
     }
     let served = place.serve("--accept-loss");
     assert_eq!(place.disk().read(0, 8192), [[1; 4096], [0; 4096]].concat());
+    let loss = place.json()["accepted_losses"][0].clone();
+    assert_eq!((&loss["drive"], &loss["what"]), (&"hdd".into(), &"foreign".into()));
     place.succeed("drain box --detach");
     let said = served.wait();
     assert!(said.contains("what another program had written over the beginning"), "{said}");
