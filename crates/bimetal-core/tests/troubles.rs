@@ -1,4 +1,5 @@
-//! What a volume tells of bad content: found by reads, writes, moves and scrubs, and over when it has good content again.
+//! Bad content that a volume tells of: found by reads, writes, moves and scrubs, and over when it
+//! has good content again.
 
 mod world;
 
@@ -35,7 +36,7 @@ fn rot(world: &mut World, byte: u8) -> usize {
     count / 8
 }
 
-/// What came of a request that may fail.
+/// The outcome of a request that may fail.
 fn try_it(world: &mut World, volume: &mut Volume<Raw>, kind: OpKind, block: u64, blocks: u64, byte: u8) -> Status {
     world.requests += 1;
     let payload = if kind == OpKind::Write { Raw(vec![byte; blocks as usize * 4096]) } else { Raw::empty() };
@@ -88,7 +89,8 @@ fn reads_of_rotten_dirty_slots_tell_each_block_once() {
     }
 }
 
-/// A read of several slots that fails as a whole says nothing of one: each is looked at again alone.
+/// A read of several slots that fails as a whole says nothing of one: each is looked at again
+/// alone.
 #[test]
 fn unreadable_slots_are_told_one_by_one() {
     let (scheme, settings) = LAZY[0];
@@ -166,7 +168,8 @@ fn a_drain_tells_all_lost_blocks_beyond_the_superblocks_list() {
         volume.end_drain(world.now);
         world.flush(&mut volume);
         drop(volume);
-        // The next life is told of those that the superblock has no room for, and finds them where they were.
+        // The next life is told of those that the superblock has no room for, and finds them where
+        // they were.
         let mut volume = world.recover(&[]).unwrap();
         let named = told(&mut volume).0.len() as u64;
         assert!(named > 0 && volume.lost_blocks() == named && named <= 251, "{scheme}: {named}");

@@ -1,4 +1,5 @@
-//! Content that is lost or bad, with the real program: told by every command until somebody acknowledges it, over restarts.
+//! Content that is lost or bad, with the real program: told by every command until somebody
+//! acknowledges it, over restarts.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -44,7 +45,7 @@ impl Place {
         command
     }
 
-    /// What a command says on standard output; it ends with this status.
+    /// The standard output of a command that ends with this status.
     fn answer(&self, line: &str, status: i32) -> String {
         let Output { status: ended, stdout, stderr } = self.command(line).output().unwrap();
         let text = String::from_utf8(stdout).unwrap();
@@ -69,7 +70,8 @@ impl Place {
         Disk::connect(&self.0.join("run/bimetal/box.sock"))
     }
 
-    /// Puts zeroes over all blocks of a drive that hold `byte` and nothing else; how many there are.
+    /// Puts zeroes over all blocks of a drive that hold `byte` and nothing else; how many there
+    /// are.
     fn rot(&self, drive: &str, byte: u8) -> u64 {
         let path = self.0.join(drive);
         let file = File::options().write(true).open(&path).unwrap();
@@ -84,7 +86,8 @@ impl Place {
         count
     }
 
-    /// Puts bytes that are no page over those pages of a drive's report that `is` names, by their place in the tail.
+    /// Puts bytes that are no page over those pages of a drive's report that `is` names, by their
+    /// place in the tail.
     fn damage_report(&self, drive: &str, pages: &[u64]) {
         let file = File::options().write(true).open(self.0.join(drive)).unwrap();
         let tail = file.metadata().unwrap().len() - (64 << 10);
@@ -199,7 +202,8 @@ fn metrics(said_by: &mut Served) -> String {
     text
 }
 
-/// Half of what was written rots under the server: reads were errors, and status said that all was safe.
+/// Half of what was written rots under the server: reads were errors, and status said that all was
+/// safe.
 #[test]
 fn lost_content_is_told_until_it_is_acknowledged() {
     let place = Place::new("told", LAZY);
@@ -234,7 +238,8 @@ fn lost_content_is_told_until_it_is_acknowledged() {
         assert!(text.contains("64 blocks are listed as lost") && text.contains("unit 0 byte 0, 256KiB"), "{text}");
     };
     told(&place);
-    // The last write before a crash is in doubt, so there is another one. Killed, stopped, and served again.
+    // The last write before a crash is in doubt, so there is another one. Killed, stopped, and
+    // served again.
     (0..2).for_each(|at| {
         disk.write((200 + at) * BLOCK, &[3; BLOCK]);
         disk.flush();
@@ -296,8 +301,8 @@ fn lost_content_is_told_until_it_is_acknowledged() {
     served.stop();
 }
 
-/// Recovery takes the last write before a crash for one that never happened if its slot is bad: home's older content is read then. The report
-/// knows that the block was lost, and status says so.
+/// Recovery takes the last write before a crash for one that never happened if its slot is bad:
+/// home's older content is read then. The report knows that the block was lost, and status says so.
 #[test]
 fn the_last_write_before_a_crash_is_not_forgotten() {
     let place = Place::new("last", LAZY);
@@ -387,7 +392,8 @@ fn every_lost_block_is_counted_beyond_a_superblock() {
     drop(disk);
 }
 
-/// `--accept-loss` was forgotten by the next restart: status said that nothing was gone with the drive.
+/// `--accept-loss` was forgotten by the next restart: status said that nothing was gone with the
+/// drive.
 #[test]
 fn an_accepted_loss_is_told_until_it_is_acknowledged() {
     let place = Place::new("accepted", "--scheme bcache");
@@ -430,7 +436,8 @@ fn an_accepted_loss_is_told_until_it_is_acknowledged() {
     served.stop();
 }
 
-/// Rot of the report's own pages: a second copy or another drive has it, and where none has, that is told.
+/// Rot of the report's own pages: a second copy or another drive has it, and where none has, that
+/// is told.
 #[test]
 fn a_damaged_report_never_hides_an_older_one() {
     let place = Place::new("damaged", LAZY);

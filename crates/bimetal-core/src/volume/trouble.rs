@@ -1,9 +1,11 @@
-//! Trouble: bad content that the volume comes across, told to whoever keeps a [report](crate::label::report) of it.
+//! Trouble: bad content that the volume comes across, told to whoever keeps a
+//! [report](crate::label::report) of it.
 //!
-//! A slot is *bad* when it cannot be read or its content does not have its checksum. Where home has the same content the slot is
-//! dropped, and nothing is lost. Where only the slot had it the block is lost until it is written, discarded, or read well after all;
-//! the volume remembers such blocks while it lives, so that it can tell when they are over. A read of several slots that fails as a whole
-//! says nothing of a single one: they are looked at again in the background, one by one.
+//! A slot is *bad* when it cannot be read or its content does not have its checksum. Where home has
+//! the same content the slot is dropped, and nothing is lost. Where only the slot had it the block
+//! is lost until it is written, discarded, or read well after all; the volume remembers such blocks
+//! while it lives, so that it can tell when they are over. A read of several slots that fails as a
+//! whole says nothing of a single one: they are looked at again in the background, one by one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -89,8 +91,9 @@ impl<P: Payload> Volume<P> {
         Some(self.found(Block(block), Kind::Unreadable, State::Lost))
     }
 
-    /// Says that an earlier life found `blocks` lost, and looks which of them still have the slot that they may have had then. Gives the
-    /// others: they were written and moved since, or recovery took their last write for one that never happened.
+    /// Says that an earlier life found `blocks` lost, and looks which of them still have the slot
+    /// that they may have had then. Gives the others: they were written and moved since, or
+    /// recovery took their last write for one that never happened.
     pub fn recall_lost(&mut self, blocks: BlockRun) -> Vec<BlockRun> {
         let mut others: Vec<BlockRun> = Vec::new();
         for block in blocks.blocks() {
@@ -109,7 +112,8 @@ impl<P: Payload> Volume<P> {
         others
     }
 
-    /// How many blocks have no good content: those that recovery would find lost, and those whose only slot is bad.
+    /// The number of blocks without good content: those that recovery would find lost, and those whose
+    /// only slot is bad.
     pub fn lost_blocks(&self) -> u64 {
         let only_bad = self.troubles.bad.keys().filter(|&&block| self.lost.of(Block(block)).is_empty());
         self.lost.len() + only_bad.count() as u64
@@ -131,7 +135,8 @@ impl<P: Payload> Volume<P> {
         self.troubles.push(found);
     }
 
-    /// What `slot` holds is not what `entry` says, or cannot be read. A copy is dropped, so that home serves, if `drops`.
+    /// The content of `slot` is not what `entry` says, or cannot be read. A copy is dropped, so that
+    /// home serves, if `drops`.
     pub(super) fn slot_is_bad(&mut self, slot: Slot, entry: &Entry, kind: Kind, drops: bool) {
         // Content that was written again meanwhile is nobody's any more.
         if !P::CARRIES_DATA || self.view.map.in_slot(slot).as_ref() != Some(entry) {

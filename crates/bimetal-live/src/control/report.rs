@@ -1,4 +1,5 @@
-//! What is lost or bad, as `status` and `check` give it: the documents that are made of a volume's report, and its words.
+//! Lost and bad content, as `status` and `check` give it: the documents that are made of a volume's
+//! report, and its words.
 
 use bimetal_core::label::report::{self, Acknowledged, GivenUp, Kind, Report, State};
 use bimetal_core::layout::MemberId;
@@ -16,24 +17,26 @@ pub struct Lost {
     pub bytes: u64,
     /// Of these blocks, those that were acknowledged.
     pub acknowledged_blocks: u64,
-    /// Blocks that were bad and are not lost: home had them too, they were written again, or they were given up.
+    /// Blocks that were bad and are not lost: home had them too, they were written again, or they
+    /// were given up.
     pub other_blocks: u64,
     /// Ranges of both kinds, in order of address.
     pub findings: Vec<Finding>,
     /// Blocks of findings that are not named.
     pub unlisted_blocks: u64,
-    /// Whether a newer report may have been damaged, so that findings are missing.
+    /// Set if a newer report may have been damaged, so that findings are missing.
     pub incomplete: bool,
 }
 
 /// A range of content that was found bad.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Finding {
-    /// `checksum`: a read found content without its checksum. `scrub`: a scrub found it. `unreadable`: a read failed. `copies-differ`: two
-    /// copies differ.
+    /// `checksum`: a read found content without its checksum. `scrub`: a scrub found it.
+    /// `unreadable`: a read failed. `copies-differ`: two copies differ.
     pub kind: String,
-    /// `lost`: reads are errors. `repaired`: home had the same. `rewritten`: it has good content again. `given-up`: home's older content is
-    /// read. `uncertain`: it was lost before a crash and home serves it since, with what was written again or with older content.
+    /// `lost`: reads are errors. `repaired`: home had the same. `rewritten`: it has good content
+    /// again. `given-up`: home's older content is read. `uncertain`: it was lost before a crash and
+    /// home serves it since, with what was written again or with older content.
     pub state: String,
     /// The drive with the bad content.
     pub drive: String,
@@ -49,7 +52,7 @@ pub struct Finding {
     pub blocks: u64,
     /// The time of the first finding, in seconds since 1970.
     pub at_s: u64,
-    /// Whether somebody has acknowledged it.
+    /// Acknowledged by somebody.
     pub acknowledged: bool,
 }
 
@@ -60,7 +63,8 @@ pub struct AcceptedLoss {
     pub at_s: u64,
     /// The drive whose content was given up.
     pub drive: String,
-    /// `content`: what only this drive had. `foreign`: what another program had written over the beginning of home.
+    /// `content`: what only this drive had. `foreign`: what another program had written over the
+    /// beginning of home.
     pub what: String,
     /// The number of blocks; null where it is not known.
     pub blocks: Option<u64>,
@@ -90,7 +94,8 @@ pub struct HistoryLine {
     pub text: String,
 }
 
-/// Where the numbers of a report belong: names of members, first blocks of units, the size of a block.
+/// The context of a report's numbers: names of members, first blocks of units, the size of a
+/// block.
 pub struct Places<'a> {
     /// The name of a member.
     pub name: &'a dyn Fn(MemberId) -> String,
@@ -120,7 +125,7 @@ impl Lost {
         }
     }
 
-    /// Whether anything is listed at all.
+    /// Returns true if nothing is listed at all.
     pub fn is_empty(&self) -> bool {
         self.blocks == 0 && self.other_blocks == 0 && self.findings.is_empty() && !self.incomplete
     }
@@ -204,7 +209,8 @@ pub(crate) const GAVE_UP: &str = "what only a drive had that is gone was given u
 
 const OVERWROTE: &str = "what another program had written over the beginning of home was given up (--accept-loss)";
 
-/// What a report means for the data of the volume `name`, a sentence for each matter. `refuses`: a drive refuses writes.
+/// The meaning of a report for the data of the volume `name`: a sentence for each matter.
+/// `refuses`: a drive refuses writes.
 pub(crate) fn meaning(report: &Report, lost_blocks: u64, name: &str, refuses: bool) -> Vec<String> {
     let mut troubles = Vec::new();
     let (lost, acknowledged) = (report.lost_blocks().max(lost_blocks), report.acknowledged_blocks());

@@ -1,6 +1,7 @@
 //! The report on open drives: its pages in a member's tail, read and written.
 //!
-//! What a report says and which of its copies holds is core's ([`bimetal_core::label::report`]); here are the system calls.
+//! The meaning of a report, and which of its copies holds, is core's
+//! ([`bimetal_core::label::report`]); here are the system calls.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -28,7 +29,8 @@ pub fn read(drive: &File, capacity: Sectors, path: &Path) -> Result<Pages, Label
     Ok(places(capacity, path)?.map(|copies| copies.map(read)))
 }
 
-/// Writes `report` on an open member of `capacity`, in its turn: the first copy, then the second. Each is stable before the next step.
+/// Writes `report` on an open member of `capacity`, in its turn: the first copy, then the second.
+/// Each is stable before the next step.
 ///
 /// # Errors
 /// The drive fails. What was written before holds, or the first copy of this one.

@@ -1,5 +1,6 @@
-//! The ledger: the volume's report while it is served. What the volume finds goes into it, standard error hears of each finding, and it
-//! is written on the members outside the loop, at most once a second.
+//! The ledger: the volume's report while it is served. What the volume finds goes into it, standard
+//! error hears of each finding, and it is written on the members outside the loop, at most once a
+//! second.
 
 use std::sync::PoisonError;
 use std::thread::JoinHandle;
@@ -31,18 +32,18 @@ pub(super) struct Ledger {
     checksum_errors_taken: u64,
     /// The beginning of the last scrub that was taken over.
     scrub_taken: Option<Nanoseconds>,
-    /// Whether the members do not have the newest report yet.
+    /// The members do not have the newest report yet.
     unwritten: bool,
     /// The thread that writes it, if it is being written.
     writing: Option<JoinHandle<()>>,
-    /// When it may be written next.
+    /// The time from which it may be written.
     write_at: Nanoseconds,
     /// The answer to whoever acknowledged and waits until that is written.
     acknowledged: Option<String>,
     lines: Lines,
 }
 
-/// How many lines went to standard error of late.
+/// Lines that went to standard error of late.
 #[derive(Default)]
 struct Lines {
     since: Nanoseconds,
@@ -57,7 +58,7 @@ impl Server {
         &self.ledger.report
     }
 
-    /// What is lost or bad, for those who ask.
+    /// Lost and bad content, for those who ask.
     pub(super) fn lost(&self) -> Lost {
         let view = self.volume.view();
         let units: Vec<u64> = view.layout.units.iter().map(|unit| unit.first.0).collect();
@@ -172,7 +173,7 @@ impl Server {
         }
     }
 
-    /// When the report is to be written, if it is.
+    /// The time at which the report is to be written, if it is.
     pub(super) fn ledger_deadline(&self) -> Option<Nanoseconds> {
         let wanted = self.ledger.unwritten && self.ledger.writing.is_none() && self.control.held.is_some();
         wanted.then_some(self.ledger.write_at)

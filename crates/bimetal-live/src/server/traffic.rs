@@ -58,7 +58,7 @@ impl Failing {
         }
     }
 
-    /// What that means, behind the name of the drive.
+    /// The meaning, to stand behind the name of the drive.
     pub fn in_words(self) -> &'static str {
         match self {
             Self { reads: true, writes: true, .. } => {
@@ -93,7 +93,7 @@ impl Traffic {
         }
     }
 
-    /// Which kinds of operations fail.
+    /// The kinds of operations that fail.
     pub(super) fn failing(&self) -> Failing {
         let fails = |streak: &Streak| streak.count >= IN_A_ROW;
         // After a flush that failed there may be no other one.

@@ -10,9 +10,10 @@ use crate::target::{Target, ask};
 
 /// Clear the list of what `status` says is lost or bad
 ///
-/// Content that was lost, bad copies that were repaired and losses that were accepted stay in the status of a volume until this command.
-/// Blocks that are still lost stay in it, marked as acknowledged, until they are written or discarded. The history of the volume gets a
-/// line; `bimetal status --json` shows it.
+/// Content that was lost, bad copies that were repaired and losses that were accepted stay in the
+/// status of a volume until this command. Blocks that are still lost stay in it, marked as
+/// acknowledged, until they are written or discarded. The history of the volume gets a line;
+/// `bimetal status --json` shows it.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  bimetal acknowledge mail")]
 pub(crate) struct Arguments {

@@ -1,10 +1,12 @@
 //! The report: content that is lost or bad, kept on every member until somebody acknowledges it.
 //!
-//! A [`Finding`] is a range of blocks with the kind of damage, its present [`State`] and the time. Findings of blocks that are lost
-//! stay in the report, acknowledged or not, until the blocks have good content again; all others stay until somebody
-//! acknowledges them. Beside the findings stand a count of checksum errors, the last scrub, the losses that were accepted with
-//! `--accept-loss`, and a short history of lines. Everything is bounded: what has no place in a [`page`] is counted there. The
-//! engine finds ([`Trouble`](crate::volume::Trouble)); a server writes the report down. No I/O is here, and times are handed in.
+//! A [`Finding`] is a range of blocks with the kind of damage, its present [`State`] and the time.
+//! Findings of blocks that are lost stay in the report, acknowledged or not, until the blocks have
+//! good content again; all others stay until somebody acknowledges them. Beside the findings stand
+//! a count of checksum errors, the last scrub, the losses that were accepted with `--accept-loss`,
+//! and a short history of lines. Everything is bounded: what has no place in a [`page`] is counted
+//! there. The engine finds ([`Trouble`](crate::volume::Trouble)); a server writes the report down.
+//! No I/O is here, and times are handed in.
 
 pub mod page;
 #[cfg(test)]
@@ -44,10 +46,12 @@ pub enum State {
     Lost,
     /// Home had the same content: nothing was lost.
     Repaired,
-    /// The range was lost, and has good content again: it was written or discarded, or could be read after all.
+    /// The range was lost, and has good content again: it was written or discarded, or could be
+    /// read after all.
     Rewritten,
-    /// The range was lost, and after a crash its slot is not in the map any more: it was written again and went home, or recovery took its
-    /// last write for one that never happened, and home's older content is read.
+    /// The range was lost, and after a crash its slot is not in the map any more: it was written
+    /// again and went home, or recovery took its last write for one that never happened, and home's
+    /// older content is read.
     Uncertain,
     /// The range was lost, and was given up with `--accept-loss`: reads give what home had before.
     GivenUp,
@@ -66,7 +70,7 @@ pub struct Finding {
     pub member: MemberId,
     /// The time of the first finding, in seconds since 1970.
     pub at: u64,
-    /// Whether somebody has acknowledged it; only a finding that is still lost stays then.
+    /// Acknowledged by somebody; only a finding that is still lost stays then.
     pub acknowledged: bool,
 }
 
@@ -125,7 +129,7 @@ pub struct Unlisted {
     pub over: u64,
 }
 
-/// What an acknowledgement cleared.
+/// The findings that an acknowledgement cleared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Acknowledged {
     /// Blocks that are lost; they stay in the report until they have good content again.
@@ -145,12 +149,14 @@ pub struct Report {
     pub checksum_errors: u64,
     /// The last scrub.
     pub last_scrub: Option<LastScrub>,
-    /// Whether a newer report may have been damaged: this one may lack findings. An acknowledgement clears it.
+    /// Doubt: a newer report may have been damaged, and this one may lack findings. An
+    /// acknowledgement clears it.
     pub doubtful: bool,
     /// By first block; no two overlap.
     findings: BTreeMap<u64, Finding>,
     unlisted: Unlisted,
-    /// Of the unlisted blocks those whose places were forgotten by a restart: they may be found again.
+    /// Of the unlisted blocks those whose places were forgotten by a restart: they may be found
+    /// again.
     forgotten: Unlisted,
     losses: Vec<AcceptedLoss>,
     losses_unlisted: u64,
@@ -188,7 +194,7 @@ impl Report {
         &self.history
     }
 
-    /// Whether nothing is to be acknowledged.
+    /// Returns true if nothing is to be acknowledged.
     pub fn is_empty(&self) -> bool {
         let Unlisted { lost, over, .. } = self.unlisted;
         let any = self.findings.values().any(|finding| !finding.acknowledged);
@@ -221,8 +227,9 @@ impl Report {
         each.fold(0, u64::saturating_add)
     }
 
-    /// Takes note of a finding; whether it says anything that was not known. Blocks that are known to be in this state stay as they are: the
-    /// time is that of the first finding, and an acknowledgement holds.
+    /// Takes note of a finding; whether it says anything that was not known. Blocks that are known
+    /// to be in this state stay as they are: the time is that of the first finding, and an
+    /// acknowledgement holds.
     pub fn found(&mut self, new: Finding) -> bool {
         let mut news = false;
         for (run, old) in self.cut(new.run) {
@@ -238,7 +245,8 @@ impl Report {
         news
     }
 
-    /// Blocks have good content again: they were written, discarded or read well. Whether any of them was lost.
+    /// Blocks have good content again: they were written, discarded or read well. Whether any of
+    /// them was lost.
     pub fn over(&mut self, run: BlockRun) -> bool {
         let mut changed = false;
         for (part, old) in self.cut(run) {
@@ -278,7 +286,8 @@ impl Report {
         }
     }
 
-    /// The volume goes on without content, as its owner said: nothing is lost any more, and what was is given up.
+    /// The volume goes on without content, as its owner said: nothing is lost any more, and what
+    /// was is given up.
     pub fn accept(&mut self, loss: AcceptedLoss) {
         if loss.what == GivenUp::Content {
             for finding in std::mem::take(&mut self.findings).into_values() {
@@ -298,7 +307,8 @@ impl Report {
         }
     }
 
-    /// A scrub has read everything off home. It has found every lost block again whose place was forgotten.
+    /// A scrub has read everything off home. It has found every lost block again whose place was
+    /// forgotten.
     pub fn scrubbed(&mut self, scrub: LastScrub) {
         self.last_scrub = Some(scrub);
         let Unlisted { lost, acknowledged, .. } = std::mem::take(&mut self.forgotten);
@@ -307,8 +317,8 @@ impl Report {
         self.unlisted.over = self.unlisted.over.saturating_add(lost);
     }
 
-    /// Clears the list at the time `at`, on behalf of `by`; `None` where nothing is to be acknowledged. Blocks that are still lost stay,
-    /// marked.
+    /// Clears the list at the time `at`, on behalf of `by`; `None` where nothing is to be
+    /// acknowledged. Blocks that are still lost stay, marked.
     pub fn acknowledge(&mut self, at: u64, by: &str) -> Option<Acknowledged> {
         if self.is_empty() {
             return None;
@@ -354,7 +364,8 @@ impl Report {
         }
     }
 
-    /// Adds blocks that are not in the list; whether nothing was known of them. Some may be among those that were only counted.
+    /// Adds blocks that are not in the list; whether nothing was known of them. Some may be among
+    /// those that were only counted.
     fn add(&mut self, new: Finding) -> bool {
         let mut rest = new.run;
         if new.state == State::Lost {
@@ -402,7 +413,8 @@ impl Report {
         parts
     }
 
-    /// Puts a finding into the list, where nothing is of its blocks; joins it with its neighbours if they say the same.
+    /// Puts a finding into the list, where nothing is of its blocks; joins it with its neighbours
+    /// if they say the same.
     fn insert(&mut self, mut new: Finding) {
         if new.run.count == 0 {
             return;

@@ -1,8 +1,9 @@
 //! A report as it lies in the tails of members: a page in two turns, each in two copies.
 //!
-//! A writer takes the turn of the report's sequence, writes its first copy, then its second copy. Of all copies on all members
-//! that can be read, the one with the highest sequence holds. A turn of which no copy can be read although one was written
-//! makes the result *doubtful*: a newer report may have been there.
+//! A writer takes the turn of the report's sequence, writes its first copy, then its second copy.
+//! Of all copies on all members that can be read, the one with the highest sequence holds. A turn
+//! of which no copy can be read although one was written makes the result *doubtful*: a newer
+//! report may have been there.
 
 use super::{AcceptedLoss, Finding, GivenUp, Kind, LINES_MAX, LOSSES_MAX, LastScrub, Line, Report, State, Unlisted};
 use crate::block::{Block, BlockRun};
@@ -28,18 +29,20 @@ const _: () = assert!(LINES_AT + LINES_MAX * (LINE_HEAD + super::LINE_BYTES_MAX)
 /// Sectors from the tail's start to the first copies of both turns, and to their second copies.
 const COPIES_AT: [u64; 2] = [4 * PAGE_SECTORS, 6 * PAGE_SECTORS];
 
-/// The places of both copies of each turn on a member of `capacity`: `[turn][copy]`. `None` where the member is smaller than a tail.
+/// The places of both copies of each turn on a member of `capacity`: `[turn][copy]`. `None` where
+/// the member is smaller than a tail.
 pub fn places(capacity: Sectors) -> Option<[[SectorRange; 2]; 2]> {
     let tail = tail_start(capacity)?.0;
     let place = |turn: u64, copy: u64| SectorRange::new(tail + copy + turn * PAGE_SECTORS, PAGE_SECTORS);
     Some([0, 1].map(|turn| COPIES_AT.map(|copy| place(turn, copy))))
 }
 
-/// The four pages of a member as they were read, `[turn][copy]`; `None` for a page that could not be read.
+/// The four pages of a member as they were read, `[turn][copy]`; `None` for a page that could not
+/// be read.
 pub type Pages = [[Option<Page>; 2]; 2];
 
-/// Of the pages of all members of the volume `volume` the report that holds. It is doubtful where a newer one may have been there;
-/// `now` is the time of a line that says so.
+/// Of the pages of all members of the volume `volume` the report that holds. It is doubtful where a
+/// newer one may have been there; `now` is the time of a line that says so.
 pub fn newest(members: &[Pages], volume: u64, now: u64) -> Report {
     let mut newest = Report::default();
     // Per turn: whether a copy can be read, and whether one is damaged.
@@ -76,7 +79,8 @@ impl Report {
         (self.sequence & 1) as usize
     }
 
-    /// The page of the volume `volume`. Of ranges that do not fit, those that are not lost go first; their blocks are counted.
+    /// The page of the volume `volume`. Of ranges that do not fit, those that are not lost go
+    /// first; their blocks are counted.
     pub fn encode(&self, volume: u64) -> Page {
         let (listed, unlisted) = self.fitting();
         let mut page = page::begin(MAGIC, volume);

@@ -130,7 +130,8 @@ proptest! {
         prop_assert_eq!(report.other_blocks(), count(&|it| it.0 != State::Lost));
     }
 
-    /// A page has room for some ranges only: the counts are right all the same, and at most a restart forgets where.
+    /// A page has room for some ranges only: the counts are right all the same, and at most a
+    /// restart forgets where.
     #[test]
     fn a_page_keeps_every_count(events in proptest::collection::vec(event(), 0..400)) {
         let mut report = Report::default();
@@ -152,7 +153,8 @@ proptest! {
         }
     }
 
-    /// What is found again after a restart is not counted twice although its place was forgotten.
+    /// A block that is found again after a restart is not counted twice although its place was
+    /// forgotten.
     #[test]
     fn blocks_found_again_count_once(places in proptest::collection::btree_set(0u64..5000, 0..300)) {
         let mut report = Report::default();
@@ -202,8 +204,9 @@ proptest! {
         let _ = Report::decode(&page).map(|(_, report)| report.encode(VOLUME));
     }
 
-    /// Writings of a report to two members, each cut short at any of its pages; then any one page rots. The last report that was
-    /// written whole is read, or a newer one; an older one never, unless it says that it is doubtful.
+    /// Writings of a report to two members, each cut short at any of its pages; then any one page
+    /// rots. The last report that was written whole is read, or a newer one; an older one never,
+    /// unless it says that it is doubtful.
     #[test]
     fn a_rotten_page_brings_no_older_report_back(
         cuts in proptest::collection::vec(0usize..=4, 1..8),
