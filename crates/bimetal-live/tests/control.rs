@@ -246,7 +246,7 @@ fn a_drain_that_cannot_write_home_says_why_and_the_volume_stays_attached_and_rea
         let member = if home == 0 { "ssd" } else { "hdd" };
         assert!(message.contains(&format!("{member}: a write at byte ")), "{message}");
         let now = status(&running);
-        assert_eq!((now.state.as_str(), now.dirty_bytes), ("serving", Some(40 * 4096)), "{}", plan.scheme);
+        assert_eq!((now.state.as_str(), now.dirty_bytes), ("degraded", Some(40 * 4096)), "{}", plan.scheme);
         assert!(now.members[home].errors.unwrap() > 0 && now.members[home].last_error.is_some());
         (0..40).for_each(|at| assert_eq!(disk.read(at * 8192, 4096), [at as u8 + 1; 4096]));
         disk.write(0, &[99; 4096]);
