@@ -8,8 +8,9 @@
 //! One damaged page of metadata must cost nothing. Several may cost an error or a refusal, but
 //! never give old content without a word. No engine can know two things, so no case of several
 //! damages has them: a structure of which some pages are put back to an earlier state while others
-//! are damaged, which may leave a consistent older image; and the newest page of a structure
-//! without a sound copy, which looks as if the power had gone before it was written.
+//! are damaged, which may leave a consistent older image; and the newest page of a structure, or a
+//! page of records that no later one says to be stable, without a sound copy: it looks as if the
+//! power had gone before it was written.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -162,6 +163,11 @@ impl Kind {
         )
     }
 
+    /// Whether reads of it fail until it is written.
+    pub(crate) const fn is_unreadable(self) -> bool {
+        matches!(self, Self::UnreadableSector | Self::UnreadablePage)
+    }
+
     const fn is_earlier(self) -> bool {
         matches!(self, Self::EarlierSector | Self::EarlierPage)
     }
@@ -182,6 +188,8 @@ pub struct Page {
     /// The slot that it is a part of.
     pub slot: Option<Slot>,
     stamp: Option<Stamp>,
+    /// A page of records: the first page or position that it does not say to be stable.
+    stable: u64,
 }
 
 impl Page {
@@ -218,7 +226,11 @@ pub fn survey(layout: &Layout, drives: &[Drive]) -> Vec<Page> {
                 let Some(region) = region_of(layout, MemberId(member), drive.capacity(), range) else { continue };
                 let structure = Structure::of(region, first.metadata());
                 let slot = slot_sectors.map(|len| Slot(((sector - sectors.start.0) / len) as u32));
-                pages.push(Page { member, sector, structure, slot, stamp: stamp_of(drive, sector) });
+                let stamp = stamp_of(drive, sector);
+                let is_of_records = matches!(structure, Structure::Ring | Structure::Segment) && stamp.is_some();
+                let bytes = bytes_of(drive, sector).filter(|_| is_of_records);
+                let stable = bytes.and_then(|bytes| Some(u64::from_le_bytes(bytes.get(32..40)?.try_into().ok()?)));
+                pages.push(Page { member, sector, structure, slot, stamp, stable: stable.unwrap_or(0) });
             }
         };
         if let Some(slots) = layout.slots.filter(|slots| slots.member.0 == member) {
@@ -419,7 +431,18 @@ fn is_fair(damages: &[Damage], pages: &[Page]) -> bool {
         let mut copies = pages.iter().filter(|other| other.is_beside(page) && other.stamp == newest);
         newest.is_none() || copies.any(|copy| !is_damaged(copy))
     };
-    damaged.iter().all(|(damage, page)| (!damage.kind.is_earlier() || is_alone(page)) && has_sound_newest(page))
+    // A swapped page is of no use where it lies.
+    let is_damaged = |copy: &Page| damaged.iter().any(|(_, page)| *page == copy);
+    let is_proven = |page: &Page, (life, number): Stamp| {
+        let beside = || pages.iter().filter(|other| other.is_beside(page) && !is_damaged(other));
+        let proves = |other: &Page| other.stamp.is_some_and(|(of, _)| of == life) && other.stable > number;
+        beside().any(proves) || beside().any(|other| other.stamp == Some((life, number)))
+    };
+    let of_records = |page: &Page| matches!(page.structure, Structure::Ring | Structure::Segment);
+    damaged.iter().all(|(damage, page)| {
+        let known = !of_records(page) || page.stamp.is_none_or(|stamp| is_proven(page, stamp));
+        known && (!damage.kind.is_earlier() || is_alone(page)) && has_sound_newest(page)
+    })
 }
 
 /// How many pages of metadata are damaged: of two that changed places both.
@@ -460,7 +483,7 @@ mod tests {
     use super::*;
 
     fn page(sector: u64, number: u64) -> Page {
-        Page { member: 0, sector, structure: Structure::Ring, slot: None, stamp: Some((1, number)) }
+        Page { member: 0, sector, structure: Structure::Ring, slot: None, stamp: Some((1, number)), stable: number }
     }
 
     fn damage(kind: Kind, page: &Page) -> Damage {

@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 
 use bimetal_core::label::assembly::Absent as Missing;
-use bimetal_core::label::{Guard, Label};
+use bimetal_core::label::{Format, Guard, Label};
 use bimetal_core::layout::{Layout, MemberId};
 use bimetal_core::schemes;
 use bimetal_core::settings::SettingError;
@@ -64,6 +64,15 @@ pub enum AttachError {
         name: String,
         /// Who is missing.
         absent: Vec<Missing>,
+    },
+    /// The volume is of version 1 of the on-disk format, and has metadata of slots.
+    #[error(
+        "volume '{name}' is of version 1 of the on-disk format: run `bimetal upgrade {name}` to make it one of version 2, which must be \
+         drained, and is checked"
+    )]
+    Version1 {
+        /// The volume.
+        name: String,
     },
     /// A scheme of another version.
     #[error(
@@ -127,6 +136,7 @@ pub fn attach(
     progress: impl FnMut(Bytes, Bytes),
 ) -> Result<Attached, AttachError> {
     let mut attached = recover(located, options, progress)?;
+    attached.held.use_newest_format();
     attached.held.begin(&mut attached.drives)?;
     Ok(attached)
 }
@@ -147,6 +157,9 @@ pub(crate) fn recover(
     let seats = located.members().enumerate();
     let missing: Vec<MemberId> =
         seats.filter(|(_, drive)| drive.is_none()).map(|(at, _)| MemberId(at as u16)).collect();
+    if label.format != Format::NEWEST && layout.slots.is_some() && !located.assembly.resizing {
+        return Err(AttachError::Version1 { name: name.clone() });
+    }
     let absent = located.assembly.absent(&located.found());
     if !layout.is_mirrored() && layout.homes().iter().any(|home| missing.contains(home)) {
         return Err(AttachError::HomeIsMissing { name: name.clone(), absent });

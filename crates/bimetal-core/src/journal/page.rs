@@ -99,6 +99,10 @@ fn checksum(page: &Page) -> u32 {
     crc32c::crc32c_append(before, &page[CHECKSUM_END..])
 }
 
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }

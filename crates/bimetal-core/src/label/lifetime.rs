@@ -65,7 +65,8 @@ impl Lifetime {
     /// # Errors
     /// The page is none of these, is torn, or of a later version.
     pub fn decode(page: &Page) -> Result<(u64, Self), PageError> {
-        let volume = page::check(MAGIC, page)?;
+        // The page is the same in both versions of the format.
+        let (volume, _) = page::check_any(MAGIC, page)?;
         let lifetime =
             Self { sequence: u64_at(page, 16), written: Bytes(u64_at(page, 32)), served_s: u64_at(page, 40) };
         Ok((volume, lifetime))

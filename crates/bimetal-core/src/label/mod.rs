@@ -90,7 +90,7 @@ pub enum Format {
 
 impl Format {
     /// The form that new volumes begin with.
-    pub const NEWEST: Self = Self::One;
+    pub const NEWEST: Self = Self::Two;
 
     /// As a number, for messages.
     pub const fn number(self) -> u16 {

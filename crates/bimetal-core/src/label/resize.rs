@@ -11,7 +11,7 @@
 
 use super::page::Current;
 use super::places::CopyPlace;
-use super::{Label, tail_start};
+use super::{Format, Label, tail_start};
 use crate::layout::{LABEL_SECTORS, MemberId};
 use crate::units::{SectorRange, Sectors};
 
@@ -83,7 +83,10 @@ pub fn plan(label: &Label, spans: &[Span], now: u64, writings: [u64; 2]) -> Resu
     let members = || spans.iter().enumerate().map(|(at, span)| (MemberId(at as u16), *span));
     let [first, second] = writings;
     let changing = Label { resizing: true, ..label.next(now, first, members().map(|(id, span)| (id, span.carried))) };
-    let mut changed = Label { resizing: false, ..changing.next(now, second, members().map(|(id, _)| (id, first))) };
+    // What the engine begins with is written in the newest form.
+    let format = Format::NEWEST;
+    let mut changed =
+        Label { resizing: false, format, ..changing.next(now, second, members().map(|(id, _)| (id, first))) };
     for (member, span) in changed.members.iter_mut().zip(spans) {
         member.size = span.goal;
     }

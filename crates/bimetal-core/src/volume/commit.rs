@@ -162,7 +162,7 @@ impl<P: Payload> Volume<P> {
     }
 
     pub(super) fn commit_is_due(&self) -> bool {
-        if self.commit.is_busy() {
+        if self.commit.is_busy() || self.noting {
             return false;
         }
         let pressed = self.view.free_slots < self.view.freeing_slots;

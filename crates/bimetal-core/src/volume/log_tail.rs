@@ -459,7 +459,7 @@ mod tests {
     #[test]
     fn slot_is_trusted_when_a_stable_segment_says_so() {
         let mut log = LogTail::new(40, 4, false, 0);
-        let mut append = |log: &mut LogTail<()>| {
+        let append = |log: &mut LogTail<()>| {
             let slot = log.append(piece(0));
             let first = log.seal(&mut Vec::new()).first;
             log.written(first);

@@ -147,6 +147,8 @@ pub struct Volume<P: Payload> {
     move_failures: u32,
     /// When a note of what is stable is due.
     note_at: Option<Nanoseconds>,
+    /// Whether one is on its way to a cache's ring.
+    noting: bool,
     draining: Draining,
     closing: Closing,
     dirty_since: DirtySince,
@@ -354,6 +356,7 @@ impl<P: Payload> Volume<P> {
             move_paused_until: None,
             move_failures: 0,
             note_at: None,
+            noting: false,
             draining: Draining::No,
             closing: Closing::No,
             dirty_since: DirtySince::Clean,

@@ -6,6 +6,9 @@
 //! forced to the drive within [`NOTE_AFTER`] of the last flush, ends the doubt. A drive that has had nothing to do for longer is
 //! not woken for it.
 //!
+//! No commit is under way beside the note of a cache: the flush of a commit makes all pages durable that were taken from the ring, and
+//! would not cover a note on its way. A hole before pages that were flushed would be taken for the ring's end.
+//!
 //! Volumes without data, of the simulator, write none.
 
 use super::{Job, Store, TaskId, Volume};
@@ -39,7 +42,8 @@ impl<P: Payload> Volume<P> {
     /// Writes a note if one is still wanted and there is room for it.
     pub(super) fn begin_note(&mut self) {
         self.note_at = None;
-        if !self.wants_note() || self.slots_refuse() {
+        // The end of a commit asks again.
+        if !self.wants_note() || self.slots_refuse() || self.commit.is_busy() || self.noting {
             return;
         }
         match &mut self.store {
@@ -55,6 +59,7 @@ impl<P: Payload> Volume<P> {
                 let Some(taken) = ring.take_pages(0) else { return };
                 let task = self.begin_task(Job::Running);
                 self.put_job(task, Job::Note { stable, status: Status::Done });
+                self.noting = true;
                 self.issue_ring_pages(task, taken, true);
             }
         }
@@ -62,6 +67,7 @@ impl<P: Payload> Volume<P> {
 
     /// The note of a cache is on its drive, or cannot be written there.
     pub(super) fn end_note(&mut self, task: TaskId, stable: u64, status: Status) {
+        self.noting = false;
         self.end_task(task);
         match &mut self.store {
             Store::Cache { ring, .. } if status == Status::Done => ring.has_noted(stable),

@@ -70,8 +70,10 @@ impl InDoubt {
 }
 
 impl Damaged {
+    /// Two pages that have changed places are two damaged pages, also where one of them is of a slot.
     fn is_of_one_page(&self) -> bool {
-        damage::metadata_pages(&self.damages) < 2
+        let is_swap = |damage: &Damage| damage.pages.len() > 1 && damage.pages.iter().any(Page::is_metadata);
+        damage::metadata_pages(&self.damages) < 2 && !self.damages.iter().any(is_swap)
     }
 }
 
@@ -192,8 +194,9 @@ impl Tester {
 
     fn damaged_slots(&self) -> BTreeSet<Slot> {
         let damages = self.damaged.iter().flat_map(|damaged| &damaged.damages);
-        let pages = damages.flat_map(|damage| &damage.pages).filter(|page| !page.is_metadata());
-        pages.filter_map(|page| page.slot).collect()
+        // What cannot be read cannot until it is written, and may be a slot of a log by then.
+        let lost = damages.flat_map(|damage| damage.pages.iter().map(|page| (damage.kind.is_unreadable(), page)));
+        lost.filter(|(unreadable, page)| *unreadable || !page.is_metadata()).filter_map(|(_, page)| page.slot).collect()
     }
 
     /// What only a damaged slot has may be an error, as the map is now.

@@ -297,7 +297,7 @@ pub(crate) fn look_off_home(located: &Located) -> Result<u64, String> {
 }
 
 /// The newest state on the home members that are there.
-fn newest_state(located: &Located) -> Option<State> {
+pub(crate) fn newest_state(located: &Located) -> Option<State> {
     let label = &located.assembly.label;
     let scheme = schemes::find(&label.scheme)?;
     let is_home = |at: usize| {

@@ -19,7 +19,7 @@ use bimetal_core::guard::header::header;
 use bimetal_core::guard::{Area, GUARDED};
 use bimetal_core::label::lifetime::Lifetime;
 use bimetal_core::label::report::Report;
-use bimetal_core::label::{Guard, Label, Uuid, usable};
+use bimetal_core::label::{Format, Guard, Label, Uuid, usable};
 use bimetal_core::layout::MemberId;
 use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange};
 use rustix::io::Errno;
@@ -178,6 +178,11 @@ impl Held {
     /// What stands on the drives; after [`take`](Self::take), on the newest of them.
     pub fn label(&self) -> &Label {
         &self.label
+    }
+
+    /// Says from the next writing of the labels on that the engine's pages are in the newest form.
+    pub(crate) fn use_newest_format(&mut self) {
+        self.label.format = Format::NEWEST;
     }
 
     /// `drive`, which carries out the operations on `member`, as the volume is to see it: where the guard is up, without the

@@ -8,11 +8,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use bimetal_core::journal::page::{PAGE_BYTES, Page};
+use bimetal_core::journal::state::State;
 use bimetal_core::label::lifetime::Lifetime;
 use bimetal_core::label::report::Report;
 use bimetal_core::label::report::page::Pages;
 use bimetal_core::label::resize::{Span, Step, TooNearError, plan};
-use bimetal_core::label::{Guard, Label, usable};
+use bimetal_core::label::{Format, Guard, Label, MemberLabel, usable};
 use bimetal_core::layout::{Layout, MemberId, Role};
 use bimetal_core::scheme::SchemeError;
 use bimetal_core::schemes;
@@ -30,6 +31,7 @@ use super::report;
 use super::signature::{self, Content};
 use super::verdict::{Drive as Judged, Purpose, Refusal, judge};
 use crate::attach::{self, AttachError, Options};
+use crate::control::offline::newest_state;
 use crate::drive::file::{DriveFile, OpenError};
 use crate::drive::{self, Drive, Engine};
 use crate::startup::{self, StartupError};
@@ -50,6 +52,12 @@ pub enum ResizeError {
         "volume '{0}' is not drained: its sizes can only change while everything is at home; run `bimetal drain {0} --detach`"
     )]
     NotDrained(String),
+    /// It is of version 1 of the on-disk format, and not everything is at home.
+    #[error(
+        "volume '{0}' is of version 1 of the on-disk format and not drained: run `bimetal drain {0} --detach` with the bimetal that \
+         served it last, then `bimetal upgrade {0}`"
+    )]
+    Version1NotDrained(String),
     /// Something is lost.
     #[error(
         "volume '{0}' has blocks whose content is lost, and would forget which: write them again (`bimetal check {0}` lists them)"
@@ -140,27 +148,57 @@ pub struct Resized {
 /// # Errors
 /// It is not whole or not drained, cannot be laid out so, or a drive fails; the last can be tried again.
 pub fn resize(located: &Located, sizes: &[(Role, Bytes)]) -> Result<Resized, ResizeError> {
+    let drives = all_members(located)?;
+    change(located, &drives, spans(&located.assembly.label, &drives, sizes)?)
+}
+
+/// Has a drained volume of version 1 of the on-disk format become one of the newest version. What a cache or a log held at home
+/// too is forgotten; sizes stay as they are.
+///
+/// # Errors
+/// As [`resize`].
+pub fn upgrade(located: &Located) -> Result<Resized, ResizeError> {
     let label = &located.assembly.label;
     let drives = all_members(located)?;
-    let spans = spans(label, &drives, sizes)?;
-    let mut goal = label.clone();
+    let span = |(member, drive): (&MemberLabel, &&Labelled)| Span {
+        found: drive.found.size,
+        carried: drive.found.label.writing,
+        drive: usable(drive.probe.size),
+        goal: member.size,
+    };
+    if lay_out(label)?.slots.is_none() {
+        // The pages of homes are read in both versions, and written in the newest.
+        let mut attached = attach::attach(located, Options { engine: Engine::Pool, ..Options::default() }, |_, _| {})?;
+        attached.held.close()?;
+        let exported = attached.volume.units().fold(Sectors::ZERO, |sum, unit| sum + unit).bytes();
+        return Ok(Resized { name: label.name.clone(), exported: [exported; 2], members: Vec::new() });
+    }
+    change(located, &drives, label.members.iter().zip(&drives).map(span).collect())
+}
+
+/// Writes the labels and what the engine begins with for these spans.
+fn change(located: &Located, drives: &[&Labelled], spans: Vec<Span>) -> Result<Resized, ResizeError> {
+    let label = &located.assembly.label;
+    let mut goal = Label { format: Format::NEWEST, ..label.clone() };
     goal.members.iter_mut().zip(&spans).for_each(|(member, span)| member.size = span.goal);
     let (before, after) = (lay_out(label)?, lay_out(&goal)?);
     refuse_other_addresses(label, &before, &after)?;
-    refuse_content_behind(&drives, &before, &after)?;
+    refuse_content_behind(drives, &before, &after)?;
     let exported = [before, after].map(|layout| Sectors(layout.total_blocks() * layout.block.sectors()).bytes());
     let names = (0..label.members.len()).map(|at| label.member_name(MemberId(at as u16)));
     let used = names.zip(label.members.iter().zip(&spans));
     let members = used.map(|(name, (member, span))| (name, member.size.bytes(), span.goal.bytes())).collect();
     let resized = Resized { name: label.name.clone(), exported, members };
-    let is_same = spans.iter().zip(&drives).all(|(span, drive)| span.goal == drive.found.label.own().size);
-    if is_same && !located.assembly.resizing {
+    let is_same = spans.iter().zip(drives).all(|(span, drive)| span.goal == drive.found.label.own().size);
+    if is_same && !located.assembly.resizing && label.format == Format::NEWEST {
         return Ok(resized);
     }
     let lock = if located.assembly.resizing {
         lock(&label.name, drives.iter().map(|drive| &drive.probe))?
-    } else {
+    } else if label.format == Format::NEWEST {
         lock_drained(located)?
+    } else {
+        lock_drained_version_1(located, drives)?
     };
     let random_number = || random().map(u64::from_le_bytes);
     let writings = random_number().and_then(|first| Ok([first, random_number()?])).map_err(no_random)?;
@@ -168,14 +206,14 @@ pub fn resize(located: &Located, sizes: &[(Role, Bytes)]) -> Result<Resized, Res
         let near = drives.iter().zip(&spans).find(|(_, span)| span.found != span.goal || span.found != span.drive);
         ResizeError::TooNear { path: near.map_or(PathBuf::new(), |(drive, _)| drive.probe.path.clone()), error }
     })?;
-    let lifetimes = carry_lifetimes(label, &spans, &drives, &lock)?;
-    let report = carry_report(label, &spans, &drives, &lock)?;
+    let lifetimes = carry_lifetimes(label, &spans, drives, &lock)?;
+    let report = carry_report(label, &spans, drives, &lock)?;
     for step in steps {
         let is_format = step == Step::Format;
-        perform(step, &goal, &drives, &lock)?;
+        perform(step, &goal, drives, &lock)?;
         if is_format {
-            keep_lifetimes(&goal, &lifetimes, &drives, &lock)?;
-            keep_report(&goal, &report, &drives, &lock)?;
+            keep_lifetimes(&goal, &lifetimes, drives, &lock)?;
+            keep_report(&goal, &report, drives, &lock)?;
         }
     }
     Ok(resized)
@@ -197,7 +235,7 @@ fn spans(label: &Label, drives: &[&Labelled], sizes: &[(Role, Bytes)]) -> Result
             return Err(ResizeError::NoSuchRole { name: label.name.clone(), role: role.name() });
         }
     }
-    let of = |(member, drive): (&bimetal_core::label::MemberLabel, &&Labelled)| {
+    let of = |(member, drive): (&MemberLabel, &&Labelled)| {
         let size = usable(drive.probe.size);
         let goal = sizes.iter().find(|(role, _)| *role == member.role).map_or(size, |&(_, wanted)| usable(wanted));
         if goal > size {
@@ -264,6 +302,18 @@ fn lock_drained(located: &Located) -> Result<VolumeLock, ResizeError> {
         return Err(ResizeError::LostContent(label.name.clone()));
     }
     Ok(attached.held.into_lock())
+}
+
+/// A volume of version 1 is not opened: the states on its homes say whether it is drained.
+fn lock_drained_version_1(located: &Located, drives: &[&Labelled]) -> Result<VolumeLock, ResizeError> {
+    let label = &located.assembly.label;
+    let lock = lock(&label.name, drives.iter().map(|drive| &drive.probe))?;
+    let is_clean = |state: &State| !state.dirty && !state.migrating && state.refusing.is_none() && state.failed == 0;
+    let is_up = matches!(label.guard, Some((_, Guard::Up)));
+    if is_up || !newest_state(located).is_some_and(|state| is_clean(&state)) {
+        return Err(ResizeError::Version1NotDrained(label.name.clone()));
+    }
+    Ok(lock)
 }
 
 fn perform(step: Step, goal: &Label, drives: &[&Labelled], lock: &VolumeLock) -> Result<(), ResizeError> {

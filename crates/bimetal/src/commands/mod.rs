@@ -31,4 +31,5 @@ pub(crate) mod set;
 pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod trace;
+pub(crate) mod upgrade;
 pub(crate) mod validate;

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use super::page::{LISTED_MAX, Pages, newest, places};
 use super::*;
 use crate::journal::page::{self as pages, PAGE_BYTES};
-use crate::label::{lifetime, places as label_places};
+use crate::label::lifetime;
+use crate::label::places::CopyPlace;
 use crate::units::Bytes;
 
 const VOLUME: u64 = 7;
@@ -311,6 +312,6 @@ fn report_pages_lie_between_state_and_label() {
     assert_eq!(own[0][0].start.0, tail.0 + 32);
     assert_eq!(own[0][0].end(), own[1][0].start);
     assert_eq!(own[1][0].end(), own[0][1].start);
-    assert!(own[1][1].end() <= label_places(capacity).unwrap()[0].start);
-    assert!(own[1][1].end() <= lifetime::places(capacity).unwrap()[0].start);
+    assert!(own[1][1].end() <= CopyPlace::First.pages(capacity).unwrap()[0].start);
+    assert!(own[1][1].end() <= lifetime::places(capacity).unwrap()[0][0].start);
 }
