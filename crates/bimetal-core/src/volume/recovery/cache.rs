@@ -5,7 +5,7 @@
 //! proves that the pages of the table are the newest. The ring ends at the first page that neither copy has; the rest of the ring is looked through for
 //! pages of this life that say that one before them was stable: then that page is damaged, and no end.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::bounds::{TOO_MANY_LOST, note_lost};
 use super::chunks::{Chunk, copies_of};
@@ -50,6 +50,8 @@ pub(super) struct CacheRecovery {
     /// Records of pages that may not be: (number of the page, record, whether its slot holds what it says).
     in_doubt: VecDeque<(u64, Record, bool)>,
     next_in_doubt: usize,
+    /// Blocks whose newest record is of a slot that does not hold what it says.
+    torn: BTreeSet<u64>,
     marks: Vec<u8>,
     /// The marks cannot be read: any region may have one.
     all_marked: bool,
@@ -385,13 +387,27 @@ impl<P: Payload> Recovery<P> {
             }
             self.cache().in_doubt.pop_front();
             if sound {
-                self.apply(record);
-            } else if let Record::Map { block, .. } = record
-                && self.is_of_a_move(record)
-            {
-                self.apply(Record::Home { block });
+                self.apply_in_order(record);
+            } else if let Record::Map { block, .. } = record {
+                if self.is_of_a_move(record) {
+                    self.apply(Record::Home { block });
+                } else {
+                    self.cache().torn.insert(block.0);
+                }
             }
         }
+    }
+
+    /// Applies a record, unless it says that a block is lost no more because of a slot that never was written.
+    fn apply_in_order(&mut self, record: Record) {
+        match record {
+            Record::Lost { block, .. } if self.cache().torn.contains(&block.0) => return,
+            Record::Map { block, .. } | Record::Home { block } => {
+                self.cache().torn.remove(&block.0);
+            }
+            _ => {}
+        }
+        self.apply(record);
     }
 
     /// Whether `record` only says that home has what its slot holds since before. Home was stable before it was written, so the slot may
