@@ -75,6 +75,7 @@ commands! {
     Resize => resize,
     Check => check,
     Rescue => rescue,
+    Dump => dump,
     Upgrade => upgrade,
     Acknowledge => acknowledge,
     Trace => trace,

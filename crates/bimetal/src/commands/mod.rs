@@ -12,6 +12,7 @@ pub(crate) mod convert;
 pub(crate) mod create;
 pub(crate) mod detach;
 pub(crate) mod drain;
+pub(crate) mod dump;
 pub(crate) mod extract;
 pub(crate) mod fault;
 pub(crate) mod formats;
