@@ -81,6 +81,9 @@ impl Page {
         sheet.gauges("state", "1 for the state that the volume is in", states)?;
         sheet.gauge("uptime_seconds", "For how long it has served", *uptime_s)?;
         sheet.gauge("clients", "Clients that are connected", whole(clients))?;
+        sheet.gauge("clients_max", "Clients that may be connected", whole(&self.status.clients_max))?;
+        let refused = self.status.clients_refused;
+        sheet.counter("clients_refused", "Clients refused because there were as many as may be", refused)?;
         sheet.gauge("requests_under_way", "Requests that are not answered yet", whole(requests_under_way))?;
         sheet.gauge("exported_bytes", "What the volume offers", whole(&self.status.exported_bytes))?;
         sheet.gauge("dirty_bytes", "Content that is off home and nowhere else", whole(dirty_bytes))?;

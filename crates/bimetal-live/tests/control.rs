@@ -103,7 +103,8 @@ fn a_drain_comes_to_an_end_while_a_client_writes_on() {
         (0..64).for_each(|at| disk.write(at << 16, &[at as u8; 32 << 10]));
         assert!(status(&running).dirty_bytes.unwrap() > 0);
         let mut asker = client(&running);
-        let drain = std::thread::spawn(move || asker.ask(&Request::Drain { detach: false }, |_| {}).unwrap());
+        let drain =
+            std::thread::spawn(move || asker.ask(&Request::Drain { detach: false, force: false }, |_| {}).unwrap());
         let begun = Instant::now();
         while !drain.is_finished() {
             disk.write(5 << 20, &[7; 4096]);
@@ -128,7 +129,7 @@ fn a_drain_that_nobody_watches_any_more_goes_on_and_a_server_that_ended_resumes_
     drop(socket);
     let scratch = running.stop_at_once();
     let running = serve_again(GRIFFIN, scratch);
-    assert!(done(ask(&running, Request::Drain { detach: true })).contains("serving ends"));
+    assert!(done(ask(&running, Request::Drain { detach: true, force: false })).contains("serving ends"));
     let (summary, scratch) = running.wait();
     assert!(summary.clean);
     let home = std::fs::read(scratch.path("ssd")).unwrap();
@@ -154,12 +155,44 @@ fn a_cache_is_let_go_and_home_alone_serves_then_and_after_a_restart() {
     assert_eq!((home[0], home[8192]), (42, 1));
 }
 
+/// A drain that stops serving took the device from under a mounted file system: clients got ENOTCONN, its next sync EIO.
+#[test]
+fn drain_with_detach_is_refused_while_clients_are_connected() {
+    let running = serve(CACHE);
+    let mut disks = [running.connect(), running.connect()];
+    disks[0].write(0, &[1; 4096]);
+    let detach = |force| Request::Drain { detach: true, force };
+    let message = error(ask(&running, detach(false)));
+    assert!(message.contains("2 clients are connected to 'disk'") && message.contains("--force"), "{message}");
+    let message = error(ask(&running, Request::Stop { force: false }));
+    assert!(message.contains("2 clients are connected"), "{message}");
+    // Nothing has changed for them; and a drain that goes on serving disturbs nobody.
+    assert!(done(ask(&running, Request::Drain { detach: false, force: false })).contains("home has everything"));
+    disks[1].write(8192, &[2; 4096]);
+    let [first, second] = disks;
+    drop(first);
+    let message = error(ask(&running, detach(false)));
+    assert!(message.contains("1 client is connected"), "{message}");
+    drop(second);
+    assert!(done(ask(&running, detach(false))).contains("serving ends"));
+    let (summary, scratch) = running.wait();
+    assert!(summary.clean && summary.drained);
+
+    let running = serve_again(CACHE, scratch);
+    let mut disk = running.connect();
+    disk.write(16384, &[3; 4096]);
+    assert!(done(ask(&running, detach(true))).contains("serving ends"));
+    let (_, scratch) = running.wait();
+    let home = std::fs::read(scratch.path("hdd")).unwrap();
+    assert_eq!((home[0], home[8192], home[16384]), (1, 2, 3));
+}
+
 #[test]
 fn what_has_no_cache_has_nothing_to_let_go_and_drains_at_once() {
     let plan = Plan { scheme: "ssd-only", settings: &[], ssd_mib: 16, hdd_mib: 0, engine: Engine::Auto };
     let running = serve(plan);
     assert!(error(ask(&running, Request::Detach {})).contains("no drive of this volume can be let go"));
-    assert!(done(ask(&running, Request::Drain { detach: false })).contains("home has everything"));
+    assert!(done(ask(&running, Request::Drain { detach: false, force: false })).contains("home has everything"));
     running.stop();
 }
 
@@ -241,7 +274,7 @@ fn a_drain_that_cannot_write_home_says_why_and_the_volume_stays_attached_and_rea
         (0..40).for_each(|at| disk.write(at * 8192, &[at as u8 + 1; 4096]));
         disk.flush();
         on.store(true, Ordering::SeqCst);
-        let message = error(ask(&running, Request::Drain { detach: true }));
+        let message = error(ask(&running, Request::Drain { detach: true, force: true }));
         assert!(message.contains("163840 bytes are still off home"), "{message}");
         let member = if home == 0 { "ssd" } else { "hdd" };
         assert!(message.contains(&format!("{member}: a write at byte ")), "{message}");
@@ -251,7 +284,7 @@ fn a_drain_that_cannot_write_home_says_why_and_the_volume_stays_attached_and_rea
         (0..40).for_each(|at| assert_eq!(disk.read(at * 8192, 4096), [at as u8 + 1; 4096]));
         disk.write(0, &[99; 4096]);
         on.store(false, Ordering::SeqCst);
-        assert!(done(ask(&running, Request::Drain { detach: false })).contains("home has everything"));
+        assert!(done(ask(&running, Request::Drain { detach: false, force: false })).contains("home has everything"));
         assert_eq!(disk.read(0, 4096), [99; 4096]);
         running.stop();
     }

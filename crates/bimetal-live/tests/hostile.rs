@@ -117,17 +117,48 @@ fn requests_for_what_cannot_be_are_answered_with_an_error() {
     running.stop();
 }
 
+/// The client that was one too many waited for ever without an answer.
 #[test]
-fn no_more_clients_than_the_limit_and_the_next_one_gets_its_turn() {
+fn client_is_refused_where_all_places_are_taken() {
     let options = ServerOptions { clients_max: 3, ..ServerOptions::default() };
     let running = start(PLAN, Scratch::new(), true, options);
     let first = [chosen(&running), chosen(&running), chosen(&running)];
-    let mut waiting = connect(&running);
-    waiting.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    assert!(waiting.read(&mut [0; 18]).is_err(), "a fourth client was let in");
+    let mut refused = connect(&running);
+    refused.write_all(&handshake()).unwrap();
+    let mut answer = [0; 18 + 20];
+    refused.read_exact(&mut answer).unwrap();
+    // NBD_REP_ERR_POLICY to NBD_OPT_GO.
+    assert_eq!(answer[18 + 8..18 + 16], [0, 0, 0, 7, 0x80, 0, 0, 2]);
+    // The old way to choose an export has no answer but the end of the connection.
+    let mut old = connect(&running);
+    old.write_all(&[&handshake()[..4], b"IHAVEOPT\0\0\0\x01\0\0\0\0"].concat()).unwrap();
+    assert_closed(old);
+    let snapshot = running.handle.snapshot().unwrap();
+    assert_eq!((snapshot.clients, snapshot.clients_max, snapshot.clients_refused), (3, 3, 2));
     drop(first);
-    waiting.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    waiting.read_exact(&mut [0; 18]).unwrap();
+    // On the same connection, as soon as there is a place.
+    refused.write_all(&handshake()[4..]).unwrap();
+    let mut rest = vec![0; u32::from_be_bytes(answer[34..].try_into().unwrap()) as usize];
+    refused.read_exact(&mut rest).unwrap();
+    refused.read_exact(&mut answer[..20]).unwrap();
+    assert_eq!(answer[8..16], [0, 0, 0, 7, 0, 0, 0, 3], "NBD_REP_INFO");
+    assert_serves(&running);
+    running.stop();
+}
+
+/// Connections that say nothing took all places, so that nobody else could connect.
+#[test]
+fn silent_connections_keep_no_client_away() {
+    let options = ServerOptions { clients_max: 2, ..ServerOptions::default() };
+    let running = start(PLAN, Scratch::new(), true, options);
+    let silent: Vec<UnixStream> = (0..300).map(|_| connect(&running)).collect();
+    let before = Instant::now();
+    assert_serves(&running);
+    assert!(before.elapsed() < Duration::from_secs(5));
+    // The oldest were closed for the others.
+    let mut oldest = &silent[0];
+    oldest.read_exact(&mut [0; 18]).unwrap();
+    assert_eq!(oldest.read(&mut [0]).unwrap(), 0);
     running.stop();
 }
 

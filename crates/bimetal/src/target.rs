@@ -109,7 +109,7 @@ pub(crate) fn serve_for(located: &Located, options: Options, request: &Request) 
         Err(error) => Err(error.into()),
     };
     // After a drain it ends by itself, and a second word would make it end at once.
-    let ends = answer.is_ok() && matches!(request, Request::Drain { detach: true });
+    let ends = answer.is_ok() && matches!(request, Request::Drain { detach: true, .. });
     if !ends {
         // It may have been interrupted meanwhile.
         let _ = handle.stop();

@@ -203,6 +203,9 @@ fn a_served_volume_is_asked_drained_and_ends_as_a_plain_disk() {
     assert!(text.contains("dirty    200KiB, none of it older than"), "{text}");
     assert!(text.contains("50 writes, p50 "), "{text}");
     assert!(place.refuse("drain nobody").contains("no drive with a label of volume 'nobody'"));
+    let message = place.refuse("drain box --detach");
+    assert!(message.contains("1 client is connected to 'box'"), "{message}");
+    drop(disk);
     let text = place.succeed("drain box --detach");
     assert!(text.contains("home has everything"), "{text}");
     // When the command has ended, the drive is a plain one.
@@ -563,6 +566,7 @@ fn a_flipped_bit_is_found_while_serving_and_without_a_server() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["bad_blocks"], &json["bad"][0]["offset_bytes"]), (&1.into(), &(77 * 8192).into()));
     // Home has older content there, which nobody could tell apart on a plain disk.
+    drop(disk);
     let served = place.serve("");
     for drain in ["drain box --detach", "drain box", "detach box"] {
         let message = place.refuse(drain);

@@ -193,6 +193,26 @@ fn an_ext4_that_ends_early_stays_and_one_that_does_not_is_refused() {
     place.tool("e2fsck", &["-fn", "hdd.img"]);
 }
 
+/// `resize2fs` cuts an image file off behind the file system, so that the page's "shrink it first" ended in the same refusal
+/// until `truncate` gave the file its end back. What the message says is typed here as it stands.
+#[test]
+fn ext4_in_a_file_is_shrunk_as_the_message_says() {
+    let place = with_drives("shrink");
+    if place.tool("mkfs.ext4", &["-q", "hdd.img"]).is_none() {
+        return;
+    }
+    let message = place.refuse(CREATE);
+    let (_, commands) = message.split_once("Shrink it first: ").expect("a remedy");
+    let (commands, _) = commands.split_once(" (").expect("the commands end before what they do");
+    // Nobody is there to answer what e2fsck asks.
+    let commands = commands.replace("e2fsck -f", "e2fsck -fp");
+    place.tool("sh", &["-c", &commands]);
+    assert_eq!(place.bytes("hdd.img").len(), 64 << 20);
+    let text = place.succeed(CREATE);
+    assert!(text.contains("the ext4 on it stays: the volume begins with it"), "{text}");
+    place.tool("e2fsck", &["-fn", "hdd.img"]);
+}
+
 #[test]
 fn an_xfs_on_a_cache_drive_is_in_the_way() {
     let place = with_drives("xfs");

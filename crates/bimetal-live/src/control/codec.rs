@@ -99,7 +99,7 @@ mod tests {
         let mut whole = Codec::default();
         let expected = [
             Request::Status {},
-            Request::Drain { detach: true },
+            Request::Drain { detach: true, force: false },
             Request::Set { key: "timeout".into(), value: "30s".into() },
         ];
         assert_eq!(requests(&mut whole, text), expected.clone().map(Ok));

@@ -24,6 +24,9 @@ pub enum Request {
         /// Whether it stops serving afterwards.
         #[serde(default)]
         detach: bool,
+        /// Whether it stops serving although clients are connected.
+        #[serde(default)]
+        force: bool,
     },
     /// To move everything home and let the drive off home go, while serving goes on.
     Detach {},
@@ -56,7 +59,11 @@ pub enum Request {
     /// To end the recording.
     TraceStop {},
     /// To stop serving.
-    Stop {},
+    Stop {
+        /// Whether also while clients are connected.
+        #[serde(default)]
+        force: bool,
+    },
 }
 
 /// What is answered.

@@ -48,6 +48,12 @@ pub struct Status {
     pub endpoints: Vec<String>,
     /// Clients that are connected.
     pub clients: Option<u64>,
+    /// How many may be (`serve --clients-max`).
+    #[serde(default)]
+    pub clients_max: Option<u64>,
+    /// Clients that were refused because there were as many.
+    #[serde(default)]
+    pub clients_refused: Option<u64>,
     /// Requests that are not answered yet.
     pub requests_under_way: Option<u64>,
     /// Content that is off home and nowhere else.
@@ -352,6 +358,8 @@ impl Status {
             process: Some(std::process::id()),
             uptime_s: Some(snapshot.uptime.as_seconds_f64()),
             clients: Some(snapshot.clients as u64),
+            clients_max: Some(snapshot.clients_max as u64),
+            clients_refused: Some(snapshot.clients_refused),
             requests_under_way: Some(snapshot.requests_under_way),
             dirty_bytes: Some(snapshot.dirty_blocks * block),
             dirty_oldest_s: snapshot.dirty_age.map(Nanoseconds::as_seconds_f64),

@@ -227,6 +227,7 @@ pub fn create(request: &Request) -> Result<Created, CreateError> {
     write(request, &settings, &label, &drives)?;
     let files = drives.iter().filter(|drive| drive.probe.is_file()).map(|drive| drive.probe.canonical.clone());
     let remembered = registry::remember(&files.collect::<Vec<_>>());
+    let remembered = remembered.and_then(|_| registry::remember_sizes(&label));
     let drives = drives.into_iter().map(|drive| (drive.probe.path, drive.verdict)).collect();
     Ok(Created { label, layout, drives, forgotten: remembered.err().map(|error| error.to_string()) })
 }
@@ -354,7 +355,8 @@ fn judge_drives(
         let read = |error| CreateError::Read { path: probe.path.clone(), error };
         let signatures = signature::scan(lock.file(), probe.size).map_err(read)?;
         let purpose = purpose_of(layout, MemberId(at as u16));
-        let drive = verdict::Drive { path: &probe.path, is_file: probe.is_file(), purpose };
+        let drive =
+            verdict::Drive { path: &probe.path, is_file: probe.is_file(), size: probe.size, is_member: false, purpose };
         let verdict = judge(&drive, &signatures, request.force)?;
         drives.push(Checked { capacity: usable(probe.size), probe, lock, verdict });
     }

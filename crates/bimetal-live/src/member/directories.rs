@@ -1,8 +1,8 @@
 //! Where a program keeps what is not a drive: what lasts while it runs, and what it remembers.
 
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder, Metadata};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Sockets and locks of running servers: `$XDG_RUNTIME_DIR/bimetal`, `/run/bimetal` for root, else one in `/tmp` with
@@ -24,12 +24,35 @@ pub fn state() -> PathBuf {
     }
 }
 
-/// Makes a directory of ours, for its owner only.
+/// Makes a directory of ours, for its owner only. One that is there must be a directory of this user's that not everybody
+/// writes to: below `/tmp` anybody may have made it before, to read or to replace what is put there.
 ///
 /// # Errors
-/// It cannot be made.
+/// It cannot be made, or is somebody else's.
 pub fn make(directory: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    // A user's directory that root is told to use is no trap for root: it takes no path that others choose.
+    if is_root() {
+        return Ok(());
+    }
+    let user = rustix::process::geteuid().as_raw();
+    let (itself, target) = (fs::symlink_metadata(directory)?, fs::metadata(directory)?);
+    match fault(&itself, user).or_else(|| fault(&target, user)) {
+        None => Ok(()),
+        Some(fault) => {
+            let text = format!("{fault}: remove it, or set XDG_RUNTIME_DIR to a directory of your own");
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+        }
+    }
+}
+
+/// Why a directory that is there is not for `user`.
+fn fault(found: &Metadata, user: u32) -> Option<&'static str> {
+    if found.uid() != user {
+        return Some("it belongs to another user");
+    }
+    let everybody_writes = found.is_dir() && found.mode() & 0o002 != 0;
+    everybody_writes.then_some("everybody may write to it")
 }
 
 /// A directory that an environment variable names, if it names one in full.
@@ -39,4 +62,28 @@ fn of_user(variable: &str) -> Option<PathBuf> {
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A directory below `/tmp` with a known name is taken only if nobody else can have put anything into it.
+    #[test]
+    fn directory_is_refused_where_others_write() {
+        let base = std::env::temp_dir().join(format!("bimetal-directories-{}", std::process::id()));
+        let own = base.join("run/bimetal");
+        make(&own).unwrap();
+        make(&own).unwrap();
+        let user = rustix::process::geteuid().as_raw();
+        let found = |user| fault(&fs::symlink_metadata(&own).unwrap(), user);
+        assert_eq!(fs::metadata(&own).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(found(user), None);
+        assert_eq!(found(user + 1), Some("it belongs to another user"));
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(found(user), Some("everybody may write to it"));
+        fs::remove_dir_all(&base).unwrap();
+    }
 }

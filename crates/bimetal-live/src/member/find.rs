@@ -7,6 +7,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use bimetal_core::label::assembly::{Assembly, AssemblyError, Found, Seat, assemble, named};
 use bimetal_core::label::resize::search;
@@ -111,7 +112,7 @@ impl Located {
 pub struct Scan {
     /// Drives with a label.
     pub drives: Vec<Labelled>,
-    /// Drives without one at their end.
+    /// Drives without one at their end, or where the labels of others say that one may lie.
     unlabelled: Vec<Probe>,
     /// Block devices that could not be looked at.
     pub unreadable: Vec<String>,
@@ -133,9 +134,13 @@ impl Scan {
         scan
     }
 
-    /// Looks again at drives without a label at their end: the labels of others tell how large members were.
+    /// Looks again at drives without a label at their end: the labels of others tell how large members were, and so does
+    /// what is remembered of drives that were files or devices of this machine.
     fn look_for_grown(&mut self) {
-        let hints = self.sizes();
+        let mut hints = self.sizes();
+        hints.extend(registry::sizes());
+        hints.sort();
+        hints.dedup();
         for probe in std::mem::take(&mut self.unlabelled) {
             match look_at_label(probe, &hints) {
                 Ok(drive) => self.add(drive),
@@ -143,6 +148,26 @@ impl Scan {
                 Err(LookError::Probe(_)) => {}
             }
         }
+    }
+
+    /// Reads the ends of drives in which no label was found, for at most [`RUMMAGE_TIME`] in all: whether there was one.
+    fn rummage(&mut self) -> bool {
+        let until = Instant::now() + RUMMAGE_TIME;
+        let before = self.drives.len();
+        for probe in std::mem::take(&mut self.unlabelled) {
+            let hint = match File::open(&probe.canonical) {
+                Ok(drive) => labels::rummage_until(&drive, usable(probe.size), GROWN_BY_MAX, Some(until)),
+                Err(_) => None,
+            };
+            match hint.and_then(|size| look_at_label(probe.clone(), &[size]).ok()) {
+                Some(drive) => self.add(drive),
+                None => self.unlabelled.push(probe),
+            }
+        }
+        // The label of one that was found says how large the others were.
+        self.look_for_grown();
+        self.drop_doubles();
+        self.drives.len() > before
     }
 
     /// Looks at one more path; one without a label, or that is no drive, adds nothing.
@@ -233,8 +258,10 @@ fn look_at_label(probe: Probe, hints: &[Sectors]) -> Result<Labelled, LookError>
     Ok(Labelled { probe, found, next_turn: current.next_turn, by_second_copy: current.by_second_copy })
 }
 
-/// How far from the end of a drive that was named its label is looked for.
+/// How far from the end of a drive its label is looked for.
 const GROWN_BY_MAX: Bytes = Bytes::from_gib(8);
+/// How long the ends of drives that nobody named are read for labels.
+const RUMMAGE_TIME: Duration = Duration::from_secs(3);
 
 /// The drive that was named. One that has grown has its label where the others say, or where a search finds one: not far from
 /// its end or, if `everywhere`, in all of it.
@@ -295,7 +322,11 @@ fn find_in(mut scan: Scan, volume: &str, everywhere: bool) -> Result<Located, Fi
         uuid
     } else {
         let unreadable = scan.unreadable.clone();
-        named(&scan.labels(), volume).map_err(|error| FindError::Assembly { error: Box::new(error), unreadable })?
+        let failed = |error| FindError::Assembly { error: Box::new(error), unreadable };
+        match named(&scan.labels(), volume) {
+            Err(AssemblyError::NotFound { .. }) if scan.rummage() => named(&scan.labels(), volume).map_err(failed)?,
+            named => named.map_err(failed)?,
+        }
     };
     let mut located = locate(&scan, uuid)?;
     if is_path && located.assembly.seats.contains(&Seat::Empty) {

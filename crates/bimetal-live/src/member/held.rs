@@ -29,7 +29,7 @@ use super::find::{Labelled, Located};
 use super::labels::{self, LabelError};
 use super::lock::{DriveLock, LockError, VolumeLock};
 use super::probe::Probe;
-use super::report;
+use super::{registry, report};
 use crate::drive::Drive;
 use crate::drive::absent::Absent;
 use crate::drive::guarded::Guarded;
@@ -204,6 +204,8 @@ impl Held {
             Some((member, at)) if !self.guard_is_up() => self.raise_guard(member, at, drives)?,
             _ => self.relabel(|_| {})?,
         }
+        // Where this fails, drives that have grown are found by their paths only.
+        let _ = registry::remember_sizes(&self.label);
         self.relabel(|_| {})
     }
 

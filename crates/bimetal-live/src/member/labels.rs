@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use bimetal_core::label::Label;
 use bimetal_core::label::lifetime::{self, Lifetime};
@@ -184,10 +185,15 @@ pub fn place(drive: &File, capacity: Sectors, path: &Path, label: &Label) -> Res
 
 /// Looks for a label `within` so much of the end of an open drive of `size`. Gives the size at whose end it lies.
 pub fn rummage(drive: &File, size: Sectors, within: Bytes) -> Option<Sectors> {
+    rummage_until(drive, size, within, None)
+}
+
+/// As [`rummage`]; gives up at the time `until`.
+pub fn rummage_until(drive: &File, size: Sectors, within: Bytes, until: Option<Instant>) -> Option<Sectors> {
     let mut chunk = vec![0; RUMMAGE_BYTES];
     let mut end = size.bytes().0;
     let last = end.saturating_sub(within.0);
-    while end > last {
+    while end > last && until.is_none_or(|until| Instant::now() < until) {
         let start = end.saturating_sub(RUMMAGE_BYTES as u64);
         let bytes = &mut chunk[..(end - start) as usize];
         // What cannot be read is no label.

@@ -1,15 +1,22 @@
-//! Files that are drives of volumes: block devices are found by looking at all of them, files only where one remembers.
+//! Hints for the search for drives, in the state directory. A drive's label alone says what the drive is.
 //!
-//! A text file, a path a line, in the state directory. It is a hint: what is in a file, its label says.
+//! `files`: drives that are files, a path a line. Block devices are found by looking at all of them.
+//! `sizes`: how large the members of volumes were when they were last labelled, a volume a line. The label of a drive that
+//! has grown lies where the drive ended before.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use bimetal_core::label::Label;
+use bimetal_core::units::Sectors;
 use rustix::fs::FlockOperation;
 
 use super::directories;
+
+/// Sizes that are remembered at most: each costs two reads of every drive without a label.
+const SIZES_MAX: usize = 1024;
 
 fn place() -> PathBuf {
     directories::state().join("files")
@@ -21,16 +28,40 @@ pub fn files() -> Vec<PathBuf> {
     text.lines().map(PathBuf::from).filter(|path| path.is_file()).collect()
 }
 
+/// Sizes whose ends may have the labels of drives that have grown.
+pub fn sizes() -> Vec<Sectors> {
+    let text = fs::read_to_string(directories::state().join("sizes")).unwrap_or_default();
+    let sizes = text.lines().flat_map(|line| line.split(' ').skip(1)).filter_map(|size| size.parse().ok());
+    sizes.map(Sectors).take(SIZES_MAX).collect()
+}
+
+/// Remembers the sizes of the members of a volume, in the place of what was remembered of that volume.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn remember_sizes(label: &Label) -> io::Result<()> {
+    let place = directories::state().join("sizes");
+    let volume = label.volume.to_string();
+    let sizes = label.members.iter().map(|member| format!(" {}", member.size.0));
+    let line = format!("{volume}{}", sizes.collect::<String>());
+    if fs::read_to_string(&place).is_ok_and(|text| text.lines().any(|known| known == line)) {
+        return Ok(());
+    }
+    let _lock = lock(&place)?;
+    let text = fs::read_to_string(&place).unwrap_or_default();
+    // The newest stand first: if there are too many, the oldest are forgotten.
+    let others = text.lines().filter(|known| known.split(' ').next() != Some(&volume));
+    let lines: Vec<&str> = std::iter::once(line.as_str()).chain(others).take(SIZES_MAX).collect();
+    replace(&place, &lines)
+}
+
 /// Remembers `paths` (in full); forgets what is no longer there. Gives the file it is remembered in.
 ///
 /// # Errors
 /// The file cannot be written.
 pub fn remember(paths: &[PathBuf]) -> io::Result<PathBuf> {
     let place = place();
-    directories::make(&directories::state())?;
-    let mut options = OpenOptions::new();
-    let lock = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(lock_of(&place))?;
-    rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
+    let _lock = lock(&place)?;
     let mut all = files();
     for path in paths {
         // A path with a line end in it cannot be remembered; the drive is found when it is named.
@@ -39,16 +70,28 @@ pub fn remember(paths: &[PathBuf]) -> io::Result<PathBuf> {
             all.push(path.clone());
         }
     }
-    let new = place.with_extension("new");
-    let mut file = File::create(&new)?;
-    for path in &all {
-        writeln!(file, "{}", path.display())?;
-    }
-    file.sync_all()?;
-    fs::rename(&new, &place)?;
+    let lines: Vec<String> = all.iter().map(|path| path.display().to_string()).collect();
+    replace(&place, &lines)?;
     Ok(place)
 }
 
-fn lock_of(place: &Path) -> PathBuf {
-    place.with_extension("lock")
+/// Keeps others from changing the file at `place`, whose directory is made.
+fn lock(place: &Path) -> io::Result<File> {
+    directories::make(&directories::state())?;
+    let mut options = OpenOptions::new();
+    let path = place.with_extension("lock");
+    let lock = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
+    Ok(lock)
+}
+
+/// Writes a file anew, so that a crash leaves the old one or the new one.
+fn replace(place: &Path, lines: &[impl AsRef<str>]) -> io::Result<()> {
+    let new = place.with_extension("new");
+    let mut file = File::create(&new)?;
+    for line in lines {
+        writeln!(file, "{}", line.as_ref())?;
+    }
+    file.sync_all()?;
+    fs::rename(&new, place)
 }

@@ -260,7 +260,8 @@ fn judge_it(
     });
     let io = |error| ReplaceError::Io { path: found.path.clone(), error };
     let signatures = signature::scan(lock.file(), found.size).map_err(io)?;
-    let judged = Judged { path: &found.path, is_file: found.is_file(), purpose: Purpose::Slots };
+    let (path, is_file, size) = (found.path.as_path(), found.is_file(), found.size);
+    let judged = Judged { path, is_file, size, is_member: false, purpose: Purpose::Slots };
     let verdict = judge(&judged, &signatures, force || comes_back)?;
     Ok(Checked { capacity, probe: found, lock, verdict })
 }

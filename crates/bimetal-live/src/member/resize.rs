@@ -27,7 +27,7 @@ use super::held::{HoldError, lock};
 use super::labels::{self, LabelError};
 use super::lock::VolumeLock;
 use super::plan::Plan;
-use super::report;
+use super::{registry, report};
 use super::signature::{self, Content};
 use super::verdict::{Drive as Judged, Purpose, Refusal, judge};
 use crate::attach::{self, AttachError, Options};
@@ -216,6 +216,8 @@ fn change(located: &Located, drives: &[&Labelled], spans: Vec<Span>) -> Result<R
             keep_report(&goal, &report, drives, &lock)?;
         }
     }
+    // Where this fails, drives that have grown again are found by their paths only.
+    let _ = registry::remember_sizes(&goal);
     Ok(resized)
 }
 
@@ -283,8 +285,8 @@ fn refuse_content_behind(drives: &[&Labelled], before: &Layout, after: &Layout) 
     let mut signatures = signature::scan(&drive, probe.size).map_err(io)?;
     signatures.retain(|signature| !matches!(signature.content, Content::Label(_)));
     let purpose = Purpose::Home(Sectors(new.blocks.count * after.block.sectors()).bytes());
-    // A file is not told to be made larger either: it is to be used less.
-    judge(&Judged { path: &probe.path, is_file: false, purpose }, &signatures, false)?;
+    let (path, is_file, size) = (probe.path.as_path(), probe.is_file(), probe.size);
+    judge(&Judged { path, is_file, size, is_member: true, purpose }, &signatures, false)?;
     Ok(())
 }
 

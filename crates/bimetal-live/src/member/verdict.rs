@@ -97,6 +97,10 @@ pub struct Drive<'a> {
     pub path: &'a Path,
     /// Whether it is a regular file, which can be made larger.
     pub is_file: bool,
+    /// Its size.
+    pub size: Bytes,
+    /// Whether it is a drive of the volume already, with a label at its end.
+    pub is_member: bool,
     /// What it is to be.
     pub purpose: Purpose,
 }
@@ -162,8 +166,20 @@ fn too_long(drive: &Drive<'_>, name: &'static str, end: Bytes, limit: Bytes) -> 
     let path = drive.path.display();
     let (kib, missing) = (limit.0 / 4096 * 4, end.0.saturating_sub(limit.0).next_multiple_of(4096));
     let remedy = match name {
-        // The tools that shrink a file system would cut the file off behind it.
-        _ if drive.is_file => format!("Make the file larger first: truncate -s +{missing} {path}"),
+        // At the end of the file that the tools would cut off lies the label.
+        _ if drive.is_file && drive.is_member && name.starts_with("ext") => format!(
+            "Shrink it first, through a loop device: loop=$(losetup --find --show {path}) && e2fsck -f $loop && resize2fs $loop \
+             {kib}K && losetup -d $loop (resize2fs on the file itself would cut off its end, where the label of the volume lies)"
+        ),
+        // They would cut the file off behind the file system.
+        _ if drive.is_file && name.starts_with("ext") => {
+            let size = drive.size.0;
+            format!(
+                "Two ways. Shrink it first: e2fsck -f {path} && resize2fs {path} {kib}K && truncate -s {size} {path} (resize2fs cuts a \
+                 file off behind the file system, and truncate gives it its end back). Make the file larger first: truncate -s +{missing} {path}"
+            )
+        }
+        _ if drive.is_file && !drive.is_member => format!("Make the file larger first: truncate -s +{missing} {path}"),
         "xfs" => format!(
             "xfs cannot be shrunk: make the partition or volume that it is on at least {missing} bytes larger, or copy the \
              data away"
@@ -188,8 +204,12 @@ mod tests {
 
     const HOME: Purpose = Purpose::Home(Bytes::from_mib(99));
 
+    fn drive(path: &str, is_file: bool, purpose: Purpose) -> Drive<'_> {
+        Drive { path: Path::new(path), is_file, size: Bytes::from_mib(100), is_member: false, purpose }
+    }
+
     fn verdict(signatures: &[Signature], purpose: Purpose, force: bool) -> Result<Verdict, String> {
-        let drive = Drive { path: Path::new("/dev/sdx1"), is_file: false, purpose };
+        let drive = drive("/dev/sdx1", false, purpose);
         judge(&drive, signatures, force).map_err(|refusal| refusal.to_string())
     }
 
@@ -212,9 +232,13 @@ mod tests {
         );
         let message = verdict(&[found("btrfs", Content::FileSystem { end })], HOME, false).unwrap_err();
         assert!(message.contains("btrfs filesystem resize 101376K /mnt"), "{message}");
-        let file = Drive { path: Path::new("hdd.img"), is_file: true, purpose: HOME };
+        let file = drive("hdd.img", true, HOME);
         let message = judge(&file, &[ext4(100)], false).unwrap_err().to_string();
         assert!(message.ends_with("truncate -s +1048576 hdd.img"), "{message}");
+        assert!(message.contains("resize2fs hdd.img 101376K && truncate -s 104857600 hdd.img"), "{message}");
+        let member = Drive { is_member: true, ..file };
+        let message = judge(&member, &[ext4(100)], false).unwrap_err().to_string();
+        assert!(message.contains("resize2fs $loop 101376K && losetup -d $loop"), "{message}");
     }
 
     #[test]

@@ -28,6 +28,9 @@ pub enum Closed {
     /// The client chose an export, in the old way that knows no error, without the encryption that it needs here.
     #[error("the client did not ask for TLS, which this server needs")]
     NeedsTls,
+    /// The client chose an export, in the old way that knows no error, when there were as many clients as may be.
+    #[error("there are as many clients as there may be")]
+    Full,
 }
 
 /// Whether a connection is encrypted. The encryption itself is below the codec, which sees plain bytes on either side of it.
@@ -82,6 +85,9 @@ pub struct Codec {
     held_bytes: u64,
     in_transmission: bool,
     held_back: bool,
+    /// Whether no export may be chosen now, and whether one was asked for all the same.
+    pub(super) full: bool,
+    pub(super) turned_away: bool,
     /// A question that waits for its answer; nothing more is understood before.
     pub(super) status: Option<StatusRequest>,
 }
@@ -115,6 +121,8 @@ impl Codec {
             held_bytes: 0,
             in_transmission: false,
             held_back: false,
+            full: false,
+            turned_away: false,
             status: None,
         }
     }
@@ -122,6 +130,16 @@ impl Codec {
     /// The same for a place where all but the greeting is encrypted.
     pub fn needing_tls(self) -> Self {
         Self { encryption: Encryption::Needed, ..self }
+    }
+
+    /// Says whether there are as many clients as there may be: then no export can be chosen.
+    pub fn set_full(&mut self, full: bool) {
+        self.full = full;
+    }
+
+    /// Whether the client was refused an export for that reason since the last call.
+    pub fn take_turned_away(&mut self) -> bool {
+        std::mem::take(&mut self.turned_away)
     }
 
     /// Whether TLS begins behind what waits to be sent now.

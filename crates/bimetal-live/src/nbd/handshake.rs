@@ -92,6 +92,10 @@ impl Codec {
         let Some(export) = self.find_export(name) else {
             return self.close(Closed::UnknownExport);
         };
+        if self.full {
+            self.turned_away = true;
+            return self.close(Closed::Full);
+        }
         self.outbox.push_head(&self.exports[export].bytes.to_be_bytes());
         self.outbox.push_head(&self.export_flags().to_be_bytes());
         if !self.no_zeroes {
@@ -122,6 +126,11 @@ impl Codec {
             self.refuse(option, option_reply::ERR_UNKNOWN, "there is no export of that name");
             return Some(());
         };
+        if option == option::GO && self.full {
+            self.turned_away = true;
+            self.refuse(option, option_reply::ERR_POLICY, "as many clients are connected as may be: try again later");
+            return Some(());
+        }
         let Export { name, description, bytes, block_min_bytes, block_preferred_bytes } = self.exports[number].clone();
         let flags = self.export_flags();
         self.answer_info(option, info::EXPORT, &[&bytes.to_be_bytes(), &flags.to_be_bytes()]);

@@ -19,6 +19,8 @@ use crate::nbd::{Closed, Codec, ReplyError, Ticket};
 
 /// How long a client may take for its handshake.
 const HANDSHAKE_TIME: Nanoseconds = Nanoseconds::from_seconds(10);
+/// Clients at once that have not chosen an export yet.
+const HANDSHAKES_MAX: usize = 64;
 /// Parts sent with one call.
 const PARTS_MAX: usize = 256;
 
@@ -30,6 +32,8 @@ pub(super) struct Client {
     credentials: Option<Credentials>,
     tls: Option<Tls>,
     number: u64,
+    /// Whether the server connected to itself for it.
+    is_own: bool,
     since: Nanoseconds,
     /// Whether the socket may have something for us, and room for what we have.
     readable: bool,
@@ -39,22 +43,45 @@ pub(super) struct Client {
 }
 
 impl Server {
-    /// Lets waiting clients in, as many as there may be.
+    /// Lets waiting clients in. Each may negotiate; it takes a place when it chooses an export.
     pub(super) fn accept(&mut self, number: usize) {
-        while self.clients.len() < self.options.clients_max {
-            let Some(listener) = self.listeners.get(number) else { return };
+        while let Some(listener) = self.listeners.get(number) {
             match listener.accept() {
                 Ok(Some(socket)) => {
                     let credentials = listener.tls().cloned();
+                    self.make_room_for_handshake();
                     self.let_in(socket, credentials);
                 }
                 // Where the system has no descriptor left, the next client that comes finds out.
                 Ok(None) | Err(_) => return,
             }
         }
-        if let Some(listener) = self.listeners.get_mut(number) {
-            listener.has_more();
+    }
+
+    /// Of too many that negotiate, the one that has taken longest is closed: whoever opens connections and says nothing
+    /// keeps nobody else away.
+    fn make_room_for_handshake(&mut self) {
+        let shaking = self.clients.iter().filter(|(_, client)| !client.codec.in_transmission());
+        if shaking.clone().count() < HANDSHAKES_MAX {
+            return;
         }
+        if let Some(oldest) = shaking.min_by_key(|(_, client)| client.number).map(|(key, _)| key) {
+            self.close(oldest);
+        }
+    }
+
+    /// Clients that have chosen an export; the kernel, for which the server connected to itself, is none of them.
+    pub(super) fn clients_connected(&self) -> usize {
+        self.clients.iter().filter(|(_, client)| client.codec.in_transmission() && !client.is_own).count()
+    }
+
+    /// Receives from each client that may have something once, and closes those that have gone.
+    pub(super) fn look_at_clients(&mut self) {
+        for _ in 0..self.active.len() {
+            let Some(key) = self.active.pop_front() else { break };
+            self.receive(key);
+        }
+        self.send_replies();
     }
 
     /// A client's end of a connection that is let in as if it had come by itself.
@@ -66,6 +93,8 @@ impl Server {
         let (theirs, ours) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         self.let_in(ours.into(), None);
+        let newest = self.clients.iter_mut().max_by_key(|(_, client)| client.number);
+        newest.into_iter().for_each(|(_, client)| client.is_own = true);
         Ok(theirs)
     }
 
@@ -81,6 +110,7 @@ impl Server {
             credentials,
             tls: None,
             number: self.clients_begun,
+            is_own: false,
             since: self.now,
             readable: true,
             writable: true,
@@ -118,6 +148,10 @@ impl Server {
                 return self.close(key);
             }
             let number = client.number;
+            if !client.codec.in_transmission() {
+                let full = self.clients_connected() >= self.options.clients_max;
+                self.clients[key].codec.set_full(full);
+            }
             loop {
                 while let Some(request) = self.clients[key].codec.next_request() {
                     self.submit(key, number, request);
@@ -125,6 +159,9 @@ impl Server {
                 let Some(status) = self.clients[key].codec.next_status() else { break };
                 let extents = self.extents(&status);
                 self.clients[key].codec.answer_status(status, &extents);
+            }
+            if self.clients[key].codec.take_turned_away() {
+                self.note_turned_away();
             }
         }
         self.dirty.push(key);
@@ -162,13 +199,6 @@ impl Server {
             tls.say_goodbye(&client.socket);
         }
         self.selector.remove(client.socket.as_fd());
-        drop(client);
-        // Somebody may wait for the place.
-        for number in 0..self.listeners.len() {
-            if self.listeners[number].take_has_more() {
-                self.accept(number);
-            }
-        }
     }
 
     /// When the handshake that has taken longest must be over.
@@ -266,7 +296,7 @@ impl Client {
         match self.codec.closed() {
             None => false,
             Some(Closed::Disconnected) => self.codec.requests_under_way() == 0 && self.is_sent(),
-            Some(Closed::Protocol(_) | Closed::UnknownExport | Closed::NeedsTls) => true,
+            Some(Closed::Protocol(_) | Closed::UnknownExport | Closed::NeedsTls | Closed::Full) => true,
         }
     }
 }

@@ -138,14 +138,17 @@ impl Server {
         Some(match request {
             Request::Status {} => self.tell_status(),
             Request::Acknowledge { by } => return self.hear_acknowledge(key, &by),
-            Request::Drain { detach } => return self.hear_drain(key, detach),
+            Request::Drain { detach, force } => return self.hear_drain(key, detach, force),
             Request::Set { key: name, value } => return self.hear_set(key, &name, &value),
             Request::Check { scrub } => return self.hear_check(key, scrub),
             Request::Attach { path, force } => return self.hear_attach(key, path, force),
             Request::TraceStart { path } => return self.hear_trace_start(key, path),
             Request::TraceStop {} => return self.hear_trace_stop(key),
             Request::Detach {} => return self.hear_detach(key),
-            Request::Stop {} => {
+            Request::Stop { force } => {
+                if let Some(message) = self.clients_in_the_way().filter(|_| !force) {
+                    return Some(Reply::Error { message });
+                }
                 self.stop();
                 Reply::Done(Done::new("stopping: what was asked is still answered, then everything is made stable"))
             }

@@ -36,6 +36,8 @@ enum Then {
 #[derive(Debug)]
 pub(super) struct Drainage {
     then: Then,
+    /// Whether the server ends although clients are connected.
+    force: bool,
     /// Blocks that were dirty when it began.
     blocks: u64,
     /// When how many were left, in order.
@@ -84,8 +86,27 @@ fn dirty(volume: &Volume<Buffers>) -> u64 {
 }
 
 impl Server {
-    pub(super) fn hear_drain(&mut self, key: usize, stop: bool) -> Option<Reply> {
-        self.begin_drain(key, if stop { Then::Stop } else { Then::GoOn })
+    pub(super) fn hear_drain(&mut self, key: usize, stop: bool, force: bool) -> Option<Reply> {
+        if let Some(message) = self.clients_in_the_way().filter(|_| stop && !force) {
+            return Some(Reply::Error { message });
+        }
+        self.begin_drain(key, if stop { Then::Stop } else { Then::GoOn }, force)
+    }
+
+    /// Why serving should not end now: somebody has the device open.
+    pub(super) fn clients_in_the_way(&mut self) -> Option<String> {
+        // Who has just gone is not known to be gone before it is looked at.
+        self.look_at_clients();
+        let clients = match self.clients_connected() {
+            0 => return None,
+            1 => "1 client is".to_owned(),
+            clients => format!("{clients} clients are"),
+        };
+        let name = self.exports.first().map_or("", |export| export.name.as_str());
+        Some(format!(
+            "{clients} connected to '{name}': a file system that is mounted on it would lose its device. Unmount it and disconnect \
+             the clients first (umount, nbd-client -d, qemu), or cut them off with --force"
+        ))
     }
 
     pub(super) fn hear_detach(&mut self, key: usize) -> Option<Reply> {
@@ -99,15 +120,17 @@ impl Server {
         if view.member(slots.member).state == MemberState::Failed && dirty(&self.volume) == 0 {
             return Some(Reply::Done(Done::new("it is gone already: everything is served from home")));
         }
-        self.begin_drain(key, Then::LetGo)
+        self.begin_drain(key, Then::LetGo, false)
     }
 
-    fn begin_drain(&mut self, key: usize, then: Then) -> Option<Reply> {
+    fn begin_drain(&mut self, key: usize, then: Then, force: bool) -> Option<Reply> {
         let blocks = dirty(&self.volume);
         let now = self.now;
-        let drainage = self.control.drainage.get_or_insert_with(|| Drainage { then, blocks, left: VecDeque::new() });
+        let begin = || Drainage { then, force, blocks, left: VecDeque::new() };
+        let drainage = self.control.drainage.get_or_insert_with(begin);
         // Who asks for more than is under way gets it.
         drainage.then = drainage.then.max(then);
+        drainage.force |= force;
         let then = drainage.then;
         drainage.note(&self.volume, now);
         self.volume.drain(now, then == Then::LetGo);
@@ -140,7 +163,13 @@ impl Server {
     }
 
     fn end_drain(&mut self) {
-        let Some(Drainage { then, .. }) = self.control.drainage.take() else { return };
+        let Some(Drainage { then, force, .. }) = self.control.drainage.take() else { return };
+        if let Some(message) = self.clients_in_the_way().filter(|_| then == Then::Stop && !force) {
+            // They came while it went on.
+            self.volume.end_drain(self.now);
+            let message = format!("everything went home, and serving goes on: {message}");
+            return self.tell_watchers(Watch::Drain, &Reply::Error { message });
+        }
         let (home, plain) = if self.volume.view().layout.homes().len() == 1 {
             ("home has everything", ": it is a plain disk")
         } else {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::tls::Credentials;
-use rustix::fs::{Mode, fchmod};
+use rustix::fs::{Gid, Mode, chmod, chown, fchmod};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_send_buffer_size, set_tcp_nodelay};
 use rustix::net::{
@@ -41,6 +41,22 @@ pub enum Endpoint {
     Unix(PathBuf),
     /// TCP, `tcp:HOST:PORT`; port 0 takes one that is free.
     Tcp(String),
+}
+
+/// Who may connect to a Unix socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SocketAccess {
+    /// The mode of its file.
+    pub mode: u32,
+    /// The group of its file; none for that of the process.
+    pub group: Option<u32>,
+}
+
+impl Default for SocketAccess {
+    /// Its owner alone.
+    fn default() -> Self {
+        Self { mode: 0o600, group: None }
+    }
 }
 
 /// Why one cannot listen there.
@@ -158,18 +174,21 @@ pub(super) struct Listener {
     socket: OwnedFd,
     bound: Bound,
     tls: Option<Credentials>,
-    /// Whether clients wait that were not let in.
-    more: bool,
 }
 
 impl Listener {
+    /// At a Unix socket for its owner alone.
     pub(super) fn bind(endpoint: &Endpoint, tcp: &Tcp) -> Result<Self, EndpointError> {
+        Self::bind_for(endpoint, tcp, SocketAccess::default())
+    }
+
+    pub(super) fn bind_for(endpoint: &Endpoint, tcp: &Tcp, access: SocketAccess) -> Result<Self, EndpointError> {
         let system = |error: std::io::Error| EndpointError::System { place: endpoint.to_string(), error };
         let (socket, bound, tls) = match endpoint {
             Endpoint::Unix(path) => {
                 check_path(path)?;
                 remove_stale(path)?;
-                let socket = bind_unix(path).map_err(|error| system(error.into()))?;
+                let socket = bind_unix(path, access).map_err(|error| system(error.into()))?;
                 let file = std::fs::symlink_metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
                 (socket, Bound::Unix { path: path.clone(), file }, None)
             }
@@ -192,7 +211,7 @@ impl Listener {
                 (listener.into(), bound, tls)
             }
         };
-        Ok(Self { socket, bound, tls, more: false })
+        Ok(Self { socket, bound, tls })
     }
 
     pub(super) fn event(&self) -> BorrowedFd<'_> {
@@ -219,14 +238,6 @@ impl Listener {
             Err(Errno::AGAIN) => Ok(None),
             Err(error) => Err(error),
         }
-    }
-
-    pub(super) fn has_more(&mut self) {
-        self.more = true;
-    }
-
-    pub(super) fn take_has_more(&mut self) -> bool {
-        std::mem::take(&mut self.more)
     }
 
     /// The address, if it is TCP.
@@ -269,13 +280,19 @@ impl Drop for Listener {
     }
 }
 
-/// A socket whose file nobody but its owner could ever open.
-fn bind_unix(path: &Path) -> Result<OwnedFd, Errno> {
+/// A socket whose file nobody could ever open whom `access` does not name: before it is listened at nobody can connect.
+fn bind_unix(path: &Path, access: SocketAccess) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     // The file gets the mode that the socket has.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
+    if let Some(group) = access.group {
+        chown(path, None, Some(Gid::from_raw(group)))?;
+    }
+    if access != SocketAccess::default() {
+        chmod(path, Mode::from_raw_mode(access.mode))?;
+    }
     listen(&socket, BACKLOG)?;
     Ok(socket)
 }
@@ -357,6 +374,10 @@ mod tests {
         assert!(matches!(Listener::bind(&endpoint, &Tcp::Refused), Err(EndpointError::InUse(_))));
         drop(listener);
         assert!(!path.exists(), "it is gone with its server");
+        let shared = SocketAccess { mode: 0o660, group: Some(rustix::process::getegid().as_raw()) };
+        let listener = Listener::bind_for(&endpoint, &Tcp::Refused, shared).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o660);
+        drop(listener);
 
         // A server that was killed leaves its file.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());

@@ -46,7 +46,7 @@ use crate::nbd::{Export, Limits};
 use clients::Client;
 use control::Control;
 use endpoint::Listener;
-pub use endpoint::{Endpoint, EndpointError, Tcp};
+pub use endpoint::{Endpoint, EndpointError, SocketAccess, Tcp};
 use handle::Mailbox;
 pub use handle::{Handle, Stopped};
 use ledger::Ledger;
@@ -59,6 +59,9 @@ pub use traffic::Failing;
 use traffic::Traffic;
 use troubles::Troubles;
 
+/// Clients at once, if nobody says how many.
+pub const CLIENTS_MAX: usize = 64;
+
 /// How to serve.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
@@ -68,8 +71,10 @@ pub struct ServerOptions {
     pub tcp: Tcp,
     /// Whether SIGTERM and SIGINT stop the server, from its making on.
     pub signals: bool,
-    /// Clients at once; further ones wait to be let in.
+    /// Clients at once; one more is refused when it chooses an export.
     pub clients_max: usize,
+    /// Who may connect to Unix sockets.
+    pub access: SocketAccess,
     /// What each of them may hold.
     pub limits: Limits,
 }
@@ -80,7 +85,8 @@ impl Default for ServerOptions {
             names: vec!["bimetal".into()],
             tcp: Tcp::Refused,
             signals: true,
-            clients_max: 64,
+            clients_max: CLIENTS_MAX,
+            access: SocketAccess::default(),
             limits: Limits::default(),
         }
     }
@@ -229,7 +235,7 @@ impl Server {
     ///
     /// If somebody listens there already, the address is not possible, or TCP would go unencrypted without leave.
     pub fn listen(&mut self, endpoint: &Endpoint) -> Result<String, ServeError> {
-        let listener = Listener::bind(endpoint, &self.options.tcp)?;
+        let listener = Listener::bind_for(endpoint, &self.options.tcp, self.options.access)?;
         let uri = listener.uri(&self.exports[0].name);
         self.selector.add(select::Source::Listener(self.listeners.len()), listener.event())?;
         self.listeners.push(listener);

@@ -78,10 +78,7 @@ impl Server {
             self.volume.advance(self.now);
         }
         // Each client is received from once, and then again only after the events have been looked at.
-        for _ in 0..self.active.len() {
-            let Some(key) = self.active.pop_front() else { break };
-            self.receive(key);
-        }
+        self.look_at_clients();
         loop {
             self.work_drives();
             self.send_replies();

@@ -110,6 +110,10 @@ pub struct Snapshot {
     pub exports: Vec<(String, Bytes)>,
     /// Clients that are connected.
     pub clients: usize,
+    /// Clients that may be connected.
+    pub clients_max: usize,
+    /// Clients that were refused because there were as many as there may be.
+    pub clients_refused: u64,
     /// Requests that are not answered yet.
     pub requests_under_way: u64,
     /// What the volume counted.
@@ -172,7 +176,9 @@ impl Server {
         Snapshot {
             uptime: self.now.saturating_sub(self.time_before),
             exports: self.exports.iter().map(|export| (export.name.clone(), Bytes(export.bytes))).collect(),
-            clients: self.clients.len(),
+            clients: self.clients_connected(),
+            clients_max: self.options.clients_max,
+            clients_refused: self.clients_turned_away(),
             requests_under_way: self.volume.requests_under_way(),
             statistics: self.volume.statistics().clone(),
             members,

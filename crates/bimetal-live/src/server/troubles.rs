@@ -4,6 +4,7 @@
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{Command, OpKind, Status};
 use bimetal_core::scheme::MemberState;
+use bimetal_core::units::Nanoseconds;
 
 use super::Server;
 use super::traffic::{Failing, describe};
@@ -20,7 +21,14 @@ pub(super) struct Troubles {
     states: Vec<MemberState>,
     /// Kinds of operations of each drive that were said to fail.
     failing: Vec<Failing>,
+    /// Clients that were refused, those of them that were told of, and when the next may be.
+    turned_away: u64,
+    told_turned_away: u64,
+    turned_away_at: Nanoseconds,
 }
+
+/// How often it is said that clients were refused.
+const TURNED_AWAY_EVERY: Nanoseconds = Nanoseconds::from_seconds(60);
 
 impl Server {
     /// Lets `tell` have a line for everything that goes wrong with drives, each once.
@@ -37,6 +45,25 @@ impl Server {
         if let Some(tell) = &mut self.troubles.tell {
             tell(line);
         }
+    }
+
+    /// Clients that were refused because there were as many as there may be.
+    pub(super) fn clients_turned_away(&self) -> u64 {
+        self.troubles.turned_away
+    }
+
+    /// One client too many has come: says so, at most once a minute.
+    pub(super) fn note_turned_away(&mut self) {
+        self.troubles.turned_away += 1;
+        if self.now < self.troubles.turned_away_at {
+            return;
+        }
+        self.troubles.turned_away_at = self.now.saturating_add(TURNED_AWAY_EVERY);
+        let (all, most) = (self.troubles.turned_away, self.options.clients_max);
+        let since = all - std::mem::replace(&mut self.troubles.told_turned_away, all);
+        let who = if since == 1 { "a client was".to_owned() } else { format!("{since} clients were") };
+        let line = format!("{who} refused: {most} are connected, and --clients-max={most} allows no more");
+        self.say(&line);
     }
 
     /// An operation of a drive has failed.

@@ -23,9 +23,12 @@ use crate::target::{Target, ask, serve_for};
 pub(crate) struct Arguments {
     /// The volume's name, or the path of any of its drives
     volume: String,
-    /// Stop serving when everything is home
+    /// Stop serving when everything is home; refused while clients are connected
     #[arg(long)]
     detach: bool,
+    /// Stop serving although clients are connected, and cut them off
+    #[arg(long, requires = "detach")]
+    force: bool,
 }
 
 /// How long a server may take to let go of its drives.
@@ -49,7 +52,7 @@ fn await_end(volume: &str) -> Result<(), Error> {
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let reply = match Target::find(&arguments.volume)? {
         Target::Served(mut client) => {
-            let reply = ask(&mut client, &Request::Drain { detach: arguments.detach })?;
+            let reply = ask(&mut client, &Request::Drain { detach: arguments.detach, force: arguments.force })?;
             drop(client);
             if arguments.detach {
                 await_end(&arguments.volume)?;
@@ -57,7 +60,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             reply
         }
         // Nobody goes on to serve it, so it stays as it is then.
-        Target::Stopped(located) => serve_for(&located, Options::default(), &Request::Drain { detach: true })?,
+        Target::Stopped(located) => {
+            serve_for(&located, Options::default(), &Request::Drain { detach: true, force: false })?
+        }
     };
     match reply {
         Reply::Done(done) => print(&format!("{}\n", done.message)),

@@ -1,11 +1,12 @@
 //! `bimetal serve`: a volume as a network block device.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use bimetal_live::attach::{Attached, Options, attach};
 use bimetal_live::control::socket_of;
 use bimetal_live::member::find::find;
-use bimetal_live::server::{Credentials, Endpoint, Server, ServerOptions, Tcp};
+use bimetal_live::server::{CLIENTS_MAX, Credentials, Endpoint, Server, ServerOptions, SocketAccess, Tcp};
 use clap::Args;
 
 use crate::error::Error;
@@ -44,12 +45,54 @@ pub(crate) struct Arguments {
     /// Serve TCP without encryption, to this machine only
     #[arg(long)]
     insecure_tcp: bool,
+    /// Clients at once; one more is refused
+    #[arg(long, value_name = "N", default_value_t = CLIENTS_MAX, value_parser = clients_max)]
+    clients_max: usize,
+    /// The mode of Unix sockets that clients connect to, in octal
+    #[arg(long, value_name = "MODE", default_value = "0600", value_parser = socket_mode)]
+    socket_mode: u32,
+    /// The group of those sockets, by name or number [default: that of the process]
+    #[arg(long, value_name = "GROUP", value_parser = group)]
+    socket_group: Option<u32>,
     /// Serve also where drives are missing, if nothing on them is needed
     #[arg(long)]
     degraded: bool,
     /// Go on with what there is where content is lost
     #[arg(long)]
     accept_loss: bool,
+}
+
+/// Reads a number of clients.
+fn clients_max(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(clients @ 1..=4096) => Ok(clients),
+        _ => Err("expected a number of clients from 1 to 4096, like 64".to_owned()),
+    }
+}
+
+/// Reads the mode of a file, as `chmod` takes it in octal.
+fn socket_mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode @ 0..=0o777) if !text.starts_with('+') => Ok(mode),
+        _ => Err("expected a mode in octal, like 0660".to_owned()),
+    }
+}
+
+/// The number of a group. One that `/etc/group` does not have may come from elsewhere: `getent` knows.
+fn group(text: &str) -> Result<u32, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(number);
+    }
+    let of = |table: &str| {
+        let mut lines = table.lines().map(|line| line.split(':').collect::<Vec<_>>());
+        lines.find(|fields| fields[0] == text).and_then(|fields| fields.get(2)?.parse().ok())
+    };
+    let local = std::fs::read_to_string("/etc/group").ok().and_then(|table| of(&table));
+    let asked = || {
+        let output = Command::new("getent").args(["group", "--", text]).output().ok()?;
+        of(&String::from_utf8_lossy(&output.stdout))
+    };
+    local.or_else(asked).ok_or_else(|| "there is no such group: expected its name or number, like disk".to_owned())
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
@@ -76,7 +119,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
              that drive"
         ));
     }
-    let options = ServerOptions { names: vec![name.clone()], tcp, ..ServerOptions::default() };
+    let access = SocketAccess { mode: arguments.socket_mode, group: arguments.socket_group };
+    let clients_max = arguments.clients_max;
+    let options = ServerOptions { names: vec![name.clone()], tcp, clients_max, access, ..ServerOptions::default() };
     let mut server = Server::new(volume, drives, options)?;
     let held = control(&mut server, &located, held)?;
     let volume = name.clone();
@@ -105,6 +150,7 @@ fn check_places(arguments: &Arguments, name: &str, tcp: &Tcp) -> Result<(), Erro
     if arguments.ublk {
         has_ublk()?;
     }
+    run_time()?;
     Endpoint::Unix(socket_of(name)).check_path()?;
     if arguments.nbd.is_empty() {
         own_socket(name)?.check_path()?;
