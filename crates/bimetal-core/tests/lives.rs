@@ -247,7 +247,7 @@ impl World {
     }
 
     fn scrub(&mut self, volume: &mut Volume<Raw>) -> volume::Scrub {
-        volume.scrub(self.now);
+        volume.scrub(self.now, None);
         self.serve(volume);
         let found = volume.scrub_progress().unwrap().clone();
         assert!(found.finished && !found.interrupted, "{found:?}");
@@ -272,7 +272,7 @@ fn a_scrub_finds_flipped_bits_and_gives_up_copies_that_home_has() {
         let dirty = volume.view().map.dirty_blocks() > 0;
         assert!(world.flip(slots, 7, end) > 0, "{scheme}");
         let found = world.scrub(&mut volume);
-        let bad: Vec<_> = found.bad.iter().map(|bad| (bad.block.0, bad.home_has_it)).collect();
+        let bad: Vec<_> = found.bad.iter().map(|bad| (bad.block.0, bad.home_has_it())).collect();
         assert_eq!(bad, [(60, !dirty)], "{scheme}");
         if !dirty {
             let repaired = volume.statistics().reads_repaired;

@@ -189,7 +189,7 @@ fn a_scrub_tells_what_it_finds_and_what_is_well_again() {
     world.flush(&mut volume);
     rot(&mut world, 4);
     let saved = world.content[slots_member(&world)].clone();
-    volume.scrub(world.now);
+    volume.scrub(world.now, None);
     world.serve(&mut volume);
     assert_eq!(told(&mut volume).0, [(3, Kind::Scrub, State::Lost)]);
     // Rot of another block comes and goes, as with a bad cable.
@@ -198,7 +198,7 @@ fn a_scrub_tells_what_it_finds_and_what_is_well_again() {
     assert_eq!(told(&mut volume).0, lost([8]));
     let member = slots_member(&world);
     world.content[member] = saved;
-    volume.scrub(world.now);
+    volume.scrub(world.now, None);
     world.serve(&mut volume);
     assert_eq!(told(&mut volume), (vec![], BTreeSet::from([8])));
     assert_eq!(volume.lost_blocks(), 1);
@@ -240,7 +240,7 @@ fn a_sound_volume_tells_nothing() {
             world.request(&mut volume, OpKind::Read, start, Raw::empty(), 64);
             if step % 50 == 49 {
                 world.flush(&mut volume);
-                volume.scrub(world.now);
+                volume.scrub(world.now, None);
                 world.serve(&mut volume);
             }
         }

@@ -4,9 +4,9 @@
 //! says. Labels are written after the recovery and before anything is served: from then on a drive that was not there is behind.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use bimetal_core::label::assembly::Absent as Missing;
+use bimetal_core::label::assembly::{Absent as Missing, Seat};
 use bimetal_core::label::{Format, Guard, Label};
 use bimetal_core::layout::{Layout, MemberId};
 use bimetal_core::schemes;
@@ -15,7 +15,7 @@ use bimetal_core::units::Bytes;
 use bimetal_core::volume::{Recovery, Volume, VolumeError};
 
 use crate::buffer::Buffers;
-use crate::control::offline::given_up;
+use crate::control::offline::{given_up, is_dirty};
 use crate::drive::absent::Absent;
 use crate::drive::emulated::{Emulated, EmulationError, Player, home_of};
 use crate::drive::file::{DriveFile, OpenError};
@@ -74,6 +74,18 @@ pub enum AttachError {
         /// The volume.
         name: String,
     },
+    /// A drive cannot be written, and nobody said to go on without.
+    #[error("{}", read_only(.name, .member, .path, *.is_home))]
+    ReadOnly {
+        /// The volume.
+        name: String,
+        /// The member.
+        member: String,
+        /// Its drive.
+        path: PathBuf,
+        /// Whether blocks have their home there.
+        is_home: bool,
+    },
     /// A scheme of another version.
     #[error(
         "volume '{name}' has the scheme '{scheme}', which this version of bimetal does not know: use the one that made it"
@@ -117,6 +129,52 @@ pub enum AttachError {
     },
 }
 
+fn read_only(name: &str, member: &str, path: &Path, is_home: bool) -> String {
+    let path = path.display();
+    let without = if is_home {
+        String::new()
+    } else {
+        format!(
+            ", or serve without it (`bimetal serve {name} --degraded`; `bimetal attach {name} {path}` takes it in again, empty)"
+        )
+    };
+    format!(
+        "volume '{name}': {member} ({path}) is set read-only, and serving would have to write there; nothing on it is lost. Make it \
+         writable (blockdev --setrw {path}, losetup without -r, chmod u+w for a file) and serve again{without}"
+    )
+}
+
+/// Sees to drives that are set read-only. One off home that has nothing alone is left as it is:
+/// refused or, with leave, done without. One that has content alone is read out, as one that began
+/// to refuse writes while it was served.
+fn without_read_only(located: &Located, layout: &Layout, options: Options) -> Result<Located, AttachError> {
+    let mut located = located.clone();
+    let is_dirty = is_dirty(&located).unwrap_or(true);
+    let set: Vec<(usize, PathBuf)> = located
+        .members()
+        .enumerate()
+        .filter_map(|(at, drive)| Some((at, drive.filter(|drive| drive.probe.read_only)?.probe.path.clone())))
+        .collect();
+    for (at, path) in set {
+        let member = MemberId(at as u16);
+        let label = &located.assembly.label;
+        let is_guarded = label.guard.is_some_and(|(guarded, _)| guarded == member);
+        let is_home = layout.homes().contains(&member);
+        if is_home && !is_guarded {
+            // Others may have labels that can be written, and blocks that can be read.
+            continue;
+        }
+        if is_home || !is_dirty && !options.degraded && !options.accept_loss {
+            let (name, member) = (label.name.clone(), label.member_name(member));
+            return Err(AttachError::ReadOnly { name, member, path, is_home });
+        }
+        if !is_dirty {
+            located.assembly.seats[at] = Seat::Empty;
+        }
+    }
+    Ok(located)
+}
+
 fn missing(absent: &[Missing]) -> String {
     let one = |absent: &Missing| match &absent.behind {
         Some(path) => format!("{} ({path}) is behind, because the volume went on without it", absent.member),
@@ -154,6 +212,7 @@ pub(crate) fn recover(
     };
     let plan = Plan::of(label, scheme)?;
     let layout = plan.lay_out().map_err(VolumeError::from)?;
+    let located = &without_read_only(located, &layout, options)?;
     let seats = located.members().enumerate();
     let missing: Vec<MemberId> =
         seats.filter(|(_, drive)| drive.is_none()).map(|(at, _)| MemberId(at as u16)).collect();

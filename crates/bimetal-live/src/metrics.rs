@@ -17,6 +17,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
 use crate::control::about::About;
+use crate::control::message::Progress;
 use crate::control::status::Status;
 use crate::server::{KINDS, Latencies, Snapshot};
 
@@ -29,10 +30,10 @@ const BOUNDS: [f64; 17] = [
 ];
 
 /// Every metric of a server as text.
-pub fn page(about: &About, snapshot: &Snapshot) -> String {
+pub fn page(about: &About, snapshot: &Snapshot, scrub: Option<Progress>) -> String {
     let volume = (Cow::Borrowed("volume"), Cow::Owned(about.name.clone()));
     let mut registry = Registry::with_prefix_and_labels("bimetal", [volume].into_iter());
-    let status = Status::of(about, snapshot);
+    let status = Status { scrub, ..Status::of(about, snapshot) };
     registry.register_collector(Box::new(Page { status, latencies: snapshot.latencies.clone(), clock: now() }));
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -65,6 +66,7 @@ impl Collector for Page {
         self.encode_requests(&mut sheet)?;
         self.encode_engine(&mut sheet)?;
         self.encode_members(&mut sheet)?;
+        self.encode_scrubs(&mut sheet)?;
         self.encode_wear(&mut sheet)
     }
 }
@@ -127,11 +129,7 @@ impl Page {
             Some(lost.other_blocks as f64),
         )?;
         let scrubbed = last_scrub.as_ref().map(|scrub| scrub.at_s as f64);
-        sheet.gauge(
-            "last_scrub_timestamp_seconds",
-            "When all off home was last read and checked; absent if never",
-            scrubbed,
-        )?;
+        sheet.gauge("last_scrub_timestamp_seconds", "When the last scrub ended; absent if there was none", scrubbed)?;
         sheet.counter("reads_repaired", "Reads served from home for a copy that failed", engine.reads_repaired)?;
         let hits = [("read", ssd_hit_ratio.read), ("write", ssd_hit_ratio.write)];
         let hits = hits.map(|(kind, share)| (vec![("kind", kind.to_owned())], share));
@@ -161,6 +159,24 @@ impl Page {
             KINDS.map(|kind| (of_kind(&member.id, kind_name(kind)), self.latencies.member(at, kind)))
         });
         sheet.durations("member_operation_duration_seconds", "How long operations of the drive took", times)
+    }
+
+    fn encode_scrubs(&self, sheet: &mut Sheet<'_>) -> fmt::Result {
+        let progress = self.status.scrub.as_ref().map(|scrub| {
+            let all = scrub.done_bytes + scrub.left_bytes;
+            if all == 0 { 1.0 } else { scrub.done_bytes as f64 / all as f64 }
+        });
+        sheet.gauge(
+            "scrub_progress_ratio",
+            "Share of the scrub under way that is done; absent without one",
+            progress,
+        )?;
+        let Some(last) = &self.status.last_scrub else { return Ok(()) };
+        sheet.gauge("last_scrub_duration_seconds", "How long the last scrub took", Some(last.took_s))?;
+        sheet.gauge("last_scrub_read_bytes", "Bytes that the last scrub read", Some(last.read_bytes as f64))?;
+        sheet.gauge("last_scrub_bad_blocks", "Bad blocks that the last scrub found", Some(last.bad_blocks as f64))?;
+        let lost = Some(last.lost_blocks as f64);
+        sheet.gauge("last_scrub_lost_blocks", "Blocks of which the last scrub found no good copy", lost)
     }
 
     fn encode_wear(&self, sheet: &mut Sheet<'_>) -> fmt::Result {

@@ -1,9 +1,11 @@
 //! Before serving: lets the core's recovery, and what makes empty members a volume, run over drives, and waits for the end.
 
+use std::time::Instant;
+
 use bimetal_core::operation::{Completion, OpKind, Operation, Status};
 use bimetal_core::units::Bytes;
 use bimetal_core::volume::{Recovery, RecoveryError, Volume};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::buffer::Buffers;
@@ -85,7 +87,9 @@ fn wait(drives: &mut [Box<dyn Drive>]) -> Result<Vec<Completion<Buffers>>, Start
         }
         let mut events: Vec<_> =
             drives.iter().map(|drive| PollFd::from_borrowed_fd(drive.event(), PollFlags::IN)).collect();
-        match poll(&mut events, None) {
+        let due = drives.iter().filter_map(|drive| drive.due()).min();
+        let limit = due.and_then(|due| Timespec::try_from(due.saturating_duration_since(Instant::now())).ok());
+        match poll(&mut events, limit.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(StartupError::Wait(error)),
         }

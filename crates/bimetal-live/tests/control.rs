@@ -155,7 +155,8 @@ fn a_cache_is_let_go_and_home_alone_serves_then_and_after_a_restart() {
     assert_eq!((home[0], home[8192]), (42, 1));
 }
 
-/// A drain that stops serving took the device from under a mounted file system: clients got ENOTCONN, its next sync EIO.
+/// A drain that stops serving took the device from under a mounted file system: clients got
+/// ENOTCONN, its next sync EIO.
 #[test]
 fn drain_with_detach_is_refused_while_clients_are_connected() {
     let running = serve(CACHE);

@@ -628,3 +628,245 @@ fn parameters_change_while_serving_and_stay_changed_and_others_want_a_drained_vo
     assert!(place.json()["wear"][0]["rated_used"].as_f64().unwrap() > 0.0);
     drop(served);
 }
+
+/// Whether this process may mount and take loop devices; says what is skipped where it may not.
+fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none(), "not root");
+        println!("skipped: not root: nothing can be mounted");
+    }
+    root
+}
+
+/// Runs a program for its output; `None` where it fails.
+fn tool(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
+}
+
+/// Undoes something at the end of a test, however it ends.
+struct Undo(Vec<String>);
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        let _ = Command::new(&self.0[0]).args(&self.0[1..]).status();
+    }
+}
+
+/// A full file system below the SSD's file cost the SSD: it was let go for good, and no message
+/// named the errno.
+#[test]
+fn full_file_system_is_waited_for() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new("full", "hybrid-disk");
+    let room = place.0.join("room");
+    fs::create_dir(&room).unwrap();
+    let path = room.to_str().unwrap().to_owned();
+    if tool("mount", &["-t", "tmpfs", "-o", "size=24m", "tmpfs", &path]).is_none() {
+        println!("skipped: no tmpfs can be mounted");
+        return;
+    }
+    let _undo = Undo(vec!["umount".into(), "-l".into(), path]);
+    File::create(room.join("ssd.img")).and_then(|file| file.set_len(64 << 20)).unwrap();
+    place.succeed("create full --scheme hybrid-disk --set idle=1h --ssd room/ssd.img --hdd hdd.img --force");
+    fs::write(room.join("filler"), vec![1; 12 << 20]).unwrap();
+    let served = place.serve_drive("full", "");
+    let socket = place.0.join("run/bimetal/full.sock");
+    let writer = std::thread::spawn(move || {
+        let mut disk = Disk::connect_to(&socket, "full");
+        (0..4000).for_each(|at| disk.write(at * 8192, &[(at % 250) as u8 + 1; 4096]));
+        disk.flush();
+        disk
+    });
+    let status = || -> serde_json::Value { serde_json::from_str(&place.succeed("status full --json")).unwrap() };
+    let begun = std::time::Instant::now();
+    while !status()["meaning"].as_str().unwrap().contains("No space left on device (28)") {
+        assert!(begun.elapsed().as_secs() < 40, "{}", status());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert!(!writer.is_finished());
+    // What is there can be read.
+    assert_eq!(Disk::connect_to(&place.0.join("run/bimetal/full.sock"), "full").read(0, 4096), [1; 4096]);
+    assert_eq!(status()["members"][1]["state"], "online");
+    fs::remove_file(room.join("filler")).unwrap();
+    let mut disk = writer.join().unwrap();
+    (0..4000).for_each(|at| assert_eq!(disk.read(at * 8192, 4096), [(at % 250) as u8 + 1; 4096], "block {at}"));
+    let now = status();
+    assert_eq!((&now["state"], &now["members"][1]["errors"]), (&"serving".into(), &0.into()), "{now}");
+    assert!(!now["meaning"].as_str().unwrap().contains("room"), "{now}");
+    drop(disk);
+    served.signal("-TERM");
+    let said = served.wait();
+    assert!(said.contains("has no room: No space left on device (28)"), "{said}");
+    assert!(said.contains("there is room again"), "{said}");
+}
+
+/// An SSD that was read-only only that day, and clean, was let go at once at start: it had to be
+/// attached anew, empty.
+#[test]
+fn read_only_cache_is_not_let_go_at_start() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new("read-only", "smart-response");
+    let served = place.serve("");
+    let mut disk = place.disk();
+    (0..50).for_each(|at| disk.write(at * 8192, &[1; 4096]));
+    (0..50).for_each(|at| drop((disk.read(at * 8192, 4096), disk.read(at * 8192, 4096))));
+    drop(disk);
+    place.succeed("drain box");
+    served.signal("-TERM");
+    served.wait();
+    let image = place.0.join("ssd.img").to_str().unwrap().to_owned();
+    let Some(device) = tool("losetup", &["--find", "--show", &image]) else {
+        println!("skipped: no loop device");
+        return;
+    };
+    let _undo = Undo(vec!["losetup".into(), "-d".into(), device.clone()]);
+    tool("blockdev", &["--setro", &device]).expect("blockdev");
+    let before = fs::read(&image).unwrap();
+    let message = place.refuse("serve box");
+    assert!(message.contains(&format!("ssd ({device}) is set read-only")), "{message}");
+    assert!(message.contains(&format!("blockdev --setrw {device}")) && message.contains("--degraded"), "{message}");
+    assert!(before == fs::read(&image).unwrap(), "something was written there");
+    tool("blockdev", &["--setrw", &device]).expect("blockdev");
+    let served = place.serve("");
+    assert_eq!(place.json()["state"], "serving");
+    assert_eq!(place.disk().read(0, 4096), [1; 4096]);
+    served.signal("-TERM");
+    served.wait();
+
+    // Without it home changes, and what is in it is old from then on.
+    tool("blockdev", &["--setro", &device]).expect("blockdev");
+    let served = place.serve("--degraded");
+    let mut disk = place.disk();
+    (0..50).for_each(|at| disk.write(at * 8192, &[2; 4096]));
+    disk.flush();
+    drop(disk);
+    served.signal("-TERM");
+    served.wait();
+    tool("blockdev", &["--setrw", &device]).expect("blockdev");
+    let served = place.serve("--degraded");
+    let text = place.succeed(&format!("attach box {device}"));
+    assert!(text.contains("takes part from now on, empty"), "{text}");
+    let mut disk = place.disk();
+    for _ in 0..3 {
+        (0..50).for_each(|at| assert_eq!(disk.read(at * 8192, 4096), [2; 4096], "block {at}"));
+    }
+    assert_eq!(place.json()["state"], "serving");
+    drop((disk, served));
+}
+
+/// What a scrub has found stands in the status, and so does the time of the last one after a
+/// restart.
+#[test]
+fn scrub_on_schedule_is_reported_and_remembered() {
+    let place = Place::new("scrubs", "hybrid-disk");
+    assert!(place.refuse("serve box --scrub-every 7d --scrub-rate 1KiB").contains("at least 64KiB"));
+    let served = place.serve("--scrub-every 1s --scrub-rate 1MiB --metrics 127.0.0.1:0");
+    let mut disk = place.disk();
+    (0..400).for_each(|at| disk.write(at * 8192, &[(at % 250) as u8 + 1; 4096]));
+    disk.flush();
+    let begun = std::time::Instant::now();
+    let mut under_way = false;
+    // One that began after all was written: 1.6 MiB at 1 MiB a second.
+    while place.json()["last_scrub"]["blocks_read"] != 400 {
+        let now = place.json();
+        under_way |= now["scrub"]["left_bytes"].as_u64().is_some_and(|left| left > 0);
+        assert!(begun.elapsed().as_secs() < 30, "{now}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let last = place.json()["last_scrub"].clone();
+    assert!(under_way);
+    assert!(last["duration_s"].as_f64().unwrap() > 0.8, "{last}");
+    assert_eq!((&last["bad_blocks"], &last["read_bytes"]), (&0.into(), &(400 * 4096).into()));
+    let text = place.succeed("status box");
+    assert!(text.contains("1.6MiB read in") && text.contains("nothing bad; the next in"), "{text}");
+    drop(disk);
+    served.signal("-TERM");
+    served.wait();
+    // Nobody serves it, then somebody does, and a week has not passed.
+    let noted = place.json()["last_scrub"].clone();
+    assert!(noted["ended_s"].as_u64().unwrap() >= last["ended_s"].as_u64().unwrap(), "{noted}");
+    let served = place.serve("--scrub-every 7d");
+    let now = place.json();
+    assert_eq!(now["last_scrub"], noted);
+    let next = now["next_scrub_s"].as_f64().unwrap();
+    assert!((7.0 * 86_400.0 - 120.0..=7.0 * 86_400.0).contains(&next), "{next}");
+
+    // One that somebody asks for counts, and tells of what is bad.
+    let ssd = fs::read(place.0.join("ssd.img")).unwrap();
+    let at = ssd.chunks(4096).position(|block| block == [77; 4096]).unwrap() * 4096;
+    let drive = File::options().write(true).open(place.0.join("ssd.img")).unwrap();
+    drive.write_all_at(&[1], at as u64).and_then(|()| drive.sync_all()).unwrap();
+    place.refuse("check box --scrub");
+    let last = place.json()["last_scrub"].clone();
+    assert_eq!((&last["bad_blocks"], &last["lost_blocks"]), (&1.into(), &1.into()), "{last}");
+    served.signal("-TERM");
+    let said = served.wait();
+    assert!(said.contains("a scrub has found bad blocks: 1 of 400, and of 1 there is no good copy"), "{said}");
+    let text = place.succeed("status box");
+    assert!(text.contains("bad blocks: 1, of which 1 have no good copy"), "{text}");
+}
+
+/// A directory that nobody has made, with and without the variable that names its place; and a
+/// socket for a group.
+#[test]
+fn unprivileged_user_serves_for_a_group() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    use std::os::unix::process::CommandExt;
+    if !is_root() {
+        return;
+    }
+    let place = Place::new("user", "hybrid-disk");
+    let user = 65_534;
+    let of_user = PathBuf::from(format!("/tmp/bimetal-{user}"));
+    let was_there = of_user.exists();
+    for name in ["", "ssd.img", "hdd.img", "state", "state/bimetal", "state/bimetal/files", "state/bimetal/files.lock"]
+    {
+        chown(place.0.join(name), Some(user), Some(user)).unwrap();
+    }
+    for name in ["state/bimetal/sizes", "state/bimetal/sizes.lock"] {
+        chown(place.0.join(name), Some(user), Some(user)).unwrap();
+    }
+    // It may be that others cannot reach the program.
+    let reachable = Command::new(BIMETAL).arg("--version").uid(user).gid(user).output().is_ok();
+    if !reachable {
+        println!("skipped: user {user} cannot run {BIMETAL}");
+        return;
+    }
+    for with_variable in [true, false] {
+        let run = if with_variable { place.0.join("xdg/bimetal") } else { of_user.clone() };
+        let mut command = place.command("serve box --socket-mode 0660 --socket-group nogroup --clients-max 1");
+        if with_variable {
+            command.env("XDG_RUNTIME_DIR", place.0.join("xdg"));
+        } else {
+            command.env_remove("XDG_RUNTIME_DIR");
+        }
+        let mut child =
+            command.uid(user).gid(user).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let served = Served(child);
+        assert!(line.starts_with("ready box "), "{line}: {}", served.wait());
+        let mode = |path: &std::path::Path| fs::symlink_metadata(path).map(|found| (found.uid(), found.mode() & 0o777));
+        assert_eq!(mode(&run).unwrap(), (user, 0o700));
+        assert_eq!(mode(&run.join("box.sock")).unwrap(), (user, 0o660));
+        assert_eq!(mode(&run.join("box.control")).unwrap(), (user, 0o600));
+        let _first = Disk::connect(&run.join("box.sock"));
+        let mut second = UnixStream::connect(run.join("box.sock")).unwrap();
+        second.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\x03box").unwrap();
+        let mut rest = Vec::new();
+        let _ = second.read_to_end(&mut rest);
+        assert_eq!(rest.len(), 18, "the greeting, and the end");
+        served.signal("-TERM");
+        let said = served.wait();
+        assert!(said.contains("a client was refused: 1 are connected, and --clients-max=1 allows no more"), "{said}");
+    }
+    if !was_there {
+        let _ = fs::remove_dir_all(of_user);
+    }
+}

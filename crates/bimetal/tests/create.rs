@@ -193,8 +193,9 @@ fn an_ext4_that_ends_early_stays_and_one_that_does_not_is_refused() {
     place.tool("e2fsck", &["-fn", "hdd.img"]);
 }
 
-/// `resize2fs` cuts an image file off behind the file system, so that the page's "shrink it first" ended in the same refusal
-/// until `truncate` gave the file its end back. What the message says is typed here as it stands.
+/// `resize2fs` cuts an image file off behind the file system, so that the page's "shrink it first"
+/// ended in the same refusal until `truncate` gave the file its end back. What the message says is
+/// typed here as it stands.
 #[test]
 fn ext4_in_a_file_is_shrunk_as_the_message_says() {
     let place = with_drives("shrink");

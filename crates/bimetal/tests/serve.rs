@@ -289,8 +289,9 @@ fn drives_that_have_grown_are_used_as_before_and_after_a_resize_to_their_end() {
     }
 }
 
-/// Both drives of a volume grow for the second time, so that no label of another volume tells where theirs are: `status`,
-/// `serve` and `resize` said "no drive with a label of volume" and named no remedy.
+/// Both drives of a volume grow for the second time, so that no label of another volume tells where
+/// theirs are: `status`, `serve` and `resize` said "no drive with a label of volume" and named no
+/// remedy.
 #[test]
 fn grown_drives_are_found_by_name() {
     let place = Place::new("grown-twice");

@@ -4,6 +4,7 @@
 //! A drain goes on where it was cut off: what is left is what is off home. *Detach* lets the member with the slots go
 //! afterwards: home alone serves, and nothing on that member is trusted again.
 
+use super::health::Health;
 use super::{Job, Store, Volume};
 use crate::block_map::Slot;
 use crate::journal::superblock::Superblock;
@@ -168,6 +169,7 @@ impl<P: Payload> Volume<P> {
         self.pending.give_up();
         self.superblock = Superblock::first(self.identity, life);
         self.view.members[usize::from(member.0)].state = MemberState::Online;
+        self.health[usize::from(member.0)] = Health::default();
         self.announce(|state| state.failed &= !(1 << member.0));
         self.update_free_slots();
         self.pump();

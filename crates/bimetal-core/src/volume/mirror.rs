@@ -15,7 +15,7 @@ use crate::scheme::MemberState;
 use crate::units::SectorRange;
 
 impl<P: Payload> Volume<P> {
-    fn copies_there(&self) -> impl Iterator<Item = MemberId> {
+    pub(super) fn copies_there(&self) -> impl Iterator<Item = MemberId> {
         self.view.layout.copies().filter(|&copy| self.view.member(copy).state != MemberState::Failed)
     }
 

@@ -22,6 +22,7 @@ mod commit;
 mod discard;
 mod drain;
 mod fetch;
+mod health;
 mod hint;
 mod log_index;
 mod log_tail;
@@ -40,6 +41,7 @@ mod refusal;
 mod regions;
 mod relocate;
 mod scrub;
+mod scrub_copies;
 mod slots;
 mod space;
 mod statistics;
@@ -70,6 +72,7 @@ use discard::DiscardJob;
 pub use drain::Drain;
 use drain::Draining;
 use fetch::FetchJob;
+use health::Health;
 pub use log_tail::LOG_BLOCKS_IN_MEMORY_MAX;
 use log_tail::LogTail;
 use lost::Lost;
@@ -83,8 +86,9 @@ use recent::Recent;
 pub use recovery::{Recovery, RecoveryError, format, format_again};
 use refusal::Departures;
 use relocate::RelocateJob;
-pub use scrub::{BadBlock, Scrub};
+pub use scrub::{BadBlock, Outcome, Scrub};
 use scrub::{ScrubJob, Scrubbing};
+use scrub_copies::CopiesJob;
 use space::{CacheSpace, Epochs, Serial};
 pub use statistics::{Migrations, Statistics};
 pub use trouble::Trouble;
@@ -166,6 +170,7 @@ pub struct Volume<P: Payload> {
     move_held_back: bool,
     /// For each member what a flush must still make stable.
     stability: Vec<Stability>,
+    health: Vec<Health>,
     outgoing: VecDeque<Operation<P>>,
     finished: VecDeque<Completion<P>>,
     statistics: Statistics,
@@ -222,6 +227,7 @@ enum Job<P> {
     Relocate(RelocateJob<P>),
     Move(MoveJob<P>),
     Scrub(ScrubJob),
+    Compare(CopiesJob<P>),
     Hint,
     Discard(DiscardJob),
     Segment(log_tail::Position, u8),
@@ -369,6 +375,7 @@ impl<P: Payload> Volume<P> {
             pace: Pace::default(),
             move_held_back: false,
             stability: vec![Stability::default(); members.len()],
+            health: vec![Health::default(); members.len()],
             outgoing: VecDeque::new(),
             finished: VecDeque::new(),
             statistics: Statistics::new(members.len()),
@@ -503,8 +510,10 @@ impl<P: Payload> Volume<P> {
     pub fn next_timeout(&self) -> Option<Nanoseconds> {
         let scheme = self.scheme.next_timeout(&self.view);
         let scheme = scheme.filter(|_| !self.is_closing());
-        [scheme, self.log_idle_at(), self.move_paused_until, self.move_goes_on_at(), self.discard_at(), self.note_at()]
+        let background = [self.discard_at(), self.note_at(), self.scrub_goes_on_at()];
+        [scheme, self.log_idle_at(), self.move_paused_until, self.move_goes_on_at()]
             .into_iter()
+            .chain(background)
             .flatten()
             .min()
     }
@@ -712,6 +721,7 @@ impl<P: Payload> Volume<P> {
             Job::Promote(job) => self.end_promotion(task, job),
             Job::Fetch(job) => self.end_fetch(task, job),
             Job::Relocate(job) => self.run_relocation(task, job),
+            Job::Compare(job) => self.run_comparison(task, job),
             Job::Move(job) => self.run_move(task, job),
             Job::Commit => self.run_commit(task),
             Job::Announce => self.run_announcement(task),

@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 
+use super::health::ASK_AGAIN;
 use super::log_tail::Position;
 use super::operations::purpose;
 use super::{DirtySince, Job, Store, Task, TaskId, Volume, blocks_bytes};
@@ -508,9 +509,11 @@ impl<P: Payload> Volume<P> {
         let (first, count) = ((purpose & 0x3fff) as usize, (purpose >> 14) as usize);
         match job.phase {
             Phase::Reading if status == Status::Done => self.note_slots_read(&mut job, first, count, &payload),
+            Phase::Reading if self.is_unreadable(self.member_of_slots()) => job.stop_reading(),
             Phase::Reading => (first..first + count).for_each(|position| self.read_again(&mut job, position)),
             Phase::Writing if status != Status::Done => {
                 job.batch[first..first + count].iter_mut().for_each(|moving| moving.state = State::Stays);
+                job.stop_writing(|transfer| self.is_unwritable(transfer.member));
             }
             // A mark or a flush that failed: nothing of this batch may be given up.
             Phase::Marking
@@ -703,7 +706,8 @@ impl<P: Payload> Volume<P> {
         self.update_free_slots();
         if job.incomplete {
             self.move_failures += 1;
-            self.move_paused_until = Some(self.view.now + pause(self.move_failures));
+            let least = if self.is_move_futile() { ASK_AGAIN } else { Nanoseconds::ZERO };
+            self.move_paused_until = Some(self.view.now + pause(self.move_failures).max(least));
             self.fail_slot_waiters();
         } else {
             self.move_failures = 0;
@@ -755,6 +759,26 @@ fn pause(failures: u32) -> Nanoseconds {
 }
 
 impl<P: Payload> MoveJob<P> {
+    /// Nothing can be read: what was not read stays where it is.
+    fn stop_reading(&mut self) {
+        self.todo.clear();
+        let unread = self.batch.iter_mut().filter(|moving| moving.content.is_none());
+        unread.for_each(|moving| moving.state = State::Stays);
+    }
+
+    /// Writes that are `futile` are not begun: what they were to write stays where it is.
+    fn stop_writing(&mut self, futile: impl Fn(&Transfer) -> bool) {
+        let batch = &mut self.batch;
+        self.todo.retain(|transfer| {
+            let is_futile = futile(transfer);
+            if is_futile {
+                let blocks = &mut batch[transfer.first as usize..(transfer.first + transfer.count) as usize];
+                blocks.iter_mut().for_each(|moving| moving.state = State::Stays);
+            }
+            !is_futile
+        });
+    }
+
     /// What was to be durable before home changes is not: nothing of the batch moves.
     pub(super) fn commit_failed(&mut self) {
         self.batch.iter_mut().for_each(|moving| moving.state = State::Stays);

@@ -159,6 +159,7 @@ impl<P: Payload> Volume<P> {
         } else {
             load.background -= 1;
         }
+        self.note_health(operation.member, operation.kind, status);
         let status = self.note_stability(&operation, status);
         if status == Status::Gone {
             self.fail_member(operation.member);
@@ -241,6 +242,10 @@ impl<P: Payload> Volume<P> {
                 self.put_job(task, Job::Promote(job));
             }
             Job::Scrub(job) => return self.note_scrub(task, job, status, &payload),
+            Job::Compare(mut job) => {
+                self.note_comparison(&mut job, purpose, status, &payload);
+                self.put_job(task, Job::Compare(job));
+            }
             Job::Hint => return self.end_hint(task),
             Job::Discard(job) => return self.end_discard(task, &job, status),
             Job::Move(job) => return self.note_move(task, job, purpose, status, payload),

@@ -182,13 +182,19 @@ impl<P: Payload> Volume<P> {
             if self.announcements.has_left(region) {
                 continue;
             }
-            if self.has_lost(region) {
+            if self.has_lost(region) || self.cannot_leave_now(region) {
                 return Departure::Never;
             }
             self.departures.wanted.insert(region);
             departure = Departure::Awaited;
         }
         departure
+    }
+
+    /// Whether a region has something to move, and that was tried in vain a moment ago and is not
+    /// tried again yet.
+    fn cannot_leave_now(&self, region: u32) -> bool {
+        self.is_move_futile() && self.move_paused_until.is_some() && !self.dirty_in(region).is_empty()
     }
 
     /// Lets `task` go on when more has left.
@@ -199,7 +205,8 @@ impl<P: Payload> Volume<P> {
 
     /// What the commit `task`, which is parked, waits for.
     pub(super) fn departures_of_commit(&self) -> Departure {
-        if self.departures.owed.iter().any(|&region| self.has_lost(region)) {
+        let never = |&region: &u32| self.has_lost(region) || self.cannot_leave_now(region);
+        if self.departures.owed.iter().any(never) {
             return Departure::Never;
         }
         let over = self.departures.owed.is_empty() && self.announcements.are_durable();
@@ -221,7 +228,9 @@ impl<P: Payload> Volume<P> {
         }
         if self.view.moving {
             let awaited = !self.departures.wanted.is_empty() || self.departures.commit.is_some();
-            let urgent = self.move_paused_until.is_some() && awaited;
+            // What is futile is not tried sooner for anybody: those who come meanwhile are told at
+            // once.
+            let urgent = self.move_paused_until.is_some() && awaited && !self.is_move_futile();
             if urgent {
                 self.end_pause();
             }
@@ -327,7 +336,13 @@ impl<P: Payload> Volume<P> {
     /// A move has ended. Who waits for what it could not move would wait for ever.
     pub(super) fn note_departures(&mut self) {
         let stays: Vec<u32> = std::mem::take(&mut self.departures.moving);
-        let stays: BTreeSet<u32> = stays.into_iter().filter(|&region| !self.dirty_in(region).is_empty()).collect();
+        let mut stays: BTreeSet<u32> = stays.into_iter().filter(|&region| !self.dirty_in(region).is_empty()).collect();
+        if self.is_move_futile() {
+            // Nothing else would fare better.
+            let Departures { wanted, owed, .. } = &self.departures;
+            let others = wanted.union(owed).copied().filter(|&region| !self.dirty_in(region).is_empty());
+            stays.extend(others.collect::<Vec<_>>());
+        }
         if stays.is_empty() || !self.slots_refuse() {
             return;
         }

@@ -1,17 +1,20 @@
 //! Scrub: what lies off home is read and held against its checksum, while the volume serves.
 //!
-//! In order of slot, a few adjacent blocks at a time; fewer reads at once while a request uses the drive. A block is read
-//! alone and again before it counts as bad. A bad copy that home has too is given up, so that home serves; where only the
-//! slot had the content it stays, and the block is named: the next read of it is an error, and a write heals it.
+//! In order of slot, a few adjacent blocks at a time; fewer reads at once while a request uses the
+//! drive, and no more bytes a second than it was given. A block is read alone and again before it
+//! counts as bad. A bad copy that home has too is given up, so that home serves; where only the
+//! slot had the content it stays, and the block is named: the next read of it is an error, and a
+//! write heals it. Of a mirror the copies are compared ([`scrub_copies`](super::scrub_copies)).
 
 use super::operations::purpose;
 use super::{Job, Store, TaskId, Volume};
 use crate::block::Block;
 use crate::block_map::{Entry, Slot};
 use crate::label::report::Kind;
+use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
-use crate::units::{Nanoseconds, Sectors};
+use crate::units::{Bytes, Nanoseconds, Sectors};
 
 /// Blocks of one read: 512 KiB of 4 KiB blocks bound how long a request waits behind it.
 const READ_BLOCKS: usize = 128;
@@ -30,8 +33,30 @@ const WRONG_MAX: usize = 100;
 pub struct BadBlock {
     /// Which, in the volume's flat address space.
     pub block: Block,
-    /// Whether home has its content: then the copy is given up, and nothing is lost.
-    pub home_has_it: bool,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+impl BadBlock {
+    /// Whether another place has its content, so that nothing is lost.
+    pub fn home_has_it(&self) -> bool {
+        !matches!(self.outcome, Outcome::NoGoodCopy | Outcome::CopiesDiffer)
+    }
+}
+
+/// What became of a block of which a copy is bad.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Home has its content: the copy in the slot was given up, and home serves.
+    GivenUp,
+    /// Another member of a mirror has its content, and it was written again from there.
+    Rewritten,
+    /// Another member of a mirror has its content, and it cannot be written again.
+    OneCopyLeft,
+    /// Nothing else has its content.
+    NoGoodCopy,
+    /// The members of a mirror can all be read and differ.
+    CopiesDiffer,
 }
 
 /// How far a scrub is, and what it found.
@@ -45,13 +70,15 @@ pub struct Scrub {
     pub bad: Vec<BadBlock>,
     /// How many there are.
     pub bad_blocks: u64,
+    /// How many of them are lost, or differ so that nobody knows which copy is right.
+    pub lost_blocks: u64,
     /// When it began.
     pub began: Nanoseconds,
     /// When it ended, if it has.
     pub ended: Option<Nanoseconds>,
     /// Whether it has ended.
     pub finished: bool,
-    /// Whether it ended early because the drive is gone.
+    /// Whether it ended early because the drive is gone or fails every read.
     pub interrupted: bool,
 }
 
@@ -59,7 +86,12 @@ pub struct Scrub {
 pub(super) struct Scrubbing {
     found: Scrub,
     next: Slot,
+    /// In a mirror: the next block.
+    next_block: Block,
     reads: u32,
+    /// Bytes read in a second at most, and when the next read may begin.
+    rate: Option<Bytes>,
+    next_at: Nanoseconds,
 }
 
 /// A read of it.
@@ -73,13 +105,41 @@ pub(crate) struct ScrubJob {
     for_read: bool,
 }
 
+impl Scrubbing {
+    fn end_if(&mut self, ends: bool, now: Nanoseconds) {
+        if ends {
+            (self.found.finished, self.found.ended) = (true, Some(now));
+        }
+    }
+
+    /// So much is being read now: the next read waits until the rate allows it.
+    fn read(&mut self, now: Nanoseconds, bytes: Bytes) {
+        if let Some(rate) = self.rate {
+            let takes = u128::from(bytes.0) * 1_000_000_000 / u128::from(rate.0.max(1));
+            self.next_at = self.next_at.max(now).saturating_add(Nanoseconds(takes as u64));
+        }
+    }
+}
+
 impl<P: Payload> Volume<P> {
-    /// Begins to read everything off home. One that is under way goes on.
-    pub fn scrub(&mut self, now: Nanoseconds) {
+    /// Begins to read everything off home, or all copies of a mirror, at most `rate` bytes a
+    /// second. One that is under way goes on, at the higher rate of the two.
+    pub fn scrub(&mut self, now: Nanoseconds, rate: Option<Bytes>) {
         self.set_time(now);
-        if self.scrubbing.as_ref().is_none_or(|scrubbing| scrubbing.found.finished) {
-            let found = Scrub { blocks_left: self.view.map.len(), began: now, ..Scrub::default() };
-            self.scrubbing = Some(Scrubbing { found, next: Slot(0), reads: 0 });
+        match self.scrubbing.as_mut().filter(|scrubbing| !scrubbing.found.finished) {
+            Some(scrubbing) => {
+                let faster = rate.is_none_or(|rate| scrubbing.rate.is_some_and(|before| rate > before));
+                if faster {
+                    (scrubbing.rate, scrubbing.next_at) = (rate, now);
+                }
+            }
+            None => {
+                let blocks_left =
+                    if self.view.layout.is_mirrored() { self.view.layout.total_blocks() } else { self.view.map.len() };
+                let found = Scrub { blocks_left, began: now, ..Scrub::default() };
+                let (next, next_block) = (Slot(0), Block(0));
+                self.scrubbing = Some(Scrubbing { found, next, next_block, reads: 0, rate, next_at: now });
+            }
         }
         self.pump();
     }
@@ -91,44 +151,86 @@ impl<P: Payload> Volume<P> {
 
     /// Begins the next read, if there is one to begin now; whether there was.
     pub(super) fn scrub_on(&mut self) -> bool {
-        let ending = self.is_closing();
-        let slots_there = self.view.slots_readable();
+        let over = self.must_scrub_end();
+        let now = self.view.now;
+        let is_mirrored = self.view.layout.is_mirrored();
+        let busy = !is_mirrored && !over && self.view.member(self.member_of_slots()).foreground > 0;
         let Some(scrubbing) = self.scrubbing.as_mut().filter(|scrubbing| !scrubbing.found.finished) else {
             return false;
         };
-        let over = ending || !slots_there || !P::CARRIES_DATA || matches!(self.store, Store::HomeOnly);
-        if over && scrubbing.reads == 0 {
-            scrubbing.found.finished = true;
-            scrubbing.found.ended = Some(self.view.now);
-            scrubbing.found.interrupted = scrubbing.found.blocks_left > 0;
-            return true;
-        }
         if over {
+            let ends = scrubbing.reads == 0;
+            scrubbing.found.interrupted |= ends && scrubbing.found.blocks_left > 0;
+            scrubbing.end_if(ends, now);
+            return ends;
+        }
+        // A comparison holds writes back, so there is one at a time.
+        let most = if busy || is_mirrored { READS_WHEN_BUSY } else { READS_MAX };
+        if scrubbing.reads >= most || scrubbing.next_at > now {
             return false;
         }
-        let reads = scrubbing.reads;
-        let busy = self.view.member(self.member_of_slots()).foreground > 0;
-        if reads >= if busy { READS_WHEN_BUSY } else { READS_MAX } {
-            return false;
-        }
-        let entries = self.next_to_scrub();
+        let begun = if is_mirrored { self.compare_next() } else { self.scrub_next() };
+        let block = self.view.layout.block.bytes();
         let Some(scrubbing) = &mut self.scrubbing else { return false };
-        let Some(&(first, _)) = entries.first() else {
-            let ended = scrubbing.reads == 0;
-            scrubbing.found.finished |= ended;
-            scrubbing.found.ended = Some(self.view.now).filter(|_| ended);
+        let Some(count) = begun else {
+            let ends = scrubbing.reads == 0;
             scrubbing.found.blocks_left = 0;
-            return ended;
+            scrubbing.end_if(ends, now);
+            return ends;
         };
-        scrubbing.reads += 1;
+        scrubbing.read(now, Bytes(count * block.0));
+        true
+    }
+
+    /// Whether there is nothing to scrub, or no way to do it any more.
+    fn must_scrub_end(&self) -> bool {
+        // What clients asked for in vain is no reason not to look at the rest.
+        let began = self.scrubbing.as_ref().is_some_and(|scrubbing| scrubbing.found.blocks_read > 0);
+        let dead = |member: MemberId| began && self.is_unreadable(member);
+        let readable = match self.view.layout.slots {
+            _ if self.view.layout.is_mirrored() => {
+                self.copies_there().next().is_some() && !self.copies_there().any(dead)
+            }
+            Some(slots) => self.view.slots_readable() && !dead(slots.member),
+            None => false,
+        };
+        self.is_closing() || !readable || !P::CARRIES_DATA
+    }
+
+    /// When the scrub goes on that only its rate holds back.
+    pub(super) fn scrub_goes_on_at(&self) -> Option<Nanoseconds> {
+        let scrubbing = self.scrubbing.as_ref().filter(|scrubbing| !scrubbing.found.finished)?;
+        Some(scrubbing.next_at).filter(|&at| at > self.view.now)
+    }
+
+    /// Begins to read the next blocks off home; how many, if there are any.
+    fn scrub_next(&mut self) -> Option<u64> {
+        let entries = self.next_to_scrub();
+        let &(first, _) = entries.first()?;
         let count = entries.len() as u64;
+        self.scrubbing.as_mut()?.reads += 1;
         let task = self.begin_task(Job::Running);
         self.read_to_scrub(task, first, count);
         self.put_job(
             task,
             Job::Scrub(ScrubJob { entries, again: Vec::new(), tries_left: READ_TRIES, for_read: false }),
         );
-        true
+        Some(count)
+    }
+
+    /// Begins to compare the next blocks of a mirror; how many, if there are any.
+    fn compare_next(&mut self) -> Option<u64> {
+        let total = self.view.layout.total_blocks();
+        let scrubbing = self.scrubbing.as_mut()?;
+        let first = scrubbing.next_block;
+        let count = (READ_BLOCKS as u64).min(total.saturating_sub(first.0));
+        if count == 0 {
+            return None;
+        }
+        scrubbing.next_block = Block(first.0 + count);
+        scrubbing.reads += 1;
+        self.begin_comparing(first, count);
+        Some(count)
     }
 
     /// The next slots in use that are adjacent; what a log still has in memory is passed over.
@@ -183,7 +285,7 @@ impl<P: Payload> Volume<P> {
             }
         }
         match job.again.last() {
-            Some(&(slot, _)) if self.view.slots_readable() => {
+            Some(&(slot, _)) if self.view.slots_readable() && !self.is_unreadable(self.member_of_slots()) => {
                 self.read_to_scrub(task, slot, 1);
                 self.put_job(task, Job::Scrub(job));
             }
@@ -192,11 +294,9 @@ impl<P: Payload> Volume<P> {
                 self.end_task(task);
             }
             _ => {
+                self.note_scrubbed(job.entries.len() as u64);
                 if let Some(scrubbing) = &mut self.scrubbing {
-                    scrubbing.reads -= 1;
-                    scrubbing.found.blocks_read += job.entries.len() as u64;
-                    let left = scrubbing.found.blocks_left.saturating_sub(job.entries.len() as u64);
-                    scrubbing.found.blocks_left = left;
+                    scrubbing.found.interrupted |= !job.again.is_empty();
                 }
                 self.end_task(task);
             }
@@ -214,12 +314,9 @@ impl<P: Payload> Volume<P> {
             Status::Done => Kind::Checksum,
             _ => Kind::Unreadable,
         };
-        let home_has_it = !entry.dirty;
-        if let Some(scrubbing) = self.scrubbing.as_mut().filter(|_| !for_read) {
-            scrubbing.found.bad_blocks += 1;
-            if scrubbing.found.bad.len() < NAMED_MAX {
-                scrubbing.found.bad.push(BadBlock { block: entry.block, home_has_it });
-            }
+        if !for_read {
+            let outcome = if entry.dirty { Outcome::NoGoodCopy } else { Outcome::GivenUp };
+            self.note_found(BadBlock { block: entry.block, outcome });
         }
         self.slot_is_bad(slot, entry, kind, true);
     }
@@ -237,6 +334,24 @@ impl<P: Payload> Volume<P> {
             task,
             Job::Scrub(ScrubJob { entries: Vec::new(), again: entries, tries_left: READ_TRIES, for_read: true }),
         );
+    }
+
+    /// A read of so many blocks has come to its end.
+    pub(super) fn note_scrubbed(&mut self, blocks: u64) {
+        if let Some(scrubbing) = &mut self.scrubbing {
+            scrubbing.reads -= 1;
+            scrubbing.found.blocks_read += blocks;
+            scrubbing.found.blocks_left = scrubbing.found.blocks_left.saturating_sub(blocks);
+        }
+    }
+
+    pub(super) fn note_found(&mut self, bad: BadBlock) {
+        let Some(Scrubbing { found, .. }) = &mut self.scrubbing else { return };
+        found.bad_blocks += 1;
+        found.lost_blocks += u64::from(!bad.home_has_it());
+        if found.bad.len() < NAMED_MAX {
+            found.bad.push(bad);
+        }
     }
 
     /// What is wrong with the map in `count` slots from `from` on, in words; at most some of it. It holds at any time, so

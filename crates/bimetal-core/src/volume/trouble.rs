@@ -135,6 +135,13 @@ impl<P: Payload> Volume<P> {
         self.troubles.push(found);
     }
 
+    /// Two readable copies of `block` in a mirror differ, that of `member` and that of another:
+    /// reads give either.
+    pub(super) fn copies_differ(&mut self, block: Block, member: MemberId) {
+        let blocks = BlockRun { first: block, count: 1 };
+        self.troubles.push(Trouble::Found { blocks, kind: Kind::CopiesDiffer, state: State::Uncertain, member });
+    }
+
     /// The content of `slot` is not what `entry` says, or cannot be read. A copy is dropped, so that
     /// home serves, if `drops`.
     pub(super) fn slot_is_bad(&mut self, slot: Slot, entry: &Entry, kind: Kind, drops: bool) {

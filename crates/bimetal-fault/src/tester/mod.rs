@@ -11,6 +11,7 @@ mod damaged;
 mod flushes;
 mod plain;
 mod report;
+mod scrubs;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,6 +35,7 @@ use crate::shadow::Shadow;
 use crash::Power;
 use damaged::Damaged;
 pub use report::{CaseKind, DamageReport, Failure, Options, Report};
+use scrubs::Scrubs;
 
 /// Operations that moves may still start after the last request has finished, before the case counts as over.
 const IDLE_OPERATIONS_MAX: u64 = 3000;
@@ -96,8 +98,34 @@ pub fn run_damage_case(scheme: &'static SchemeInfo, seed: u64, options: Options)
     })
 }
 
+/// Runs the case `seed` of `scheme` in which scrubs begin again and again; with power cuts, as
+/// often as not.
+///
+/// # Errors
+/// The first thing that is wrong; a panic of the engine is one.
+pub fn run_scrub_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
+    guarded(scheme, seed, options, |description| {
+        let mut random = Random::new(seed.wrapping_mul(9) ^ 0x7363_7275_6273);
+        let mut case = Case::draw(scheme, Scale::Small, &mut random, &options);
+        if random.one_in(4) {
+            case.refuse(&mut random);
+        }
+        if case.faults.decay > 0 {
+            // A scrub is about what decays.
+            case.faults.decay = case.faults.decay.min(30);
+        }
+        let cuts = random.one_in(2);
+        *description = format!("with scrubs, {}{}", if cuts { "with power cuts, " } else { "" }, case.description);
+        let rots = case.faults.decay > 0;
+        let mut tester = Tester::new(case, random, options);
+        tester.scrubs = Some(Scrubs::new(seed, rots));
+        if cuts { tester.run_crashes() } else { tester.run() }
+    })
+}
+
 /// Runs what the line that replays a failure names: the case, the crash case, the case with a
-/// refusal and the damage case `seed` of `scheme`, or the one of them that `options` name.
+/// refusal, the damage case and the case with scrubs `seed` of `scheme`, or the one of them that
+/// `options` name.
 ///
 /// # Errors
 /// The first thing that is wrong.
@@ -109,6 +137,7 @@ pub fn run_seed(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Res
             CaseKind::Cuts => run_crash_case,
             CaseKind::Refusals => run_refusal_case,
             CaseKind::Damage => run_damage_case,
+            CaseKind::Scrubs => run_scrub_case,
         };
         report.add(&run(scheme, seed, options)?);
     }
@@ -159,6 +188,7 @@ struct Tester {
     /// Whether a member refuses writes: the power is cut soon after that was found.
     refuses: bool,
     saboteur: Saboteur,
+    scrubs: Option<Scrubs>,
     setup: Setup,
     /// When and whether the power is cut; none in a case without cuts.
     power: Option<Power>,
@@ -195,6 +225,7 @@ impl Tester {
             any_no_discard: case.plans.iter().any(|plan| plan.no_discard),
             refuses: case.refuses,
             saboteur: Saboteur::new(options.sabotage),
+            scrubs: None,
             setup: case.setup,
             power: None,
             promised_in_slots: BTreeMap::new(),
@@ -266,6 +297,7 @@ impl Tester {
         if self.is_cut() {
             return Ok(());
         }
+        self.scrub()?;
         self.follow()?;
         self.follow_home();
         if self.power.is_some() && self.random.one_in(2) {

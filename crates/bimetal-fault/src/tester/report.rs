@@ -17,11 +17,13 @@ pub enum CaseKind {
     Refusals,
     /// What lies on drives is damaged while the power is off.
     Damage,
+    /// Scrubs begin again and again.
+    Scrubs,
 }
 
 impl CaseKind {
     /// All of them, in the order in which a seed runs them.
-    pub const ALL: [Self; 4] = [Self::Faults, Self::Cuts, Self::Refusals, Self::Damage];
+    pub const ALL: [Self; 5] = [Self::Faults, Self::Cuts, Self::Refusals, Self::Damage, Self::Scrubs];
 
     /// As it is written on the command line.
     pub const fn name(self) -> &'static str {
@@ -30,6 +32,7 @@ impl CaseKind {
             Self::Cuts => "cuts",
             Self::Refusals => "refusals",
             Self::Damage => "damage",
+            Self::Scrubs => "scrubs",
         }
     }
 }
@@ -79,6 +82,10 @@ pub struct Report {
     pub evictions: u64,
     /// Members that were found to refuse writes.
     pub read_only: u64,
+    /// Scrubs that came to their end, and the bad blocks that they found.
+    pub scrubs: u64,
+    /// See [`scrubs`](Self::scrubs).
+    pub scrub_findings: u64,
     /// How often the power was cut.
     pub cuts: u64,
     /// Cuts that came during a recovery.
@@ -158,6 +165,8 @@ impl Report {
         self.checkpoints += other.checkpoints;
         self.evictions += other.evictions;
         self.read_only += other.read_only;
+        self.scrubs += other.scrubs;
+        self.scrub_findings += other.scrub_findings;
         self.cuts += other.cuts;
         self.cut_recoveries += other.cut_recoveries;
         self.plain_disks += other.plain_disks;
@@ -172,6 +181,9 @@ impl fmt::Display for Report {
         write!(f, "({faults} failed), {migrations} moves, {checkpoints} checkpoints, {evictions} evictions")?;
         if self.cuts > 0 {
             write!(f, ", {} power cuts ({} during a recovery)", self.cuts, self.cut_recoveries)?;
+        }
+        if self.scrubs > 0 {
+            write!(f, ", {} scrubs ({} bad blocks)", self.scrubs, self.scrub_findings)?;
         }
         if self.plain_disks > 0 {
             write!(f, ", {} homes used as plain disks", self.plain_disks)?;

@@ -158,4 +158,8 @@ pub struct BadBlock {
     pub bytes: u64,
     /// Whether home has the same content; then the copy was dropped, and nothing is lost.
     pub home_has_it: bool,
+    /// What became of it: `given-up` (home serves), `rewritten` or `one-copy-left` (of a mirror),
+    /// `no-good-copy`, `copies-differ`.
+    #[serde(default)]
+    pub outcome: String,
 }

@@ -269,6 +269,12 @@ fn slots_member(plan: &Plan<'_>) -> Option<MemberId> {
     plan.lay_out().ok()?.slots.map(|slots| slots.member)
 }
 
+/// Whether anything may be off home only, as far as the members that are home of it tell; none
+/// where they cannot be read.
+pub(crate) fn is_dirty(located: &Located) -> Option<bool> {
+    Some(newest_state(located)?.dirty)
+}
+
 /// How much is off home and nowhere else, by a recovery that changes nothing; `None` where that does not come to its end, or where
 /// the volume has nothing off home.
 fn dirty_bytes(located: &Located) -> Option<u64> {

@@ -81,6 +81,9 @@ pub struct LastScrub {
     pub read_bytes: u64,
     /// Blocks that were bad.
     pub bad_blocks: u64,
+    /// Of those, blocks without a good copy, or with two that differ.
+    #[serde(default)]
+    pub lost_blocks: u64,
     /// The time that it took.
     pub took_s: f64,
 }
@@ -172,6 +175,7 @@ impl Places<'_> {
             blocks_read: scrub.blocks_read,
             read_bytes: scrub.blocks_read.saturating_mul(self.block_bytes),
             bad_blocks: scrub.blocks_bad,
+            lost_blocks: scrub.blocks_lost,
             took_s: scrub.took_ms as f64 / 1e3,
         })
     }
@@ -236,13 +240,21 @@ pub(crate) fn meaning(report: &Report, lost_blocks: u64, name: &str, refuses: bo
     if report.losses().iter().any(|loss| loss.what == GivenUp::Foreign) {
         troubles.push(OVERWROTE.to_owned());
     }
-    let uncertain = report.blocks_in(State::Uncertain);
+    let differ = |it: &&report::Finding| (it.kind, it.state) == (Kind::CopiesDiffer, State::Uncertain);
+    let differing: u64 = report.findings().filter(differ).map(|it| it.run.count).sum();
+    if differing > 0 {
+        troubles.push(format!(
+            "{differing} blocks of the mirror have two copies that differed when they were compared: nobody knows which is right, and \
+             reads give either until they are written"
+        ));
+    }
+    let uncertain = report.blocks_in(State::Uncertain).saturating_sub(differing);
     if uncertain > 0 {
         troubles.push(format!(
             "{uncertain} blocks were lost before a crash, and home serves them since: they were written again, or older content is read"
         ));
     }
-    let other = report.other_blocks().saturating_sub(uncertain);
+    let other = report.other_blocks().saturating_sub(uncertain + differing);
     if other > 0 {
         troubles.push(format!(
             "{other} blocks were bad and are lost no more: home had the same, they were written again, or they were given up"

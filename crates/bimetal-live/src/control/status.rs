@@ -88,6 +88,12 @@ pub struct Status {
     pub drain: Option<Progress>,
     /// How far a check is, where one is under way.
     pub check: Option<Progress>,
+    /// How far a scrub is, where one is under way.
+    #[serde(default)]
+    pub scrub: Option<Progress>,
+    /// In how many seconds the next one begins, where one is planned.
+    #[serde(default)]
+    pub next_scrub_s: Option<f64>,
     /// The recording, where there is one.
     pub trace: Option<TraceStatus>,
     /// What is lost or bad, until it is acknowledged.
@@ -96,7 +102,7 @@ pub struct Status {
     /// Blocks that were read off home and did not have their checksum, since the volume was made.
     #[serde(default)]
     pub checksum_errors: u64,
-    /// The last scrub that read everything off home; null where there was none.
+    /// The last scrub that came to its end; null where there was none.
     #[serde(default)]
     pub last_scrub: Option<LastScrub>,
     /// What was given up with `--accept-loss`, until it is acknowledged.
@@ -470,16 +476,24 @@ fn meaning(about: &About, snapshot: &Snapshot) -> String {
 fn trouble(about: &About, snapshot: &Snapshot, member: &AboutMember, it: &MemberSnapshot) -> Option<String> {
     let (id, name, dirty) = (&member.id, &about.name, snapshot.dirty_blocks > 0);
     let off_home = matches!(about.holds(it.role), "cache" | "log");
+    if let Some(no_room) = &it.no_room {
+        return Some(format!("{id}: {no_room}"));
+    }
     let fails = it.failing.in_words();
     Some(match it.state {
         MemberState::Online if it.failing == Failing::default() => return None,
         MemberState::Online if it.is_home => {
             format!("{id} {fails}; requests for what is at home there are errors: copy the volume to another drive")
         }
+        MemberState::Online if off_home && dirty && it.failing.reads => format!(
+            "{id} {fails}; what only it has is not served until it answers again: look at its cables and its controller, and leave \
+             the server running"
+        ),
+        MemberState::Online if off_home && !dirty => format!("{id} {fails}; home has all that is there, and serves"),
         MemberState::Online => format!("{id} {fails}; what only it has goes home as far as it can be read"),
         MemberState::ReadOnly if off_home && it.failing.reads => format!(
-            "{id} {fails}; what only it has cannot go home: leave it in, for it may be read again; `bimetal serve {name} \
-             --accept-loss` without it goes on with what home has"
+            "{id} {fails}; what only it has cannot go home before it answers again: look at its cables and its controller, and \
+             leave the server running; `bimetal serve {name} --accept-loss` without it goes on with what home has"
         ),
         MemberState::ReadOnly if off_home => format!(
             "{id} refuses writes and is read on: what only it has goes home now; leave it in until it is let go, then put a drive \

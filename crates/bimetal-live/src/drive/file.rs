@@ -6,7 +6,9 @@ use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
+use bimetal_core::operation::Command;
 use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange, Sectors};
 use rustix::fs::{
     FallocateFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags, fallocate, fcntl_getfl, fcntl_setfl, fdatasync,
@@ -15,6 +17,7 @@ use rustix::fs::{
 use rustix::io::{Errno, ReadWriteFlags, preadv, preadv2, pwrite, pwritev2};
 use rustix::ioctl::{Getter, Setter, ioctl, opcode};
 
+use super::Failure;
 use super::job::Step;
 
 /// Why a drive cannot be opened.
@@ -49,10 +52,14 @@ pub struct DriveFile {
     zeroes_ranges: AtomicBool,
     /// Whether it lies in memory, and nowhere else.
     in_memory: bool,
+    /// The newest operations that failed, until somebody asks.
+    failures: Mutex<Vec<Failure>>,
 }
 
 /// Copying more than this at once would hold up others.
 const AT_ONCE_BYTES_MAX: u64 = 256 << 10;
+/// Failures that are kept until somebody asks for them.
+const FAILURES_MAX: usize = 64;
 /// The magic number of tmpfs.
 const TMPFS: i64 = 0x0102_1994;
 
@@ -106,7 +113,8 @@ impl DriveFile {
         let zeroes_ranges = AtomicBool::new(true);
         #[allow(clippy::unnecessary_cast, reason = "its type differs between machines")]
         let in_memory = fstatfs(&fd).is_ok_and(|system| system.f_type as i64 == TMPFS);
-        Ok(Self { fd, name, block_device, direct, logical_block, capacity, zeroes_ranges, in_memory })
+        let failures = Mutex::default();
+        Ok(Self { fd, name, block_device, direct, logical_block, capacity, zeroes_ranges, in_memory, failures })
     }
 
     /// What it was opened as.
@@ -163,6 +171,21 @@ impl DriveFile {
 
     pub(super) fn cannot_zero_ranges(&self) {
         self.zeroes_ranges.store(false, Ordering::Relaxed);
+    }
+
+    /// Takes note of an operation that failed.
+    pub(super) fn note_failure(&self, command: Command, errno: Errno) {
+        // Who panicked with the lock in hand left a list that is whole.
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        if failures.len() >= FAILURES_MAX {
+            failures.remove(0);
+        }
+        failures.push(Failure { command, errno });
+    }
+
+    /// The newest operations that failed since the last call.
+    pub(super) fn take_failures(&self) -> Vec<Failure> {
+        std::mem::take(&mut *self.failures.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether the device has gone: asked after an error that may mean that.

@@ -8,8 +8,10 @@ use bimetal_core::guard::{Area, GUARDED};
 use bimetal_core::operation::{Completion, Operation};
 use bimetal_core::units::{SectorRange, Sectors};
 
-use super::Drive;
+use rustix::io::Errno;
+
 use super::emulated::Emulation;
+use super::{Drive, Failure};
 use crate::buffer::Buffers;
 
 /// See the [module](self).
@@ -84,6 +86,18 @@ impl Drive for Guarded {
             0 => self.drive.hole(range),
             elsewhere => (false, Sectors(elsewhere.min(range.len.0))),
         }
+    }
+
+    fn take_failures(&mut self) -> Vec<Failure> {
+        self.drive.take_failures()
+    }
+
+    fn no_room(&self) -> Option<Errno> {
+        self.drive.no_room()
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.drive.due()
     }
 
     fn logical_block(&self) -> u32 {

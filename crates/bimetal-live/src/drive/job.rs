@@ -10,6 +10,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use super::file::DriveFile;
+use super::room;
 use crate::buffer::{Buffers, Filling, Slice};
 
 /// Parts in one call: what the kernel takes.
@@ -89,6 +90,10 @@ pub(super) struct Job {
     data: Data,
     stage: Stage,
     retries: u32,
+    /// What the system said when there was no room, until that was taken; and how often there was
+    /// none.
+    no_room: Option<Errno>,
+    without_room: u32,
 }
 
 impl Job {
@@ -97,8 +102,18 @@ impl Job {
         let range = command.range;
         let outside = range.checked_end().is_none_or(|end| end > file.capacity());
         let (offset, len) = if outside { (0, 0) } else { (range.start.bytes().0, range.len.bytes().0) };
-        let mut job =
-            Self { token, command, offset, len, done: 0, data: Data::Nothing, stage: Stage::Range, retries: 0 };
+        let mut job = Self {
+            token,
+            command,
+            offset,
+            len,
+            done: 0,
+            data: Data::Nothing,
+            stage: Stage::Range,
+            retries: 0,
+            no_room: None,
+            without_room: 0,
+        };
         job.stage = match command.kind {
             _ if outside => Stage::End(Status::OutOfRange),
             OpKind::Flush => Stage::Sync,
@@ -204,8 +219,27 @@ impl Job {
             (Ok(_), Stage::Range) => self.end_of_transfer(),
             (Ok(count), Stage::Transfer) => self.transferred(count, file),
             (Err(error), Stage::Range) if is_unsupported(error) => self.range_unsupported(file),
-            (Err(error), _) => Stage::End(status_of(error, file)),
+            (Err(error), stage) if room::is_no_room(error) && stage != Stage::Sync => {
+                self.no_room = Some(error);
+                self.without_room += 1;
+                stage
+            }
+            (Err(error), _) => {
+                file.note_failure(self.command, error);
+                Stage::End(status_of(error, file))
+            }
         };
+    }
+
+    /// If the last call found no room: what the system said, and how often that was so. The next
+    /// call is to be made later.
+    pub(super) fn take_no_room(&mut self) -> Option<(Errno, u32)> {
+        Some((self.no_room.take()?, self.without_room))
+    }
+
+    /// Whether it needs room.
+    pub(super) fn needs_room(&self) -> bool {
+        matches!(self.command.kind, OpKind::Write | OpKind::WriteZeroes)
     }
 
     fn transferred(&mut self, count: u64, file: &DriveFile) -> Stage {

@@ -15,18 +15,29 @@ pub mod pool;
 mod queue;
 mod read_ahead;
 pub mod read_only;
+mod room;
 pub mod uring;
 
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use bimetal_core::operation::{Completion, Operation};
+use bimetal_core::operation::{Command, Completion, Operation};
 use bimetal_core::units::{SectorRange, Sectors};
 
 use crate::buffer::Buffers;
 use emulated::Emulation;
 use file::DriveFile;
+use rustix::io::Errno;
+
+/// An operation that failed, and what the system said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// What was to be done, and where, as the drive was told.
+    pub command: Command,
+    /// What the system said.
+    pub errno: Errno,
+}
 
 /// Something that carries out operations, without waiting.
 pub trait Drive: Send {
@@ -63,6 +74,24 @@ pub trait Drive: Send {
     /// or another. Of most drives nothing is known.
     fn hole(&self, range: SectorRange) -> (bool, Sectors) {
         (false, range.len)
+    }
+
+    /// The operations that failed since the last call, with what the system said; the newest of
+    /// them.
+    fn take_failures(&mut self) -> Vec<Failure> {
+        Vec::new()
+    }
+
+    /// What the system said, if operations wait because there is no room in the file system below
+    /// the drive.
+    fn no_room(&self) -> Option<Errno> {
+        None
+    }
+
+    /// When [`collect`](Self::collect) is to be called although nothing has ended: something is to
+    /// be tried again.
+    fn due(&self) -> Option<Instant> {
+        None
     }
 
     /// How well it keeps the times of another drive, if it plays one.

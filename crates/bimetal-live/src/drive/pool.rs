@@ -4,15 +4,18 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
-use bimetal_core::operation::{Completion, Operation};
+use bimetal_core::operation::{Completion, Operation, Status};
 use bimetal_core::units::{SectorRange, Sectors};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
 
-use super::Drive;
 use super::file::DriveFile;
 use super::job::Job;
 use super::queue::{Ended, Work};
+use super::room::Waiting;
+use super::{Drive, Failure};
 use crate::buffer::Buffers;
 
 /// Threads of one drive: how many operations are under way at once.
@@ -23,12 +26,22 @@ pub struct Pool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     under_way: usize,
+    collected: Vec<Ending>,
+    waiting: Waiting<Job>,
+}
+
+/// What a thread is done with.
+enum Ending {
+    /// An operation; and whether it has found room.
+    Completion(Completion<Buffers>, bool),
+    /// One that is to be tried again when there is room.
+    NoRoom(Job, Errno, u32),
 }
 
 struct Shared {
     file: Arc<DriveFile>,
     work: Work<Job>,
-    ended: Ended<Completion<Buffers>>,
+    ended: Ended<Ending>,
     event: OwnedFd,
 }
 
@@ -49,13 +62,20 @@ impl Pool {
             ended: Ended::new(),
             event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
         });
-        let mut pool = Self { shared, threads: Vec::new(), under_way: 0 };
+        let mut pool =
+            Self { shared, threads: Vec::new(), under_way: 0, collected: Vec::new(), waiting: Waiting::default() };
         for number in 0..threads {
             let shared = Arc::clone(&pool.shared);
             let builder = thread::Builder::new().name(format!("drive-{number}"));
             pool.threads.push(builder.spawn(move || shared.work())?);
         }
         Ok(pool)
+    }
+
+    /// Takes a job that has found no room.
+    pub(super) fn hold_job(&mut self, job: Job, errno: Errno, tries: u32) {
+        self.under_way += 1;
+        self.waiting.hold(job, errno, tries);
     }
 
     pub(super) fn submit_job(&mut self, job: Job) {
@@ -67,11 +87,24 @@ impl Pool {
 impl Shared {
     fn work(&self) {
         while let Some(mut job) = self.work.pop() {
-            while let Some(step) = job.step(&self.file) {
+            let mut no_room = None;
+            while no_room.is_none()
+                && let Some(step) = job.step(&self.file)
+            {
                 let result = self.file.perform(step);
                 job.note(result, &self.file);
+                no_room = job.take_no_room();
             }
-            self.ended.push(job.end(), || {
+            let ending = match no_room {
+                Some((errno, tries)) => Ending::NoRoom(job, errno, tries),
+                None => {
+                    let needed = job.needs_room();
+                    let completion = job.end();
+                    let found = needed && completion.status == Status::Done;
+                    Ending::Completion(completion, found)
+                }
+            };
+            self.ended.push(ending, || {
                 // Fails only where the count would overflow, and then it is readable anyway.
                 let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
             });
@@ -91,11 +124,40 @@ impl Drive for Pool {
             // Nothing to read is no error: somebody collected before.
             let _ = rustix::io::read(&self.shared.event, &mut [0; 8]);
         };
-        self.under_way -= self.shared.ended.collect(clear, ended);
+        let mut collected = std::mem::take(&mut self.collected);
+        self.shared.ended.collect(clear, &mut collected);
+        for ending in collected.drain(..) {
+            match ending {
+                Ending::Completion(completion, found_room) => {
+                    self.under_way -= 1;
+                    if found_room {
+                        self.waiting.found_room();
+                    }
+                    ended.push(completion);
+                }
+                Ending::NoRoom(job, errno, tries) => self.waiting.hold(job, errno, tries),
+            }
+        }
+        self.collected = collected;
+        for job in self.waiting.take_due() {
+            self.shared.work.push(job);
+        }
     }
 
     fn has_ended(&mut self) -> bool {
-        !self.shared.ended.is_empty()
+        !self.shared.ended.is_empty() || self.waiting.is_due()
+    }
+
+    fn take_failures(&mut self) -> Vec<Failure> {
+        self.shared.file.take_failures()
+    }
+
+    fn no_room(&self) -> Option<Errno> {
+        self.waiting.errno()
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.waiting.due()
     }
 
     fn under_way(&self) -> usize {

@@ -1,11 +1,14 @@
 //! A drive that is only looked at: what would change it is said to be done, and is not.
 
 use std::os::fd::BorrowedFd;
+use std::time::Instant;
 
 use bimetal_core::operation::{Completion, OpKind, Operation, Status};
 use bimetal_core::payload::Payload;
 
-use super::Drive;
+use rustix::io::Errno;
+
+use super::{Drive, Failure};
 use crate::buffer::Buffers;
 
 /// See the [module](self).
@@ -48,6 +51,18 @@ impl Drive for ReadOnly {
 
     fn event(&self) -> BorrowedFd<'_> {
         self.drive.event()
+    }
+
+    fn take_failures(&mut self) -> Vec<Failure> {
+        self.drive.take_failures()
+    }
+
+    fn no_room(&self) -> Option<Errno> {
+        self.drive.no_room()
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.drive.due()
     }
 
     fn logical_block(&self) -> u32 {

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::Instant;
 
 use bimetal_core::operation::{Completion, Operation};
 use bimetal_core::units::{SectorRange, Sectors};
@@ -15,10 +16,11 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use slab::Slab;
 
-use super::Drive;
 use super::file::DriveFile;
 use super::job::{Job, PartsLeft, Step};
 use super::pool::Pool;
+use super::room::Waiting;
+use super::{Drive, Failure};
 use crate::buffer::Buffers;
 
 /// Calls in the ring at once; what is more waits. So neither of its queues ever overflows.
@@ -41,6 +43,8 @@ pub struct Uring {
     helper_polled: bool,
     /// Jobs whose next call finds no room in the ring.
     waiting: VecDeque<usize>,
+    /// Jobs that have found no room.
+    without_room: Waiting<usize>,
     in_ring: usize,
     unsubmitted: usize,
 }
@@ -70,6 +74,7 @@ impl Uring {
             helper: None,
             helper_polled: false,
             waiting: VecDeque::new(),
+            without_room: Waiting::default(),
             in_ring: 0,
             unsubmitted: 0,
         })
@@ -140,8 +145,17 @@ impl Uring {
                 count @ 0.. => Ok(count as u64),
                 error => Err(Errno::from_raw_os_error(-error)),
             };
-            self.jobs[key].job.note(result, &self.file);
-            self.advance(key);
+            let job = &mut self.jobs[key].job;
+            job.note(result, &self.file);
+            match job.take_no_room() {
+                Some((errno, tries)) => self.without_room.hold(key, errno, tries),
+                None => {
+                    if result.is_ok() && job.needs_room() {
+                        self.without_room.found_room();
+                    }
+                    self.advance(key);
+                }
+            }
         }
         for _ in 0..self.waiting.len() {
             let Some(key) = self.waiting.pop_front() else { break };
@@ -216,13 +230,28 @@ impl Drive for Uring {
 
     fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>) {
         self.reap();
+        for key in self.without_room.take_due() {
+            self.advance(key);
+        }
         // What goes on with another call goes on now.
         self.start();
         ended.append(&mut self.ended);
     }
 
     fn has_ended(&mut self) -> bool {
-        !self.ended.is_empty() || !self.ring.completion().is_empty()
+        !self.ended.is_empty() || !self.ring.completion().is_empty() || self.without_room.is_due()
+    }
+
+    fn take_failures(&mut self) -> Vec<Failure> {
+        self.file.take_failures()
+    }
+
+    fn no_room(&self) -> Option<Errno> {
+        self.without_room.errno()
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.without_room.due()
     }
 
     fn under_way(&self) -> usize {
@@ -251,7 +280,8 @@ impl Drive for Uring {
 impl Drop for Uring {
     /// Waits for what is under way: the kernel would go on to use its memory.
     fn drop(&mut self) {
-        while !self.jobs.is_empty() || !self.waiting.is_empty() {
+        // What waits for room is in no call of the kernel's.
+        while self.jobs.len() > self.without_room.len() || !self.waiting.is_empty() {
             self.enter(1);
             self.reap();
         }

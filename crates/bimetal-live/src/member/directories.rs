@@ -24,14 +24,16 @@ pub fn state() -> PathBuf {
     }
 }
 
-/// Makes a directory of ours, for its owner only. One that is there must be a directory of this user's that not everybody
-/// writes to: below `/tmp` anybody may have made it before, to read or to replace what is put there.
+/// Makes a directory of ours, for its owner only. One that is there must be a directory of this
+/// user's that not everybody writes to: below `/tmp` anybody may have made it before, to read or to
+/// replace what is put there.
 ///
 /// # Errors
 /// It cannot be made, or is somebody else's.
 pub fn make(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    // A user's directory that root is told to use is no trap for root: it takes no path that others choose.
+    // A user's directory that root is told to use is no trap for root: it takes no path that others
+    // choose.
     if is_root() {
         return Ok(());
     }
@@ -70,7 +72,8 @@ mod tests {
 
     use super::*;
 
-    /// A directory below `/tmp` with a known name is taken only if nobody else can have put anything into it.
+    /// A directory below `/tmp` with a known name is taken only if nobody else can have put
+    /// anything into it.
     #[test]
     fn directory_is_refused_where_others_write() {
         let base = std::env::temp_dir().join(format!("bimetal-directories-{}", std::process::id()));

@@ -134,8 +134,9 @@ impl Scan {
         scan
     }
 
-    /// Looks again at drives without a label at their end: the labels of others tell how large members were, and so does
-    /// what is remembered of drives that were files or devices of this machine.
+    /// Looks again at drives without a label at their end: the labels of others tell how large
+    /// members were, and so does what is remembered of drives that were files or devices of this
+    /// machine.
     fn look_for_grown(&mut self) {
         let mut hints = self.sizes();
         hints.extend(registry::sizes());
@@ -150,7 +151,8 @@ impl Scan {
         }
     }
 
-    /// Reads the ends of drives in which no label was found, for at most [`RUMMAGE_TIME`] in all: whether there was one.
+    /// Reads the ends of drives in which no label was found, for at most [`RUMMAGE_TIME`] in all:
+    /// whether there was one.
     fn rummage(&mut self) -> bool {
         let until = Instant::now() + RUMMAGE_TIME;
         let before = self.drives.len();

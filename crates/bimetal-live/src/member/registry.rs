@@ -1,4 +1,5 @@
-//! Hints for the search for drives, in the state directory. A drive's label alone says what the drive is.
+//! Hints for the search for drives, in the state directory. A drive's label alone says what the
+//! drive is.
 //!
 //! `files`: drives that are files, a path a line. Block devices are found by looking at all of them.
 //! `sizes`: how large the members of volumes were when they were last labelled, a volume a line. The label of a drive that
@@ -35,7 +36,8 @@ pub fn sizes() -> Vec<Sectors> {
     sizes.map(Sectors).take(SIZES_MAX).collect()
 }
 
-/// Remembers the sizes of the members of a volume, in the place of what was remembered of that volume.
+/// Remembers the sizes of the members of a volume, in the place of what was remembered of that
+/// volume.
 ///
 /// # Errors
 /// The file cannot be written.

@@ -28,7 +28,8 @@ pub enum Closed {
     /// The client chose an export, in the old way that knows no error, without the encryption that it needs here.
     #[error("the client did not ask for TLS, which this server needs")]
     NeedsTls,
-    /// The client chose an export, in the old way that knows no error, when there were as many clients as may be.
+    /// The client chose an export, in the old way that knows no error, when there were as many
+    /// clients as may be.
     #[error("there are as many clients as there may be")]
     Full,
 }

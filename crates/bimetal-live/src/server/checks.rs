@@ -2,7 +2,7 @@
 //! other events; what lies off home the volume reads in the background ([`Volume::scrub`](bimetal_core::volume::Volume::scrub)).
 
 use bimetal_core::block_map::Slot;
-use bimetal_core::volume::{BadBlock as Found, Scrub};
+use bimetal_core::volume::{BadBlock as Found, Outcome, Scrub};
 
 use super::Server;
 use super::control::Watch;
@@ -49,7 +49,7 @@ impl Server {
             let done = next >= slots || checkup.wrong.len() >= WRONG_MAX;
             checkup.next = (!done).then_some(next);
             if done && checkup.scrub {
-                self.volume.scrub(self.now);
+                self.volume.scrub(self.now, None);
                 return true;
             }
         }
@@ -65,7 +65,8 @@ impl Server {
         self.take_troubles();
         let Some(checkup) = self.control.checkup.take() else { return false };
         let report = self.report_of(&checkup, found.as_ref());
-        let message = in_words(&report, found.is_some_and(|found| found.interrupted));
+        let is_mirrored = self.volume.view().layout.is_mirrored();
+        let message = in_words(&report, found.is_some_and(|found| found.interrupted), is_mirrored);
         self.tell_watchers(Watch::Check, &Reply::Done(Done { message, check: Some(report) }));
         false
     }
@@ -88,7 +89,15 @@ impl Server {
             unit: unit as u16,
             offset_bytes: (found.block.0 - layout.units[unit].first.0) * bytes,
             bytes,
-            home_has_it: found.home_has_it,
+            home_has_it: found.home_has_it(),
+            outcome: match found.outcome {
+                Outcome::GivenUp => "given-up",
+                Outcome::Rewritten => "rewritten",
+                Outcome::OneCopyLeft => "one-copy-left",
+                Outcome::NoGoodCopy => "no-good-copy",
+                Outcome::CopiesDiffer => "copies-differ",
+            }
+            .to_owned(),
         }
     }
 
@@ -106,7 +115,7 @@ impl Server {
     }
 }
 
-fn in_words(report: &CheckReport, interrupted: bool) -> String {
+fn in_words(report: &CheckReport, interrupted: bool, is_mirrored: bool) -> String {
     let metadata = match report.metadata.len() {
         0 => "the map is sound".to_owned(),
         count => format!("the map has {count} faults: drain, and report this"),
@@ -117,6 +126,12 @@ fn in_words(report: &CheckReport, interrupted: bool) -> String {
     };
     let Some(read) = report.blocks_read else { return metadata + &listed };
     let blocks = match report.bad_blocks {
+        0 if is_mirrored => format!("{read} blocks are the same on each drive"),
+        bad if is_mirrored => {
+            let differ = report.bad.iter().filter(|bad| bad.outcome == "copies-differ").count();
+            let lost = report.bad.iter().filter(|bad| bad.outcome == "no-good-copy").count();
+            format!("of {read} blocks {bad} are bad: copies of {differ} differ, and of {lost} there is no good copy")
+        }
         0 => format!("{read} blocks off home are what was written"),
         bad => {
             let kept = report.bad.iter().filter(|bad| !bad.home_has_it).count();

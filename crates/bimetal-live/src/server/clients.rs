@@ -58,8 +58,8 @@ impl Server {
         }
     }
 
-    /// Of too many that negotiate, the one that has taken longest is closed: whoever opens connections and says nothing
-    /// keeps nobody else away.
+    /// Of too many that negotiate, the one that has taken longest is closed: whoever opens
+    /// connections and says nothing keeps nobody else away.
     fn make_room_for_handshake(&mut self) {
         let shaking = self.clients.iter().filter(|(_, client)| !client.codec.in_transmission());
         if shaking.clone().count() < HANDSHAKES_MAX {
@@ -70,7 +70,8 @@ impl Server {
         }
     }
 
-    /// Clients that have chosen an export; the kernel, for which the server connected to itself, is none of them.
+    /// Clients that have chosen an export; the kernel, for which the server connected to itself, is
+    /// none of them.
     pub(super) fn clients_connected(&self) -> usize {
         self.clients.iter().filter(|(_, client)| client.codec.in_transmission() && !client.is_own).count()
     }

@@ -13,6 +13,7 @@ use super::attachment::Attachment;
 use super::checks::Checkup;
 use super::drains::Drainage;
 use super::recorder::Recorder;
+use super::scrubs::Scrubs;
 use super::visitors::{Door, Language, Visitor};
 use super::{Endpoint, ServeError, Server};
 use crate::control::about::About;
@@ -52,6 +53,7 @@ pub(super) struct Control {
     pub(super) waiting: Vec<usize>,
     pub(super) drainage: Option<Drainage>,
     pub(super) recorder: Option<Recorder>,
+    pub(super) scrubs: Scrubs,
     /// A recording that was ended and is being written out: where, and how many requests were left out.
     pub(super) recorded: Option<(PathBuf, u64)>,
     /// Why the last one ended by itself.
@@ -91,6 +93,7 @@ impl Server {
         self.control.lifetimes_at = held.as_ref().map(|_| self.now.saturating_add(KEEP_LIFETIMES_EVERY));
         self.control.held = held;
         self.open_ledger();
+        self.plan_scrubs();
         self.add_door(endpoint, Language::Control)
     }
 
@@ -105,11 +108,12 @@ impl Server {
     }
 
     pub(super) fn metrics_page(&self) -> Option<String> {
-        Some(metrics::page(self.control.about.as_ref()?, &self.snapshot()))
+        Some(metrics::page(self.control.about.as_ref()?, &self.snapshot(), self.scrub_in_progress()))
     }
 
     pub(super) fn control_deadline(&self) -> Option<Nanoseconds> {
-        [self.control.report_at, self.control.lifetimes_at, self.ledger_deadline()].into_iter().flatten().min()
+        let own = [self.control.report_at, self.control.lifetimes_at];
+        own.into_iter().chain([self.ledger_deadline(), self.scrubs_deadline()]).flatten().min()
     }
 
     /// Writes down, outside the loop, what drives have done in their lives.
@@ -162,6 +166,8 @@ impl Server {
         status.endpoints = self.listeners.iter().map(|listener| listener.place().to_string()).collect();
         status.drain = self.control.drainage.as_ref().map(|drainage| drainage.progress(&self.volume, &self.trouble()));
         status.check = self.check_progress();
+        status.scrub = self.scrub_in_progress();
+        status.next_scrub_s = self.next_scrub_s();
         status.trace = self.control.recorder.as_ref().map(Recorder::status);
         Reply::Status { status: Box::new(status) }
     }
@@ -190,6 +196,7 @@ impl Server {
         self.attend_waiting();
         let mut moved = self.control.drainage.is_some() && self.go_on_draining();
         moved |= self.control.checkup.is_some() && self.go_on_checking();
+        moved |= self.go_on_scrubbing();
         moved |= self.control.attachment.is_some() && self.go_on_attaching();
         if self.control.report_at.is_some_and(|at| at <= self.now) {
             self.report();

@@ -280,7 +280,8 @@ impl Drop for Listener {
     }
 }
 
-/// A socket whose file nobody could ever open whom `access` does not name: before it is listened at nobody can connect.
+/// A socket whose file nobody could ever open whom `access` does not name: before it is listened at
+/// nobody can connect.
 fn bind_unix(path: &Path, access: SocketAccess) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

@@ -132,10 +132,11 @@ impl Server {
             return;
         }
         let took = scrub.ended.map_or(Nanoseconds::ZERO, |ended| ended.saturating_sub(scrub.began));
-        let (blocks_read, blocks_bad) = (scrub.blocks_read, scrub.bad_blocks);
+        let (blocks_read, blocks_bad, blocks_lost) = (scrub.blocks_read, scrub.bad_blocks, scrub.lost_blocks);
         self.ledger.scrub_taken = Some(scrub.began);
         let took_ms = took.as_millis_f64() as u64;
-        self.ledger.report.scrubbed(LastScrub { at: seconds_since_1970(), blocks_read, blocks_bad, took_ms });
+        let at = seconds_since_1970();
+        self.ledger.report.scrubbed(LastScrub { at, blocks_read, blocks_bad, blocks_lost, took_ms });
         self.ledger.unwritten = true;
     }
 
@@ -258,6 +259,7 @@ fn in_words(kind: Kind, state: State) -> String {
         Kind::CopiesDiffer => "have two copies that differ",
     };
     let means = match state {
+        State::Uncertain if kind == Kind::CopiesDiffer => "nobody knows which is right, and reads give either",
         State::Lost => {
             "home has only older content: they are lost, and reads of them are errors until they are written or discarded"
         }

@@ -19,6 +19,7 @@ mod ledger;
 mod outside;
 mod recorder;
 mod requests;
+mod scrubs;
 mod select;
 mod settings;
 mod snapshot;
@@ -51,6 +52,7 @@ use handle::Mailbox;
 pub use handle::{Handle, Stopped};
 use ledger::Ledger;
 use requests::Open;
+pub use scrubs::ScrubPlan;
 use select::Selector;
 pub use snapshot::{KINDS, Latencies, MemberSnapshot, Snapshot};
 use stop::{Phase, Signals};
@@ -75,7 +77,9 @@ pub struct ServerOptions {
     pub clients_max: usize,
     /// Who may connect to Unix sockets.
     pub access: SocketAccess,
-    /// What each of them may hold.
+    /// When to scrub, and how fast.
+    pub scrub: ScrubPlan,
+    /// What each client may hold.
     pub limits: Limits,
 }
 
@@ -87,6 +91,7 @@ impl Default for ServerOptions {
             signals: true,
             clients_max: CLIENTS_MAX,
             access: SocketAccess::default(),
+            scrub: ScrubPlan::default(),
             limits: Limits::default(),
         }
     }

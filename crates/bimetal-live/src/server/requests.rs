@@ -6,6 +6,7 @@ use bimetal_core::units::Nanoseconds;
 
 use super::Server;
 use super::recorder::Recorded;
+use super::traffic::Mishap;
 use crate::buffer::Buffers;
 use crate::nbd::{ReplyError, Request, Ticket};
 
@@ -120,12 +121,14 @@ impl Server {
     pub(super) fn collect(&mut self, number: usize) {
         let mut ended = std::mem::take(&mut self.completions);
         self.drives[number].collect(&mut ended);
+        let failures = self.drives[number].take_failures();
         for completion in ended.drain(..) {
             if let Some((command, since)) = self.operations.remove(&completion.token.0) {
                 self.latencies.note_member(number, command.kind, self.now.saturating_sub(since));
-                self.traffic.1[number].note(command, completion.status);
-                if !matches!(completion.status, Status::Done | Status::Unsupported) {
-                    self.note_error(number as u16, command, completion.status);
+                let mishap = Mishap::of(command, completion.status, &failures);
+                self.traffic.1[number].note(command, completion.status, mishap);
+                if let Some(mishap) = mishap {
+                    self.note_error(number as u16, mishap);
                 }
             }
             self.volume.complete(self.now, completion);
@@ -141,7 +144,7 @@ impl Server {
             return self.submit_flush_of(open.asker, unit, open.recorded);
         }
         self.latencies.note_request(open.command.kind, self.now.saturating_sub(open.since));
-        self.traffic.0.note(open.command, completion.status);
+        self.traffic.0.note(open.command, completion.status, Mishap::of(open.command, completion.status, &[]));
         if let (Some(recorder), Some(recorded)) = (&self.control.recorder, open.recorded) {
             recorder.ends(self.now, recorded);
         }

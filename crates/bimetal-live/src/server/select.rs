@@ -2,6 +2,7 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 use bimetal_core::units::Nanoseconds;
 use rustix::event::Timespec;
@@ -143,7 +144,10 @@ impl Server {
             return Some(Nanoseconds::ZERO);
         }
         let due = [self.volume.next_timeout(), self.clients_deadline(), self.control_deadline(), self.stop_deadline()];
-        due.into_iter().flatten().min().map(|due| due.saturating_sub(self.now))
+        let due = due.into_iter().flatten().min().map(|due| due.saturating_sub(self.now));
+        let again = self.drives.iter().filter_map(|drive| drive.due()).min();
+        let again = again.map(|at| Nanoseconds(at.saturating_duration_since(Instant::now()).as_nanos() as u64));
+        [due, again].into_iter().flatten().min()
     }
 
     fn apply(&mut self, event: Event) {

@@ -11,6 +11,7 @@ use hdrhistogram::Histogram;
 use super::Server;
 use super::stop::Phase;
 use super::traffic::Failing;
+use super::troubles::no_room;
 use crate::drive::emulated::Emulation;
 
 /// Kinds that have latencies of their own.
@@ -99,6 +100,8 @@ pub struct MemberSnapshot {
     pub errors: u64,
     /// The last of them, in words.
     pub last_error: Option<String>,
+    /// What it means that the file system below it is full, if it is.
+    pub no_room: Option<String>,
 }
 
 /// What a server has counted since it began.
@@ -155,6 +158,7 @@ impl Server {
         let view = self.volume.view();
         let loads = view.members.iter().zip(&self.drives).zip(&self.traffic.1);
         let members = loads.map(|((load, drive), traffic)| MemberSnapshot {
+            no_room: drive.no_room().map(no_room),
             role: load.role,
             state: load.state,
             failing: traffic.failing(),

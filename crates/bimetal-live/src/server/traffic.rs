@@ -2,6 +2,9 @@
 
 use bimetal_core::operation::{Command, OpKind, Status};
 use bimetal_core::units::{Bytes, SectorRange};
+use rustix::io::Errno;
+
+use crate::drive::Failure;
 
 /// Reads or writes that failed in a row, each at another place than the one before, from which on a drive counts as failing.
 const IN_A_ROW: u32 = 3;
@@ -12,7 +15,7 @@ pub(super) struct Traffic {
     pub(super) read: Bytes,
     pub(super) written: Bytes,
     pub(super) errors: u64,
-    pub(super) last_error: Option<(Command, Status)>,
+    pub(super) last_error: Option<Mishap>,
     reads: Streak,
     writes: Streak,
     flushes: Streak,
@@ -62,7 +65,7 @@ impl Failing {
     pub fn in_words(self) -> &'static str {
         match self {
             Self { reads: true, writes: true, .. } => {
-                "can be neither read nor written: its last operations failed, each of them"
+                "cannot be read or written: its last operations failed, each of them"
             }
             Self { reads: true, .. } => "cannot be read: its last reads failed, each of them",
             Self { writes: true, .. } => "cannot be written: its last writes failed, each of them",
@@ -73,7 +76,7 @@ impl Failing {
 }
 
 impl Traffic {
-    pub(super) fn note(&mut self, command: Command, status: Status) {
+    pub(super) fn note(&mut self, command: Command, status: Status, mishap: Option<Mishap>) {
         let failed = !matches!(status, Status::Done | Status::Unsupported);
         match command.kind {
             OpKind::Read => self.reads.note(command.range, failed),
@@ -88,7 +91,7 @@ impl Traffic {
             (Status::Done | Status::Unsupported, _) => {}
             _ => {
                 self.errors += 1;
-                self.last_error = Some((command, status));
+                self.last_error = mishap;
             }
         }
     }
@@ -102,35 +105,93 @@ impl Traffic {
 
     /// The last error in words.
     pub(super) fn trouble(&self) -> Option<String> {
-        let (command, status) = self.last_error?;
-        Some(describe(command, status))
+        Some(self.last_error?.describe())
     }
 }
 
-/// An operation that failed, in words.
-pub(super) fn describe(Command { kind, range, .. }: Command, status: Status) -> String {
-    let what = match kind {
-        OpKind::Read => "read",
-        OpKind::Write => "write",
-        OpKind::Flush => "flush",
-        OpKind::Discard => "discard",
-        OpKind::WriteZeroes => "write of zeroes",
-        OpKind::Hint => "hint",
-    };
-    let place = if kind == OpKind::Flush { String::new() } else { format!(" at byte {}", range.start.bytes().0) };
-    let how = match status {
-        Status::MediaError => "failed with an error of the drive".to_owned(),
-        Status::Gone => "failed because the drive is gone".to_owned(),
-        Status::Short(sectors) => format!("ended after {sectors} sectors"),
-        other => format!("ended as {other:?}"),
-    };
-    format!("a {what}{place} {how}")
+/// An operation that failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Mishap {
+    command: Command,
+    status: Status,
+    /// What the system said, where it said something.
+    errno: Option<Errno>,
+}
+
+impl Mishap {
+    /// What is wrong with an operation that ended so; `failures` is what the drive was told by the
+    /// system of late.
+    pub(super) fn of(command: Command, status: Status, failures: &[Failure]) -> Option<Self> {
+        if matches!(status, Status::Done | Status::Unsupported) {
+            return None;
+        }
+        // A drive may have been asked for more, in parts or elsewhere: the nearest of the kind
+        // tells.
+        let of_kind = || failures.iter().rev().filter(|failure| failure.command.kind == command.kind);
+        let here = of_kind().find(|failure| failure.command.range.overlaps(command.range));
+        let errno = here.or_else(|| of_kind().next()).map(|failure| failure.errno);
+        Some(Self { command, status, errno })
+    }
+
+    pub(super) fn kind(self) -> OpKind {
+        self.command.kind
+    }
+
+    /// In words.
+    pub(super) fn describe(self) -> String {
+        let Command { kind, range, .. } = self.command;
+        let what = match kind {
+            OpKind::Read => "read",
+            OpKind::Write => "write",
+            OpKind::Flush => "flush",
+            OpKind::Discard => "discard",
+            OpKind::WriteZeroes => "write of zeroes",
+            OpKind::Hint => "hint",
+        };
+        let place = if kind == OpKind::Flush { String::new() } else { format!(" at byte {}", range.start.bytes().0) };
+        let why = self.errno.map(in_words);
+        let how = match (self.status, why) {
+            (Status::MediaError, Some(why)) => format!("failed: {why}"),
+            (Status::MediaError, None) => "failed with an error of the drive".to_owned(),
+            (Status::Gone, Some(why)) => format!("failed because the drive is gone: {why}"),
+            (Status::Gone, None) => "failed because the drive is gone".to_owned(),
+            (Status::Short(sectors), _) => format!("ended after {sectors} sectors"),
+            (other, _) => format!("ended as {other:?}"),
+        };
+        format!("a {what}{place} {how}")
+    }
+}
+
+/// What the system said, with its number: `No space left on device (28)`.
+pub(super) fn in_words(errno: Errno) -> String {
+    let number = errno.raw_os_error();
+    let text = std::io::Error::from(errno).to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    format!("{text} ({number})")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn write(start: u64, count: u64) -> Command {
+        Command { kind: OpKind::Write, range: SectorRange::new(start, count), fua: false }
+    }
+
+    #[test]
+    fn failure_is_told_with_place_and_errno() {
+        let failures = [
+            Failure { command: write(0, 8), errno: Errno::NOSPC },
+            Failure { command: write(64, 128), errno: Errno::IO },
+            Failure { command: Command { kind: OpKind::Read, ..write(8, 8) }, errno: Errno::NODEV },
+        ];
+        let told = |command| Mishap::of(command, Status::MediaError, &failures).unwrap().describe();
+        // The drive was asked for more than the volume wanted.
+        assert_eq!(told(write(72, 8)), "a write at byte 36864 failed: Input/output error (5)");
+        assert_eq!(told(write(0, 8)), "a write at byte 0 failed: No space left on device (28)");
+        assert_eq!(told(Command::FLUSH), "a flush failed with an error of the drive");
+        assert_eq!(Mishap::of(write(0, 8), Status::Done, &failures), None);
+    }
     fn operation(kind: OpKind, start: u64) -> Command {
         Command { kind, range: SectorRange::new(start, 8), fua: false }
     }
@@ -139,7 +200,7 @@ mod tests {
     fn a_drive_fails_when_reads_of_three_places_in_a_row_do() {
         let mut traffic = Traffic::default();
         let mut read = |start, status| {
-            traffic.note(operation(OpKind::Read, start), status);
+            traffic.note(operation(OpKind::Read, start), status, None);
             traffic.failing().reads
         };
         assert!(!(0..9).any(|_| read(0, Status::MediaError)), "one bad place, read again and again");
@@ -152,11 +213,11 @@ mod tests {
     #[test]
     fn a_flush_that_fails_counts_until_another_succeeds() {
         let mut traffic = Traffic::default();
-        traffic.note(Command::FLUSH, Status::MediaError);
+        traffic.note(Command::FLUSH, Status::MediaError, None);
         assert_eq!(traffic.failing(), Failing { flushes: true, ..Failing::default() });
-        traffic.note(operation(OpKind::Write, 0), Status::Done);
+        traffic.note(operation(OpKind::Write, 0), Status::Done, None);
         assert!(traffic.failing().flushes);
-        traffic.note(Command::FLUSH, Status::Done);
+        traffic.note(Command::FLUSH, Status::Done, None);
         assert_eq!(traffic.failing(), Failing::default());
     }
 }

@@ -2,12 +2,14 @@
 //! is not what it was. Each is one line, once; how often, `status` counts. Bad content is the [ledger](super::ledger)'s.
 
 use bimetal_core::layout::MemberId;
-use bimetal_core::operation::{Command, OpKind, Status};
+use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::MemberState;
 use bimetal_core::units::Nanoseconds;
 
+use rustix::io::Errno;
+
 use super::Server;
-use super::traffic::{Failing, describe};
+use super::traffic::{Failing, Mishap, in_words};
 use crate::control::report::meaning;
 
 /// Who is told.
@@ -21,6 +23,8 @@ pub(super) struct Troubles {
     states: Vec<MemberState>,
     /// Kinds of operations of each drive that were said to fail.
     failing: Vec<Failing>,
+    /// Members of which it was said that there is no room below them.
+    without_room: Vec<bool>,
     /// Clients that were refused, those of them that were told of, and when the next may be.
     turned_away: u64,
     told_turned_away: u64,
@@ -29,6 +33,14 @@ pub(super) struct Troubles {
 
 /// How often it is said that clients were refused.
 const TURNED_AWAY_EVERY: Nanoseconds = Nanoseconds::from_seconds(60);
+
+/// What it means that the file system below a drive is full.
+pub(super) fn no_room(errno: Errno) -> String {
+    format!(
+        "the file system below it has no room: {}: writes there wait until there is some; make room, or extend it",
+        in_words(errno)
+    )
+}
 
 impl Server {
     /// Lets `tell` have a line for everything that goes wrong with drives, each once.
@@ -67,14 +79,13 @@ impl Server {
     }
 
     /// An operation of a drive has failed.
-    pub(super) fn note_error(&mut self, member: u16, command: Command, status: Status) {
-        let kind = (member, command.kind);
+    pub(super) fn note_error(&mut self, member: u16, mishap: Mishap) {
+        let kind = (member, mishap.kind());
         if self.troubles.tell.is_none() || self.troubles.errors.contains(&kind) {
             return;
         }
         self.troubles.errors.push(kind);
-        let line =
-            format!("{}: {}; `bimetal status` counts what follows", self.called(member), describe(command, status));
+        let line = format!("{}: {}; `bimetal status` counts what follows", self.called(member), mishap.describe());
         self.say(&line);
     }
 
@@ -94,6 +105,7 @@ impl Server {
             }
         }
         self.tell_failing();
+        self.tell_rooms();
     }
 
     /// Says which drives fail at every place of late, each kind of operation once.
@@ -107,6 +119,22 @@ impl Server {
                 let line = format!("{} {}", self.called(number as u16), failing.in_words());
                 self.say(&line);
             }
+        }
+    }
+
+    /// Says where operations wait for room, and where they go on.
+    fn tell_rooms(&mut self) {
+        self.troubles.without_room.resize(self.drives.len(), false);
+        for member in 0..self.drives.len() {
+            let errno = self.drives[member].no_room();
+            let before = std::mem::replace(&mut self.troubles.without_room[member], errno.is_some());
+            let line = match errno {
+                Some(errno) if !before => no_room(errno),
+                None if before => "there is room again, and what waited goes on".to_owned(),
+                _ => continue,
+            };
+            let line = format!("{}: {line}", self.called(member as u16));
+            self.say(&line);
         }
     }
 

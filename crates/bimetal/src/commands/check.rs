@@ -63,8 +63,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             let _ = writeln!(text, "  {fault}");
         }
         for bad in &report.bad {
-            let home = if bad.home_has_it { "home has it: repaired" } else { "no good copy: lost until it is written" };
-            let _ = writeln!(text, "  unit {} byte {}: {} bytes, {home}", bad.unit, bad.offset_bytes, bad.bytes);
+            let outcome = match bad.outcome.as_str() {
+                "rewritten" => "the other drive has it: written again from there",
+                "one-copy-left" => "the other drive has it, and it cannot be written again here",
+                "copies-differ" => "the drives have different content: write it again to make them equal",
+                _ if bad.home_has_it => "home has it: repaired",
+                _ => "no good copy: lost until it is written",
+            };
+            let _ = writeln!(text, "  unit {} byte {}: {} bytes, {outcome}", bad.unit, bad.offset_bytes, bad.bytes);
         }
         describe_lost(&report.lost, &mut text);
         print(&text)?;

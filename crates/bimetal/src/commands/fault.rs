@@ -20,10 +20,11 @@ const SEEDS_AT_ONCE: u64 = 128;
 
 /// Test schemes against drives that answer in any order, fail, rot and vanish, and against power cuts
 ///
-/// A seed is four cases of a scheme: random drives, settings and requests, in memory. In `faults`
+/// A seed is five cases of a scheme: random drives, settings and requests, in memory. In `faults`
 /// drives fail; in `cuts` the power is cut at any operation, during recovery too; in `refusals` a
 /// drive refuses writes from some operation on and still reads; in `damage` pages of metadata and
-/// of slots are changed at rest while the power is off. Every read must return the newest
+/// of slots are changed at rest while the power is off; in `scrubs` scrubs begin again and again,
+/// with faults and cuts. Every read must return the newest
 /// acknowledged write, or after a cut one that is no older than the last flush; or an error that a
 /// fault explains. One damaged page of metadata must cost nothing. The first failure ends the run
 /// with the line that replays it. All cores are
@@ -60,8 +61,8 @@ struct Only(CaseKind);
 impl ValueEnum for Only {
     fn value_variants<'a>() -> &'a [Self] {
         const ALL: [Only; CaseKind::ALL.len()] = {
-            let [faults, cuts, refusals, damage] = CaseKind::ALL;
-            [Only(faults), Only(cuts), Only(refusals), Only(damage)]
+            let [faults, cuts, refusals, damage, scrubs] = CaseKind::ALL;
+            [Only(faults), Only(cuts), Only(refusals), Only(damage), Only(scrubs)]
         };
         &ALL
     }

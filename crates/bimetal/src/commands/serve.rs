@@ -3,16 +3,20 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_live::attach::{Attached, Options, attach};
 use bimetal_live::control::socket_of;
 use bimetal_live::member::find::find;
-use bimetal_live::server::{CLIENTS_MAX, Credentials, Endpoint, Server, ServerOptions, SocketAccess, Tcp};
+use bimetal_live::server::{CLIENTS_MAX, Credentials, Endpoint, ScrubPlan, Server, ServerOptions, SocketAccess, Tcp};
 use clap::Args;
 
 use crate::error::Error;
 use crate::output::{note, print};
 use crate::progress::Progress;
 use crate::target::{control, let_go, run_time};
+
+/// The least that may be scrubbed in a second.
+const SCRUB_RATE_MIN: Bytes = Bytes::from_kib(64);
 
 /// Serve a volume as a block device, by the NBD protocol
 ///
@@ -54,6 +58,14 @@ pub(crate) struct Arguments {
     /// The group of those sockets, by name or number [default: that of the process]
     #[arg(long, value_name = "GROUP", value_parser = group)]
     socket_group: Option<u32>,
+    /// Read everything off home again so long after the last time, and hold it against its
+    /// checksums, like 7d [default: never]
+    #[arg(long, value_name = "DURATION")]
+    scrub_every: Option<Nanoseconds>,
+    /// How much of that to read in a second, like 50MiB [default: as much as requests leave room
+    /// for]
+    #[arg(long, value_name = "SIZE", requires = "scrub_every", value_parser = scrub_rate)]
+    scrub_rate: Option<Bytes>,
     /// Serve also where drives are missing, if nothing on them is needed
     #[arg(long)]
     degraded: bool,
@@ -70,6 +82,15 @@ fn clients_max(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Reads how fast to scrub.
+fn scrub_rate(text: &str) -> Result<Bytes, String> {
+    match text.parse() {
+        Ok(rate) if rate >= SCRUB_RATE_MIN => Ok(rate),
+        Ok(_) => Err(format!("expected a size of at least {SCRUB_RATE_MIN}, like 50MiB")),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
 /// Reads the mode of a file, as `chmod` takes it in octal.
 fn socket_mode(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text, 8) {
@@ -78,7 +99,8 @@ fn socket_mode(text: &str) -> Result<u32, String> {
     }
 }
 
-/// The number of a group. One that `/etc/group` does not have may come from elsewhere: `getent` knows.
+/// The number of a group. One that `/etc/group` does not have may come from elsewhere: `getent`
+/// knows.
 fn group(text: &str) -> Result<u32, String> {
     if let Ok(number) = text.parse() {
         return Ok(number);
@@ -121,7 +143,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let access = SocketAccess { mode: arguments.socket_mode, group: arguments.socket_group };
     let clients_max = arguments.clients_max;
-    let options = ServerOptions { names: vec![name.clone()], tcp, clients_max, access, ..ServerOptions::default() };
+    let scrub = ScrubPlan { every: arguments.scrub_every.filter(|every| every.0 > 0), rate: arguments.scrub_rate };
+    let options =
+        ServerOptions { names: vec![name.clone()], tcp, clients_max, access, scrub, ..ServerOptions::default() };
     let mut server = Server::new(volume, drives, options)?;
     let held = control(&mut server, &located, held)?;
     let volume = name.clone();

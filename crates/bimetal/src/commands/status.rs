@@ -71,6 +71,7 @@ fn describe(status: &Status) -> String {
     }
     describe_service(status, &mut text);
     describe_wear(status, &mut text);
+    describe_scrubs(status, &mut text);
     if let Some(trace) = &status.trace {
         line!(text, "trace    {}: {} requests, {} left out", trace.path, trace.requests, trace.dropped);
     }
@@ -122,10 +123,6 @@ fn describe_losses(status: &Status, text: &mut String) {
         let had = if loss.what == "foreign" { "" } else { " had" };
         let blocks = loss.blocks.map(|blocks| format!(", {blocks} blocks")).unwrap_or_default();
         line!(text, "given up {what} {}{had}{blocks}, {} (--accept-loss)", loss.drive, ago(loss.at_s));
-    }
-    if let Some(scrub) = &status.last_scrub {
-        let (read, bad) = (size(Bytes(scrub.read_bytes)), scrub.bad_blocks);
-        line!(text, "scrubbed {}: {read} read, {bad} blocks bad, {:.1} s", ago(scrub.at_s), scrub.took_s);
     }
     if let Some(last) = status.history.last() {
         line!(text, "history  {}: {}", ago(last.at_s), last.text);
@@ -195,6 +192,28 @@ fn describe_wear(status: &Status, text: &mut String) {
         };
         let lifetime = size(Bytes(wear.lifetime_write_bytes));
         line!(text, "wear     {}: {lifetime} written in its life{now}{life}", wear.id);
+    }
+}
+
+fn describe_scrubs(status: &Status, text: &mut String) {
+    if let Some(scrub) = &status.scrub {
+        line!(text, "scrub    {}", progress(scrub));
+    }
+    let next = status.next_scrub_s.map(|seconds| format!("; the next in {}", span(seconds))).unwrap_or_default();
+    match &status.last_scrub {
+        Some(last) => {
+            let found = match (last.bad_blocks, last.lost_blocks) {
+                (0, _) => "nothing bad".to_owned(),
+                (bad, 0) => format!("bad blocks: {bad}, all repaired"),
+                (bad, lost) => format!("bad blocks: {bad}, of which {lost} have no good copy"),
+            };
+            let (when, read, took) = (ago(last.at_s), size(Bytes(last.read_bytes)), span(last.took_s));
+            line!(text, "scrubbed {when}: {read} read in {took}, {found}{next}");
+        }
+        None if status.next_scrub_s.is_some() => {
+            line!(text, "scrubbed never{next}");
+        }
+        None => {}
     }
 }
 

@@ -51,7 +51,7 @@ pub enum State {
     Rewritten,
     /// The range was lost, and after a crash its slot is not in the map any more: it was written
     /// again and went home, or recovery took its last write for one that never happened, and home's
-    /// older content is read.
+    /// older content is read. Or two copies of a mirror differ, and reads give either.
     Uncertain,
     /// The range was lost, and was given up with `--accept-loss`: reads give what home had before.
     GivenUp,
@@ -105,6 +105,8 @@ pub struct LastScrub {
     pub blocks_read: u64,
     /// Blocks that were bad.
     pub blocks_bad: u64,
+    /// Of those, blocks without a good copy, or with two that differ.
+    pub blocks_lost: u64,
     /// The time that it took, in milliseconds.
     pub took_ms: u64,
 }

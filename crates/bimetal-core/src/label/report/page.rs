@@ -91,7 +91,7 @@ impl Report {
         put(&mut page, 27, [u8::from(self.last_scrub.is_some())]);
         let Unlisted { lost, acknowledged, over } = unlisted;
         let numbers = [self.checksum_errors, lost, acknowledged, over, self.losses_unlisted];
-        let scrub = [scrub.at, scrub.blocks_read, scrub.blocks_bad, scrub.took_ms];
+        let scrub = [scrub.at, scrub.blocks_read, scrub.blocks_bad, scrub.took_ms, scrub.blocks_lost];
         for (at, number) in numbers.into_iter().chain(scrub).enumerate() {
             put(&mut page, 32 + 8 * at, number.to_le_bytes());
         }
@@ -122,7 +122,13 @@ impl Report {
     pub fn decode(page: &Page) -> Result<(u64, Self), PageError> {
         let volume = page::check(MAGIC, page)?;
         let number = |at: usize| u64_at(page, 32 + 8 * at);
-        let scrub = LastScrub { at: number(5), blocks_read: number(6), blocks_bad: number(7), took_ms: number(8) };
+        let scrub = LastScrub {
+            at: number(5),
+            blocks_read: number(6),
+            blocks_bad: number(7),
+            took_ms: number(8),
+            blocks_lost: number(9),
+        };
         let mut report = Self {
             sequence: u64_at(page, 16),
             checksum_errors: number(0),

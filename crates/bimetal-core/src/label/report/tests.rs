@@ -169,14 +169,14 @@ proptest! {
     #[test]
     fn a_report_reads_back(
         numbers: [u64; 3],
-        scrub: Option<[u64; 4]>,
+        scrub: Option<[u64; 5]>,
         losses in proptest::collection::vec((any::<u64>(), any::<u16>(), any::<bool>(), any::<Option<u64>>()), 0..12),
         lines in proptest::collection::vec((any::<u64>(), ".{0,200}"), 0..12),
         doubtful: bool,
     ) {
         let [sequence, checksum_errors, _] = numbers;
-        let last_scrub = scrub.map(|[at, blocks_read, blocks_bad, took_ms]| {
-            LastScrub { at, blocks_read, blocks_bad, took_ms }
+        let last_scrub = scrub.map(|[at, blocks_read, blocks_bad, took_ms, blocks_lost]| {
+            LastScrub { at, blocks_read, blocks_bad, took_ms, blocks_lost }
         });
         let mut report = Report { sequence, checksum_errors, last_scrub, doubtful, ..Report::default() };
         for (at, member, foreign, blocks) in losses {

@@ -30,10 +30,10 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
-use super::Drive;
 use super::file::{DriveFile, OpenError};
 use super::job::Job;
 use super::pool::Pool;
+use super::{Drive, Failure};
 use crate::buffer::{Buffers, Filling};
 pub use pace::Emulation;
 use pace::Pace;
@@ -235,7 +235,12 @@ impl Emulated {
                 Some(step) => self.file.perform_at_once(step),
             };
             match result {
-                Some(result) => job.note(result, &self.file),
+                Some(result) => {
+                    job.note(result, &self.file);
+                    if let Some((errno, tries)) = job.take_no_room() {
+                        return self.workers.hold_job(job, errno, tries);
+                    }
+                }
                 None => return self.workers.submit_job(job),
             }
         }
@@ -368,6 +373,18 @@ impl Drive for Emulated {
 
     fn event(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
+    }
+
+    fn take_failures(&mut self) -> Vec<Failure> {
+        self.file.take_failures()
+    }
+
+    fn no_room(&self) -> Option<Errno> {
+        self.workers.no_room()
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.workers.due()
     }
 
     fn logical_block(&self) -> u32 {

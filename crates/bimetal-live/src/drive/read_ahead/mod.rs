@@ -15,8 +15,10 @@ use bimetal_core::payload::Payload;
 use bimetal_core::units::{Bytes, SectorRange, Sectors};
 use slab::Slab;
 
-use super::Drive;
+use rustix::io::Errno;
+
 use super::emulated::Emulation;
+use super::{Drive, Failure};
 use crate::buffer::Buffers;
 
 /// One read of a run.
@@ -355,6 +357,18 @@ impl Drive for ReadAhead {
 
     fn hole(&self, range: SectorRange) -> (bool, Sectors) {
         self.drive.hole(range)
+    }
+
+    fn take_failures(&mut self) -> Vec<Failure> {
+        self.drive.take_failures()
+    }
+
+    fn no_room(&self) -> Option<Errno> {
+        self.drive.no_room()
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.drive.due()
     }
 
     fn logical_block(&self) -> u32 {

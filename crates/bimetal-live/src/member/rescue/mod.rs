@@ -493,7 +493,7 @@ fn refuse_plain_disk(layout: &Layout, seated: &Seated<'_>, file: &File) -> Resul
     let mut signatures = signature::scan(file, probe.size).map_err(io_error(&probe.path))?;
     signatures.retain(|signature| !matches!(signature.content, Content::Label(_)));
     let purpose = Purpose::Home(Sectors(home.blocks.count * layout.block.sectors()).bytes());
-    let judged = Judged { path: &probe.path, is_file: probe.is_file(), purpose };
+    let judged = Judged { path: &probe.path, is_file: probe.is_file(), size: probe.size, is_member: true, purpose };
     match judge(&judged, &signatures, false) {
         Ok(_) => Ok(()),
         Err(refusal) => Err(RescueError::Plain { path: probe.path.clone(), refusal }),

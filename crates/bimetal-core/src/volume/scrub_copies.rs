@@ -1,0 +1,188 @@
+//! Scrub of a mirror: every block is read from each member and the copies are held against each
+//! other.
+//!
+//! A copy that cannot be read is written again from one that can. Copies that can all be read and
+//! differ are named and left as they are: nothing says which of them is right. Requests wait while
+//! their blocks are compared, so that no copy is seen before and the other after a write.
+
+use super::operations::purpose;
+use super::scrub::{BadBlock, Outcome};
+use super::{Job, TaskId, Volume};
+use crate::block::Block;
+use crate::layout::MemberId;
+use crate::operation::{Command, OpKind, Status};
+use crate::payload::Payload;
+use crate::units::{SectorRange, Sectors};
+
+/// A run of blocks that is being compared.
+pub(crate) struct CopiesJob<P> {
+    first: Block,
+    count: u64,
+    copies: Vec<Copy<P>>,
+    /// Blocks that are to be read alone: the copy, and the block of the run. The last is being
+    /// read.
+    again: Vec<(usize, u64)>,
+    /// Blocks that are to be written again, with their content. The last is being written.
+    repairs: Vec<(usize, u64, P)>,
+    phase: Phase,
+}
+
+/// What one member has of the run.
+struct Copy<P> {
+    member: MemberId,
+    blocks: Vec<Option<P>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The run waits for changes that came before.
+    Waiting,
+    Reading,
+    ReadingAgain,
+    Repairing,
+}
+
+impl<P: Payload> Volume<P> {
+    /// Lines a run up behind the changes of its blocks, and compares it.
+    pub(super) fn begin_comparing(&mut self, first: Block, count: u64) {
+        let members: Vec<MemberId> = self.copies_there().collect();
+        let copies = members.into_iter().map(|member| Copy { member, blocks: (0..count).map(|_| None).collect() });
+        let job = CopiesJob {
+            first,
+            count,
+            copies: copies.collect(),
+            again: Vec::new(),
+            repairs: Vec::new(),
+            phase: Phase::Waiting,
+        };
+        let task = self.begin_task(Job::Running);
+        let lane = self.lane(self.flat_sectors(&job));
+        if self.ordering.enter(task, lane) {
+            self.run_comparison(task, job);
+        } else {
+            self.park(task, Job::Compare(job));
+        }
+    }
+
+    fn flat_sectors(&self, job: &CopiesJob<P>) -> SectorRange {
+        let size = self.view.layout.block;
+        SectorRange::new(size.first_sector(job.first), job.count * size.sectors())
+    }
+
+    /// Where `count` blocks of the run lie, from its block `at` on: at the same place on each
+    /// member.
+    fn place_of_copies(&self, job: &CopiesJob<P>, at: u64, count: u64) -> SectorRange {
+        let block = self.view.layout.block.sectors();
+        let (_, place) = self.home_piece(self.flat_sectors(job));
+        SectorRange::new(place.start.0 + at * block, count * block)
+    }
+
+    /// Goes on with a comparison that has all it waited for.
+    pub(super) fn run_comparison(&mut self, task: TaskId, mut job: CopiesJob<P>) {
+        while self.outstanding(task) == 0 {
+            match job.phase {
+                Phase::Waiting => {
+                    job.phase = Phase::Reading;
+                    let range = self.place_of_copies(&job, 0, job.count);
+                    for (number, copy) in job.copies.iter().enumerate() {
+                        let command = Command { kind: OpKind::Read, range, fua: false };
+                        self.issue(task, purpose::BACKGROUND | number as u32, copy.member, command, P::empty());
+                    }
+                }
+                Phase::Reading | Phase::ReadingAgain => match job.again.last() {
+                    Some(&(copy, at)) if !self.is_unreadable(job.copies[copy].member) => {
+                        job.phase = Phase::ReadingAgain;
+                        let (member, range) = (job.copies[copy].member, self.place_of_copies(&job, at, 1));
+                        let command = Command { kind: OpKind::Read, range, fua: false };
+                        self.issue(task, purpose::BACKGROUND, member, command, P::empty());
+                    }
+                    Some(_) => drop(job.again.pop()),
+                    None => {
+                        job.phase = Phase::Repairing;
+                        self.compare(&mut job);
+                    }
+                },
+                Phase::Repairing => match job.repairs.last() {
+                    Some((copy, at, content)) => {
+                        let (member, range) = (job.copies[*copy].member, self.place_of_copies(&job, *at, 1));
+                        let content = content.slice(Sectors::ZERO, content.sectors());
+                        let command = Command { kind: OpKind::Write, range, fua: false };
+                        self.issue(task, purpose::BACKGROUND, member, command, content);
+                    }
+                    None => return self.end_comparison(task, &job),
+                },
+            }
+        }
+        self.put_job(task, Job::Compare(job));
+    }
+
+    /// An operation has ended.
+    pub(super) fn note_comparison(&mut self, job: &mut CopiesJob<P>, purpose: u32, status: Status, payload: &P) {
+        let block = Sectors(self.view.layout.block.sectors());
+        let slice = |at: u64| payload.slice(Sectors(at * block.0), block);
+        match job.phase {
+            Phase::Reading => {
+                let number = (purpose & purpose::INDEX) as usize;
+                match status {
+                    Status::Done => {
+                        let blocks = job.copies[number].blocks.iter_mut().enumerate();
+                        blocks.for_each(|(at, content)| *content = Some(slice(at as u64)));
+                    }
+                    // One that is gone has no copy to be repaired.
+                    Status::Gone => job.copies[number].blocks.clear(),
+                    _ => job.again.extend((0..job.count).rev().map(|at| (number, at))),
+                }
+            }
+            Phase::ReadingAgain => {
+                let Some((copy, at)) = job.again.pop() else { return };
+                if status == Status::Done
+                    && let Some(content) = job.copies[copy].blocks.get_mut(at as usize)
+                {
+                    *content = Some(slice(0));
+                }
+            }
+            Phase::Repairing => {
+                let Some((_, at, _)) = job.repairs.pop() else { return };
+                let outcome = if status == Status::Done { Outcome::Rewritten } else { Outcome::OneCopyLeft };
+                self.note_found(BadBlock { block: Block(job.first.0 + at), outcome });
+            }
+            Phase::Waiting => {}
+        }
+    }
+
+    /// Everything that can be read was read: finds what differs, and what is to be written again.
+    fn compare(&mut self, job: &mut CopiesJob<P>) {
+        for at in 0..job.count {
+            let block = Block(job.first.0 + at);
+            let of = |copy: &Copy<P>| copy.blocks.get(at as usize).and_then(Option::as_ref).map(P::checksum);
+            let mut readable = job.copies.iter().filter_map(of);
+            let Some(one) = readable.next() else {
+                self.note_found(BadBlock { block, outcome: Outcome::NoGoodCopy });
+                continue;
+            };
+            if readable.any(|other| other != one) {
+                self.note_found(BadBlock { block, outcome: Outcome::CopiesDiffer });
+                self.copies_differ(block, job.copies[0].member);
+                continue;
+            }
+            let content = job.copies.iter().find_map(|copy| copy.blocks.get(at as usize)?.as_ref());
+            let Some(content) = content.map(|content| content.slice(Sectors::ZERO, content.sectors())) else {
+                continue;
+            };
+            for (number, copy) in job.copies.iter().enumerate() {
+                // One that fails everything ends the scrub.
+                let is_repairable = !self.is_unreadable(copy.member);
+                if is_repairable && matches!(copy.blocks.get(at as usize), Some(None)) {
+                    let content = content.slice(Sectors::ZERO, content.sectors());
+                    job.repairs.push((number, at, content));
+                }
+            }
+        }
+    }
+
+    fn end_comparison(&mut self, task: TaskId, job: &CopiesJob<P>) {
+        self.note_scrubbed(job.count);
+        self.leave_ordering(task);
+        self.end_task(task);
+    }
+}

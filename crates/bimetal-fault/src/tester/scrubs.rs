@@ -1,0 +1,64 @@
+//! Scrubs in the run of a case: they begin at any time, at any rate, and must find nothing where
+//! nothing failed. What they give up or write again is seen by the checks of every operation and
+//! every read.
+
+use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_core::volume::Outcome;
+
+use super::Tester;
+use crate::random::Random;
+
+/// Once in so many events a scrub begins, or one that is under way goes on faster.
+const EVENTS: u64 = 60;
+const RATES: [Bytes; 4] = [Bytes::from_kib(64), Bytes::from_mib(1), Bytes::from_mib(50), Bytes::from_gib(1)];
+
+/// The scrubs of a case.
+pub(super) struct Scrubs {
+    /// Of their own, so that a case without scrubs stays the case that it is.
+    random: Random,
+    /// Whether places rot at some time, which no operation shows.
+    rots: bool,
+    /// When the last one began whose end was checked.
+    seen: Option<Nanoseconds>,
+}
+
+impl Scrubs {
+    pub(super) fn new(seed: u64, rots: bool) -> Self {
+        Self { random: Random::new(seed ^ 0x7363_7275_6273), rots, seen: None }
+    }
+}
+
+impl Tester {
+    /// Begins a scrub, if it is time, and looks at one that has ended.
+    ///
+    /// # Errors
+    /// It has found what cannot be, or has left something out.
+    pub(super) fn scrub(&mut self) -> Result<(), String> {
+        let Some(scrubs) = &mut self.scrubs else { return Ok(()) };
+        if scrubs.random.one_in(EVENTS) {
+            let rate = scrubs.random.one_in(2).then(|| scrubs.random.pick(&RATES));
+            self.volume.scrub(self.now, rate);
+        }
+        self.check_scrub()
+    }
+
+    fn check_scrub(&mut self) -> Result<(), String> {
+        let Some(scrubs) = &mut self.scrubs else { return Ok(()) };
+        let ended = self.volume.scrub_progress().filter(|found| found.finished && !found.interrupted);
+        let Some(found) = ended.filter(|found| scrubs.seen != found.ended) else { return Ok(()) };
+        scrubs.seen = found.ended;
+        self.report.scrubs += 1;
+        self.report.scrub_findings += found.bad_blocks;
+        if found.blocks_left > 0 {
+            return Err(format!("a scrub ended and left {} blocks out", found.blocks_left));
+        }
+        let nothing_failed = self.atlas.faults() == 0 && !scrubs.rots && !self.saboteur.is_at_work();
+        match found.bad.first() {
+            Some(bad) if nothing_failed => Err(format!("a scrub calls {bad:?} bad, and nothing ever failed")),
+            Some(bad) if self.atlas.is_only_of_refusals() && bad.outcome != Outcome::OneCopyLeft => {
+                Err(format!("a scrub calls {bad:?} bad, and every read ended well"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

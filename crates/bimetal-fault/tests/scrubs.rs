@@ -1,0 +1,103 @@
+//! Scrubs that begin at any time and at any rate, under every scheme, with failing drives and power
+//! cuts: they find nothing where nothing failed, and what they give up or write again costs no
+//! content. A failure prints the line that replays it.
+
+#[allow(dead_code, reason = "other tests use the rest of it")]
+mod seeds;
+mod story;
+
+use std::cell::Cell;
+
+use bimetal_core::block::Block;
+use bimetal_core::scheme::Holds;
+use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_core::volume::{BadBlock, Outcome, Scrub};
+use bimetal_fault::run_scrub_case;
+use story::{ALL, HDD, SSD, Story};
+
+/// Cases of each scheme.
+const SEEDS: u64 = 120;
+
+#[test]
+fn scrubs_keep_all_content_under_every_scheme() {
+    let (ran, found) = (Cell::new(0), Cell::new(0));
+    seeds::run_all(0, SEEDS, run_scrub_case, |scheme, total, cases| {
+        let scrubbed = |(_, holds): &(_, Holds)| matches!(holds, Holds::Cache | Holds::Log | Holds::Copy);
+        let enough = cases < 60 || total.scrubs > cases;
+        assert!(!scheme.members.iter().any(scrubbed) || enough, "{}: too few scrubs: {total:?}", scheme.name);
+        ran.set(ran.get() + cases);
+        found.set(found.get() + total.scrub_findings);
+    });
+    assert!(ran.get() < 1000 || found.get() > 50, "{} cases found {} bad blocks", ran.get(), found.get());
+}
+
+/// Scrubs to the end; what was found.
+fn scrub(story: &mut Story, rate: Option<Bytes>) -> Scrub {
+    let now = story.now;
+    story.volume().scrub(now, rate);
+    story.answer(ALL);
+    story.pass(Nanoseconds::from_seconds(60), ALL);
+    let found = story.volume().scrub_progress().cloned().expect("one was asked for");
+    assert!(found.finished && !found.interrupted, "{found:?}");
+    found
+}
+
+/// A mirror's block that one member cannot read is written again there; where the other member has
+/// another content, or cannot read it either, it is named and left alone.
+#[test]
+fn mirror_is_repaired_from_the_copy_that_is_read() {
+    let mut story = Story::new(1, "raid1", &[], Bytes::from_mib(4).sectors().0);
+    let written: Vec<u64> = (0..20).map(|block| story.write(block * 8, 8)).collect();
+    story.flush();
+    assert_eq!(scrub(&mut story, None).bad_blocks, 0);
+    story.drives[usize::from(SSD)].spoil(3);
+    story.drives[usize::from(HDD)].spoil(8 * 5 + 7);
+    story.drives[usize::from(SSD)].spoil(8 * 6);
+    story.drives[usize::from(HDD)].spoil(8 * 6 + 1);
+    story.drives[usize::from(HDD)].rot(8 * 7 + 2);
+    let found = scrub(&mut story, None);
+    let of = |block, outcome| BadBlock { block: Block(block), outcome };
+    let expected = [
+        of(6, Outcome::NoGoodCopy),
+        of(7, Outcome::CopiesDiffer),
+        of(5, Outcome::Rewritten),
+        of(0, Outcome::Rewritten),
+    ];
+    let mut bad = found.bad.clone();
+    let mut expected = expected.to_vec();
+    bad.sort_by_key(|bad| bad.block);
+    expected.sort_by_key(|bad| bad.block);
+    assert_eq!((bad, found.lost_blocks), (expected, 2));
+    for (drive, sector) in [(SSD, 3), (HDD, 8 * 5 + 7)] {
+        assert!(!story.drives[usize::from(drive)].is_unreadable(sector), "drive {drive}");
+    }
+    // A write heals the others.
+    let again = [6, 7].map(|block| story.write(block * 8, 8));
+    assert_eq!(scrub(&mut story, None).bad_blocks, 0);
+    for (block, number) in written.into_iter().enumerate().filter(|(block, _)| ![6, 7].contains(block)) {
+        assert_eq!(story.read(block as u64 * 8, 8), [number; 8], "block {block}");
+    }
+    assert_eq!(story.read(48, 16), [[again[0]; 8], [again[1]; 8]].concat());
+}
+
+/// A scrub of 4 MiB at 1 MiB a second takes four seconds, and one at full speed in between none.
+#[test]
+fn scrub_keeps_its_rate_until_a_faster_one_is_wanted() {
+    let mut story = Story::new(1, "raid1", &[], Bytes::from_mib(4).sectors().0);
+    let total = Bytes(story.volume().view().layout.total_blocks() * 4096);
+    let rate = Bytes::from_mib(1);
+    let found = scrub(&mut story, Some(rate));
+    let took = found.ended.expect("it has ended").saturating_sub(found.began).as_seconds_f64();
+    let expected = total.0 as f64 / rate.0 as f64;
+    assert!((expected - 1.0..=expected + 0.1).contains(&took), "{took} s instead of {expected} s");
+    let now = story.now;
+    story.volume().scrub(now, Some(rate));
+    story.pass(Nanoseconds::from_seconds(1), ALL);
+    assert!(!story.volume().scrub_progress().expect("it is under way").finished);
+    let (began, now) = (now, story.now);
+    story.volume().scrub(now, None);
+    story.answer(ALL);
+    let found = story.volume().scrub_progress().cloned().expect("it was under way");
+    assert!(found.finished && found.began == began, "{found:?}");
+    assert!(found.ended.expect("it has ended").saturating_sub(now).as_seconds_f64() < 0.5, "{found:?}");
+}
