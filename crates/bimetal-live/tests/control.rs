@@ -281,6 +281,7 @@ fn a_drain_that_cannot_write_home_says_why_and_the_volume_stays_attached_and_rea
         assert!(message.contains(&format!("{member}: a write at byte ")), "{message}");
         let now = status(&running);
         assert_eq!((now.state.as_str(), now.dirty_bytes), ("degraded", Some(40 * 4096)), "{}", plan.scheme);
+        assert!(now.meaning.contains(&format!("{member} cannot be written")), "{}", now.meaning);
         assert!(now.members[home].errors.unwrap() > 0 && now.members[home].last_error.is_some());
         (0..40).for_each(|at| assert_eq!(disk.read(at * 8192, 4096), [at as u8 + 1; 4096]));
         disk.write(0, &[99; 4096]);

@@ -482,6 +482,9 @@ fn trouble(about: &About, snapshot: &Snapshot, member: &AboutMember, it: &Member
     let fails = it.failing.in_words();
     Some(match it.state {
         MemberState::Online if it.failing == Failing::default() => return None,
+        MemberState::Online if it.is_home && it.failing.writes && !it.failing.reads => format!(
+            "{id} {fails}; what needs it fails, and what is to go there stays where it is until it takes writes again"
+        ),
         MemberState::Online if it.is_home => {
             format!("{id} {fails}; requests for what is at home there are errors: copy the volume to another drive")
         }
