@@ -61,7 +61,7 @@ impl Server {
         if let Some(scrub) = ended.filter(|scrub| self.control.scrubs.seen != Some(scrub.began)).cloned() {
             self.note_scrub(&scrub);
         }
-        if !self.scrubs_deadline().is_some_and(|at| at <= self.now) {
+        if self.scrubs_deadline().is_none_or(|at| at > self.now) {
             return false;
         }
         self.control.scrubs.next_at = None;
