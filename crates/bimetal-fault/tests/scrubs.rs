@@ -2,16 +2,16 @@
 //! cuts: they find nothing where nothing failed, and what they give up or write again costs no
 //! content. A failure prints the line that replays it.
 
-#[allow(dead_code, reason = "other tests use the rest of it")]
 mod seeds;
 mod story;
 
 use std::cell::Cell;
 
 use bimetal_core::block::Block;
+use bimetal_core::label::report::{Kind, State};
 use bimetal_core::scheme::Holds;
 use bimetal_core::units::{Bytes, Nanoseconds};
-use bimetal_core::volume::{BadBlock, Outcome, Scrub};
+use bimetal_core::volume::{BadBlock, Outcome, Scrub, Trouble};
 use bimetal_fault::run_scrub_case;
 use story::{ALL, HDD, SSD, Story};
 
@@ -68,6 +68,10 @@ fn mirror_is_repaired_from_the_copy_that_is_read() {
     bad.sort_by_key(|bad| bad.block);
     expected.sort_by_key(|bad| bad.block);
     assert_eq!((bad, found.lost_blocks), (expected, 2));
+    let told: Vec<Trouble> = std::iter::from_fn(|| story.volume().next_trouble()).collect();
+    let [Trouble::Found { blocks, kind, state, .. }] = told[..] else { panic!("{told:?}") };
+    assert_eq!((blocks.first, blocks.count), (Block(7), 1));
+    assert_eq!((kind, state), (Kind::CopiesDiffer, State::Uncertain));
     for (drive, sector) in [(SSD, 3), (HDD, 8 * 5 + 7)] {
         assert!(!story.drives[usize::from(drive)].is_unreadable(sector), "drive {drive}");
     }
