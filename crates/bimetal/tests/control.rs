@@ -14,6 +14,10 @@ struct Place(PathBuf);
 
 impl Place {
     fn new(name: &str, scheme: &str) -> Self {
+        Self::with_volume(name, scheme, "box")
+    }
+
+    fn with_volume(name: &str, scheme: &str, volume: &str) -> Self {
         let directory = std::env::temp_dir().join(format!("bimetal-control-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&directory);
         fs::create_dir_all(&directory).unwrap();
@@ -21,7 +25,7 @@ impl Place {
         for (drive, mib) in [("ssd.img", 64), ("hdd.img", 64)] {
             File::create(place.0.join(drive)).and_then(|file| file.set_len(mib << 20)).unwrap();
         }
-        place.succeed(&format!("create box --scheme {scheme} --ssd ssd.img --hdd hdd.img"));
+        place.succeed(&format!("create {volume} --scheme {scheme} --ssd ssd.img --hdd hdd.img"));
         place
     }
 
@@ -74,16 +78,21 @@ impl Place {
         self.serve_drive("box", options)
     }
 
-    fn serve_drive(&self, volume: &str, options: &str) -> Served {
+    fn serve_drive(&self, drive: &str, options: &str) -> Served {
+        self.serve_volume("box", drive, options)
+    }
+
+    /// Serves `volume`, named so or by one of its drives.
+    fn serve_volume(&self, volume: &str, named: &str, options: &str) -> Served {
         let mut child = self
-            .command(&format!("serve {volume} {options}"))
+            .command(&format!("serve {named} {options}"))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.starts_with("ready box "), "{line}");
+        assert!(line.starts_with(&format!("ready {volume} ")), "{line}");
         Served(child)
     }
 
@@ -712,13 +721,17 @@ fn read_only_cache_is_not_let_go_at_start() {
     if !is_root() {
         return;
     }
-    let place = Place::new("read-only", "smart-response");
-    let served = place.serve("");
-    let mut disk = place.disk();
+    // A loop device is seen by the tests beside this one, which have a volume named `box`.
+    let place = Place::with_volume("read-only", "smart-response", "deck");
+    let connect = || Disk::connect_to(&place.0.join("run/bimetal/deck.sock"), "deck");
+    let state =
+        || serde_json::from_str::<serde_json::Value>(&place.succeed("status deck --json")).unwrap()["state"].clone();
+    let served = place.serve_volume("deck", "deck", "");
+    let mut disk = connect();
     (0..50).for_each(|at| disk.write(at * 8192, &[1; 4096]));
     (0..50).for_each(|at| drop((disk.read(at * 8192, 4096), disk.read(at * 8192, 4096))));
     drop(disk);
-    place.succeed("drain box");
+    place.succeed("drain deck");
     served.signal("-TERM");
     served.wait();
     // Under a name that nobody remembers, so that the device is the drive, and not the file below it.
@@ -731,35 +744,35 @@ fn read_only_cache_is_not_let_go_at_start() {
     let _undo = Undo(vec!["losetup".into(), "-d".into(), device.clone()]);
     tool("blockdev", &["--setro", &device]).expect("blockdev");
     let before = fs::read(&image).unwrap();
-    let message = place.refuse("serve box");
+    let message = place.refuse("serve deck");
     assert!(message.contains(&format!("ssd ({device}) is set read-only")), "{message}");
     assert!(message.contains(&format!("blockdev --setrw {device}")) && message.contains("--degraded"), "{message}");
     assert!(before == fs::read(&image).unwrap(), "something was written there");
     tool("blockdev", &["--setrw", &device]).expect("blockdev");
-    let served = place.serve("");
-    assert_eq!(place.json()["state"], "serving");
-    assert_eq!(place.disk().read(0, 4096), [1; 4096]);
+    let served = place.serve_volume("deck", "deck", "");
+    assert_eq!(state(), "serving");
+    assert_eq!(connect().read(0, 4096), [1; 4096]);
     served.signal("-TERM");
     served.wait();
 
     // Without it home changes, and what is in it is old from then on.
     tool("blockdev", &["--setro", &device]).expect("blockdev");
-    let served = place.serve("--degraded");
-    let mut disk = place.disk();
+    let served = place.serve_volume("deck", "deck", "--degraded");
+    let mut disk = connect();
     (0..50).for_each(|at| disk.write(at * 8192, &[2; 4096]));
     disk.flush();
     drop(disk);
     served.signal("-TERM");
     served.wait();
     tool("blockdev", &["--setrw", &device]).expect("blockdev");
-    let served = place.serve("--degraded");
-    let text = place.succeed(&format!("attach box {device}"));
+    let served = place.serve_volume("deck", "deck", "--degraded");
+    let text = place.succeed(&format!("attach deck {device}"));
     assert!(text.contains("takes part from now on, empty"), "{text}");
-    let mut disk = place.disk();
+    let mut disk = connect();
     for _ in 0..3 {
         (0..50).for_each(|at| assert_eq!(disk.read(at * 8192, 4096), [2; 4096], "block {at}"));
     }
-    assert_eq!(place.json()["state"], "serving");
+    assert_eq!(state(), "serving");
     drop((disk, served));
 }
 
@@ -786,7 +799,7 @@ fn scrub_on_schedule_is_reported_and_remembered() {
     assert!(last["took_s"].as_f64().unwrap() > 0.8, "{last}");
     assert_eq!((&last["bad_blocks"], &last["read_bytes"]), (&0.into(), &(400 * 4096).into()));
     let text = place.succeed("status box");
-    assert!(text.contains("1.6MiB read in") && text.contains("nothing bad; the next in"), "{text}");
+    assert!(text.contains("1600KiB read in") && text.contains("nothing bad; the next in"), "{text}");
     drop(disk);
     served.signal("-TERM");
     served.wait();
@@ -804,7 +817,7 @@ fn scrub_on_schedule_is_reported_and_remembered() {
     let at = ssd.chunks(4096).position(|block| block == [77; 4096]).unwrap() * 4096;
     let drive = File::options().write(true).open(place.0.join("ssd.img")).unwrap();
     drive.write_all_at(&[1], at as u64).and_then(|()| drive.sync_all()).unwrap();
-    place.refuse("check box --scrub");
+    assert_eq!(place.run("check box --scrub").status.code(), Some(3), "the answer is no");
     let last = place.json()["last_scrub"].clone();
     assert_eq!((&last["bad_blocks"], &last["lost_blocks"]), (&1.into(), &1.into()), "{last}");
     served.signal("-TERM");
