@@ -100,7 +100,7 @@ const MAXIMIZED: &[(&str, &str)] = &[("mode", "maximized"), ("idle", "1h")];
 #[test]
 fn one_bit_of_a_ring_page_takes_nothing_back() {
     one_bit_of_each("smart-response", MAXIMIZED, Structure::Ring);
-    one_bit_of_each("hybrid-disk", &[("idle", "off")], Structure::Ring);
+    one_bit_of_each("hybrid-disk", &[("idle", "1h")], Structure::Ring);
 }
 
 /// The same of a log: it ended before the first segment whose page did not decode.

@@ -354,7 +354,7 @@ fn migrations_in_no_time_are_refused_where_there_is_content() {
 
 #[test]
 fn a_write_that_waits_for_slots_is_called_when_its_own_parking_frees_them() {
-    let mut scene = Scene::new("hybrid-disk", &[], 4, 800);
+    let mut scene = Scene::new("hybrid-disk", &[], 4, 1120);
     for block in 0..u64::from(scene.volume.view().map.slots()) - 3 {
         scene.run(OpKind::Write, block * 8, 8);
     }

@@ -379,7 +379,9 @@ fn mkswap_over_the_ssd_costs_a_block_that_is_named() {
     assert_eq!(place.share_of_home_that_is_left(), 1.0);
     overwrite(&place, "ssd.img", "mkswap -q", false);
     assert!(place.succeed("rescue box").contains("nothing to rescue"));
-    let message = place.refuse("check box --scrub");
+    let output = place.run("check box --scrub");
+    assert_eq!(output.status.code(), Some(3), "damage is listed");
+    let message = place.text(&output.stderr);
     assert!(message.contains(" 1 are bad, and of 1 of those home has no good copy"), "{message}");
 }
 

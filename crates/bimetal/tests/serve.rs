@@ -388,12 +388,13 @@ fn drives_with_sectors_of_4_kib_serve_and_recover_alone_and_beside_others() {
     if !has("qemu-io") {
         return;
     }
-    for (scheme, large) in [
+    let cases = [
         ("smart-response --set mode=maximized", ["ssd"].as_slice()),
         ("smart-response --set mode=maximized", &["ssd", "hdd"]),
         ("griffin --set timeout=200ms", &["hdd"]),
         ("hybrid-disk", &["ssd", "hdd"]),
-    ] {
+    ];
+    for (number, (scheme, large)) in cases.into_iter().enumerate() {
         let place = Place::new("sectors");
         place.file("ssd", 32);
         place.file("hdd", 48);
@@ -406,7 +407,7 @@ fn drives_with_sectors_of_4_kib_serve_and_recover_alone_and_beside_others() {
         let path = |file: &str| large.iter().position(|name| *name == file).map_or(file, |at| &loops[at].0).to_owned();
         let (ssd, hdd) = (path("ssd"), path("hdd"));
         // Everybody on this machine sees a loop device, and volumes are found by name.
-        let name = format!("sectors-{}", std::process::id());
+        let name = format!("sectors-{}-{number}", std::process::id());
         place.succeed(&format!("create {name} --scheme {scheme} --ssd {ssd} --hdd {hdd}"));
         let serve = format!("serve {}", loops[0].0);
         let running = place.serve(&serve);

@@ -151,9 +151,10 @@ fn damaged(error: impl ToString) -> Value {
 }
 
 fn of_superblock(superblock: &Superblock) -> Value {
-    let lives = superblock.lives.iter().map(|life| {
-        json!({"life": life.number, "began_at": life.began_at, "index_began_at": life.index_began_at})
-    });
+    let lives = superblock
+        .lives
+        .iter()
+        .map(|life| json!({"life": life.number, "began_at": life.began_at, "index_began_at": life.index_began_at}));
     let lost = superblock.lost.iter().map(|(block, eighths)| json!({"block": block.0, "eighths": eighths.0}));
     json!({"kind": "superblock", "sequence": superblock.sequence, "tail": superblock.tail,
            "index_tail": superblock.index_tail, "table": superblock.table, "marks": superblock.marks,

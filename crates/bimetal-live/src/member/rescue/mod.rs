@@ -16,6 +16,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use bimetal_core::journal::state::State;
+use bimetal_core::journal::turns::{COPIES, TURNS};
 use bimetal_core::label::assembly::{Found, Seat};
 use bimetal_core::label::{Guard, Label, usable};
 use bimetal_core::layout::{Layout, MemberId};
@@ -594,8 +595,16 @@ fn write_label(seat: &Seated<'_>, file: &File) -> Result<(), RescueError> {
 
 /// A state that says that every drive is needed, which nobody can refute.
 fn write_state(layout: &Layout, seat: &Seated<'_>, file: &File) -> io::Result<()> {
-    let Some(place) = evidence::state_place(&seat.label, layout) else { return Ok(()) };
-    let state = State { sequence: 0, dirty: layout.slots.is_some(), ..State::default() };
-    file.write_all_at(&state.encode(seat.located.assembly.label.volume.identity()), place.start.0 * SECTOR_BYTES)?;
+    if evidence::state_place(&seat.label, layout).is_none() {
+        return Ok(());
+    }
+    let identity = seat.located.assembly.label.volume.identity();
+    for turn in 0..TURNS as u64 {
+        let state = State { sequence: turn, dirty: layout.slots.is_some(), ..State::default() };
+        for copy in 0..COPIES {
+            let place = layout.state_place(seat.label.index, turn, copy);
+            file.write_all_at(&state.encode(identity), place.start.0 * SECTOR_BYTES)?;
+        }
+    }
     file.sync_all()
 }
