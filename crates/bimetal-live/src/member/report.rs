@@ -46,7 +46,7 @@ pub fn write(drive: &File, capacity: Sectors, path: &Path, volume: u64, report: 
 /// Writes `report` on an open member that has none yet, in both turns.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn place(drive: &File, capacity: Sectors, path: &Path, volume: u64, report: &Report) -> Result<(), LabelError> {
     let Some(before) = report.sequence.checked_sub(1) else { return Ok(()) };
     write(drive, capacity, path, volume, &report.numbered(before))?;
