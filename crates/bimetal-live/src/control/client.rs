@@ -112,6 +112,8 @@ impl Client {
         let path = self.path.clone();
         match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ClientError::Silent { path, waited: self.patience },
+            // It closed the socket with our question unread.
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => ClientError::Ended { path },
             _ => ClientError::Io { path, error },
         }
     }

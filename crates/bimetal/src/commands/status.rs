@@ -1,8 +1,10 @@
 //! `bimetal status`: how a volume is, from its server, or from its labels where nobody serves it.
 
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use bimetal_core::units::Bytes;
+use bimetal_live::control::client::ClientError;
 use bimetal_live::control::message::{Progress, Reply, Request};
 use bimetal_live::control::offline;
 use bimetal_live::control::report::{Finding, Lost};
@@ -12,7 +14,7 @@ use clap::Args;
 use crate::error::Error;
 use crate::options::JsonOption;
 use crate::output::{print, print_json};
-use crate::target::{Target, ask};
+use crate::target::Target;
 use crate::volume::{ago, size};
 
 /// Show a volume: whether the data is safe, what is dirty, what its drives do, and why I/O is not cached
@@ -28,15 +30,34 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let status = match Target::find(&arguments.volume)? {
-        Target::Served(mut client) => match ask(&mut client, &Request::Status {})? {
-            Reply::Status { status } => *status,
-            other => return Err(Error::new(format!("the server answered something else: {other:?}"))),
-        },
-        Target::Stopped(located) => offline::status(&located),
-    };
+    let status = status_of(&arguments.volume)?;
     if arguments.json.json { print_json(&status) } else { print(&describe(&status)) }
 }
+
+/// Asks the server, and reads the labels where there is none. A server that is ending may close its
+/// socket before it has answered: then the volume is looked for again.
+fn status_of(volume: &str) -> Result<Status, Error> {
+    let asked_at = Instant::now();
+    loop {
+        let mut client = match Target::find(volume)? {
+            Target::Served(client) => client,
+            Target::Stopped(located) => return Ok(offline::status(&located)),
+        };
+        match client.ask(&Request::Status {}, |_| ()) {
+            Ok(Reply::Status { status }) => return Ok(*status),
+            Ok(Reply::Error { message }) => return Err(Error::new(message)),
+            Ok(other) => return Err(Error::new(format!("the server answered something else: {other:?}"))),
+            Err(ClientError::Ended { .. }) if asked_at.elapsed() < SERVER_ENDS_WITHIN => {
+                std::thread::sleep(ASK_AGAIN_AFTER);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// A server whose socket closes while it is asked is gone after this time.
+const SERVER_ENDS_WITHIN: Duration = Duration::from_secs(10);
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// Ranges of bad content that are shown to people.
 const LOST_SHOWN: usize = 16;
