@@ -1,11 +1,15 @@
 //! The commands that look after a volume, with the real program: status, drain, detach, served and not.
 
+mod support;
+
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+
+use support::LoopDevice;
 
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 
@@ -756,11 +760,11 @@ fn read_only_cache_is_not_let_go_at_start() {
     // Under a name that nobody remembers, so that the device is the drive, and not the file below it.
     let image = place.0.join("image").to_str().unwrap().to_owned();
     fs::rename(place.0.join("ssd.img"), &image).unwrap();
-    let Some(device) = tool("losetup", &["--find", "--show", &image]) else {
+    let Some(made) = LoopDevice::over(Path::new(&image), &[]) else {
         println!("skipped: no loop device");
         return;
     };
-    let _undo = Undo(vec!["losetup".into(), "-d".into(), device.clone()]);
+    let device = made.0.clone();
     tool("blockdev", &["--setro", &device]).expect("blockdev");
     let before = fs::read(&image).unwrap();
     let message = place.refuse("serve deck");

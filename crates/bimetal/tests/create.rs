@@ -1,9 +1,14 @@
 //! `bimetal create` and `status` on files: what is refused and how, what stays, and how a volume is found.
 
+mod support;
+
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use bimetal_live::member::probe::probe;
+use support::LoopDevice;
 
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 
@@ -287,28 +292,10 @@ fn an_emulated_drive_is_kept_in_the_label_with_its_settings() {
     assert_eq!(json["settings"]["hdd.volatile_cache"], "on");
 }
 
-/// A loop device over a file; gone on drop.
-struct Loop(String);
-
-impl Loop {
-    /// `None` where the system does not let us have one.
-    fn over(file: &Path) -> Option<Self> {
-        let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok()?;
-        let device = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-        (output.status.success() && !device.is_empty()).then_some(Self(device))
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
-    }
-}
-
 #[test]
 fn a_block_device_in_use_is_refused_and_a_free_one_is_found() {
     let place = with_drives("device");
-    let Some(device) = Loop::over(&place.0.join("hdd.img")) else {
+    let Some(device) = LoopDevice::over(&place.0.join("hdd.img"), &[]) else {
         println!("skipped: no loop device may be made here");
         return;
     };
@@ -330,4 +317,25 @@ fn a_block_device_in_use_is_refused_and_a_free_one_is_found() {
     place.succeed(&create);
     let status = place.succeed(&format!("status {name}"));
     assert!(status.contains(&device.0), "{status}");
+}
+
+/// A command that looks for a volume opens each block device for itself for an instant. Another
+/// one that looked at the same instant said that another program has the device.
+#[test]
+fn a_block_device_that_others_only_look_at_is_free() {
+    let place = with_drives("looks");
+    let Some(device) = LoopDevice::over(&place.0.join("hdd.img"), &[]) else {
+        println!("skipped: no loop device may be made here");
+        return;
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..2000 {
+                    let found = probe(Path::new(&device.0)).expect("the device is there");
+                    assert!(found.uses.is_empty(), "{:?}", found.uses);
+                }
+            });
+        }
+    });
 }

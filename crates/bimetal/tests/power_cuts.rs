@@ -4,6 +4,8 @@
 //! The path is that of a user without a kernel module: server, nbdfuse, loop device, mkfs, mount. `BIMETAL_SOAK=N` kills N
 //! times for each file system, `BIMETAL_SOAK_SEED=N` at other moments. Everything mounted is taken down again.
 
+mod support;
+
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -11,6 +13,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use support::LoopDevice;
 
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 
@@ -129,7 +133,8 @@ impl Drop for Volume {
 struct Device {
     fuse: Child,
     file: String,
-    device: String,
+    /// There until the end: the loop device goes before the file below it.
+    device: Option<LoopDevice>,
 }
 
 impl Device {
@@ -143,14 +148,18 @@ impl Device {
             assert!(begun.elapsed() < LIMIT, "nbdfuse shows no disk");
             std::thread::sleep(Duration::from_millis(20));
         }
-        let device = must("losetup", &["-f", "--show", "--direct-io=on", &file]).trim().to_owned();
-        Self { fuse, file, device }
+        let device = LoopDevice::over(Path::new(&file), &["--direct-io=on"]).expect("a loop device");
+        Self { fuse, file, device: Some(device) }
+    }
+
+    fn path(&self) -> &str {
+        self.device.as_ref().map_or("", |device| &device.0)
     }
 }
 
 impl Drop for Device {
     fn drop(&mut self) {
-        let _ = run("losetup", &["-d", &self.device]);
+        drop(self.device.take());
         let _ = run("fusermount3", &["-u", "-z", &self.file]);
         let _ = self.fuse.kill();
         let _ = self.fuse.wait();
@@ -164,7 +173,7 @@ struct Mount {
 impl Mount {
     fn new(volume: &Volume, device: &Device) -> Self {
         let at = volume.text("mount");
-        must("mount", &[&device.device, &at]);
+        must("mount", &[device.path(), &at]);
         Self { at }
     }
 }
@@ -241,7 +250,7 @@ fn survives(name: &str, options: &[&str], make: &[&str], look: &[&str]) {
     volume.serve();
     {
         let device = Device::attach(&volume);
-        must(make[0], &[&make[1..], &[&device.device]].concat());
+        must(make[0], &[&make[1..], &[device.path()]].concat());
     }
     let synced = Synced::default();
     for round in 0..kills {
@@ -254,7 +263,7 @@ fn survives(name: &str, options: &[&str], make: &[&str], look: &[&str]) {
             let mount = Mount::new(&volume, &device);
             check(Path::new(&mount.at), &synced);
         }
-        must(look[0], &[&look[1..], &[&device.device]].concat());
+        must(look[0], &[&look[1..], &[device.path()]].concat());
     }
     let files = synced.lock().expect("no thread panicked").len();
     println!("{name}: {kills} kills, {files} synced files, all there");

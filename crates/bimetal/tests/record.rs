@@ -1,15 +1,19 @@
 //! `bimetal record` on a loop device, where the kernel lets us; where not, that it says so.
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use support::LoopDevice;
+
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 
 /// A loop device over a file of its own; gone on drop.
 struct Loop {
-    device: String,
+    device: LoopDevice,
     directory: PathBuf,
 }
 
@@ -20,10 +24,8 @@ impl Loop {
         fs::create_dir_all(&directory).expect("a folder for the test");
         let disk = directory.join("disk");
         File::create(&disk).and_then(|file| file.set_len(64 << 20)).expect("a file for the test");
-        let output = Command::new("losetup").args(["--find", "--show"]).arg(&disk).output();
-        let device = output.ok().filter(|output| output.status.success()).map(|output| text(&output.stdout));
-        match device {
-            Some(device) => Some(Self { device: device.trim().to_owned(), directory }),
+        match LoopDevice::over(&disk, &[]) {
+            Some(device) => Some(Self { device, directory }),
             None => {
                 fs::remove_dir_all(directory).expect("the folder of the test goes");
                 None
@@ -34,9 +36,9 @@ impl Loop {
     fn record(&self, output: &str, command: &str) -> Output {
         let output = self.directory.join(output);
         Command::new(BIMETAL)
-            .args(["record", &self.device, "-o"])
+            .args(["record", &self.device.0, "-o"])
             .arg(output)
-            .args(["--", "sh", "-c", &command.replace("DEVICE", &self.device)])
+            .args(["--", "sh", "-c", &command.replace("DEVICE", &self.device.0)])
             .output()
             .expect("bimetal starts")
     }
@@ -44,7 +46,6 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["--detach", &self.device]).status();
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
@@ -137,7 +138,7 @@ fn nothing_stays_switched_on_after_a_recording_that_was_stopped() {
     let command = format!(
         "{BIMETAL} record {} -o {} & recorder=$!; sleep 0.5; \
          dd if={0} of=/dev/null bs=4k count=4 skip=9 iflag=direct status=none; sleep 0.2; kill -TERM $recorder; wait $recorder",
-        device.device,
+        device.device.0,
         trace.display()
     );
     let recorder = Command::new("sh").args(["-c", &command]).output().unwrap();

@@ -1,11 +1,15 @@
 //! `bimetal rescue` after the real programs that write over drives: mkfs, wipefs, sfdisk, mkswap; on image files and on devices.
 
+mod support;
+
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+
+use support::LoopDevice;
 
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 const BLOCK: u64 = 4096;
@@ -223,31 +227,17 @@ fn overwrite(place: &Place, drive: &str, line: &str, as_device: bool) -> bool {
         skipped(&format!("no {program}"));
         return false;
     }
-    let mut target = drive.to_owned();
-    if as_device {
-        let made = Command::new("losetup").args(["--find", "--show", drive]).current_dir(&place.0).output();
-        match made {
-            Ok(made) if made.status.success() => {
-                target = String::from_utf8(made.stdout).unwrap().trim().to_owned();
-                // A loop device that somebody made read-only once stays so for whoever has it next.
-                assert!(Command::new("blockdev").args(["--setrw", &target]).status().unwrap().success());
-            }
-            _ => {
-                skipped("no loop device can be made");
-                return false;
-            }
-        }
+    let device = as_device.then(|| LoopDevice::over(&place.0.join(drive), &[]));
+    if let Some(None) = device {
+        skipped("no loop device can be made");
+        return false;
     }
+    let device = device.flatten();
+    let target = device.as_ref().map_or(drive, |device| &device.0);
     let run = format!("{program} {arguments} {target} </dev/null");
     let run = if program == "sfdisk" { format!("echo ',,' | {program} {arguments} {target}") } else { run };
     let output = Command::new("sh").args(["-c", &run]).current_dir(&place.0).output().unwrap();
-    if as_device {
-        assert!(Command::new("losetup").args(["-d", &target]).status().unwrap().success());
-        // The kernel lets go of it a moment later.
-        while fs::exists(format!("/sys/block/{}/loop", target.trim_start_matches("/dev/"))).unwrap_or(false) {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-    }
+    drop(device);
     assert!(output.status.success(), "{run}: {}", String::from_utf8_lossy(&output.stderr));
     true
 }

@@ -1,10 +1,14 @@
 //! `bimetal serve` on files: what clients get, and what is there again after a stop, a kill, and without a drive.
 
+mod support;
+
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use support::LoopDevice;
 
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 
@@ -365,24 +369,6 @@ fn no_size_changes_that_would_move_blocks_or_cut_a_file_system_off() {
     place.succeed("resize one --ssd-size 28MiB");
 }
 
-/// A loop device with sectors of 4 KiB, taken down at the end.
-struct Loop(String);
-
-impl Loop {
-    fn over(place: &Place, file: &str) -> Option<Self> {
-        let mut command = Command::new("losetup");
-        command.args(["--find", "--show", "--sector-size", "4096", "--direct-io=on", file]).current_dir(&place.0);
-        let output = command.output().ok().filter(|output| output.status.success())?;
-        Some(Self(String::from_utf8(output.stdout).ok()?.trim().to_owned()))
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["-d", &self.0]).status();
-    }
-}
-
 #[test]
 fn drives_with_sectors_of_4_kib_serve_and_recover_alone_and_beside_others() {
     if !has("qemu-io") {
@@ -398,8 +384,8 @@ fn drives_with_sectors_of_4_kib_serve_and_recover_alone_and_beside_others() {
         let place = Place::new("sectors");
         place.file("ssd", 32);
         place.file("hdd", 48);
-        let loops: Vec<Option<Loop>> = large.iter().map(|file| Loop::over(&place, file)).collect();
-        let Some(loops) = loops.into_iter().collect::<Option<Vec<Loop>>>() else {
+        let device = |file: &&str| LoopDevice::over(&place.0.join(file), &["--sector-size", "4096", "--direct-io=on"]);
+        let Some(loops) = large.iter().map(device).collect::<Option<Vec<LoopDevice>>>() else {
             assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none(), "no loop device with sectors of 4 KiB");
             println!("skipped: no loop device with sectors of 4 KiB");
             return;

@@ -138,8 +138,13 @@ pub fn owner(name: &str) -> Option<u32> {
 }
 
 /// Somebody who only looks at a drive has it for an instant: tries for a fifth of a second.
-fn patiently<T>(mut take: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
-    for _ in 0..20 {
+fn patiently<T>(take: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    try_times(20, take)
+}
+
+/// Tries to take what somebody else may have for an instant, so many times, 10 ms apart.
+pub(super) fn try_times<T>(times: u32, mut take: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    for _ in 0..times {
         match take() {
             Err(Errno::WOULDBLOCK | Errno::BUSY | Errno::INTR) => sleep(Duration::from_millis(10)),
             taken => return taken,

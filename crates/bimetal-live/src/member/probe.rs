@@ -14,6 +14,8 @@ use rustix::fs::{Access, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use super::lock::try_times;
+
 /// The number of a block device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DeviceNumber {
@@ -220,7 +222,8 @@ fn probe_device(mut probe: Probe, number: DeviceNumber) -> io::Result<Probe> {
     let size = rustix::fs::seek(&device, rustix::fs::SeekFrom::End(0))?;
     let logical_sector = rustix::fs::ioctl_blksszget(&device).unwrap_or(SECTOR_BYTES as u32);
     let physical_sector = rustix::fs::ioctl_blkpbszget(&device).unwrap_or(logical_sector);
-    let owned = open(OFlags::RDONLY | OFlags::EXCL).is_err_and(|error| error == Errno::BUSY);
+    // Another command that looks at the device has it for an instant, just as this one.
+    let owned = try_times(2, || open(OFlags::RDONLY | OFlags::EXCL)).is_err_and(|error| error == Errno::BUSY);
     let partitions = partitions_of(&own);
     let mut uses = Vec::new();
     let name = probe.path.display().to_string();

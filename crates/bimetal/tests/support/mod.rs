@@ -1,0 +1,48 @@
+//! What several of these tests need.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// A loop device over a file; taken down when it is dropped.
+pub(crate) struct LoopDevice(pub String);
+
+impl LoopDevice {
+    /// `None` where the system does not let us have one. Another program may take the same free
+    /// device at the same moment: then the next one is tried.
+    pub(crate) fn over(file: &Path, options: &[&str]) -> Option<Self> {
+        let mut said = String::new();
+        for _ in 0..20 {
+            let output = Command::new("losetup").args(["--find", "--show"]).args(options).arg(file).output().ok()?;
+            if output.status.success() {
+                let device = Self(String::from_utf8(output.stdout).ok()?.trim().to_owned());
+                // A device that its last user made read-only stays so.
+                assert!(device.set_writable(), "{} stays read-only", device.0);
+                return Some(device);
+            }
+            said = String::from_utf8_lossy(&output.stderr).into_owned();
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        println!("losetup: {said}");
+        None
+    }
+
+    fn set_writable(&self) -> bool {
+        Command::new("blockdev").args(["--setrw", &self.0]).status().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        self.set_writable();
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+        // Who looks at the device just now keeps it for a moment longer.
+        let backing = format!("/sys/block/{}/loop", self.0.trim_start_matches("/dev/"));
+        for _ in 0..50 {
+            if !Path::new(&backing).exists() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
