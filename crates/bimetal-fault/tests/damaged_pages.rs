@@ -10,12 +10,12 @@ mod story;
 
 use std::sync::Arc;
 
-use bimetal_core::operation::Status;
+use bimetal_core::operation::{OpKind, Operation, Status};
 use bimetal_core::schemes;
 use bimetal_fault::damage::{Page, Structure, survey};
-use bimetal_fault::payload::Sector;
+use bimetal_fault::payload::{Sector, Tags};
 use bimetal_fault::run_damage_case;
-use story::{ALL, Story};
+use story::{ALL, SSD, Story};
 
 /// Cases of all schemes together, at least, in the two tests that run at the same time on two
 /// cores.
@@ -140,6 +140,36 @@ fn one_bit_of_the_slot_table_costs_nothing() {
         flip_bit(&mut story, &table[0], byte);
         reads_back(&mut story, &written, &format!("bit 0 of byte {byte} of {}", table[0]));
     }
+}
+
+/// The power cut a checkpoint short whose pages of the table were on the drive. Recovery wrote the
+/// same page for the same superblock, with other entries. When the page of the checkpoint came back
+/// in the first copy, it passed for that of the recovery, and flushed data read as it was before.
+#[test]
+fn page_of_a_checkpoint_that_was_cut_short_is_not_taken() {
+    let is_superblock = |operation: &Operation<Tags>| operation.target == SSD && operation.command.fua;
+    let is_open = |operation: &Operation<Tags>| operation.target != SSD || !operation.command.fua;
+    let mut story = Story::new(1, "smart-response", MAXIMIZED, 2000);
+    let mut written = Vec::new();
+    let mut flushed_write = |story: &mut Story| {
+        written.push(story.send(OpKind::Write, 8 * written.len() as u64, 8, false));
+        story.answer(is_open);
+        story.send(OpKind::Flush, 0, 0, false);
+        story.answer(is_open);
+    };
+    while !story.waiting.iter().any(is_superblock) {
+        flushed_write(&mut story);
+    }
+    let first = pages(&mut story, Structure::Table).swap_remove(0);
+    let drive = usize::from(first.member);
+    let unfinished: Vec<Sector> = (0..8).map(|at| story.drives[drive].content(first.sector + at)).collect();
+    flushed_write(&mut story);
+    story.cut();
+    story.cut_power();
+    for (at, sector) in (0..).zip(unfinished) {
+        story.drives[drive].replace(first.sector + at, sector);
+    }
+    reads_back(&mut story, &written, "an earlier page of the table");
 }
 
 /// A page that reads as an error, where nobody ever wrote: recovery met it at the ring's end and

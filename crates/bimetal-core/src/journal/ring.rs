@@ -211,12 +211,12 @@ impl Ring {
         Some((first, end - first))
     }
 
-    /// What a page of the slot table says of itself when it is written for the superblock number `generation`.
+    /// What a page of the slot table says of itself when it is written with this `generation`.
     pub(crate) fn table_header(&self, volume: u64, index: u32, generation: u64) -> TableHeader {
         TableHeader { volume, index, generation, previous: self.generations[index as usize] }
     }
 
-    /// The digest when the checkpoint under way has ended with the superblock number `generation`.
+    /// The digest when the checkpoint under way has written its pages with this `generation`.
     pub(crate) fn digest_afterwards(&self, generation: u64) -> Digest {
         let mut digest = self.digest;
         for page in self.pages_of_checkpoint() {
@@ -249,7 +249,7 @@ impl Ring {
         self.checkpoint.as_ref().expect("a checkpoint is under way").tail_afterwards
     }
 
-    /// The superblock number `generation` completes the checkpoint: gives back the pages that the slot table has taken over.
+    /// The checkpoint that wrote pages with this `generation` is complete: gives back the pages that the slot table has taken over.
     pub(crate) fn end_checkpoint(&mut self, generation: u64) {
         self.digest = self.digest_afterwards(generation);
         let written: Vec<u32> = self.pages_of_checkpoint().collect();

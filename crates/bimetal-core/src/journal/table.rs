@@ -34,7 +34,7 @@ pub struct TableHeader {
     pub volume: u64,
     /// The page's place in the table.
     pub index: u32,
-    /// The sequence of the superblock that completes what this page is a part of.
+    /// The superblock that completes what this page is a part of, and who wrote it ([`generation`]).
     pub generation: u64,
     /// The generation that the page had before; 0: it was never written.
     pub previous: u64,
@@ -44,8 +44,27 @@ impl TableHeader {
     /// The generation that counts while the superblock `sequence` does: a page of the one after it is of a checkpoint that was cut
     /// short.
     pub fn completed(&self, sequence: u64) -> u64 {
-        if self.generation > sequence { self.previous } else { self.generation }
+        if self.is_unfinished(sequence) { self.previous } else { self.generation }
     }
+
+    /// Whether the page is of a checkpoint that no superblock has completed, as of the superblock `sequence`.
+    pub fn is_unfinished(&self, sequence: u64) -> bool {
+        self.generation > generation(sequence, Writer::Recovery)
+    }
+}
+
+/// Who writes a page of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Writer {
+    /// A volume that serves.
+    Checkpoint,
+    /// A recovery. What a checkpoint that was cut short has left may say something else for the same superblock.
+    Recovery,
+}
+
+/// The generation of pages that the superblock `sequence` completes.
+pub fn generation(sequence: u64, writer: Writer) -> u64 {
+    2 * sequence + u64::from(writer == Writer::Recovery)
 }
 
 /// A digest of the generations of all pages, in any order. A page that was never written, of generation 0, counts nothing.
@@ -181,7 +200,22 @@ mod tests {
 
     #[test]
     fn page_of_unfinished_checkpoint_counts_as_before() {
-        assert_eq!(HEADER.completed(9), 9);
-        assert_eq!(HEADER.completed(8), 4);
+        for writer in [Writer::Checkpoint, Writer::Recovery] {
+            let header = TableHeader { generation: generation(9, writer), ..HEADER };
+            assert_eq!(header.completed(9), header.generation);
+            assert_eq!(header.completed(8), 4);
+        }
+    }
+
+    /// A checkpoint was cut short by the power. The recovery wrote the same page for the same superblock, with other entries, and
+    /// the page of the checkpoint came back later: its digest was that of the recovery's page.
+    #[test]
+    fn page_of_recovery_differs_from_that_of_unfinished_checkpoint() {
+        let [checkpoint, recovery] = [Writer::Checkpoint, Writer::Recovery].map(|writer| {
+            let mut digest = Digest::default();
+            digest.toggle(3, generation(9, writer));
+            (generation(9, writer), digest)
+        });
+        assert!(checkpoint.0 < recovery.0 && checkpoint.1 != recovery.1);
     }
 }

@@ -16,6 +16,7 @@ use crate::block::{Block, BlockRun};
 use crate::journal::record::{self, Kind, PageHeader, Record};
 use crate::journal::ring::{Sequence, Taken};
 use crate::journal::superblock::Superblock;
+use crate::journal::table::Writer;
 use crate::journal::{COPIES, MARK_REGION_BLOCKS, SEGMENT_PAGES, SLOTS_PER_TABLE_PAGE, marks_pages, page, table};
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
@@ -660,7 +661,7 @@ impl<P: Payload> Volume<P> {
     /// The superblock that completes the checkpoint under way; second copies of the table come next.
     fn checkpoint_superblock(&mut self) -> Superblock {
         let marks = self.intents.encode().map(|bytes| crc32c::crc32c(&bytes));
-        let generation = self.superblock.sequence + 1;
+        let generation = table::generation(self.superblock.sequence + 1, Writer::Checkpoint);
         let Store::Cache { ring, .. } = &mut self.store else { unreachable!("only a cache has a ring") };
         ring.begin_second_copies();
         let (tail, table) = (ring.tail_afterwards(), ring.digest_afterwards(generation).0);
@@ -707,7 +708,7 @@ impl<P: Payload> Volume<P> {
         let Store::Cache { ring, .. } = &mut self.store else { unreachable!("only a cache has a slot table") };
         match job.superblock.filter(|_| !job.failed) {
             Some(superblock) => {
-                ring.end_checkpoint(superblock.sequence);
+                ring.end_checkpoint(table::generation(superblock.sequence, Writer::Checkpoint));
                 self.superblock = superblock;
             }
             None => {
@@ -728,7 +729,7 @@ impl<P: Payload> Volume<P> {
         if !P::CARRIES_DATA {
             return P::empty();
         }
-        let generation = self.superblock.sequence + 1;
+        let generation = table::generation(self.superblock.sequence + 1, Writer::Checkpoint);
         let mut bytes = Vec::new();
         for index in first..first + count {
             let start = index * SLOTS_PER_TABLE_PAGE as u32;

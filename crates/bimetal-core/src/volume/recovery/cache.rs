@@ -16,7 +16,7 @@ use crate::journal::page::{self, Page};
 use crate::journal::record::{self, Kind, PageHeader, Record};
 use crate::journal::ring::Ring;
 use crate::journal::superblock::{Life, Superblock};
-use crate::journal::table::TableHeader;
+use crate::journal::table::{TableHeader, Writer};
 use crate::journal::{MARK_REGION_BLOCKS, PAGE_SECTORS, SLOTS_PER_TABLE_PAGE, table, table_pages};
 use crate::layout::MemberId;
 use crate::operation::Command;
@@ -185,7 +185,7 @@ impl<P: Payload> Recovery<P> {
             }
             Phase::SecondSuperblock => {
                 let sequence = self.cache().superblock().sequence;
-                self.ring().end_checkpoint(sequence);
+                self.ring().end_checkpoint(table::generation(sequence, Writer::Recovery));
                 self.end_cache();
             }
         }
@@ -246,12 +246,13 @@ impl<P: Payload> Recovery<P> {
 
     fn takes_table_page(&mut self, header: TableHeader, page: &Page) {
         let sequence = self.cache().superblock().sequence;
-        if header.generation > sequence + 1 || header.previous >= header.generation {
+        let newest = table::generation(sequence + 1, Writer::Recovery);
+        if header.generation > newest || header.previous >= header.generation {
             return self.damaged("a page of its slot table is newer than its newest superblock");
         }
         let before = std::mem::replace(&mut self.cache().taken[header.index as usize], header.generation);
         self.ring().found_table_page(header.index, header.completed(sequence));
-        if header.generation > sequence {
+        if header.is_unfinished(sequence) {
             // Of a checkpoint that was cut short.
             self.ring().touch_page(header.index);
         }
@@ -496,7 +497,7 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn write_table(&mut self, copy: usize) {
-        let generation = self.cache().superblock().sequence + 1;
+        let generation = table::generation(self.cache().superblock().sequence + 1, Writer::Recovery);
         let identity = self.volume.identity;
         while !self.slots_refuse() && self.in_flight.len() < READS_MAX {
             let ring = self.ring();
@@ -517,14 +518,14 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn begin_next_life(&mut self) {
-        let generation = self.cache().superblock().sequence + 1;
-        let table = self.ring().digest_afterwards(generation).0;
+        let sequence = self.cache().superblock().sequence + 1;
+        let table = self.ring().digest_afterwards(table::generation(sequence, Writer::Recovery)).0;
         let cache = self.cache();
         let lost = cache.lost.iter().map(|(&block, &eighths)| (Block(block), eighths)).collect();
         let old = cache.superblock();
         let life = Life { number: old.life().number + 1, began_at: cache.next, index_began_at: 0 };
         let superblock = Superblock {
-            sequence: generation,
+            sequence,
             tail: cache.next,
             table,
             lost,
