@@ -561,3 +561,27 @@ fn segment_kept_in_memory_stops_no_move_when_the_log_goes() {
     scene.pass(Nanoseconds::from_seconds(10), gone);
     assert_eq!(scene.finished.get(&write).map(|finished| finished.status), Some(Status::Done));
 }
+
+/// Close commits, and the commit found no room in a full log, where a discard left a record that takes a segment. Only a migration makes room, and none
+/// began while the volume closed: it never closed, and a server that was told to stop went on.
+#[test]
+fn full_log_closes() {
+    for (blocks, flushes) in (0..20).flat_map(|blocks| (0..3).map(move |flushes| (blocks, flushes))) {
+        let settings = [("log_buffer", "1B"), ("timeout", "off"), ("read_threshold", "off")];
+        let mut scene = Scene::new("griffin", &settings, 4, 400);
+        let mut run = |kind, start, sectors| {
+            scene.send(kind, start, sectors);
+            scene.answer(|_| Verdict::Done);
+        };
+        (0..blocks).for_each(|block| run(OpKind::Write, 16 * block, 8));
+        for _ in 0..flushes {
+            run(OpKind::Discard, 0, 8);
+            run(OpKind::Flush, 0, 0);
+        }
+        run(OpKind::Discard, 0, 8);
+        let now = scene.now;
+        scene.volume.close(now);
+        scene.answer(|_| Verdict::Done);
+        assert!(scene.volume.is_closed(), "{blocks} blocks, {flushes} flushes");
+    }
+}

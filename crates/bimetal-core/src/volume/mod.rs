@@ -568,7 +568,8 @@ impl<P: Payload> Volume<P> {
 
     /// Asks the scheme for work if that is due; whether there was any.
     fn work(&mut self) -> bool {
-        if self.is_closing() {
+        // A commit that found no room in a log waits for it while the volume closes, too.
+        if self.is_closing() && self.slot_waiters.is_empty() {
             return false;
         }
         let due = |this: &Self| this.scheme.next_timeout(&this.view).is_some_and(|at| at <= this.view.now);
