@@ -20,6 +20,7 @@ use bimetal_core::journal::superblock::Superblock;
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{OpKind, Status};
 use bimetal_core::units::{Nanoseconds, SectorRange};
+use bimetal_core::volume::RecoveryError;
 
 use super::crash::{Attempt, Power};
 use super::{Report, Tester};
@@ -290,7 +291,8 @@ impl Tester {
                 }
                 Attempt::Refused(error) => {
                     self.tell(|| format!("refused: {error}"));
-                    if self.damaged.as_ref().is_some_and(Damaged::is_of_one_page) {
+                    let of_one_page = self.damaged.as_ref().is_some_and(Damaged::is_of_one_page);
+                    if of_one_page && !self.may_hide_a_segment(&error) {
                         return Err(format!("recovery refuses what one page of metadata cannot cost: {error}"));
                     }
                     if self.changes() != changes {
@@ -302,6 +304,15 @@ impl Tester {
                 }
             }
         }
+    }
+
+    /// Whether recovery met two pages of a log that cannot be read, where a segment may begin and where it
+    /// may end: nothing tells whether a segment lies there, so it refuses.
+    fn may_hide_a_segment(&self, error: &RecoveryError) -> bool {
+        let damages = self.damaged.iter().flat_map(|damaged| &damaged.damages);
+        let unreadable = damages.filter(|damage| damage.kind.is_unreadable()).flat_map(|damage| &damage.pages);
+        let in_slots = unreadable.filter(|page| page.slot.is_some()).count();
+        self.has_log() && in_slots > 1 && matches!(error, RecoveryError::Unreadable { .. })
     }
 
     fn changes(&self) -> u64 {
