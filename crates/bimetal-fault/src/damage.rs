@@ -325,7 +325,7 @@ impl Damage {
 }
 
 /// The other pages that say the same as `page`.
-pub(crate) fn copies_of<'a>(page: &'a Page, pages: &'a [Page]) -> impl Iterator<Item = &'a Page> {
+pub fn copies_of<'a>(page: &'a Page, pages: &'a [Page]) -> impl Iterator<Item = &'a Page> {
     pages.iter().filter(|other| {
         other.is_beside(page) && other.sector != page.sector && page.stamp.is_some() && other.stamp == page.stamp
     })

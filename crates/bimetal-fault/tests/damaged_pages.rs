@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use bimetal_core::operation::{OpKind, Operation, Status};
 use bimetal_core::schemes;
-use bimetal_fault::damage::{Page, Structure, survey};
+use bimetal_core::volume::GaveUp;
+use bimetal_fault::damage::{Page, Structure, copies_of, survey};
 use bimetal_fault::payload::{Sector, Tags};
 use bimetal_fault::run_damage_case;
 use story::{ALL, SSD, Story};
@@ -170,6 +171,63 @@ fn page_of_a_checkpoint_that_was_cut_short_is_not_taken() {
         story.drives[drive].replace(first.sector + at, sector);
     }
     reads_back(&mut story, &written, "an earlier page of the table");
+}
+
+/// Reads each block, and gives those that read as `written`.
+fn blocks_as_written(story: &mut Story, written: &[u64]) -> Vec<u64> {
+    let mut right = Vec::new();
+    for (block, &number) in (0..).zip(written) {
+        if story.read(block * 8, 8) == [number; 8] {
+            right.push(block);
+        }
+    }
+    right
+}
+
+/// Bits were flipped in both copies of a page of the slot table. The only way on gave up every dirty
+/// block of the cache, though each entry has a check of its own.
+#[test]
+fn entries_of_a_page_damaged_twice_count_when_a_loss_is_accepted() {
+    // In both copies another entry, then the same one.
+    for (bytes, lost) in [([40 + 16 * 3, 40 + 16 * 5], 0), ([40 + 16 * 4, 40 + 16 * 4], 1)] {
+        let (mut story, written) = flushed("smart-response", MAXIMIZED);
+        let now = story.now;
+        story.volume().close(now);
+        story.answer(ALL);
+        let table = pages(&mut story, Structure::Table);
+        let copies: Vec<&Page> = std::iter::once(&table[0]).chain(copies_of(&table[0], &table)).collect();
+        assert_eq!(copies.len(), 2);
+        story.cut_power();
+        copies.iter().zip(bytes).for_each(|(copy, byte)| flip_bit(&mut story, copy, byte));
+        let refused = story.try_to_recover(&[]).map(drop).expect_err("both copies are damaged");
+        assert!(refused.to_string().contains("--accept-loss"), "{refused}");
+        story.recover_giving_up();
+        assert_eq!(story.volume().gave_up(), Some(GaveUp::Part(Some(lost))));
+        assert_eq!(blocks_as_written(&mut story, &written).len() as u64, BLOCKS - lost);
+        // It is whole again.
+        story.cut();
+        assert_eq!(story.volume().gave_up(), None);
+        assert_eq!(blocks_as_written(&mut story, &written).len() as u64, BLOCKS - lost);
+    }
+}
+
+/// The same of a page of the ring, and of a segment's head and foot: what follows was given up, too.
+#[test]
+fn pages_behind_one_damaged_twice_count_when_a_loss_is_accepted() {
+    for (scheme, settings, structure) in
+        [("smart-response", MAXIMIZED, Structure::Ring), ("writeboost", &[("idle", "off")], Structure::Segment)]
+    {
+        let (mut story, written) = flushed(scheme, settings);
+        let all = pages(&mut story, structure);
+        let copies: Vec<&Page> = std::iter::once(&all[2]).chain(copies_of(&all[2], &all)).collect();
+        assert_eq!(copies.len(), 2, "{scheme}: {all:?}");
+        story.cut_power();
+        copies.iter().for_each(|copy| flip_bit(&mut story, copy, 100));
+        story.try_to_recover(&[]).map(drop).expect_err("both copies are damaged");
+        story.recover_giving_up();
+        assert_eq!(story.volume().gave_up(), Some(GaveUp::Part(None)));
+        assert_eq!(blocks_as_written(&mut story, &written).len() as u64, BLOCKS - 1, "{scheme}");
+    }
 }
 
 /// A page that reads as an error, where nobody ever wrote: recovery met it at the ring's end and

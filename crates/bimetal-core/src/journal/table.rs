@@ -115,14 +115,19 @@ fn check(place: &EntryBytes) -> u16 {
 /// # Errors
 /// The page is none of a slot table, is torn, or of another version.
 pub fn decode_header(bytes: &Page) -> Result<TableHeader, PageError> {
-    let volume = page::check(MAGIC, bytes)?;
+    page::check(MAGIC, bytes)?;
+    Ok(header_of_damaged(bytes))
+}
+
+/// The header of a page that is damaged: nothing proves what it says.
+pub fn header_of_damaged(bytes: &Page) -> TableHeader {
     let page: &TablePage = view(bytes);
-    Ok(TableHeader {
-        volume,
+    TableHeader {
+        volume: page.head.volume.get(),
         index: page.head.life.get(),
         generation: page.head.number.get(),
         previous: page.previous.get(),
-    })
+    }
 }
 
 /// The entries of a page's slots, as far as each can be read; the page may be damaged.

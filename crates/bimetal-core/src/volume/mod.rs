@@ -159,7 +159,7 @@ pub struct Volume<P: Payload> {
     left_places: Vec<relocate::Left>,
     /// What may lie in either of two places after a crash.
     frozen: Option<BlockRun>,
-    gave_content_up: bool,
+    gave_up: Option<GaveUp>,
     scrubbing: Option<Scrubbing>,
     /// Slots are being discarded.
     discarding: bool,
@@ -276,6 +276,15 @@ pub struct VolumeConfig<'a> {
     pub identity: u64,
 }
 
+/// Content that only one member had, and that a life began without.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GaveUp {
+    /// All that the member had.
+    All,
+    /// The content of so many slots, the entries of which are damaged; `None` where nobody can tell how many.
+    Part(Option<u64>),
+}
+
 impl<P: Payload> Volume<P> {
     /// A volume on empty members: every block at its home.
     pub fn new(config: &VolumeConfig<'_>) -> Result<Self, VolumeError> {
@@ -368,7 +377,7 @@ impl<P: Payload> Volume<P> {
             dirty_since: DirtySince::Clean,
             left_places: Vec::new(),
             frozen: None,
-            gave_content_up: false,
+            gave_up: None,
             scrubbing: None,
             discarding: false,
             hint_answer: None,
@@ -434,9 +443,10 @@ impl<P: Payload> Volume<P> {
         !self.lost.is_empty()
     }
 
-    /// Whether this life began without a member that may have had content that no other has: home has what was there before.
-    pub fn gave_content_up(&self) -> bool {
-        self.gave_content_up
+    /// The content that only the member with the slots had, and that this life began without: home has older content in its
+    /// place.
+    pub fn gave_up(&self) -> Option<GaveUp> {
+        self.gave_up
     }
 
     /// No content that is off home alone is older than this; `None` where nothing is, or where some of it is from a life

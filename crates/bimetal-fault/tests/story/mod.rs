@@ -94,9 +94,23 @@ impl Story {
         self.volume = Some(self.try_to_recover(&[]).expect("no drive has failed"));
     }
 
+    /// Recovers, and gives up what only damaged metadata knew.
+    pub fn recover_giving_up(&mut self) {
+        let recovered = self.recover_by(Recovery::accept_loss, &[]);
+        self.volume = Some(recovered.unwrap_or_else(|error| panic!("{error}")));
+    }
+
     /// Recovers without these members.
     pub fn try_to_recover(&mut self, absent: &[MemberId]) -> Result<Volume<Tags>, RecoveryError> {
-        let mut recovery = Recovery::new(&self.config(), absent).unwrap();
+        self.recover_by(|recovery| recovery, absent)
+    }
+
+    fn recover_by(
+        &mut self,
+        how: impl FnOnce(Recovery<Tags>) -> Recovery<Tags>,
+        absent: &[MemberId],
+    ) -> Result<Volume<Tags>, RecoveryError> {
+        let mut recovery = how(Recovery::new(&self.config(), absent).unwrap());
         while let Some(operation) = recovery.next_operation() {
             let completion = self.apply(operation);
             recovery.complete(completion);

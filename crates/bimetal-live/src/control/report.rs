@@ -63,7 +63,7 @@ pub struct AcceptedLoss {
     pub at_s: u64,
     /// The drive whose content was given up.
     pub drive: String,
-    /// `content`: what only this drive had. `foreign`: what another program had written over the
+    /// `content`: what only this drive had. `part`: what only damaged metadata on it knew of. `foreign`: what another program had written over the
     /// beginning of home.
     pub what: String,
     /// The number of blocks; null where it is not known.
@@ -161,6 +161,7 @@ impl Places<'_> {
             what: match loss.what {
                 GivenUp::Content => "content",
                 GivenUp::Foreign => "foreign",
+                GivenUp::Part => "part",
             }
             .to_owned(),
             blocks: loss.blocks,
@@ -211,6 +212,9 @@ pub fn state_name(state: State) -> &'static str {
 pub(crate) const GAVE_UP: &str = "what only a drive had that is gone was given up (--accept-loss): home has what was there before, of \
                                   different times; check the file systems on the volume";
 
+const GAVE_UP_A_PART: &str = "what only damaged metadata knew of was given up (--accept-loss): some blocks read as they were before, and nobody can \
+                              tell which; check the file systems on the volume";
+
 const OVERWROTE: &str = "what another program had written over the beginning of home was given up (--accept-loss)";
 
 /// The meaning of a report for the data of the volume `name`: a sentence for each matter.
@@ -236,6 +240,9 @@ pub(crate) fn meaning(report: &Report, lost_blocks: u64, name: &str, refuses: bo
     }
     if report.losses().iter().any(|loss| loss.what == GivenUp::Content) {
         troubles.push(GAVE_UP.to_owned());
+    }
+    if report.losses().iter().any(|loss| loss.what == GivenUp::Part) {
+        troubles.push(GAVE_UP_A_PART.to_owned());
     }
     if report.losses().iter().any(|loss| loss.what == GivenUp::Foreign) {
         troubles.push(OVERWROTE.to_owned());

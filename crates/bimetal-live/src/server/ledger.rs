@@ -9,7 +9,7 @@ use bimetal_core::block::BlockRun;
 use bimetal_core::label::report::{AcceptedLoss, Finding, GivenUp, Kind, LastScrub, Report, State};
 use bimetal_core::layout::MemberId;
 use bimetal_core::units::Nanoseconds;
-use bimetal_core::volume::Trouble;
+use bimetal_core::volume::{GaveUp, Trouble};
 
 use super::Server;
 use super::control::Watch;
@@ -82,13 +82,14 @@ impl Server {
         self.ledger.unwritten |= report.doubtful;
         let at = seconds_since_1970();
         let slots = self.volume.view().layout.slots.map(|slots| slots.member);
-        let given_up =
-            [(self.volume.gave_content_up(), slots, GivenUp::Content), (overwrote, guarded, GivenUp::Foreign)];
-        for (is, member, what) in given_up {
-            if let Some(member) = member.filter(|_| is) {
-                report.accept(AcceptedLoss { at, member, what, blocks: None });
-                self.ledger.unwritten = true;
-            }
+        let content = self.volume.gave_up().map(|gave_up| match gave_up {
+            GaveUp::All => (GivenUp::Content, None),
+            GaveUp::Part(blocks) => (GivenUp::Part, blocks),
+        });
+        let given_up = [(content, slots), (overwrote.then_some((GivenUp::Foreign, None)), guarded)];
+        for ((what, blocks), member) in given_up.into_iter().filter_map(|(loss, member)| loss.zip(member)) {
+            report.accept(AcceptedLoss { at, member, what, blocks });
+            self.ledger.unwritten = true;
         }
         let lost: Vec<BlockRun> = report.findings().filter(|it| it.state == State::Lost).map(|it| it.run).collect();
         for gone in lost.into_iter().flat_map(|run| self.volume.recall_lost(run)).collect::<Vec<_>>() {

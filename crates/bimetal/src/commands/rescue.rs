@@ -70,6 +70,9 @@ fn told(report: &Report) -> String {
     let name = &report.name;
     let damaged: Vec<&MemberReport> = report.members.iter().filter(|member| member.is_damaged()).collect();
     let mut text = match (damaged.is_empty(), report.dry_run) {
+        (true, _) if report.trouble.is_some() => {
+            format!("{name}: every label, header and state is there; the map of what is off home is not whole\n")
+        }
         (true, _) => format!("{name}: nothing to rescue: every label, header and state is there\n"),
         (false, true) => format!("{name}: nothing was written (--dry-run)\n"),
         (false, false) => format!("{name}: rescued\n"),

@@ -140,8 +140,11 @@ fn describe_losses(status: &Status, text: &mut String) {
         line!(text, "checksum {} blocks read off home did not have their checksum", status.checksum_errors);
     }
     for loss in &status.accepted_losses {
-        let what = if loss.what == "foreign" { "what was written over the beginning of" } else { "what only" };
-        let had = if loss.what == "foreign" { "" } else { " had" };
+        let (what, had) = match loss.what.as_str() {
+            "foreign" => ("what was written over the beginning of", ""),
+            "part" => ("what only damaged metadata knew of on", ""),
+            _ => ("what only", " had"),
+        };
         let blocks = loss.blocks.map(|blocks| format!(", {blocks} blocks")).unwrap_or_default();
         line!(text, "given up {what} {}{had}{blocks}, {} (--accept-loss)", loss.drive, ago(loss.at_s));
     }

@@ -81,6 +81,8 @@ pub enum GivenUp {
     Content,
     /// Content that another program had written over the beginning of a guarded home.
     Foreign,
+    /// The part of the content of one member that only damaged metadata knew.
+    Part,
 }
 
 /// A start with `--accept-loss` that gave something up.

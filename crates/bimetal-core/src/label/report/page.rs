@@ -102,7 +102,7 @@ impl Report {
             put(place, 0, loss.at.to_le_bytes());
             put(place, 8, loss.blocks.unwrap_or_default().to_le_bytes());
             put(place, 16, loss.member.0.to_le_bytes());
-            put(place, 18, [u8::from(loss.what == GivenUp::Foreign), u8::from(loss.blocks.is_some())]);
+            put(place, 18, [what_code(loss.what), u8::from(loss.blocks.is_some())]);
         }
         let mut at = LINES_AT;
         for line in &self.history {
@@ -199,13 +199,29 @@ fn finding(place: &[u8]) -> Option<Finding> {
     })
 }
 
+fn what_code(what: GivenUp) -> u8 {
+    match what {
+        GivenUp::Content => 0,
+        GivenUp::Foreign => 1,
+        GivenUp::Part => 2,
+    }
+}
+
+fn what_of(code: u8) -> GivenUp {
+    match code {
+        0 => GivenUp::Content,
+        2 => GivenUp::Part,
+        _ => GivenUp::Foreign,
+    }
+}
+
 fn losses(page: &Page) -> Vec<AcceptedLoss> {
     let places = page[LOSSES_AT..LINES_AT].chunks_exact(LOSS_BYTES).take(usize::from(page[24]));
     let loss = |place: &[u8]| AcceptedLoss {
         at: u64_at(place, 0),
         blocks: (place[19] != 0).then(|| u64_at(place, 8)),
         member: MemberId(u16_at(place, 16)),
-        what: if place[18] != 0 { GivenUp::Foreign } else { GivenUp::Content },
+        what: what_of(place[18]),
     };
     places.map(loss).collect()
 }

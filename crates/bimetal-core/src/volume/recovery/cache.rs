@@ -41,6 +41,8 @@ pub(super) struct CacheRecovery {
     next: u64,
     /// The next page of the ring to read.
     next_read: u64,
+    /// The generations that damaged pages of the table say that they have.
+    said: Vec<(u32, TableHeader)>,
     /// Whether the ring ends at [`next`](Self::next).
     has_ended: bool,
     /// The first copies of pages whose second ones are being read.
@@ -64,6 +66,8 @@ enum Phase {
     Superblocks,
     Table,
     SecondTable,
+    /// What is left of pages that are damaged in both copies is taken.
+    SalvagingTable,
     Marks,
     Ring,
     Verifying,
@@ -76,6 +80,11 @@ enum Phase {
 }
 
 impl CacheRecovery {
+    /// Whether a copy of this page of the table was sound.
+    pub(super) fn has_table_page(&self, number: u64) -> bool {
+        self.taken[number as usize] > 0
+    }
+
     fn superblock(&self) -> &Superblock {
         self.superblock.as_ref().expect("the superblock was read first")
     }
@@ -99,6 +108,11 @@ impl<P: Payload> Recovery<P> {
             Phase::Table | Phase::SecondTable => {
                 if let Some(chunk) = self.take_chunk(&answer) {
                     self.takes_table_pages(&chunk);
+                }
+            }
+            Phase::SalvagingTable => {
+                if let Some(chunk) = self.take_chunk(&answer) {
+                    self.takes_damaged_table(chunk);
                 }
             }
             Phase::Marks => self.takes_marks(&answer),
@@ -126,6 +140,7 @@ impl<P: Payload> Recovery<P> {
         match phase {
             Phase::Table => self.read_table(0),
             Phase::SecondTable => self.read_table(1),
+            Phase::SalvagingTable => self.read_damaged_table(),
             Phase::Verifying => self.read_slots_in_doubt(),
             Phase::WritingTable => self.write_table(0),
             Phase::WritingSecond => self.write_table(1),
@@ -143,7 +158,15 @@ impl<P: Payload> Recovery<P> {
                 (cache.phase, cache.next_page) = (Phase::SecondTable, 0);
             }
             Phase::SecondTable if !self.table_is_newest() => {
-                self.damaged("a page of its slot table is damaged in both copies");
+                if self.may_give_up_a_part("a page of its slot table is damaged in both copies") {
+                    self.volume.gave_up = None;
+                    let cache = self.cache();
+                    (cache.phase, cache.next_page) = (Phase::SalvagingTable, 0);
+                }
+            }
+            Phase::SalvagingTable => {
+                self.judge_damaged_table();
+                self.read_marks();
             }
             Phase::Table | Phase::SecondTable => self.read_marks(),
             Phase::Marks => {
@@ -270,6 +293,48 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
+    /// Reads both copies of the next pages of the table once more.
+    fn read_damaged_table(&mut self) {
+        let pages = table_pages(u64::from(self.volume.view.map.slots()));
+        let first = self.cache().next_page;
+        if self.in_flight.is_empty() && first < pages {
+            let count = PAGES_AT_ONCE.min(pages - first);
+            let range = self.ring().table_place(first as u32, count as u32, 0);
+            self.read_chunk(self.member(), range, first, 0);
+        }
+    }
+
+    fn takes_damaged_table(&mut self, chunk: Chunk) {
+        match self.cache().first_copies.take() {
+            None => {
+                let range = self.ring().table_place(chunk.first as u32, chunk.count() as u32, 1);
+                self.read_chunk(self.member(), range, chunk.first, 1);
+                self.cache().first_copies = Some(chunk);
+            }
+            Some(first) => {
+                let unknown = self.takes_damaged_table_pages([&first, &chunk]);
+                self.gives_up(Some(unknown));
+                self.cache().next_page = first.end();
+            }
+        }
+    }
+
+    pub(super) fn note_damaged_table_page(&mut self, index: u32, header: Option<TableHeader>) {
+        self.ring().touch_page(index);
+        self.cache().said.extend(header.map(|header| (index, header)));
+    }
+
+    /// Whether the generations that the damaged pages say make up the digest: then nothing else is missing.
+    fn judge_damaged_table(&mut self) {
+        let sequence = self.cache().superblock().sequence;
+        let mut digest = self.ring().digest();
+        let said = std::mem::take(&mut self.cache().said);
+        said.iter().for_each(|(index, header)| digest.toggle(*index, header.completed(sequence)));
+        if digest.0 != self.cache().superblock().table {
+            self.gives_up(None);
+        }
+    }
+
     /// Whether the pages of the table that were found are the newest that there were.
     fn table_is_newest(&mut self) -> bool {
         self.ring().digest().0 == self.cache().superblock().table
@@ -318,6 +383,7 @@ impl<P: Payload> Recovery<P> {
         };
         let begin = self.cache().next.max(first.first);
         for number in begin..first.end() {
+            let mut was_over = false;
             if !self.cache().has_ended {
                 let pages = copies_of(number, &first, second.as_ref());
                 let found = pages.iter().flatten().find_map(|page| self.ring_page(page, number));
@@ -328,10 +394,15 @@ impl<P: Payload> Recovery<P> {
                 }
             }
             if self.cache().has_ended {
+                was_over = true;
                 self.look_for_damage(number, copies_of(number, &first, second.as_ref()));
             }
             if self.outcome.is_some() {
                 return;
+            }
+            // A page was left out: what lies behind it is read again.
+            if was_over && !self.cache().has_ended {
+                break;
             }
         }
         self.read_ring();
@@ -366,7 +437,11 @@ impl<P: Payload> Recovery<P> {
                 return self.damaged("its journal goes on behind its newest superblock, which must be lost");
             }
             if header.life == life && header.stable > end {
-                return self.damaged("a page of its journal is damaged in both copies");
+                if self.may_give_up_a_part("a page of its journal is damaged in both copies") {
+                    let cache = self.cache();
+                    (cache.next, cache.next_read, cache.has_ended) = (end + 1, end + 1, false);
+                }
+                return;
             }
         }
     }

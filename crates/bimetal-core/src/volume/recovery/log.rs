@@ -53,8 +53,8 @@ struct Search {
     /// The next block to look at, and where the search ends.
     next: Position,
     end: Position,
-    /// Whether a later segment says that this one was stable.
-    was_stable: bool,
+    /// The first later segment that says that this one was stable.
+    proof: Option<Position>,
     /// The head cannot be read; and a page behind it that may be its foot.
     head_unreadable: Option<u64>,
     foot_unreadable: bool,
@@ -300,12 +300,12 @@ impl<P: Payload> Recovery<P> {
             None => {
                 let end = (first + 1 + LOOK_BLOCKS).min(self.limit());
                 let head_unreadable = answer.payload.is_none().then_some(answer.range.start.0);
-                let was_stable = page.is_some_and(|page| self.proves_stable(&page, first, first));
+                let proof = page.and_then(|page| self.proves_stable(&page, first, first));
                 self.log().search = Some(Search {
                     first,
                     next: first + 1,
                     end,
-                    was_stable,
+                    proof,
                     head_unreadable,
                     foot_unreadable: false,
                     found: None,
@@ -374,29 +374,27 @@ impl<P: Payload> Recovery<P> {
             let page = chunk.page(position * each);
             let foot = page.and_then(|page| self.segment(Kind::Foot, first, page));
             let foot = foot.filter(|segment| segment.end() == position + 1);
-            let was_stable = page.is_some_and(|page| self.proves_stable(page, position, first));
+            let proof = page.and_then(|page| self.proves_stable(page, position, first));
             let Some(search) = &mut self.log().search else { return };
-            search.was_stable |= was_stable;
+            search.proof = search.proof.or(proof);
             search.found = search.found.take().or(foot);
             search.foot_unreadable |= page.is_none();
         }
         self.search_on();
     }
 
-    /// Whether the page at `position` is the head or the foot of a later segment that says that the one at `first` was stable.
-    fn proves_stable(&mut self, page: &Page, position: Position, first: Position) -> bool {
+    /// Where a later segment begins whose head or foot is the page at `position`, and that says that the one at `first` was stable.
+    fn proves_stable(&mut self, page: &Page, position: Position, first: Position) -> Option<Position> {
         let volume = self.volume.identity;
         let is_one = |kind| {
             let header: PageHeader = record::peek(kind, page)?;
             (header.volume == volume && header.number >= first).then_some((kind, header.number))
         };
-        let Some((kind, number)) = [Kind::Head, Kind::Foot].into_iter().find_map(is_one) else { return false };
-        let found = self.segment(kind, number, page);
-        found.is_some_and(|segment| {
-            let place = if kind == Kind::Head { segment.first } else { segment.end() - 1 };
-            // One that lies where it does not belong has changed places with another.
-            place != position || segment.header.stable > first
-        })
+        let (kind, number) = [Kind::Head, Kind::Foot].into_iter().find_map(is_one)?;
+        let segment = self.segment(kind, number, page)?;
+        let place = if kind == Kind::Head { segment.first } else { segment.end() - 1 };
+        // One that lies where it does not belong has changed places with another.
+        (place != position || segment.header.stable > first).then_some(segment.first)
     }
 
     /// There is no foot. The log ends there, unless something proves that it does not.
@@ -404,7 +402,7 @@ impl<P: Payload> Recovery<P> {
         let Some(search) = self.log().search.take() else { return };
         let began_at = self.log().superblock().life().began_at;
         match search.head_unreadable.filter(|_| search.foot_unreadable) {
-            _ if search.was_stable => self.damaged("a segment of its log is damaged at its head and at its foot"),
+            _ if let Some(next) = search.proof => self.leave_segment_out(next),
             // Neither head nor foot can be read: what follows could be what was promised.
             Some(sector) => {
                 let member = self.volume.member_of_slots();
@@ -414,6 +412,17 @@ impl<P: Payload> Recovery<P> {
                 self.damaged("a segment of its log is gone that was there when it was last recovered");
             }
             None => self.end_scan(),
+        }
+    }
+
+    /// The next segment whose head or foot is sound begins at `next`.
+    fn leave_segment_out(&mut self, next: Position) {
+        let is_left_out = self.may_give_up_a_part("a segment of its log is damaged at its head and at its foot");
+        if is_left_out && next > self.log().head {
+            self.log().head = next;
+            self.read_head();
+        } else if is_left_out {
+            self.end_scan();
         }
     }
 

@@ -14,6 +14,7 @@ mod chunks;
 mod log;
 mod mirror;
 mod places;
+mod salvage;
 mod states;
 mod superblocks;
 
@@ -21,7 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::announce::Announcements;
 use super::lost::Lost;
-use super::{DirtySince, Store, Volume, VolumeConfig, VolumeError};
+use super::{DirtySince, GaveUp, Store, Volume, VolumeConfig, VolumeError};
 use crate::block::{Block, ValidMask};
 use crate::block_map::{BlockMap, Entry, Slot};
 use crate::journal::COPIES;
@@ -96,6 +97,19 @@ pub enum RecoveryError {
     /// Metadata is damaged in a way that no power cut leaves behind.
     #[error("member {} ({}): {what}", member.0, role.name())]
     Damaged {
+        /// Which.
+        member: MemberId,
+        /// Its role.
+        role: Role,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A part of the metadata is damaged in both copies, and the rest is sound.
+    #[error(
+        "member {} ({}): {what}; `bimetal serve --accept-loss` serves what the rest of its metadata says, and gives up what only the \
+         damaged part knew", member.0, role.name()
+    )]
+    PartDamaged {
         /// Which.
         member: MemberId,
         /// Its role.
@@ -488,7 +502,7 @@ impl<P: Payload> Recovery<P> {
             self.volume.view.map = BlockMap::new(self.volume.view.map.slots());
             self.volume.lost = Lost::default();
             self.absent |= 1 << member.0;
-            self.volume.gave_content_up = dirty;
+            self.volume.gave_up = dirty.then_some(GaveUp::All);
             Ok(())
         } else {
             Err(error)

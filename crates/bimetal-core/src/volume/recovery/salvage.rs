@@ -1,0 +1,79 @@
+//! Recovery of a cache or a log whose map is damaged in both copies, by the leave of whoever accepts the loss: the sound parts
+//! are taken, the others are given up.
+//!
+//! An entry of the slot table has a check of its own, so of a page that is damaged in both copies all entries count that are
+//! sound in either. A page of the journal, or a segment of a log, that is damaged in both copies is left out, and the later ones
+//! count. The generations in the damaged pages of the table tell whether each of them was the newest: only then it is
+//! known how many slots hold content that nobody can find any more.
+
+use super::chunks::Chunk;
+use super::{Recovery, Step};
+use crate::block_map::{Entry, Slot};
+use crate::journal::page::{self, Page};
+use crate::journal::{SLOTS_PER_TABLE_PAGE, table};
+use crate::layout::MemberId;
+use crate::payload::Payload;
+use crate::volume::GaveUp;
+
+impl<P: Payload> Recovery<P> {
+    /// Something damaged in both copies can be left out. False where nobody has accepted that: then the recovery has ended.
+    pub(super) fn may_give_up_a_part(&mut self, what: &'static str) -> bool {
+        if self.accept_loss {
+            self.gives_up(None);
+        } else {
+            let member: MemberId = self.volume.member_of_slots();
+            self.fail(|member, role| super::RecoveryError::PartDamaged { member, role, what }, member);
+        }
+        self.accept_loss
+    }
+
+    /// So many slots more are given up; `None` where nobody can tell how many.
+    pub(super) fn gives_up(&mut self, slots: Option<u64>) {
+        let before = match self.volume.gave_up {
+            Some(GaveUp::Part(before)) => before,
+            _ => Some(0),
+        };
+        let sum = before.zip(slots).map(|(before, slots)| before + slots);
+        self.volume.gave_up = Some(GaveUp::Part(sum));
+    }
+
+    /// Takes the sound entries of pages of the table that are damaged in both copies; how many slots have none.
+    pub(super) fn takes_damaged_table_pages(&mut self, copies: [&Chunk; 2]) -> u64 {
+        let mut unknown = 0;
+        for number in copies[0].first..copies[0].end() {
+            let pages = copies.map(|chunk| chunk.page(number));
+            let is_blank = pages.iter().all(|page| page.is_some_and(page::is_blank));
+            if !is_blank && !self.has_table_page(number) {
+                unknown += self.takes_damaged_table_page(number as u32, pages);
+            }
+        }
+        unknown
+    }
+
+    fn has_table_page(&self, number: u64) -> bool {
+        matches!(&self.step, Step::Cache(cache) if cache.has_table_page(number))
+    }
+
+    fn takes_damaged_table_page(&mut self, index: u32, pages: [Option<&Page>; 2]) -> u64 {
+        let volume = self.volume.identity;
+        let says = |page: &&Page| {
+            let header = table::header_of_damaged(page);
+            (header.volume == volume && header.index == index).then_some(header)
+        };
+        self.note_damaged_table_page(index, pages.iter().flatten().find_map(says));
+        let entries = pages.map(|page| page.map(|page| table::decode_entries(page).collect::<Vec<_>>()));
+        let first = index * SLOTS_PER_TABLE_PAGE as u32;
+        let end = self.volume.view.map.slots().min(first + SLOTS_PER_TABLE_PAGE as u32);
+        let mut unknown = 0;
+        for slot in (first..end).map(Slot) {
+            let at = (slot.0 - first) as usize;
+            let mut found = entries.iter().flatten().filter_map(|entries| entries[at].ok());
+            let is_possible = |entry: &Entry| self.is_possible(entry.block, slot);
+            match found.clone().flatten().find(is_possible) {
+                Some(entry) => self.volume.view.map.load(slot, entry),
+                None => unknown += u64::from(found.next().is_none()),
+            }
+        }
+        unknown
+    }
+}
