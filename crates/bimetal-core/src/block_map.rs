@@ -3,31 +3,36 @@
 //! A block that is not in the map is at its home. Memory is bounded by what is cached or remapped, not by the size of
 //! a drive: entries lie in chunks that exist while a slot in them is in use, found by slot; a hash index of slot
 //! numbers finds them by block. An entry is 12 bytes and the index at most 11.5 ([`BYTES_PER_BLOCK`]).
+//!
+//! In a cache a block has one slot. In a log it may have several *pieces* ([`pieces`]), each in a slot of its own.
+
+mod pieces;
 
 use hashbrown::HashTable;
 
 use crate::bit_set::BitSet;
 use crate::block::{Block, ValidMask};
+pub use pieces::Pieces;
 
 /// A place of one block in a region off home: a cache slot or a position in a log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Slot(pub u32);
 
-/// Resident bytes of the map for each block in it, in the worst case: 12 for the entry, 5 for a bucket of the index
+/// Resident bytes of the map for each slot in use, in the worst case: 12 for the entry, 5 for a bucket of the index
 /// at the lowest load to which a doubling leads (7/16), a quarter for the two bits "in use" and "dirty" with their
 /// summaries.
 pub const BYTES_PER_BLOCK: f64 = 12.0 + 5.0 * 16.0 / 7.0 + 0.5;
 
-/// One block off home.
+/// What a slot holds of a block off home.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Which block.
+    /// The block.
     pub block: Block,
-    /// Which eighths of it the slot holds; the others are at home.
+    /// Its eighths that are newest in the slot; the others are at home, or in other pieces in a log.
     pub valid: ValidMask,
-    /// Whether the slot holds content that home does not.
+    /// True: the slot holds content that home does not.
     pub dirty: bool,
-    /// CRC32C of the valid eighths, in order.
+    /// CRC32C of the whole slot as it was written, zeroes where nothing was valid.
     pub checksum: u32,
 }
 
@@ -63,6 +68,8 @@ pub struct BlockMap {
     index: HashTable<u32>,
     dirty: BitSet,
     slots: u32,
+    /// Pieces of blocks beside the first one of each.
+    further: u32,
 }
 
 /// Blocks that are neighbours, so many of them, are neighbours in the index as well: those of a request cost one cache miss, not
@@ -109,7 +116,8 @@ impl BlockMap {
     /// The empty map over `slots` slots.
     pub(crate) fn new(slots: u32) -> Self {
         let chunks = (slots as usize).div_ceil(CHUNK);
-        Self { chunks: (0..chunks).map(|_| None).collect(), index: HashTable::new(), dirty: BitSet::new(slots), slots }
+        let chunks = (0..chunks).map(|_| None).collect();
+        Self { chunks, index: HashTable::new(), dirty: BitSet::new(slots), slots, further: 0 }
     }
 
     /// Makes room for every slot at once, so that the index never grows while a volume serves.
@@ -142,6 +150,23 @@ impl BlockMap {
     /// The index is filled in the order in which it lies in memory, part by part: at random it would miss the processor's
     /// cache for every one of some hundred million blocks.
     pub(crate) fn build_index(&mut self, is_newer: impl Fn(Slot, Slot) -> bool) -> Vec<Slot> {
+        let mut twice = Vec::new();
+        for (slot, block) in self.in_order_of_index() {
+            let chunks = &self.chunks;
+            match self.index.find_mut(hash(block), |&other| packed(chunks, other).block() == block) {
+                Some(other) if is_newer(slot, Slot(*other)) => twice.push(Slot(std::mem::replace(other, slot.0))),
+                Some(_) => twice.push(slot),
+                None => {
+                    self.index.insert_unique(hash(block), slot.0, |&slot| hash(packed(chunks, slot).block()));
+                }
+            }
+        }
+        twice.iter().for_each(|slot| self.clear(slot.0));
+        twice
+    }
+
+    /// Makes room in the index, and gives what was loaded in the order in which the index lies in memory.
+    fn in_order_of_index(&mut self) -> impl Iterator<Item = (Slot, Block)> + use<> {
         self.reserve_all();
         let places = (self.index.capacity() as u64 * 8 / 7).next_power_of_two();
         let shift = places.ilog2().saturating_sub(INDEX_PARTS.ilog2());
@@ -158,24 +183,17 @@ impl BlockMap {
             sorted[*at] = (slot.0, entry.block.0 as u32, (entry.block.0 >> 32) as u32);
             *at += 1;
         }
-        let mut twice = Vec::new();
-        for (slot, low, high) in sorted {
-            let block = Block(u64::from(low) | u64::from(high) << 32);
-            let chunks = &self.chunks;
-            match self.index.find_mut(hash(block), |&other| packed(chunks, other).block() == block) {
-                Some(other) if is_newer(Slot(slot), Slot(*other)) => twice.push(Slot(std::mem::replace(other, slot))),
-                Some(_) => twice.push(Slot(slot)),
-                None => {
-                    self.index.insert_unique(hash(block), slot, |&slot| hash(packed(chunks, slot).block()));
-                }
-            }
-        }
-        twice.iter().for_each(|slot| self.clear(slot.0));
-        twice
+        let block = |low, high| Block(u64::from(low) | u64::from(high) << 32);
+        sorted.into_iter().map(move |(slot, low, high): (u32, u32, u32)| (Slot(slot), block(low, high)))
     }
 
     /// How many blocks are in it.
     pub fn len(&self) -> u64 {
+        self.slots_in_use() - u64::from(self.further)
+    }
+
+    /// Slots that hold something of a block: in a log a block may have several.
+    pub fn slots_in_use(&self) -> u64 {
         self.index.len() as u64
     }
 
@@ -191,10 +209,17 @@ impl BlockMap {
 
     /// How many blocks have content that their home does not have.
     pub fn dirty_blocks(&self) -> u32 {
+        // Blocks with several pieces are in a log, where all is dirty.
+        self.dirty.len() - self.further
+    }
+
+    /// How many slots have content that home does not have.
+    pub(crate) fn dirty_slots(&self) -> u32 {
         self.dirty.len()
     }
 
-    /// The slot and entry of `block`, or `None` where it is only at its home.
+    /// The slot and entry of `block`, or `None` where it is only at its home. In a log: one of its
+    /// [pieces](Self::pieces).
     #[inline]
     pub fn get(&self, block: Block) -> Option<(Slot, Entry)> {
         if self.index.is_empty() {
@@ -205,7 +230,7 @@ impl BlockMap {
         Some((Slot(slot), entry))
     }
 
-    /// The entry in `slot`, if it is the newest of its block.
+    /// The entry in `slot`, if something in it is the newest of its block.
     #[inline]
     pub fn in_slot(&self, slot: Slot) -> Option<Entry> {
         packed(&self.chunks, slot.0).entry()
@@ -281,12 +306,16 @@ impl BlockMap {
         self.dirty.remove(slot);
     }
 
-    /// Takes `block` out of the map: it is only at its home from now on. Gives the slot it had.
+    /// Takes `block` out of the map: it is only at its home from now on. Gives the slot it had. In a log: takes out
+    /// one of its pieces.
     pub(crate) fn remove(&mut self, block: Block) -> Option<Slot> {
         let chunks = &self.chunks;
         let found = self.index.find_entry(hash(block), |&slot| packed(chunks, slot).block() == block).ok()?;
         let (slot, _) = found.remove();
         self.clear(slot);
+        if self.further > 0 && self.get(block).is_some() {
+            self.further -= 1;
+        }
         Some(Slot(slot))
     }
 

@@ -45,15 +45,16 @@ mod scrub_copies;
 mod slots;
 mod space;
 mod statistics;
+mod superseded;
 mod trouble;
 mod write;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use slab::Slab;
 
 use crate::block::{Block, BlockRun};
-use crate::block_map::{BLOCK_LIMIT, BlockMap, Entry, Slot};
+use crate::block_map::{BLOCK_LIMIT, BlockMap, Slot};
 use crate::journal::ring::{Pending, Ring};
 use crate::journal::superblock::Superblock;
 use crate::layout::{Layout, LayoutRequest, MemberId, MemberInfo, SlotKind, SlotRegion};
@@ -91,6 +92,7 @@ use scrub::{ScrubJob, Scrubbing};
 use scrub_copies::CopiesJob;
 use space::{CacheSpace, Epochs, Serial};
 pub use statistics::{Migrations, Statistics};
+use superseded::Superseded;
 pub use trouble::Trouble;
 use trouble::Troubles;
 use write::WriteJob;
@@ -144,8 +146,7 @@ pub struct Volume<P: Payload> {
     promotions: Promotions,
     recent: Recent<P>,
     moving: Option<TaskId>,
-    /// What a migration has still to move although its blocks were written again since it began, by slot.
-    superseded: BTreeMap<Slot, Entry>,
+    superseded: Superseded,
     /// After a move that could not move everything: when the next may begin, and how many there were in a row.
     move_paused_until: Option<Nanoseconds>,
     move_failures: u32,
@@ -367,7 +368,7 @@ impl<P: Payload> Volume<P> {
             promotions: Promotions::default(),
             recent: Recent::default(),
             moving: None,
-            superseded: BTreeMap::new(),
+            superseded: Superseded::default(),
             move_paused_until: None,
             move_failures: 0,
             note_at: None,
@@ -614,7 +615,7 @@ impl<P: Payload> Volume<P> {
             self.slot_waiters.len(),
             self.view.free_slots,
             self.view.freeing_slots,
-            self.view.map.len(),
+            self.view.map.slots_in_use(),
             self.view.moving
         );
     }

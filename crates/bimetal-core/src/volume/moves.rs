@@ -7,7 +7,7 @@
 //! A move of everything is a *migration*. In a log its end gives back all that was written before its beginning; the state
 //! on the home drive says so before its first write and until its last is stable (Griffin 5.2, 5.3).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::health::ASK_AGAIN;
 use super::log_tail::Position;
@@ -141,7 +141,7 @@ struct Transfer {
     range: SectorRange,
     first: u32,
     count: u32,
-    /// The eighths of a single block that go home; all of every block otherwise.
+    /// The eighths of a single block that go home; all of every block otherwise. (`first` and `count` count pieces.)
     valid: ValidMask,
 }
 
@@ -184,7 +184,7 @@ impl<P: Payload> Volume<P> {
             self.statistics.migrations.begin(self.view.now);
         }
         let is_dirty = |slot: &&Slot| self.view.map.in_slot(**slot).is_some_and(|entry| entry.dirty);
-        let all = slots.iter().filter(is_dirty).count() as u64 == u64::from(self.view.map.dirty_blocks());
+        let all = slots.iter().filter(is_dirty).count() as u64 == u64::from(self.view.map.dirty_slots());
         let job = MoveJob {
             all_since: all.then_some(self.view.now),
             slots: slots.into_iter(),
@@ -318,27 +318,24 @@ impl<P: Payload> Volume<P> {
 
     /// Whether requests are changing the home of everything that a move has left.
     fn all_held_back(&self, job: &MoveJob<P>) -> bool {
-        let entry = |slot: &Slot| self.view.map.in_slot(*slot).or_else(|| self.superseded.get(slot).copied());
-        let mut left = job.slots.as_slice().iter().filter_map(entry).peekable();
+        let mut left = job.slots.as_slice().iter().filter_map(|&slot| self.to_move(slot)).peekable();
         left.peek().is_some() && left.all(|entry| self.ordering.is_changing_home(entry.block))
     }
 
     /// `block` is written again while a migration may not have moved it yet. What it is to move is what there was when it began:
     /// without the log, home is then of one time (Griffin 5.3).
     pub(super) fn note_superseded(&mut self, block: Block) {
-        if self.moving.is_some()
-            && matches!(self.store, Store::Log(_))
-            && let Some((slot, entry)) = self.view.map.get(block)
-        {
-            self.superseded.insert(slot, entry);
+        if self.moving.is_some() && !self.scheme.migrates_instantly() {
+            let pieces = self.view.map.pieces(block);
+            pieces.iter().for_each(|&(slot, entry)| self.superseded.note(slot, entry));
         }
     }
 
-    /// What a migration moves of `slot`: what it holds, or what it held of a block that has been written again since.
-    fn take_to_move(&mut self, slot: Slot) -> Option<Entry> {
-        let superseded = self.superseded.remove(&slot);
+    /// What a move takes home of `slot`: in a migration what the slot had when that began, though it was written again since.
+    fn to_move(&self, slot: Slot) -> Option<Entry> {
+        let superseded = self.superseded.get(slot);
         let of_newer = superseded.filter(|entry| self.view.map.get(entry.block).is_some());
-        self.view.map.in_slot(slot).or(of_newer)
+        of_newer.or_else(|| self.view.map.in_slot(slot))
     }
 
     fn takes_writes(&self, member: MemberId) -> bool {
@@ -357,15 +354,10 @@ impl<P: Payload> Volume<P> {
         let home_failed = !self.view.layout.homes().into_iter().all(|member| self.takes_writes(member));
         while job.batch.len() < limit {
             let Some(slot) = job.slots.next() else { break };
-            match self.take_to_move(slot) {
+            match self.to_move(slot) {
                 // Every operation of its move would fail: it stays where it is, without one.
                 Some(entry) if home_failed && !self.home_takes_writes(entry.block) => job.incomplete = true,
-                Some(entry) if self.ordering.is_changing_home(entry.block) => {
-                    if self.view.map.in_slot(slot).is_none() {
-                        self.superseded.insert(slot, entry);
-                    }
-                    job.held_back.push(slot);
-                }
+                Some(entry) if self.ordering.is_changing_home(entry.block) => job.held_back.push(slot),
                 Some(entry) => job.batch.push(Moving {
                     slot,
                     entry,
@@ -471,10 +463,12 @@ impl<P: Payload> Volume<P> {
         };
         match job.phase {
             Phase::Writing => {
-                let waiting: u64 = job.todo.iter().map(|transfer| u64::from(transfer.count)).sum();
-                (job.batch.len() as u64).saturating_sub(waiting)
+                // Several transfers may be about the same pieces of one block.
+                let waiting: BTreeMap<u32, u64> =
+                    job.todo.iter().map(|transfer| (transfer.first, blocks_of(job.pieces(transfer)))).collect();
+                blocks_of(&job.batch).saturating_sub(waiting.values().sum())
             }
-            Phase::Flushing => job.batch.len() as u64,
+            Phase::Flushing => blocks_of(&job.batch),
             _ => 0,
         }
     }
@@ -599,24 +593,27 @@ impl<P: Payload> Volume<P> {
         let mut blocks = 0;
         let mut bytes = Bytes::ZERO;
         let eighth = self.view.layout.block.bytes().0 / 8;
+        let mut last = None;
         for moving in &job.batch {
-            if self.view.map.in_slot(moving.slot).map(|entry| entry.block) != Some(moving.entry.block) {
+            let moved = moving.state == State::Moved;
+            // Pieces of a block go home together: it counts once.
+            blocks += u64::from(moved && last.replace(moving.entry.block) != Some(moving.entry.block));
+            let Some(entry) = self.view.map.in_slot(moving.slot).filter(|entry| entry.block == moving.entry.block)
+            else {
                 // Written again meanwhile: what went home was newer than home, the new slot is newer still.
-                blocks += u64::from(moving.state == State::Moved);
                 job.incomplete |= moving.state == State::Stays;
                 continue;
-            }
+            };
             if moving.state == State::Lost && self.view.slots_readable() {
                 let kind = if moving.differs { Kind::Checksum } else { Kind::Unreadable };
                 self.slot_is_bad(moving.slot, &moving.entry, kind, false);
             }
             match moving.state {
                 State::Moved => {
-                    blocks += 1;
                     bytes += Bytes(eighth * u64::from(moving.entry.valid.0.count_ones()));
                     self.moved_home(moving.slot, &moving.entry, job.keep);
                 }
-                State::Lost if self.view.slots_online() && self.lost.has_room() => self.lose(&moving.entry),
+                State::Lost if self.view.slots_online() && self.lost.has_room() => self.lose(moving.slot, &entry),
                 State::Lost | State::Stays => job.incomplete = true,
             }
         }
@@ -629,7 +626,7 @@ impl<P: Payload> Volume<P> {
 
     fn moved_home(&mut self, slot: Slot, entry: &Entry, keep: bool) {
         if !keep {
-            return self.moved_out(entry.block);
+            return self.moved_out(slot, entry.block);
         }
         let before = self.before_change(entry.block);
         self.view.map.mark_clean(slot);
@@ -643,10 +640,16 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// The only copy of a block cannot be read: reads of it are errors until it is written.
-    fn lose(&mut self, entry: &Entry) {
+    /// The only copy of a block, or of eighths of it, cannot be read: reads of them are errors until they are written.
+    fn lose(&mut self, slot: Slot, entry: &Entry) {
         if entry.dirty {
             self.set_lost(entry.block, self.lost.of(entry.block).union(entry.valid));
+        }
+        if self.view.map.pieces(entry.block).len() > 1 {
+            // Other pieces stay, so no record may say that the log has nothing of the block. A recovery that finds this one
+            // again finds its eighths lost.
+            self.owe(BlockRun { first: entry.block, count: 1 });
+            return self.take_piece(slot, entry.block);
         }
         self.send_home(entry.block);
     }
@@ -772,8 +775,8 @@ impl<P: Payload> MoveJob<P> {
         self.todo.retain(|transfer| {
             let is_futile = futile(transfer);
             if is_futile {
-                let blocks = &mut batch[transfer.first as usize..(transfer.first + transfer.count) as usize];
-                blocks.iter_mut().for_each(|moving| moving.state = State::Stays);
+                let pieces = &mut batch[transfer.first as usize..(transfer.first + transfer.count) as usize];
+                pieces.iter_mut().for_each(|moving| moving.state = State::Stays);
             }
             !is_futile
         });
@@ -785,54 +788,82 @@ impl<P: Payload> MoveJob<P> {
         self.incomplete = true;
     }
 
-    /// Writes in order of address: runs of whole blocks together, parts of blocks by their valid eighths.
+    /// Writes in order of address: runs of whole blocks together, parts of blocks by their valid eighths. The pieces of a block,
+    /// which follow each other, are written as one.
     fn plan_writes(&mut self, volume: &Volume<P>) {
         self.begun_before_writing = volume.operations_begun;
+        let blocks_max = OPERATION_BLOCKS * volume.view.layout.block.sectors();
         let mut transfers: Vec<Transfer> = Vec::new();
-        for (at, moving) in self.batch.iter().enumerate() {
-            if moving.state != State::Moved || !moving.entry.dirty {
-                continue;
-            }
-            if moving.entry.valid != ValidMask::ALL {
-                transfers.extend(part_transfers(volume, moving.entry.block, moving.entry.valid, at as u32));
-                continue;
-            }
-            let (member, range) = volume.home_piece(volume.whole_block(moving.entry.block));
-            match transfers.last_mut() {
-                Some(last)
-                    if last.valid == ValidMask::ALL
-                        && last.member == member
-                        && last.range.end() == range.start
-                        && u64::from(last.count) < OPERATION_BLOCKS =>
-                {
-                    last.range.len += range.len;
-                    last.count += 1;
+        let mut first = 0;
+        for pieces in self.batch.chunk_by(|piece, next| piece.entry.block == next.entry.block) {
+            let count = pieces.len() as u32;
+            let goes = pieces.iter().filter(|piece| piece.goes_home());
+            let valid = goes.fold(ValidMask::NONE, |valid, piece| valid.union(piece.entry.valid));
+            if valid == ValidMask::ALL {
+                let (member, range) = volume.home_piece(volume.whole_block(pieces[0].entry.block));
+                match transfers.last_mut() {
+                    Some(last)
+                        if last.valid == ValidMask::ALL
+                            && last.member == member
+                            && last.range.end() == range.start
+                            && last.range.len.0 < blocks_max =>
+                    {
+                        last.range.len += range.len;
+                        last.count += count;
+                    }
+                    _ => transfers.push(Transfer { member, range, first, count, valid }),
                 }
-                _ => transfers.push(Transfer { member, range, first: at as u32, count: 1, valid: ValidMask::ALL }),
+            } else {
+                transfers.extend(part_transfers(volume, pieces[0].entry.block, valid, (first, count)));
             }
+            first += count;
         }
         self.todo = transfers.into();
     }
 
-    /// What a write of the batch carries.
+    /// The pieces that a write home is about.
+    fn pieces(&self, transfer: &Transfer) -> &[Moving<P>] {
+        &self.batch[transfer.first as usize..(transfer.first + transfer.count) as usize]
+    }
+
+    /// What a write of the batch carries: of each block the eighths `valid`, from the piece that has them.
     fn content_home(&self, volume: &Volume<P>, first: u32, count: u32, valid: ValidMask) -> P {
-        let size = volume.view.layout.block;
+        let eighth = volume.view.layout.block.eighth_sectors();
         let mut payload = P::empty();
-        for moving in &self.batch[first as usize..(first + count) as usize] {
-            let content = moving.content.as_ref().expect("what is written home was read");
-            let (from, eighths) = valid.span();
-            let start = Sectors(u64::from(from) * size.eighth_sectors());
-            payload.join(content.slice(start, Sectors(u64::from(eighths) * size.eighth_sectors())));
+        let pieces = &self.batch[first as usize..(first + count) as usize];
+        for pieces in pieces.chunk_by(|piece, next| piece.entry.block == next.entry.block) {
+            let runs = |piece: &'_ Moving<P>| piece.entry.valid.intersection(valid).runs().collect::<Vec<_>>();
+            let goes = pieces.iter().filter(|piece| piece.goes_home());
+            let mut runs: Vec<_> =
+                goes.flat_map(|piece| runs(piece).into_iter().map(move |run| (run, piece))).collect();
+            runs.sort_by_key(|((from, _), _)| *from);
+            for ((from, eighths), piece) in runs {
+                let content = piece.content.as_ref().expect("what is written home was read");
+                payload.join(content.slice(Sectors(u64::from(from) * eighth), Sectors(u64::from(eighths) * eighth)));
+            }
         }
         payload
     }
 }
 
+impl<P> Moving<P> {
+    /// Whether it is to be written home, and can be.
+    fn goes_home(&self) -> bool {
+        self.state == State::Moved && self.entry.dirty
+    }
+}
+
+/// How many blocks the pieces are of, in order of block.
+fn blocks_of<P>(pieces: &[Moving<P>]) -> u64 {
+    pieces.chunk_by(|piece, next| piece.entry.block == next.entry.block).count() as u64
+}
+
+/// Writes home of the eighths `valid` of a block, of which these pieces are in the batch: the first, and how many.
 fn part_transfers<P: Payload>(
     volume: &Volume<P>,
     block: Block,
     valid: ValidMask,
-    first: u32,
+    (first, pieces): (u32, u32),
 ) -> impl Iterator<Item = Transfer> {
     let eighth = volume.view.layout.block.eighth_sectors();
     let (member, whole) = volume.home_piece(volume.whole_block(block));
@@ -840,7 +871,7 @@ fn part_transfers<P: Payload>(
         member,
         range: SectorRange::new(whole.start.0 + u64::from(from) * eighth, u64::from(count) * eighth),
         first,
-        count: 1,
+        count: pieces,
         valid: ValidMask((((1u16 << count) - 1) << from) as u8),
     })
 }

@@ -174,7 +174,13 @@ impl<P: Payload> Volume<P> {
         blocks.iter().for_each(|&block| self.only_home_has(block));
         // In a log one record for all, for those too that have moved home while the log still has what they were.
         self.drop_from_log(whole);
-        blocks.into_iter().for_each(|block| self.moved_out(block));
+        for block in blocks {
+            if matches!(self.store, Store::Log(_)) {
+                self.take_pieces(block);
+            } else {
+                self.leave_slot(block);
+            }
+        }
         let lost: Vec<Block> = self.lost.between(whole.first.0, whole.end()).map(|(block, _)| block).collect();
         lost.into_iter().for_each(|block| self.set_lost(block, ValidMask::NONE));
         self.update_free_slots();
@@ -205,7 +211,13 @@ impl<P: Payload> Volume<P> {
     pub(super) fn blocks_off_home(&self, run: BlockRun) -> Vec<Block> {
         if self.view.map.len() < run.count {
             let occupied = self.view.map.occupied().map(|(_, entry)| entry.block);
-            occupied.filter(|block| (run.first.0..run.end()).contains(&block.0)).collect()
+            let mut found: Vec<Block> = occupied.filter(|block| (run.first.0..run.end()).contains(&block.0)).collect();
+            if self.view.map.slots_in_use() > self.view.map.len() {
+                // A block of a log comes once for each of its pieces.
+                found.sort_unstable();
+                found.dedup();
+            }
+            found
         } else {
             run.blocks().filter(|&block| self.view.map.get(block).is_some()).collect()
         }

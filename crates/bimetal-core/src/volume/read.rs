@@ -1,7 +1,7 @@
 //! Reads: each block from its slot, from home, or joined from both; and what a read leaves behind.
 
 use super::{Job, Store, TaskId, Volume, access};
-use crate::block::{Block, BlockRun, ValidMask};
+use crate::block::{Block, BlockRun, BlockSize, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::operation::{Command, OpKind, Status, Token};
 use crate::payload::Payload;
@@ -28,6 +28,15 @@ enum Source {
     Home(u64),
     /// Whole slots, with the checksums of their blocks where there is content to check.
     Slots { clean: bool, first: Slot, blocks: BlockRun, checksums: Vec<u32> },
+    /// Adjacent slots of a log, with the block and the checksum of each where there is content to check.
+    Pieces { first: Slot, pieces: Vec<(Block, u32)> },
+}
+
+/// Eighths of a block that are to be read from a piece in a log.
+struct WantedPiece {
+    slot: Slot,
+    entry: Entry,
+    eighths: ValidMask,
 }
 
 /// Which sectors of a part are which sectors of the request.
@@ -88,9 +97,12 @@ impl<P: Payload> Volume<P> {
             job.status = Status::MediaError;
             return;
         }
+        let is_log = matches!(self.store, Store::Log(_));
+        let mut pieces = Vec::new();
         let mut block = access.blocks.first;
         while block.0 < access.blocks.end() {
             let run = match self.view.map.get(block) {
+                Some(_) if is_log => self.plan_pieces(task, job, block, &mut pieces),
                 None => self.plan_home_run(task, job, &access, BlockRun { first: block, ..access.blocks }),
                 Some((slot, entry)) => {
                     let (touched, _) = size.masks(size.clip(job.sectors, block));
@@ -103,6 +115,7 @@ impl<P: Payload> Volume<P> {
             };
             block.0 += run;
         }
+        self.read_pieces(task, job, pieces);
     }
 
     /// Blocks from `from.first` on that are only at home; how many.
@@ -147,15 +160,12 @@ impl<P: Payload> Volume<P> {
         if P::CARRIES_DATA {
             checksums.push(first.checksum);
         }
-        let on_drive = !self.is_in_memory(slot);
-        while on_drive && run.end() < access.blocks.end() {
+        while run.end() < access.blocks.end() {
             let next = Slot(slot.0 + run.count as u32);
             let follows = |entry: &Entry| {
                 entry.block.0 == run.end() && entry.valid == ValidMask::ALL && entry.dirty == first.dirty
             };
-            let Some(entry) = self.view.map.in_slot(next).filter(follows).filter(|_| !self.is_in_memory(next)) else {
-                break;
-            };
+            let Some(entry) = self.view.map.in_slot(next).filter(follows) else { break };
             if P::CARRIES_DATA {
                 checksums.push(entry.checksum);
             }
@@ -180,32 +190,99 @@ impl<P: Payload> Volume<P> {
         let size = self.view.layout.block;
         let entry = self.view.map.in_slot(slot).expect("the map just gave this slot");
         let run = BlockRun { first: block, count: 1 };
-        let wanted = size.clip(job.sectors, block);
-        let (touched, _) = size.masks(wanted);
-        let first_sector = size.first_sector(block);
-        let eighths = |(first, count): (u32, u32)| {
-            let start = (first_sector + u64::from(first) * size.eighth_sectors()).max(wanted.start.0);
-            let end = (first_sector + u64::from(first + count) * size.eighth_sectors()).min(wanted.end().0);
-            SectorRange::new(start, end - start)
-        };
+        let (touched, _) = size.masks(size.clip(job.sectors, block));
         let from_slot = touched.intersection(entry.valid);
         if !from_slot.is_empty() {
             self.scheme.touched(slot);
             let checksums = if P::CARRIES_DATA { vec![entry.checksum] } else { Vec::new() };
             let part = self.read_slots(task, job, slot, run, !entry.dirty, checksums);
-            job.fragments.extend(from_slot.runs().map(eighths).map(|sectors| Fragment {
-                part,
-                part_at: sectors.start.0 - first_sector,
-                request_at: sectors.start.0 - job.sectors.start.0,
-                sectors: sectors.len.0,
-            }));
+            job.take_eighths(size, block, from_slot, part, 0);
         }
-        for sectors in touched.without(entry.valid).runs().map(eighths) {
+        self.read_rest_from_home(task, job, block, touched.without(entry.valid));
+        self.count_joined(run, !from_slot.is_empty(), true);
+        1
+    }
+
+    /// Reads eighths of a block that are in none of its slots.
+    fn read_rest_from_home(&mut self, task: TaskId, job: &mut ReadJob<P>, block: Block, eighths: ValidMask) {
+        let size = self.view.layout.block;
+        for run in eighths.runs() {
+            let sectors = sectors_of_eighths(size, job.sectors, block, run);
             self.read_home(task, job, sectors, 0);
         }
-        self.count_slot_reads(run);
-        self.count_by_home(run, false);
+    }
+
+    /// A block that is read from slots, from home, or joined from both, counts as served by what it was read from.
+    fn count_joined(&mut self, run: BlockRun, from_slots: bool, from_home: bool) {
+        if from_slots {
+            self.count_slot_reads(run);
+        } else {
+            self.scheme.read(&self.view, run, false);
+        }
+        if from_home {
+            self.count_by_home(run, false);
+        }
+    }
+
+    /// A block of which a log has pieces: notes which of them are to be read, and reads home for the rest.
+    fn plan_pieces(&mut self, task: TaskId, job: &mut ReadJob<P>, block: Block, wanted: &mut Vec<WantedPiece>) -> u64 {
+        let size = self.view.layout.block;
+        let (touched, _) = size.masks(size.clip(job.sectors, block));
+        let before = wanted.len();
+        let mut rest = touched;
+        for &(slot, entry) in self.view.map.pieces(block).iter() {
+            let eighths = touched.intersection(entry.valid);
+            if !eighths.is_empty() {
+                self.scheme.touched(slot);
+                wanted.push(WantedPiece { slot, entry, eighths });
+                rest = rest.without(eighths);
+            }
+        }
+        self.read_rest_from_home(task, job, block, rest);
+        self.count_joined(BlockRun { first: block, count: 1 }, wanted.len() > before, !rest.is_empty());
         1
+    }
+
+    /// Reads pieces from a log: what lies side by side by one operation, what is in memory without one.
+    fn read_pieces(&mut self, task: TaskId, job: &mut ReadJob<P>, mut wanted: Vec<WantedPiece>) {
+        // Pieces of whole blocks lie in order of address if they were written together.
+        if wanted.iter().any(|piece| piece.entry.valid != ValidMask::ALL) {
+            wanted.sort_unstable_by_key(|piece| piece.slot);
+        }
+        let size = self.view.layout.block;
+        let whole = Sectors(size.sectors());
+        let follows = |volume: &Self, piece: &WantedPiece, next: &WantedPiece| {
+            next.slot.0 == piece.slot.0 + 1 && !volume.is_in_memory(piece.slot) && !volume.is_in_memory(next.slot)
+        };
+        let mut first = 0;
+        while first < wanted.len() {
+            let mut end = first + 1;
+            while end < wanted.len() && follows(self, &wanted[end - 1], &wanted[end]) {
+                end += 1;
+            }
+            let together = &wanted[first..end];
+            let slot = together[0].slot;
+            let part = job.parts.len() as u32;
+            for (at, piece) in together.iter().enumerate() {
+                job.take_eighths(size, piece.entry.block, piece.eighths, part, at as u64 * whole.0);
+            }
+            let checked = if P::CARRIES_DATA { together } else { &[] };
+            let pieces = checked.iter().map(|piece| (piece.entry.block, piece.entry.checksum)).collect();
+            let buffered = match &self.store {
+                Store::Log(log) => log.in_memory(slot),
+                _ => None,
+            };
+            let payload = buffered.map(|piece| piece.content.slice(Sectors::ZERO, piece.content.sectors()));
+            let is_in_memory = payload.is_some();
+            let payload = payload.filter(|_| P::CARRIES_DATA);
+            job.parts.push(Part { source: Source::Pieces { first: slot, pieces }, payload });
+            if !is_in_memory {
+                let range = self.slot_sectors(slot, together.len() as u64);
+                let command = Command { kind: OpKind::Read, range, fua: false };
+                self.issue(task, part, self.member_of_slots(), command, P::empty());
+            }
+            first = end;
+        }
     }
 
     fn count_slot_reads(&mut self, run: BlockRun) {
@@ -230,7 +307,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Reads whole slots, or takes them from the log's buffer; gives the number of the part.
+    /// Reads whole slots of a cache; gives the number of the part.
     fn read_slots(
         &mut self,
         task: TaskId,
@@ -241,14 +318,6 @@ impl<P: Payload> Volume<P> {
         checksums: Vec<u32>,
     ) -> u32 {
         let part = job.parts.len() as u32;
-        if let Store::Log(log) = &self.store
-            && let Some(piece) = log.in_memory(slot)
-        {
-            let whole = Sectors(self.view.layout.block.sectors());
-            let payload = P::CARRIES_DATA.then(|| piece.content.slice(Sectors::ZERO, whole));
-            job.parts.push(Part { source: Source::Slots { clean, first: slot, blocks, checksums }, payload });
-            return part;
-        }
         job.parts.push(Part { source: Source::Slots { clean, first: slot, blocks, checksums }, payload: None });
         let command = Command { kind: OpKind::Read, range: self.slot_sectors(slot, blocks.count), fua: false };
         self.issue(task, part, self.member_of_slots(), command, P::empty());
@@ -261,13 +330,22 @@ impl<P: Payload> Volume<P> {
         let sound = status == Status::Done && this.is_sound(&payload, block_sectors);
         if sound {
             this.payload = P::CARRIES_DATA.then_some(payload);
-            if let Source::Slots { first, blocks, .. } = this.source {
-                self.slots_read_well(first, blocks);
+            match &this.source {
+                Source::Slots { first, blocks, .. } => self.slots_read_well(*first, blocks.blocks()),
+                Source::Pieces { first, pieces } => {
+                    self.slots_read_well(*first, pieces.iter().map(|(block, _)| *block))
+                }
+                Source::Home(_) => {}
             }
             return;
         }
-        if let Source::Slots { first, blocks, checksums, .. } = &this.source {
-            self.slots_read_badly((*first, *blocks), checksums, status, &payload);
+        match &this.source {
+            Source::Slots { first, blocks, checksums, .. } => {
+                let held: Vec<(Block, u32)> = blocks.blocks().zip(checksums.iter().copied()).collect();
+                self.slots_read_badly(*first, &held, status, &payload);
+            }
+            Source::Pieces { first, pieces } => self.slots_read_badly(*first, pieces, status, &payload),
+            Source::Home(_) => {}
         }
         let asked = match job.parts[part as usize].source {
             Source::Slots { clean: true, .. } => Some(0),
@@ -323,10 +401,44 @@ impl<P: Payload> Volume<P> {
 impl<P: Payload> Part<P> {
     /// Whether what came from slots is what was written to them.
     fn is_sound(&self, payload: &P, block_sectors: Sectors) -> bool {
-        let Source::Slots { checksums, .. } = &self.source else { return true };
-        checksums.iter().enumerate().all(|(at, &checksum)| {
+        let is = |(at, checksum): (usize, u32)| {
             payload.slice(Sectors(at as u64 * block_sectors.0), block_sectors).checksum() == checksum
-        })
+        };
+        match &self.source {
+            Source::Home(_) => true,
+            Source::Slots { checksums, .. } => checksums.iter().copied().enumerate().all(is),
+            Source::Pieces { pieces, .. } => pieces.iter().map(|(_, checksum)| *checksum).enumerate().all(is),
+        }
+    }
+}
+
+/// The sectors of a request that lie in a run of eighths of `block`.
+fn sectors_of_eighths(size: BlockSize, request: SectorRange, block: Block, (first, count): (u32, u32)) -> SectorRange {
+    let wanted = size.clip(request, block);
+    let first_sector = size.first_sector(block);
+    let start = (first_sector + u64::from(first) * size.eighth_sectors()).max(wanted.start.0);
+    let end = (first_sector + u64::from(first + count) * size.eighth_sectors()).min(wanted.end().0);
+    SectorRange::new(start, end - start)
+}
+
+impl<P> ReadJob<P> {
+    /// Takes eighths of `block` from a part that has the block from its sector `at` on.
+    fn take_eighths(&mut self, size: BlockSize, block: Block, eighths: ValidMask, part: u32, at: u64) {
+        for run in eighths.runs() {
+            let sectors = sectors_of_eighths(size, self.sectors, block, run);
+            let part_at = at + sectors.start.0 - size.first_sector(block);
+            let request_at = sectors.start.0 - self.sectors.start.0;
+            match self.fragments.last_mut() {
+                Some(last)
+                    if last.part == part
+                        && last.part_at + last.sectors == part_at
+                        && last.request_at + last.sectors == request_at =>
+                {
+                    last.sectors += sectors.len.0;
+                }
+                _ => self.fragments.push(Fragment { part, part_at, request_at, sectors: sectors.len.0 }),
+            }
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What was written last to slots of blocks that were written in part: the next write there has at hand what it merges with.
+//! What was written last to slots of a cache of blocks that were written in part: the next write there has at hand what it merges with.
 //! Requests that follow each other and share a block, as those of a partition that does not begin on one, would each read from
 //! the drive what the one before has just written.
 

@@ -168,8 +168,8 @@ impl<P: Payload> Volume<P> {
     /// Slots that only have what is in `region`.
     fn dirty_in(&self, region: u32) -> Vec<Slot> {
         let found = self.blocks_off_home(self.blocks_of_region(region)).into_iter();
-        let entries = found.filter_map(|block| self.view.map.get(block));
-        entries.filter(|(_, entry)| entry.dirty).map(|(slot, _)| slot).collect()
+        let pieces = found.flat_map(|block| self.view.map.pieces(block).to_vec());
+        pieces.filter(|(_, entry)| entry.dirty).map(|(slot, _)| slot).collect()
     }
 
     /// Whether home may change where `blocks` are: asks for it if not.

@@ -134,8 +134,10 @@ impl<P: Payload> Volume<P> {
                 }
             }
             None => {
-                let blocks_left =
-                    if self.view.layout.is_mirrored() { self.view.layout.total_blocks() } else { self.view.map.len() };
+                let blocks_left = match self.view.layout.is_mirrored() {
+                    true => self.view.layout.total_blocks(),
+                    false => self.view.map.slots_in_use(),
+                };
                 let found = Scrub { blocks_left, began: now, ..Scrub::default() };
                 let (next, next_block) = (Slot(0), Block(0));
                 self.scrubbing = Some(Scrubbing { found, next, next_block, reads: 0, rate, next_at: now });
@@ -305,7 +307,7 @@ impl<P: Payload> Volume<P> {
 
     /// The copy in `slot` is not what was written. If it was written again meanwhile, nobody will ask for it any more.
     fn note_bad(&mut self, slot: Slot, entry: &Entry, status: Status, for_read: bool) {
-        if self.view.map.in_slot(slot).as_ref() != Some(entry) {
+        if !self.still_holds(slot, entry) {
             return;
         }
         self.statistics.checksum_errors += u64::from(status == Status::Done);
@@ -347,6 +349,10 @@ impl<P: Payload> Volume<P> {
 
     pub(super) fn note_found(&mut self, bad: BadBlock) {
         let Some(Scrubbing { found, .. }) = &mut self.scrubbing else { return };
+        let has_pieces = self.view.map.pieces(bad.block).len() > 1;
+        if has_pieces && found.bad.iter().any(|known| known.block == bad.block) {
+            return;
+        }
         found.bad_blocks += 1;
         found.lost_blocks += u64::from(!bad.home_has_it());
         if found.bad.len() < NAMED_MAX {
@@ -366,8 +372,12 @@ impl<P: Payload> Volume<P> {
             if block.0 >= self.view.layout.total_blocks() {
                 wrong.push(format!("{}: there is no such block", place()));
             }
-            if self.view.map.get(block).map(|(found, _)| found) != Some(slot) {
+            let pieces = self.view.map.pieces(block);
+            if !pieces.iter().any(|(found, _)| *found == slot) {
                 wrong.push(format!("{}: the index does not lead to it", place()));
+            }
+            if pieces.iter().any(|(other, piece)| *other != slot && !piece.valid.intersection(valid).is_empty()) {
+                wrong.push(format!("{}: another slot has some of the same eighths", place()));
             }
             if valid.is_empty() {
                 wrong.push(format!("{}: nothing in it is valid", place()));

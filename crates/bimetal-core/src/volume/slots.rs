@@ -24,11 +24,14 @@ impl<P: Payload> Volume<P> {
 
     /// The same for a block whose home has what its slot holds.
     pub(super) fn leave_slot(&mut self, block: Block) {
+        if matches!(self.store, Store::Log(_)) {
+            if self.take_pieces(block) {
+                self.drop_from_log(BlockRun { first: block, count: 1 });
+            }
+            return;
+        }
         let before = self.before_change(block);
         if let Some(slot) = self.take_from_map(block) {
-            if matches!(self.store, Store::Log(_)) {
-                return self.drop_from_log(BlockRun { first: block, count: 1 });
-            }
             let record = self.pending.append(Record::Home { block });
             self.pending.remember_all(record, before);
             self.give_up_slot(slot, record);
@@ -44,6 +47,7 @@ impl<P: Payload> Volume<P> {
     /// Says that what the log has of `blocks` up to now is not their content any more.
     pub(super) fn drop_from_log(&mut self, blocks: BlockRun) {
         self.owe(blocks);
+        self.superseded.forget(blocks);
         if let Store::Log(log) = &self.store {
             let before = log.next();
             let record = self.pending.append(Record::Dropped { first: blocks.first, count: blocks.count, before });
@@ -53,19 +57,37 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    pub(super) fn take_from_map(&mut self, block: Block) -> Option<Slot> {
+    /// Takes `block` out of the map, or one of its pieces.
+    fn take_from_map(&mut self, block: Block) -> Option<Slot> {
         let slot = self.view.map.remove(block)?;
         self.scheme.unmapped(slot, block);
         self.left_bad_slot(block, slot);
         Some(slot)
     }
 
-    /// Takes `block` out of the map after a move. In a log that needs no record: until the log is truncated it has the
-    /// content that home has, and a full log has no room for a record of each of its blocks. A change of home before that
-    /// leaves one.
-    pub(super) fn moved_out(&mut self, block: Block) {
+    /// Takes all pieces of `block` out of the map of a log; false where there is none.
+    pub(super) fn take_pieces(&mut self, block: Block) -> bool {
+        let mut any = false;
+        while self.take_from_map(block).is_some() {
+            any = true;
+        }
+        any
+    }
+
+    /// Takes one piece of `block` out of the map of a log, where the others stay.
+    pub(super) fn take_piece(&mut self, slot: Slot, block: Block) {
+        if self.view.map.remove_piece(slot).is_some() {
+            self.scheme.unmapped(slot, block);
+            self.left_bad_slot(block, slot);
+        }
+    }
+
+    /// Takes what `slot` has of `block` out of the map after a move. In a log that needs no record: until the log is truncated
+    /// it has the content that home has, and a full log has no room for a record of each of its blocks. A change of home before
+    /// that leaves one.
+    pub(super) fn moved_out(&mut self, slot: Slot, block: Block) {
         if matches!(self.store, Store::Log(_)) {
-            self.take_from_map(block);
+            self.take_piece(slot, block);
         } else {
             self.leave_slot(block);
         }
@@ -137,9 +159,11 @@ impl<P: Payload> Volume<P> {
 
     /// Puts `block` into the map at `slot`, journals it and tells the scheme.
     pub(super) fn map_block(&mut self, slot: Slot, entry: Entry) {
+        if matches!(self.store, Store::Log(_)) {
+            return self.map_piece(slot, entry);
+        }
         let Entry { block, valid, dirty, checksum } = entry;
         let before = self.before_change(block);
-        self.note_superseded(block);
         let replaced = self.view.map.insert(slot, entry);
         if let Some(old) = replaced {
             self.left_bad_slot(block, old);
@@ -161,6 +185,22 @@ impl<P: Payload> Volume<P> {
         }
         self.scheme.mapped(&self.view, slot, valid, replaced);
         // What is in the map can be moved or evicted for those who wait.
+        self.work_requested |= !self.slot_waiters.is_empty();
+    }
+
+    /// Puts a piece of a block into the map of a log. Its segment has the record.
+    fn map_piece(&mut self, slot: Slot, entry: Entry) {
+        self.note_superseded(entry.block);
+        let left = self.view.map.insert_piece(slot, entry);
+        let (replaced, others) = match left.split_first() {
+            Some((&(replaced, _), others)) => (Some(replaced), others),
+            None => (None, &[][..]),
+        };
+        for &(other, _) in others {
+            self.scheme.unmapped(other, entry.block);
+        }
+        left.iter().for_each(|&(other, _)| self.left_bad_slot(entry.block, other));
+        self.scheme.mapped(&self.view, slot, entry.valid, replaced);
         self.work_requested |= !self.slot_waiters.is_empty();
     }
 

@@ -7,7 +7,7 @@
 //! while it lives, so that it can tell when they are over. A read of several slots that fails as a
 //! whole says nothing of a single one: they are looked at again in the background, one by one.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use super::Volume;
 use crate::block::{Block, BlockRun};
@@ -20,7 +20,7 @@ use crate::units::Sectors;
 
 /// Tidings that wait to be taken; beyond them lost blocks are told when those have been taken.
 const QUEUE_MAX: usize = 4096;
-/// Blocks with a bad slot that are remembered: about 5 MiB.
+/// Bad slots that are remembered: about 5 MiB.
 const BAD_MAX: usize = 1 << 18;
 
 /// A change of what is known of bad content.
@@ -47,8 +47,8 @@ pub enum Trouble {
 /// Bad content that is known, and tidings of it.
 #[derive(Default)]
 pub(crate) struct Troubles {
-    /// Blocks whose newest content is in a bad slot.
-    bad: BTreeMap<u64, Slot>,
+    /// Blocks, with the bad slots that have newest content of theirs.
+    bad: BTreeSet<(u64, Slot)>,
     queue: VecDeque<Trouble>,
     /// Findings had no room: bad blocks from here on are told once more.
     told_to: Option<u64>,
@@ -74,6 +74,10 @@ impl Troubles {
         }
     }
 
+    fn has_bad_slot(&self, block: Block) -> bool {
+        self.bad.range((block.0, Slot(0))..=(block.0, Slot(u32::MAX))).next().is_some()
+    }
+
     fn over(&mut self, block: Block) {
         self.push(Trouble::Over { blocks: BlockRun { first: block, count: 1 } });
     }
@@ -86,7 +90,7 @@ impl<P: Payload> Volume<P> {
             return Some(next);
         }
         let from = self.troubles.told_to.take()?;
-        let (&block, _) = self.troubles.bad.range(from..).next()?;
+        let &(block, _) = self.troubles.bad.range((from, Slot(0))..).next()?;
         self.troubles.told_to = Some(block + 1);
         Some(self.found(Block(block), Kind::Unreadable, State::Lost))
     }
@@ -97,10 +101,12 @@ impl<P: Payload> Volume<P> {
     pub fn recall_lost(&mut self, blocks: BlockRun) -> Vec<BlockRun> {
         let mut others: Vec<BlockRun> = Vec::new();
         for block in blocks.blocks() {
-            let slot = self.view.map.get(block).filter(|(_, entry)| entry.dirty).map(|(slot, _)| slot);
-            match slot {
-                _ if self.troubles.bad.contains_key(&block.0) => {}
-                Some(slot) if self.troubles.bad.len() < BAD_MAX => drop(self.troubles.bad.insert(block.0, slot)),
+            let pieces = self.view.map.pieces(block);
+            let dirty = || pieces.iter().filter(|(_, entry)| entry.dirty).map(|&(slot, _)| (block.0, slot));
+            match dirty().next() {
+                _ if self.troubles.has_bad_slot(block) => {}
+                // Nobody knows in which of its pieces it was lost.
+                Some(_) if self.troubles.bad.len() < BAD_MAX => self.troubles.bad.extend(dirty()),
                 Some(_) => {}
                 None if self.lost.of(block).is_empty() => match others.last_mut() {
                     Some(last) if last.end() == block.0 => last.count += 1,
@@ -115,8 +121,10 @@ impl<P: Payload> Volume<P> {
     /// The number of blocks without good content: those that recovery would find lost, and those whose
     /// only slot is bad.
     pub fn lost_blocks(&self) -> u64 {
-        let only_bad = self.troubles.bad.keys().filter(|&&block| self.lost.of(Block(block)).is_empty());
-        self.lost.len() + only_bad.count() as u64
+        let mut before = None;
+        let mut is_another = |block: u64| before.replace(block) != Some(block);
+        let only_bad = self.troubles.bad.iter().filter(|(block, _)| self.lost.of(Block(*block)).is_empty());
+        self.lost.len() + only_bad.filter(|(block, _)| is_another(*block)).count() as u64
     }
 
     /// Tells of all that a recovery found lost.
@@ -146,7 +154,7 @@ impl<P: Payload> Volume<P> {
     /// home serves, if `drops`.
     pub(super) fn slot_is_bad(&mut self, slot: Slot, entry: &Entry, kind: Kind, drops: bool) {
         // Content that was written again meanwhile is nobody's any more.
-        if !P::CARRIES_DATA || self.view.map.in_slot(slot).as_ref() != Some(entry) {
+        if !P::CARRIES_DATA || !self.still_holds(slot, entry) {
             return;
         }
         let block = entry.block;
@@ -157,20 +165,26 @@ impl<P: Payload> Volume<P> {
             }
             return;
         }
-        let known = self.troubles.bad.get(&block.0) == Some(&slot);
-        if !known && self.troubles.bad.len() < BAD_MAX {
-            self.troubles.bad.insert(block.0, slot);
+        let told = self.troubles.has_bad_slot(block);
+        if self.troubles.bad.len() < BAD_MAX {
+            self.troubles.bad.insert((block.0, slot));
         }
-        if !known {
+        if !told {
             self.tell_found(block, kind, State::Lost);
         }
+    }
+
+    /// Whether `slot` has what it had as `entry`, or the eighths of it that were not written again since.
+    pub(super) fn still_holds(&self, slot: Slot, entry: &Entry) -> bool {
+        let now = self.view.map.in_slot(slot);
+        now.is_some_and(|now| Entry { valid: entry.valid, ..now } == *entry && entry.valid.contains(now.valid))
     }
 
     /// `slot` was read, and is what was written there.
     #[inline]
     pub(super) fn slot_is_sound(&mut self, block: Block, slot: Slot) {
-        if self.troubles.bad.get(&block.0) == Some(&slot) {
-            self.forget_bad(block);
+        if !self.troubles.bad.is_empty() && self.troubles.bad.remove(&(block.0, slot)) {
+            self.note_sound(block);
         }
     }
 
@@ -180,9 +194,8 @@ impl<P: Payload> Volume<P> {
         self.slot_is_sound(block, slot);
     }
 
-    fn forget_bad(&mut self, block: Block) {
-        self.troubles.bad.remove(&block.0);
-        if self.lost.of(block).is_empty() {
+    fn note_sound(&mut self, block: Block) {
+        if self.lost.of(block).is_empty() && !self.troubles.has_bad_slot(block) {
             self.troubles.over(block);
         }
     }
@@ -192,26 +205,20 @@ impl<P: Payload> Volume<P> {
         let is_lost = !self.lost.of(block).is_empty();
         if is_lost && !was_lost {
             self.tell_found(block, Kind::Unreadable, State::Lost);
-        } else if was_lost && !is_lost && !self.troubles.bad.contains_key(&block.0) {
+        } else if was_lost && !is_lost && !self.troubles.has_bad_slot(block) {
             self.troubles.over(block);
         }
     }
 
-    /// A read of slots from `first` on, of adjacent `blocks` with these checksums, came out wrong.
-    pub(super) fn slots_read_badly(
-        &mut self,
-        (first, blocks): (Slot, BlockRun),
-        checksums: &[u32],
-        status: Status,
-        payload: &P,
-    ) {
+    /// A read of slots from `first` on, which held blocks with these checksums, came out wrong.
+    pub(super) fn slots_read_badly(&mut self, first: Slot, held: &[(Block, u32)], status: Status, payload: &P) {
         if !P::CARRIES_DATA || status == Status::Gone {
             return;
         }
         let whole = Sectors(self.view.layout.block.sectors());
         let mut suspects = Vec::new();
-        for (at, &checksum) in checksums.iter().enumerate() {
-            let (slot, block) = (Slot(first.0 + at as u32), Block(blocks.first.0 + at as u64));
+        for (at, &(block, checksum)) in held.iter().enumerate() {
+            let slot = Slot(first.0 + at as u32);
             let read = |at: usize| payload.slice(Sectors(at as u64 * whole.0), whole);
             let wrong = status == Status::Done && read(at).checksum() != checksum;
             self.statistics.checksum_errors += u64::from(wrong);
@@ -219,7 +226,7 @@ impl<P: Payload> Volume<P> {
             let Some(entry) = entry.filter(|_| wrong || status != Status::Done) else { continue };
             if wrong {
                 self.slot_is_bad(slot, &entry, Kind::Checksum, true);
-            } else if checksums.len() == 1 {
+            } else if held.len() == 1 {
                 self.slot_is_bad(slot, &entry, Kind::Unreadable, true);
             } else {
                 suspects.push((slot, entry));
@@ -228,10 +235,10 @@ impl<P: Payload> Volume<P> {
         self.look_again(suspects);
     }
 
-    /// A read of slots from `first` on, of adjacent `blocks`, came out as written.
-    pub(super) fn slots_read_well(&mut self, first: Slot, blocks: BlockRun) {
+    /// A read of slots from `first` on, which held `blocks`, came out as written.
+    pub(super) fn slots_read_well(&mut self, first: Slot, blocks: impl Iterator<Item = Block>) {
         if !self.troubles.bad.is_empty() {
-            for (at, block) in blocks.blocks().enumerate() {
+            for (at, block) in blocks.enumerate() {
                 self.slot_is_sound(block, Slot(first.0 + at as u32));
             }
         }

@@ -1,7 +1,8 @@
 //! Writes: asked of the scheme run by run, carried out in parts of bounded size.
 //!
 //! A part is planned (places and slots are taken), then what must be merged is read, then everything is written, then the
-//! map changes; then the next part. A part that needs what is not there yet (a free slot, the end of a move, a
+//! map changes; then the next part. In a log only an eighth of a block that is written in part is merged: the others stay
+//! where they are, in older pieces. A part that needs what is not there yet (a free slot, the end of a move, a
 //! durable mark) waits before it takes anything, so nobody holds what another needs.
 
 use super::log_tail::{NoRoom, Piece};
@@ -65,16 +66,29 @@ struct SlotWrite<P> {
     both: bool,
     /// What the slot will hold.
     valid: ValidMask,
-    /// What of that comes from the slot it had.
-    from_slot: ValidMask,
+    /// What of that comes from slots that it had.
+    from_slots: [Option<OldSlot<P>>; OLD_SLOTS_MAX],
     /// What of that comes from home.
     from_home: ValidMask,
-    old: Option<(Slot, Entry)>,
-    old_content: Option<P>,
+    /// Whether it was off home, with content that home does not have.
+    was_dirty: bool,
     home_content: Option<P>,
     content: Option<P>,
     /// Home must be read only because the old slot could not be.
     home_wanted: bool,
+}
+
+/// Slots that a write merges with, at most: in a cache the one that the block has, in a log those of the first and the last
+/// eighth that it touches.
+const OLD_SLOTS_MAX: usize = 2;
+
+/// A slot that a block has, and that a write of the block merges with.
+struct OldSlot<P> {
+    slot: Slot,
+    entry: Entry,
+    /// What is taken from it.
+    taken: ValidMask,
+    content: Option<P>,
 }
 
 /// Why a part cannot be planned now.
@@ -93,9 +107,9 @@ enum Obstacle {
 impl<P: Payload> WriteJob<P> {
     /// The old slot that a read to merge found bad, with the way in which that was noticed.
     pub(super) fn bad_slot(&self, purpose: u32, status: Status, payload: &P) -> Option<(Slot, Entry, Kind)> {
-        let (slot, entry) = self.pieces.get((purpose & purpose::INDEX) as usize)?.old?;
+        let (piece, old) = old_slot(purpose)?;
+        let OldSlot { slot, entry, .. } = *self.pieces.get(piece)?.from_slots[old].as_ref()?;
         let kind = match status {
-            _ if purpose & purpose::MERGE_SLOT == 0 => return None,
             Status::Gone => return None,
             Status::Done if P::CARRIES_DATA && payload.checksum() != entry.checksum => Kind::Checksum,
             Status::Done => return None,
@@ -106,14 +120,13 @@ impl<P: Payload> WriteJob<P> {
 
     pub(super) fn note(&mut self, size: BlockSize, purpose: u32, status: Status, payload: P) {
         let sectors = self.sectors;
-        let piece = (purpose & purpose::INDEX) as usize;
         let worse = |old: Status| if old == Status::Done { status } else { old };
-        if purpose & purpose::MERGE_SLOT != 0 {
+        if let Some((piece, old)) = old_slot(purpose) {
             let piece = &mut self.pieces[piece];
-            let expected = piece.old.map_or(0, |(_, entry)| entry.checksum);
-            if status == Status::Done && (!P::CARRIES_DATA || expected == payload.checksum()) {
-                piece.old_content = Some(payload);
-            } else if piece.old.is_some_and(|(_, entry)| !entry.dirty) {
+            let Some(old) = &mut piece.from_slots[old] else { return };
+            if status == Status::Done && (!P::CARRIES_DATA || old.entry.checksum == payload.checksum()) {
+                old.content = Some(payload);
+            } else if !old.entry.dirty {
                 let (touched, _) = access_masks(size, sectors, piece.block);
                 piece.give_up_old(touched);
             } else {
@@ -121,7 +134,7 @@ impl<P: Payload> WriteJob<P> {
             }
         } else if purpose & purpose::MERGE_HOME != 0 {
             self.home_status = worse(self.home_status);
-            self.pieces[piece].home_content = Some(payload);
+            self.pieces[(purpose & purpose::INDEX) as usize].home_content = Some(payload);
         } else if purpose & purpose::HOME != 0 {
             self.home_status = worse(self.home_status);
         } else {
@@ -135,10 +148,25 @@ impl<P> SlotWrite<P> {
     /// that are written in part are filled up from home.
     fn give_up_old(&mut self, touched: ValidMask) {
         self.valid = touched;
-        self.from_home = self.from_home.union(touched.intersection(self.from_slot));
-        self.from_slot = ValidMask::NONE;
+        self.from_home = self.from_home.union(touched.intersection(self.taken_from_slots()));
+        self.from_slots = [const { None }; OLD_SLOTS_MAX];
         self.home_wanted = !self.from_home.is_empty();
     }
+
+    fn taken_from_slots(&self) -> ValidMask {
+        self.from_slots.iter().flatten().fold(ValidMask::NONE, |taken, old| taken.union(old.taken))
+    }
+}
+
+/// What a read of a slot to merge with is called: the number of the piece, and which of its old slots.
+fn purpose_of_old_slot(piece: usize, old: usize) -> u32 {
+    purpose::MERGE_SLOT | (piece * OLD_SLOTS_MAX + old) as u32
+}
+
+/// The piece and the old slot that a read was for, if it was for one.
+fn old_slot(purpose: u32) -> Option<(usize, usize)> {
+    let number = (purpose & purpose::INDEX) as usize;
+    (purpose & purpose::MERGE_SLOT != 0).then_some((number / OLD_SLOTS_MAX, number % OLD_SLOTS_MAX))
 }
 
 impl<P: Payload> Volume<P> {
@@ -254,7 +282,7 @@ impl<P: Payload> Volume<P> {
         let size = self.view.layout.block;
         let is_lost = |block: Block| {
             let (touched, _) = access_masks(size, job.sectors, block);
-            self.view.map.get(block).is_some_and(|(_, entry)| !entry.valid.intersection(touched).is_empty())
+            !self.view.map.valid_of(block).intersection(touched).is_empty()
         };
         let lost = job.fua && !self.view.map.is_empty() && !self.view.slots_readable();
         if lost && size.touched(job.sectors).blocks().any(is_lost) { Status::Gone } else { Status::Done }
@@ -383,14 +411,15 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// In place. A block whose slot holds dirty content beside what is written now cannot go home alone: it takes a new
-    /// slot and merges.
+    /// In place. A block with dirty content off home beside what is written now cannot go home alone: it takes a new slot, and
+    /// merges in a cache.
     fn place_home(&mut self, job: &mut WriteJob<P>, access: &Access, run: BlockRun) -> Result<u64, Obstacle> {
         self.may_change_home(run)?;
         let must_merge = |this: &Self, block: Block| {
             let (touched, covered) = access_masks(this.view.layout.block, access.sectors, block);
-            let merges = |entry: Entry| entry.dirty && !(covered == touched && touched.contains(entry.valid));
-            this.view.slots_online() && this.view.map.get(block).is_some_and(|(_, entry)| merges(entry))
+            let replaces_all = || covered == touched && touched.contains(this.view.map.valid_of(block));
+            let is_dirty = this.view.map.get(block).is_some_and(|(_, entry)| entry.dirty);
+            this.view.slots_online() && is_dirty && !replaces_all()
         };
         if must_merge(self, run.first) {
             return self.place_slots(job, BlockRun { count: 1, ..run }, false);
@@ -467,16 +496,28 @@ impl<P: Payload> Volume<P> {
     fn slot_write(&self, block: Block, slot: Option<Slot>, sectors: SectorRange, both: bool) -> SlotWrite<P> {
         let (touched, covered) = access_masks(self.view.layout.block, sectors, block);
         let old = self.view.map.get(block);
-        let had = old.map_or(ValidMask::NONE, |(_, entry)| entry.valid);
+        let had = self.view.map.valid_of(block);
+        // A log keeps what is not touched in older pieces.
+        let valid = if self.is_log() { touched } else { touched.union(had) };
+        let mut from_slots = [const { None }; OLD_SLOTS_MAX];
+        let wanted = valid.without(covered).intersection(had);
+        if !wanted.is_empty() {
+            let pieces = self.view.map.pieces(block);
+            let of = |&(slot, entry): &(Slot, Entry)| {
+                let taken = wanted.intersection(entry.valid);
+                (!taken.is_empty()).then_some(OldSlot { slot, entry, taken, content: None })
+            };
+            let found = pieces.iter().filter_map(of);
+            from_slots.iter_mut().zip(found).for_each(|(place, old)| *place = Some(old));
+        }
         SlotWrite {
             block,
             slot,
             both,
-            valid: touched.union(had),
-            from_slot: had.without(covered),
+            valid,
+            from_slots,
             from_home: touched.without(covered).without(had),
-            old,
-            old_content: None,
+            was_dirty: old.is_some_and(|(_, entry)| entry.dirty),
             home_content: None,
             content: None,
             home_wanted: false,
@@ -488,21 +529,18 @@ impl<P: Payload> Volume<P> {
             return;
         }
         for index in 0..job.pieces.len() {
-            let piece = &mut job.pieces[index];
-            if let Some((slot, entry)) = piece.old
-                && !piece.from_slot.is_empty()
-            {
+            for (number, old) in job.pieces[index].from_slots.iter_mut().enumerate() {
+                let Some(old) = old else { continue };
                 if let Store::Log(log) = &self.store
-                    && let Some(buffered) = log.in_memory(slot)
+                    && let Some(buffered) = log.in_memory(old.slot)
                 {
                     let whole = Sectors(self.view.layout.block.sectors());
-                    piece.old_content = P::CARRIES_DATA.then(|| buffered.content.slice(Sectors::ZERO, whole));
-                } else if let Some(content) = self.recent.content(slot, &entry) {
-                    piece.old_content = Some(content);
+                    old.content = P::CARRIES_DATA.then(|| buffered.content.slice(Sectors::ZERO, whole));
+                } else if let Some(content) = self.recent.content(old.slot, &old.entry) {
+                    old.content = Some(content);
                 } else {
-                    let command = Command { kind: OpKind::Read, range: self.slot_sectors(slot, 1), fua: false };
-                    let purpose = purpose::MERGE_SLOT | index as u32;
-                    self.issue(task, purpose, self.member_of_slots(), command, P::empty());
+                    let command = Command { kind: OpKind::Read, range: self.slot_sectors(old.slot, 1), fua: false };
+                    self.issue(task, purpose_of_old_slot(index, number), self.member_of_slots(), command, P::empty());
                 }
             }
             let piece = &job.pieces[index];
@@ -619,11 +657,7 @@ impl<P: Payload> Volume<P> {
             let (block, valid) = (piece.block, piece.valid);
             log.open_for(job.pieces.len() as u64 - job.appended as u64);
             let (_, covered) = access_masks(self.view.layout.block, job.sectors, block);
-            let kept = (covered != ValidMask::ALL).then(|| content.slice(Sectors::ZERO, content.sectors()));
             let slot = log.append(Piece { block, valid, checksum, content });
-            if let Some(content) = kept {
-                self.recent.keep(slot, block, content);
-            }
             if !log.is_buffered() {
                 let segment = log.open();
                 if segment.waiting.last() != Some(&task) {
@@ -664,7 +698,7 @@ impl<P: Payload> Volume<P> {
         for piece in std::mem::take(&mut job.pieces) {
             if let Some(slot) = piece.slot {
                 let checksum = piece.content.as_ref().map_or(0, P::checksum);
-                let dirty = !piece.both || piece.old.is_some_and(|(_, entry)| entry.dirty);
+                let dirty = !piece.both || piece.was_dirty;
                 self.map_block(slot, Entry { block: piece.block, valid: piece.valid, dirty, checksum });
                 let (_, covered) = access_masks(size, job.sectors, piece.block);
                 if covered != ValidMask::ALL {
@@ -695,16 +729,20 @@ impl<P: Payload> Volume<P> {
         if self.view.map.is_empty() {
             return found;
         }
-        let Some((slot, entry)) = self.view.map.get(block) else { return found };
-        let rest = entry.valid.without(covered);
-        if rest.is_empty() || !entry.dirty {
+        let Some((_, entry)) = self.view.map.get(block) else { return found };
+        if self.view.map.valid_of(block).without(covered).is_empty() || !entry.dirty {
             self.send_home(block);
             self.update_free_slots();
-        } else {
-            // Its slot is on a drive that is gone: what was only there stays an error until it is written.
-            self.view.map.narrow(slot, rest, entry.checksum);
+            return entry.dirty || found;
         }
-        entry.dirty || found
+        // Its slots are on a drive that is gone: what was only there stays an error until it is written.
+        for &(slot, piece) in self.view.map.pieces(block).iter() {
+            match piece.valid.without(covered) {
+                ValidMask::NONE => self.take_piece(slot, block),
+                rest => self.view.map.narrow(slot, rest, piece.checksum),
+            }
+        }
+        true
     }
 
     /// What a log that is still in use has of `blocks` is old, even where the map does not show it any more: whether the log
@@ -720,9 +758,8 @@ impl<P: Payload> Volume<P> {
     /// The slots could not be written. Home, if it was written too, is right; else the part is placed anew.
     fn slots_failed(&mut self, job: &mut WriteJob<P>, slots_gone: bool) -> Result<(), Status> {
         // Where the old slot has more that home has not, it would stay the newest place of eighths that home got new in part.
-        let home_has_all = |piece: &SlotWrite<P>| {
-            piece.both && (piece.from_slot.is_empty() || piece.old.is_none_or(|(_, entry)| !entry.dirty))
-        };
+        let home_has_all =
+            |piece: &SlotWrite<P>| piece.both && (piece.taken_from_slots().is_empty() || !piece.was_dirty);
         let both = job.pieces.iter().all(home_has_all);
         let home_done = job.home_status == Status::Done;
         let first =
@@ -801,8 +838,9 @@ impl<P: Payload> SlotWrite<P> {
             let eighth = at / size.eighth_sectors();
             let end = ((eighth + 1) * size.eighth_sectors()).min(to);
             let bit = ValidMask(1 << eighth);
-            let source = if self.from_slot.contains(bit) {
-                self.old_content.as_ref()
+            let old = self.from_slots.iter().flatten().find(|old| old.taken.contains(bit));
+            let source = if let Some(old) = old {
+                old.content.as_ref()
             } else if self.from_home.contains(bit) {
                 self.home_content.as_ref()
             } else {

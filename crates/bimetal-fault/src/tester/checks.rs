@@ -42,7 +42,7 @@ impl Tester {
             return Err(format!("{} requests are open, but the volume knows of {under_way}", self.open.len()));
         }
         let map = &self.volume.view().map;
-        if u64::from(map.dirty_blocks()) > map.len() || map.len() > u64::from(map.slots()) {
+        if u64::from(map.dirty_blocks()) > map.len() || map.slots_in_use() > u64::from(map.slots()) {
             return Err(format!("{} of {} blocks dirty in {} slots", map.dirty_blocks(), map.len(), map.slots()));
         }
         if !self.open.is_empty() && self.operations_since_end > OPERATIONS_WITHOUT_END_MAX {

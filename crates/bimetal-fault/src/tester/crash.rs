@@ -9,8 +9,9 @@
 use std::collections::BTreeSet;
 
 use bimetal_core::block::Block;
+use bimetal_core::block_map::Slot;
 use bimetal_core::journal::record::Kind;
-use bimetal_core::layout::{MemberId, SlotKind};
+use bimetal_core::layout::{MemberId, SlotKind, SlotRegion};
 use bimetal_core::operation::{OpKind, Operation, Status};
 use bimetal_core::scheme::{MemberState, Reason};
 use bimetal_core::units::{Bytes, SectorRange};
@@ -173,13 +174,15 @@ impl Tester {
             }
             for block in size.touched(range).blocks() {
                 let part = size.clip(range, block);
+                let holds = |region: &SlotRegion, slot: Slot| {
+                    let into = part.start.0 - size.first_sector(block);
+                    let at = region.first_sector + u64::from(slot.0) * size.sectors() + into;
+                    let there = self.drives[usize::from(region.member.0)].content(at);
+                    matches!(there, Sector::Data { request: other, .. } if other == request)
+                };
+                let region = layout.slots.filter(|_| moving);
                 let from_slot =
-                    view.map.get(block).filter(|_| moving).zip(layout.slots).is_some_and(|((slot, _), region)| {
-                        let into = part.start.0 - size.first_sector(block);
-                        let at = region.first_sector + u64::from(slot.0) * size.sectors() + into;
-                        let there = self.drives[usize::from(region.member.0)].content(at);
-                        matches!(there, Sector::Data { request: other, .. } if other == request)
-                    });
+                    region.is_some_and(|region| view.map.pieces(block).iter().any(|(slot, _)| holds(&region, *slot)));
                 if !from_slot {
                     placed.push((request, block));
                 }

@@ -475,8 +475,9 @@ impl Tester {
         let size = view.block();
         let block = size.block_of(sector);
         let eighth = (sector - size.first_sector(block)) / size.eighth_sectors();
-        let newest = view.map.get(block).filter(|(_, entry)| entry.dirty && entry.valid.0 >> eighth & 1 == 1);
-        newest.map(|(slot, _)| slot)
+        let pieces = view.map.pieces(block);
+        let newest = pieces.iter().find(|(_, entry)| entry.dirty && entry.valid.0 >> eighth & 1 == 1);
+        newest.map(|(slot, _)| *slot)
     }
 
     fn tell(&self, what: impl Fn() -> String) {

@@ -197,7 +197,7 @@ impl Server {
             dirty_blocks_before: self.dirty_blocks_before,
             dirty_age: self.volume.dirty_since().map(|since| self.now.saturating_sub(since)),
             slots: view.layout.slots.map_or(0, |slots| slots.count.into()),
-            occupied_slots: view.map.len(),
+            occupied_slots: view.map.slots_in_use(),
             drain: self.volume.drain_progress(),
             stopping: !matches!(self.phase, Phase::Serving),
         }

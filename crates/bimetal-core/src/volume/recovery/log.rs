@@ -239,8 +239,9 @@ impl<P: Payload> Recovery<P> {
 
     fn apply_indexed(&mut self, record: Record) {
         match record {
-            Record::Map { block, slot, valid, dirty, checksum } if self.is_possible(block, slot) => {
-                self.volume.view.map.reload(slot, Entry { block, valid, dirty, checksum });
+            // All that a log has is newer than home.
+            Record::Map { block, slot, valid, checksum, .. } if self.is_possible(block, slot) => {
+                self.volume.view.map.reload(slot, Entry { block, valid, dirty: true, checksum });
             }
             Record::Dropped { first, count, before } if self.has_all(BlockRun { first, count }) => {
                 self.log().dropped.push((BlockRun { first, count }, before));
@@ -253,7 +254,7 @@ impl<P: Payload> Recovery<P> {
     /// Goes on behind what the index has.
     fn begin_scan(&mut self) {
         let Store::Log(tail) = &self.volume.store else { unreachable!("the volume has a log") };
-        self.volume.view.map.build_index(|slot, other| tail.position(slot) > tail.position(other));
+        self.volume.view.map.build_index_of_pieces(|slot, other| tail.position(slot) > tail.position(other));
         for (blocks, before) in std::mem::take(&mut self.log().dropped) {
             self.drop_before(blocks, before);
         }
@@ -451,7 +452,9 @@ impl<P: Payload> Recovery<P> {
                     if !self.is_possible(block, slot) || slot != expected || at as u64 >= segment.pieces {
                         return self.damaged("a page of its log names a block or a slot that cannot be");
                     }
-                    self.restore(slot, Entry { block, valid, dirty, checksum });
+                    // The eighths in its mask are newer than what was found of the block before, the others stay.
+                    self.volume.view.map.remove_piece(slot);
+                    self.volume.view.map.insert_piece(slot, Entry { block, valid, dirty, checksum });
                 }
                 Record::Dropped { first, count, before } if self.has_all(BlockRun { first, count }) => {
                     self.drop_before(BlockRun { first, count }, before);
@@ -473,21 +476,20 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Forgets what the log has of `blocks` before a position.
+    /// Forgets what the log has of `blocks` before a position: of each block those pieces that lie before it.
     fn drop_before(&mut self, blocks: BlockRun, before: Position) {
         let Store::Log(log) = &self.volume.store else { unreachable!("the volume has a log") };
         let map = &self.volume.view.map;
-        let is_old = |block: Block| map.get(block).is_some_and(|(slot, _)| log.position(slot) < before);
+        let is_old = |(slot, _): &(Slot, Entry)| log.position(*slot) < before;
         let within = |block: Block| (blocks.first.0..blocks.first.0.saturating_add(blocks.count)).contains(&block.0);
-        let old: Vec<Block> = if map.len() < blocks.count {
-            let occupied = map.occupied().map(|(_, entry)| entry.block);
-            occupied.filter(|&block| within(block) && is_old(block)).collect()
+        let old: Vec<(Slot, Entry)> = if map.len() < blocks.count {
+            map.occupied().filter(|piece| within(piece.1.block) && is_old(piece)).collect()
         } else {
-            blocks.blocks().filter(|&block| is_old(block)).collect()
+            blocks.blocks().flat_map(|block| map.pieces(block).to_vec()).filter(is_old).collect()
         };
-        old.into_iter().for_each(|block| {
-            self.volume.view.map.remove(block);
-        });
+        for (slot, _) in old {
+            self.volume.view.map.remove_piece(slot);
+        }
     }
 
     fn end_scan(&mut self) {

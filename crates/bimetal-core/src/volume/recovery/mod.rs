@@ -440,6 +440,7 @@ impl<P: Payload> Recovery<P> {
         lost.retain(|&block, _| !has_left(Block(block)));
         let map = &self.volume.view.map;
         let gone: Vec<Block> = map.occupied().map(|(_, entry)| entry.block).filter(|&block| has_left(block)).collect();
+        // A block of a log comes once for each of its pieces.
         gone.into_iter().for_each(|block| {
             self.volume.view.map.remove(block);
         });

@@ -1,0 +1,277 @@
+//! Pieces: in a log a block may lie in several slots, each of which is the newest place of some of its eighths.
+//!
+//! A partial overwrite appends a piece with the eighths that it writes. Older pieces keep their eighths that are not in it;
+//! a piece that keeps none leaves the map. So the masks of a block's pieces never overlap, no order among them is to be
+//! remembered, and there are at most eight.
+//!
+//! All pieces of a block are in the index under the block's hash: a further piece takes what its slot would take for a block
+//! of its own ([`BYTES_PER_BLOCK`](super::BYTES_PER_BLOCK)), and a cache, which has none, pays nothing.
+
+use std::ops::Deref;
+
+use super::{BLOCK_LIMIT, BlockMap, Entry, Slot, hash, packed};
+use crate::block::{Block, ValidMask};
+
+/// Pieces of a block: one for each of its eighths, if every one is somewhere else.
+const PIECES_MAX: usize = 8;
+
+/// Pieces of one block, in order of the first eighth of each.
+#[derive(Clone, Copy)]
+pub struct Pieces {
+    found: [(Slot, Entry); PIECES_MAX],
+    count: usize,
+}
+
+impl Pieces {
+    const NOTHING: (Slot, Entry) =
+        (Slot(0), Entry { block: Block(0), valid: ValidMask::NONE, dirty: false, checksum: 0 });
+
+    const fn none() -> Self {
+        Self { found: [Self::NOTHING; PIECES_MAX], count: 0 }
+    }
+
+    fn push(&mut self, slot: Slot, entry: Entry) {
+        self.found[self.count] = (slot, entry);
+        self.count += 1;
+    }
+
+    /// Eighths that are in any of them.
+    pub fn valid(&self) -> ValidMask {
+        self.iter().fold(ValidMask::NONE, |valid, (_, entry)| valid.union(entry.valid))
+    }
+}
+
+impl Deref for Pieces {
+    type Target = [(Slot, Entry)];
+
+    fn deref(&self) -> &Self::Target {
+        &self.found[..self.count]
+    }
+}
+
+impl BlockMap {
+    /// All pieces of `block`: none where it is only at its home, one in a cache.
+    pub fn pieces(&self, block: Block) -> Pieces {
+        let mut pieces = Pieces::none();
+        if self.index.is_empty() {
+            return pieces;
+        }
+        for &slot in self.index.iter_hash(hash(block)) {
+            let packed = packed(&self.chunks, slot);
+            if packed.block() == block
+                && let Some(entry) = packed.entry()
+            {
+                pieces.push(Slot(slot), entry);
+            }
+        }
+        pieces.found[..pieces.count].sort_unstable_by_key(|(_, entry)| entry.valid.span().0);
+        pieces
+    }
+
+    /// Eighths of `block` that are off home.
+    pub fn valid_of(&self, block: Block) -> ValidMask {
+        match self.get(block) {
+            None => ValidMask::NONE,
+            Some((_, entry)) if self.further == 0 || entry.valid == ValidMask::ALL => entry.valid,
+            Some(_) => self.pieces(block).valid(),
+        }
+    }
+
+    /// Makes `slot`, which is in a log, the newest place of the eighths in `entry`. Gives the pieces of the block that
+    /// have left the map, as they were.
+    pub(crate) fn insert_piece(&mut self, slot: Slot, entry: Entry) -> Pieces {
+        assert!(entry.block.0 < BLOCK_LIMIT, "block {} is beyond what the map addresses", entry.block.0);
+        assert!(!entry.valid.is_empty(), "block {} would be off home with nothing valid", entry.block.0);
+        self.fill(slot, &Entry { dirty: true, ..entry });
+        self.settle(slot, entry.block, |_| true)
+    }
+
+    /// Builds the index over pieces that were [loaded](Self::load): of what several have of a block, that counts which
+    /// `is_newer`.
+    pub(crate) fn build_index_of_pieces(&mut self, is_newer: impl Fn(Slot, Slot) -> bool) {
+        for (slot, block) in self.in_order_of_index() {
+            self.settle(slot, block, |other| is_newer(slot, other));
+        }
+    }
+
+    /// Puts `slot`, which is filled, into the index, beside the other pieces of `block`. Of each eighth the newest place stays.
+    /// Gives the pieces in the index before that have left it.
+    fn settle(&mut self, slot: Slot, block: Block, is_newer_than: impl Fn(Slot) -> bool) -> Pieces {
+        let others = self.pieces(block);
+        let mut left = Pieces::none();
+        let mut valid = packed(&self.chunks, slot.0).entry().map_or(ValidMask::NONE, |entry| entry.valid);
+        for &(other, entry) in others.iter() {
+            if !is_newer_than(other) {
+                valid = valid.without(entry.valid);
+            } else if valid.contains(entry.valid) {
+                left.push(other, entry);
+            } else {
+                self.narrow(other, entry.valid.without(valid), entry.checksum);
+            }
+        }
+        left.iter().for_each(|&(other, _)| self.take_out(other, block));
+        if valid.is_empty() {
+            self.clear(slot.0);
+        } else {
+            self.place_mut(slot).valid = valid.0;
+            let chunks = &self.chunks;
+            self.index.insert_unique(hash(block), slot.0, |&slot| hash(packed(chunks, slot).block()));
+        }
+        let now = others.count - left.count + usize::from(!valid.is_empty());
+        self.further = self.further - beside_first(others.count) + beside_first(now);
+        left
+    }
+
+    /// Takes one piece of a block out of the map, if it is in it.
+    pub(crate) fn remove_piece(&mut self, slot: Slot) -> Option<Entry> {
+        let entry = self.in_slot(slot)?;
+        self.take_out(slot, entry.block);
+        if self.further > 0 && self.get(entry.block).is_some() {
+            self.further -= 1;
+        }
+        Some(entry)
+    }
+
+    /// Empties a slot of `block`, and takes it out of the index.
+    fn take_out(&mut self, slot: Slot, block: Block) {
+        if let Ok(found) = self.index.find_entry(hash(block), |&other| other == slot.0) {
+            found.remove();
+        }
+        self.clear(slot.0);
+    }
+}
+
+fn beside_first(pieces: usize) -> u32 {
+    pieces.saturating_sub(1) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const BLOCKS: u64 = 5;
+
+    /// Of each eighth of each block the slot that was written last, or none: home.
+    #[derive(Default)]
+    struct Model([[Option<u32>; 8]; BLOCKS as usize]);
+
+    impl Model {
+        fn write(&mut self, block: u64, valid: ValidMask, slot: u32) {
+            let eighths = self.0[block as usize].iter_mut().enumerate();
+            eighths.filter(|(eighth, _)| valid.0 >> eighth & 1 == 1).for_each(|(_, place)| *place = Some(slot));
+        }
+
+        fn forget(&mut self, is_forgotten: impl Fn(u32) -> bool) {
+            let places = self.0.iter_mut().flatten();
+            places.filter(|place| place.is_some_and(&is_forgotten)).for_each(|place| *place = None);
+        }
+
+        /// The eighths of `block` by the slots that have them.
+        fn pieces(&self, block: u64) -> Vec<(u32, u8)> {
+            let mut pieces: Vec<(u32, u8)> = Vec::new();
+            for (eighth, slot) in self.0[block as usize].iter().enumerate() {
+                let Some(slot) = *slot else { continue };
+                match pieces.iter_mut().find(|(other, _)| *other == slot) {
+                    Some((_, valid)) => *valid |= 1 << eighth,
+                    None => pieces.push((slot, 1 << eighth)),
+                }
+            }
+            pieces
+        }
+    }
+
+    fn block(number: u64) -> Block {
+        Block(number * 0x3_0000_0001)
+    }
+
+    fn piece(number: u64, valid: u8, slot: u32) -> Entry {
+        Entry { block: block(number), valid: ValidMask(valid), dirty: true, checksum: slot }
+    }
+
+    fn assert_same(map: &BlockMap, model: &Model) {
+        let (mut blocks, mut slots) = (0, 0);
+        for number in 0..BLOCKS {
+            let expected = model.pieces(number);
+            let found = map.pieces(block(number));
+            let as_found: Vec<(u32, u8)> = found.iter().map(|(slot, entry)| (slot.0, entry.valid.0)).collect();
+            assert_eq!(as_found, expected, "block {number}");
+            assert!(found.iter().all(|(slot, entry)| map.in_slot(*slot) == Some(*entry) && entry.checksum == slot.0));
+            assert_eq!(map.get(block(number)).is_some(), !expected.is_empty());
+            assert_eq!(map.valid_of(block(number)).0, expected.iter().fold(0, |valid, (_, mask)| valid | mask));
+            blocks += u64::from(!expected.is_empty());
+            slots += expected.len() as u64;
+        }
+        assert_eq!((map.len(), map.slots_in_use()), (blocks, slots));
+        assert_eq!((u64::from(map.dirty_blocks()), u64::from(map.dirty_slots())), (blocks, slots));
+        assert_eq!(map.occupied().count() as u64, slots);
+    }
+
+    proptest! {
+        /// Pieces are written, taken out one by one and block by block, and given up before a position, as a log
+        /// does it, against a model of each eighth.
+        #[test]
+        fn map_keeps_the_newest_of_each_eighth(
+            steps in proptest::collection::vec((0u8..8, 0..BLOCKS, 1u8.., any::<prop::sample::Index>()), 1..200),
+        ) {
+            let mut map = BlockMap::new(64 * 1024);
+            let mut model = Model::default();
+            let mut written: Vec<(u64, u8)> = Vec::new();
+            for (step, number, valid, pick) in steps {
+                match step {
+                    0..=4 => {
+                        let slot = written.len() as u32;
+                        let before = model.pieces(number);
+                        let left = map.insert_piece(Slot(slot), piece(number, valid, slot));
+                        model.write(number, ValidMask(valid), slot);
+                        let stays = model.pieces(number);
+                        let mut gone = before;
+                        gone.retain(|(slot, _)| !stays.iter().any(|(other, _)| other == slot));
+                        let left: Vec<(u32, u8)> = left.iter().map(|(slot, entry)| (slot.0, entry.valid.0)).collect();
+                        prop_assert_eq!(left, gone);
+                        written.push((number, valid));
+                    }
+                    5 if !written.is_empty() => {
+                        let slot = pick.index(written.len()) as u32;
+                        let entry = map.remove_piece(Slot(slot));
+                        prop_assert_eq!(entry.is_some(), model.0.iter().flatten().any(|place| *place == Some(slot)));
+                        model.forget(|place| place == slot);
+                    }
+                    6 => {
+                        while map.remove(block(number)).is_some() {}
+                        model.0[number as usize] = [None; 8];
+                    }
+                    _ => {}
+                }
+                assert_same(&map, &model);
+            }
+        }
+
+        /// A recovery loads the records of a log in any order, and finds what a log that was appended to would have.
+        #[test]
+        fn loaded_pieces_are_those_that_were_appended(
+            written in proptest::collection::vec((0..BLOCKS, 1u8..), 0..60),
+        ) {
+            let mut loaded = BlockMap::new(5000);
+            let mut model = Model::default();
+            for (slot, &(number, valid)) in written.iter().enumerate() {
+                loaded.load(Slot(slot as u32), piece(number, valid, slot as u32));
+                model.write(number, ValidMask(valid), slot as u32);
+            }
+            loaded.build_index_of_pieces(|slot, other| slot > other);
+            assert_same(&loaded, &model);
+        }
+    }
+
+    #[test]
+    fn block_has_at_most_a_piece_for_each_eighth() {
+        let mut map = BlockMap::new(100);
+        for write in 0..40 {
+            map.insert_piece(Slot(write), piece(1, 1 << (write % 8), write));
+            assert_eq!(map.pieces(block(1)).len() as u32, (write + 1).min(8));
+        }
+        assert_eq!((map.len(), map.slots_in_use(), map.dirty_blocks()), (1, 8, 1));
+        let left = map.insert_piece(Slot(50), piece(1, 0xff, 50));
+        assert_eq!((left.len(), map.slots_in_use()), (8, 1));
+    }
+}
