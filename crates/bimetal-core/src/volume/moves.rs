@@ -833,12 +833,13 @@ impl<P: Payload> MoveJob<P> {
         let pieces = &self.batch[first as usize..(first + count) as usize];
         for pieces in pieces.chunk_by(|piece, next| piece.entry.block == next.entry.block) {
             let runs = |piece: &'_ Moving<P>| piece.entry.valid.intersection(valid).runs().collect::<Vec<_>>();
-            let goes = pieces.iter().filter(|piece| piece.goes_home());
+            // Of a block whose other part could not be written everything stays, but what was planned is still carried.
+            let goes = pieces.iter().filter(|piece| piece.entry.dirty && piece.content.is_some());
             let mut runs: Vec<_> =
                 goes.flat_map(|piece| runs(piece).into_iter().map(move |run| (run, piece))).collect();
             runs.sort_by_key(|((from, _), _)| *from);
             for ((from, eighths), piece) in runs {
-                let content = piece.content.as_ref().expect("what is written home was read");
+                let Some(content) = &piece.content else { continue };
                 payload.join(content.slice(Sectors(u64::from(from) * eighth), Sectors(u64::from(eighths) * eighth)));
             }
         }
