@@ -474,6 +474,15 @@ mod tests {
         assert!(bench.volume.view().map.is_empty());
     }
 
+    #[test]
+    fn blocks_of_two_segments_are_read_with_what_lies_between() {
+        let mut bench = Bench::new("griffin", &[("read_threshold", "off"), ("log_buffer", "16KiB")]);
+        (0..2).for_each(|write| bench.request(OpKind::Write, 32 * write, 32));
+        assert_eq!(bench.take_log(), ["hdd write 48"; 2]);
+        bench.request(OpKind::Read, 0, 64);
+        assert_eq!(bench.take_log(), ["hdd read 80"], "a foot and a head lie between");
+    }
+
     /// A block that is joined from home and the log counts as served by the log only where the log was read.
     #[test]
     fn read_of_what_only_home_has_is_no_read_of_the_log() {

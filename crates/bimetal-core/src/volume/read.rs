@@ -3,6 +3,7 @@
 use super::{Job, Store, TaskId, Volume, access};
 use crate::block::{Block, BlockRun, BlockSize, ValidMask};
 use crate::block_map::{Entry, Slot};
+use crate::journal::SEGMENT_PAGES;
 use crate::operation::{Command, OpKind, Status, Token};
 use crate::payload::Payload;
 use crate::scheme::{Access, Promotion, Reason};
@@ -28,8 +29,8 @@ enum Source {
     Home(u64),
     /// Whole slots, with the checksums of their blocks where there is content to check.
     Slots { clean: bool, first: Slot, blocks: BlockRun, checksums: Vec<u32> },
-    /// Adjacent slots of a log, with the block and the checksum of each where there is content to check.
-    Pieces { first: Slot, pieces: Vec<(Block, u32)> },
+    /// Slots of a log that are read together, in order, with the block and the checksum of each.
+    Pieces(Vec<(Slot, Block, u32)>),
 }
 
 /// Eighths of a block that are to be read from a piece in a log.
@@ -250,39 +251,68 @@ impl<P: Payload> Volume<P> {
             wanted.sort_unstable_by_key(|piece| piece.slot);
         }
         let size = self.view.layout.block;
-        let whole = Sectors(size.sectors());
-        let follows = |volume: &Self, piece: &WantedPiece, next: &WantedPiece| {
-            next.slot.0 == piece.slot.0 + 1 && !volume.is_in_memory(piece.slot) && !volume.is_in_memory(next.slot)
-        };
         let mut first = 0;
         while first < wanted.len() {
             let mut end = first + 1;
-            while end < wanted.len() && follows(self, &wanted[end - 1], &wanted[end]) {
+            while end < wanted.len() && self.is_beside(wanted[end - 1].slot, wanted[end].slot) {
                 end += 1;
             }
             let together = &wanted[first..end];
             let slot = together[0].slot;
             let part = job.parts.len() as u32;
-            for (at, piece) in together.iter().enumerate() {
-                job.take_eighths(size, piece.entry.block, piece.eighths, part, at as u64 * whole.0);
+            for piece in together {
+                let at = u64::from(piece.slot.0 - slot.0) * size.sectors();
+                job.take_eighths(size, piece.entry.block, piece.eighths, part, at);
             }
-            let checked = if P::CARRIES_DATA { together } else { &[] };
-            let pieces = checked.iter().map(|piece| (piece.entry.block, piece.entry.checksum)).collect();
-            let buffered = match &self.store {
-                Store::Log(log) => log.in_memory(slot),
-                _ => None,
-            };
-            let payload = buffered.map(|piece| piece.content.slice(Sectors::ZERO, piece.content.sectors()));
-            let is_in_memory = payload.is_some();
-            let payload = payload.filter(|_| P::CARRIES_DATA);
-            job.parts.push(Part { source: Source::Pieces { first: slot, pieces }, payload });
-            if !is_in_memory {
-                let range = self.slot_sectors(slot, together.len() as u64);
-                let command = Command { kind: OpKind::Read, range, fua: false };
-                self.issue(task, part, self.member_of_slots(), command, P::empty());
-            }
+            let pieces = together.iter().map(|piece| (piece.slot, piece.entry.block, piece.entry.checksum)).collect();
+            self.read_together(task, job, pieces);
             first = end;
         }
+    }
+
+    /// Whether one operation reads two slots of a log: they lie on the drive, with nothing between them but what lies between two
+    /// segments.
+    fn is_beside(&self, slot: Slot, next: Slot) -> bool {
+        let Store::Log(log) = &self.store else { return false };
+        let (at, next_at) = (log.position(slot), log.position(next));
+        let is_near = next.0 > slot.0 && next_at > at && next_at <= at + 1 + SEGMENT_PAGES;
+        is_near && !self.is_in_memory(slot) && !self.is_in_memory(next)
+    }
+
+    /// Reads slots of a log from the first to the last of them, or takes one from the log's buffer, as a new part.
+    fn read_together(&mut self, task: TaskId, job: &mut ReadJob<P>, pieces: Vec<(Slot, Block, u32)>) {
+        let (first, last) = (pieces[0].0, pieces[pieces.len() - 1].0);
+        let part = job.parts.len() as u32;
+        if let Store::Log(log) = &self.store
+            && let Some(piece) = log.in_memory(first)
+        {
+            let payload = P::CARRIES_DATA.then(|| piece.content.slice(Sectors::ZERO, piece.content.sectors()));
+            return job.parts.push(Part { source: Source::Pieces(pieces), payload });
+        }
+        job.parts.push(Part { source: Source::Pieces(pieces), payload: None });
+        let range = self.slot_sectors(first, u64::from(last.0 - first.0) + 1);
+        let command = Command { kind: OpKind::Read, range, fua: false };
+        self.issue(task, part, self.member_of_slots(), command, P::empty());
+    }
+
+    /// Pieces could not be read with what lies between them: reads them without it. False if there was nothing between.
+    fn read_apart(&mut self, task: TaskId, job: &mut ReadJob<P>, part: u32) -> bool {
+        let Source::Pieces(pieces) = &job.parts[part as usize].source else { return false };
+        let follows = |piece: &(Slot, Block, u32), next: &(Slot, Block, u32)| next.0.0 == piece.0.0 + 1;
+        let groups: Vec<Vec<(Slot, Block, u32)>> = pieces.chunk_by(follows).map(<[_]>::to_vec).collect();
+        if groups.len() < 2 {
+            return false;
+        }
+        let whole = self.view.layout.block.sectors();
+        let start = groups[0][0].0;
+        for group in groups {
+            let from = u64::from(group[0].0.0 - start.0) * whole;
+            let end = from + group.len() as u64 * whole;
+            let apart = job.parts.len() as u32;
+            job.move_fragments(part, from..end, apart);
+            self.read_together(task, job, group);
+        }
+        true
     }
 
     fn count_slot_reads(&mut self, run: BlockRun) {
@@ -326,25 +356,31 @@ impl<P: Payload> Volume<P> {
 
     pub(super) fn note_read(&mut self, task: TaskId, job: &mut ReadJob<P>, part: u32, status: Status, payload: P) {
         let block_sectors = Sectors(self.view.layout.block.sectors());
+        if !matches!(status, Status::Done | Status::Gone) && self.read_apart(task, job, part) {
+            // The error may be of what lies between the pieces.
+            return;
+        }
         let this = &mut job.parts[part as usize];
         let sound = status == Status::Done && this.is_sound(&payload, block_sectors);
         if sound {
             this.payload = P::CARRIES_DATA.then_some(payload);
             match &this.source {
-                Source::Slots { first, blocks, .. } => self.slots_read_well(*first, blocks.blocks()),
-                Source::Pieces { first, pieces } => {
-                    self.slots_read_well(*first, pieces.iter().map(|(block, _)| *block))
+                Source::Slots { first, blocks, .. } => {
+                    let slots = (first.0..).map(Slot);
+                    self.slots_read_well(slots.zip(blocks.blocks()));
                 }
+                Source::Pieces(pieces) => self.slots_read_well(pieces.iter().map(|&(slot, block, _)| (slot, block))),
                 Source::Home(_) => {}
             }
             return;
         }
         match &this.source {
             Source::Slots { first, blocks, checksums, .. } => {
-                let held: Vec<(Block, u32)> = blocks.blocks().zip(checksums.iter().copied()).collect();
-                self.slots_read_badly(*first, &held, status, &payload);
+                let held = (first.0..).zip(blocks.blocks()).zip(checksums);
+                let held: Vec<_> = held.map(|((slot, block), &checksum)| (Slot(slot), block, checksum)).collect();
+                self.slots_read_badly(&held, status, &payload);
             }
-            Source::Pieces { first, pieces } => self.slots_read_badly(*first, pieces, status, &payload),
+            Source::Pieces(pieces) => self.slots_read_badly(pieces, status, &payload),
             Source::Home(_) => {}
         }
         let asked = match job.parts[part as usize].source {
@@ -401,13 +437,17 @@ impl<P: Payload> Volume<P> {
 impl<P: Payload> Part<P> {
     /// Whether what came from slots is what was written to them.
     fn is_sound(&self, payload: &P, block_sectors: Sectors) -> bool {
-        let is = |(at, checksum): (usize, u32)| {
-            payload.slice(Sectors(at as u64 * block_sectors.0), block_sectors).checksum() == checksum
+        let is = |(at, checksum): (u64, u32)| {
+            payload.slice(Sectors(at * block_sectors.0), block_sectors).checksum() == checksum
         };
         match &self.source {
+            _ if !P::CARRIES_DATA => true,
             Source::Home(_) => true,
-            Source::Slots { checksums, .. } => checksums.iter().copied().enumerate().all(is),
-            Source::Pieces { pieces, .. } => pieces.iter().map(|(_, checksum)| *checksum).enumerate().all(is),
+            Source::Slots { checksums, .. } => (0..).zip(checksums.iter().copied()).all(is),
+            Source::Pieces(pieces) => {
+                let first = pieces[0].0;
+                pieces.iter().all(|&(slot, _, checksum)| is((u64::from(slot.0 - first.0), checksum)))
+            }
         }
     }
 }
@@ -422,6 +462,15 @@ fn sectors_of_eighths(size: BlockSize, request: SectorRange, block: Block, (firs
 }
 
 impl<P> ReadJob<P> {
+    /// What was to come from some sectors of `part` comes from another part, which begins there.
+    fn move_fragments(&mut self, part: u32, sectors: std::ops::Range<u64>, to: u32) {
+        for fragment in self.fragments.iter_mut().filter(|fragment| fragment.part == part) {
+            if sectors.contains(&fragment.part_at) {
+                (fragment.part, fragment.part_at) = (to, fragment.part_at - sectors.start);
+            }
+        }
+    }
+
     /// Takes eighths of `block` from a part that has the block from its sector `at` on.
     fn take_eighths(&mut self, size: BlockSize, block: Block, eighths: ValidMask, part: u32, at: u64) {
         for run in eighths.runs() {

@@ -210,17 +210,14 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// A read of slots from `first` on, which held blocks with these checksums, came out wrong.
-    pub(super) fn slots_read_badly(&mut self, first: Slot, held: &[(Block, u32)], status: Status, payload: &P) {
-        if !P::CARRIES_DATA || status == Status::Gone {
-            return;
-        }
+    /// A read of slots, from the first of them to the last, which held blocks with these checksums, came out wrong.
+    pub(super) fn slots_read_badly(&mut self, held: &[(Slot, Block, u32)], status: Status, payload: &P) {
+        let Some(&(first, ..)) = held.first().filter(|_| P::CARRIES_DATA && status != Status::Gone) else { return };
         let whole = Sectors(self.view.layout.block.sectors());
         let mut suspects = Vec::new();
-        for (at, &(block, checksum)) in held.iter().enumerate() {
-            let slot = Slot(first.0 + at as u32);
-            let read = |at: usize| payload.slice(Sectors(at as u64 * whole.0), whole);
-            let wrong = status == Status::Done && read(at).checksum() != checksum;
+        for &(slot, block, checksum) in held {
+            let read = || payload.slice(Sectors(u64::from(slot.0 - first.0) * whole.0), whole);
+            let wrong = status == Status::Done && read().checksum() != checksum;
             self.statistics.checksum_errors += u64::from(wrong);
             let entry = self.view.map.in_slot(slot).filter(|entry| entry.block == block && entry.checksum == checksum);
             let Some(entry) = entry.filter(|_| wrong || status != Status::Done) else { continue };
@@ -235,11 +232,11 @@ impl<P: Payload> Volume<P> {
         self.look_again(suspects);
     }
 
-    /// A read of slots from `first` on, which held `blocks`, came out as written.
-    pub(super) fn slots_read_well(&mut self, first: Slot, blocks: impl Iterator<Item = Block>) {
+    /// A read of slots, which held these blocks, came out as written.
+    pub(super) fn slots_read_well(&mut self, held: impl Iterator<Item = (Slot, Block)>) {
         if !self.troubles.bad.is_empty() {
-            for (at, block) in blocks.enumerate() {
-                self.slot_is_sound(block, Slot(first.0 + at as u32));
+            for (slot, block) in held {
+                self.slot_is_sound(block, slot);
             }
         }
     }

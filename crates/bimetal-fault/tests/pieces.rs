@@ -1,0 +1,208 @@
+//! Blocks of a log that lie in several pieces, each as the shortest story that shows what a crash, a migration or damage
+//! of one piece may do to the others.
+
+mod story;
+
+use bimetal_core::block::Block;
+use bimetal_core::block_map::Slot;
+use bimetal_core::operation::{OpKind, Status};
+use bimetal_core::units::Nanoseconds;
+use bimetal_fault::payload::Sector;
+use story::{ALL, HDD, SSD, Story};
+
+/// How often a story runs.
+const TIMES: u64 = 100;
+const ONLY_TIMEOUT: &[(&str, &str)] = &[("timeout", "60s"), ("read_threshold", "off")];
+
+/// Writes at random to a few blocks, most of them to parts of blocks; `expected` has who wrote each sector last.
+fn write_at_random(story: &mut Story, expected: &mut [u64], count: u64) {
+    for _ in 0..count {
+        let start = story.random.below(expected.len() as u64);
+        let sectors = story.random.between(1, 11).min(expected.len() as u64 - start);
+        let number = story.write(start, sectors);
+        expected[start as usize..(start + sectors) as usize].fill(number);
+        if story.random.one_in(8) {
+            story.flush();
+        }
+    }
+}
+
+fn assert_reads(story: &mut Story, expected: &[u64], when: &str) {
+    assert_eq!(story.read(0, expected.len() as u64), expected, "{when}");
+    for start in (0..expected.len() - 5).step_by(3) {
+        assert_eq!(story.read(start as u64, 5), expected[start..start + 5], "{when}, from sector {start}");
+    }
+}
+
+/// What was flushed is there after a cut, whatever pieces it lies in: recovery finds the pieces that the log had.
+#[test]
+fn flushed_pieces_survive_a_power_cut() {
+    for seed in 0..TIMES {
+        let settings = [("timeout", "off"), ("read_threshold", "off"), ("log_buffer", "24KiB")];
+        let mut story = Story::new(seed, "griffin", &settings, 4000);
+        let mut expected = vec![0; 100];
+        for round in 0..3 {
+            write_at_random(&mut story, &mut expected, 40);
+            assert_reads(&mut story, &expected, "before the cut");
+            story.flush();
+            let slots = |story: &mut Story| {
+                let map = &story.volume().view().map;
+                let pieces = (0..13).flat_map(|block| map.pieces(Block(block)).to_vec());
+                pieces.map(|(slot, entry)| (slot, entry.block, entry.valid, entry.checksum)).collect::<Vec<_>>()
+            };
+            let before = slots(&mut story);
+            story.cut();
+            assert_eq!(slots(&mut story), before, "{seed}, round {round}");
+            assert_reads(&mut story, &expected, "after the cut");
+        }
+    }
+}
+
+/// A migration that is cut anywhere leaves what was flushed, from the log, from home, or from both.
+#[test]
+fn cut_migration_of_pieces_leaves_what_was_flushed() {
+    let (mut whole, mut cut) = (0, 0);
+    for seed in 0..TIMES {
+        let mut story = Story::new(seed, "griffin", ONLY_TIMEOUT, 4000);
+        let mut expected = vec![0; 100];
+        write_at_random(&mut story, &mut expected, 60);
+        story.flush();
+        story.pass(Nanoseconds::from_seconds(59), ALL);
+        let at = story.volume().next_timeout().expect("the migration is a second away");
+        story.now = story.now.max(at);
+        let (now, steps) = (story.now, story.random.below(40));
+        story.volume().advance(now);
+        let ended = story.answer_some(ALL, steps);
+        // Blocks that are written again meanwhile go home as they were.
+        let number = story.send(OpKind::Write, 3, 7, false);
+        story.answer_some(ALL, 2);
+        *(if ended { &mut whole } else { &mut cut }) += 1;
+        story.cut();
+        let found = story.read(0, 100);
+        let is_new = found[3] == number;
+        if is_new {
+            expected[3..10].fill(number);
+        }
+        // Two blocks have a part of the last write: each is old or new as a whole.
+        if found[8] == number {
+            expected[8..10].fill(number);
+        } else if is_new {
+            expected[8..10].copy_from_slice(&found[8..10]);
+        }
+        assert_eq!(found, expected, "{seed}");
+        story.pass(Nanoseconds::from_seconds(100), ALL);
+        assert!(story.volume().view().map.is_empty(), "all of it went home");
+        assert_reads(&mut story, &expected, "from home");
+    }
+    assert!(whole > 0 && cut > 0, "{whole} migrations were over, {cut} were not");
+}
+
+/// A block of three pieces, each stable: eighths 0 and 1 of the first write, 2 to 4 of the second, 5 to 7 of the third. Gives
+/// the slots.
+fn three_pieces(story: &mut Story) -> ([u64; 3], Vec<Slot>) {
+    let numbers = [(80, 8), (82, 6), (85, 3)].map(|(start, sectors)| {
+        let number = story.write(start, sectors);
+        story.flush();
+        number
+    });
+    // What follows says that they are stable.
+    (0..2).for_each(|_| {
+        story.write(800, 8);
+        story.flush();
+    });
+    let pieces = story.volume().view().map.pieces(Block(10));
+    assert_eq!(pieces.iter().map(|(_, entry)| entry.valid.0).collect::<Vec<_>>(), [0b11, 0b1_1100, 0b1110_0000]);
+    (numbers, pieces.iter().map(|(slot, _)| *slot).collect())
+}
+
+fn status_of_read(story: &mut Story, start: u64, sectors: u64) -> Status {
+    let read = story.send(OpKind::Read, start, sectors, false);
+    story.answer(ALL);
+    story.finished[&read].status
+}
+
+/// Damage of one piece is an error of the eighths that it holds; the others are read, moved home and read again. What is lost
+/// is lost for each eighth, until that is written.
+#[test]
+fn damaged_piece_is_an_error_of_its_eighths_alone() {
+    for damaged in 0..3 {
+        let mut story = Story::new(damaged as u64, "griffin", ONLY_TIMEOUT, 4000);
+        let (numbers, slots) = three_pieces(&mut story);
+        let region = story.volume().view().layout.slots.expect("a log");
+        let first = region.first_sector + u64::from(slots[damaged].0) * 8;
+        (first..first + 8).for_each(|sector| story.drives[usize::from(HDD)].spoil(sector));
+        let parts = [(80, 2), (82, 3), (85, 3)];
+        let check = |story: &mut Story, when: &str| {
+            for (piece, (start, sectors)) in parts.into_iter().enumerate() {
+                let wanted = if piece == damaged { Status::MediaError } else { Status::Done };
+                assert_eq!(
+                    status_of_read(story, start, sectors),
+                    wanted,
+                    "{when}: piece {piece}, {damaged} is damaged"
+                );
+                if piece != damaged {
+                    assert_eq!(story.read(start, sectors), vec![numbers[piece]; sectors as usize], "{when}");
+                }
+            }
+        };
+        check(&mut story, "in the log");
+        assert_eq!(story.volume().lost_blocks(), 1);
+        story.cut();
+        check(&mut story, "after a cut");
+        story.pass(Nanoseconds::from_seconds(200), ALL);
+        assert!(story.volume().view().map.is_empty(), "the migration has ended");
+        check(&mut story, "at home");
+        story.flush();
+        story.cut();
+        check(&mut story, "at home, after a cut");
+        // All but one of its sectors: that one stays an error.
+        let (start, sectors) = parts[damaged];
+        let new = story.write(start + 1, sectors - 1);
+        assert_eq!(story.read(start + 1, sectors - 1), vec![new; sectors as usize - 1]);
+        assert_eq!(status_of_read(&mut story, start, sectors), Status::MediaError);
+        let last = story.write(start, 1);
+        story.flush();
+        story.cut();
+        assert_eq!(story.read(start, 2), [last, new]);
+        assert_eq!(story.volume().lost_blocks(), 0);
+    }
+}
+
+/// Pieces of two segments are read with the foot and the head between them: an error there is nobody's.
+#[test]
+fn error_between_two_segments_is_no_error_of_a_read() {
+    let settings = [("timeout", "off"), ("read_threshold", "off"), ("log_buffer", "16KiB")];
+    let mut story = Story::new(0, "griffin", &settings, 4000);
+    let numbers = [story.write(80, 32), story.write(112, 32)];
+    story.flush();
+    let slot_of = |story: &mut Story, block| story.volume().view().map.get(Block(block)).expect("it is logged").0;
+    let (last, first) = (slot_of(&mut story, 13), slot_of(&mut story, 14));
+    assert_eq!(first.0, last.0 + 3, "a foot and a head lie between");
+    let expected: Vec<u64> = numbers.iter().flat_map(|&number| [number; 32]).collect();
+    assert_eq!(story.read(80, 64), expected);
+    let region = story.volume().view().layout.slots.expect("a log");
+    let foot = region.first_sector + u64::from(last.0 + 1) * 8;
+    story.drives[usize::from(HDD)].spoil(foot + 2);
+    assert_eq!(story.read(80, 64), expected);
+    assert_eq!(story.volume().lost_blocks(), 0);
+}
+
+/// A discard takes all pieces of a block; what is written afterwards is joined with home, and stays so after a cut.
+#[test]
+fn discarded_pieces_do_not_come_back() {
+    for seed in 0..TIMES {
+        let mut story = Story::new(seed, "griffin", ONLY_TIMEOUT, 4000);
+        let (numbers, _) = three_pieces(&mut story);
+        story.run(OpKind::Discard, 80, 8, false);
+        let new = story.write(82, 2);
+        story.flush();
+        let before = story.read(80, 8);
+        story.cut();
+        let found = story.read(80, 8);
+        assert_eq!(found, before, "{seed}");
+        assert_eq!(found[2..4], [new; 2], "{seed}");
+        let home = story.drives[usize::from(SSD)].content(80);
+        assert!(!matches!(home, Sector::Data { .. }), "nothing went home");
+        assert!(!found.iter().any(|number| numbers.contains(number)), "{seed}: {found:?}");
+    }
+}
