@@ -188,7 +188,7 @@ fn blocks_as_written(story: &mut Story, written: &[u64]) -> Vec<u64> {
 /// block of the cache, though each entry has a check of its own.
 #[test]
 fn entries_of_a_page_damaged_twice_count_when_a_loss_is_accepted() {
-    // In both copies another entry, then the same one.
+    // In both copies another entry, then the same one. What else a page with zeroes in it had nobody can tell.
     for (bytes, lost) in [([40 + 16 * 3, 40 + 16 * 5], 0), ([40 + 16 * 4, 40 + 16 * 4], 1)] {
         let (mut story, written) = flushed("smart-response", MAXIMIZED);
         let now = story.now;
@@ -202,13 +202,32 @@ fn entries_of_a_page_damaged_twice_count_when_a_loss_is_accepted() {
         let refused = story.try_to_recover(&[]).map(drop).expect_err("both copies are damaged");
         assert!(refused.to_string().contains("--accept-loss"), "{refused}");
         story.recover_giving_up();
-        assert_eq!(story.volume().gave_up(), Some(GaveUp::Part(Some(lost))));
+        assert_eq!(story.volume().gave_up(), Some(GaveUp::Part(None)));
         assert_eq!(blocks_as_written(&mut story, &written).len() as u64, BLOCKS - lost);
         // It is whole again.
         story.cut();
         assert_eq!(story.volume().gave_up(), None);
         assert_eq!(blocks_as_written(&mut story, &written).len() as u64, BLOCKS - lost);
     }
+}
+
+/// A stretch of a log was wiped that is longer than three segments. It was taken for the log's end,
+/// and what lay in it and behind it read as it was before.
+#[test]
+fn wiped_stretch_of_a_log_is_not_its_end() {
+    let mut story = Story::new(1, "writeboost", &[("idle", "off")], 20_000);
+    for block in 0..1000 {
+        story.write(block * 8 % 8000, 8);
+        if block % 20 == 0 {
+            story.flush();
+        }
+    }
+    story.flush();
+    let log = story.volume().view().layout.slots.expect("a log");
+    story.cut_power();
+    let drive = &mut story.drives[usize::from(log.member.0)];
+    (log.first_sector + 80..log.first_sector + 80 + 600 * 8).for_each(|sector| drive.replace(sector, Sector::Zero));
+    assert!(story.try_to_recover(&[]).is_err());
 }
 
 /// The same of a page of the ring, and of a segment's head and foot: what follows was given up, too.
@@ -226,6 +245,10 @@ fn pages_behind_one_damaged_twice_count_when_a_loss_is_accepted() {
         story.try_to_recover(&[]).map(drop).expect_err("both copies are damaged");
         story.recover_giving_up();
         assert_eq!(story.volume().gave_up(), Some(GaveUp::Part(None)));
+        assert_eq!(blocks_as_written(&mut story, &written).len() as u64, BLOCKS - 1, "{scheme}");
+        // The next start has nothing to give up.
+        story.cut();
+        assert_eq!(story.volume().gave_up(), None);
         assert_eq!(blocks_as_written(&mut story, &written).len() as u64, BLOCKS - 1, "{scheme}");
     }
 }

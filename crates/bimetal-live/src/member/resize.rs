@@ -167,7 +167,7 @@ pub fn upgrade(located: &Located) -> Result<Resized, ResizeError> {
         goal: member.size,
     };
     if lay_out(label)?.slots.is_none() {
-        // The pages of homes are read in both versions, and written in the newest.
+        // The pages of homes are read in both versions; a recovery adds the copies that the newest has.
         let mut attached = attach::attach(located, Options { engine: Engine::Pool, ..Options::default() }, |_, _| {})?;
         attached.held.close()?;
         let exported = attached.volume.units().fold(Sectors::ZERO, |sum, unit| sum + unit).bytes();

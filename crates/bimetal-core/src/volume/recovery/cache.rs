@@ -45,6 +45,8 @@ pub(super) struct CacheRecovery {
     said: Vec<(u32, TableHeader)>,
     /// Whether the ring ends at [`next`](Self::next).
     has_ended: bool,
+    /// The first sound page behind where the ring seems to end.
+    first_behind: Option<u64>,
     /// The first copies of pages whose second ones are being read.
     first_copies: Option<Chunk>,
     /// Pages before this number, and all data they name, are stable.
@@ -439,9 +441,15 @@ impl<P: Payload> Recovery<P> {
             if header.life == life && header.stable > end {
                 if self.may_give_up_a_part("a page of its journal is damaged in both copies") {
                     let cache = self.cache();
-                    (cache.next, cache.next_read, cache.has_ended) = (end + 1, end + 1, false);
+                    let next = cache.first_behind.take().unwrap_or(number);
+                    (cache.next, cache.next_read, cache.has_ended) = (next, next, false);
+                    // The page may have had marks.
+                    cache.all_marked = true;
                 }
                 return;
+            }
+            if header.life == life && header.number == number {
+                self.cache().first_behind.get_or_insert(number);
             }
         }
     }

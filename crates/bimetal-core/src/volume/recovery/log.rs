@@ -18,7 +18,7 @@ use crate::journal::record::{self, Kind, PageHeader, RECORDS_PER_PAGE, Record};
 use crate::journal::superblock::{Life, Superblock};
 use crate::journal::{PAGE_SECTORS, SEGMENT_PAGES};
 use crate::payload::Payload;
-use crate::units::SectorRange;
+use crate::units::{Bytes, SectorRange};
 use crate::volume::Store;
 use crate::volume::log_tail::{LogTail, Position, SEGMENT_MIN};
 use crate::volume::lost::Lost;
@@ -32,6 +32,9 @@ const LOOK_BLOCKS_AT_ONCE: u64 = 64;
 /// Blocks behind a head that is missing in which its foot is looked for, and segments that prove it damaged: three of the longest
 /// segments.
 const LOOK_BLOCKS: u64 = 3 * (RECORDS_PER_PAGE as u64 + SEGMENT_PAGES);
+/// Bytes of the log behind a missing head that are looked at if they are more than that: all that the index of a log with blocks of 4 KiB
+/// may still miss.
+const LOOK_BYTES: Bytes = Bytes::from_mib(48);
 
 struct Segment {
     first: Position,
@@ -39,11 +42,19 @@ struct Segment {
     pieces: u64,
     records: Vec<Record>,
     header: PageHeader,
+    /// Up to where the log is left out behind it: a recovery found it damaged.
+    leap: Option<Position>,
 }
 
 impl Segment {
-    fn end(&self) -> Position {
+    /// Behind its foot.
+    fn own_end(&self) -> Position {
         self.first + SEGMENT_PAGES + self.pieces
+    }
+
+    /// Where the next segment begins, at the earliest.
+    fn end(&self) -> Position {
+        self.leap.map_or(self.own_end(), |leap| leap.max(self.own_end()))
     }
 }
 
@@ -221,6 +232,9 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn takes_index_records(&mut self, stable: Position, records: Vec<Record>) {
+        if stable > self.limit() {
+            return self.damaged("the index of its log goes on behind the log");
+        }
         for record in records {
             self.apply_indexed(record);
         }
@@ -299,7 +313,8 @@ impl<P: Payload> Recovery<P> {
         match page.as_ref().and_then(|page| self.segment(Kind::Head, first, page)) {
             Some(segment) => self.takes_segment(segment),
             None => {
-                let end = (first + 1 + LOOK_BLOCKS).min(self.limit());
+                let look = LOOK_BLOCKS.max(LOOK_BYTES.0 / self.layout().block.bytes().0);
+                let end = (first + 1 + look).min(self.limit());
                 let head_unreadable = answer.payload.is_none().then_some(answer.range.start.0);
                 let proof = page.and_then(|page| self.proves_stable(&page, first, first));
                 self.log().search = Some(Search {
@@ -334,12 +349,19 @@ impl<P: Payload> Recovery<P> {
         let volume = self.volume.identity;
         let slots = u64::from(self.volume.view.map.slots());
         let limit = self.limit();
+        if first >= limit {
+            return None;
+        }
         let lives = self.log().superblock().lives_at(first);
         if header.volume != volume || header.number != first || !lives.contains(&header.life) {
             return None;
         }
         let pieces = records.iter().take_while(|record| matches!(record, Record::Map { .. })).count() as u64;
-        let segment = Segment { first, pieces, records, header };
+        let leap = records.iter().find_map(|record| match record {
+            Record::Dropped { count: 0, before, .. } => Some(*before),
+            _ => None,
+        });
+        let segment = Segment { first, pieces, records, header, leap };
         let whole = first % slots + SEGMENT_PAGES + pieces <= slots && segment.end() <= limit;
         whole.then_some(segment)
     }
@@ -374,7 +396,7 @@ impl<P: Payload> Recovery<P> {
         for position in chunk.first / each..chunk.end() / each {
             let page = chunk.page(position * each);
             let foot = page.and_then(|page| self.segment(Kind::Foot, first, page));
-            let foot = foot.filter(|segment| segment.end() == position + 1);
+            let foot = foot.filter(|segment| segment.own_end() == position + 1);
             let proof = page.and_then(|page| self.proves_stable(page, position, first));
             let Some(search) = &mut self.log().search else { return };
             search.proof = search.proof.or(proof);
@@ -393,7 +415,7 @@ impl<P: Payload> Recovery<P> {
         };
         let (kind, number) = [Kind::Head, Kind::Foot].into_iter().find_map(is_one)?;
         let segment = self.segment(kind, number, page)?;
-        let place = if kind == Kind::Head { segment.first } else { segment.end() - 1 };
+        let place = if kind == Kind::Head { segment.first } else { segment.own_end() - 1 };
         // One that lies where it does not belong has changed places with another.
         (place != position || segment.header.stable > first).then_some(segment.first)
     }
@@ -403,26 +425,43 @@ impl<P: Payload> Recovery<P> {
         let Some(search) = self.log().search.take() else { return };
         let began_at = self.log().superblock().life().began_at;
         match search.head_unreadable.filter(|_| search.foot_unreadable) {
-            _ if let Some(next) = search.proof => self.leave_segment_out(next),
+            _ if let Some(next) = search.proof => {
+                self.leave_out(search.first, next, "a segment of its log is damaged at its head and at its foot");
+            }
             // Neither head nor foot can be read: what follows could be what was promised.
             Some(sector) => {
                 let member = self.volume.member_of_slots();
                 self.fail(|member, role| super::RecoveryError::Unreadable { member, role, sector }, member);
             }
             None if search.first < began_at => {
-                self.damaged("a segment of its log is gone that was there when it was last recovered");
+                self.leave_out(
+                    search.first,
+                    began_at,
+                    "a segment of its log is gone that was there when it was last recovered",
+                );
             }
             None => self.end_scan(),
         }
     }
 
-    /// The next segment whose head or foot is sound begins at `next`.
-    fn leave_segment_out(&mut self, next: Position) {
-        let is_left_out = self.may_give_up_a_part("a segment of its log is damaged at its head and at its foot");
-        if is_left_out && next > self.log().head {
+    /// Nothing is known of the log from `first` to `next`. By the leave of whoever accepts that a segment without blocks takes
+    /// its place, which says where the log goes on.
+    fn leave_out(&mut self, first: Position, next: Position, what: &'static str) {
+        if !self.may_give_up_a_part(what) {
+            return;
+        }
+        let life = *self.log().superblock().lives_at(first).end();
+        if first + SEGMENT_PAGES <= next {
+            let record = Record::Dropped { first: Block(0), count: 0, before: next };
+            let header = PageHeader { volume: self.volume.identity, number: first, life, stable: next };
+            let segment = Segment { first, pieces: 0, records: vec![record], header, leap: Some(next) };
+            self.repair(Kind::Head, &segment);
+            self.repair(Kind::Foot, &segment);
+        }
+        if next > self.log().head {
             self.log().head = next;
             self.read_head();
-        } else if is_left_out {
+        } else {
             self.end_scan();
         }
     }
@@ -430,7 +469,7 @@ impl<P: Payload> Recovery<P> {
     /// The head or foot of a segment is written again when the recovery has ended well.
     fn repair(&mut self, kind: Kind, segment: &Segment) {
         let page = record::encode_page(kind, segment.header, &segment.records);
-        let position = if kind == Kind::Foot { segment.end() - 1 } else { segment.first };
+        let position = if kind == Kind::Foot { segment.own_end() - 1 } else { segment.first };
         self.repairs.push((self.volume.member_of_slots(), self.page_at(position), page.to_vec()));
     }
 

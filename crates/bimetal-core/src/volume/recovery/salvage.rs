@@ -13,7 +13,13 @@ use crate::journal::page::{self, Page};
 use crate::journal::{SLOTS_PER_TABLE_PAGE, table};
 use crate::layout::MemberId;
 use crate::payload::Payload;
+use crate::units::SECTOR_BYTES;
 use crate::volume::GaveUp;
+
+/// Whether a sector of the page is zeroed.
+fn has_zeroed_sector(page: &Page) -> bool {
+    page.chunks(SECTOR_BYTES as usize).any(|sector| sector.iter().all(|&byte| byte == 0))
+}
 
 impl<P: Payload> Recovery<P> {
     /// Something damaged in both copies can be left out. False where nobody has accepted that: then the recovery has ended.
@@ -29,6 +35,10 @@ impl<P: Payload> Recovery<P> {
 
     /// So many slots more are given up; `None` where nobody can tell how many.
     pub(super) fn gives_up(&mut self, slots: Option<u64>) {
+        // What only copies were in is at home.
+        if !self.state.dirty && !self.state_in_doubt {
+            return;
+        }
         let before = match self.volume.gave_up {
             Some(GaveUp::Part(before)) => before,
             _ => Some(0),
@@ -55,12 +65,18 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn takes_damaged_table_page(&mut self, index: u32, pages: [Option<&Page>; 2]) -> u64 {
+        // A copy that says that it belongs elsewhere, or is zeroed, says nothing of these slots.
         let volume = self.volume.identity;
-        let says = |page: &&Page| {
+        let belongs = |page: &&Page| {
             let header = table::header_of_damaged(page);
-            (header.volume == volume && header.index == index).then_some(header)
+            header.volume == volume && header.index == index && !page::is_blank(page)
         };
-        self.note_damaged_table_page(index, pages.iter().flatten().find_map(says));
+        let pages = pages.map(|page| page.filter(belongs));
+        let header = pages.iter().flatten().next().map(|page| table::header_of_damaged(page));
+        // An entry that was zeroed looks like that of a free slot.
+        let may_be_zeroed = pages.iter().all(|page| page.is_none_or(has_zeroed_sector));
+        self.note_damaged_table_page(index, header.filter(|_| !may_be_zeroed));
+        let copies = pages.iter().flatten().count();
         let entries = pages.map(|page| page.map(|page| table::decode_entries(page).collect::<Vec<_>>()));
         let first = index * SLOTS_PER_TABLE_PAGE as u32;
         let end = self.volume.view.map.slots().min(first + SLOTS_PER_TABLE_PAGE as u32);
@@ -71,7 +87,8 @@ impl<P: Payload> Recovery<P> {
             let is_possible = |entry: &Entry| self.is_possible(entry.block, slot);
             match found.clone().flatten().find(is_possible) {
                 Some(entry) => self.volume.view.map.load(slot, entry),
-                None => unknown += u64::from(found.next().is_none()),
+                // Free, if a copy says so and no other was there to say something else.
+                None => unknown += u64::from(found.next().is_none() || found.count() + 1 < copies),
             }
         }
         unknown

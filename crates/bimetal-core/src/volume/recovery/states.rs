@@ -76,6 +76,10 @@ impl<P: Payload> Recovery<P> {
         }
         let current = |states: &HomeStates| !states.is_of_version_1();
         self.of_version_1 = !self.home_states.values().any(current);
+        if self.of_version_1 && self.state.sequence == 0 && !self.layout().is_mirrored() {
+            // Version 1 wrote number 0 alone: number 1 is written beside it when the recovery has ended well.
+            self.state.sequence = 1;
+        }
         let known = self.home_states.values().any(|states| states.newest().0.is_some());
         for (home, at_most, has_none, unreadable) in doubtful {
             let is_old = at_most.is_some_and(|at_most| at_most <= self.state.sequence);
@@ -105,11 +109,15 @@ impl<P: Payload> Recovery<P> {
     }
 
     /// Copies that are torn, damaged or older are written again when the recovery has ended well. A state of version 1 stays as it
-    /// is until the next one.
+    /// is, and gets the copies that version 2 has.
     pub(super) fn repair_states(&mut self) {
         let identity = self.volume.identity;
         for (home, states) in std::mem::take(&mut self.home_states) {
-            if self.is_out(home) || states.is_of_version_1() {
+            if self.is_out(home) {
+                continue;
+            }
+            if states.is_of_version_1() {
+                self.add_copies(home, &states);
                 continue;
             }
             for repair in states.found.repairs() {
@@ -117,6 +125,23 @@ impl<P: Payload> Recovery<P> {
                     let place = self.layout().state_place(home, repair.turn as u64, repair.copy);
                     self.repairs.push((home, place, state.encode(identity).to_vec()));
                 }
+            }
+        }
+    }
+
+    /// The copies of a state that version 1 wrote once. Mirrors have theirs with the state that they announce next.
+    fn add_copies(&mut self, home: MemberId, states: &HomeStates) {
+        if self.layout().is_mirrored() {
+            return;
+        }
+        for turn in 0..TURNS {
+            let found = states.found.content(turn).map(|(state, _)| state.clone());
+            let is_found = found.is_some();
+            let next = (self.state.sequence as usize % TURNS == turn).then(|| self.state.clone());
+            let Some(state) = found.or(next) else { continue };
+            let bytes = state.encode(self.volume.identity);
+            for copy in usize::from(is_found)..COPIES {
+                self.repairs.push((home, self.layout().state_place(home, turn as u64, copy), bytes.to_vec()));
             }
         }
     }

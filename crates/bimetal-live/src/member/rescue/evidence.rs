@@ -6,7 +6,9 @@ use std::os::unix::fs::FileExt;
 
 use bimetal_core::guard::header::header;
 use bimetal_core::guard::{Area, GUARDED};
-use bimetal_core::journal::page::{self, PAGE_BYTES};
+use bimetal_core::journal::page::{self, PAGE_BYTES, VERSION_1};
+use bimetal_core::journal::state::State;
+use bimetal_core::journal::turns::{COPIES, TURNS};
 use bimetal_core::label::{Guard, Label, tail_start};
 use bimetal_core::layout::Layout;
 use bimetal_core::units::{SECTOR_BYTES, SectorRange, Sectors};
@@ -113,7 +115,7 @@ pub fn look(label: &Label, layout: &Layout, probe: &Probe, drive: &File) -> io::
     Ok(Evidence {
         proofs,
         foreign,
-        has_state: states.map(|count| count > 0),
+        has_state: states.map(|_| has_state(label, layout, drive)),
         has_header,
         foreign_sector: foreign_sector(label, drive),
         beginning: match area.filter(|_| matches!(label.guard, Some((_, Guard::Up)))) {
@@ -151,6 +153,21 @@ pub(super) fn state_place(label: &Label, layout: &Layout) -> Option<SectorRange>
 
 fn state_pages(label: &Label, layout: &Layout, drive: &File) -> io::Result<Option<u64>> {
     Ok(state_place(label, layout).map(|place| pages_of(label, drive, place)))
+}
+
+/// Whether the newest state can be told: no turn has lost both of its copies. Version 1 wrote one copy of one turn at least.
+fn has_state(label: &Label, layout: &Layout, drive: &File) -> bool {
+    let identity = label.volume.identity();
+    let version_of = |turn: u64, copy: usize| {
+        let mut page = [0; PAGE_BYTES];
+        let place = layout.state_place(label.index, turn, copy);
+        drive.read_exact_at(&mut page, place.start.0 * SECTOR_BYTES).ok()?;
+        let (volume, _, version) = State::decode(&page).ok()?;
+        (volume == identity).then_some(version)
+    };
+    let newest_of = |turn| (0..COPIES).filter_map(|copy| version_of(turn, copy)).max();
+    let turns: Vec<Option<u16>> = (0..TURNS as u64).map(newest_of).collect();
+    turns.iter().all(Option::is_some) || turns.iter().flatten().any(|&version| version == VERSION_1)
 }
 
 /// Pages at the beginning of the map that belong to the volume, and how many were looked at.
