@@ -9,7 +9,8 @@
 //! How data flows. A request becomes a *task* (at most [`ADMITTED_MAX`]; the rest wait in line). A read looks each block
 //! up in the map, joins slot and home, and may leave a promotion behind. A write asks the scheme for a place: home (in place),
 //! a free slot (then the map record, then the old slot is free once that record is durable), or both. A part of a block
-//! takes a slot with only those eighths valid, or merges with the slot it had. A flush makes one *commit* for everybody
+//! takes a slot with only those eighths valid; off home already, it merges with the slot it had in a cache, and is one piece
+//! more in a log. A flush makes one *commit* for everybody
 //! who waits: log segment or journal pages, then one flush of each member. Moves go in bounded batches: read slots in
 //! order, write home in order of address, flush home, then change the map.
 //!
