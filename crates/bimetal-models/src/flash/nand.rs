@@ -211,12 +211,17 @@ impl Nand {
     /// Writes the logical pages from `start` up to `end`, which belong to the pages of `block` from `offset` on, by
     /// reading the block into memory, erasing it and programming it again: what was not written keeps its place.
     pub(crate) fn rewrite(&mut self, block: u32, offset: u32, start: u32, end: u32, cause: Cause) {
-        let kept: Vec<u32> = (0..self.pages_per_block)
-            .filter(|at| *at < offset || *at >= offset + (end - start))
-            .filter(|at| {
-                let page = self.holder(Place { block, offset: *at });
-                page != NONE && self.is_live(page)
-            })
+        self.rewrite_up_to(block, offset, start, end, cause);
+        self.program_held(Place { block, offset: offset + (end - start) }, cause);
+    }
+
+    /// As [`rewrite`](Self::rewrite), but the pages behind the written ones stay in memory for now: they can be written instead.
+    pub(crate) fn rewrite_up_to(&mut self, block: u32, offset: u32, start: u32, end: u32, cause: Cause) {
+        let behind = offset + (end - start);
+        let kept: Vec<(u32, u32)> = (0..self.pages_per_block)
+            .filter(|at| !(offset..behind).contains(at))
+            .map(|at| (at, self.holder(Place { block, offset: at })))
+            .filter(|&(_, page)| page != NONE && self.is_live(page))
             .collect();
         #[cfg(test)]
         let versions = self.blocks[block as usize].versions.clone();
@@ -225,25 +230,49 @@ impl Nand {
                 self.sense(Place { block, offset }, cause, 1);
             }
         }
-        let holders: Vec<u32> = kept.iter().map(|offset| self.holder(Place { block, offset: *offset })).collect();
         self.erase(block, cause);
-        let mut host = (offset..offset + (end - start)).zip(start..end).peekable();
-        for (&kept, holder) in kept.iter().zip(holders) {
-            while let Some((offset, page)) = host.next_if(|(offset, _)| *offset < kept) {
-                self.program(Place { block, offset }, page);
-            }
-            let place = Place { block, offset: kept };
+        for (at, page) in kept {
+            let place = Place { block, offset: at };
             self.store(
                 place,
-                holder,
+                page,
                 #[cfg(test)]
-                versions[kept as usize],
+                versions[at as usize],
             );
-            self.emit_program(place, cause, 1);
-            self.copied += 1;
+            if at < offset {
+                self.emit_program(place, cause, 1);
+                self.copied += 1;
+            }
         }
-        for (offset, page) in host {
+        for (offset, page) in (offset..behind).zip(start..end) {
             self.program(Place { block, offset }, page);
+        }
+    }
+
+    /// Programs what [`rewrite_up_to`](Self::rewrite_up_to) left in memory of the block of `from`, from there on; what was
+    /// forgotten meanwhile stays clean.
+    pub(crate) fn program_held(&mut self, from: Place, cause: Cause) {
+        for offset in from.offset..self.pages_per_block {
+            let place = Place { offset, ..from };
+            let page = self.holder(place);
+            if page == NONE {
+                continue;
+            }
+            if self.is_live(page) {
+                self.emit_program(place, cause, 1);
+                self.copied += 1;
+            } else {
+                self.make_clean(place);
+            }
+        }
+    }
+
+    fn make_clean(&mut self, place: Place) {
+        let block = &mut self.blocks[place.block as usize];
+        if let Some(pages) = &mut block.pages
+            && std::mem::replace(&mut pages[place.offset as usize], NONE) != NONE
+        {
+            block.dirty -= 1;
         }
     }
 

@@ -188,6 +188,11 @@ pub(crate) trait DieLayer: Send {
     /// Where the newest version of `page` lies. Asked only for pages in which the host has data.
     fn locate(&self, page: u32, nand: &Nand) -> Place;
 
+    /// Whether `page` waits in the controller's memory: to read it takes nothing of the die.
+    fn is_in_memory(&self, _page: u32, _nand: &Nand) -> bool {
+        false
+    }
+
     /// Forgets the logical pages from `start` up to `end`.
     fn trim(&mut self, start: u32, end: u32, nand: &mut Nand) {
         nand.clear(start, end);

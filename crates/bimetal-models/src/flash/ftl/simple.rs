@@ -1,34 +1,63 @@
 //! `simple`: Griffin's upper bound of erasures (section 6.3): coarse block mapping, where a write to a page that cannot be
 //! overwritten erases the block.
 //!
-//! The paper does not say what happens to the other pages of the block: here they are read before the erase and
-//! programmed again in their place, so that each page that is overwritten costs an erase, also in a long request.
+//! The paper does not say what happens to the other pages of the block: here they are read before the erase. Those before
+//! the written page are programmed again at once. Those behind it wait in the controller's memory, so that a write that
+//! goes on there finds clean pages: a sequential run erases a block once. They are programmed when a write goes elsewhere.
 
 use super::striped::Striped;
 use super::{DieLayer, Info};
 use crate::flash::nand::{Nand, Place};
 use crate::flash::operation::Cause;
-use crate::flash::state::archive::{Archive, Checked};
+use crate::flash::state::archive::{Archive, Checked, ensure};
 
 pub(crate) const INFO: Info = Info {
     name: "simple",
     whole_pages: true,
     reserve: |_| 0,
-    make: |setup| Ok(Box::new(Striped::new(setup, || Simple))),
+    make: |setup| Ok(Box::new(Striped::new(setup, || Simple { open: None }))),
 };
 
-/// There is nothing to remember.
-struct Simple;
+struct Simple {
+    /// The page behind the last one written to the block that was erased last. The block's other pages from there on wait in
+    /// memory, or are clean.
+    open: Option<Place>,
+}
+
+impl Simple {
+    fn open_behind(&mut self, place: Place, pages: u32, nand: &Nand) {
+        let offset = place.offset + pages;
+        self.open = (offset < nand.pages_per_block()).then_some(Place { offset, ..place });
+    }
+
+    fn close(&mut self, nand: &mut Nand) {
+        if let Some(place) = self.open.take() {
+            nand.program_held(place, Cause::Merge);
+        }
+    }
+}
 
 impl DieLayer for Simple {
     fn write(&mut self, start: u32, end: u32, nand: &mut Nand) {
-        for page in start..end {
+        let mut page = start;
+        while page < end {
             let place = self.locate(page, nand);
+            if self.open == Some(place) {
+                nand.overwrite(place, page);
+                self.open_behind(place, 1, nand);
+                page += 1;
+                continue;
+            }
+            self.close(nand);
             if nand.is_clean(place) {
                 nand.program(place, page);
-            } else {
-                nand.rewrite(place.block, place.offset, page, page + 1, Cause::Merge);
+                page += 1;
+                continue;
             }
+            let pages = (end - page).min(nand.pages_per_block() - place.offset);
+            nand.rewrite_up_to(place.block, place.offset, page, page + pages, Cause::Merge);
+            self.open_behind(place, pages, nand);
+            page += pages;
         }
     }
 
@@ -36,12 +65,23 @@ impl DieLayer for Simple {
         nand.own_place(page)
     }
 
-    fn transfer(&mut self, _: &Nand, _: &mut Archive) -> Checked {
+    fn is_in_memory(&self, page: u32, nand: &Nand) -> bool {
+        let place = nand.own_place(page);
+        self.open.is_some_and(|open| open.block == place.block && open.offset <= place.offset)
+    }
+
+    fn transfer(&mut self, nand: &Nand, archive: &mut Archive) -> Checked {
+        let per_block = nand.pages_per_block();
+        // The page behind the last written one, from 1 on; 0 where no block is open.
+        let mut open = self.open.map_or(0, |place| place.block * per_block + place.offset + 1);
+        archive.number(&mut open, u64::from(nand.blocks()) * u64::from(per_block))?;
+        self.open = open.checked_sub(1).map(|page| Place { block: page / per_block, offset: page % per_block });
         Ok(())
     }
 
     fn check(&self, nand: &Nand) -> Checked {
-        nand.check_own_places()
+        nand.check_own_places()?;
+        ensure(self.open.is_none_or(|place| place.offset > 0), || "a block is open that was not written".to_owned())
     }
 
     fn memory_bytes(&self) -> u64 {

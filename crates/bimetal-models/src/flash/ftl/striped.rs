@@ -149,7 +149,7 @@ impl<F: DieLayer> TranslationLayer for Striped<F> {
         for (die, from, to) in parts {
             let Die { layer, nand } = &mut self.dies[die as usize];
             for page in from..to {
-                if nand.is_live(page) {
+                if nand.is_live(page) && !layer.is_in_memory(page, nand) {
                     let place = layer.locate(page, nand);
                     nand.read(place);
                 }
