@@ -529,6 +529,8 @@ impl Scheme for MixedStore {
 
 #[cfg(test)]
 mod tests {
+    use super::{HOT_READS, HOT_TABLE, HotReads};
+    use crate::block::{Block, BlockRun};
     use crate::block_map::Slot;
     use crate::operation::OpKind;
     use crate::testing::Bench;
@@ -664,5 +666,45 @@ mod tests {
         bench.pass(Nanoseconds::from_seconds(1000));
         let left = bench.volume.view().map.dirty_blocks();
         assert!(left < dirty && left > 0, "{left} of {dirty} pages");
+    }
+
+    /// One write in eight goes to the disk while the model learns (our figure).
+    #[test]
+    fn training_sends_one_write_in_eight_to_the_disk() {
+        let mut bench = Bench::new("mixedstore", &[("training", "2000"), ("fragmentation_buster", "off")]);
+        bench.takes = [1, 50].map(Nanoseconds::from_millis);
+        let (_, hdd) = write(&mut bench, 800, GAP);
+        assert!((75..=125).contains(&hdd), "{hdd} of 800, where 100 are an eighth");
+    }
+
+    /// Blocks that share a place in the table of hot reads are told apart by their tag.
+    #[test]
+    fn blocks_of_one_place_in_the_table_do_not_count_together() {
+        let place = |block: u64| block.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+        let other = (1..).find(|&block| place(block) == place(0)).unwrap();
+        let run = |block| BlockRun { first: Block(block), count: 1 };
+        let mut hot = HotReads { table: vec![(u32::MAX, 0); HOT_TABLE], queue: Vec::new() };
+        for _ in 0..HOT_READS {
+            hot.read(run(0));
+            hot.read(run(other));
+        }
+        assert!(hot.queue.is_empty(), "neither was read four times without the other in between");
+        (1..HOT_READS).for_each(|_| hot.read(run(other)));
+        assert_eq!(hot.queue, [run(other)]);
+    }
+
+    /// Flash is fragmented when its writes take twice as long as in training (our figure), and not before.
+    #[test]
+    fn pages_stay_where_writes_take_less_than_twice_as_long() {
+        for (took_ms, leave) in [(1.5, false), (3.0, true)] {
+            let mut bench = Bench::new("mixedstore", &[("training", "900")]);
+            bench.takes = [1, 50].map(Nanoseconds::from_millis);
+            write(&mut bench, 901, GAP);
+            let dirty = bench.volume.view().map.dirty_blocks();
+            bench.takes[0] = Nanoseconds((took_ms * 1e6) as u64);
+            write(&mut bench, 100, GAP);
+            bench.pass(Nanoseconds::from_seconds(1000));
+            assert_eq!(bench.volume.view().map.dirty_blocks() < dirty, leave, "{took_ms} ms instead of 1 ms");
+        }
     }
 }
