@@ -20,6 +20,12 @@ pub trait Payload: Sized {
     /// `len` sectors from the `start`th on. The caller stays within what the payload holds.
     fn slice(&self, start: Sectors, len: Sectors) -> Self;
 
+    /// The same content in memory of its own: what it was sliced from need not stay for it.
+    #[must_use]
+    fn detached(self) -> Self {
+        self
+    }
+
     /// Appends `tail`.
     fn join(&mut self, tail: Self);
 

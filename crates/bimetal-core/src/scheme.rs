@@ -344,6 +344,11 @@ pub trait Scheme: Send {
         Ok(false)
     }
 
+    /// Whether the move under way is to end as soon as it can, before requests that use its drives.
+    fn is_move_urgent(&self) -> bool {
+        false
+    }
+
     /// Whether moves take no time and no decision waits for a drive, as in the papers' policy simulators. The map changes when
     /// a request arrives or a trigger fires; drives still do the work, and wear, behind it. Only for the simulator.
     fn migrates_instantly(&self) -> bool {

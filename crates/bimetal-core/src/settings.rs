@@ -133,6 +133,14 @@ pub const MOVE_RATE: Parameter = Parameter {
     doc: "moves home write no more than this in a second, unless requests wait for the room; off: as fast as they can",
 };
 
+/// Of a scheme with a log on a disk: the memory of a batch of its migrations, where one of 64 MiB would have to read too much.
+pub const MOVE_MEMORY: Parameter = Parameter {
+    name: "move_memory",
+    kind: Kind::Size,
+    default: "256MiB",
+    doc: "memory in which a migration sorts, at least a block; it takes more than 64MiB only to spare the log reads (5.4)",
+};
+
 /// Why a setting is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {

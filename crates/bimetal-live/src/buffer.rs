@@ -336,6 +336,12 @@ impl Payload for Buffers {
         buffers
     }
 
+    fn detached(self) -> Self {
+        let mut filling = Filling::new(self.bytes as usize);
+        self.copy_to(filling.bytes_mut());
+        Self::from(filling.share())
+    }
+
     fn join(&mut self, tail: Self) {
         match tail.parts {
             Parts::None => {}

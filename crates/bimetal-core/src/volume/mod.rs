@@ -65,7 +65,7 @@ use crate::policies::uses::Uses;
 use crate::scheme::{
     Access, Foresight, MemberLoad, MemberState, PredictionError, Scheme, SchemeError, SchemeInfo, View, Work,
 };
-use crate::settings::{MOVE_RATE, SettingError, Settings};
+use crate::settings::{MOVE_MEMORY, MOVE_RATE, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use announce::Announcements;
 use close::Closing;
@@ -148,6 +148,8 @@ pub struct Volume<P: Payload> {
     recent: Recent<P>,
     moving: Option<TaskId>,
     superseded: Superseded,
+    /// The block that a request read from a slot last.
+    last_slot_read: Option<Block>,
     /// After a move that could not move everything: when the next may begin, and how many there were in a row.
     move_paused_until: Option<Nanoseconds>,
     move_failures: u32,
@@ -370,6 +372,7 @@ impl<P: Payload> Volume<P> {
             recent: Recent::default(),
             moving: None,
             superseded: Superseded::default(),
+            last_slot_read: None,
             move_paused_until: None,
             move_failures: 0,
             note_at: None,
@@ -463,7 +466,8 @@ impl<P: Payload> Volume<P> {
     /// The parameter can only change while nobody serves the volume, or the value makes no sense; nothing changes then.
     pub fn set(&mut self, now: Nanoseconds, key: &str, settings: &Settings) -> Result<(), SettingError> {
         self.set_time(now);
-        let taken = if key == MOVE_RATE.name && settings.get(key).is_some() {
+        let of_moves = [MOVE_RATE.name, MOVE_MEMORY.name].contains(&key);
+        let taken = if of_moves && settings.get(key).is_some() {
             self.pace.take(settings);
             true
         } else {

@@ -1,11 +1,17 @@
 //! Moves: content that is off home goes home, in batches of bounded size.
 //!
-//! A batch reads its slots in the order in which they lie, makes sure that their records are durable, sorts by address and
-//! writes home, flushes home, and only then changes the map; so a crash at any point finds either place whole. A block that was written again meanwhile keeps its
-//! new slot. A few operations at a time are under way, fewer while a request uses the drive: moves yield.
+//! The batches are of consecutive addresses ([`order`]). A batch reads its
+//! slots in the order in which they lie, makes sure that their records are durable, writes home in
+//! order of address, flushes home, and only then changes the map; so a crash at any point finds
+//! either place whole. A block that was written again meanwhile keeps its new slot. A few
+//! operations at a time are under way, fewer while a request uses the drive: moves yield, unless
+//! the scheme finds them [urgent](crate::scheme::Scheme::is_move_urgent).
 //!
 //! A move of everything is a *migration*. In a log its end gives back all that was written before its beginning; the state
 //! on the home drive says so before its first write and until its last is stable (Griffin 5.2, 5.3).
+
+mod begin;
+mod order;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,11 +29,13 @@ use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
 use crate::scheme::MemberState;
-use crate::settings::{MOVE_RATE, Settings};
+use crate::settings::{MOVE_MEMORY, MOVE_RATE, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
+use begin::LOG_BATCH;
+use order::{MoveOrder, ToMove};
 
-/// Blocks copied at once: 32 MiB of 4 KiB blocks bound the memory of a move.
-const BATCH_BLOCKS: usize = 8192;
+/// A migration reads a log on a disk through a gap of up to so many blocks: 128 KiB of 4 KiB blocks pass sooner than a command.
+const GAP_BLOCKS_MAX: u32 = 32;
 /// Blocks of one operation of a move: 512 KiB of 4 KiB blocks bound how long a request waits behind it.
 const OPERATION_BLOCKS: u64 = 128;
 /// Operations of a move under way at once on a drive that no request uses.
@@ -39,11 +47,13 @@ const REQUESTS_FOR_ONE: u32 = 4;
 /// How often a block is read again before what only its slot had counts as lost.
 const READ_TRIES: u8 = 5;
 
-/// How fast content may go home.
+/// How fast content may go home, and in how much memory.
 #[derive(Default)]
 pub(super) struct Pace {
     /// Bytes in a second.
     rate: Option<Bytes>,
+    /// What a batch may take that has to be large.
+    memory: Bytes,
     /// When the next write may begin.
     next_at: Nanoseconds,
 }
@@ -52,6 +62,7 @@ impl Pace {
     /// As the settings have it.
     pub(super) fn take(&mut self, settings: &Settings) {
         self.rate = settings.get(MOVE_RATE.name).and_then(|rate| rate.parse().ok());
+        self.memory = settings.get(MOVE_MEMORY.name).and_then(|memory| memory.parse().ok()).unwrap_or(LOG_BATCH);
         self.next_at = Nanoseconds::ZERO;
     }
 
@@ -64,10 +75,12 @@ impl Pace {
 }
 
 pub(crate) struct MoveJob<P> {
-    /// What is still to be moved, in order of slot.
-    slots: std::vec::IntoIter<Slot>,
+    /// What is still to be moved, batch by batch.
+    left: Box<MoveOrder>,
+    /// Whether that is in the order of an urgent move.
+    urgent: bool,
     /// Passed over: a request is changing the home of their blocks, and what they hold is about to be older.
-    held_back: Vec<Slot>,
+    held_back: Vec<ToMove>,
     keep: bool,
     /// For a migration in a log: the end of what it moves.
     log_end: Option<Position>,
@@ -88,9 +101,11 @@ pub(crate) struct MoveJob<P> {
     begun_before_writing: u64,
     /// Whether the records of the batch were seen to before home changes.
     committed: bool,
+    /// Whether everything that it moves is stable in the log.
+    log_is_stable: bool,
     /// Whether something could not be moved.
     incomplete: bool,
-    /// Whether the map changed before the first write (no time is to pass).
+    /// Whether it is the writes of moves that took no time: the map has changed.
     instant: bool,
     /// When it began, if it moves everything that was dirty then.
     all_since: Option<Nanoseconds>,
@@ -146,71 +161,6 @@ struct Transfer {
 }
 
 impl<P: Payload> Volume<P> {
-    /// Moves everything that is off home now.
-    pub(super) fn begin_migration(&mut self) {
-        let mut slots: Vec<Slot> = self.view.map.occupied().map(|(slot, _)| slot).collect();
-        if !self.scheme.migrates_instantly() {
-            // The log begins with a segment, and not within one, when the migration ends.
-            self.write_segment();
-        }
-        let log_end = match &self.store {
-            Store::Log(log) => {
-                slots.sort_by_key(|&slot| log.position(slot));
-                Some(log.next())
-            }
-            _ => None,
-        };
-        // Everything logged may have been discarded meanwhile: then nothing is written home.
-        if let (Store::Log(log), Some(end)) = (&mut self.store, log_end) {
-            log.index.migration_began(end);
-        }
-        let marked = log_end.is_some() && !slots.is_empty();
-        self.begin(slots, false, log_end, marked);
-    }
-
-    /// Moves the content of `slots` home.
-    pub(super) fn begin_move(&mut self, mut slots: Vec<Slot>, keep: bool) {
-        slots.sort();
-        self.begin(slots, keep, None, false);
-    }
-
-    fn begin(&mut self, slots: Vec<Slot>, keep: bool, log_end: Option<Position>, marked: bool) {
-        let instant = self.scheme.migrates_instantly();
-        // A move that takes no time is over in the map when the next one begins.
-        assert!(!self.view.moving || instant, "one move at a time");
-        assert!(!slots.is_empty() || log_end.is_some(), "a move of nothing");
-        // What an oracle sends home block by block is no migration.
-        if !slots.is_empty() && (!instant || log_end.is_some()) {
-            self.statistics.migrations.begin(self.view.now);
-        }
-        let is_dirty = |slot: &&Slot| self.view.map.in_slot(**slot).is_some_and(|entry| entry.dirty);
-        let all = slots.iter().filter(is_dirty).count() as u64 == u64::from(self.view.map.dirty_slots());
-        let job = MoveJob {
-            all_since: all.then_some(self.view.now),
-            slots: slots.into_iter(),
-            held_back: Vec::new(),
-            keep,
-            log_end,
-            marked,
-            phase: if marked && !instant { Phase::Marking } else { Phase::NextBatch },
-            batch: Vec::new(),
-            todo: VecDeque::new(),
-            order: Vec::new(),
-            superblock: None,
-            settled: (0, 0),
-            begun_before_writing: 0,
-            committed: instant,
-            incomplete: false,
-            instant,
-        };
-        let task = self.begin_task(Job::Running);
-        if !instant || log_end.is_some() {
-            self.view.moving = true;
-            self.moving = Some(task);
-        }
-        self.run_move(task, job);
-    }
-
     /// Says on home members whether a migration is writing there; the job goes on in `phase` when they know.
     fn announce_migrating(&mut self, task: TaskId, mut job: MoveJob<P>, migrating: bool, phase: Phase) {
         job.phase = phase;
@@ -221,6 +171,9 @@ impl<P: Payload> Volume<P> {
 
     /// Goes on with a move until it waits for operations.
     pub(super) fn run_move(&mut self, task: TaskId, mut job: MoveJob<P>) {
+        if job.instant {
+            return self.run_instant_move(task, job);
+        }
         while self.outstanding(task) == 0 {
             if job.log_end.is_some() && job.phase != Phase::Ended && self.slots_refuse() {
                 // A log that cannot be written gives nothing back: what is left goes home in another way.
@@ -265,7 +218,11 @@ impl<P: Payload> Volume<P> {
                     job.phase = Phase::FlushingLog;
                     self.flush_if_wanted(task, self.member_of_slots());
                 }
-                Phase::FlushingLog => job.phase = Phase::Reading,
+                Phase::FlushingLog => {
+                    job.phase = Phase::Reading;
+                    // Everything that it moves was in the log when it began.
+                    job.log_is_stable = job.log_end.is_some() && !job.incomplete;
+                }
                 Phase::Reading => {
                     job.phase = Phase::Writing;
                     job.plan_writes(self);
@@ -318,14 +275,15 @@ impl<P: Payload> Volume<P> {
 
     /// Whether requests are changing the home of everything that a move has left.
     fn all_held_back(&self, job: &MoveJob<P>) -> bool {
-        let mut left = job.slots.as_slice().iter().filter_map(|&slot| self.to_move(slot)).peekable();
+        let entry = |ToMove { slot, .. }| self.to_move(slot);
+        let mut left = job.left.left().filter_map(entry).peekable();
         left.peek().is_some() && left.all(|entry| self.ordering.is_changing_home(entry.block))
     }
 
     /// `block` is written again while a migration may not have moved it yet. What it is to move is what there was when it began:
     /// without the log, home is then of one time (Griffin 5.3).
     pub(super) fn note_superseded(&mut self, block: Block) {
-        if self.moving.is_some() && !self.scheme.migrates_instantly() {
+        if self.view.moving && self.moving.is_some() && matches!(self.store, Store::Log(_)) {
             let pieces = self.view.map.pieces(block);
             pieces.iter().for_each(|&(slot, entry)| self.superseded.note(slot, entry));
         }
@@ -346,36 +304,48 @@ impl<P: Payload> Volume<P> {
         self.takes_writes(self.view.layout.home_of(block).0)
     }
 
+    /// Takes the blocks of the next batch. Those of an urgent one are where a request has just read from a slot.
+    fn take_next(&mut self, job: &mut MoveJob<P>) -> Option<Vec<ToMove>> {
+        if !job.urgent && self.scheme.is_move_urgent() {
+            job.urgent = true;
+            *job.left = self.order_of_move(job.left.left().collect(), true);
+        }
+        let batch = match self.last_slot_read.filter(|_| job.urgent) {
+            Some(block) => job.left.next_batch_at(block),
+            None => job.left.next_batch(),
+        };
+        batch.map(<[ToMove]>::to_vec)
+    }
+
+    fn add_to_batch(&mut self, job: &mut MoveJob<P>, to_move: ToMove, home_failed: bool) {
+        let slot = to_move.slot;
+        match self.to_move(slot) {
+            // Every operation of its move would fail: it stays where it is, without one.
+            Some(entry) if home_failed && !self.home_takes_writes(entry.block) => job.incomplete = true,
+            Some(entry) if self.ordering.is_changing_home(entry.block) => job.held_back.push(to_move),
+            Some(entry) => job.batch.push(Moving::new(slot, entry)),
+            None => {}
+        }
+    }
+
     /// Takes what the next batch moves; blocks of a cache that were written again meanwhile are not in it. The phase stays while what is
     /// left was passed over.
     fn next_batch(&mut self, job: &mut MoveJob<P>) {
         job.batch.clear();
-        let limit = if job.instant { usize::MAX } else { BATCH_BLOCKS };
         let home_failed = !self.view.layout.homes().into_iter().all(|member| self.takes_writes(member));
-        while job.batch.len() < limit {
-            let Some(slot) = job.slots.next() else { break };
-            match self.to_move(slot) {
-                // Every operation of its move would fail: it stays where it is, without one.
-                Some(entry) if home_failed && !self.home_takes_writes(entry.block) => job.incomplete = true,
-                Some(entry) if self.ordering.is_changing_home(entry.block) => job.held_back.push(slot),
-                Some(entry) => job.batch.push(Moving {
-                    slot,
-                    entry,
-                    content: None,
-                    failures: 0,
-                    differs: false,
-                    state: State::Moved,
-                }),
-                None => {}
-            }
+        // Nothing of a batch may be there to be moved any more: then it is the next one.
+        while job.batch.is_empty()
+            && let Some(batch) = self.take_next(job)
+        {
+            batch.into_iter().for_each(|to_move| self.add_to_batch(job, to_move, home_failed));
         }
         if job.batch.is_empty() && !job.held_back.is_empty() {
-            job.slots = std::mem::take(&mut job.held_back).into_iter();
+            *job.left = self.order_of_move(std::mem::take(&mut job.held_back), job.urgent);
             return;
         }
         if job.batch.is_empty() {
             job.phase = match job.log_end {
-                Some(_) if job.instant || job.incomplete => Phase::Ended,
+                Some(_) if job.incomplete => Phase::Ended,
                 Some(_) => Phase::Settling,
                 None => Phase::Ended,
             };
@@ -383,52 +353,58 @@ impl<P: Payload> Volume<P> {
         }
         job.order = (0..job.batch.len() as u32).collect();
         job.batch.sort_by_key(|moving| moving.entry.block);
-        if job.instant {
-            // The map changes at once; the writes still wear the flash, and take their time unseen.
-            self.apply_batch_to_map(job);
-            job.phase = Phase::Writing;
-            job.plan_writes(self);
-            return;
-        }
         let batch = &job.batch;
         match &self.store {
             Store::Log(log) => job.order.sort_by_key(|&at| log.position(batch[at as usize].slot)),
             _ => job.order.sort_by_key(|&at| batch[at as usize].slot),
         }
         job.phase = Phase::Reading;
-        job.committed = false;
+        job.committed = job.log_is_stable;
         self.plan_reads(job);
     }
 
-    /// One read for each run of adjacent slots, in order; what is in memory needs none.
+    /// One read for each run of slots that are adjacent, or nearly so on a disk, in order; what is in memory needs none.
     fn plan_reads(&mut self, job: &mut MoveJob<P>) {
-        let member = self.member_of_slots();
+        let gap_max = match self.store {
+            Store::Log(_) if self.slots_are_on_disk() => GAP_BLOCKS_MAX,
+            _ => 0,
+        };
         let mut transfers: Vec<Transfer> = Vec::new();
+        // The slot behind the last read, unless what follows it was in memory.
+        let mut behind = None;
         for (position, &at) in job.order.iter().enumerate() {
-            let moving = &mut job.batch[at as usize];
-            if let Store::Log(log) = &self.store
-                && let Some(piece) = log.in_memory(moving.slot)
-            {
-                let whole = Sectors(self.view.layout.block.sectors());
-                moving.content = P::CARRIES_DATA.then(|| piece.content.slice(Sectors::ZERO, whole));
+            let slot = job.batch[at as usize].slot;
+            if let Some(content) = self.in_memory_to_move(slot) {
+                job.batch[at as usize].content = content;
+                behind = None;
                 continue;
             }
-            let range = self.slot_sectors(moving.slot, 1);
-            match transfers.last_mut() {
-                Some(last)
-                    if last.range.end() == range.start
-                        && u64::from(last.count) < OPERATION_BLOCKS
-                        && last.first + last.count == position as u32 =>
-                {
-                    last.range.len += range.len;
+            let gap = behind.and_then(|behind| slot.0.checked_sub(behind)).filter(|gap| *gap <= gap_max);
+            behind = Some(slot.0 + 1);
+            let read = self.slot_read(slot, position as u32);
+            match (gap, transfers.last_mut()) {
+                (Some(gap), Some(last)) if last.blocks(self) + u64::from(gap) < OPERATION_BLOCKS => {
+                    last.range.len = read.range.end() - last.range.start;
                     last.count += 1;
                 }
-                _ => {
-                    transfers.push(Transfer { member, range, first: position as u32, count: 1, valid: ValidMask::ALL })
-                }
+                _ => transfers.push(read),
             }
         }
         job.todo = transfers.into();
+    }
+
+    /// The content of `slot`, where no drive needs to be asked for it.
+    fn in_memory_to_move(&self, slot: Slot) -> Option<Option<P>> {
+        let Store::Log(log) = &self.store else { return None };
+        let piece = log.in_memory(slot)?;
+        let whole = Sectors(self.view.layout.block.sectors());
+        Some(P::CARRIES_DATA.then(|| piece.content.slice(Sectors::ZERO, whole)))
+    }
+
+    /// The read of `slot` alone, which is at `position` in the order of the batch.
+    fn slot_read(&self, slot: Slot, position: u32) -> Transfer {
+        let (member, range) = (self.member_of_slots(), self.slot_sectors(slot, 1));
+        Transfer { member, range, first: position, count: 1, valid: ValidMask::ALL }
     }
 
     /// Starts operations of the phase, as many as manners allow.
@@ -436,7 +412,7 @@ impl<P: Payload> Volume<P> {
         while let Some(next) = job.todo.front() {
             let load = self.view.member(next.member);
             let wanted = job.log_end.is_some() || self.is_move_awaited();
-            let limit = operations_at_once(load.foreground, wanted);
+            let limit = operations_at_once(load.foreground, wanted, self.scheme.is_move_urgent());
             if self.outstanding(task) >= limit {
                 return;
             }
@@ -451,7 +427,7 @@ impl<P: Payload> Volume<P> {
             let kind = if reading { OpKind::Read } else { OpKind::Write };
             let payload =
                 if reading || !P::CARRIES_DATA { P::empty() } else { job.content_home(self, first, count, valid) };
-            let purpose = purpose::BACKGROUND | (count << 14 | first);
+            let purpose = purpose::BACKGROUND | count << purpose::MOVED_COUNT_SHIFT | first;
             self.issue(task, purpose, member, Command { kind, range, fua: false }, payload);
         }
     }
@@ -499,8 +475,13 @@ impl<P: Payload> Volume<P> {
     }
 
     pub(super) fn note_move(&mut self, task: TaskId, mut job: MoveJob<P>, purpose: u32, status: Status, payload: P) {
+        if job.instant {
+            self.start_transfers(task, &mut job);
+            return self.run_instant_move(task, job);
+        }
         let purpose = purpose & !purpose::BACKGROUND;
-        let (first, count) = ((purpose & 0x3fff) as usize, (purpose >> 14) as usize);
+        let first = (purpose & purpose::MOVED_FIRST) as usize;
+        let count = (purpose >> purpose::MOVED_COUNT_SHIFT) as usize;
         match job.phase {
             Phase::Reading if status == Status::Done => self.note_slots_read(&mut job, first, count, &payload),
             Phase::Reading if self.is_unreadable(self.member_of_slots()) => job.stop_reading(),
@@ -537,15 +518,19 @@ impl<P: Payload> Volume<P> {
             return;
         }
         let whole = self.view.layout.block.sectors();
-        for at in 0..count {
-            let moving = &mut job.batch[job.order[first + at] as usize];
-            let content = payload.slice(Sectors(at as u64 * whole), Sectors(whole));
+        let first_slot = job.batch[job.order[first] as usize].slot;
+        let has_gaps = payload.sectors().0 > count as u64 * whole;
+        for position in first..first + count {
+            let moving = &mut job.batch[job.order[position] as usize];
+            let into = u64::from(moving.slot.0 - first_slot.0);
+            let content = payload.slice(Sectors(into * whole), Sectors(whole));
             moving.differs = content.checksum() != moving.entry.checksum;
             if moving.differs {
                 self.statistics.checksum_errors += 1;
-                self.read_again(job, first + at);
+                self.read_again(job, position);
             } else {
-                moving.content = Some(content);
+                // What was read through must not stay in memory with it.
+                moving.content = Some(if has_gaps { content.detached() } else { content });
                 self.slot_is_sound(moving.entry.block, moving.slot);
             }
         }
@@ -560,9 +545,8 @@ impl<P: Payload> Volume<P> {
             moving.state = State::Lost;
             return;
         }
-        let range = self.slot_sectors(moving.slot, 1);
-        let member = self.member_of_slots();
-        job.todo.push_back(Transfer { member, range, first: position as u32, count: 1, valid: ValidMask::ALL });
+        let slot = moving.slot;
+        job.todo.push_back(self.slot_read(slot, position as u32));
     }
 
     fn flush_homes(&mut self, task: TaskId) {
@@ -580,9 +564,7 @@ impl<P: Payload> Volume<P> {
     }
 
     fn apply_batch(&mut self, job: &mut MoveJob<P>) {
-        if !job.instant {
-            self.apply_batch_to_map(job);
-        }
+        self.apply_batch_to_map(job);
         job.batch.clear();
         self.update_free_slots();
         let waiters = std::mem::take(&mut self.move_waiters);
@@ -690,13 +672,8 @@ impl<P: Payload> Volume<P> {
     }
 
     fn end_move(&mut self, task: TaskId, job: MoveJob<P>) {
-        if self.moving != Some(task) {
-            return self.end_task(task);
-        }
-        let next = self.epochs.next();
-        if let (Store::Log(log), Some(end), false) = (&mut self.store, job.log_end, job.incomplete) {
-            log.truncate(end, next);
-            log.index.migration_ended(end);
+        if let Some(end) = job.log_end.filter(|_| !job.incomplete) {
+            self.give_log_up(end);
             if let Some(superblock) = job.superblock {
                 self.superblock = superblock;
             }
@@ -742,14 +719,15 @@ impl<P: Payload> Volume<P> {
         let Some(task) = self.moving else { return false };
         let Job::Move(job) = &self.tasks[task as usize].job else { return false };
         let from = job.batch.partition_point(|moving| moving.entry.block < blocks.first);
-        !job.instant && job.batch.get(from).is_some_and(|moving| moving.entry.block.0 < blocks.end())
+        job.batch.get(from).is_some_and(|moving| moving.entry.block.0 < blocks.end())
     }
 }
 
 /// How many operations of a move may be under way on a drive that requests have so many under way on.
-fn operations_at_once(foreground: u32, wanted: bool) -> u32 {
+fn operations_at_once(foreground: u32, wanted: bool, urgent: bool) -> u32 {
     match foreground {
         0 => OPERATIONS_MAX,
+        requests if urgent => requests.max(OPERATIONS_MAX),
         requests if wanted => (requests / REQUESTS_FOR_ONE).max(1),
         _ => 1,
     }
@@ -761,7 +739,44 @@ fn pause(failures: u32) -> Nanoseconds {
     Nanoseconds::from_millis(10 << failures.min(10))
 }
 
+impl Transfer {
+    /// Blocks from the first to the last.
+    fn blocks<P: Payload>(&self, volume: &Volume<P>) -> u64 {
+        self.range.len.0 / volume.view.layout.block.sectors()
+    }
+}
+
+impl<P> Moving<P> {
+    fn new(slot: Slot, entry: Entry) -> Self {
+        Self { slot, entry, content: None, failures: 0, differs: false, state: State::Moved }
+    }
+}
+
 impl<P: Payload> MoveJob<P> {
+    /// A move that has not begun.
+    fn of(left: MoveOrder) -> Self {
+        Self {
+            left: Box::new(left),
+            urgent: false,
+            held_back: Vec::new(),
+            keep: false,
+            log_end: None,
+            marked: false,
+            phase: Phase::NextBatch,
+            batch: Vec::new(),
+            todo: VecDeque::new(),
+            order: Vec::new(),
+            superblock: None,
+            settled: (0, 0),
+            begun_before_writing: 0,
+            committed: false,
+            log_is_stable: false,
+            incomplete: false,
+            instant: false,
+            all_since: None,
+        }
+    }
+
     /// Nothing can be read: what was not read stays where it is.
     fn stop_reading(&mut self) {
         self.todo.clear();
@@ -875,4 +890,17 @@ fn part_transfers<P: Payload>(
         count: pieces,
         valid: ValidMask((((1u16 << count) - 1) << from) as u8),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn move_yields_to_requests_unless_it_is_urgent() {
+        let limits = |wanted, urgent| [0, 1, 4, 8, 40].map(|requests| operations_at_once(requests, wanted, urgent));
+        assert_eq!(limits(false, false), [4, 1, 1, 1, 1]);
+        assert_eq!(limits(true, false), [4, 1, 1, 2, 10]);
+        assert_eq!(limits(true, true), [4, 4, 4, 8, 40]);
+    }
 }

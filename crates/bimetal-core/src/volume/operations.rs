@@ -288,4 +288,8 @@ pub(crate) mod purpose {
     pub(crate) const MERGE_HOME: u32 = 1 << 28;
     /// The number of a piece or part.
     pub(crate) const INDEX: u32 = MERGE_HOME - 1;
+    /// Of a move: the place in its batch of the first block that an operation carries.
+    pub(crate) const MOVED_FIRST: u32 = (1 << MOVED_COUNT_SHIFT) - 1;
+    /// Of a move: from this bit on, the number of blocks that an operation carries, which is at most 255.
+    pub(crate) const MOVED_COUNT_SHIFT: u32 = 20;
 }

@@ -318,6 +318,7 @@ impl<P: Payload> Volume<P> {
     fn count_slot_reads(&mut self, run: BlockRun) {
         self.scheme.read(&self.view, run, true);
         self.statistics.read_blocks_from_slots += run.count;
+        self.last_slot_read = Some(run.first);
         let member = self.member_of_slots();
         self.statistics.read_blocks_by_member[usize::from(member.0)] += run.count;
     }

@@ -4,7 +4,7 @@ use bimetal_core::label::Label;
 use bimetal_core::layout::LayoutRequest;
 use bimetal_core::scheme::SchemeError;
 use bimetal_core::schemes;
-use bimetal_core::settings::{SettingError, Settings};
+use bimetal_core::settings::{self, SettingError, Settings};
 
 use super::held::{Held, HoldError};
 
@@ -68,7 +68,8 @@ pub fn needs_clean(label: &Label, key: &str, value: &str) -> Result<bool, SetErr
     if built.is_only_simulated() {
         return Err(SetError::OnlySimulated { key, value });
     }
-    let live = key == bimetal_core::settings::MOVE_RATE.name || built.set(&key, &after)?;
+    let of_moves = [settings::MOVE_RATE.name, settings::MOVE_MEMORY.name].contains(&key.as_str());
+    let live = of_moves || built.set(&key, &after)?;
     Ok(!live)
 }
 

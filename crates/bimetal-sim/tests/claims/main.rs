@@ -146,6 +146,7 @@ const CLAIMS: &[Claim] = &[
         "claims/griffin.rs",
         "writes_that_come_faster_than_the_log_sustains_pass_it_by",
     ),
+    ("griffin", &["move_memory"], "griffin.rs", "migration_of_many_batches_writes_in_order_of_address"),
     ("griffin", &["oracle"], "claims/griffin.rs", "the_ideal_cache_saves_most_without_any_read_from_the_log"),
     ("griffin", &["eviction_hint"], "claims/griffin.rs", "a_larger_buffer_cache_of_the_host_saves_more_writes"),
     ("griffin", &["migration"], "claims/griffin.rs", "a_migration_that_takes_no_time_counts_as_one_that_does"),

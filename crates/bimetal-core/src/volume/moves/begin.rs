@@ -1,0 +1,156 @@
+//! Beginnings of moves: what is to be moved, in which order and batches; and moves that take no time.
+
+use super::order::{Bounds, MoveOrder, ToMove};
+use super::{MoveJob, Moving, Phase};
+use crate::block_map::Slot;
+use crate::layout::Role;
+use crate::payload::Payload;
+use crate::units::Bytes;
+use crate::volume::log_tail::Position;
+use crate::volume::operations::purpose;
+use crate::volume::{Job, Store, TaskId, Volume};
+
+/// Content that a move of cached blocks has in memory at once. Its slots come back batch by batch.
+const CACHE_BATCH: Bytes = Bytes::from_mib(32);
+/// Content that a migration of a log has in memory at once, where that will do.
+pub(super) const LOG_BATCH: Bytes = Bytes::from_mib(64);
+/// The reads of a log on a disk cost a migration at most so many times one read in order, for the sake of its order by address.
+const LOG_READS_MAX: f64 = 3.0;
+/// The same of an urgent one, in which a block is home the sooner the smaller its batch is.
+const URGENT_BATCH: Bytes = Bytes::from_mib(8);
+const URGENT_READS_MAX: f64 = 1.25;
+/// Blocks of a batch at most: bounded by what an operation's purpose can name.
+const BATCH_BLOCKS_MAX: u64 = purpose::MOVED_FIRST as u64;
+
+impl<P: Payload> Volume<P> {
+    /// Moves everything that is off home now.
+    pub(in crate::volume) fn begin_migration(&mut self) {
+        let mut blocks = Vec::with_capacity(self.view.map.slots_in_use() as usize);
+        blocks.extend(self.view.map.occupied().map(|(slot, entry)| ToMove { block: entry.block, slot }));
+        if !self.scheme.migrates_instantly() {
+            // The log begins with a segment, and not within one, when the migration ends.
+            self.write_segment();
+        }
+        let log_end = match &self.store {
+            Store::Log(log) => Some(log.next()),
+            _ => None,
+        };
+        // Everything logged may have been discarded meanwhile: then nothing is written home.
+        if let (Store::Log(log), Some(end)) = (&mut self.store, log_end) {
+            log.index.migration_began(end);
+        }
+        let marked = log_end.is_some() && !blocks.is_empty();
+        self.begin(blocks, false, log_end, marked);
+    }
+
+    /// Moves the content of `slots` home.
+    pub(in crate::volume) fn begin_move(&mut self, slots: Vec<Slot>, keep: bool) {
+        let block = |slot| self.view.map.in_slot(slot).map(|entry| entry.block);
+        let blocks = slots.into_iter().filter_map(|slot| Some(ToMove { block: block(slot)?, slot })).collect();
+        self.begin(blocks, keep, None, false);
+    }
+
+    pub(super) fn order_of_move(&self, blocks: Vec<ToMove>, urgent: bool) -> MoveOrder {
+        let block_bytes = self.view.layout.block.bytes().0;
+        let in_blocks = |memory: Bytes| (memory.0 / block_bytes).clamp(1, BATCH_BLOCKS_MAX) as usize;
+        let usual = match self.store {
+            Store::Log(_) if urgent => URGENT_BATCH.min(self.pace.memory),
+            Store::Log(_) => LOG_BATCH.min(self.pace.memory),
+            _ => CACHE_BATCH,
+        };
+        match &self.store {
+            Store::Log(log) if self.slots_are_on_disk() => {
+                let (largest, reads_max) =
+                    if urgent { (usual, URGENT_READS_MAX) } else { (self.pace.memory, LOG_READS_MAX) };
+                let bounds = Bounds { batch_blocks: [usual, largest].map(in_blocks), reads_max };
+                MoveOrder::of_log_on_disk(blocks, &bounds, |slot| log.position(slot))
+            }
+            _ => MoveOrder::by_address(blocks, in_blocks(usual)),
+        }
+    }
+
+    /// Whether reading a slot may take a disk's arm there. A log's drive that is not called an SSD counts as a disk.
+    pub(super) fn slots_are_on_disk(&self) -> bool {
+        self.view.member(self.member_of_slots()).role != Role::Ssd
+    }
+
+    fn begin(&mut self, blocks: Vec<ToMove>, keep: bool, log_end: Option<Position>, marked: bool) {
+        assert!(!blocks.is_empty() || log_end.is_some(), "a move of nothing");
+        if self.scheme.migrates_instantly() {
+            return self.move_instantly(blocks, keep, log_end);
+        }
+        assert!(!self.view.moving, "one move at a time");
+        if !blocks.is_empty() {
+            self.statistics.migrations.begin(self.view.now);
+        }
+        let is_dirty = |to_move: &&ToMove| self.view.map.in_slot(to_move.slot).is_some_and(|entry| entry.dirty);
+        let all = blocks.iter().filter(is_dirty).count() as u64 == u64::from(self.view.map.dirty_slots());
+        let urgent = self.scheme.is_move_urgent();
+        let job = MoveJob {
+            all_since: all.then_some(self.view.now),
+            keep,
+            log_end,
+            marked,
+            phase: if marked { Phase::Marking } else { Phase::NextBatch },
+            urgent,
+            ..MoveJob::of(self.order_of_move(blocks, urgent))
+        };
+        let task = self.begin_task(Job::Running);
+        self.view.moving = true;
+        self.moving = Some(task);
+        self.run_move(task, job);
+    }
+
+    /// Moves in no time: the map changes at once, and the log's room comes back. The writes still wear the flash; they follow in
+    /// order, and take their time unseen.
+    fn move_instantly(&mut self, mut blocks: Vec<ToMove>, keep: bool, log_end: Option<Position>) {
+        // What an oracle sends home block by block is no migration.
+        if !blocks.is_empty() && log_end.is_some() {
+            self.statistics.migrations.begin(self.view.now);
+        }
+        blocks.sort_unstable_by_key(|to_move| to_move.block);
+        let mut moved = MoveJob { keep, log_end, ..MoveJob::of(MoveOrder::default()) };
+        let entries = blocks.iter().filter_map(|to_move| Some((to_move.slot, self.view.map.in_slot(to_move.slot)?)));
+        moved.batch = entries.map(|(slot, entry)| Moving::new(slot, entry)).collect();
+        moved.plan_writes(self);
+        self.apply_batch_to_map(&mut moved);
+        if let Some(end) = log_end {
+            self.give_log_up(end);
+        }
+        let (task, mut job) = match self.moving {
+            Some(task) => match self.take_job(task) {
+                Job::Move(job) => (task, job),
+                _ => unreachable!("instant moves run one after the other"),
+            },
+            None => {
+                // It reads no slot: what it moved is free at once.
+                let task = self.begin_idle_task(Job::Running);
+                self.moving = Some(task);
+                (task, MoveJob { phase: Phase::Writing, instant: true, ..MoveJob::of(MoveOrder::default()) })
+            }
+        };
+        job.todo.append(&mut moved.todo);
+        self.start_transfers(task, &mut job);
+        self.run_instant_move(task, job);
+    }
+
+    /// Goes on with the writes of moves that took no time.
+    pub(super) fn run_instant_move(&mut self, task: TaskId, job: MoveJob<P>) {
+        if self.outstanding(task) > 0 {
+            return self.put_job(task, Job::Move(job));
+        }
+        self.moving = None;
+        self.end_task(task);
+    }
+
+    /// Gives back what lies before `end` in the log once nobody reads it any more.
+    pub(super) fn give_log_up(&mut self, end: Position) {
+        let next = self.epochs.next();
+        if let Store::Log(log) = &mut self.store {
+            log.truncate(end, next);
+            log.index.migration_ended(end);
+        }
+        self.release_slots();
+        self.update_free_slots();
+    }
+}
