@@ -458,11 +458,11 @@ impl Scheme for Griffin {
 mod tests {
     use crate::block::BlockSize;
     use crate::layout::{LayoutRequest, MemberInfo, Role};
-    use crate::operation::{Completion, OpKind, Status};
+    use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
     use crate::payload::NoPayload;
     use crate::settings::Settings;
     use crate::testing::Bench;
-    use crate::units::{Bytes, Nanoseconds};
+    use crate::units::{Bytes, Nanoseconds, SectorRange};
 
     const ONLY_TIMEOUT: &[(&str, &str)] = &[("read_threshold", "off"), ("log_buffer", "0")];
 
@@ -605,6 +605,34 @@ mod tests {
         let first = log.iter().position(|line| line == runs_of_128).unwrap();
         let flushes = |log: &[String]| log.iter().filter(|line| *line == "hdd flush 0").count();
         assert_eq!((flushes(&log[..first]), flushes(&log[first..])), (1, 0), "all that it moves is stable then");
+    }
+
+    /// A block was logged, written again while a migration ran, discarded, and written once more. The migration wrote the oldest of
+    /// these home, because the block was in the log again; a read after the last write had failed found it.
+    #[test]
+    fn discarded_block_does_not_go_home_in_its_old_version() {
+        for (discards, moved) in [(false, 10), (true, 9)] {
+            let mut bench = Bench::new("griffin", &[("read_threshold", "off"), ("move_memory", "4KiB")]);
+            (0..10).for_each(|block| bench.request(OpKind::Write, block * 80, 8));
+            bench.volume.advance(Nanoseconds::from_seconds(900));
+            assert!(bench.volume.view().moving);
+            let submit = |bench: &mut Bench, kind| {
+                let command = Command { kind, range: SectorRange::new(720, 8), fua: false };
+                let operation = Operation { token: Token(1000), target: 0, command, payload: NoPayload };
+                bench.volume.submit(Nanoseconds::from_seconds(900), operation);
+            };
+            submit(&mut bench, OpKind::Write);
+            if discards {
+                submit(&mut bench, OpKind::Discard);
+            }
+            submit(&mut bench, OpKind::Write);
+            while let Some(operation) = bench.volume.next_operation() {
+                let completion = Completion { token: operation.token, status: Status::Done, payload: NoPayload };
+                bench.volume.complete(Nanoseconds::from_seconds(900), completion);
+            }
+            let statistics = bench.volume.statistics();
+            assert_eq!((statistics.migrations.count, statistics.migrations.blocks), (1, moved), "discards: {discards}");
+        }
     }
 
     /// The policy simulator of section 6.1 knows no drives: how long they take changes nothing about when a trigger fires.
