@@ -9,10 +9,10 @@ use crate::block_map::{BlockMap, Slot};
 use crate::layout::{Layout, LayoutError, LayoutRequest, MemberId, Role};
 use crate::operation::OpKind;
 use crate::policies::admission;
-pub use crate::policies::response_model::PredictionError;
+pub use crate::policies::response_model::{Coefficient, PredictionError};
 use crate::policies::uses::Uses;
 use crate::settings::{Parameter, SettingError, Settings};
-use crate::units::{Nanoseconds, SectorRange, Sectors};
+use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 
 /// A request as a scheme sees it.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +54,17 @@ pub struct Service {
     pub sectors: Sectors,
     /// From when the member was asked to when it answered.
     pub took: Nanoseconds,
+}
+
+/// The wear of a flash drive, as the drive tells it. Only a simulated drive does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wear {
+    /// Bytes of flash erased so far.
+    pub erased: Bytes,
+    /// Bytes of flash that the drive has, its spare area included.
+    pub flash: Bytes,
+    /// Bytes that can be erased in its life: the flash times its rated cycles.
+    pub endurance: Bytes,
 }
 
 /// Why blocks did not go where the scheme usually puts them. Counted by reason.
@@ -137,6 +148,9 @@ pub enum Work {
 
 /// Blocks of one fetch: 512 KiB of 4 KiB blocks bound how long a request waits behind it.
 pub const FETCH_BLOCKS_MAX: u64 = 128;
+
+/// The setting of idle periods that are known beforehand, which only a simulation knows.
+pub const PROFILED: &str = "profiled";
 
 /// How a member is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -290,6 +304,27 @@ pub trait Scheme: Send {
         false
     }
 
+    /// The drive with the slots tells its wear.
+    fn wear_told(&mut self, view: &View, wear: Wear) {
+        let _ = (view, wear);
+    }
+
+    /// Whether the drive with the slots is not to level its wear now. Only a simulated drive does as it is told.
+    fn halts_wear_levelling(&self) -> bool {
+        false
+    }
+
+    /// The length in time without any request after which a profile of the whole workload calls it idle, if the scheme wants
+    /// such a profile.
+    fn wants_idle_profile(&self) -> Option<Nanoseconds> {
+        None
+    }
+
+    /// The idle periods that it wanted: the number of reads and writes that came before each, in order.
+    fn foresee_idle(&mut self, after: Vec<u64>) {
+        let _ = after;
+    }
+
     /// An operation of a request on `member` has ended.
     fn served(&mut self, view: &View, service: &Service) {
         let _ = (view, service);
@@ -357,7 +392,7 @@ pub trait Scheme: Send {
 
     /// Whether no volume with data can do what its settings ask. Tells that of a scheme that was just made.
     fn is_only_simulated(&self) -> bool {
-        self.migrates_instantly() || self.lacks_foresight()
+        self.migrates_instantly() || self.lacks_foresight() || self.wants_idle_profile().is_some()
     }
 }
 

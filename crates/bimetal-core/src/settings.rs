@@ -41,6 +41,8 @@ pub enum Kind {
     Admission,
     /// Ranges of addresses like `0-1GiB,4GiB-5GiB`, or `off`.
     RangesOrOff,
+    /// So many numbers with colons between, or `off`.
+    NumbersOrOff(usize),
     /// One of these words.
     Choice(&'static [&'static str]),
 }
@@ -58,6 +60,7 @@ impl Kind {
             Kind::Count => "count".into(),
             Kind::Admission => admission::FORMS.into(),
             Kind::RangesOrOff => "ranges|off".into(),
+            Kind::NumbersOrOff(_) => "numbers|off".into(),
             Kind::Choice(words) => words.join("|"),
         }
     }
@@ -83,6 +86,7 @@ impl Kind {
             Kind::Count => "a whole number".into(),
             Kind::Admission => format!("one of {}", admission::FORMS.replace('|', ", ")),
             Kind::RangesOrOff => "ranges of addresses like 0-1GiB,4GiB-5GiB, or off".into(),
+            Kind::NumbersOrOff(count) => format!("{count} numbers with colons between, or off"),
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
         }
     }
@@ -100,6 +104,7 @@ impl Kind {
             Kind::Count => value.parse::<u64>().is_ok(),
             Kind::Admission => value.parse::<admission::Rule>().is_ok(),
             Kind::RangesOrOff => off || parse_ranges(value).is_some(),
+            Kind::NumbersOrOff(count) => off || parse_numbers(value).is_some_and(|numbers| numbers.len() == count),
             Kind::Choice(words) => words.contains(&value),
         }
     }
@@ -120,6 +125,11 @@ fn parse_ranges(text: &str) -> Option<Vec<(Bytes, Bytes)>> {
         (from < to).then_some((from, to))
     };
     text.split(',').map(range).collect()
+}
+
+/// `1.5:-2:0`, each finite.
+fn parse_numbers(text: &str) -> Option<Vec<f64>> {
+    text.split(':').map(|number| number.parse().ok().filter(|number: &f64| number.is_finite())).collect()
 }
 
 /// Below this a move of one operation takes longer than anybody would wait.
@@ -248,6 +258,11 @@ impl Settings {
     /// Ranges of addresses, each from its first byte to the one behind its last; none for `off`.
     pub fn ranges(&self, key: &str) -> Vec<(Bytes, Bytes)> {
         parse_ranges(self.text(key)).unwrap_or_default()
+    }
+
+    /// Numbers, or `None` for `off`.
+    pub fn numbers(&self, key: &str) -> Option<Vec<f64>> {
+        parse_numbers(self.text(key))
     }
 
     /// A whole number.

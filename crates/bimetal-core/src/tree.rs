@@ -6,8 +6,10 @@
 
 use std::collections::VecDeque;
 
+use crate::layout::MemberId;
 use crate::operation::{Completion, Operation, Token};
 use crate::payload::Payload;
+use crate::scheme::Wear;
 use crate::units::{Nanoseconds, SectorRange, Sectors};
 use crate::volume::Volume;
 
@@ -128,6 +130,16 @@ impl<P: Payload> Tree<P> {
     pub fn answer_hint(&mut self, now: Nanoseconds, leaf: u16, token: Token, fragmented: &[SectorRange]) {
         self.nodes[self.leaves[usize::from(leaf)]].volume.answer_hint(now, token, fragmented);
         self.pass_on(now);
+    }
+
+    /// As [`Volume::tell_wear`], from a leaf, which is `member` of its volume.
+    pub fn tell_wear(&mut self, now: Nanoseconds, leaf: u16, member: MemberId, wear: Wear) {
+        self.nodes[self.leaves[usize::from(leaf)]].volume.tell_wear(now, member, wear);
+    }
+
+    /// As [`Volume::halts_wear_levelling`], of the volume that a leaf is a member of.
+    pub fn halts_wear_levelling(&self, leaf: u16) -> bool {
+        self.nodes[self.leaves[usize::from(leaf)]].volume.halts_wear_levelling()
     }
 
     /// As [`Volume::advance`], of every volume.

@@ -7,6 +7,7 @@ use bimetal_core::block::BlockSize;
 use bimetal_core::layout::{LayoutError, LayoutRequest, MemberId, MemberInfo};
 use bimetal_core::operation::OpKind;
 use bimetal_core::policies::replacement::OFFLINE_NAME;
+use bimetal_core::scheme::PROFILED;
 use bimetal_core::scheme::{Holds, SchemeError, SchemeInfo};
 use bimetal_core::settings::{Kind, RATE_MIN, Settings};
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
@@ -196,7 +197,11 @@ pub(crate) fn draw_settings(
 fn draw_value(kind: Kind, random: &mut Random) -> String {
     let off = random.one_in(4);
     match kind {
-        Kind::DurationOrOff | Kind::SizeOrOff | Kind::RateOrOff | Kind::FractionOrOff if off => "off".into(),
+        Kind::DurationOrOff | Kind::SizeOrOff | Kind::RateOrOff | Kind::FractionOrOff | Kind::NumbersOrOff(_)
+            if off =>
+        {
+            "off".into()
+        }
         Kind::Duration | Kind::DurationOrOff => {
             let bits = random.between(0, 38);
             Nanoseconds(random.below(1 << bits)).to_string()
@@ -228,9 +233,14 @@ fn draw_value(kind: Kind, random: &mut Random) -> String {
             let bits = random.between(10, 20);
             format!("{}-{}", Bytes(from), Bytes(from + 1 + random.below(1 << bits)))
         }
+        Kind::NumbersOrOff(count) => {
+            let numbers = (0..count).map(|_| format!("{}.{}", random.below(5), random.below(100)));
+            numbers.collect::<Vec<_>>().join(":")
+        }
         Kind::Choice(words) => {
             // No volume with data knows the future.
-            let words: Vec<&str> = words.iter().copied().filter(|&word| word != OFFLINE_NAME).collect();
+            let known = |word: &&str| ![OFFLINE_NAME, PROFILED].contains(word);
+            let words: Vec<&str> = words.iter().copied().filter(known).collect();
             random.pick(&words).to_owned()
         }
     }

@@ -12,6 +12,7 @@ pub mod profile;
 pub mod statistics;
 
 use bimetal_core::operation::{Command, Status, Token};
+pub use bimetal_core::scheme::Wear;
 use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
 
 pub use statistics::DeviceStatistics;
@@ -54,6 +55,15 @@ pub trait DeviceModel: Send {
     fn fragmented(&self, _most: Sectors) -> Option<Vec<SectorRange>> {
         None
     }
+
+    /// The wear of flash since time zero; `None` of a drive that does not wear. Cheap, for every operation.
+    fn wear(&self) -> Option<Wear> {
+        None
+    }
+
+    /// Halts wear levelling, or lets it go on, where the drive has one that can be halted (`wear_levelling=adaptive`). From the
+    /// first call on the host decides, and no longer the drive's own watch over the rate of writes.
+    fn halt_wear_levelling(&mut self, _halt: bool) {}
 
     /// What of the drive outlives the run: on flash where data lie and how often each block was erased, for
     /// [`Profile::restore`](profile::Profile::restore). `None` where a drive has nothing of the kind.

@@ -175,7 +175,7 @@ fn values_of(parameter: &Parameter) -> Vec<String> {
             }
             _ => vec![default],
         },
-        ParameterKind::Admission | ParameterKind::RangesOrOff => vec![default],
+        ParameterKind::Admission | ParameterKind::RangesOrOff | ParameterKind::NumbersOrOff(_) => vec![default],
         ParameterKind::Count => match default.parse::<u64>() {
             Ok(value) if value >= STEP => around((value / STEP).to_string(), (value * STEP).to_string()),
             _ => vec![default],

@@ -121,6 +121,7 @@ impl Experiment<'_> {
         };
         let warmup_requests = (survey.requests as f64 * self.warmup) as u64;
         setup.foresee_uses(|| self.requests(survey))?;
+        setup.foresee_idle(self.replay, || self.requests(survey))?;
         let play = Play { replay: self.replay, warmup_requests };
         let counted = std::cell::Cell::new(0);
         let began = Instant::now();

@@ -10,8 +10,8 @@ use bimetal_models::DeviceStatistics;
 use bimetal_models::statistics::FlashStatistics;
 
 use crate::results::{
-    Cost, Devices, EraseCount, FlashFigures, HddFigures, HitRatio, Member, MemberFigures, MigrationSummary,
-    PredictionError, Provenance, Run, RunSpeed, Series, SsdFigures, Throughput,
+    Coefficient, Cost, Devices, EraseCount, FlashFigures, HddFigures, HitRatio, Member, MemberFigures,
+    MigrationSummary, PredictionError, Provenance, Run, RunSpeed, Series, SsdFigures, Throughput,
 };
 use crate::setup::{Drive, Setup};
 use crate::simulator::{Measured, Replay};
@@ -44,17 +44,30 @@ pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpee
         migration: migration(setup, measured),
         ssd_write_sequentiality: sequentiality(setup, measured),
         bypass: bypass(setup, measured),
-        prediction_error: setup.volume().prediction_error().map(|error| PredictionError {
-            mean_ms: error.mean_ms,
-            r2: error.r2,
-            last_value_mean_ms: error.last_value_mean_ms,
-        }),
+        prediction_error: prediction_error(setup),
         devices: Devices { ssd: ssd_total(&members), hdd: hdd_total(&members) },
         cost: cost(setup, throughput, replay),
         series: series(setup, measured),
         members,
         run: speed,
     }
+}
+
+fn prediction_error(setup: &Setup) -> Option<PredictionError> {
+    let error = setup.volume().prediction_error()?;
+    let coefficients = error.coefficients.iter().flatten().map(|coefficient| {
+        let bimetal_core::scheme::Coefficient { term, value, standard_error } = *coefficient;
+        (term.to_owned(), Coefficient { value, standard_error })
+    });
+    Some(PredictionError {
+        mean_ms: error.mean_ms,
+        r2: error.r2,
+        last_value_mean_ms: error.last_value_mean_ms,
+        regression_mean_ms: error.regression_mean_ms,
+        by_regression: error.by_regression,
+        training_r2: error.training_r2,
+        coefficients: coefficients.collect(),
+    })
 }
 
 /// The parameters of every volume; those of one inside another with its name in front.

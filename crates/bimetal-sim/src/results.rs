@@ -185,7 +185,7 @@ pub struct MigrationSummary {
 }
 
 /// A scheme's own forecast of response times against what happened.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PredictionError {
     /// Mean absolute error.
     pub mean_ms: f64,
@@ -193,6 +193,23 @@ pub struct PredictionError {
     pub r2: f64,
     /// Mean absolute error of a baseline that predicts the last value again (MixedStore, figure 9).
     pub last_value_mean_ms: f64,
+    /// Mean absolute error of the regression alone, which the last value replaces where that did better.
+    pub regression_mean_ms: f64,
+    /// Share of the predictions that the regression made.
+    pub by_regression: f64,
+    /// Share of the variance of the training phase that the regression explains; null before it was made.
+    pub training_r2: Option<f64>,
+    /// The regression's coefficients by name; empty before it was made.
+    pub coefficients: BTreeMap<String, Coefficient>,
+}
+
+/// A coefficient of a regression.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Coefficient {
+    /// What one more of its term adds.
+    pub value: f64,
+    /// Its standard error; null for a term that follows from others or never varied.
+    pub standard_error: Option<f64>,
 }
 
 /// The drives, added up by kind.

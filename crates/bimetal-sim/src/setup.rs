@@ -23,6 +23,7 @@ use bimetal_models::flash::Precondition;
 use bimetal_models::flash::state::DriveState;
 use bimetal_models::profile::{DEFAULT_HDD, DEFAULT_SSD, Profile, ProfileError};
 
+use crate::simulator::Replay;
 use crate::survey::Survey;
 use crate::workload::{Requests, WorkloadError};
 
@@ -336,6 +337,32 @@ impl Setup {
 }
 
 impl Setup {
+    /// Tells the scheme when the workload is idle, where it wants to know, and `replay` keeps to the times of the trace.
+    ///
+    /// # Errors
+    /// The workload cannot be read.
+    pub fn foresee_idle<'a>(
+        &mut self,
+        replay: Replay,
+        requests: impl FnOnce() -> Result<Requests<'a>, WorkloadError>,
+    ) -> Result<(), WorkloadError> {
+        let (Some(long), Replay::Timed { speedup }) = (self.volume().wants_idle_profile(), replay) else {
+            return Ok(());
+        };
+        let (mut after, mut accesses, mut last) = (Vec::new(), 0u64, None);
+        for request in requests()? {
+            let request = request?;
+            let gap = last.map_or(0, |last| request.arrival.saturating_sub(last).0);
+            if gap as f64 / speedup >= long.0 as f64 {
+                after.push(accesses);
+            }
+            last = Some(request.arrival);
+            accesses += u64::from(is_access(request.kind));
+        }
+        self.tree.outermost_mut().foresee_idle(after);
+        Ok(())
+    }
+
     /// Tells the scheme when each block is used, where it has to know: `requests` gives the whole workload, from its beginning.
     ///
     /// # Errors
@@ -351,7 +378,7 @@ impl Setup {
         let (mut uses, mut number) = (Uses::default(), 0u32);
         for request in requests()? {
             let request = request?;
-            if !matches!(request.kind, OpKind::Read | OpKind::Write | OpKind::WriteZeroes) {
+            if !is_access(request.kind) {
                 continue;
             }
             let unit = self.units.get(&request.device).and_then(|&unit| layout.units.get(usize::from(unit)));
@@ -372,6 +399,11 @@ impl Setup {
             .filter_map(|drive| Some(DriveState { drive: drive.id.clone(), tables: drive.model.save_state()? }));
         saved.collect()
     }
+}
+
+/// Whether a request is one that a scheme is asked about.
+fn is_access(kind: OpKind) -> bool {
+    matches!(kind, OpKind::Read | OpKind::Write | OpKind::WriteZeroes)
 }
 
 /// A volume whose drives are there already, with sizes that are not ours to choose: it is simulated as it is.
@@ -542,23 +574,30 @@ impl Plan<'_> {
         Ok(Chosen { role, holds, profile, size, given })
     }
 
-    /// Tells the drive what a scheme that minds its wear wants of it (MixedStore 5.5), unless the user says something else. A layer
-    /// that levels no wear stays as it is.
+    /// Gives the drive the wear levelling that a scheme wants of it (MixedStore 5.5), where its translation layer levels wear. A
+    /// user's choice that the layer, or another choice, would leave without effect is refused.
     fn level_wear(&self, role: Role, profile: &mut Profile) -> Result<(), SetupError> {
-        let wanted = self.settings.get("wear_levelling").filter(|_| role == Role::Ssd);
-        let maps_pages = profile.figures().any(|(key, value, _)| key == "ftl" && value.trim_matches('"') == "page");
-        let given = self.choices.settings.iter().any(|(key, _)| key == "ssd.wear_levelling");
-        if !maps_pages || given {
-            return Ok(());
+        let Some(wanted) = self.settings.get("wear_levelling").filter(|_| role == Role::Ssd) else { return Ok(()) };
+        let own = format!("{}.wear_levelling", self.scheme.name);
+        let given = |names: &[&str]| {
+            self.choices.settings.iter().rfind(|(key, _)| names.contains(&key.as_str())).map(|(key, _)| key.clone())
+        };
+        let (of_scheme, of_drive) = (given(&["wear_levelling", &own]), given(&["ssd.wear_levelling"]));
+        let refuse = |expected| {
+            let refused = |key| SetupError::Value { key, value: wanted.to_owned(), expected };
+            of_scheme.clone().map_or(Ok(()), |key| Err(refused(key)))
+        };
+        let levels = |ftl: &str| LEVELS_WEAR.contains(&ftl.trim_matches('"'));
+        if !profile.figures().any(|(key, value, _)| key == "ftl" && levels(&value)) {
+            return refuse("a translation layer that levels wear beside it, ssd.ftl=page or ssd.ftl=dftl");
         }
-        let expected = self.settings.get("expected_writes").and_then(|day| day.parse::<Bytes>().ok());
-        match (wanted, expected) {
-            (Some("static"), _) => profile.set_all([("wear_levelling", "static")])?,
-            (Some("adaptive"), Some(day)) => {
-                let rate = format!("{:.6}", day.0 as f64 / 86_400.0 / 1e6);
-                profile.set_all([("wear_levelling", "adaptive"), ("expected_write_mb_per_s", &rate)])?;
-            }
-            _ => {}
+        if of_drive.is_some() {
+            return refuse("no ssd.wear_levelling beside it, which goes before it: leave one of them out");
+        }
+        profile.set_all([("wear_levelling", wanted)])?;
+        if wanted == "adaptive" {
+            // The scheme tells the drive when to halt; the drive's own watch must not.
+            profile.set_all([("expected_write_mb_per_s", UNLIMITED_MB_PER_S)])?;
         }
         Ok(())
     }
@@ -630,6 +669,12 @@ impl Plan<'_> {
         }
     }
 }
+
+/// Translation layers that level wear.
+const LEVELS_WEAR: [&str; 2] = ["page", "dftl"];
+
+/// More than any host writes.
+const UNLIMITED_MB_PER_S: &str = "1000000000";
 
 /// Keys that set a flash drive's geometry, from which its size follows.
 fn sets_geometry(key: &str) -> bool {

@@ -3,7 +3,8 @@
 //! Events of one moment happen in a fixed order: drives first, then the volume's timer, then arrivals. A run ends when
 //! every request has finished; what the volume would still move home then is left where it is, and counted.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use bimetal_core::layout::Role;
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
@@ -105,6 +106,17 @@ fn why(status: &Status) -> &'static str {
     }
 }
 
+/// A copy through memory by one core, measured over 512 MiB without order (DDR4 server, 2026): 1.9 µs for 4 KiB, 8.6 µs for
+/// 64 KiB, 127 µs for 1 MiB. This is the line through them: the first access, and bytes a second.
+const MEMORY_FIRST: Nanoseconds = Nanoseconds(1400);
+const MEMORY_BYTES_PER_SECOND: f64 = 8.3e9;
+
+/// The time that a copy through memory takes. A request takes at least as long under every scheme, also where a buffer in memory
+/// takes its data and no drive is waited for.
+fn memory_copy(bytes: Bytes) -> Nanoseconds {
+    MEMORY_FIRST + Nanoseconds((bytes.0 as f64 / MEMORY_BYTES_PER_SECOND * 1e9).round() as u64)
+}
+
 /// What a run measured, before it is turned into figures.
 pub struct Measured {
     /// Response times of reads and writes.
@@ -188,6 +200,8 @@ struct Simulator<'a> {
     /// Requests from the oldest unfinished one on.
     under_way: VecDeque<UnderWay>,
     unfinished: u32,
+    /// Requests that are served and whose bytes are still being copied: until when, and which.
+    copying: BinaryHeap<Reverse<(Nanoseconds, u64)>>,
     device_done: Vec<Finished>,
     next_event: Vec<Option<Nanoseconds>>,
     operations: Vec<u64>,
@@ -195,6 +209,9 @@ struct Simulator<'a> {
     /// Hints under way: the drive that was asked, and for how much at most.
     hints: Vec<(usize, Token, Sectors)>,
     dirty_blocks: u32,
+    /// Bytes that each drive had erased when it last told, and whether it was told to halt its wear levelling.
+    erased: Vec<Option<Bytes>>,
+    halted: Vec<bool>,
     limits: Limits,
     measured: Measured,
 }
@@ -236,12 +253,15 @@ pub fn simulate_within(
         finished: 0,
         under_way: VecDeque::new(),
         unfinished: 0,
+        copying: BinaryHeap::new(),
         device_done: Vec::new(),
         next_event: vec![None; members],
         operations: vec![0; members],
         written: vec![Bytes::ZERO; members],
         hints: Vec::new(),
         dirty_blocks: 0,
+        erased: vec![None; members],
+        halted: vec![false; members],
         limits,
         measured,
     };
@@ -293,7 +313,18 @@ impl Simulator<'_> {
         }
         self.look_at_limits()?;
         self.setup.tree.submit(self.now, Operation { token, target: unit, command, payload: NoPayload });
+        self.pass_on_wear_levelling();
         self.settle()
+    }
+
+    /// Tells each drive whether its volume wants its wear levelled.
+    fn pass_on_wear_levelling(&mut self) {
+        for (id, drive) in self.setup.drives.iter_mut().enumerate() {
+            let halt = self.setup.tree.halts_wear_levelling(id as u16);
+            if std::mem::replace(&mut self.halted[id], halt) != halt {
+                drive.model.halt_wear_levelling(halt);
+            }
+        }
     }
 
     /// What comes before `time`, drives and timers at `time` included.
@@ -315,14 +346,12 @@ impl Simulator<'_> {
     #[inline]
     fn next_event_at(&self) -> Option<Nanoseconds> {
         let drives = self.next_event.iter().flatten().min().copied();
+        let copy = self.copying.peek().map(|Reverse((at, _))| *at);
         let timer = self.setup.tree.next_timeout();
-        match (drives, timer) {
-            (Some(drives), Some(timer)) => Some(drives.min(timer)),
-            (some, None) | (None, some) => some,
-        }
+        [drives, copy, timer].into_iter().flatten().min()
     }
 
-    /// One moment: every drive that is due, then the volume's timer.
+    /// One moment: every drive that is due, then the copies in memory, then the volume's timer.
     fn step(&mut self, at: Nanoseconds) -> Result<(), SimulationError> {
         self.now = self.now.max(at);
         let mut any = false;
@@ -331,6 +360,11 @@ impl Simulator<'_> {
                 any = true;
                 self.advance_drive(id);
             }
+        }
+        while let Some(&Reverse((_, token))) = self.copying.peek().filter(|Reverse((at, _))| *at <= self.now) {
+            self.copying.pop();
+            any = true;
+            self.take_finished(Token(token), Status::Done)?;
         }
         if !any {
             self.setup.tree.advance(self.now);
@@ -343,6 +377,11 @@ impl Simulator<'_> {
         let model = &mut self.setup.drives[id].model;
         model.advance(self.now, &mut done);
         self.next_event[id] = model.next_event();
+        if let Some(wear) = model.wear().filter(|wear| self.erased[id] != Some(wear.erased)) {
+            self.erased[id] = Some(wear.erased);
+            let member = self.setup.drives[id].member;
+            self.setup.tree.tell_wear(self.now, id as u16, member, wear);
+        }
         for Finished { token, status, .. } in done.drain(..) {
             self.operations[id] -= 1;
             let hint = self.hints.iter().position(|(asked, of, _)| (*asked, *of) == (id, token));
@@ -362,7 +401,10 @@ impl Simulator<'_> {
             self.start(&operation);
         }
         while let Some(completion) = self.setup.tree.next_finished() {
-            self.take_finished(completion.token, completion.status)?;
+            match self.copied_at(completion.token).filter(|&at| completion.status == Status::Done && at > self.now) {
+                Some(at) => self.copying.push(Reverse((at, completion.token.0))),
+                None => self.take_finished(completion.token, completion.status)?,
+            }
         }
         let dirty: u32 = self.setup.tree.volumes().map(|volume| volume.view().map.dirty_blocks()).sum();
         if dirty != self.dirty_blocks {
@@ -391,6 +433,14 @@ impl Simulator<'_> {
         // The drive may have something due at this very moment, and must see it before a new operation.
         model.submit(self.now, operation.token, operation.command);
         self.next_event[id] = model.next_event();
+    }
+
+    /// When the bytes of a request that was just served have been copied through memory: no scheme serves a request sooner.
+    fn copied_at(&self, token: Token) -> Option<Nanoseconds> {
+        let oldest = self.submitted - self.under_way.len() as u64 + 1;
+        let UnderWay { arrival, kind, sectors, .. } = *self.under_way.get(token.0.checked_sub(oldest)? as usize)?;
+        let copies = matches!(kind, OpKind::Read | OpKind::Write);
+        copies.then(|| arrival + memory_copy(Sectors(sectors).bytes()))
     }
 
     fn take_finished(&mut self, token: Token, status: Status) -> Result<(), SimulationError> {

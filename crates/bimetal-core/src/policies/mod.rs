@@ -29,4 +29,5 @@ pub mod streams;
 mod twins;
 pub mod two_queues;
 pub mod uses;
+pub(crate) mod wear_regulator;
 pub mod wtinylfu;

@@ -1,7 +1,10 @@
-//! MixedStore's short-term model of an SSD (section 5.1): the response time of a request by multiple linear regression over a sliding
-//! window of requests,
+//! MixedStore's short-term model of an SSD (section 5.1): the response time of a request by multiple linear regression over a
+//! sliding window of requests,
 //! R = c0 + c1 · W + c2 · S, where W are the window's read fraction, sequentiality and mean inter-arrival time and the
 //! size of the request itself, and S is the mean of the most recent service times.
+//!
+//! Two guards stand around the regression. A prediction never leaves the range of the times that were observed. And the last
+//! service time is the prediction wherever it did better than the regression over the recent window.
 //!
 //! The sums of the normal equations are kept, so learning is O(1) a request, and the coefficients are solved when asked for. A
 //! ridge of one part in 10⁹ makes a characteristic that never varied harmless.
@@ -16,15 +19,21 @@ use crate::units::{Nanoseconds, Sectors};
 const TERMS: usize = 6;
 const SIZE: usize = 4;
 
-/// What was known when a request arrived, except its size.
+/// Names of the terms, in the order of the coefficients.
+const NAMES: [&str; TERMS] =
+    ["constant", "read_fraction", "sequentiality", "interarrival_ms", "request_sectors", "service_ms"];
+
+/// Facts that were known when a request arrived, except its size.
 #[derive(Clone, Copy)]
 struct Moment {
     at: Nanoseconds,
     terms: [f64; TERMS],
     last_ms: f64,
+    /// The regression predicts; otherwise the last value does.
+    by_model: bool,
 }
 
-/// The sliding window, the regression, and how well it did.
+/// The sliding window, the regression, and the record of its errors.
 pub(crate) struct ResponseModel {
     window: usize,
     arrivals: VecDeque<Arrival>,
@@ -36,7 +45,12 @@ pub(crate) struct ResponseModel {
     /// Arrivals whose operations may be under way.
     moments: VecDeque<Moment>,
     sums: Sums,
-    coefficients: [f64; TERMS],
+    fit: Option<Fit>,
+    /// The shortest and the longest time that was learnt from.
+    learnt_ms: Option<(f64, f64)>,
+    /// Operations that were learnt from.
+    learnt: u64,
+    rivalry: Rivalry,
     errors: Errors,
 }
 
@@ -47,25 +61,81 @@ struct Arrival {
     sequential: bool,
 }
 
-/// How many arrivals an operation may have been overtaken by.
+/// While it learns, the coefficients are solved anew after so many operations, to be held against the last value.
+const SOLVE_EVERY: u64 = 64;
+
+/// Arrivals that may overtake an operation.
 const MOMENTS_MAX: usize = 1024;
 
-/// How far predictions were off.
+/// Errors of the predictions, and the regression behind them.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub struct PredictionError {
-    /// Mean absolute error of the model.
+    /// Mean absolute error of the predictions.
     pub mean_ms: f64,
-    /// Share of the variance that the model explains.
+    /// Share of the variance that the predictions explain, of operations that were not learnt from.
     pub r2: f64,
     /// Mean absolute error of the baseline that predicts the last value again (figure 9).
     pub last_value_mean_ms: f64,
+    /// Mean absolute error of the regression alone, within the observed range.
+    pub regression_mean_ms: f64,
+    /// Share of the predictions that the regression made; the last value made the others.
+    pub by_regression: f64,
+    /// Share of the variance of the training phase that the regression explains.
+    pub training_r2: Option<f64>,
+    /// The regression's coefficients.
+    pub coefficients: Option<[Coefficient; TERMS]>,
+}
+
+/// A coefficient of the regression.
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
+pub struct Coefficient {
+    /// The term that it belongs to.
+    pub term: &'static str,
+    /// Milliseconds for one more of the term.
+    pub value: f64,
+    /// Its standard error; none for a term that follows from others or never varied.
+    pub standard_error: Option<f64>,
+}
+
+/// A solution of the normal equations.
+#[derive(Clone, Copy)]
+struct Fit {
+    coefficients: [f64; TERMS],
+    errors: [Option<f64>; TERMS],
+    r2: f64,
+}
+
+/// The recent errors of the regression and of the last value, one against the other.
+#[derive(Default)]
+struct Rivalry {
+    /// By how much each of the recent errors of the regression was larger, in milliseconds.
+    recent: VecDeque<f64>,
+    /// The same, added up since the coefficients were solved.
+    ever: f64,
+}
+
+impl Rivalry {
+    fn add(&mut self, regression: f64, last: f64, window: usize) {
+        self.recent.push_back(regression - last);
+        self.ever += regression - last;
+        if self.recent.len() > window {
+            self.recent.pop_front();
+        }
+    }
+
+    /// Whether the regression did better over the recent `window`, and since it was made.
+    fn regression_leads(&self, window: usize) -> bool {
+        self.recent.len() >= window && self.ever < 0.0 && self.recent.iter().sum::<f64>() < 0.0
+    }
 }
 
 #[derive(Default)]
 struct Errors {
     count: u64,
+    by_regression: u64,
     absolute: f64,
     last_absolute: f64,
+    regression_absolute: f64,
     squared: f64,
     sum: f64,
     sum_squared: f64,
@@ -76,6 +146,7 @@ struct Errors {
 struct Sums {
     xx: [[f64; TERMS]; TERMS],
     xy: [f64; TERMS],
+    yy: f64,
 }
 
 impl ResponseModel {
@@ -91,7 +162,10 @@ impl ResponseModel {
             services_sum_ms: 0.0,
             moments: VecDeque::new(),
             sums: Sums::default(),
-            coefficients: [0.0; TERMS],
+            fit: None,
+            learnt_ms: None,
+            learnt: 0,
+            rivalry: Rivalry::default(),
             errors: Errors::default(),
         }
     }
@@ -113,9 +187,9 @@ impl ResponseModel {
         if self.moments.len() == MOMENTS_MAX {
             self.moments.pop_front();
         }
-        let moment =
-            Moment { at: now, terms: self.terms(now), last_ms: self.services_ms.back().copied().unwrap_or(0.0) };
-        self.moments.push_back(moment);
+        let last_ms = self.services_ms.back().copied().unwrap_or(0.0);
+        let by_model = self.rivalry.regression_leads(self.window);
+        self.moments.push_back(Moment { at: now, terms: self.terms(now), last_ms, by_model });
     }
 
     fn terms(&self, now: Nanoseconds) -> [f64; TERMS] {
@@ -127,15 +201,24 @@ impl ResponseModel {
         [1.0, reads, sequential, ms(Nanoseconds(now.0 - first.0)) / gaps, 0.0, service]
     }
 
-    /// What a request of `size` that arrived last will take.
+    /// The predicted time of a request of `size` that arrived last.
     pub(crate) fn predict_ms(&self, size: Sectors) -> f64 {
         self.moments.back().map_or(0.0, |moment| self.at_ms(moment, size))
     }
 
     fn at_ms(&self, moment: &Moment, size: Sectors) -> f64 {
-        let mut terms = moment.terms;
-        terms[SIZE] = size.0 as f64;
-        terms.iter().zip(&self.coefficients).map(|(term, coefficient)| term * coefficient).sum()
+        if moment.by_model { self.regression_ms(moment, size) } else { moment.last_ms }
+    }
+
+    /// The regression's prediction, no further out than what was learnt from and what the window has seen.
+    fn regression_ms(&self, moment: &Moment, size: Sectors) -> f64 {
+        let Some(fit) = &self.fit else { return moment.last_ms };
+        let terms = moment.of(size);
+        let predicted: f64 = terms.iter().zip(&fit.coefficients).map(|(term, coefficient)| term * coefficient).sum();
+        let learnt = self.learnt_ms.unwrap_or((moment.last_ms, moment.last_ms));
+        let (low, high) =
+            self.services_ms.iter().fold(learnt, |(low, high), &seen| (f64::min(low, seen), f64::max(high, seen)));
+        predicted.clamp(low, high)
     }
 
     /// An operation of `size` has ended `now`, `took` after it began: the model learns from it if `learns`, and is held against it if
@@ -144,13 +227,21 @@ impl ResponseModel {
         let (took_ms, begun) = (ms(took), Nanoseconds(now.0 - took.0));
         let after = self.moments.partition_point(|moment| moment.at <= begun);
         if let Some(moment) = after.checked_sub(1).map(|at| self.moments[at]) {
+            let regression = self.regression_ms(&moment, size);
             if judged {
-                self.errors.add(took_ms, self.at_ms(&moment, size), moment.last_ms);
+                self.errors.add(took_ms, self.at_ms(&moment, size), regression, &moment);
+            }
+            if self.fit.is_some() && (learns || judged) {
+                self.rivalry.add((took_ms - regression).abs(), (took_ms - moment.last_ms).abs(), self.window);
             }
             if learns {
-                let mut terms = moment.terms;
-                terms[SIZE] = size.0 as f64;
-                self.sums.add(&terms, took_ms);
+                self.learnt += 1;
+                self.sums.add(&moment.of(size), took_ms);
+                let (low, high) = self.learnt_ms.unwrap_or((took_ms, took_ms));
+                self.learnt_ms = Some((low.min(took_ms), high.max(took_ms)));
+                if !judged && self.learnt.is_multiple_of(SOLVE_EVERY) {
+                    self.solve();
+                }
             }
         }
         self.services_sum_ms += took_ms;
@@ -162,19 +253,37 @@ impl ResponseModel {
 
     /// Takes on the coefficients of everything learnt so far.
     pub(crate) fn solve(&mut self) {
-        if let Some(coefficients) = self.sums.solve() {
-            self.coefficients = coefficients;
+        if let Some(fit) = self.sums.fit() {
+            self.fit = Some(fit);
         }
     }
 
-    /// What was learnt long ago counts for less from now on.
+    /// Older observations count for less from now on.
     pub(crate) fn forget(&mut self, keep: f64) {
         self.sums.xx.iter_mut().flatten().chain(&mut self.sums.xy).for_each(|sum| *sum *= keep);
+        self.sums.yy *= keep;
     }
 
-    /// How it did, if it was held against anything.
+    /// The record of the predictions, if there were any.
     pub(crate) fn error(&self) -> Option<PredictionError> {
-        self.errors.summary()
+        let errors = self.errors.summary()?;
+        let of = |fit: &Fit| {
+            std::array::from_fn(|at| Coefficient {
+                term: NAMES[at],
+                value: fit.coefficients[at],
+                standard_error: fit.errors[at],
+            })
+        };
+        let (training_r2, coefficients) = (self.fit.map(|fit| fit.r2), self.fit.as_ref().map(of));
+        Some(PredictionError { training_r2, coefficients, ..errors })
+    }
+}
+
+impl Moment {
+    fn of(&self, size: Sectors) -> [f64; TERMS] {
+        let mut terms = self.terms;
+        terms[SIZE] = size.0 as f64;
+        terms
     }
 }
 
@@ -183,10 +292,12 @@ fn ms(time: Nanoseconds) -> f64 {
 }
 
 impl Errors {
-    fn add(&mut self, took: f64, predicted: f64, last: f64) {
+    fn add(&mut self, took: f64, predicted: f64, regression: f64, moment: &Moment) {
         self.count += 1;
+        self.by_regression += u64::from(moment.by_model);
         self.absolute += (took - predicted).abs();
-        self.last_absolute += (took - last).abs();
+        self.last_absolute += (took - moment.last_ms).abs();
+        self.regression_absolute += (took - regression).abs();
         self.squared += (took - predicted).powi(2);
         self.sum += took;
         self.sum_squared += took * took;
@@ -199,9 +310,16 @@ impl Errors {
             mean_ms: self.absolute / count,
             r2: if variance > 0.0 { 1.0 - self.squared / variance } else { 0.0 },
             last_value_mean_ms: self.last_absolute / count,
+            regression_mean_ms: self.regression_absolute / count,
+            by_regression: self.by_regression as f64 / count,
+            training_r2: None,
+            coefficients: None,
         })
     }
 }
+
+/// A pivot below this part of its column's own square counts as none: the term follows from others.
+const DEPENDENT: f64 = 1e-8;
 
 impl Sums {
     fn add(&mut self, terms: &[f64; TERMS], value: f64) {
@@ -211,16 +329,36 @@ impl Sums {
             }
             self.xy[row] += terms[row] * value;
         }
+        self.yy += value * value;
     }
 
-    /// By Gauss' elimination with the largest pivot first; `None` before anything was learnt.
-    fn solve(&self) -> Option<[f64; TERMS]> {
-        let (mut matrix, mut right) = (self.xx, self.xy);
+    /// Coefficients, their standard errors and R²; `None` before enough was learnt.
+    fn fit(&self) -> Option<Fit> {
+        let count = self.xx[0][0];
+        if count < TERMS as f64 {
+            return None;
+        }
+        let coefficients = self.solve(self.xy)?;
+        let explained: f64 = coefficients.iter().zip(&self.xy).map(|(coefficient, sum)| coefficient * sum).sum();
+        let (unexplained, total) = ((self.yy - explained).max(0.0), self.yy - self.xy[0] * self.xy[0] / count);
+        let variance = unexplained / (count - TERMS as f64).max(1.0);
+        let r2 = if total > 0.0 { 1.0 - unexplained / total } else { 0.0 };
+        let error = |at: usize| {
+            let mut unit = [0.0; TERMS];
+            unit[at] = 1.0;
+            let own = self.solve(unit)?[at];
+            // The inverse's diagonal times the term's own square is its variance inflation, about the origin.
+            let inflation = own * self.xx[at][at];
+            (own > 0.0 && inflation > 0.0 && inflation < 1.0 / DEPENDENT).then(|| (variance * own).sqrt())
+        };
+        Some(Fit { coefficients, errors: std::array::from_fn(error), r2 })
+    }
+
+    /// By Gauss' elimination with the largest pivot first.
+    fn solve(&self, mut right: [f64; TERMS]) -> Option<[f64; TERMS]> {
+        let mut matrix = self.xx;
         for (at, row) in matrix.iter_mut().enumerate() {
             row[at] += 1e-9 * (1.0 + row[at]);
-        }
-        if self.xx[0][0] < TERMS as f64 {
-            return None;
         }
         for column in 0..TERMS {
             let pivot = (column..TERMS).max_by(|&a, &b| matrix[a][column].abs().total_cmp(&matrix[b][column].abs()))?;

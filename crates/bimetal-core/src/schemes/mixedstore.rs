@@ -2,18 +2,25 @@
 //! Solid-state and Hard Disk Drives*, 2008), its dynamic controller MixDC (section 5).
 //!
 //! Every write goes to the device that is predicted to answer sooner (5.2): the SSD by regression over a sliding window (5.1,
-//! `policies::response_model`), the disk by its mean response time in the training phase. A table says where the newest content is; what the SSD holds alone is
-//! dirty here. Reads go where the data is; small data that is read often moves to flash in idle periods. *Write regulation* (5.4)
-//! sends 25 % or 50 % of the writes meant for flash, picked uniformly at random, to the disk while more is written than was expected. The *fragmentation
-//! buster* (5.3) moves pages to the disk in idle periods: those that the drive names as fragments, or the coldest ones of a drive that names none. `static` is the baseline of figure 4: writes
-//! over 4 KiB to the disk.
+//! `policies::response_model`), the disk by the mean of its recent response times. A table says where the newest content is; what
+//! the SSD holds alone is dirty here. Reads go where the data is; small data that is read often moves to flash in idle periods.
+//! *Write regulation* (5.4, `policies::wear_regulator`) sends 25 % or 50 % of the writes meant for flash, picked uniformly at
+//! random, to the disk while flash wears faster than was expected; *adaptive wear levelling* (5.5) halts the drive's levelling
+//! for as long. The *fragmentation buster* (5.3) moves pages to the disk in idle periods: the least recently used of the fragments
+//! that the drive names, or the coldest pages of a drive that names none. `static` is the baseline of figure 4: writes over 4 KiB
+//! to the disk.
+//!
+//! An idle period is one without any request in the volume: neither drive serves one, and none has arrived for a while.
+//! `profiled` is the paper's offline profile: idle periods are known beforehand, and used from their first moment on.
 //!
 //! Our choices. The coefficients are learnt on the first half of a trace, as in the paper, or from the first `training` requests where nobody knows the length;
-//! meanwhile one write in eight, at random, goes to the disk, so that both are learnt (online: always one in 64). What was expected is what training
-//! saw, or `expected_writes`. `budget` regulates by how far the writes are ahead of `expected_writes`, instead of by a fixed share. A drive that
-//! helps is asked again when as much was written as it named; one that does not counts as fragmented while its recent writes take more than twice as
+//! meanwhile one write in eight, at random, goes to the disk, so that both are learnt (online: always one in 64). The disk's mean
+//! is learnt on, since a frozen one sends a disk more than it can serve; a disk without work counts as no slower than in training.
+//! `budget` regulates by how far the writes are ahead of `expected_writes`, instead of by a fixed share. A drive that
+//! helps is asked again when as much was written as leaves at once; one that does not counts as fragmented while its recent writes take more than twice as
 //! long as those of training. Pages leave it until a quarter of it is free, and it is told which slots are. When slots run short, the coldest go home.
 
+use crate::bit_set::BitSet;
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, MemberId, Role};
@@ -22,8 +29,10 @@ use crate::policies::lru::{self, Lru};
 use crate::policies::mirror::IdleFetch;
 use crate::policies::replacement::{Key, Replacement};
 use crate::policies::response_model::{PredictionError, ResponseModel};
+use crate::policies::wear_regulator::{COEFFICIENTS, Expected, WearRegulator};
 use crate::scheme::{
-    Access, FETCH_BLOCKS_MAX, Foresight, Holds, Placement, Reason, Scheme, SchemeInfo, Service, View, Work,
+    Access, FETCH_BLOCKS_MAX, Foresight, Holds, PROFILED, Placement, Reason, Scheme, SchemeInfo, Service, View, Wear,
+    Work,
 };
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
@@ -63,31 +72,55 @@ pub const INFO: SchemeInfo = SchemeInfo {
             name: "regulation",
             kind: Kind::Choice(&["off", "25%", "50%", "budget"]),
             default: "off",
-            doc: "share of the writes meant for flash that goes to the HDD while more is written than expected (5.4); budget: as much as keeps to expected_writes (ours)",
+            doc: "share of the writes meant for flash that goes to the HDD while flash wears 1.2 times as fast as expected, until below 1.05 (5.4); budget: as much as keeps to expected_writes (ours)",
+        },
+        Parameter {
+            name: "expected_erases",
+            kind: Kind::SizeOrOff,
+            default: "off",
+            doc: "bytes of flash that are expected to be erased in a day, where the drive tells (a simulated one does); plan --model mixcp gives it",
+        },
+        Parameter {
+            name: "expected_life",
+            kind: Kind::DurationOrOff,
+            default: "off",
+            doc: "how long the flash is expected to last, where the drive tells its wear; expected_erases goes before it",
+        },
+        Parameter {
+            name: "wear_model",
+            kind: Kind::NumbersOrOff(COEFFICIENTS),
+            default: "off",
+            doc: "lifetime model of MixCP for a drive that does not tell its wear: the logarithm of erases over expected erases, as constant:sequentiality:sectors:interarrival_ms:utilisation:read_fraction; plan --model mixcp gives it",
         },
         Parameter {
             name: "expected_writes",
             kind: Kind::SizeOrOff,
             default: "off",
-            doc: "what flash is expected to take in a day; off: what it took in the training phase",
+            doc: "bytes that flash is expected to take in a day, where none of the three above is given; off: the wear of the training phase is expected",
         },
         Parameter {
             name: "wear_levelling",
             kind: Kind::Choice(&["adaptive", "static"]),
             default: "adaptive",
-            doc: "in a simulation; adaptive: the drive levels no wear while more is written than expected_writes (5.5); static: it always does; a real drive does as it likes",
+            doc: "in a simulation, on ssd.ftl=page and dftl; adaptive: the drive levels wear, but not while flash wears faster than expected (5.5); static: it always does; a real drive levels as it is built to",
         },
         Parameter {
             name: "fragmentation_buster",
             kind: Kind::Choice(&["on", "off"]),
             default: "on",
-            doc: "on: pages leave fragmented flash when the HDD is idle, those that the drive names, or the coldest (5.3)",
+            doc: "on: pages leave fragmented flash in idle periods, the least recently used that the drive names, or the coldest (5.3)",
         },
         Parameter {
             name: "idle",
             kind: Kind::Duration,
             default: "100ms",
-            doc: "the HDD is idle when no request has used it for this long (our figure)",
+            doc: "an idle period begins when no request was in the volume for this long (our figure)",
+        },
+        Parameter {
+            name: "idle_periods",
+            kind: Kind::Choice(&["detected", PROFILED]),
+            default: "detected",
+            doc: "detected: as they come; profiled: those of at least `idle` are known beforehand and used from their beginning (5.3), in a simulation",
         },
         MOVE_RATE,
     ],
@@ -96,7 +129,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     hdd_loss: "all data but what is on the SSD",
     bypass: &[
         (SLOWER, "the HDD was predicted to answer sooner, or tried while the model learns"),
-        (REGULATED, "regulation: flash took more than was expected"),
+        (REGULATED, "regulation: flash wears faster than was expected"),
         (Reason::NO_SPACE, "no slot was free: room was still being made"),
     ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
@@ -118,8 +151,8 @@ const EXPLORE_ONLINE: u64 = 64;
 /// Online, the coefficients are solved anew after so many requests, and what was learnt before counts for less.
 const SOLVE_EVERY: u64 = 256;
 const FORGET: f64 = 0.9;
-/// How long the rate of writes is averaged over.
-const RATE_OVER: f64 = 60.0;
+/// Services of the disk that its recent mean goes over.
+const RECENT_DISK: f64 = 32.0;
 /// Reads of at most so much are small, and of so many of a block it is hot.
 const SMALL_READ: Bytes = Bytes::from_kib(64);
 const HOT_READS: u8 = 4;
@@ -128,8 +161,11 @@ const HOT_QUEUE: usize = 1024;
 /// Flash is fragmented while it is so much slower than in training.
 const FRAGMENTED: f64 = 2.0;
 const RECENT_WRITES: f64 = 16.0;
-/// Pages that leave together.
+/// Pages that leave together, and how many the drive is asked for to choose them from.
 const BUST_BLOCKS: usize = 256;
+const ASKED_BLOCKS: u64 = 16 * BUST_BLOCKS as u64;
+/// The part of the pages that is cold: the least recently used ones.
+const COLD: usize = 2;
 
 struct MixedStore {
     fixed: bool,
@@ -138,13 +174,16 @@ struct MixedStore {
     /// Requests seen, and how many of them train.
     requests: u64,
     training: u64,
-    disk: Mean,
+    disk: Disk,
     /// Writes of the SSD in the training phase, and a mean of the last ones.
     trained: Mean,
     recent_write_ms: f64,
-    regulator: Regulator,
+    regulator: WearRegulator,
+    /// The drive levels no wear while the pressure is high.
+    halts_levelling: bool,
     buster: Buster,
     ssd: MemberId,
+    idle: Idle,
     fetch: IdleFetch,
     pages: Lru,
     /// Slots kept free or being freed.
@@ -158,24 +197,42 @@ struct MixedStore {
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
     let region = layout.slots.expect("the layout of this scheme has slots");
-    let expected = settings.size("expected_writes").map(|day| day.0 as f64 / 86_400.0);
-    if settings.text("regulation") == "budget" && expected.is_none() {
+    let a_second = |key| settings.size(key).map(|day| day.0 as f64 / 86_400.0);
+    let expected = Expected {
+        writes: a_second("expected_writes"),
+        erases: a_second("expected_erases"),
+        life: settings.duration("expected_life").map(seconds),
+        wear_model: settings.numbers("wear_model").and_then(|numbers| numbers.try_into().ok()),
+    };
+    if settings.text("regulation") == "budget" && expected.writes.is_none() {
         return Err(settings.refuse("regulation", "expected_writes with a size a day beside it"));
     }
-    let idle = settings.duration("idle").unwrap_or(Nanoseconds::MAX);
+    for (key, given) in [("expected_erases", expected.erases), ("expected_life", expected.life)] {
+        if given == Some(0.0) {
+            return Err(settings.refuse(key, "more than 0, or off"));
+        }
+    }
+    let idle = Idle {
+        long: settings.duration("idle").unwrap_or(Nanoseconds::MAX),
+        arrived: Nanoseconds::ZERO,
+        profile: (settings.text("idle_periods") == PROFILED).then(Profile::default),
+    };
+    let fetch = IdleFetch::new(layout.home[0].member, Nanoseconds::ZERO);
     Ok(Box::new(MixedStore {
         fixed: settings.text("partition") == "static",
         model: ResponseModel::new(settings.count("window") as usize),
         online: settings.text("learning") == "online",
         requests: 0,
         training: settings.count("training"),
-        disk: Mean::default(),
+        disk: Disk::default(),
         trained: Mean::default(),
         recent_write_ms: 0.0,
-        regulator: Regulator::new(settings.text("regulation"), expected),
+        regulator: WearRegulator::new(settings.text("regulation"), expected),
+        halts_levelling: settings.text("wear_levelling") == "adaptive",
         buster: Buster { on: settings.text("fragmentation_buster") == "on", ..Buster::default() },
         ssd: region.member,
-        fetch: IdleFetch::new(layout.home[0].member, idle),
+        idle,
+        fetch,
         pages: Lru::new(region.count),
         reserve: (u64::from(region.count) / 64).clamp(1, 4096),
         starved: false,
@@ -216,6 +273,80 @@ impl Mean {
     }
 }
 
+/// The mean response time of the disk.
+#[derive(Default)]
+struct Disk {
+    /// Of the training phase (5.2).
+    trained: Mean,
+    /// Of the recent services: an average that forgets.
+    recent_ms: f64,
+    count: u64,
+}
+
+impl Disk {
+    fn served(&mut self, ms: f64, trains: bool) {
+        self.count += 1;
+        self.recent_ms += (ms - self.recent_ms) / (self.count as f64).min(RECENT_DISK);
+        if trains {
+            self.trained.add(ms);
+        }
+    }
+
+    /// The prediction, once anything is known. Times of a queue that is gone say nothing of an idle disk.
+    fn predict_ms(&self, is_idle: bool) -> Option<f64> {
+        let recent = (self.count > 0).then_some(self.recent_ms)?;
+        Some(if is_idle && self.trained.count > 0 { recent.min(self.trained.ms()) } else { recent })
+    }
+}
+
+/// When no request is in the volume.
+struct Idle {
+    /// For so long, to count.
+    long: Nanoseconds,
+    /// The last arrival.
+    arrived: Nanoseconds,
+    profile: Option<Profile>,
+}
+
+/// The idle periods of the whole workload (5.3).
+#[derive(Default)]
+struct Profile {
+    /// The number of requests that came before each.
+    after: Vec<u64>,
+    /// The first of them that has not begun.
+    next: usize,
+}
+
+impl Profile {
+    /// Whether a period follows after so many requests.
+    fn is_idle_after(&self, requests: u64) -> bool {
+        self.after.get(self.next) == Some(&requests)
+    }
+}
+
+impl Idle {
+    fn arrived(&mut self, now: Nanoseconds, requests: u64) {
+        self.arrived = now;
+        if let Some(profile) = &mut self.profile {
+            profile.next += profile.after[profile.next..].iter().take_while(|&&after| after < requests).count();
+        }
+    }
+
+    /// When the volume is idle, after so many requests and if no other comes; `None` while one is in it.
+    fn at(&self, view: &View, requests: u64) -> Option<Nanoseconds> {
+        let long = match &self.profile {
+            None => self.long,
+            Some(profile) if profile.is_idle_after(requests) => Nanoseconds::ZERO,
+            Some(_) => return None,
+        };
+        if view.waiting_for_slots > 0 {
+            return None;
+        }
+        let arrived = self.arrived.saturating_add(long);
+        view.members.iter().try_fold(arrived, |latest, member| Some(latest.max(member.idle_at(long)?)))
+    }
+}
+
 /// Uniform numbers, the same in every run: splitmix64 of a counter.
 struct Dice(u64);
 
@@ -226,66 +357,6 @@ impl Dice {
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((mixed ^ mixed >> 31) >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
-/// Sends a share of the writes meant for flash elsewhere while flash takes more than was expected.
-struct Regulator {
-    /// The fixed share; `None` for as much as the budget needs.
-    share: Option<f64>,
-    /// Bytes a second.
-    expected: Option<f64>,
-    rate: f64,
-    written: f64,
-    since: Option<Nanoseconds>,
-    last: Nanoseconds,
-}
-
-impl Regulator {
-    fn new(regulation: &str, expected: Option<f64>) -> Self {
-        let share = match regulation {
-            "25%" => Some(0.25),
-            "50%" => Some(0.5),
-            "budget" => None,
-            _ => Some(0.0),
-        };
-        Self { share, expected, rate: 0.0, written: 0.0, since: None, last: Nanoseconds::ZERO }
-    }
-
-    /// Flash is meant to take `bytes`: what it will take if nobody regulates is what intensity means.
-    fn intended(&mut self, now: Nanoseconds, bytes: f64) {
-        self.since.get_or_insert(now);
-        let gap = seconds(Nanoseconds(now.0 - self.last.0));
-        self.last = now;
-        // An average that forgets, without a function that differs between machines.
-        self.rate = self.rate / (1.0 + gap / RATE_OVER) + bytes / RATE_OVER;
-    }
-
-    fn took(&mut self, bytes: f64) {
-        self.written += bytes;
-    }
-
-    fn seconds_since(&self, now: Nanoseconds) -> f64 {
-        self.since.map_or(0.0, |since| seconds(Nanoseconds(now.0 - since.0)))
-    }
-
-    /// The training phase has ended: what it saw was expected.
-    fn trained(&mut self, now: Nanoseconds) {
-        let seconds = self.seconds_since(now).max(1.0);
-        self.expected.get_or_insert(self.written / seconds);
-    }
-
-    /// The share of the writes meant for flash that goes to the disk now.
-    fn share(&self, now: Nanoseconds) -> f64 {
-        let Some(expected) = self.expected else { return 0.0 };
-        match self.share {
-            Some(share) if self.rate > expected => share,
-            Some(_) => 0.0,
-            None => {
-                let ahead = self.written - expected * self.seconds_since(now);
-                (ahead / (expected * RATE_OVER).max(1.0)).clamp(0.0, 1.0)
-            }
-        }
     }
 }
 
@@ -318,21 +389,31 @@ impl MixedStore {
     }
 
     /// Where a write goes if nothing else stands in the way: the reason for the disk, or `None` for flash.
-    fn chosen(&mut self, now: Nanoseconds, sectors: Sectors, bytes: f64) -> Option<Reason> {
+    fn chosen(&mut self, view: &View, sectors: Sectors, bytes: f64) -> Option<Reason> {
+        let slower = match self.fixed {
+            true => sectors.bytes() > STATIC_MAX,
+            false => self.is_disk_sooner(view, sectors),
+        };
+        if slower {
+            return Some(SLOWER);
+        }
+        // Every write that is meant for flash counts, wherever it goes: so expected and intended are of one kind.
+        self.regulator.intended(view.now, bytes);
         if self.fixed {
-            return (sectors.bytes() > STATIC_MAX).then_some(SLOWER);
+            return None;
         }
         let explore = if self.is_training() { Some(EXPLORE_TRAINING) } else { self.online.then_some(EXPLORE_ONLINE) };
         if explore.is_some_and(|one_in| self.dice.roll() < 1.0 / one_in as f64) {
             return Some(SLOWER);
         }
-        let disk_known = self.disk.count > 0;
-        if !self.is_training() && disk_known && self.model.predict_ms(sectors) > self.disk.ms() {
-            return Some(SLOWER);
-        }
-        self.regulator.intended(now, bytes);
-        let share = if self.is_training() { 0.0 } else { self.regulator.share(now) };
+        let share = if self.is_training() { 0.0 } else { self.regulator.share(view.now) };
         (share > 0.0 && self.dice.roll() < share).then_some(REGULATED)
+    }
+
+    fn is_disk_sooner(&self, view: &View, sectors: Sectors) -> bool {
+        let is_idle = view.member(self.fetch.home).foreground == 0;
+        let disk = self.disk.predict_ms(is_idle).filter(|_| !self.is_training());
+        disk.is_some_and(|disk_ms| self.model.predict_ms(sectors) > disk_ms)
     }
 
     fn is_short_of_slots(&self, view: &View) -> bool {
@@ -358,6 +439,17 @@ impl MixedStore {
         }
     }
 
+    /// The least recently used of `slots`, of the cold pages.
+    fn coldest_of(&self, view: &View, slots: &[Slot]) -> Vec<Slot> {
+        let mut named = BitSet::new(view.map.slots());
+        slots.iter().for_each(|slot| {
+            named.insert(slot.0);
+        });
+        let cold = (view.map.len() as usize).div_ceil(COLD);
+        let coldest = self.pages.oldest_first().take(cold).filter(|slot| named.contains(slot.0));
+        coldest.take(BUST_BLOCKS).collect()
+    }
+
     /// Whether pages had better leave, or the drive is to be asked which.
     fn is_fragmented(&self) -> bool {
         let Buster { on, unaided, asked, ref named, written } = self.buster;
@@ -369,7 +461,7 @@ impl MixedStore {
     fn bust_at(&self, view: &View) -> Option<Nanoseconds> {
         let full = (view.free_slots + view.freeing_slots) * 4 < u64::from(view.map.slots());
         let wanted = self.is_fragmented() && full && !self.pages.is_empty() && !view.moving && view.slots_online();
-        if wanted { view.member(self.fetch.home).idle_at(self.fetch.idle) } else { None }
+        if wanted { self.idle.at(view, self.requests) } else { None }
     }
 
     /// Pages leave, or the drive is asked which.
@@ -389,11 +481,14 @@ impl MixedStore {
         }
         self.buster.written = 0;
         self.buster.asked = true;
-        Work::AskFragmented(BUST_BLOCKS as u64)
+        Work::AskFragmented(ASKED_BLOCKS)
     }
 
     fn fetch_at(&self, view: &View) -> Option<Nanoseconds> {
-        if self.hot.queue.is_empty() { None } else { self.fetch.due_at(view, self.reserve) }
+        if self.hot.queue.is_empty() {
+            return None;
+        }
+        Some(self.fetch.due_at(view, self.reserve)?.max(self.idle.at(view, self.requests)?))
     }
 
     fn end_training(&mut self, now: Nanoseconds) {
@@ -409,6 +504,9 @@ impl Scheme for MixedStore {
 
     fn arrived(&mut self, view: &View, access: &Access) {
         self.requests += 1;
+        self.idle.arrived(view.now, self.requests);
+        let free = view.free_slots as f64 / f64::from(view.map.slots().max(1));
+        self.regulator.arrived(view.now, access, 1.0 - free);
         if self.decided.is_some_and(|(sectors, _)| sectors == access.sectors) {
             self.decided = None;
         }
@@ -421,10 +519,10 @@ impl Scheme for MixedStore {
         }
     }
 
-    fn fragmented(&mut self, _view: &View, slots: Option<&[Slot]>) {
+    fn fragmented(&mut self, view: &View, slots: Option<&[Slot]>) {
         self.buster.asked = false;
         self.buster.unaided = slots.is_none();
-        self.buster.named = slots.unwrap_or_default().to_vec();
+        self.buster.named = self.coldest_of(view, slots.unwrap_or_default());
     }
 
     fn discards_free_slots(&self) -> bool {
@@ -444,8 +542,8 @@ impl Scheme for MixedStore {
                     self.trained.add(took_ms);
                 }
             }
-        } else if self.online || self.is_training() {
-            self.disk.add(service.took.0 as f64 / 1e6);
+        } else {
+            self.disk.served(service.took.0 as f64 / 1e6, self.online || self.is_training());
         }
     }
 
@@ -455,7 +553,7 @@ impl Scheme for MixedStore {
         }
         let decided = match self.decided {
             Some((sectors, decided)) if sectors == access.sectors => decided,
-            _ => self.chosen(view.now, access.sectors.len, (access.blocks.count * view.block().bytes().0) as f64),
+            _ => self.chosen(view, access.sectors.len, (access.blocks.count * view.block().bytes().0) as f64),
         };
         self.decided = Some((access.sectors, decided));
         if let Some(reason) = decided {
@@ -520,6 +618,22 @@ impl Scheme for MixedStore {
             return Work::Fetch(vec![run]);
         }
         Work::Nothing
+    }
+
+    fn wear_told(&mut self, _view: &View, wear: Wear) {
+        self.regulator.told(wear);
+    }
+
+    fn halts_wear_levelling(&self) -> bool {
+        self.halts_levelling && !self.is_training() && self.regulator.is_high()
+    }
+
+    fn wants_idle_profile(&self) -> Option<Nanoseconds> {
+        self.idle.profile.as_ref().map(|_| self.idle.long)
+    }
+
+    fn foresee_idle(&mut self, after: Vec<u64>) {
+        self.idle.profile = Some(Profile { after, next: 0 });
     }
 
     fn prediction_error(&self) -> Option<PredictionError> {
@@ -629,7 +743,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pages_that_the_drive_names_leave_it_when_the_disk_is_idle_and_their_slots_are_discarded() {
+    fn named_fragments_leave_an_idle_volume_and_are_discarded() {
         let mut bench = Bench::new("mixedstore", &[("training", "500")]);
         bench.takes = [1, 50].map(Nanoseconds::from_millis);
         let slots = bench.volume.view().layout.slots.unwrap();
@@ -645,6 +759,7 @@ mod tests {
         fill(&mut bench, 0..100);
         let [stays, named @ ..] = [8, 7, 40, 41].map(|slot| bench.volume.view().map.in_slot(Slot(slot)).unwrap().block);
         fill(&mut bench, 100..850);
+        bench.pass(Nanoseconds::from_seconds(10));
         // What became free is discarded once a crash cannot bring it back.
         bench.request(OpKind::Flush, 0, 0);
         bench.pass(Nanoseconds::from_seconds(10));

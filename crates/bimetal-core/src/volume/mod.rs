@@ -63,7 +63,7 @@ use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use crate::payload::Payload;
 use crate::policies::uses::Uses;
 use crate::scheme::{
-    Access, Foresight, MemberLoad, MemberState, PredictionError, Scheme, SchemeError, SchemeInfo, View, Work,
+    Access, Foresight, MemberLoad, MemberState, PredictionError, Scheme, SchemeError, SchemeInfo, View, Wear, Work,
 };
 use crate::settings::{MOVE_MEMORY, MOVE_RATE, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
@@ -436,6 +436,29 @@ impl<P: Payload> Volume<P> {
     /// Tells the scheme when each block is used, if it has to know; before the first request.
     pub fn foresee_uses(&mut self, uses: Uses) {
         self.scheme.foresee_uses(uses);
+    }
+
+    /// The length of an idle period, if the scheme wants a profile of all of them before the first request.
+    pub fn wants_idle_profile(&self) -> Option<Nanoseconds> {
+        self.scheme.wants_idle_profile()
+    }
+
+    /// Tells the scheme after how many reads and writes each idle period comes.
+    pub fn foresee_idle(&mut self, after: Vec<u64>) {
+        self.scheme.foresee_idle(after);
+    }
+
+    /// The drive with the slots, which `member` must be to be heard, tells its wear.
+    pub fn tell_wear(&mut self, now: Nanoseconds, member: MemberId, wear: Wear) {
+        if self.view.layout.slots.is_some_and(|slots| slots.member == member) {
+            self.set_time(now);
+            self.scheme.wear_told(&self.view, wear);
+        }
+    }
+
+    /// Whether the drive with the slots is not to level its wear now.
+    pub fn halts_wear_levelling(&self) -> bool {
+        self.scheme.halts_wear_levelling()
     }
 
     /// How well the scheme's own forecast of response times did, if it makes one.

@@ -46,6 +46,11 @@ impl Meter {
         }
     }
 
+    /// Erases that a block stands.
+    pub(crate) fn rated_cycles(&self) -> f64 {
+        self.rated_cycles
+    }
+
     /// Notes at `now` whether the drive is at work.
     #[inline]
     pub(crate) fn note(&mut self, now: Nanoseconds, dies_busy: bool) {

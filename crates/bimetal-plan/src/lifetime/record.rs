@@ -8,7 +8,7 @@ use bimetal_core::operation::{Command, OpKind, Status, Token};
 use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
 use bimetal_models::flash::Precondition;
 use bimetal_models::profile::Profile;
-use bimetal_models::{DeviceModel, DeviceStatistics, Finished};
+use bimetal_models::{DeviceModel, DeviceStatistics, Finished, Wear};
 use bimetal_sim::setup::{Choices, Setup};
 
 /// What a drive is told, and when.
@@ -136,6 +136,14 @@ impl DeviceModel for Recorder {
 
     fn fragmented(&self, most: Sectors) -> Option<Vec<SectorRange>> {
         self.inner.fragmented(most)
+    }
+
+    fn wear(&self) -> Option<Wear> {
+        self.inner.wear()
+    }
+
+    fn halt_wear_levelling(&mut self, halt: bool) {
+        self.inner.halt_wear_levelling(halt);
     }
 
     fn statistics(&self, now: Nanoseconds) -> DeviceStatistics {

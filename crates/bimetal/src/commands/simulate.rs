@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bimetal_sim::results::Run;
 use clap::Args;
 
 use crate::error::Error;
@@ -48,7 +49,28 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if json.json {
         return print(&document.to_json());
     }
-    print(&format!("{}\n\n{}", self_check(&document.trace), table::comparison(&document.runs)))
+    let predictions: String = document.runs.iter().filter_map(prediction).collect();
+    print(&format!("{}\n\n{}{predictions}", self_check(&document.trace), table::comparison(&document.runs)))
+}
+
+/// The forecast of a scheme that makes one, and the regression behind it.
+fn prediction(run: &Run) -> Option<String> {
+    let error = run.prediction_error.as_ref()?;
+    let mut text = format!(
+        "\nPrediction of the SSD's response time: mean error {:.3} ms, of the last value {:.3} ms; R² {:.3}.\n",
+        error.mean_ms, error.last_value_mean_ms, error.r2
+    );
+    let Some(r2) = error.training_r2 else { return Some(text) };
+    text += &format!(
+        "The regression made {:.0} % of the predictions; alone it errs by {:.3} ms. R² of its training {r2:.3}.\n",
+        error.by_regression * 100.0,
+        error.regression_mean_ms
+    );
+    for (term, coefficient) in &error.coefficients {
+        let error = coefficient.standard_error.map_or_else(|| "unknown".to_owned(), |error| format!("{error:.6}"));
+        text += &format!("  {term:16} {:>12.6} ± {error}\n", coefficient.value);
+    }
+    Some(text)
 }
 
 /// One scheme or one tree.

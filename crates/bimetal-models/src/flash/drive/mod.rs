@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use bimetal_core::operation::{Command, OpKind, Status, Token};
-use bimetal_core::units::{Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
+use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
 
 use super::dies::{Dies, Job, NO_REQUEST};
 use super::ftl::TranslationLayer;
@@ -25,7 +25,7 @@ use super::statistics::Meter;
 use super::timing::HostTiming;
 use super::write_buffer::{Epochs, WriteBuffer};
 use crate::statistics::DeviceStatistics;
-use crate::{DeviceModel, Finished};
+use crate::{DeviceModel, Finished, Wear};
 
 /// A flash drive.
 pub struct Flash {
@@ -344,6 +344,18 @@ impl DeviceModel for Flash {
             self.meter.note(at, self.dies.is_busy());
             self.plan_idle_work(at);
         }
+    }
+
+    fn wear(&self) -> Option<Wear> {
+        let blocks: u64 = self.layer.counters().blocks_erased.iter().sum();
+        let flash = self.geometry.physical_bytes();
+        let erased = Bytes(blocks * (flash.0 / u64::from(self.geometry.blocks())));
+        Some(Wear { erased, flash, endurance: Bytes((flash.0 as f64 * self.meter.rated_cycles()) as u64) })
+    }
+
+    fn halt_wear_levelling(&mut self, halt: bool) {
+        self.intensity = None;
+        self.layer.set_intense(halt);
     }
 
     fn save_state(&mut self) -> Option<Vec<u8>> {

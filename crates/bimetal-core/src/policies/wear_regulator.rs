@@ -1,0 +1,429 @@
+//! MixedStore's watch over the wear of flash (section 5.4): it tells when flash wears faster than was expected, and so when writes
+//! are regulated and when the drive halts its wear levelling (5.5).
+//!
+//! The pressure is the ratio of two erase rates of one kind: what flash would erase if it took every write that is meant for it,
+//! over what is expected. Writes that training diverts and writes that are regulated count as meant. The first source that
+//! exists gives the pressure:
+//!
+//! 1. the drive's own count of erased bytes (simulated drives), as bytes erased for each byte taken;
+//! 2. the lifetime model of MixCP (equation 3) over the averages of the workload, where `wear_model` has its coefficients;
+//! 3. bytes written, where nothing tells of erases.
+//!
+//! What is expected is `expected_erases`, or what `expected_life` allows, or `expected_writes`, or what training saw. What training
+//! saw of erases holds from the moment when erases per byte have settled, since a drive that was empty erases nothing at first.
+//!
+//! The pressure counts as high from [`ABOVE`] on and until it is below [`BELOW`] again, so a steady workload is left alone.
+
+use crate::operation::OpKind;
+use crate::scheme::{Access, Wear};
+use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
+
+/// The pressure from which on flash wears too fast.
+const ABOVE: f64 = 1.2;
+/// The pressure below which it no longer does.
+const BELOW: f64 = 1.05;
+/// The logarithms of both, for the lifetime model, whose result is a logarithm.
+const LN_ABOVE: f64 = 0.182_321_556_793_954_63;
+const LN_BELOW: f64 = 0.048_790_164_169_432_05;
+/// The least time that the rate of writes is averaged over, in seconds; and at the very beginning.
+const SECONDS: f64 = 60.0;
+const SECONDS_AT_FIRST: f64 = 20.0;
+/// The least number of writes that the rate is averaged over: its standard error is then 5 % where writes come at random.
+const WRITES: f64 = 200.0;
+/// Part of the flash that is erased while erases per byte are measured once.
+const PART: f64 = 0.25;
+/// Two measurements over the whole flash that differ by no more than this part have settled.
+const SETTLED: f64 = 0.05;
+/// Requests over which the lifetime model's averages go.
+const REQUESTS: f64 = 1000.0;
+/// The coefficients of the lifetime model: a constant and five averages.
+pub(crate) const COEFFICIENTS: usize = 6;
+
+/// Facts that the settings give.
+#[derive(Default)]
+pub(crate) struct Expected {
+    /// Bytes written in a second.
+    pub(crate) writes: Option<f64>,
+    /// Bytes erased in a second.
+    pub(crate) erases: Option<f64>,
+    /// The life of the flash in seconds.
+    pub(crate) life: Option<f64>,
+    /// The coefficients of the lifetime model, whose result is the logarithm of the pressure.
+    pub(crate) wear_model: Option<[f64; COEFFICIENTS]>,
+}
+
+/// The watch.
+pub(crate) struct WearRegulator {
+    /// The fixed share; `None` for as much as the budget needs.
+    share: Option<f64>,
+    expected: Expected,
+    demand: Demand,
+    erased: Erased,
+    averages: Averages,
+    /// Bytes that flash took.
+    taken: f64,
+    high: bool,
+}
+
+impl WearRegulator {
+    /// By the setting `regulation`, against `expected`.
+    pub(crate) fn new(regulation: &str, expected: Expected) -> Self {
+        let share = match regulation {
+            "25%" => Some(0.25),
+            "50%" => Some(0.5),
+            "budget" => None,
+            _ => Some(0.0),
+        };
+        let (demand, erased, averages) = (Demand::default(), Erased::default(), Averages::default());
+        Self { share, expected, demand, erased, averages, taken: 0.0, high: false }
+    }
+
+    /// A request arrives, while `utilisation` of the flash is in use.
+    pub(crate) fn arrived(&mut self, now: Nanoseconds, access: &Access, utilisation: f64) {
+        if self.expected.wear_model.is_some() {
+            self.averages.add(now, access, utilisation);
+        }
+    }
+
+    /// Flash is meant to take `bytes`, whatever becomes of them.
+    pub(crate) fn intended(&mut self, now: Nanoseconds, bytes: f64) {
+        self.demand.add(now, bytes);
+        self.high = match (self.pressure(), self.high) {
+            (None, _) => false,
+            (Some(Pressure::Ratio(ratio)), false) => ratio > ABOVE,
+            (Some(Pressure::Ratio(ratio)), true) => ratio > BELOW,
+            (Some(Pressure::Logarithm(logarithm)), false) => logarithm > LN_ABOVE,
+            (Some(Pressure::Logarithm(logarithm)), true) => logarithm > LN_BELOW,
+        };
+    }
+
+    /// Flash took `bytes`.
+    pub(crate) fn took(&mut self, bytes: f64) {
+        self.taken += bytes;
+    }
+
+    /// The drive tells its wear.
+    pub(crate) fn told(&mut self, wear: Wear) {
+        self.erased.told(wear, self.taken);
+    }
+
+    /// The training phase has ended: what it saw was expected.
+    pub(crate) fn trained(&mut self, now: Nanoseconds) {
+        self.demand.trained(now);
+    }
+
+    /// Whether flash wears faster than is expected.
+    pub(crate) fn is_high(&self) -> bool {
+        self.high
+    }
+
+    /// The share of the writes meant for flash that goes to the disk now.
+    pub(crate) fn share(&self, now: Nanoseconds) -> f64 {
+        match self.share {
+            Some(share) if self.high => share,
+            Some(_) => 0.0,
+            None => {
+                let Some(expected) = self.expected.writes else { return 0.0 };
+                let ahead = self.taken - expected * self.demand.seconds_since(now);
+                (ahead / (expected * SECONDS).max(1.0)).clamp(0.0, 1.0)
+            }
+        }
+    }
+
+    /// How much faster than expected flash would wear; `None` while nothing is expected.
+    fn pressure(&self) -> Option<Pressure> {
+        let Expected { writes, erases, life, wear_model } = &self.expected;
+        let demand = self.demand.rate;
+        let erased = self.erased.per_byte.map(|per_byte| per_byte * demand);
+        let endurance = self.erased.wear.map(|wear| wear.endurance.0 as f64);
+        let allowed = erases.or_else(|| Some(endurance? / (*life)?));
+        if let Some(allowed) = allowed
+            && self.erased.wear.is_some()
+        {
+            return Some(Pressure::Ratio(erased? / allowed));
+        }
+        if let Some(coefficients) = wear_model {
+            return self.averages.predict(coefficients).map(Pressure::Logarithm);
+        }
+        if let Some(writes) = writes {
+            return Some(Pressure::Ratio(demand / writes));
+        }
+        let trained = self.demand.trained?;
+        let erases = self.erased.per_byte.zip(self.erased.settled).map_or(1.0, |(now, settled)| now / settled);
+        Some(Pressure::Ratio(demand / trained * erases))
+    }
+}
+
+/// What flash would erase over what is expected.
+enum Pressure {
+    Ratio(f64),
+    Logarithm(f64),
+}
+
+/// The rate of the writes that flash is meant to take.
+#[derive(Default)]
+struct Demand {
+    /// Bytes a second, by an average that forgets.
+    rate: f64,
+    bytes: f64,
+    count: f64,
+    since: Option<Nanoseconds>,
+    last: Nanoseconds,
+    /// The mean rate of the training phase.
+    trained: Option<f64>,
+}
+
+impl Demand {
+    fn add(&mut self, now: Nanoseconds, bytes: f64) {
+        self.since.get_or_insert(now);
+        let gap = if self.count > 0.0 { seconds(Nanoseconds(now.0 - self.last.0)) } else { 0.0 };
+        self.last = now;
+        self.bytes += bytes;
+        self.count += 1.0;
+        let elapsed = self.seconds_since(now);
+        let over = SECONDS.max(WRITES * elapsed / self.count);
+        // An average that forgets, without a function that differs between machines; a plain mean while less has passed.
+        let over = over.min(elapsed.max(SECONDS_AT_FIRST));
+        self.rate = (self.rate + bytes / over) / (1.0 + gap / over);
+    }
+
+    fn seconds_since(&self, now: Nanoseconds) -> f64 {
+        self.since.map_or(0.0, |since| seconds(Nanoseconds(now.0 - since.0)))
+    }
+
+    fn trained(&mut self, now: Nanoseconds) {
+        let elapsed = self.seconds_since(now);
+        // Two writes and less are no rate.
+        self.trained = (elapsed > 0.0 && self.count > 2.0).then(|| self.bytes / elapsed);
+    }
+}
+
+/// Bytes erased for each byte that flash takes.
+#[derive(Default)]
+struct Erased {
+    wear: Option<Wear>,
+    /// The newest measurement, over a part of the flash.
+    per_byte: Option<f64>,
+    part: Span,
+    /// The measurement over the whole flash before, and the one from which on they had settled.
+    before: Option<f64>,
+    settled: Option<f64>,
+    whole: Span,
+}
+
+/// Since when something is measured: bytes erased and bytes taken by then.
+#[derive(Default, Clone, Copy)]
+struct Span {
+    erased: f64,
+    taken: f64,
+}
+
+impl Span {
+    /// Erases per byte since then, once `enough` bytes were erased; the next measurement begins.
+    fn measure(&mut self, erased: f64, taken: f64, enough: f64) -> Option<f64> {
+        let (more, bytes) = (erased - self.erased, taken - self.taken);
+        (more >= enough && bytes > 0.0).then(|| {
+            *self = Span { erased, taken };
+            more / bytes
+        })
+    }
+}
+
+impl Erased {
+    fn told(&mut self, wear: Wear, taken: f64) {
+        let (erased, flash) = (wear.erased.0 as f64, wear.flash.0 as f64);
+        if self.wear.is_none_or(|before| before.erased == Bytes::ZERO) {
+            // What an empty drive took before it erased anything is no measure of what it erases for a byte.
+            (self.part, self.whole) = (Span { erased, taken }, Span { erased, taken });
+        }
+        self.wear = Some(wear);
+        if let Some(per_byte) = self.part.measure(erased, taken, flash * PART) {
+            self.per_byte = Some(per_byte);
+        }
+        if let Some(per_byte) = self.whole.measure(erased, taken, flash) {
+            let settled = self.before.is_some_and(|before| (per_byte / before - 1.0).abs() <= SETTLED);
+            if settled && self.settled.is_none() {
+                self.settled = Some(per_byte);
+            }
+            self.before = Some(per_byte);
+        }
+    }
+}
+
+/// The averages of the lifetime model, over the recent requests.
+#[derive(Default)]
+struct Averages {
+    count: f64,
+    sequentiality: f64,
+    sectors: f64,
+    interarrival_ms: f64,
+    utilisation: f64,
+    reads: f64,
+    /// The ends of the last read and of the last write.
+    ends: [Sectors; 2],
+    last: Nanoseconds,
+}
+
+impl Averages {
+    fn add(&mut self, now: Nanoseconds, access: &Access, utilisation: f64) {
+        let is_read = access.kind == OpKind::Read;
+        let SectorRange { start, len } = access.sectors;
+        let end = &mut self.ends[usize::from(is_read)];
+        let is_sequential = self.count > 0.0 && *end == start;
+        *end = access.sectors.end();
+        let gap_ms = if self.count > 0.0 { seconds(Nanoseconds(now.0 - self.last.0)) * 1e3 } else { 0.0 };
+        self.last = now;
+        self.count += 1.0;
+        let weight = 1.0 / self.count.min(REQUESTS);
+        let mix = |mean: &mut f64, value: f64| *mean += (value - *mean) * weight;
+        mix(&mut self.sequentiality, f64::from(u8::from(is_sequential)));
+        mix(&mut self.sectors, len.0 as f64);
+        mix(&mut self.interarrival_ms, gap_ms);
+        mix(&mut self.utilisation, utilisation);
+        mix(&mut self.reads, f64::from(u8::from(is_read)));
+    }
+
+    /// The logarithm of the pressure, once as many requests have come as the averages go over.
+    fn predict(&self, coefficients: &[f64; COEFFICIENTS]) -> Option<f64> {
+        let [constant, slopes @ ..] = coefficients;
+        let averages = [self.sequentiality, self.sectors, self.interarrival_ms, self.utilisation, self.reads];
+        let sum: f64 = slopes.iter().zip(averages).map(|(slope, average)| slope * average).sum();
+        (self.count >= REQUESTS).then_some(constant + sum)
+    }
+}
+
+fn seconds(time: Nanoseconds) -> f64 {
+    time.0 as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::{Block, BlockRun};
+
+    const BLOCK: f64 = 4096.0;
+    const GAP: Nanoseconds = Nanoseconds::from_millis(10);
+
+    /// A flash of 4 MiB that erases so many bytes for each byte taken.
+    struct Flash {
+        regulator: WearRegulator,
+        now: Nanoseconds,
+        erased: f64,
+        dice: u64,
+    }
+
+    impl Flash {
+        fn new(regulation: &str, expected: Expected) -> Self {
+            let regulator = WearRegulator::new(regulation, expected);
+            Self { regulator, now: Nanoseconds::ZERO, erased: 0.0, dice: 1 }
+        }
+
+        /// `count` blocks, of which one in `diverted` does not go to flash; how often the pressure was high.
+        fn write(&mut self, count: u64, gap: Nanoseconds, per_byte: f64, diverted: u64) -> u64 {
+            let mut high = 0;
+            for _ in 0..count {
+                self.now = Nanoseconds(self.now.0 + gap.0);
+                self.regulator.intended(self.now, BLOCK);
+                high += u64::from(self.regulator.is_high());
+                self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                if !(self.dice >> 33).is_multiple_of(diverted) {
+                    self.regulator.took(BLOCK);
+                    self.erased += BLOCK * per_byte;
+                    let erased = Bytes(self.erased as u64);
+                    let (flash, endurance) = (Bytes::from_mib(4), Bytes::from_mib(4000));
+                    self.regulator.told(Wear { erased, flash, endurance });
+                }
+            }
+            high
+        }
+    }
+
+    /// Training diverted one write in eight, so 7/8 of the rate was held against all of it afterwards, for ever.
+    #[test]
+    fn steady_writes_are_left_alone_after_diverting_training() {
+        let mut flash = Flash::new("25%", Expected::default());
+        flash.write(20_000, GAP, 1.5, 8);
+        flash.regulator.trained(flash.now);
+        assert_eq!(flash.write(20_000, GAP, 1.5, u64::MAX), 0);
+        assert_eq!(flash.regulator.share(flash.now), 0.0);
+    }
+
+    /// Bytes per second stay as they were; collection doubles what each costs.
+    #[test]
+    fn more_erases_for_each_byte_are_noticed() {
+        let mut flash = Flash::new("50%", Expected::default());
+        flash.write(20_000, GAP, 1.5, 8);
+        flash.regulator.trained(flash.now);
+        assert_eq!(flash.write(5_000, GAP, 1.5, u64::MAX), 0);
+        assert!(flash.write(5_000, GAP, 3.0, u64::MAX) > 4_000);
+        assert_eq!(flash.regulator.share(flash.now), 0.5);
+        flash.write(5_000, GAP, 1.5, u64::MAX);
+        assert!(!flash.regulator.is_high(), "it ends with what caused it");
+    }
+
+    #[test]
+    fn high_pressure_ends_below_the_lower_threshold_only() {
+        let expected = Expected { writes: Some(BLOCK * 100.0), ..Expected::default() };
+        let mut flash = Flash::new("25%", expected);
+        let at = |per_second: u64| Nanoseconds(1_000_000_000 / per_second);
+        assert_eq!(flash.write(100_000, at(115), 1.0, u64::MAX), 0, "15 % over is within the margin");
+        flash.write(100_000, at(130), 1.0, u64::MAX);
+        assert!(flash.regulator.is_high());
+        flash.write(100_000, at(115), 1.0, u64::MAX);
+        assert!(flash.regulator.is_high(), "not below the lower threshold");
+        flash.write(100_000, at(100), 1.0, u64::MAX);
+        assert!(!flash.regulator.is_high());
+    }
+
+    /// 4,000 MiB of endurance over 4,000 s allow 1 MiB/s; a hundred blocks a second erase 0.6 MiB/s at 1.5 for a byte.
+    #[test]
+    fn expected_life_allows_what_the_endurance_lasts_for() {
+        for (life, high) in [(4000.0, false), (9000.0, true)] {
+            let expected = Expected { life: Some(life), ..Expected::default() };
+            let mut flash = Flash::new("25%", expected);
+            flash.write(20_000, GAP, 1.5, u64::MAX);
+            assert_eq!(flash.regulator.is_high(), high, "{life}");
+        }
+    }
+
+    #[test]
+    fn random_arrivals_stay_within_the_margin() {
+        let mut flash = Flash::new("25%", Expected::default());
+        let mut dice = 7u64;
+        let mut high = 0;
+        for at in 0..40_000u64 {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let uniform = ((dice >> 11) as f64 + 1.0) / (1u64 << 53) as f64;
+            let gap = Nanoseconds((-uniform.ln() * 2e9) as u64);
+            high += flash.write(1, gap, 1.5, u64::MAX);
+            if at == 20_000 {
+                flash.regulator.trained(flash.now);
+            }
+        }
+        assert_eq!(high, 0);
+    }
+
+    /// Equation 3 stands in for a drive that tells nothing.
+    #[test]
+    fn lifetime_model_tells_where_the_drive_does_not() {
+        // A logarithm of 0, as expected, at 10 ms between requests, and more as they come faster.
+        let wear_model = Some([1.0, 0.0, 0.0, -0.1, 0.0, 0.0]);
+        let mut regulator = WearRegulator::new("25%", Expected { wear_model, ..Expected::default() });
+        let mut now = Nanoseconds::ZERO;
+        let mut write = |regulator: &mut WearRegulator, count: u64, gap_ms: u64| {
+            for at in 0..count {
+                now = Nanoseconds(now.0 + gap_ms * 1_000_000);
+                let blocks = BlockRun { first: Block(at), count: 1 };
+                let access = Access { kind: OpKind::Write, sectors: SectorRange::new(at * 80, 8), blocks };
+                regulator.arrived(now, &access, 0.5);
+                regulator.intended(now, BLOCK);
+            }
+        };
+        write(&mut regulator, 3000, 10);
+        assert!(!regulator.is_high());
+        write(&mut regulator, 3000, 5);
+        assert!(regulator.is_high());
+        write(&mut regulator, 6000, 10);
+        assert!(!regulator.is_high());
+    }
+}
