@@ -63,6 +63,8 @@ pub struct Wear {
     pub erased: Bytes,
     /// Bytes of flash that the drive has, its spare area included.
     pub flash: Bytes,
+    /// Bytes of a block, which is erased at once.
+    pub block: Bytes,
     /// Bytes that can be erased in its life: the flash times its rated cycles.
     pub endurance: Bytes,
 }

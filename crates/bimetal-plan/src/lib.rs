@@ -79,6 +79,8 @@ pub struct Question<'a> {
     pub exhaustive: bool,
     /// Whether only the first half of the requests is planned on, so that the second one tells whether the plan holds.
     pub holdout: bool,
+    /// Whether MixCP leaves out predictors that are insignificant.
+    pub significant: bool,
 }
 
 /// Why there is no answer.

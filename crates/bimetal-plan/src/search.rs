@@ -438,6 +438,7 @@ mod tests {
             warmup: asked.warmup,
             exhaustive,
             holdout: false,
+            significant: false,
         };
         plan(&question, &Nobody).unwrap()
     }

@@ -594,11 +594,9 @@ impl Plan<'_> {
         if of_drive.is_some() {
             return refuse("no ssd.wear_levelling beside it, which goes before it: leave one of them out");
         }
-        profile.set_all([("wear_levelling", wanted)])?;
-        if wanted == "adaptive" {
-            // The scheme tells the drive when to halt; the drive's own watch must not.
-            profile.set_all([("expected_write_mb_per_s", UNLIMITED_MB_PER_S)])?;
-        }
+        // The scheme tells an adaptive drive when to halt; the drive's own watch must not.
+        let own_watch = (wanted == "adaptive").then_some(("expected_write_mb_per_s", UNLIMITED_MB_PER_S));
+        profile.set_all(std::iter::once(("wear_levelling", wanted)).chain(own_watch))?;
         Ok(())
     }
 

@@ -21,7 +21,7 @@ use bimetal_trace::Request;
 use bimetal_trace::synthetic::SpecError;
 
 use crate::budget::years_of_wear;
-use regression::{Design, Fit, RegressionError};
+use regression::{Design, Fit, RegressionError, fit_significant};
 use training::{Sample, Spans};
 
 /// The averages of a workload that tell what an SSD does (section 4.2).
@@ -158,15 +158,15 @@ pub struct Model {
 }
 
 impl Model {
-    /// Explains `samples` of `profile`, which were drawn from `spans`.
+    /// Explains `samples` of `profile`, which were drawn from `spans`; by the significant predictors alone if `significant`.
     ///
     /// # Errors
     /// The samples do not determine the coefficients: too few, or their predictors depend on each other.
-    pub fn fit(profile: &Profile, spans: Spans, samples: &[Sample]) -> Result<Self, ModelError> {
+    pub fn fit(profile: &Profile, spans: Spans, samples: &[Sample], significant: bool) -> Result<Self, ModelError> {
         let worn: Vec<&Sample> = samples.iter().filter(|sample| sample.measured.erases_per_s > 0.0).collect();
         let all: Vec<&Sample> = samples.iter().collect();
-        let (design, response) = fit_one(profile, "response time", &all, |measured| measured.response_ms)?;
-        let (_, erases) = fit_one(profile, "erase rate", &worn, |measured| measured.erases_per_s)?;
+        let (design, response) = fit_one(profile, "response time", &all, significant, |measured| measured.response_ms)?;
+        let (_, erases) = fit_one(profile, "erase rate", &worn, significant, |measured| measured.erases_per_s)?;
         let ftl = profile.figures().find(|(key, ..)| *key == "ftl").map_or_else(String::new, |(_, value, _)| value);
         Ok(Self {
             drive: profile.name.clone(),
@@ -212,6 +212,7 @@ fn fit_one(
     profile: &Profile,
     of: &'static str,
     samples: &[&Sample],
+    significant: bool,
     figure: impl Fn(&Behaviour) -> f64,
 ) -> Result<(Design<5>, Fit), ModelError> {
     let because = |error| ModelError::Regression { drive: profile.name.clone(), of, error };
@@ -219,7 +220,11 @@ fn fit_one(
     let logarithms: Vec<f64> = samples.iter().map(|sample| figure(&sample.measured).ln()).collect();
     let design = Design::new(Characteristics::NAMES, &rows).map_err(because)?;
     design.check_independent().map_err(because)?;
-    let fit = design.fit(&logarithms).map_err(because)?;
+    let fit = match significant {
+        true => fit_significant(Characteristics::NAMES, &rows, &logarithms),
+        false => design.fit(&logarithms),
+    };
+    let fit = fit.map_err(because)?;
     Ok((design, fit))
 }
 

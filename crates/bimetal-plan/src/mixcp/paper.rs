@@ -211,7 +211,7 @@ pub fn reproduce(scale: &Scale, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<
     let over = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, runs as u64);
     let samples = training::samples(&profile, &Spans::PAPER, scale.workloads, 1, &over)?;
     let held_out = training::samples(&profile, &Spans::PAPER, scale.held_out, 2, &over)?;
-    let model = Model::fit(&profile, Spans::PAPER, &samples)?;
+    let model = Model::fit(&profile, Spans::PAPER, &samples, false)?;
     let trained_on = small(&profile)?.1;
     let subject = Subject { profile, model, chosen: scale.chosen };
     let table_3 = subject.table_3(trained_on, &over)?;

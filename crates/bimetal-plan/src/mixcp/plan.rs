@@ -15,6 +15,7 @@ use bimetal_sim::setup::Setup;
 use bimetal_sim::simulator::Replay;
 use serde_json::json;
 
+use super::regression::{Fit, Significance};
 use super::training::{self, Spans, WORKLOADS};
 use super::{Behaviour, Characteristics, Model, ModelError};
 use crate::advice::{Confidence, Sensitivity};
@@ -30,7 +31,15 @@ use crate::search::{Search, Tried};
 use crate::{PlanError, Planned, Question, candidates_of, check, planned, refuse_nothing};
 
 /// The schemes that the model knows.
-const SCHEMES: [&str; 2] = ["ssd-only", "mixedstore"];
+const SCHEMES: [&str; 2] = ["ssd-only", MIXEDSTORE];
+const MIXEDSTORE: &str = "mixedstore";
+
+/// The settings that a plan gives the controller, and the regulation among them: the milder one of the paper.
+const FOR_CONTROLLER: [&str; 4] = ["regulation", "expected_erases", "expected_life", "wear_model"];
+const REGULATION: &str = "25%";
+
+/// A longer life is no setting.
+const LIFE_YEARS_MAX: f64 = 500.0;
 
 /// An option that can be predicted, or why not.
 type Known = Result<(Profile, Bytes), String>;
@@ -121,7 +130,7 @@ impl Asked<'_> {
         if !SCHEMES.contains(&candidate.scheme.name) {
             return Err(format!("MixCP is a model of an SSD: it knows {} only", SCHEMES.join(" and ")));
         }
-        if !candidate.settings.is_empty() {
+        if candidate.settings.iter().any(|(key, _)| !FOR_CONTROLLER.contains(&key.as_str())) {
             return Err("MixCP knows no settings of a scheme".to_owned());
         }
         let choices = candidate.choices(&self.question.common);
@@ -147,7 +156,7 @@ impl Asked<'_> {
         let steps = Steps::of(progress, Stage::Training, (drives.len() * WORKLOADS) as u64);
         let train = |(name, profile): (&str, &Profile)| {
             let samples = training::samples(profile, &spans, WORKLOADS, seed, &|| steps.over())?;
-            let model = Model::fit(profile, spans, &samples)?;
+            let model = Model::fit(profile, spans, &samples, self.question.significant)?;
             Ok((name.to_owned(), Trained { errors: model.errors(&samples), model }))
         };
         drives.into_iter().map(train).collect()
@@ -158,15 +167,50 @@ impl Asked<'_> {
     }
 
     /// What becomes of an option, as far as the model knows.
-    fn judge(&self, candidate: Candidate, known: Known, models: &BTreeMap<String, Trained>) -> Tried {
+    fn judge(&self, mut candidate: Candidate, known: Known, models: &BTreeMap<String, Trained>) -> Tried {
         let (profile, size) = match known {
             Ok(known) => known,
             Err(reason) => return Tried::left_out(candidate, reason),
         };
-        let told = models[drive_of(&candidate)].model.predict(&self.workload_on(size));
+        let model = &models[drive_of(&candidate)].model;
+        let told = model.predict(&self.workload_on(size));
         let figures = self.figures(&candidate, &profile, size, told);
         let reasons = self.question.budgets.iter().filter_map(|budget| figures.breaks(budget)).collect();
+        for (key, value) in self.for_controller(&candidate, model, told, figures.life_years()) {
+            if !candidate.settings.iter().any(|(given, _)| *given == key) {
+                candidate.settings.push((key.to_owned(), value));
+            }
+        }
         Tried { candidate, outcome: Some(Outcome::Done(Box::new(figures))), reasons, judged: true }
+    }
+
+    /// What MixedStore's controller is to hold the flash to (section 5.4): the predicted erase rate and life, and the lifetime
+    /// model itself, for a drive that does not tell its wear.
+    fn for_controller(
+        &self,
+        candidate: &Candidate,
+        model: &Model,
+        told: Behaviour,
+        life_years: Option<f64>,
+    ) -> Vec<(&'static str, String)> {
+        let wears = self.load.survey.writes > 0 && told.erases_per_s > 0.0;
+        let Some(Body::Flash(flash)) = self.known(candidate).ok().map(|(profile, _)| profile.body) else {
+            return Vec::new();
+        };
+        if candidate.scheme.name != MIXEDSTORE || !wears {
+            return Vec::new();
+        }
+        let day = told.erases_per_s * training::block_bytes(&flash) * 86_400.0;
+        let Fit { intercept, slopes, .. } = &model.erases;
+        let numbers = std::iter::once(intercept - told.erases_per_s.ln()).chain(slopes.iter().copied());
+        let numbers: Vec<String> = numbers.map(|number| format!("{number:.5e}")).collect();
+        let values = [
+            Some(REGULATION.to_owned()),
+            Some(format!("{}", day.ceil().max(1.0) as u64)),
+            life_years.filter(|years| (0.001..LIFE_YEARS_MAX).contains(years)).map(|years| format!("{years:.3}y")),
+            Some(numbers.join(":")),
+        ];
+        FOR_CONTROLLER.into_iter().zip(values).filter_map(|(key, value)| Some((key, value?))).collect()
     }
 
     fn figures(&self, candidate: &Candidate, profile: &Profile, size: Bytes, told: Behaviour) -> Figures {
@@ -214,6 +258,15 @@ impl Asked<'_> {
             model.erases.adjusted_r2,
             errors.1 * 100.0
         ));
+        for (of, fit) in [("response time", &model.response), ("erase rate", &model.erases)] {
+            let marked = Characteristics::NAMES.iter().enumerate().map(|(at, name)| (name, fit.significance(at)));
+            let marked = marked.filter(|(_, significance)| *significance != Significance::Significant);
+            let marked: Vec<String> =
+                marked.map(|(name, significance)| format!("{name}{}", significance.mark())).collect();
+            if !marked.is_empty() {
+                confidence.notes.push(format!("predictors of the {of} that do not matter: {}", marked.join(", ")));
+            }
+        }
         let own = self.workload_on(size);
         let characteristics = Characteristics::NAMES.iter().zip(own.values()).zip(model.spans.all());
         confidence.notes.extend(characteristics.filter(|((_, value), (low, high))| value < low || value > high).map(

@@ -187,6 +187,52 @@ impl<const N: usize> Design<N> {
     }
 }
 
+/// The plane through `values` over `rows`, without the predictors that are insignificant: they leave one by one, the least
+/// significant first (backward elimination), and have a slope of 0 then.
+///
+/// # Errors
+/// As [`Design::new`] and [`Design::fit`].
+pub fn fit_significant<const N: usize>(
+    names: [&'static str; N],
+    rows: &[[f64; N]],
+    values: &[f64],
+) -> Result<Fit, RegressionError> {
+    let mut kept: Vec<usize> = (0..N).collect();
+    loop {
+        let fit = fit_of(names, rows, values, &kept)?;
+        match fit.least_significant().filter(|_| kept.len() > 1) {
+            Some(out) => drop(kept.remove(out)),
+            None => return Ok(fit.widened::<N>(&kept)),
+        }
+    }
+}
+
+/// The plane over the predictors at `kept` alone.
+fn fit_of<const N: usize>(
+    names: [&'static str; N],
+    rows: &[[f64; N]],
+    values: &[f64],
+    kept: &[usize],
+) -> Result<Fit, RegressionError> {
+    match kept.len() {
+        1 => fit_some::<N, 1>(names, rows, values, kept),
+        2 => fit_some::<N, 2>(names, rows, values, kept),
+        3 => fit_some::<N, 3>(names, rows, values, kept),
+        4 => fit_some::<N, 4>(names, rows, values, kept),
+        _ => Design::new(names, rows)?.fit(values),
+    }
+}
+
+fn fit_some<const N: usize, const K: usize>(
+    names: [&'static str; N],
+    rows: &[[f64; N]],
+    values: &[f64],
+    kept: &[usize],
+) -> Result<Fit, RegressionError> {
+    let rows: Vec<[f64; K]> = rows.iter().map(|row| std::array::from_fn(|at| row[kept[at]])).collect();
+    Design::new(std::array::from_fn(|at| names[kept[at]]), &rows)?.fit(values)
+}
+
 fn finite<'a>(values: impl IntoIterator<Item = (f64, &'a str)>, observation: usize) -> Result<(), RegressionError> {
     match values.into_iter().find(|(value, _)| !value.is_finite()) {
         Some((value, what)) => {
@@ -213,7 +259,58 @@ pub struct Fit {
     pub adjusted_r2: f64,
 }
 
+/// What is known of a predictor in a fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Significance {
+    /// Its slope is not 0, at the 95 % level.
+    Significant,
+    /// Its slope may as well be 0.
+    Insignificant,
+    /// It was left out.
+    LeftOut,
+}
+
+impl Significance {
+    /// As a mark behind the slope; nothing for one that matters.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Self::Significant => "",
+            Self::Insignificant => " (not significant)",
+            Self::LeftOut => " (left out)",
+        }
+    }
+}
+
+/// Standard errors by which a slope must differ from 0, at the 95 % level with hundreds of observations.
+const SIGNIFICANT: f64 = 1.96;
+
 impl Fit {
+    /// What is known of the predictor at this place.
+    pub fn significance(&self, at: usize) -> Significance {
+        let (slope, error) = (self.slopes[at], self.slope_errors[at]);
+        match slope.abs() < SIGNIFICANT * error {
+            _ if slope == 0.0 && error == 0.0 => Significance::LeftOut,
+            true => Significance::Insignificant,
+            false => Significance::Significant,
+        }
+    }
+
+    /// The insignificant predictor that matters least.
+    fn least_significant(&self) -> Option<usize> {
+        let ratio = |at: &usize| (self.slopes[*at] / self.slope_errors[*at]).abs();
+        let insignificant = (0..self.slopes.len()).filter(|at| self.significance(*at) == Significance::Insignificant);
+        insignificant.min_by(|one, other| ratio(one).total_cmp(&ratio(other)))
+    }
+
+    /// With slopes and errors of 0 for the predictors that are not among `kept`.
+    fn widened<const N: usize>(self, kept: &[usize]) -> Self {
+        let wide = |narrow: &[f64]| {
+            let place = |at| kept.iter().position(|kept| *kept == at).map_or(0.0, |from| narrow[from]);
+            (0..N).map(place).collect()
+        };
+        Self { slopes: wide(&self.slopes), slope_errors: wide(&self.slope_errors), ..self }
+    }
+
     /// The value that belongs to these predictors.
     pub fn predict(&self, predictors: &[f64]) -> f64 {
         self.intercept + self.slopes.iter().zip(predictors).map(|(slope, value)| slope * value).sum::<f64>()

@@ -115,7 +115,7 @@ fn the_small_drive_does_as_a_larger_one() {
 #[test]
 fn a_trained_model_knows_that_faster_and_larger_writes_and_fuller_flash_wear_more() {
     let samples = samples(&drive(), &Spans::PAPER, 80, 1, &|| {}).unwrap();
-    let model = Model::fit(&drive(), Spans::PAPER, &samples).unwrap();
+    let model = Model::fit(&drive(), Spans::PAPER, &samples, false).unwrap();
     assert_eq!(model.ftl, "dftl");
     assert!(model.response.adjusted_r2 > 0.6 && model.erases.adjusted_r2 > 0.6, "{model:?}");
     assert!(model.inflation.iter().all(|factor| *factor < 2.0), "{model:?}");
@@ -139,7 +139,7 @@ fn a_training_set_whose_predictors_follow_from_each_other_is_refused() {
     for sample in &mut samples {
         sample.workload.request_sectors = 10.0 + 100.0 * sample.workload.sequentiality;
     }
-    let error = Model::fit(&drive(), Spans::PAPER, &samples).unwrap_err().to_string();
+    let error = Model::fit(&drive(), Spans::PAPER, &samples, false).unwrap_err().to_string();
     let expected = "super-talent-32gb: response time: sequentiality and request_sectors depend on each other";
     assert!(error.starts_with(expected), "{error}");
 }

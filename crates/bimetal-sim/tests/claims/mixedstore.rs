@@ -61,6 +61,118 @@ fn writes_are_regulated_only_beyond_what_is_expected() {
     assert!(figures[0] == 0.0 && figures[1] > 300.0 && figures[2] > 1.5 * figures[1], "{figures:?}");
 }
 
+/// 40,000 requests of 4 KiB, 10 ms apart, 9 % of them reads, scattered over `blocks`.
+fn steady(blocks: u64) -> Vec<Request> {
+    let request = |at: u64| match scattered(at + 1_000_000, 100) < 9 {
+        true => read(10 * at, scattered(at, blocks), 1),
+        false => write(10 * at, scattered(at, blocks), 1),
+    };
+    (0..40_000).map(request).chain([write(400_000, blocks, 1)]).collect()
+}
+
+/// Training sent one write in eight to the disk and expected the rest of the rate, so more than half of the writes of a steady
+/// workload were regulated: 4,219 and 8,407 of them.
+#[test]
+fn steady_workload_is_never_regulated() {
+    for blocks in [4_000, 16_384, 262_144] {
+        let bench = Bench::new("mixedstore", &[], steady(blocks));
+        let figures = bench.sweep("regulation", &["25%", "50%"], |run| bypassed(run, "regulated") as f64);
+        assert_eq!(figures, [0.0, 0.0], "{blocks} blocks");
+    }
+}
+
+/// The erase rate is what the drive tells: as many bytes a second without locality cost more erases, and count as more wear.
+#[test]
+fn lost_locality_is_regulated_at_equal_bytes() {
+    let far = |at: u64| write(10 * at, scattered(at, 3_400), 1);
+    let near = |at: u64| if at.is_multiple_of(16) { far(at) } else { write(10 * at, at % 200, 1) };
+    let writes = |later: fn(u64) -> bool| {
+        let one = move |at: u64| if later(at) { far(at) } else { near(at) };
+        (0..160_000).map(one).chain([write(1_600_000, 16_383, 1)]).collect()
+    };
+    let settings = [("regulation", "50%"), ("fragmentation_buster", "off")];
+    let bench = |requests| Bench::new("mixedstore", &settings, requests).ssd(SSD);
+    let regulated = |requests| bypassed(&bench(requests).run(&[]), "regulated");
+    assert_eq!(regulated(writes(|_| false)), 0);
+    assert!(regulated(writes(|at| at > 100_000)) > 10_000);
+}
+
+/// An idle period was one of the disk, which MixedStore leaves idle by design: 79 runs in 60,000 writes without a pause.
+#[test]
+fn writes_without_a_pause_start_no_buster_run() {
+    let writes = (0..60_000).map(|at| write(2 * at, scattered(at, 3_000), 1)).chain([write(120_000, 16_383, 1)]);
+    let bench = Bench::new("mixedstore", &[], writes.collect()).ssd(SSD);
+    assert_eq!(bench.run(&[]).migration.count, Some(0));
+}
+
+/// "We use an offline profiling approach in which we are able to identify the idle periods in the workloads" (5.3).
+#[test]
+fn profiled_idle_periods_are_used_from_their_beginning() {
+    // Pauses of 90 ms, then of 200 ms: only the profile knows that the latter are long enough, before 200 ms have passed.
+    let reads =
+        |gap_ms: u64| (0..400).map(move |at| read(gap_ms * at, 1000 + at % 10 * 8, 1)).chain([read(0, 16_383, 1)]);
+    let fetched = |gap_ms: u64, how: &str| {
+        let bench = Bench::new("mixedstore", &[("idle", "150ms")], reads(gap_ms).collect()).ssd(SSD);
+        let run = bench.run(&[("idle_periods", how)]);
+        (count(run.devices.ssd.writes) > 0.0, some(run.ssd_hit_ratio.read) > 0.5)
+    };
+    assert_eq!(fetched(90, "profiled"), (false, false));
+    assert_eq!([fetched(200, "profiled"), fetched(200, "detected")], [(true, true); 2]);
+}
+
+/// The disk's mean of the training phase was kept when the disk was sent more than it can serve: 98 % of the writes went there.
+#[test]
+fn overloaded_disk_is_not_preferred_for_ever() {
+    let calm = (0..1000).map(|at| write(50 * at, scattered(at, 2_000) * 8, 1));
+    let rush = (0..4000).map(|at| write(50_000 + at / 2, scattered(at, 2_000) * 8, 1));
+    let requests: Vec<Request> = calm.chain(rush).collect();
+    // Flash that is slower than the disk while the disk is idle.
+    let slow = [
+        ("ssd.program_us", "20000"),
+        ("ssd.write_buffer", "off"),
+        ("ssd.channels", "1"),
+        ("ssd.dies_per_channel", "1"),
+    ];
+    let run = Bench::new("mixedstore", &slow, requests).ssd(SSD).run(&[]);
+    let (disk, all) = (bypassed(&run, "predicted-slower") as f64, 5000.0);
+    assert!(disk < 0.9 * all, "{disk} of {all} writes went to the disk");
+}
+
+/// `adaptive` was a silent no-op without `expected_writes`, and both were on `dftl`, the paper's drive.
+#[test]
+fn wear_is_levelled_by_default_on_page_and_dftl() {
+    let cold = (0..900).map(|at| write(5 * at, at * 4, 4));
+    let hot = (0..60_000).map(|at| write(5_000 + 5 * at, scattered(at, 150), 1));
+    let requests: Vec<Request> = cold.chain(hot).collect();
+    for ftl in ["page", "dftl"] {
+        let settings = [("ssd.ftl", ftl), ("ssd.wear_threshold", "2"), ("fragmentation_buster", "off")];
+        let bench = Bench::new("mixedstore", &settings, requests.clone()).ssd(SSD);
+        let levelled = bench.sweep("wear_levelling", &["adaptive", "static"], |run| {
+            let flash = run.devices.ssd.flash.as_ref().expect("flash");
+            flash.erases_by_cause.get("wear_levelling").copied().unwrap_or(0) as f64
+        });
+        assert!(levelled.iter().all(|erases| *erases > 0.0), "{ftl}: {levelled:?}");
+    }
+}
+
+/// A choice that has no effect is refused, with the name of what works.
+#[test]
+fn wear_levelling_that_has_no_effect_is_refused() {
+    let workload: Vec<Request> = (0..10).map(|at| write(at, at, 1)).collect();
+    let survey = Survey::of(&workload, Default::default(), &|_| ()).expect("a workload");
+    let scheme = schemes::find("mixedstore").expect("a scheme");
+    let made = |settings: &[(&str, &str)]| {
+        let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let choices = Choices { settings, ..Choices::default() };
+        Setup::new(scheme, &choices, &survey).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(made(&[("ssd.ftl", "fast")]), Ok(()), "the default is no choice");
+    let error = made(&[("ssd.ftl", "fast"), ("wear_levelling", "static")]).unwrap_err();
+    assert!(error.contains("wear_levelling=static") && error.contains("ssd.ftl=page or ssd.ftl=dftl"), "{error}");
+    let error = made(&[("ssd.wear_levelling", "none"), ("mixedstore.wear_levelling", "static")]).unwrap_err();
+    assert!(error.contains("leave one of them out"), "{error}");
+}
+
 /// "Coordinates with the flash controller to prevent the extra erases caused by wear-leveling by temporarily halting the leveling
 /// algorithm" (5.5).
 #[test]

@@ -72,6 +72,9 @@ pub(crate) struct Arguments {
     /// How options are judged: by simulation, or by MixedStore's MixCP, regressions for mean response time and life of an SSD
     #[arg(long, value_name = "simulate|mixcp", default_value = "simulate", value_parser = ["simulate", "mixcp"])]
     model: String,
+    /// Leave predictors that are insignificant out of the regressions of --model mixcp
+    #[arg(long)]
+    significant: bool,
     /// Simulate every option to its end, also those that cannot win
     #[arg(long)]
     exhaustive: bool,
@@ -128,7 +131,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         warmup: arguments.options.warmup(),
         exhaustive: arguments.exhaustive,
         holdout: arguments.holdout,
+        significant: arguments.significant,
     };
+    if arguments.significant && arguments.model != "mixcp" {
+        return Err(Error::new("--significant: --model simulate has no regressions: expected --model mixcp beside it"));
+    }
     take_large_blocks_from_the_system();
     let answer = if arguments.model == "mixcp" { mixcp::plan } else { plan };
     let mut planned = answer(&question, &Bar::default()).map_err(|error| match error {

@@ -349,8 +349,9 @@ impl DeviceModel for Flash {
     fn wear(&self) -> Option<Wear> {
         let blocks: u64 = self.layer.counters().blocks_erased.iter().sum();
         let flash = self.geometry.physical_bytes();
-        let erased = Bytes(blocks * (flash.0 / u64::from(self.geometry.blocks())));
-        Some(Wear { erased, flash, endurance: Bytes((flash.0 as f64 * self.meter.rated_cycles()) as u64) })
+        let block = Bytes(flash.0 / u64::from(self.geometry.blocks()));
+        let erased = Bytes(blocks * block.0);
+        Some(Wear { erased, flash, block, endurance: Bytes((flash.0 as f64 * self.meter.rated_cycles()) as u64) })
     }
 
     fn halt_wear_levelling(&mut self, halt: bool) {
