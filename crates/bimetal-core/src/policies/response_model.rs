@@ -123,9 +123,12 @@ impl Rivalry {
         }
     }
 
-    /// Whether the regression did better over the recent `window`, and since it was made.
+    /// Whether the regression did better over the recent `window`, by more than a standard error of the sum, and since it was
+    /// made. In doubt the last value predicts.
     fn regression_leads(&self, window: usize) -> bool {
-        self.recent.len() >= window && self.ever < 0.0 && self.recent.iter().sum::<f64>() < 0.0
+        let sum: f64 = self.recent.iter().sum();
+        let squares: f64 = self.recent.iter().map(|more| more * more).sum();
+        self.recent.len() >= window && self.ever < 0.0 && sum < -squares.sqrt()
     }
 }
 

@@ -175,3 +175,25 @@ proptest! {
         }
     }
 }
+
+/// Two of five predictors have nothing to do with the values: they are marked, leave, and the others are as if they had never been.
+#[test]
+fn insignificant_predictors_are_marked_and_left_out() {
+    let noise = |n: u64| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / (1u64 << 24) as f64 - 0.5;
+    let rows: Vec<[f64; 5]> = (0..400u64).map(|at| std::array::from_fn(|of| noise(at * 5 + of as u64 + 1))).collect();
+    let values: Vec<f64> = rows
+        .iter()
+        .enumerate()
+        .map(|(at, row)| 1.0 + 2.0 * row[0] - 3.0 * row[2] + row[4] + noise(90_000 + at as u64))
+        .collect();
+    let names = ["a", "b", "c", "d", "e"];
+    let whole = Design::new(names, &rows).unwrap().fit(&values).unwrap();
+    let marked = |fit: &Fit| -> Vec<Significance> { (0..5).map(|at| fit.significance(at)).collect() };
+    use Significance::{Insignificant, LeftOut, Significant};
+    assert_eq!(marked(&whole), [Significant, Insignificant, Significant, Insignificant, Significant]);
+    let left = fit_significant(names, &rows, &values).unwrap();
+    assert_eq!(marked(&left), [Significant, LeftOut, Significant, LeftOut, Significant]);
+    for (at, slope) in [(0, 2.0), (2, -3.0), (4, 1.0)] {
+        assert!((left.slopes[at] - slope).abs() < 4.0 * left.slope_errors[at], "{left:?}");
+    }
+}
