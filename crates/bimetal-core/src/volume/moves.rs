@@ -12,6 +12,7 @@
 
 mod begin;
 mod order;
+mod reads;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -361,50 +362,6 @@ impl<P: Payload> Volume<P> {
         job.phase = Phase::Reading;
         job.committed = job.log_is_stable;
         self.plan_reads(job);
-    }
-
-    /// One read for each run of slots that are adjacent, or nearly so on a disk, in order; what is in memory needs none.
-    fn plan_reads(&mut self, job: &mut MoveJob<P>) {
-        let gap_max = match self.store {
-            Store::Log(_) if self.slots_are_on_disk() => GAP_BLOCKS_MAX,
-            _ => 0,
-        };
-        let mut transfers: Vec<Transfer> = Vec::new();
-        // The slot behind the last read, unless what follows it was in memory.
-        let mut behind = None;
-        for (position, &at) in job.order.iter().enumerate() {
-            let slot = job.batch[at as usize].slot;
-            if let Some(content) = self.in_memory_to_move(slot) {
-                job.batch[at as usize].content = content;
-                behind = None;
-                continue;
-            }
-            let gap = behind.and_then(|behind| slot.0.checked_sub(behind)).filter(|gap| *gap <= gap_max);
-            behind = Some(slot.0 + 1);
-            let read = self.slot_read(slot, position as u32);
-            match (gap, transfers.last_mut()) {
-                (Some(gap), Some(last)) if last.blocks(self) + u64::from(gap) < OPERATION_BLOCKS => {
-                    last.range.len = read.range.end() - last.range.start;
-                    last.count += 1;
-                }
-                _ => transfers.push(read),
-            }
-        }
-        job.todo = transfers.into();
-    }
-
-    /// The content of `slot`, where no drive needs to be asked for it.
-    fn in_memory_to_move(&self, slot: Slot) -> Option<Option<P>> {
-        let Store::Log(log) = &self.store else { return None };
-        let piece = log.in_memory(slot)?;
-        let whole = Sectors(self.view.layout.block.sectors());
-        Some(P::CARRIES_DATA.then(|| piece.content.slice(Sectors::ZERO, whole)))
-    }
-
-    /// The read of `slot` alone, which is at `position` in the order of the batch.
-    fn slot_read(&self, slot: Slot, position: u32) -> Transfer {
-        let (member, range) = (self.member_of_slots(), self.slot_sectors(slot, 1));
-        Transfer { member, range, first: position, count: 1, valid: ValidMask::ALL }
     }
 
     /// Starts operations of the phase, as many as manners allow.
