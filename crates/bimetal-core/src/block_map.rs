@@ -4,7 +4,7 @@
 //! a drive: entries lie in chunks that exist while a slot in them is in use, found by slot; a hash index of slot
 //! numbers finds them by block. An entry is 12 bytes and the index at most 11.5 ([`BYTES_PER_BLOCK`]).
 //!
-//! In a cache a block has one slot. In a log it may have several *pieces* ([`pieces`]), each in a slot of its own.
+//! In a cache a block has one slot. In a log it may have several *pieces* (`pieces.rs`), each in a slot of its own.
 
 mod pieces;
 
