@@ -252,6 +252,9 @@ pub fn survey(layout: &Layout, drives: &[Drive]) -> Vec<Page> {
 pub(crate) fn bytes_of(drive: &Drive, sector: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(PAGE_SECTORS as usize * SECTOR);
     for at in sector..sector + PAGE_SECTORS {
+        if drive.is_unreadable(at) {
+            return None;
+        }
         bytes.extend_from_slice(drive.content(at).metadata()?);
     }
     Some(bytes)

@@ -215,7 +215,7 @@ fn entries_of_a_page_damaged_twice_count_when_a_loss_is_accepted() {
 /// and what lay in it and behind it read as it was before.
 #[test]
 fn wiped_stretch_of_a_log_is_not_its_end() {
-    let mut story = Story::new(1, "writeboost", &[("idle", "off")], 20_000);
+    let mut story = Story::new(1, "writeboost", &[("idle", "off")], 3_000_000);
     for block in 0..1000 {
         story.write(block * 8 % 8000, 8);
         if block % 20 == 0 {

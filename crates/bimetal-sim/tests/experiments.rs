@@ -65,12 +65,13 @@ fn griffin(settings: &[(&str, &str)]) -> Option<Run> {
     run(&workload, &["griffin"], &all, TIMED).runs.pop()
 }
 
-/// Write savings and read penalty as a policy simulator of a dozen lines computes them from the same trace.
+/// Write savings and read penalty as a policy simulator of a dozen lines computes them from the same trace. A block counts as
+/// served by the log where the log has a sector of what is read of it.
 #[test]
 fn griffin_counts_as_a_policy_simulator_does_with_only_the_timeout() {
     let Some(run) = griffin(&[]) else { return };
     assert!(near(run.write_savings, 0.32537), "{:?}", run.write_savings);
-    assert!(near(run.read_penalty, 0.63637), "{:?}", run.read_penalty);
+    assert!(near(run.read_penalty, 0.63438), "{:?}", run.read_penalty);
     assert_eq!(run.migration.count, Some(8));
 }
 
@@ -78,7 +79,7 @@ fn griffin_counts_as_a_policy_simulator_does_with_only_the_timeout() {
 fn griffin_counts_as_a_policy_simulator_does_without_any_trigger() {
     let Some(run) = griffin(&[("timeout", "off")]) else { return };
     assert!(near(run.write_savings, 0.68195), "{:?}", run.write_savings);
-    assert!(near(run.read_penalty, 0.74771), "{:?}", run.read_penalty);
+    assert!(near(run.read_penalty, 0.74697), "{:?}", run.read_penalty);
     assert_eq!(run.migration.count, Some(0));
 }
 

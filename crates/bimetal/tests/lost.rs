@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::FileExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -516,4 +516,23 @@ fn a_report_stays_when_drives_grow() {
     place.answer("acknowledge box", 0);
     place.answer("check box", 0);
     assert!(!place.json()["history"].as_array().unwrap().is_empty());
+}
+
+/// A server that was asked to stop closed its socket while `status` asked: status ended with
+/// "Connection reset by peer" instead of telling how the stopped volume is.
+#[test]
+fn status_of_a_server_that_is_ending_waits_for_its_end() {
+    let place = Place::new("ending", "--scheme bcache");
+    let socket = place.0.join("run/bimetal/box.control");
+    fs::create_dir_all(socket.parent().unwrap()).unwrap();
+    let listener = UnixListener::bind(&socket).unwrap();
+    let ending = std::thread::spawn(move || {
+        let (mut asked, _) = listener.accept().unwrap();
+        // Closed with a part of the question unread: the other side hears of a reset.
+        asked.read_exact(&mut [0; 1]).unwrap();
+        drop(asked);
+        fs::remove_file(socket).unwrap();
+    });
+    assert_eq!(place.json()["meaning"], "everything is at home");
+    ending.join().unwrap();
 }

@@ -389,6 +389,17 @@ mod tests {
         }
     }
 
+    /// A hundred blocks a second erase 0.6 MB/s at 1.5 for a byte.
+    #[test]
+    fn expected_erases_are_the_bound_where_the_drive_tells_its_own() {
+        for (erases, high) in [(700_000.0, false), (300_000.0, true)] {
+            let expected = Expected { erases: Some(erases), ..Expected::default() };
+            let mut flash = Flash::new("25%", expected);
+            flash.write(20_000, GAP, 1.5, u64::MAX);
+            assert_eq!(flash.regulator.is_high(), high, "{erases}");
+        }
+    }
+
     #[test]
     fn random_arrivals_stay_within_the_margin() {
         let mut flash = Flash::new("25%", Expected::default());

@@ -61,7 +61,7 @@ fn model(again: &Reproduction) -> String {
         let line = format!("{name:34} {:>15} {:>15}   {paper}", percent(both.0), percent(both.1));
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    let _ = writeln!(text, "\n{:34} {:>40} {:>40}", "coefficients ± standard errors", "ln ms", "ln erases/s");
+    let _ = writeln!(text, "\n{:30} {:>38} {:>38}", "coefficients ± standard errors", "ln ms", "ln erases/s");
     let rows = |fit: &bimetal_plan::mixcp::regression::Fit| -> Vec<String> {
         let slopes = fit.slopes.iter().zip(&fit.slope_errors).enumerate();
         let slopes = slopes.map(|(at, (value, error))| (value, error, fit.significance(at).mark()));
@@ -70,7 +70,7 @@ fn model(again: &Reproduction) -> String {
     };
     let names = std::iter::once("1").chain(Characteristics::NAMES);
     for ((name, one), other) in names.zip(rows(response)).zip(rows(erases)) {
-        let _ = writeln!(text, "{name:34} {one:>40} {other:>40}");
+        let _ = writeln!(text, "{name:30} {one:>38} {other:>38}");
     }
     let (one, other, correlation) = model.correlation;
     let inflation: Vec<String> = model.inflation.iter().map(|factor| format!("{factor:.2}")).collect();
