@@ -3,21 +3,20 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bimetal_core::operation::{Completion, OpKind, Operation, Status as Done};
-use bimetal_core::payload::Payload;
+use bimetal_core::operation::{OpKind, Operation};
 use bimetal_core::units::Bytes;
 use bimetal_live::buffer::Buffers;
 
 use bimetal_live::control::client::Client;
 use bimetal_live::control::message::{Reply, Request};
 use bimetal_live::control::status::Status;
-use bimetal_live::drive::{Drive, Engine};
+use bimetal_live::drive::Engine;
+use common::failing::Failing;
 use common::{Plan, Running, Scratch, serve, serve_again};
 
 const CACHE: Plan = Plan { scheme: "hybrid-disk", settings: &[], ssd_mib: 16, hdd_mib: 64, engine: Engine::Auto };
@@ -213,54 +212,6 @@ fn nonsense_is_answered_and_a_visitor_who_never_ends_a_line_is_turned_out() {
     running.stop();
 }
 
-/// A drive of which writes to its first part fail while a switch is on.
-struct Failing {
-    inner: Box<dyn Drive>,
-    on: Arc<AtomicBool>,
-    ended: Vec<Completion<Buffers>>,
-}
-
-impl Drive for Failing {
-    fn submit(&mut self, operation: Operation<Buffers>) {
-        let home = operation.command.range.start.bytes() < Bytes::from_mib(1);
-        if self.on.load(Ordering::SeqCst) && operation.command.kind == OpKind::Write && home {
-            let Operation { token, .. } = operation;
-            self.ended.push(Completion { token, status: Done::MediaError, payload: Buffers::empty() });
-        } else {
-            self.inner.submit(operation);
-        }
-    }
-
-    fn start(&mut self) {
-        self.inner.start();
-    }
-
-    fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>) {
-        ended.append(&mut self.ended);
-        self.inner.collect(ended);
-    }
-
-    fn has_ended(&mut self) -> bool {
-        !self.ended.is_empty() || self.inner.has_ended()
-    }
-
-    fn under_way(&self) -> usize {
-        self.inner.under_way() + self.ended.len()
-    }
-
-    fn event(&self) -> BorrowedFd<'_> {
-        self.inner.event()
-    }
-
-    fn logical_block(&self) -> u32 {
-        self.inner.logical_block()
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-}
-
 #[test]
 fn a_drain_that_cannot_write_home_says_why_and_the_volume_stays_attached_and_readable() {
     for plan in [CACHE, GRIFFIN] {
@@ -269,7 +220,12 @@ fn a_drain_that_cannot_write_home_says_why_and_the_volume_stays_attached_and_rea
         let scratch = Scratch::new();
         let (volume, mut drives) = common::volume(plan, &scratch, true);
         let inner = drives.remove(home);
-        drives.insert(home, Box::new(Failing { inner, on: Arc::clone(&on), ended: Vec::new() }));
+        let switch = Arc::clone(&on);
+        let fails = move |operation: &Operation<Buffers>| {
+            let is_home = operation.command.range.start.bytes() < Bytes::from_mib(1);
+            switch.load(Ordering::SeqCst) && operation.command.kind == OpKind::Write && is_home
+        };
+        drives.insert(home, Box::new(Failing::new(inner, fails)));
         let running = common::start_with(plan, scratch, volume, drives);
         let mut disk = running.connect();
         (0..40).for_each(|at| disk.write(at * 8192, &[at as u8 + 1; 4096]));

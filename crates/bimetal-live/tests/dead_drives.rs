@@ -3,67 +3,16 @@
 
 mod common;
 
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bimetal_core::operation::{Completion, Operation, Status as Done};
-use bimetal_core::payload::Payload;
-use bimetal_live::buffer::Buffers;
 use bimetal_live::control::client::Client;
 use bimetal_live::control::message::{Reply, Request};
 use bimetal_live::control::status::Status;
-use bimetal_live::drive::{Drive, Engine};
+use bimetal_live::drive::Engine;
+use common::failing::Failing;
 use common::{Disk, Plan, Running, Scratch};
-
-/// A drive of which every operation fails while a switch is on.
-struct Dying {
-    inner: Box<dyn Drive>,
-    is_dead: Arc<AtomicBool>,
-    failed: Arc<AtomicU64>,
-    ended: Vec<Completion<Buffers>>,
-}
-
-impl Drive for Dying {
-    fn submit(&mut self, operation: Operation<Buffers>) {
-        if !self.is_dead.load(Ordering::SeqCst) {
-            return self.inner.submit(operation);
-        }
-        self.failed.fetch_add(1, Ordering::SeqCst);
-        let Operation { token, .. } = operation;
-        self.ended.push(Completion { token, status: Done::MediaError, payload: Buffers::empty() });
-    }
-
-    fn start(&mut self) {
-        self.inner.start();
-    }
-
-    fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>) {
-        ended.append(&mut self.ended);
-        self.inner.collect(ended);
-    }
-
-    fn has_ended(&mut self) -> bool {
-        !self.ended.is_empty() || self.inner.has_ended()
-    }
-
-    fn under_way(&self) -> usize {
-        self.inner.under_way() + self.ended.len()
-    }
-
-    fn event(&self) -> BorrowedFd<'_> {
-        self.inner.event()
-    }
-
-    fn logical_block(&self) -> u32 {
-        self.inner.logical_block()
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-}
 
 struct Case {
     running: Running,
@@ -77,7 +26,12 @@ fn serve(plan: Plan, member: usize) -> Case {
     let (volume, mut drives) = common::volume(plan, &scratch, true);
     let (is_dead, failed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let inner = drives.remove(member);
-    let dying = Dying { inner, is_dead: Arc::clone(&is_dead), failed: Arc::clone(&failed), ended: Vec::new() };
+    let (switch, count) = (Arc::clone(&is_dead), Arc::clone(&failed));
+    let dying = Failing::new(inner, move |_| {
+        let fails = switch.load(Ordering::SeqCst);
+        count.fetch_add(u64::from(fails), Ordering::SeqCst);
+        fails
+    });
     drives.insert(member, Box::new(dying));
     Case { running: common::start_with(plan, scratch, volume, drives), is_dead, failed }
 }

@@ -2,6 +2,8 @@
 
 #![allow(unreachable_pub, dead_code, reason = "each test uses its part of it")]
 
+pub mod failing;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

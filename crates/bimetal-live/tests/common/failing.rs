@@ -1,0 +1,64 @@
+//! A drive that fails the operations that a test chooses.
+
+use std::os::fd::BorrowedFd;
+
+use bimetal_core::operation::{Completion, Operation, Status};
+use bimetal_core::payload::Payload;
+use bimetal_live::buffer::Buffers;
+use bimetal_live::drive::Drive;
+
+/// Question of a test about one operation: does it fail?
+type Fails = Box<dyn FnMut(&Operation<Buffers>) -> bool + Send>;
+
+/// See the [module](self).
+pub struct Failing {
+    inner: Box<dyn Drive>,
+    fails: Fails,
+    ended: Vec<Completion<Buffers>>,
+}
+
+impl Failing {
+    /// `inner`, of which those operations fail that `fails` says.
+    pub fn new(inner: Box<dyn Drive>, fails: impl FnMut(&Operation<Buffers>) -> bool + Send + 'static) -> Self {
+        Self { inner, fails: Box::new(fails), ended: Vec::new() }
+    }
+}
+
+impl Drive for Failing {
+    fn submit(&mut self, operation: Operation<Buffers>) {
+        if !(self.fails)(&operation) {
+            return self.inner.submit(operation);
+        }
+        let Operation { token, .. } = operation;
+        self.ended.push(Completion { token, status: Status::MediaError, payload: Buffers::empty() });
+    }
+
+    fn start(&mut self) {
+        self.inner.start();
+    }
+
+    fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>) {
+        ended.append(&mut self.ended);
+        self.inner.collect(ended);
+    }
+
+    fn has_ended(&mut self) -> bool {
+        !self.ended.is_empty() || self.inner.has_ended()
+    }
+
+    fn under_way(&self) -> usize {
+        self.inner.under_way() + self.ended.len()
+    }
+
+    fn event(&self) -> BorrowedFd<'_> {
+        self.inner.event()
+    }
+
+    fn logical_block(&self) -> u32 {
+        self.inner.logical_block()
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
