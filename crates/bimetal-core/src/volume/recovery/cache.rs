@@ -93,7 +93,7 @@ impl CacheRecovery {
 }
 
 impl<P: Payload> Recovery<P> {
-    fn cache(&mut self) -> &mut CacheRecovery {
+    pub(super) fn cache(&mut self) -> &mut CacheRecovery {
         let Step::Cache(cache) = &mut self.step else { unreachable!("a cache is being recovered") };
         cache
     }
@@ -161,7 +161,6 @@ impl<P: Payload> Recovery<P> {
             }
             Phase::SecondTable if !self.table_is_newest() => {
                 if self.may_give_up_a_part("a page of its slot table is damaged in both copies") {
-                    self.volume.gave_up = None;
                     let cache = self.cache();
                     (cache.phase, cache.next_page) = (Phase::SalvagingTable, 0);
                 }
@@ -385,7 +384,6 @@ impl<P: Payload> Recovery<P> {
         };
         let begin = self.cache().next.max(first.first);
         for number in begin..first.end() {
-            let mut was_over = false;
             if !self.cache().has_ended {
                 let pages = copies_of(number, &first, second.as_ref());
                 let found = pages.iter().flatten().find_map(|page| self.ring_page(page, number));
@@ -396,15 +394,14 @@ impl<P: Payload> Recovery<P> {
                 }
             }
             if self.cache().has_ended {
-                was_over = true;
                 self.look_for_damage(number, copies_of(number, &first, second.as_ref()));
+                // A page was left out: what lies behind it is read again.
+                if !self.cache().has_ended {
+                    break;
+                }
             }
             if self.outcome.is_some() {
                 return;
-            }
-            // A page was left out: what lies behind it is read again.
-            if was_over && !self.cache().has_ended {
-                break;
             }
         }
         self.read_ring();
@@ -440,6 +437,7 @@ impl<P: Payload> Recovery<P> {
             }
             if header.life == life && header.stable > end {
                 if self.may_give_up_a_part("a page of its journal is damaged in both copies") {
+                    self.gives_up(None);
                     let cache = self.cache();
                     let next = cache.first_behind.take().unwrap_or(number);
                     (cache.next, cache.next_read, cache.has_ended) = (next, next, false);

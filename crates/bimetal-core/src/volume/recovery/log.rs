@@ -450,6 +450,7 @@ impl<P: Payload> Recovery<P> {
         if !self.may_give_up_a_part(what) {
             return;
         }
+        self.gives_up(None);
         let life = *self.log().superblock().lives_at(first).end();
         if first + SEGMENT_PAGES <= next {
             let record = Record::Dropped { first: Block(0), count: 0, before: next };

@@ -7,11 +7,10 @@
 //! known how many slots hold content that nobody can find any more.
 
 use super::chunks::Chunk;
-use super::{Recovery, Step};
+use super::{Recovery, RecoveryError};
 use crate::block_map::{Entry, Slot};
 use crate::journal::page::{self, Page};
 use crate::journal::{SLOTS_PER_TABLE_PAGE, table};
-use crate::layout::MemberId;
 use crate::payload::Payload;
 use crate::units::SECTOR_BYTES;
 use crate::volume::GaveUp;
@@ -22,13 +21,11 @@ fn has_zeroed_sector(page: &Page) -> bool {
 }
 
 impl<P: Payload> Recovery<P> {
-    /// Something damaged in both copies can be left out. False where nobody has accepted that: then the recovery has ended.
+    /// Returns whether what is damaged in both copies may be left out. Where nobody has accepted that the recovery has ended.
     pub(super) fn may_give_up_a_part(&mut self, what: &'static str) -> bool {
-        if self.accept_loss {
-            self.gives_up(None);
-        } else {
-            let member: MemberId = self.volume.member_of_slots();
-            self.fail(|member, role| super::RecoveryError::PartDamaged { member, role, what }, member);
+        if !self.accept_loss {
+            let member = self.volume.member_of_slots();
+            self.fail(|member, role| RecoveryError::PartDamaged { member, role, what }, member);
         }
         self.accept_loss
     }
@@ -53,15 +50,11 @@ impl<P: Payload> Recovery<P> {
         for number in copies[0].first..copies[0].end() {
             let pages = copies.map(|chunk| chunk.page(number));
             let is_blank = pages.iter().all(|page| page.is_some_and(page::is_blank));
-            if !is_blank && !self.has_table_page(number) {
+            if !is_blank && !self.cache().has_table_page(number) {
                 unknown += self.takes_damaged_table_page(number as u32, pages);
             }
         }
         unknown
-    }
-
-    fn has_table_page(&self, number: u64) -> bool {
-        matches!(&self.step, Step::Cache(cache) if cache.has_table_page(number))
     }
 
     fn takes_damaged_table_page(&mut self, index: u32, pages: [Option<&Page>; 2]) -> u64 {
