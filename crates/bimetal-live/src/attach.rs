@@ -7,12 +7,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bimetal_core::label::assembly::{Absent as Missing, Seat};
+use bimetal_core::label::report::{AcceptedLoss, GivenUp};
 use bimetal_core::label::{Format, Guard, Label};
 use bimetal_core::layout::{Layout, MemberId};
 use bimetal_core::schemes;
 use bimetal_core::settings::SettingError;
 use bimetal_core::units::Bytes;
-use bimetal_core::volume::{Recovery, Volume, VolumeError};
+use bimetal_core::volume::{GaveUp, Recovery, Volume, VolumeError};
 
 use crate::buffer::Buffers;
 use crate::control::offline::{given_up, is_dirty};
@@ -20,6 +21,7 @@ use crate::drive::absent::Absent;
 use crate::drive::emulated::{Emulated, EmulationError, Player, home_of};
 use crate::drive::file::{DriveFile, OpenError};
 use crate::drive::{self, Drive, Engine};
+use crate::member::create::seconds_since_1970;
 use crate::member::find::{Labelled, Located};
 use crate::member::held::{Held, HoldError};
 use crate::member::plan::Plan;
@@ -196,7 +198,28 @@ pub fn attach(
     let mut attached = recover(located, options, progress)?;
     attached.held.use_newest_format();
     attached.held.begin(&mut attached.drives)?;
+    if options.accept_loss {
+        let losses = losses(&attached);
+        attached.held.keep_losses(&losses)?;
+    }
     Ok(attached)
+}
+
+/// The losses that a start with leave for them brought.
+fn losses(attached: &Attached) -> Vec<AcceptedLoss> {
+    let Attached { volume, held, .. } = attached;
+    let at = seconds_since_1970();
+    let content = volume.gave_up().map(|gave_up| match gave_up {
+        GaveUp::All => (GivenUp::Content, None),
+        GaveUp::Part(blocks) => (GivenUp::Part, blocks),
+    });
+    let foreign = held.has_overwritten().then_some((GivenUp::Foreign, None));
+    let of = [
+        (content, volume.view().layout.slots.map(|slots| slots.member)),
+        (foreign, held.label().guard.map(|(member, _)| member)),
+    ];
+    let both = of.into_iter().filter_map(|(loss, member)| loss.zip(member));
+    both.map(|((what, blocks), member)| AcceptedLoss { at, member, what, blocks }).collect()
 }
 
 /// As [`attach`], but leaves labels and guard as they are: for a look at the volume, not for serving it.
@@ -229,7 +252,10 @@ pub(crate) fn recover(
     if !is_whole && !options.degraded && !options.accept_loss {
         return Err(AttachError::Incomplete { name: name.clone(), absent });
     }
-    let held = if options.accept_loss { Held::take_overwriting(located)? } else { Held::take(located)? };
+    let mut held = if options.accept_loss { Held::take_overwriting(located)? } else { Held::take(located)? };
+    if options.accept_loss {
+        held.expect_loss()?;
+    }
     let mut drives = open(located, &held, &layout, options.engine)?;
     let recovery = Recovery::new(&plan.config(), &missing)?;
     let recovery = if options.accept_loss { recovery.accept_loss() } else { recovery };

@@ -12,6 +12,7 @@ use bimetal_core::operation::{Command as Drives, Completion, OpKind, Operation, 
 use bimetal_core::payload::Payload;
 use bimetal_core::schemes;
 use bimetal_core::units::{SectorRange, Sectors};
+use bimetal_live::attach::{self, Options};
 use bimetal_live::buffer::Buffers;
 use bimetal_live::drive::absent::Absent;
 use bimetal_live::drive::file::DriveFile;
@@ -19,6 +20,7 @@ use bimetal_live::drive::{Drive, Engine, attach};
 use bimetal_live::member::create::{Created, DriveChoice, Request, create};
 use bimetal_live::member::find::{Labelled, Located, find};
 use bimetal_live::member::held::{Held, HoldError};
+use bimetal_live::member::report;
 use bimetal_live::member::verdict::Verdict;
 
 /// Where a test runs: in a process of its own, whose directories are the test's.
@@ -234,5 +236,39 @@ fn an_adopted_file_system_is_hidden_while_attached_and_whole_afterwards() {
         drop(drives);
         held.lower_guard().expect("lowered");
         tool("e2fsck", &["-fn"], &hdd);
+    });
+}
+
+/// Flips a bit in every page of `path` that begins with `magic`.
+fn damage(path: &Path, magic: &[u8]) {
+    let mut bytes = fs::read(path).expect("a drive");
+    bytes.chunks_mut(4096).filter(|page| page.starts_with(magic)).for_each(|page| page[100] ^= 1);
+    fs::write(path, bytes).expect("a drive");
+}
+
+/// Power that went between a recovery that gave content up and the first writing of the report left a volume that said that all was
+/// well.
+#[test]
+fn a_start_that_may_give_content_up_leaves_a_doubt_until_it_is_over() {
+    in_own_place("a_start_that_may_give_content_up_leaves_a_doubt_until_it_is_over", |place| {
+        let (ssd, hdd) = (file(place, "ssd", 16), file(place, "hdd", 64));
+        volume("doubted", "smart-response", &ssd, &hdd);
+        let located = || find("doubted").expect("found");
+        let start = || attach::attach(&located(), Options { accept_loss: true, ..Options::default() }, |_, _| {});
+        drop(start().expect("attached"));
+        let report = report::of(&located());
+        assert!(!report.doubtful && report.history().is_empty(), "nothing was given up: {report:?}");
+
+        let sound = fs::read(&hdd).expect("a drive");
+        damage(&hdd, b"BImt");
+        assert!(start().is_err(), "nobody knows the state of home");
+        let report = report::of(&located());
+        assert!(report.doubtful, "the start did not come to its end");
+        assert!(report.history()[0].text.contains("did not come to its end"), "{:?}", report.history());
+
+        // What the start that was cut short gave up is not known to the next one.
+        fs::write(&hdd, sound).expect("a drive");
+        drop(start().expect("attached"));
+        assert!(report::of(&located()).doubtful, "the doubt lasts until it is acknowledged");
     });
 }

@@ -268,7 +268,7 @@ pub(crate) fn meaning(report: &Report, lost_blocks: u64, name: &str, refuses: bo
         ));
     }
     if report.doubtful {
-        troubles.push("the newest report of what is lost could not be read: more may be".to_owned());
+        troubles.push("the report of what is lost may lack findings, as its history says: more may be lost".to_owned());
     }
     if !report.is_empty() {
         troubles.push(format!("`bimetal acknowledge {name}` clears the list"));

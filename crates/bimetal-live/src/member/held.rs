@@ -18,7 +18,7 @@ use bimetal_core::guard::change::{Answer, Change, ChangeError, Step};
 use bimetal_core::guard::header::header;
 use bimetal_core::guard::{Area, GUARDED};
 use bimetal_core::label::lifetime::Lifetime;
-use bimetal_core::label::report::Report;
+use bimetal_core::label::report::{AcceptedLoss, Report};
 use bimetal_core::label::{Format, Guard, Label, Uuid, usable};
 use bimetal_core::layout::MemberId;
 use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange};
@@ -105,6 +105,8 @@ pub struct Held {
     lock: VolumeLock,
     /// The report as it lies on the members.
     report: Report,
+    /// The report is doubtful only until it is known what this start gave up.
+    expects_loss: bool,
     /// Whether what something else wrote over the guarded drive's header was overwritten.
     overwrote: bool,
     /// The first drive whose second copy of the label could not be written, and why.
@@ -150,7 +152,15 @@ impl Held {
             })
             .collect();
         let lock = lock(&label.name, present.iter().map(|member| &member.probe))?;
-        let mut held = Self { label, present, lock, report: Report::default(), overwrote: false, copy_failed: None };
+        let mut held = Self {
+            label,
+            present,
+            lock,
+            report: Report::default(),
+            expects_loss: false,
+            overwrote: false,
+            copy_failed: None,
+        };
         for (member, lock) in held.present.iter_mut().zip(&held.lock.drives) {
             let size = held.label.members[usize::from(member.id.0)].size;
             let volume = held.label.volume.identity();
@@ -313,6 +323,30 @@ impl Held {
                 Ok(())
             }
         }
+    }
+
+    /// Says in the report that a recovery begins which may give something up. So a power cut behind the recovery leaves a doubt, and
+    /// not a volume that has forgotten its loss.
+    ///
+    /// # Errors
+    /// As [`keep_report`](Self::keep_report).
+    pub(crate) fn expect_loss(&mut self) -> Result<(), HoldError> {
+        let mut report = self.report.clone();
+        self.expects_loss = report.expect_loss(seconds_since_1970());
+        self.keep_report(&report)
+    }
+
+    /// Writes into the report what the recovery gave up.
+    ///
+    /// # Errors
+    /// As [`keep_report`](Self::keep_report).
+    pub(crate) fn keep_losses(&mut self, losses: &[AcceptedLoss]) -> Result<(), HoldError> {
+        let mut report = self.report.clone();
+        if std::mem::take(&mut self.expects_loss) {
+            report.loss_is_known();
+        }
+        losses.iter().for_each(|&loss| report.accept(loss));
+        self.keep_report(&report)
     }
 
     /// Nothing but what keeps others away.

@@ -6,10 +6,10 @@ use std::sync::PoisonError;
 use std::thread::JoinHandle;
 
 use bimetal_core::block::BlockRun;
-use bimetal_core::label::report::{AcceptedLoss, Finding, GivenUp, Kind, LastScrub, Report, State};
+use bimetal_core::label::report::{Finding, Kind, LastScrub, Report, State};
 use bimetal_core::layout::MemberId;
 use bimetal_core::units::Nanoseconds;
-use bimetal_core::volume::{GaveUp, Trouble};
+use bimetal_core::volume::Trouble;
 
 use super::Server;
 use super::control::Watch;
@@ -75,22 +75,9 @@ impl Server {
         let Some(held) = &self.control.held else { return };
         let held = held.lock().unwrap_or_else(PoisonError::into_inner);
         self.ledger.report = held.report().clone();
-        let overwrote = held.has_overwritten();
-        let guarded = held.label().guard.map(|(member, _)| member);
         drop(held);
         let report = &mut self.ledger.report;
         self.ledger.unwritten |= report.doubtful;
-        let at = seconds_since_1970();
-        let slots = self.volume.view().layout.slots.map(|slots| slots.member);
-        let content = self.volume.gave_up().map(|gave_up| match gave_up {
-            GaveUp::All => (GivenUp::Content, None),
-            GaveUp::Part(blocks) => (GivenUp::Part, blocks),
-        });
-        let given_up = [(content, slots), (overwrote.then_some((GivenUp::Foreign, None)), guarded)];
-        for ((what, blocks), member) in given_up.into_iter().filter_map(|(loss, member)| loss.zip(member)) {
-            report.accept(AcceptedLoss { at, member, what, blocks });
-            self.ledger.unwritten = true;
-        }
         let lost: Vec<BlockRun> = report.findings().filter(|it| it.state == State::Lost).map(|it| it.run).collect();
         for gone in lost.into_iter().flat_map(|run| self.volume.recall_lost(run)).collect::<Vec<_>>() {
             self.ledger.report.unclear(gone);

@@ -25,6 +25,8 @@ pub const LOSSES_MAX: usize = 8;
 pub const LINES_MAX: usize = 8;
 /// Bytes of a line of the history.
 pub const LINE_BYTES_MAX: usize = 160;
+/// The line of history while a recovery may give something up.
+const LOSS_EXPECTED: &str = "a start with --accept-loss did not come to its end: what it gave up is not in the list";
 
 /// The way in which damage was noticed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -355,6 +357,23 @@ impl Report {
         if !std::mem::replace(&mut self.doubtful, true) {
             self.note(at, "the newest report could not be read: an older one holds, and findings may be missing");
         }
+    }
+
+    /// A recovery begins that may give something up: the report is doubtful until it is known what. Gives
+    /// whether it was not doubtful before.
+    pub fn expect_loss(&mut self, at: u64) -> bool {
+        let is_new = !std::mem::replace(&mut self.doubtful, true);
+        if is_new {
+            self.note(at, LOSS_EXPECTED);
+        }
+        is_new
+    }
+
+    /// The recovery has ended, and the report has what it gave up: takes back what
+    /// [`expect_loss`](Self::expect_loss) noted anew.
+    pub fn loss_is_known(&mut self) {
+        self.history.retain(|line| line.text != LOSS_EXPECTED);
+        self.doubtful = false;
     }
 
     /// Adds a line to the history; the oldest goes where there are too many.
