@@ -204,6 +204,27 @@ fn a_scrub_tells_what_it_finds_and_what_is_well_again() {
     assert_eq!(volume.lost_blocks(), 1);
 }
 
+/// A scrub dropped a bad clean copy and left the cache with a hole, which the next read had to fill from home.
+#[test]
+fn a_scrub_fills_a_bad_clean_slot_again_from_home() {
+    let (scheme, settings) = LAZY[0];
+    let mut world = World::new(scheme, settings);
+    let mut volume = world.recover(&[]).unwrap();
+    (0..20).for_each(|block| world.write(&mut volume, block * 8, 8, block as u8 + 1));
+    world.drain(&mut volume, false);
+    volume.end_drain(world.now);
+    assert_eq!(volume.view().map.slots_in_use(), 20);
+    rot(&mut world, 4);
+    volume.scrub(world.now, None);
+    world.serve(&mut volume);
+    assert_eq!(told(&mut volume).0, [(3, Kind::Scrub, State::Repaired)]);
+    assert_eq!(volume.view().map.slots_in_use(), 20, "another slot has the block");
+    // Home's copy goes, too: what is read now was filled in before.
+    let home = 1 - slots_member(&world);
+    world.content[home].values_mut().filter(|sector| **sector == [4; 512]).for_each(|sector| *sector = [0; 512]);
+    world.reads(&mut volume, 24, 8, 4);
+}
+
 /// Part of a block is written over a slot that is rotten: the write fails, and the slot is told.
 #[test]
 fn a_write_that_must_merge_with_a_rotten_slot_tells() {

@@ -2,13 +2,13 @@
 //!
 //! In order of slot, a few adjacent blocks at a time; fewer reads at once while a request uses the
 //! drive, and no more bytes a second than it was given. A block is read alone and again before it
-//! counts as bad. A bad copy that home has too is given up, so that home serves; where only the
-//! slot had the content it stays, and the block is named: the next read of it is an error, and a
+//! counts as bad. A bad copy that home has too is given up, and another slot is filled from home;
+//! until then home serves. Where only the slot had the content it stays, and the block is named: the next read of it is an error, and a
 //! write heals it. Of a mirror the copies are compared ([`scrub_copies`](super::scrub_copies)).
 
 use super::operations::purpose;
 use super::{Job, Store, TaskId, Volume};
-use crate::block::Block;
+use crate::block::{Block, BlockRun};
 use crate::block_map::{Entry, Slot};
 use crate::label::report::Kind;
 use crate::layout::MemberId;
@@ -47,7 +47,7 @@ impl BadBlock {
 /// What became of a block of which a copy is bad.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Home has its content: the copy in the slot was given up, and home serves.
+    /// Home has its content: the copy in the slot was given up, and another slot is filled from home.
     GivenUp,
     /// Another member of a mirror has its content, and it was written again from there.
     Rewritten,
@@ -321,6 +321,10 @@ impl<P: Payload> Volume<P> {
             self.note_found(BadBlock { block: entry.block, outcome });
         }
         self.slot_is_bad(slot, entry, kind, true);
+        if !for_read && !entry.dirty && self.view.slots_online() {
+            // Another slot gets the content: this one may lie where the drive cannot keep anything.
+            self.fetch(BlockRun { first: entry.block, count: 1 });
+        }
     }
 
     /// Reads slots again, one by one, that could not be read together. While others are being looked at these are passed over: the next
