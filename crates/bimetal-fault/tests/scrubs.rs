@@ -73,7 +73,10 @@ fn mirror_is_repaired_from_the_copy_that_is_read() {
     assert_eq!((blocks.first, blocks.count), (Block(7), 1));
     assert_eq!((kind, state), (Kind::CopiesDiffer, State::Uncertain));
     for (drive, sector) in [(SSD, 3), (HDD, 8 * 5 + 7)] {
-        assert!(!story.drives[usize::from(drive)].is_unreadable(sector), "drive {drive}");
+        let drive = &story.drives[usize::from(drive)];
+        assert!(!drive.is_unreadable(sector), "sector {sector} was written again");
+        // A flush that began before the repair ended well, and this copy was in the drive's volatile cache alone.
+        assert!(drive.is_stable(sector), "sector {sector} is stable without a flush");
     }
     // A write heals the others.
     let again = [6, 7].map(|block| story.write(block * 8, 8));

@@ -106,7 +106,8 @@ impl<P: Payload> Volume<P> {
                     Some((copy, at, content)) => {
                         let (member, range) = (job.copies[*copy].member, self.place_of_copies(&job, *at, 1));
                         let content = content.slice(Sectors::ZERO, content.sectors());
-                        let command = Command { kind: OpKind::Write, range, fua: false };
+                        // A flush under way does not cover it, and the other copy was promised as stable with this one.
+                        let command = Command { kind: OpKind::Write, range, fua: true };
                         self.issue(task, purpose::BACKGROUND, member, command, content);
                     }
                     None => return self.end_comparison(task, &job),
