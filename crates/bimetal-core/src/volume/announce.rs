@@ -1,9 +1,15 @@
-//! The state of the volume on its home members: what must be known there before something else may happen. That slots hold
-//! what home does not, before the first of it is acknowledged; that a member was given up, before home changes in a way
-//! that member will never hear of; that a migration writes home, before its first write (Griffin 5.3).
+//! Writing the volume's [state](crate::journal::state) to its home members.
 //!
-//! One state is written at a time, in two turns, so that a torn one leaves the one before it, and each turn in two copies, the second
-//! when the first is stable, so that one page that is damaged later costs nothing. A home that cannot be written is read on, and never written again: what it does not know does not matter then, because it does not change.
+//! Some facts must be durable there before something else may happen:
+//!
+//! - Slots hold content that home lacks: before the first write to a slot is acknowledged.
+//! - A member is detached or has failed: before home changes in a way that this member misses.
+//! - A migration writes home: before its first write (Griffin 5.3).
+//!
+//! One state is written at a time, in two turns, so that a torn state leaves the previous one. Each
+//! turn has two copies. The second copy is written when the first is stable, so a page that is
+//! damaged later costs nothing. A home that cannot be written is still read, and is never written
+//! again. Its old state does no harm then, because its content changes no more.
 
 use super::{Job, TaskId, Volume};
 use crate::journal::state::State;
@@ -12,36 +18,37 @@ use crate::operation::Status;
 use crate::payload::Payload;
 use crate::scheme::MemberState;
 
-/// So often in a row the state cannot be written before the member counts as one that refuses writes.
+/// Failed writes of the state in a row after which a member counts as read-only.
 const FAILURES_MAX: u8 = 4;
 
 #[derive(Default)]
 pub(crate) struct Announcements {
-    /// What is durable, and what shall be.
+    /// The state that is durable.
     durable: State,
     wanted: State,
-    /// Whether they are not the same.
+    /// Set while `wanted` differs from `durable`.
     changed: bool,
-    /// What is being written.
+    /// The state that is being written.
     writing: Option<State>,
-    /// Whether it is the second copies that are being written.
+    /// Set while the second copies are being written.
     second: bool,
-    /// Whether a page of it was written, whether one could not be, and how often in a row that was so.
+    /// Set once a home has stored a page of the state being written. `failed` is set once a page
+    /// could not be stored; `failures` counts such states in a row.
     kept: bool,
     failed: bool,
     failures: u8,
-    /// Members that some home says were given up, a bit each.
+    /// Members that the state on some home records as failed, a bit each.
     told: u64,
     waiters: Vec<TaskId>,
 }
 
 impl Announcements {
-    /// After a recovery that found `durable`.
+    /// Returns the announcements after a recovery that found the state `durable`.
     pub(super) fn new(durable: State) -> Self {
         Self { told: durable.failed, durable: durable.clone(), wanted: durable, ..Self::default() }
     }
 
-    /// Whether everything that shall be known is.
+    /// Returns true if the wanted state is durable.
     pub(super) fn are_durable(&self) -> bool {
         self.writing.is_none() && !self.changed
     }
@@ -52,32 +59,33 @@ impl Announcements {
         self.wanted.failed & !self.told != 0
     }
 
-    /// Follows a change of either.
+    /// Updates `changed` after a change of `durable` or `wanted`.
     fn compare(&mut self) {
         self.wanted.sequence = self.durable.sequence;
         self.changed = self.wanted != self.durable;
     }
 
-    /// Whether what the member with the slots has of `region` is not to count any more.
+    /// Returns true if `region` has been evacuated, so that its entries in the read-only member's
+    /// map no longer count.
     pub(super) fn has_left(&self, region: u32) -> bool {
         self.wanted.refusing.as_ref().is_some_and(|left| left.contains(region))
     }
 
-    /// Whether it is known that slots hold what home does not.
+    /// Returns true if home durably records that slots hold content that home lacks.
     pub(super) fn is_dirty(&self) -> bool {
         self.durable.dirty
     }
 }
 
 impl<P: Payload> Volume<P> {
-    /// Makes a change of the state known.
+    /// Changes the wanted state, and begins to write it.
     pub(super) fn announce(&mut self, change: impl FnOnce(&mut State)) {
         change(&mut self.announcements.wanted);
         self.announcements.compare();
         self.write_state();
     }
 
-    /// Lets `task` go on when everything announced so far is known.
+    /// Makes `task` ready once every state announced so far is durable.
     pub(super) fn await_announcement(&mut self, task: TaskId) {
         if self.announcements.are_durable() {
             self.ready.push_back(task);
@@ -87,7 +95,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Whether a write to slots must wait until it is known that they hold what home does not.
+    /// Returns true if a write to slots must wait until home records that slots are dirty.
     pub(super) fn must_announce_dirty(&mut self) -> bool {
         if !P::CARRIES_DATA || self.announcements.is_dirty() || !self.is_home_online() {
             return false;
@@ -96,7 +104,7 @@ impl<P: Payload> Volume<P> {
         true
     }
 
-    /// Whether content at home may not change yet, because a member is not known to be out.
+    /// Returns true if content at home may not change yet, because the wanted state is not durable.
     pub(super) fn must_await_state(&self) -> bool {
         P::CARRIES_DATA && !self.announcements.are_durable()
     }
@@ -127,7 +135,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Goes on with the second copies when the first ones are stable; whether there are any.
+    /// Begins to write the second copies once the first copies are stable. Returns true if it
+    /// issued a write.
     fn write_second_copies(&mut self, task: TaskId) -> bool {
         let Announcements { writing, second, failed, .. } = &mut self.announcements;
         let Some(state) = writing.clone().filter(|_| !*failed && !*second) else { return false };
@@ -137,7 +146,8 @@ impl<P: Payload> Volume<P> {
         self.outstanding(task) > 0
     }
 
-    /// Where one page cannot be written the other is tried. A home that can keep neither refuses writes.
+    /// Records the end of a write of a page of the state. If a page cannot be written, the next
+    /// state goes to the other turn. A home that stores neither becomes read-only.
     pub(super) fn note_announcement(&mut self, member: MemberId, status: Status) {
         if status == Status::Done {
             self.announcements.kept = true;
@@ -153,7 +163,7 @@ impl<P: Payload> Volume<P> {
         self.view.layout.homes().into_iter().any(|home| self.view.member(home).state == MemberState::Online)
     }
 
-    /// Whether slots can be needed: a home that is not written any more would not know.
+    /// Returns true if slots may become dirty. A home that cannot be written could not record it.
     pub(super) fn may_become_dirty(&self) -> bool {
         !P::CARRIES_DATA || self.announcements.is_dirty() || self.is_home_online()
     }
@@ -175,7 +185,7 @@ impl<P: Payload> Volume<P> {
             if kept {
                 announcements.told = written.failed;
             } else {
-                // No home changes any more: but none knows that slots are needed either.
+                // No home changes any more, but no home records that slots are needed either.
                 announcements.wanted.dirty = announcements.durable.dirty;
             }
             announcements.durable = State { dirty: written.dirty && (kept || announcements.durable.dirty), ..written };

@@ -1,5 +1,7 @@
-//! Close: everything acknowledged is made stable and the metadata says that nothing is in doubt, so that the next recovery
-//! trusts every clean copy. A volume that was not closed recovers just as well, but drops copies that home may have outrun.
+//! Close: makes everything acknowledged stable, and records that nothing is in doubt.
+//!
+//! The next recovery then trusts every clean copy. A volume that was not closed recovers as well,
+//! but drops the clean copies in marked regions, because home may be newer there.
 
 use super::{Job, Store, TaskId, Volume};
 use crate::operation::Status;
@@ -10,28 +12,29 @@ use crate::units::Nanoseconds;
 pub(super) enum Closing {
     #[default]
     No,
-    /// Requests under way, moves and the commit have still to end.
+    /// Requests under way, moves and the commit must end first.
     Wanted,
     Committing,
-    /// No region is marked any more: a checkpoint says so.
+    /// A checkpoint records that no region is marked any more.
     Checkpoint,
     Closed,
 }
 
 impl<P: Payload> Volume<P> {
-    /// Begins to close the volume: no request may arrive any more, and those under way are finished first.
+    /// Begins to close the volume. No request may arrive any more; those under way are finished
+    /// first.
     pub fn close(&mut self, now: Nanoseconds) {
         self.set_time(now);
         self.closing = Closing::Wanted;
         self.pump();
     }
 
-    /// Whether the volume is closed: nothing is under way, and nothing will be.
+    /// Returns true if the volume is closed: nothing is under way or will be.
     pub fn is_closed(&self) -> bool {
         self.closing == Closing::Closed
     }
 
-    /// Does what closing needs next; whether there was anything.
+    /// Takes the next step of closing. Returns true if there was one.
     pub(super) fn close_on(&mut self) -> bool {
         match self.closing {
             Closing::Wanted if self.admitted == 0 && self.queue.is_empty() && !self.checkpointing => {
@@ -49,12 +52,13 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Whether a move may not begin any more.
+    /// Returns true if the volume is closing, so that no move may begin.
     pub(super) fn is_closing(&self) -> bool {
         self.closing != Closing::No
     }
 
-    /// The commit has ended: home holds all that clean copies hold, or it failed and the marks stay.
+    /// Goes on after the commit: home now holds all that clean copies hold, or the commit failed
+    /// and the marks stay.
     pub(super) fn run_close(&mut self, task: TaskId, status: Status) {
         self.end_task(task);
         self.closing = Closing::Checkpoint;

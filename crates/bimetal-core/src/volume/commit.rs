@@ -1,9 +1,10 @@
-//! Commits: everything acknowledged becomes stable, for everybody who waits, at once.
+//! Commits: a commit makes everything acknowledged stable, for all waiting tasks at once.
 //!
-//! A commit writes what is only in memory (the log's segment, or pages of the journal's ring) and then flushes. Records carry
-//! checksums of their data, so data and records need no flush between them. A commit for a flush request flushes every
-//! member; one that only makes records durable (to free slots, for a mark) flushes the member that holds them. Where that
-//! one refuses writes, a commit waits instead for what must leave it (`refusal.rs`).
+//! A commit writes what is only in memory (the log's segment, or pages of the journal's ring) and
+//! then flushes. Records carry checksums of their data, so data and records need no flush between
+//! them. A commit for a flush request flushes every member. A commit that only makes records
+//! durable (to free slots, or for a mark) flushes the member that holds them. Where that member is
+//! read-only, a commit waits instead until the affected regions are evacuated (`refusal.rs`).
 
 use std::collections::BTreeMap;
 
@@ -26,43 +27,45 @@ use crate::units::{SectorRange, Sectors};
 
 /// Records that wait in memory at most: 48 KiB of them.
 const RECORDS_MAX: usize = 2048;
-/// A segment is written this often before its drive counts as gone.
+/// Writes of a segment before its drive becomes read-only.
 const SEGMENT_TRIES: u8 = 3;
-/// Commits that fail one after the other before the drive that holds the records counts as gone.
+/// Failed commits in a row after which the drive with the records becomes read-only.
 const COMMIT_TRIES: u8 = 3;
-/// Table pages of one operation of a checkpoint, and operations under way at once.
+/// Table pages of one operation of a checkpoint.
 const TABLE_PAGES_MAX: u32 = 64;
 const TABLE_OPERATIONS_MAX: u32 = 4;
 
 #[derive(Default)]
 pub(crate) struct Commit {
     phase: Phase,
-    /// Who waits for the commit under way, and who for the next; and whether all members are flushed.
+    /// Tasks that wait for the commit under way. `next` has those that wait for the next one. `all`
+    /// and `next_all`: the commit flushes all members.
     waiters: Vec<TaskId>,
     next: Vec<TaskId>,
     all: bool,
     next_all: bool,
-    /// How content was lost, or may have been, where no flush that covers it has said so yet.
+    /// A lost or possibly lost write that no covering flush has reported yet (see errseq).
     untold: Option<Status>,
-    /// What flushes that wait for the commit under way tell of that, however the commit itself ends.
+    /// The unreported loss that flushes of the commit under way report, however the commit itself
+    /// ends.
     told: Option<Status>,
-    /// Whether a flush waits for the next commit that can tell of all that is untold.
+    /// Set if a flush waits for the next commit that covers, and so reports, every unreported loss.
     next_tells: bool,
-    /// How many operations had begun when a flush came that waits for the commit under way, or for the next, and every change was
-    /// answered.
+    /// Number of operations begun when a flush joined the commit under way, if no change was open
+    /// then. `next_quiet_at` is for the next commit.
     quiet_at: Option<u64>,
     next_quiet_at: Option<u64>,
-    /// The newest record that there was when the commit began.
+    /// The newest record when the commit began.
     up_to: Sequence,
-    /// Whether the log's segments are on their way, and where the last of them ends.
+    /// Set once all segments of the log are being written. `log_end` is the end of the last one.
     sealed: bool,
     log_end: Position,
     status: Option<Status>,
-    /// Whether it was the drive with the records that failed.
+    /// Set if the drive with the records failed.
     records_failed: bool,
-    /// Whether it waits for departures.
+    /// Set while the commit waits for evacuations.
     parked: bool,
-    /// Whether the drive with the records could not be flushed, and it is to be done again.
+    /// Set if the drive with the records could not be flushed, so the commit must begin anew.
     again: bool,
     failures: u8,
 }
@@ -72,7 +75,8 @@ enum Phase {
     #[default]
     Idle,
     Writing,
-    /// The ring is full: what is written of the commit is made durable, so that a checkpoint can make room.
+    /// The ring is full. The part written so far is made durable, so that a checkpoint can make
+    /// room.
     FlushingPart,
     Flushing,
 }
@@ -82,7 +86,7 @@ impl Commit {
         self.phase != Phase::Idle
     }
 
-    /// `task` waits no longer; whether it did.
+    /// Removes `task` from the waiting tasks. Returns true if it was one of them.
     pub(super) fn forget(&mut self, task: TaskId) -> bool {
         let waited = self.waiters.len() + self.next.len();
         self.waiters.retain(|&waiter| waiter != task);
@@ -91,10 +95,11 @@ impl Commit {
     }
 }
 
-/// Which regions of home may differ from clean copies: a durable mark precedes the first change in place, so that after a
-/// crash no copy outlives the content it was made of.
+/// The dirty-region marks: regions of home that may differ from clean copies. A durable mark
+/// precedes the first change in place, so that after a crash no copy outlives the content it was
+/// made of.
 pub(crate) struct Intents {
-    /// Pages that they take on a drive.
+    /// Pages of the marks on a drive.
     pages: u64,
     durable: BitSet,
     asked: BTreeMap<u32, Sequence>,
@@ -109,7 +114,7 @@ impl Intents {
         }
     }
 
-    /// Home has what clean copies have, and will keep it.
+    /// Clears all marks: home durably has what clean copies have.
     pub(super) fn clear(&mut self) {
         while let Some(region) = self.durable.next_member(0) {
             self.durable.remove(region);
@@ -117,7 +122,7 @@ impl Intents {
         self.asked.clear();
     }
 
-    /// All marks, a bit each, as whole pages; `None` where there are none.
+    /// Returns all marks, a bit each, as whole pages; `None` if there are none.
     fn encode(&self) -> Option<Vec<u8>> {
         if self.durable.len() == 0 && self.asked.is_empty() {
             return None;
@@ -131,8 +136,8 @@ impl Intents {
     }
 }
 
-/// The pages of the slot table that changed, then a superblock. First copies are stable before second ones are written, so that
-/// a power cut tears one copy of a page at most.
+/// A checkpoint: writes the changed pages of the slot table, then a superblock. First copies are
+/// stable before second copies are written, so a power cut tears at most one copy of a page.
 pub(crate) struct Checkpoint {
     phase: CheckpointPhase,
     superblock: Option<Superblock>,
@@ -156,7 +161,8 @@ impl Checkpoint {
 }
 
 impl<P: Payload> Volume<P> {
-    /// Parks `task` until a commit that begins from now on has ended; with `all`, one that flushes every member.
+    /// Parks `task` until a commit that begins from now on has ended. With `all`, that commit
+    /// flushes every member.
     pub(super) fn await_commit(&mut self, task: TaskId, all: bool) {
         self.commit.next.push(task);
         self.commit.next_all |= all;
@@ -168,7 +174,7 @@ impl<P: Payload> Volume<P> {
         }
         let pressed = self.view.free_slots < self.view.freeing_slots;
         let starved = !self.slot_waiters.is_empty() && self.view.freeing_slots > 0;
-        // Nobody needs the slots of a member that refuses writes.
+        // The slots of a read-only member are not reused.
         let cache = matches!(self.store, Store::Cache { .. }) && !self.slots_refuse();
         !self.commit.next.is_empty()
             || (cache && (pressed || starved) && self.pending.durable < self.pending.appended)
@@ -192,7 +198,8 @@ impl<P: Payload> Volume<P> {
         self.run_commit(task);
     }
 
-    /// The drive with the slots is gone, and what only it had: the next flush says so.
+    /// Notes that the drive with the slots is gone. If only it had some content, the next flush
+    /// reports the loss.
     pub(super) fn note_loss(&mut self) {
         if self.view.map.dirty_blocks() > 0 {
             self.note_untold(Status::Gone);
@@ -202,7 +209,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// A home is gone, and what it had not made stable: the next flush says so.
+    /// Notes that a home is gone. If it had changes that were not stable, the next flush reports
+    /// the loss.
     pub(super) fn note_loss_of_home(&mut self, member: MemberId) {
         let unstable = self.stability[usize::from(member.0)].wants_flush();
         let is_only_home = self.view.layout.homes().contains(&member) && !self.has_other_copy(member);
@@ -211,14 +219,15 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Content is lost, or may be: flushes say so until one has that covers it.
+    /// Records a possible loss. Flushes report it until a flush has done so that covers it.
     pub(super) fn note_untold(&mut self, status: Status) {
         self.commit.untold = Some(status);
         self.commit.next_tells = false;
     }
 
-    /// Parks a flush until a commit that begins from now on has ended. It tells of an untold loss, and is the last one that does if
-    /// every change had been answered before it came: it does not speak for those that are still open.
+    /// Parks a flush until a commit that begins from now on has ended. The flush reports an
+    /// unreported loss. If no change was open when it arrived, it covers the loss and is the last
+    /// flush to report it.
     pub(super) fn await_flush(&mut self, task: TaskId) {
         self.await_commit(task, true);
         let is_quiet = !self.tasks.iter().any(|(_, task)| matches!(task.job, Job::Write(_) | Job::Range(_)));
@@ -226,16 +235,21 @@ impl<P: Payload> Volume<P> {
         self.commit.next_quiet_at = is_quiet.then_some(self.operations_begun);
     }
 
-    /// A flush of the volume has failed by its own flush of a home. It has told all there is to tell if every change came before it.
+    /// Handles a flush request that failed because a member's own flush failed. It reports the loss
+    /// itself, so the loss is cleared unless a change began after the request arrived.
     fn note_told(&mut self) {
         if self.commit.quiet_at.is_some_and(|at| self.newest_change <= at) {
             self.commit.untold = None;
         }
     }
 
-    /// A flush failed. The drive may have forgotten what it was to make stable, and the next flush may succeed without that. So
-    /// slots and records on it count only as far as they can be read back; of what requests changed at home there a flush of the
-    /// volume must say so, whoever it was that flushed; and moves that wrote home there begin anew.
+    /// Handles a failed flush of `member`. The drive may have dropped what it was to make stable,
+    /// and the next flush may succeed without that data.
+    ///
+    /// - Slots and records on the drive count only as far as they can be read back.
+    /// - A flush request must report the loss of changes that requests made at home there,
+    ///   whichever task issued the failed flush.
+    /// - Moves that wrote home there begin anew.
     pub(super) fn flush_failed(&mut self, member: MemberId) {
         let is_home = self.view.layout.homes().contains(&member);
         let is_request = |operation: &InFlight<P>| operation.member == member && operation.is_change();
@@ -249,7 +263,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Whether a home could not be flushed since only so many operations had begun.
+    /// Returns true if a flush of a home failed after more than `operations_begun` operations had
+    /// begun.
     pub(super) fn homes_have_failed_since(&self, operations_begun: u64) -> bool {
         let homes = self.view.layout.homes();
         homes.iter().any(|home| self.stability[usize::from(home.0)].has_failed_since(operations_begun))
@@ -296,7 +311,8 @@ impl<P: Payload> Volume<P> {
         self.put_job(task, Job::Commit);
     }
 
-    /// The ring or the log is full. Whether the commit can go on now; if not, who makes room calls again.
+    /// Handles a full ring or log. Returns true if the commit can go on now; otherwise it is run
+    /// again when there is room.
     fn make_room_for_commit(&mut self, task: TaskId) -> bool {
         match &self.store {
             Store::Cache { ring, .. } if ring.has_unflushed() => {
@@ -318,7 +334,7 @@ impl<P: Payload> Volume<P> {
         false
     }
 
-    /// Whether all of it is on its way.
+    /// Begins to write everything in memory. Returns true if all of it is being written.
     fn write_what_is_in_memory(&mut self, task: TaskId) -> bool {
         match &self.store {
             Store::HomeOnly => {
@@ -330,7 +346,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Every segment that is not on the drive yet; the commit goes on when all of them are. False while the log is full.
+    /// Writes every segment that is not on the drive yet; the commit goes on when all of them are.
+    /// Returns false while the log is full.
     fn write_log_out(&mut self, task: TaskId) -> bool {
         if !self.view.slots_online() {
             self.pending.give_up();
@@ -360,7 +377,7 @@ impl<P: Payload> Volume<P> {
         matches!(&self.store, Store::Log(log) if log.filling.as_ref().is_some_and(|segment| !segment.pieces.is_empty()))
     }
 
-    /// Puts the segment that is filling on its way.
+    /// Begins to write the segment that is filling.
     pub(super) fn write_segment(&mut self) {
         let refused = self.slots_refuse();
         let Store::Log(log) = &mut self.store else { return };
@@ -402,7 +419,7 @@ impl<P: Payload> Volume<P> {
         self.issue(task, purpose::BACKGROUND, member, Command { kind: OpKind::Write, range, fua }, payload);
     }
 
-    /// The head of a segment, or its foot, as large as a block.
+    /// Returns the head or foot of a segment, as large as a block.
     fn segment_page(&self, kind: Kind, first: Position) -> P {
         let Store::Log(log) = &self.store else { return P::empty() };
         let header = self.page_header(first, log.stable());
@@ -421,7 +438,8 @@ impl<P: Payload> Volume<P> {
             return self.put_job(task, Job::Segment(first, tries + 1));
         }
         if status != Status::Done {
-            // What was acknowledged from the buffer is not on any drive: it is kept until it is at home.
+            // Writes acknowledged from the buffer are on no drive: the segment stays in memory
+            // until it is written back.
             let member = self.member_of_slots();
             self.refuse_writes(member);
         }
@@ -442,7 +460,8 @@ impl<P: Payload> Volume<P> {
         self.ready.extend(waiters);
     }
 
-    /// What the loss of the drive means to a commit is noted with the loss.
+    /// Reports a failed segment to a waiting task. A commit is not told here: the loss of the drive
+    /// is noted where it is found.
     fn tell_segment_failed(&mut self, waiter: TaskId, status: Status) {
         match &mut self.tasks[waiter as usize].job {
             Job::Write(job) => job.note(self.view.layout.block, 0, status, P::empty()),
@@ -451,7 +470,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Pages for all records, and where the ring ends for the rest of them. False while the ring is full.
+    /// Writes pages for all records; the end of the ring may split them. Returns false while the
+    /// ring is full.
     fn write_pages(&mut self, task: TaskId) -> bool {
         let metadata = self.view.layout.metadata.expect("a cache has its journal");
         while self.pending.written() < self.commit.up_to {
@@ -479,7 +499,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Flushes every member, or only the one with the metadata.
+    /// Flushes every member, or only the member with the metadata.
     fn flush_members(&mut self, task: TaskId, all: bool) {
         let only = self.view.layout.metadata.map(|metadata| metadata.member);
         for index in 0..self.view.members.len() {
@@ -487,7 +507,7 @@ impl<P: Payload> Volume<P> {
             let member = MemberId(index as u16);
             let there = match self.view.members[index].state {
                 MemberState::Online => true,
-                // What was written before may still be in its cache, and only it may have it.
+                // Earlier writes may still be only in the write cache of a read-only home.
                 MemberState::ReadOnly => self.view.layout.homes().contains(&member),
                 MemberState::Failed => false,
             };
@@ -497,18 +517,20 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// The loss of a drive that held nothing but copies does not make a flush fail.
+    /// Records the end of an operation of a commit. The loss of a drive that held only copies does
+    /// not make a flush fail.
     pub(super) fn note_commit(&mut self, member: MemberId, kind: OpKind, status: Status) {
         if matches!(status, Status::Done | Status::Unsupported) {
             return;
         }
         if kind == OpKind::Write && status == Status::MediaError {
-            // Tried again and again: the commit goes on in another way.
+            // The write failed on every try: the drive becomes read-only, and the commit ends by
+            // evacuation.
             return self.refuse_writes(member);
         }
         let holds_data = self.view.layout.homes().contains(&member);
         if kind == OpKind::Flush && status == Status::MediaError && !holds_data {
-            // It refuses writes now: the commit goes on in another way.
+            // The drive becomes read-only, and the commit ends by evacuation.
             self.commit.again = true;
             return;
         }
@@ -547,7 +569,7 @@ impl<P: Payload> Volume<P> {
         self.work_requested = true;
     }
 
-    /// Every record up to `durable`, and the data it names, is durable.
+    /// Records that every record up to `durable`, and the data it names, is durable.
     fn made_durable(&mut self, durable: Sequence) {
         let log_end = self.commit.log_end;
         let refused = self.slots_refuse();
@@ -572,13 +594,14 @@ impl<P: Payload> Volume<P> {
         self.make_marks_durable();
     }
 
-    /// The commit waited for room in the log, which nobody can make.
+    /// Fails a commit that waited for room in the log, because no room can be made.
     pub(super) fn fail_commit(&mut self, task: TaskId) {
         self.commit.status = Some(Status::MediaError);
         self.end_commit(task);
     }
 
-    /// A drive that cannot make records stable again and again protects nothing any more.
+    /// Counts a failed commit. A drive that cannot make records stable again and again becomes
+    /// read-only.
     fn count_failure(&mut self) {
         self.commit.failures += u8::from(self.commit.records_failed);
         if let Some(metadata) = self.view.layout.metadata
@@ -637,7 +660,7 @@ impl<P: Payload> Volume<P> {
         self.put_job(task, Job::Checkpoint(job));
     }
 
-    /// Starts writes of table pages that are due in this phase, as many as may be under way.
+    /// Starts writes of table pages for this phase, up to the limit of operations under way.
     fn write_table(&mut self, task: TaskId, job: &Checkpoint) {
         let copy = match job.phase {
             CheckpointPhase::Table => 0,
@@ -658,7 +681,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// The superblock that completes the checkpoint under way; second copies of the table come next.
+    /// Returns the superblock that completes the checkpoint under way, and begins the second copies
+    /// of the table.
     fn checkpoint_superblock(&mut self) -> Superblock {
         let marks = self.intents.encode().map(|bytes| crc32c::crc32c(&bytes));
         let generation = table::generation(self.superblock.sequence + 1, Writer::Checkpoint);
@@ -668,7 +692,7 @@ impl<P: Payload> Volume<P> {
         Superblock { table, ..self.next_superblock(tail, marks) }
     }
 
-    /// The superblock after the newest one, with the ring or log beginning at `tail`.
+    /// Returns the superblock after the newest one, with the ring or log beginning at `tail`.
     pub(super) fn next_superblock(&self, tail: u64, marks: Option<u32>) -> Superblock {
         let sequence = self.superblock.sequence + 1;
         Superblock { sequence, tail, marks, lost: self.lost.for_superblock(), ..self.superblock.clone() }
@@ -741,7 +765,7 @@ impl<P: Payload> Volume<P> {
         P::from_metadata(&bytes)
     }
 
-    /// Whether a change in place of `blocks` must wait for a mark; asks for the mark.
+    /// Returns true if a change in place of `blocks` must wait for a mark, and asks for the mark.
     pub(super) fn marks_needed(&mut self, blocks: BlockRun) -> bool {
         let all_dirty = self.view.map.len() == u64::from(self.view.map.dirty_blocks());
         let no_copies = all_dirty && self.pending.nothing_could_come_back();
@@ -768,7 +792,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// A copy of `block` is about to be called clean. Where home may lose in a power cut what the copy has, a mark goes before.
+    /// Asks for a mark before a copy of `block` is called clean, if a power cut may still take that
+    /// content from home.
     pub(super) fn mark_if_home_is_unstable(&mut self, block: Block) {
         let (home, ..) = self.view.layout.home_of(block);
         let stability = self.stability[usize::from(home.0)];
@@ -778,7 +803,7 @@ impl<P: Payload> Volume<P> {
     }
 
     fn has_clean_copies(&self, blocks: BlockRun) -> bool {
-        // A range larger than the map is not walked: a mark too many is harmless.
+        // A range larger than the map is not walked: a superfluous mark is harmless.
         blocks.count > self.view.map.len()
             || blocks.blocks().any(|block| self.view.map.get(block).is_some_and(|(_, entry)| !entry.dirty))
             || self.pending.could_come_back(blocks, false)

@@ -1,8 +1,9 @@
-//! Free slots are discarded on their drive while it is idle, for schemes that want it: flash then need not copy what they held.
+//! Discards free slots while their drive is idle, for schemes that want it. Flash then need not
+//! copy their old content.
 //!
-//! A slot is free once the record that took its block out of it is durable and nobody reads it any more, so that anybody might
-//! write it: what holds for a write holds for a discard. While it is discarded it counts as taken, so that no write overtakes the
-//! discard on its way.
+//! A slot is free once the record that took its block out is durable and no task reads it any more.
+//! What holds for a write to a free slot holds for a discard. A slot counts as taken while it is
+//! discarded, so that no write overtakes the discard.
 
 use super::operations::purpose;
 use super::{Job, Store, TaskId, Volume};
@@ -12,20 +13,20 @@ use crate::payload::Payload;
 use crate::scheme::MemberState;
 use crate::units::Nanoseconds;
 
-/// How long no request has used the drive when a discard begins.
+/// Time without a request on the drive after which a discard may begin.
 const IDLE: Nanoseconds = Nanoseconds::from_millis(10);
 
-/// Slots that are discarded at once: what a write may find taken.
+/// Slots of one discard: the most that a write may find taken by it.
 const SLOTS_MAX: u32 = 1024;
 
-/// Adjacent slots on their way to be discarded.
+/// Adjacent slots that are being discarded.
 pub(crate) struct DiscardJob {
     first: Slot,
     count: u32,
 }
 
 impl<P: Payload> Volume<P> {
-    /// When the next discard may begin.
+    /// Returns the time at which the next discard may begin.
     pub(super) fn discard_at(&self) -> Option<Nanoseconds> {
         let Store::Cache { space, .. } = &self.store else { return None };
         let wanted = space.holds_stale() && !self.discarding && !self.is_closing() && self.slot_waiters.is_empty();
@@ -33,7 +34,7 @@ impl<P: Payload> Volume<P> {
         if wanted && load.state == MemberState::Online { load.idle_at(IDLE) } else { None }
     }
 
-    /// Discards the next free slots that are adjacent.
+    /// Discards the next run of adjacent free slots.
     pub(super) fn begin_discard(&mut self) {
         let Store::Cache { space, .. } = &mut self.store else { return };
         let Some((first, count)) = space.take_stale(SLOTS_MAX) else { return };
@@ -45,7 +46,8 @@ impl<P: Payload> Volume<P> {
         self.issue(task, purpose::BACKGROUND, self.member_of_slots(), command, P::empty());
     }
 
-    /// A discard has ended, one way or another: the slots are free, and a drive that does not do it is not asked again.
+    /// Ends a discard, successful or not, and frees its slots. A drive that failed it is never
+    /// asked again.
     pub(super) fn end_discard(&mut self, task: TaskId, job: &DiscardJob, status: Status) {
         self.discarding = false;
         let Store::Cache { space, .. } = &mut self.store else { return };

@@ -1,11 +1,11 @@
-//! Members of which everything fails: a drive whose cable is out, or that has died and still
+//! Members of which every operation fails: a drive whose cable is out, or a dead drive that still
 //! answers.
 //!
-//! An operation that fails is tried again by whoever needs it, and one bad sector costs no drive.
-//! But where operations of a member fail again and again and none ends well in between, to try all
-//! others costs time and may harm the drive or its bus. Then moves and scrubs ask that member for
-//! one thing at a time, at most once a second, until one ends well. What requests themselves need
-//! is asked for as ever.
+//! Tasks try failed operations again, and a single bad sector costs no drive. But operations of a
+//! member may fail again and again, with no success in between. Then trying all others costs time
+//! and may harm the drive or its bus. Moves and scrubs then ask that member for one thing at a
+//! time, at most once a second, until one succeeds. Operations that requests themselves need are
+//! always issued.
 
 use super::Volume;
 use crate::layout::MemberId;
@@ -13,13 +13,12 @@ use crate::operation::{OpKind, Status};
 use crate::payload::Payload;
 use crate::units::Nanoseconds;
 
-/// So many operations of one kind in a row must fail before a member counts as one that cannot do
-/// that.
+/// Failed operations of one kind in a row after which a member counts as unable to do that kind.
 const FAILURES_MAX: u32 = 64;
-/// How often such a member is asked again.
+/// Time between two attempts on such a member.
 pub(super) const ASK_AGAIN: Nanoseconds = Nanoseconds::from_seconds(1);
 
-/// Operations of a member that failed since one of their kind ended well.
+/// Failed operations of a member since the last success of their kind.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Health {
     reads: u32,
@@ -27,7 +26,7 @@ pub(super) struct Health {
 }
 
 impl<P: Payload> Volume<P> {
-    /// Takes note of the end of an operation.
+    /// Counts the end of an operation.
     pub(super) fn note_health(&mut self, member: MemberId, kind: OpKind, status: Status) {
         let health = &mut self.health[usize::from(member.0)];
         let failures = match kind {
@@ -42,17 +41,18 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Whether `member` fails all reads, as far as anybody knows.
+    /// Returns true if all recent reads of `member` have failed.
     pub fn is_unreadable(&self, member: MemberId) -> bool {
         self.health[usize::from(member.0)].reads >= FAILURES_MAX
     }
 
-    /// Whether `member` fails all writes, as far as anybody knows.
+    /// Returns true if all recent writes to `member` have failed.
     pub fn is_unwritable(&self, member: MemberId) -> bool {
         self.health[usize::from(member.0)].changes >= FAILURES_MAX
     }
 
-    /// Whether what is in the slots cannot be moved now, and is only tried from time to time.
+    /// Returns true if moves of the slots' content would fail now, and are only tried from time to
+    /// time.
     pub(super) fn is_move_futile(&self) -> bool {
         self.view.layout.slots.is_some_and(|slots| self.is_unreadable(slots.member))
             || self.view.layout.homes().into_iter().any(|home| self.is_unwritable(home))

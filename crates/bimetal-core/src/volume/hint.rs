@@ -1,4 +1,5 @@
-//! Hints: what only a drive's translation layer knows. A scheme asks, the drive with the slots answers or does not know.
+//! Hints: questions that only a drive's translation layer can answer. A scheme asks; the drive with
+//! the slots answers, or does not support hints.
 
 use super::{Job, Volume};
 use crate::block_map::Slot;
@@ -18,8 +19,8 @@ impl<P: Payload> Volume<P> {
         self.issue(task, purpose::BACKGROUND, region.member, command, P::empty());
     }
 
-    /// Takes the completion of a [hint](OpKind::Hint) by a drive that knows: these sectors of it, the worst first. A drive that
-    /// does not know completes it as any other operation.
+    /// Takes the answer of a drive to a [hint](OpKind::Hint): `fragmented` has its sectors, the
+    /// worst first. A drive without hints completes the operation as any other.
     ///
     /// # Panics
     ///
@@ -38,7 +39,7 @@ impl<P: Payload> Volume<P> {
         self.pump();
     }
 
-    /// A hint was answered, or the drive does not know.
+    /// Passes the answer to the scheme, or `None` if the drive has none.
     pub(super) fn end_hint(&mut self, task: super::TaskId) {
         let answer = self.hint_answer.take();
         self.end_task(task);

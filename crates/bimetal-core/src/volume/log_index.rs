@@ -1,10 +1,11 @@
-//! The index of a log: the records of its stable segments once more, packed, so that recovery reads them in one go instead of
-//! going from segment to segment across the whole log.
+//! The index of a log: a packed copy of the records of its stable segments. Recovery reads it in
+//! one go instead of going from segment to segment across the whole log.
 //!
-//! Its pages lie in a ring beside the superblocks. Each says up to which position of the log it and those before it are
-//! complete; recovery walks the segments behind that. So a page that is missing costs time and nothing else: pages are written
-//! when enough has gathered, and nobody waits for them. When a migration gives segments back, the index begins anew at a page
-//! that has nothing of them.
+//! Its pages lie in a ring beside the superblocks. Each page records up to which position of the
+//! log it and the pages before it are complete. Recovery walks the segments behind that position.
+//! So a missing page costs only time: pages are written when enough records have gathered, and no
+//! task waits for them. When a migration frees segments, the index begins anew at a page that has
+//! no record of them.
 
 use std::collections::VecDeque;
 
@@ -17,10 +18,10 @@ use crate::payload::Payload;
 use crate::units::SectorRange;
 use crate::volume::operations::purpose;
 
-/// Pages that are written at once, in a log that is large.
+/// Pages that are written at once, in a large log.
 const PAGES_AT_ONCE: u64 = 64;
 
-/// Pages of the index on their way out.
+/// Pages of the index to be written.
 pub(super) struct IndexWrite {
     pub(super) places: [SectorRange; COPIES],
     pub(super) bytes: Vec<u8>,
@@ -31,20 +32,23 @@ pub(crate) struct LogIndex {
     pages: u64,
     head: u64,
     tail: u64,
-    /// Segments that may not be stable yet, by where they end.
+    /// Segments that may not be stable yet, by their end.
     waiting: VecDeque<(Position, Vec<Record>)>,
-    /// Records of stable segments that are in no page yet, and up to where they complete the index.
+    /// Records of stable segments that are in no page yet. `complete` is the position up to which
+    /// they complete the index.
     ready: Vec<Record>,
     complete: Position,
-    /// What the last page says of that.
+    /// The complete position that the last page records.
     written: Position,
-    /// A migration gives back everything before this position, and the first page that has nothing of that.
+    /// Position before which the migration under way frees everything. `tail_afterwards` is the
+    /// first page without records of that part.
     boundary: Option<Position>,
     tail_afterwards: Option<u64>,
-    /// Pages that are to be written, and whether some are being written.
+    /// Pages to be written. `writing` is set while some are being written.
     queue: VecDeque<IndexWrite>,
     writing: bool,
-    /// Where the last segment ends that has found no room: nothing is added before it is given back.
+    /// End of the last segment that found no room. No record is added before that position is
+    /// freed.
     left_out: Option<Position>,
 }
 
@@ -67,8 +71,8 @@ impl LogIndex {
         }
     }
 
-    /// As a recovery found it: pages from `tail` to `head` complete the index up to `written`, and `missing` from there to
-    /// `complete`.
+    /// Sets what a recovery found: pages from `tail` to `head` complete the index up to `written`,
+    /// and `missing` completes it from there to `complete`.
     pub(super) fn recovered(&mut self, pages: (u64, u64), written: Position, missing: Vec<Record>, complete: Position) {
         (self.tail, self.head) = pages;
         self.written = written;
@@ -76,7 +80,7 @@ impl LogIndex {
         self.complete = complete;
     }
 
-    /// Where a copy of pages from the one with this number on lies, up to the ring's end.
+    /// Returns the place of a copy of `count` pages from page `number` on, cut at the ring's end.
     pub(super) fn place(&self, number: u64, count: u64, copy: usize) -> SectorRange {
         let position = number % self.pages;
         let count = count.min(self.pages - position);
@@ -84,12 +88,12 @@ impl LogIndex {
         SectorRange::new(start, count * PAGE_SECTORS)
     }
 
-    /// How many pages there are.
+    /// Returns the number of pages in the ring.
     pub(super) fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// A segment with these records ends at `end`.
+    /// Adds the records of a segment that ends at `end`.
     pub(super) fn sealed(&mut self, end: Position, records: Vec<Record>) {
         match &mut self.left_out {
             Some(last) => *last = end,
@@ -97,7 +101,8 @@ impl LogIndex {
         }
     }
 
-    /// Everything before `to` is stable: takes in what is, and gives the pages that are due.
+    /// Takes in the records of segments that end before `to`, which is stable. Returns the pages to
+    /// write.
     pub(super) fn made_stable(&mut self, to: Position, header: PageHeader) -> Vec<IndexWrite> {
         let mut writes = Vec::new();
         while self.waiting.front().is_some_and(|&(end, _)| end <= to) {
@@ -116,19 +121,20 @@ impl LogIndex {
         writes
     }
 
-    /// A migration gives back everything before `end`.
+    /// Notes that a migration begins which will free everything before `end`.
     pub(super) fn migration_began(&mut self, end: Position) {
         self.boundary = Some(end);
         self.tail_afterwards = None;
     }
 
-    /// The first page that counts when the migration has ended, and the pages that have to be written for it.
+    /// Returns the first page that counts when the migration has ended, and the pages to write for
+    /// it.
     pub(super) fn tail_after_migration(&mut self, header: PageHeader) -> (u64, Vec<IndexWrite>) {
         let mut writes = Vec::new();
         if self.tail_afterwards.is_none() {
             self.write_ready(header, &mut writes);
         }
-        // What is given back must be in none of the pages to come: its slots will hold something else.
+        // No page to come may have a record of what is freed: its slots will hold other blocks.
         let first = self.waiting.front().map(|&(end, _)| end);
         if first.is_some_and(|end| self.boundary.is_some_and(|boundary| end <= boundary)) {
             self.leave_out_what_waits();
@@ -136,7 +142,7 @@ impl LogIndex {
         (*self.tail_afterwards.get_or_insert(self.head), writes)
     }
 
-    /// The migration has ended: pages before its tail, and everything before `end`, are needed no longer.
+    /// Ends a migration: pages before its tail, and everything before `end`, are needed no longer.
     pub(super) fn migration_ended(&mut self, end: Position) {
         if let Some(tail) = self.tail_afterwards.take() {
             self.tail = tail;
@@ -183,7 +189,7 @@ impl LogIndex {
 }
 
 impl<P: Payload> Volume<P> {
-    /// The records of a segment, in the order in which its page has them.
+    /// Returns the records of a segment, in the order of its head.
     pub(super) fn segment_records(&self, first: Position) -> Vec<Record> {
         let Store::Log(log) = &self.store else { return Vec::new() };
         let segment = log.segment_being_written(first);
@@ -197,7 +203,7 @@ impl<P: Payload> Volume<P> {
         pieces.chain(segment.records.iter().copied()).collect()
     }
 
-    /// The log is stable before `to`: its index may grow.
+    /// Adds the segments before `to`, which is stable, to the index.
     pub(super) fn index_stable_segments(&mut self, to: Position) {
         let header = self.page_header(0, 0);
         if let Store::Log(log) = &mut self.store
@@ -208,8 +214,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Writes pages of the index, one after the other, since their ring comes round; nobody waits for them, and where one is
-    /// missing in both copies recovery takes longer.
+    /// Writes pages of the index, one write after another, because the ring wraps. No task waits
+    /// for them. If both copies of a page are missing, recovery takes longer.
     pub(super) fn write_index(&mut self, writes: Vec<IndexWrite>) {
         let Store::Log(log) = &mut self.store else { return };
         log.index.queue.extend(writes);

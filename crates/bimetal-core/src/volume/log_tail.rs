@@ -1,9 +1,11 @@
-//! The growing end of an append log: segments that gather in memory and go out in one sequential write each.
+//! The growing end of a log: segments that gather in memory, each written by one sequential
+//! operation.
 //!
-//! A segment is a page that describes it, its head, the blocks behind the head, and the same page once more, its foot. A write is in the log's buffer when it
-//! has a place in the segment that is filling; the segment is written when it is full, when somebody wants it durable, or
-//! when the log's drive has nothing else to do. Positions are counted from the beginning of time; a slot is a position
-//! modulo the region's size. Space comes back from the old end, once everything before it has gone home.
+//! A segment is a head (a page that describes it), its blocks, and a foot (the same page again). A
+//! write is in the log's buffer once it has a position in the segment that is filling. The segment
+//! is written when it is full, when a task needs it durable, or when the log's drive has nothing
+//! else to do. Positions count from the beginning of time; a slot is a position modulo the region's
+//! size. Space is freed from the old end, once everything before it has been written back.
 
 use std::collections::VecDeque;
 
@@ -15,17 +17,18 @@ use crate::journal::SEGMENT_PAGES;
 use crate::journal::record::{RECORDS_PER_PAGE, Record};
 use crate::volume::TaskId;
 
-/// A place in the log, counted from the beginning of time.
+/// A position in the log, counted from the beginning of time.
 pub(crate) type Position = u64;
 
-/// Blocks of a segment when nothing is gathered: a long write is cut into segments of this many.
+/// Blocks of a segment in a log without a buffer: a long write is cut into segments of this size.
 const UNBUFFERED_SEGMENT_BLOCKS: u32 = 128;
 
-/// Full segments on their way to the drive before writes wait: enough that a drive which takes several at once is never
-/// without one, few enough that what a power cut may take stays small.
+/// Full segments being written before writes wait: enough that a drive which takes several at once
+/// is never idle, few enough that a power cut takes little.
 const SEGMENTS_ON_THE_WAY_MAX: usize = 8;
 
-/// Blocks that a log has in memory at most, where segments do not wait without bound: writes to them may be done.
+/// Blocks that a log has in memory at most, unless it is unbounded. Writes to these blocks may be
+/// acknowledged.
 pub const LOG_BLOCKS_IN_MEMORY_MAX: u64 = (SEGMENTS_ON_THE_WAY_MAX as u64 + 1) * RECORDS_PER_PAGE as u64;
 
 /// A block in a segment.
@@ -33,24 +36,24 @@ pub(crate) struct Piece<P> {
     pub(crate) block: Block,
     pub(crate) valid: ValidMask,
     pub(crate) checksum: u32,
-    /// The whole block, zeroes where it is not valid.
+    /// The whole block, with zeroes where it is not valid.
     pub(crate) content: P,
 }
 
 pub(crate) struct Segment<P> {
-    /// The position of its head.
+    /// Position of its head.
     pub(crate) first: Position,
     pub(crate) pieces: Vec<Piece<P>>,
     pub(crate) records: Vec<Record>,
-    /// Tasks to go on with when it is on the drive.
+    /// Tasks to run once the segment is on the drive.
     pub(crate) waiting: Vec<TaskId>,
     limit: u32,
     written: bool,
-    /// It is written to tell of what is stable, and is stable itself when it is on the drive.
+    /// Set for a note: the segment is forced to the drive to record what is stable.
     pub(crate) is_note: bool,
-    /// What its head says of that.
+    /// The stable position that its head records.
     pub(crate) says_stable: Position,
-    /// It could not be written, and will not be.
+    /// Set once its write has failed for good: it stays in memory.
     stays: bool,
 }
 
@@ -59,33 +62,35 @@ impl<P> Segment<P> {
         self.first + SEGMENT_PAGES + self.pieces.len() as u64
     }
 
-    /// Where the blocks of the segment lie.
+    /// Returns the positions of the segment's blocks.
     fn positions(&self) -> std::ops::Range<Position> {
         self.first + 1..self.first + 1 + self.pieces.len() as u64
     }
 }
 
-/// The smallest segment with a block in it. Where the region has less left up to its end, nothing begins.
+/// The smallest segment with a block in it. No segment begins where less is left up to the region's
+/// end.
 pub(crate) const SEGMENT_MIN: u64 = SEGMENT_PAGES + 1;
 
 pub(crate) struct LogTail<P> {
     pub(super) index: LogIndex,
     slots: u64,
     buffer_blocks: u32,
-    /// Whether segments may wait for their drive without bound: for a policy simulation, in which nothing waits.
+    /// Set if segments may wait for their drive without bound: for a policy simulation, in which
+    /// nothing waits.
     unbounded: bool,
     head: Position,
     tail: Position,
     truncations: VecDeque<(Position, Serial)>,
     pub(crate) filling: Option<Segment<P>>,
     writing: VecDeque<Segment<P>>,
-    /// Its drive is gone: what is in memory may be older than home.
+    /// Set once the drive is gone: content in memory may be older than home.
     gone: bool,
-    /// What lies before it is stable.
+    /// End of the stable part of the log.
     stable: Position,
-    /// What a segment that is stable itself says of that: recovery looks at what lies behind it.
+    /// The stable end that a stable segment records. Recovery checks what lies behind it.
     stable_on_drive: Position,
-    /// Where the last segment ends that holds blocks or records.
+    /// End of the last segment that holds blocks or records.
     content_end: Position,
 }
 
@@ -108,17 +113,17 @@ impl<P> LogTail<P> {
         }
     }
 
-    /// Whether a write is done when it is in the buffer.
+    /// Returns true if a write is acknowledged once it is in the buffer.
     pub(crate) fn is_buffered(&self) -> bool {
         self.buffer_blocks > 0
     }
 
-    /// Where the next segment will begin.
+    /// Returns the end of the log, the segment that is filling included.
     pub(crate) fn head(&self) -> Position {
         self.filling.as_ref().map_or(self.head, Segment::end)
     }
 
-    /// Behind the last block: where the next one lies at the earliest.
+    /// Returns the position behind the last block: the earliest position of the next block.
     pub(crate) fn next(&self) -> Position {
         self.filling.as_ref().map_or(self.head, |segment| segment.positions().end)
     }
@@ -132,17 +137,17 @@ impl<P> LogTail<P> {
         self.tail + into
     }
 
-    /// Slots that can still be appended to, pages of segments not counted off.
+    /// Returns the slots that can still be appended to, heads and feet not subtracted.
     pub(crate) fn free(&self) -> u64 {
         self.slots - (self.head() - self.tail)
     }
 
-    /// Slots that come back when tasks under way have ended.
+    /// Returns the slots that become free when tasks under way have ended.
     pub(crate) fn freeing(&self) -> u64 {
         self.truncations.back().map_or(0, |(to, _)| to - self.tail)
     }
 
-    /// Whether a block can be appended: `Ok`, or what to wait for.
+    /// Returns `Ok` if a block can be appended, or else the reason to wait.
     pub(crate) fn room(&self) -> Result<(), NoRoom> {
         match &self.filling {
             Some(segment) if (segment.pieces.len() as u32) < segment.limit => Ok(()),
@@ -160,16 +165,17 @@ impl<P> LogTail<P> {
         if self.is_buffered() {
             return self.buffer_blocks.min(RECORDS_PER_PAGE as u32);
         }
-        // A small log has small segments: twice one of them must leave room for more.
+        // A small log has small segments: twice such a segment must leave room for more.
         UNBUFFERED_SEGMENT_BLOCKS.min((self.slots / 4) as u32 - 1)
     }
 
-    /// The segment that is filling, opened if there is none.
+    /// Returns the segment that is filling, and opens one if there is none.
     pub(crate) fn open(&mut self) -> &mut Segment<P> {
         self.open_for(0)
     }
 
-    /// The same, for so many blocks that are there already: those need not gather, so a buffer's size is not what cuts them.
+    /// As [`open`](Self::open), for `blocks` blocks that are present already. They need not gather,
+    /// so the buffer's size does not limit the segment.
     pub(crate) fn open_for(&mut self, blocks: u64) -> &mut Segment<P> {
         if self.filling.is_none() {
             let left = self.slots - self.head % self.slots;
@@ -199,7 +205,7 @@ impl<P> LogTail<P> {
         self.filling.as_mut().expect("just opened")
     }
 
-    /// Appends a block; there is [`room`](Self::room). Gives its slot.
+    /// Appends a block and returns its slot. The caller has checked for [`room`](Self::room).
     pub(crate) fn append(&mut self, piece: Piece<P>) -> Slot {
         let segment = self.open();
         assert!((segment.pieces.len() as u32) < segment.limit, "the segment is full");
@@ -208,12 +214,12 @@ impl<P> LogTail<P> {
         self.slot(position)
     }
 
-    /// Whether the segment that is filling can take no more.
+    /// Returns true if the segment that is filling is full.
     pub(crate) fn is_full(&self) -> bool {
         self.filling.as_ref().is_some_and(|segment| segment.pieces.len() as u32 == segment.limit)
     }
 
-    /// Takes the segment that is filling to write it, with as many of `records` as fit in its page.
+    /// Takes the segment that is filling to write it, with as many of `records` as fit in its head.
     pub(crate) fn seal(&mut self, records: &mut Vec<Record>) -> &Segment<P> {
         let mut segment = self.filling.take().expect("a segment is filling");
         let fit = (RECORDS_PER_PAGE - segment.pieces.len()).min(records.len());
@@ -227,7 +233,8 @@ impl<P> LogTail<P> {
         self.writing.back().expect("just pushed")
     }
 
-    /// Lets `task` wait for every segment on its way; how many those are. Segments that stay in memory are not.
+    /// Makes `task` wait for every segment that is being written, and returns their number.
+    /// Segments that stay in memory do not count.
     pub(crate) fn await_all(&mut self, task: TaskId) -> u32 {
         let mut awaited = 0;
         for segment in self.writing.iter_mut().filter(|segment| !segment.written && !segment.stays) {
@@ -237,12 +244,14 @@ impl<P> LogTail<P> {
         awaited
     }
 
-    /// Whether blocks are stable of which no segment that is stable itself says so: after a crash they are in doubt.
+    /// Returns true if the log holds stable content that no stable segment records as stable. A
+    /// crash leaves it in doubt.
     pub(crate) fn wants_note(&self) -> bool {
         self.stable_on_drive < self.stable.min(self.content_end) && self.tail < self.stable
     }
 
-    /// Makes a note of the segment that is filling, or of one without blocks, if there is room for that.
+    /// Makes a note of the segment that is filling, or of one without blocks. Returns false if
+    /// there is no room for a note.
     pub(crate) fn fill_note(&mut self) -> bool {
         let has_room = self.has_room_for_records();
         if has_room {
@@ -251,7 +260,7 @@ impl<P> LogTail<P> {
         has_room
     }
 
-    /// The segment that begins at `first` is on its way, and says what is stable.
+    /// Records, for the head of the segment at `first`, what is stable as it is being written.
     pub(crate) fn claim_stable(&mut self, first: Position) {
         if let Some(segment) = self.writing.iter_mut().find(|segment| segment.first == first) {
             segment.says_stable = self.stable;
@@ -262,14 +271,14 @@ impl<P> LogTail<P> {
         self.writing.iter().find(|segment| segment.first == first).expect("the segment is being written")
     }
 
-    /// Says that the segment that begins at `first` is on the drive; gives the tasks that waited for it.
+    /// Records that the segment at `first` is on the drive. Returns the tasks that waited for it.
     pub(crate) fn written(&mut self, first: Position) -> Vec<TaskId> {
         let segment = self.writing.iter_mut().find(|segment| segment.first == first);
         let segment = segment.expect("the segment is being written");
         segment.written = true;
         let waiting = std::mem::take(&mut segment.waiting);
         if segment.is_note {
-            // A power cut leaves it, and what it says.
+            // A power cut leaves this segment, and so its record of what is stable.
             self.stable_on_drive = self.stable_on_drive.max(segment.says_stable);
         }
         while self.writing.front().is_some_and(|segment| segment.written) {
@@ -278,7 +287,8 @@ impl<P> LogTail<P> {
         waiting
     }
 
-    /// The segment that begins at `first` will never be on the drive, so it stays in memory; gives the tasks that waited for it.
+    /// Records that the segment at `first` can never be written and stays in memory. Returns the
+    /// tasks that waited for it.
     pub(crate) fn stays(&mut self, first: Position) -> Vec<TaskId> {
         let segment = self.writing.iter_mut().find(|segment| segment.first == first);
         let segment = segment.expect("the segment is being written");
@@ -286,7 +296,7 @@ impl<P> LogTail<P> {
         std::mem::take(&mut segment.waiting)
     }
 
-    /// The content of `slot` if it is still in memory.
+    /// Returns the content of `slot` if it is still in memory.
     pub(crate) fn in_memory(&self, slot: Slot) -> Option<&Piece<P>> {
         if self.gone || (self.filling.is_none() && self.writing.is_empty()) {
             return None;
@@ -297,12 +307,12 @@ impl<P> LogTail<P> {
         segment.pieces.get((position - segment.first - 1) as usize)
     }
 
-    /// Gives up everything before `to` once tasks older than `next` have ended.
+    /// Frees everything before `to` once all tasks older than `next` have ended.
     pub(crate) fn truncate(&mut self, to: Position, next: Serial) {
         self.truncations.push_back((to, next));
     }
 
-    /// Frees what may be freed; how many slots that were.
+    /// Frees slots of truncations whose tasks have ended. Returns the number of slots.
     pub(crate) fn release(&mut self, oldest_task: Serial) -> u64 {
         let before = self.tail;
         while let Some(&(to, started_before)) = self.truncations.front() {
@@ -315,33 +325,34 @@ impl<P> LogTail<P> {
         self.tail - before
     }
 
-    /// Its drive is gone: blocks that are written at home from now on no longer pass through it.
+    /// Records that the drive is gone: the copies in memory no longer serve reads, since home may
+    /// be newer.
     pub(crate) fn drive_gone(&mut self) {
         self.gone = true;
     }
 
-    /// As a recovery found it: everything from `tail` to `head` is stable.
+    /// Sets the positions that a recovery found: everything from `tail` to `head` is stable.
     pub(crate) fn recovered(&mut self, tail: Position, head: Position) {
         (self.tail, self.head, self.stable, self.stable_on_drive) = (tail, head, head, head);
         self.content_end = head;
     }
 
-    /// Whether there is anything in it, live or not.
+    /// Returns true if the log holds any blocks, live or dead.
     pub(crate) fn is_in_use(&self) -> bool {
         self.head() > self.tail
     }
 
-    /// Where the next segment that is sealed will begin.
+    /// Returns the end of the last sealed segment.
     pub(crate) fn sealed(&self) -> Position {
         self.head
     }
 
-    /// What lies before it is stable.
+    /// Returns the end of the stable part of the log.
     pub(crate) fn stable(&self) -> Position {
         self.stable
     }
 
-    /// Everything before `to` is stable.
+    /// Records that everything before `to` is stable.
     pub(crate) fn made_stable(&mut self, to: Position) {
         if to > self.stable {
             self.stable_on_drive = self.stable;
@@ -349,19 +360,19 @@ impl<P> LogTail<P> {
         }
     }
 
-    /// Whether recovery would take what `slot` holds without a look at it.
+    /// Returns true if recovery would trust the content of `slot` unread.
     pub(crate) fn is_trusted(&self, slot: Slot) -> bool {
         self.position(slot) < self.stable_on_drive
     }
 
-    /// Whether a segment of nothing but records still fits.
+    /// Returns true if a segment with records and no blocks still fits.
     pub(crate) fn has_room_for_records(&self) -> bool {
         // Twice what a wrap at the region's end may waste, with head and foot.
         self.filling.is_some() || self.free() >= 2 * SEGMENT_MIN
     }
 }
 
-/// Why nothing can be appended now.
+/// Reasons for which no block can be appended now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoRoom {
     /// The segment is full and older ones are still being written.
@@ -452,8 +463,8 @@ mod tests {
         assert!((20..=36).contains(&appended), "{appended}");
     }
 
-    /// A segment says how far the log was stable when it was written. Recovery trusts what lies before that, once the segment that
-    /// says so is stable itself, and nothing behind it.
+    /// A segment records how far the log was stable when it was written. Recovery trusts what lies
+    /// before that, once that segment is stable itself, and nothing behind it.
     #[test]
     fn slot_is_trusted_when_a_stable_segment_says_so() {
         let mut log = LogTail::new(40, 4, false, 0);

@@ -1,5 +1,5 @@
-//! Blocks whose newest content no member can give any more, and which eighths of them: reads are errors until they are
-//! written again, before and after a restart.
+//! Blocks whose newest content no member can return any more, with their lost eighths. Reads of
+//! them are errors until they are written again, before and after a restart.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,12 +10,12 @@ use crate::journal::superblock::LOST_MAX;
 #[derive(Default)]
 pub(crate) struct Lost {
     blocks: BTreeMap<u64, ValidMask>,
-    /// What was lost before changes whose records are not durable.
+    /// Lost eighths before changes whose records are not durable yet.
     undo: VecDeque<(Sequence, Block, ValidMask)>,
 }
 
 impl Lost {
-    /// As a recovery found it.
+    /// Returns the lost blocks that a recovery found.
     pub(super) fn new(blocks: BTreeMap<u64, ValidMask>) -> Self {
         Self { blocks, undo: VecDeque::new() }
     }
@@ -28,22 +28,22 @@ impl Lost {
         self.blocks.len() as u64
     }
 
-    /// Which eighths of `block` are lost.
+    /// Returns the eighths of `block` that are lost.
     pub(super) fn of(&self, block: Block) -> ValidMask {
         self.blocks.get(&block.0).copied().unwrap_or_default()
     }
 
-    /// The lost blocks from `first` to `end` (not included), in order.
+    /// Returns the lost blocks from `first` to `end` (not included), in order.
     pub(super) fn between(&self, first: u64, end: u64) -> impl Iterator<Item = (Block, ValidMask)> {
         self.blocks.range(first..end).map(|(&block, &eighths)| (Block(block), eighths))
     }
 
-    /// Whether there is room for one more where they are kept.
+    /// Returns true if the superblock has room for one more lost block.
     pub(super) fn has_room(&self) -> bool {
         self.blocks.len() + self.undo.len() < LOST_MAX
     }
 
-    /// Exactly these eighths of `block` are lost from now on; the record numbered `record` says so.
+    /// Sets the lost eighths of `block`. The record numbered `record` makes the change durable.
     pub(super) fn set(&mut self, block: Block, eighths: ValidMask, record: Sequence) {
         self.undo.push_back((record, block, self.of(block)));
         if eighths.is_empty() {
@@ -53,20 +53,22 @@ impl Lost {
         }
     }
 
-    /// Blocks that were lost and were written again, of which a crash may find that they are lost still.
+    /// Returns blocks that were lost and written again, but that may be lost again after a crash
+    /// now.
     pub(super) fn found_again(&self) -> impl Iterator<Item = Block> {
         let found = self.undo.iter().filter(|&&(_, block, before)| !self.of(block).contains(before));
         found.map(|&(_, block, _)| block)
     }
 
-    /// Every record up to `durable` is durable.
+    /// Forgets changes whose records are durable: all up to `durable`.
     pub(super) fn made_durable(&mut self, durable: Sequence) {
         while self.undo.front().is_some_and(|&(record, ..)| record <= durable) {
             self.undo.pop_front();
         }
     }
 
-    /// What a superblock names: all that is lost, and what may be again if a crash takes records that are not durable.
+    /// Returns the blocks for a superblock: all that are lost, and those that are lost again if a
+    /// crash takes records that are not durable.
     pub(super) fn for_superblock(&self) -> Vec<(Block, ValidMask)> {
         let mut all = self.blocks.clone();
         for &(_, block, before) in &self.undo {

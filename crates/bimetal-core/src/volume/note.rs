@@ -1,31 +1,34 @@
-//! Notes: a page on the drive that says up to where everything is stable, data included.
+//! Notes: pages on the drive that record up to where everything is stable, data included.
 //!
-//! A page of the ring, or the head of a segment, says what was stable when it was written: that the flush before it has ended.
-//! So after a crash the slots of the last flush are in doubt: one that does not match its checksum may never have been written, or
-//! may have been damaged since, and only the record of a slot that is surely stable makes that an error. A note without records,
-//! forced to the drive within [`NOTE_AFTER`] of the last flush, ends the doubt. A drive that has had nothing to do for longer is
-//! not woken for it.
+//! A page of the ring, or the head of a segment, records what was stable when it was written. That
+//! proves that the flush before it has ended. So after a crash the slots of the last flush are in
+//! doubt. Such a slot that does not match its checksum may never have been written, or may have
+//! been damaged since. A mismatch is an error only if the slot's record is surely stable. A note
+//! without records, forced to the drive within [`NOTE_AFTER`] of the last flush, ends the doubt.
+//! After that time an idle drive is not woken.
 //!
-//! No commit is under way beside the note of a cache: the flush of a commit makes all pages durable that were taken from the ring, and
-//! would not cover a note on its way. A hole before pages that were flushed would be taken for the ring's end.
+//! No commit runs beside the note of a cache. The flush of a commit makes all pages durable that
+//! were taken from the ring, and would not cover a note on its way. Recovery would take a hole
+//! before flushed pages for the ring's end.
 //!
-//! Volumes without data, of the simulator, write none.
+//! Volumes without data, of the simulator, write no notes.
 
 use super::{Job, Store, TaskId, Volume};
 use crate::operation::Status;
 use crate::payload::Payload;
 use crate::units::Nanoseconds;
 
-/// How long after the last flush a note is written. Further flushes within that time make it the note of the last of them.
+/// Time from the last flush to its note. A further flush within that time begins it anew.
 const NOTE_AFTER: Nanoseconds = Nanoseconds::from_millis(500);
 
 impl<P: Payload> Volume<P> {
-    /// Something was made stable: a note of it is due if nothing else is written that says so.
+    /// Schedules a note of what has become stable, unless something else that is written records it
+    /// first.
     pub(super) fn note_later(&mut self) {
         self.note_at = self.wants_note().then(|| self.view.now.saturating_add(NOTE_AFTER));
     }
 
-    /// When a note is to be written.
+    /// Returns the time at which a note is due.
     pub(super) fn note_at(&self) -> Option<Nanoseconds> {
         self.note_at
     }
@@ -39,10 +42,10 @@ impl<P: Payload> Volume<P> {
         P::CARRIES_DATA && wanted && self.view.slots_online()
     }
 
-    /// Writes a note if one is still wanted and there is room for it.
+    /// Writes a note if one is still wanted and has room.
     pub(super) fn begin_note(&mut self) {
         self.note_at = None;
-        // The end of a commit asks again.
+        // The end of a commit schedules the note again.
         if !self.wants_note() || self.slots_refuse() || self.commit.is_busy() || self.noting {
             return;
         }
@@ -55,7 +58,7 @@ impl<P: Payload> Volume<P> {
             }
             Store::Cache { ring, .. } => {
                 let stable = ring.durable();
-                // A full ring is about to be taken over by the slot table, which ends the doubt too.
+                // A checkpoint is about to empty a full ring, which ends the doubt too.
                 let Some(taken) = ring.take_pages(0) else { return };
                 let task = self.begin_task(Job::Running);
                 self.put_job(task, Job::Note { stable, status: Status::Done });
@@ -65,7 +68,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// The note of a cache is on its drive, or cannot be written there.
+    /// Ends the note of a cache, stored or failed.
     pub(super) fn end_note(&mut self, task: TaskId, stable: u64, status: Status) {
         self.noting = false;
         self.end_task(task);

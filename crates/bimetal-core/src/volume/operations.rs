@@ -1,5 +1,5 @@
-//! Operations on members: how one is started for a task, how its end finds the task again, what is tried again, and what
-//! a flush has still to make stable.
+//! Operations on members: starting one for a task, finding the task again when it ends, trying it
+//! again, and tracking what a flush has yet to make stable.
 
 use super::{Job, TaskId, Volume};
 use crate::label::report::Kind;
@@ -13,7 +13,7 @@ use crate::units::{Nanoseconds, SectorRange, Sectors};
 pub(super) struct InFlight<P> {
     pub(super) token: Token,
     pub(super) task: TaskId,
-    /// What the task calls it.
+    /// The task's own number for it.
     pub(super) purpose: u32,
     pub(super) member: MemberId,
     pub(super) kind: OpKind,
@@ -21,58 +21,59 @@ pub(super) struct InFlight<P> {
     pub(super) sectors: Sectors,
     pub(super) begun: Nanoseconds,
     pub(super) foreground: bool,
-    /// How many changes of its member had completed before it: what it makes stable if it is a flush.
+    /// Number of changes of its member that had completed before it: a flush makes these stable.
     pub(super) covers: u64,
-    /// For a write of metadata or of one of several copies: how to write it again.
+    /// The write to repeat, for metadata or one of several copies.
     pub(super) again: Option<Box<Again<P>>>,
 }
 
 impl<P> InFlight<P> {
-    /// Whether it is a change that a request makes.
+    /// Returns true if a request changes content by it.
     pub(super) fn is_change(&self) -> bool {
         self.foreground && self.kind.changes_content()
     }
 
-    /// The number of operations that had begun with it.
+    /// Returns its number among all operations begun.
     pub(super) fn sequence(&self) -> u64 {
         self.token.0 >> OPERATION_INDEX_BITS
     }
 }
 
-/// A write of metadata that is tried again when it fails: the map in memory is right, and one sector that is bad for a
-/// moment must not cost the drive that holds it.
+/// A write of metadata that is repeated when it fails. The map in memory is right, and a sector
+/// that is bad for a moment must not cost its drive.
 pub(super) struct Again<P> {
     pub(super) command: Command,
     pub(super) payload: P,
     pub(super) tries_left: u8,
 }
 
-/// How often a write of metadata, or of one of several copies, is tried.
+/// Tries of a write of metadata, or of one of several copies.
 pub(super) const METADATA_TRIES: u8 = 3;
 
-/// How many changes of a member have completed, and how many of them a completed flush has covered.
+/// Changes of a member that have completed, and those that a completed flush has covered.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Stability {
     pub(super) changed: u64,
     pub(super) stable: u64,
     /// The newest change that a request made in place.
     pub(super) requested: u64,
-    /// The newest operation that had begun when a flush failed: an older flush proves nothing.
+    /// Number of operations begun when a flush failed: a flush begun before proves nothing.
     failed_at: u64,
 }
 
 impl Stability {
-    /// Whether something waits for a flush; one that is under way may still fail, and does not count.
+    /// Returns true if a change waits for a flush. A flush under way may still fail, and does not
+    /// count.
     pub(super) fn wants_flush(self) -> bool {
         self.stable < self.changed
     }
 
-    /// Whether what requests changed in place waits for a flush.
+    /// Returns true if a change in place by a request waits for a flush.
     pub(super) fn owes_requests(self) -> bool {
         self.stable < self.requested
     }
 
-    /// Whether a flush failed since only so many operations had begun.
+    /// Returns true if a flush failed after more than `operations_begun` operations had begun.
     pub(super) fn has_failed_since(self, operations_begun: u64) -> bool {
         self.failed_at > operations_begun
     }
@@ -81,7 +82,7 @@ impl Stability {
 pub(super) const OPERATION_INDEX_BITS: u32 = 24;
 
 impl<P: Payload> Volume<P> {
-    /// Starts an operation on `member` for `task`; gives its place among those under way.
+    /// Starts an operation on `member` for `task`. Returns its index among those under way.
     pub(super) fn issue(
         &mut self,
         task: TaskId,
@@ -113,7 +114,8 @@ impl<P: Payload> Volume<P> {
         }
         let refused = match load.state {
             MemberState::Online => None,
-            // What homes keep of it holds as long as nothing is written there.
+            // The state on the homes is right only as long as nothing is written to a read-only
+            // member.
             MemberState::ReadOnly => kind.changes_content().then_some(Status::MediaError),
             MemberState::Failed => Some(Status::Gone),
         };
@@ -130,7 +132,7 @@ impl<P: Payload> Volume<P> {
         self.issue_again(task, purpose::BACKGROUND, member, Again { command, payload, tries_left: METADATA_TRIES });
     }
 
-    /// Starts an operation that is tried again when it fails.
+    /// Starts an operation that is repeated when it fails.
     pub(super) fn issue_again(&mut self, task: TaskId, purpose: u32, member: MemberId, mut again: Again<P>) {
         let payload = again.payload.slice(Sectors::ZERO, again.payload.sectors());
         if purpose & purpose::BACKGROUND != 0 {
@@ -143,7 +145,7 @@ impl<P: Payload> Volume<P> {
 
     pub(super) fn end_operation(&mut self, completion: Completion<P>) {
         let Completion { token, status, payload } = completion;
-        // A part of an operation is no part of a request that anybody could name: all of it counts as not done.
+        // A request cannot name a part of an operation, so a short operation counts as failed.
         let status = if matches!(status, Status::Short(_)) { Status::MediaError } else { status };
         let index = (token.0 & ((1 << OPERATION_INDEX_BITS) - 1)) as usize;
         let known = self.operations.get(index).is_some_and(|operation| operation.token == token);
@@ -174,9 +176,9 @@ impl<P: Payload> Volume<P> {
         self.note_result(&operation, status, payload);
     }
 
-    /// Follows what is stable on the drive of an operation that has ended. Returns the status that
-    /// counts: a flush that was under way when another one failed proves nothing. It is no failure
-    /// of its own.
+    /// Updates what is stable on the operation's drive. Returns the effective status: a flush that
+    /// was under way when another flush failed proves nothing, and counts as failed. That is not
+    /// counted as a new failure.
     fn note_stability(&mut self, operation: &InFlight<P>, ended: Status) -> Status {
         let is_flush = operation.kind == OpKind::Flush;
         let stability = &mut self.stability[usize::from(operation.member.0)];
@@ -197,8 +199,10 @@ impl<P: Payload> Volume<P> {
         status
     }
 
-    /// A forced change may be a flush and a change to the drive. Where it fails on a drive that is nothing but a home, what else was not
-    /// stable there may be forgotten. Slots are not given up for it: one bad sector must not cost that drive.
+    /// Returns true if the operation is a forced change of a drive that is only a home. The drive
+    /// may carry it out as a change and a flush. If it fails, the drive may have dropped other
+    /// unstable changes, too. Drives with slots are excepted: a single bad sector must not cost
+    /// such a drive.
     fn is_flush_of_home(&self, operation: &InFlight<P>) -> bool {
         let layout = &self.view.layout;
         let has_slots = layout.slots.is_some_and(|slots| slots.member == operation.member);
@@ -206,7 +210,7 @@ impl<P: Payload> Volume<P> {
         is_forced_change && !has_slots && !layout.is_mirrored() && layout.homes().contains(&operation.member)
     }
 
-    /// Gives a result to the job that waits for it, and runs the job when it has all it waits for.
+    /// Passes a result to its job, and runs the job when no operation of it is under way.
     pub(super) fn note_result(&mut self, operation: &InFlight<P>, status: Status, payload: P) {
         let task = operation.task;
         let purpose = operation.purpose;
@@ -221,7 +225,7 @@ impl<P: Payload> Volume<P> {
                 self.put_job(task, Job::Write(job));
                 if let Some((slot, entry, kind)) = bad {
                     self.statistics.checksum_errors += u64::from(kind == Kind::Checksum);
-                    // The write itself leaves the slot.
+                    // The write itself replaces the slot.
                     self.slot_is_bad(slot, &entry, kind, false);
                 }
             }
@@ -276,20 +280,20 @@ impl<P: Payload> Volume<P> {
     }
 }
 
-/// What an operation is to its task.
+/// Numbers by which a task tells its operations apart.
 pub(crate) mod purpose {
-    /// From here on: not for a request.
+    /// From this bit on: operations that serve no request.
     pub(crate) const BACKGROUND: u32 = 1 << 31;
     /// A write to home.
     pub(crate) const HOME: u32 = 1 << 30;
     /// A read of the slot a block had, to merge with it.
     pub(crate) const MERGE_SLOT: u32 = 1 << 29;
-    /// A read of home, to fill up an eighth that is written in part.
+    /// A read of home, to complete an eighth that is written in part.
     pub(crate) const MERGE_HOME: u32 = 1 << 28;
     /// The number of a piece or part.
     pub(crate) const INDEX: u32 = MERGE_HOME - 1;
-    /// Of a move: the place in its batch of the first block that an operation carries.
+    /// For a move: the position in its batch of the first block that an operation carries.
     pub(crate) const MOVED_FIRST: u32 = (1 << MOVED_COUNT_SHIFT) - 1;
-    /// Of a move: from this bit on, the number of blocks that an operation carries, which is at most 255.
+    /// For a move: from this bit on, the number of blocks that an operation carries, at most 255.
     pub(crate) const MOVED_COUNT_SHIFT: u32 = 20;
 }

@@ -1,9 +1,11 @@
-//! Order among requests that share a block: a change runs after every change that arrived before it, and so does a read,
-//! so that a read sees what was written before it arrived, acknowledged or not. A change need not wait for a read: what
-//! the read found stays where it is until it ends.
+//! Order among requests that share a block. A change runs after every change that arrived before
+//! it, and so does a read: a read sees what was written before it arrived, acknowledged or not. A
+//! change need not wait for a read: the content that the read found stays in place until the read
+//! ends.
 //!
-//! Where blocks may have places off home, two changes of one block meet even where their sectors do not: the later one merges with
-//! what the earlier one leaves. Where all content stays at home only those meet that share a sector.
+//! Two changes of one block conflict even if their sectors do not, where blocks may lie off home:
+//! the later one merges with the result of the earlier one. Where all content stays at home, only
+//! requests that share a sector conflict.
 
 use std::collections::VecDeque;
 
@@ -14,7 +16,8 @@ use crate::payload::Payload;
 use crate::units::SectorRange;
 
 impl<P: Payload> Volume<P> {
-    /// By what a request for `sectors` meets others: its blocks, or, where all content stays at home, its sectors.
+    /// Returns the run by which a request for `sectors` conflicts with others: its blocks, or its
+    /// sectors where all content stays at home.
     pub(super) fn lane(&self, sectors: SectorRange) -> BlockRun {
         match self.store {
             Store::HomeOnly => BlockRun { first: Block(sectors.start.0), count: sectors.len.0 },
@@ -27,9 +30,9 @@ struct Change {
     task: TaskId,
     blocks: BlockRun,
     waits: bool,
-    /// A read that waits: nobody waits for it, and it leaves as soon as it may start.
+    /// Set for a read that waits. No request waits for it, and it leaves as soon as it may start.
     reads: bool,
-    /// Whether its content is on its way home, and the map does not say so yet.
+    /// Set while its content is being written to home and the map is not yet updated.
     at_home: bool,
 }
 
@@ -39,19 +42,19 @@ impl Change {
     }
 }
 
-/// The changes under way and the reads that wait for them, in order of arrival, each in its [lane](Volume::lane). Their number is bounded by what a volume
-/// admits.
+/// The changes under way and the reads that wait for them, in order of arrival, each in its
+/// [lane](Volume::lane). A volume bounds their number by what it admits.
 #[derive(Default)]
 pub(crate) struct Ordering {
     changes: VecDeque<Change>,
-    /// Where changes are, without the reads that wait for them.
+    /// Index of the changes, without waiting reads.
     regions: Regions,
     waiting: u32,
     at_home: u32,
 }
 
 impl Ordering {
-    /// Lines `task` up; whether it may start at once.
+    /// Adds `task` as a change. Returns true if it may start at once.
     pub(crate) fn enter(&mut self, task: TaskId, blocks: BlockRun) -> bool {
         let waits = self.touches(blocks);
         self.changes.push_back(Change { task, blocks, waits, reads: false, at_home: false });
@@ -60,18 +63,19 @@ impl Ordering {
         !waits
     }
 
-    /// Lines a read up behind the changes it must see; call it only if there [are any](Self::touches).
+    /// Adds a read that waits for the changes it must see; only valid if there [are
+    /// any](Self::touches).
     pub(crate) fn enter_read(&mut self, task: TaskId, blocks: BlockRun) {
         self.changes.push_back(Change { task, blocks, waits: true, reads: true, at_home: false });
         self.waiting += 1;
     }
 
-    /// Whether a change of `blocks` is under way.
+    /// Returns true if a change of `blocks` is under way.
     pub(crate) fn touches(&self, blocks: BlockRun) -> bool {
         self.regions.may_touch(blocks) && self.changes.iter().any(|change| change.precedes(blocks))
     }
 
-    /// Says that `task` changes the home of its blocks from now on, or no longer does; whether that is new.
+    /// Sets whether `task` changes the home of its blocks. Returns true if that is new.
     pub(crate) fn set_at_home(&mut self, task: TaskId, at_home: bool) -> bool {
         let Some(change) = self.changes.iter_mut().find(|change| change.task == task) else { return false };
         if change.at_home == at_home {
@@ -86,13 +90,13 @@ impl Ordering {
         true
     }
 
-    /// Whether the home of `block` is being changed.
+    /// Returns true if the home of `block` is being changed.
     pub(crate) fn is_changing_home(&self, block: Block) -> bool {
         let run = BlockRun { first: block, count: 1 };
         self.at_home > 0 && self.changes.iter().any(|change| change.at_home && change.blocks.overlaps(run))
     }
 
-    /// Takes `task` out and gives those that may start now.
+    /// Removes `task`, and calls `start` for the tasks that may start now.
     pub(crate) fn leave(&mut self, task: TaskId, start: &mut impl FnMut(TaskId)) {
         let Some(at) = self.changes.iter().position(|change| change.task == task) else { return };
         let Some(gone) = self.changes.remove(at) else { return };

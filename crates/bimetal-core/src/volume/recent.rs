@@ -1,6 +1,8 @@
-//! What was written last to slots of a cache of blocks that were written in part: the next write there has at hand what it merges with.
-//! Requests that follow each other and share a block, as those of a partition that does not begin on one, would each read from
-//! the drive what the one before has just written.
+//! The newest content of slots whose blocks were written in part, kept in memory for the next write
+//! that merges with it.
+//!
+//! Adjacent requests may share a block, for example on a partition that does not begin at a block.
+//! Without this memory, each would read from the drive what the previous one has just written.
 
 use std::collections::VecDeque;
 
@@ -9,7 +11,8 @@ use crate::block_map::{Entry, Slot};
 use crate::payload::Payload;
 use crate::units::Sectors;
 
-/// Blocks kept: as many streams may end in one at once. Each may keep the buffer of its request in memory.
+/// Blocks kept: as many streams may end in a shared block at once. Each may keep the buffer of its
+/// request in memory.
 const KEPT_MAX: usize = 16;
 
 struct Kept<P> {
@@ -18,7 +21,7 @@ struct Kept<P> {
     content: P,
 }
 
-/// The newest last.
+/// Recently written blocks, the newest last.
 pub(crate) struct Recent<P> {
     kept: VecDeque<Kept<P>>,
 }
@@ -30,7 +33,7 @@ impl<P> Default for Recent<P> {
 }
 
 impl<P: Payload> Recent<P> {
-    /// `slot` has become the place of `block`, with this content.
+    /// Keeps the content of `block`, which now lies in `slot`.
     pub(crate) fn keep(&mut self, slot: Slot, block: Block, content: P) {
         if self.kept.len() == KEPT_MAX {
             self.kept.pop_front();
@@ -38,11 +41,11 @@ impl<P: Payload> Recent<P> {
         self.kept.push_back(Kept { slot, block, content });
     }
 
-    /// The content of `slot`, which holds `entry`, if it is at hand.
+    /// Returns the content of `slot`, which holds `entry`, if it is kept.
     pub(crate) fn content(&self, slot: Slot, entry: &Entry) -> Option<P> {
         let is_it = |kept: &&Kept<P>| kept.slot == slot && kept.block == entry.block;
         let content = &self.kept.iter().rev().find(is_it)?.content;
-        // The slot may have had another block since, and this one again.
+        // The slot may have held another block in between, and then a newer version of this one.
         let same = !P::CARRIES_DATA || content.checksum() == entry.checksum;
         same.then(|| content.slice(Sectors::ZERO, content.sectors()))
     }

@@ -1,24 +1,29 @@
-//! A member that refuses writes and still reads. Everything on it stays readable; nothing new is put on it; what only it has
-//! goes home, and then the volume is as without it.
+//! A member that refuses writes and still reads: a read-only member. Its content stays readable,
+//! and nothing new is put on it. What only this member has is written back, and then the volume no
+//! longer needs it.
 //!
-//! The map that lies on it cannot be changed any more: after a crash it says what it said when the first write was refused.
-//! So the homes keep, in their [state](crate::journal::state), which regions have *left*: of those nothing counts that this
-//! map says. The rules, and why they suffice:
+//! The map on that member cannot change any more: after a crash it is what it was when the first
+//! write was refused. So the homes keep, in their [state](crate::journal::state), the regions that
+//! have *left*: for these the map's entries no longer count. The rules, and why they suffice:
 //!
-//! 1. A region leaves when home has all its blocks and is flushed; that it has left is durable before a request changes
-//!    home there. In a region that has not left, home changes only by moves, to what the map on the member has: whoever follows
-//!    that map after a crash reads the same, however far a move came.
-//! 2. What the map on the member may not have, because it changed after the last commit, makes its region *owed*: no flush is
-//!    answered before every owed region has left. So what was flushed is at home, or where that map says. After a recovery
-//!    all regions are owed that have something to move: what was read then may lie in the member's cache alone.
-//! 3. When nothing is left to move, one state says at once that nothing is needed and that the member is given up.
+//! 1. A region leaves when home has all its blocks and is flushed. The state durably records that
+//!    before a request changes home there. In a region that has not left, home changes only by
+//!    moves, to what the map on the member has. A recovery that follows that map after a crash
+//!    reads the same, however far a move came.
+//! 2. A map change after the last commit may be missing on the member. It makes its region *owed*:
+//!    no flush is answered before every owed region has left. So flushed content is at home, or
+//!    where that map says. After a recovery every region with something to move is owed, because
+//!    content that was read then may lie in the member's write cache alone.
+//! 3. When nothing is left to move, one state records at once that nothing is needed and that the
+//!    member has been detached.
 //!
-//! A recovery that finds the state drops what has left and goes on; it writes nothing on the member, so any number of them
-//! end the same. A region with a block that cannot be read does not leave: writes to it are errors, reads go on. What was
-//! written and never flushed may go home in place, and is torn by a crash as on a bare drive.
+//! A recovery that finds the state drops the entries of regions that have left, and goes on. It
+//! writes nothing on the member, so repeated recoveries end the same. A region with an unreadable
+//! block does not leave: writes to it are errors, and reads go on. Content that was written and
+//! never flushed may be written back in place, and a crash tears it as on a bare drive.
 //!
-//! A log promises that home alone is of one time. That ends here: home counts as being between two states, as in a
-//! migration, until all of the log has gone home.
+//! A log promises that home alone is consistent as of one time. That ends here: home counts as
+//! being between two states, as in a migration, until all of the log has been written back.
 
 use std::collections::BTreeSet;
 
@@ -31,18 +36,19 @@ use crate::operation::Status;
 use crate::payload::Payload;
 use crate::scheme::MemberState;
 
-/// Blocks of a move, if a region does not have more: it bounds how long a request waits for another region.
+/// Blocks of a move, unless a single region has more. The bound limits how long a request waits for
+/// another region.
 const MOVE_BLOCKS: usize = 1024;
 
-/// What is on its way from a member that refuses writes.
+/// The evacuation of a read-only member with slots.
 #[derive(Default)]
 pub(crate) struct Departures {
-    /// Regions that requests want to change, and those that a flush waits for.
+    /// Regions that requests want to change. `owed` has those that a flush waits for.
     wanted: BTreeSet<u32>,
     owed: BTreeSet<u32>,
-    /// Those that could not be moved when they were tried last: others come first.
+    /// Regions that could not be moved at the last attempt; other regions come first.
     stuck: BTreeSet<u32>,
-    /// Those that the move under way is about.
+    /// Regions of the move under way.
     moving: Vec<u32>,
     /// Requests that wait, with their blocks.
     waiters: Vec<(TaskId, BlockRun)>,
@@ -51,37 +57,37 @@ pub(crate) struct Departures {
 }
 
 impl Departures {
-    /// Whether requests wait for them.
+    /// Returns true if a request or commit waits for an evacuation.
     pub(super) fn are_awaited(&self) -> bool {
         !self.waiters.is_empty() || self.commit.is_some()
     }
 }
 
-/// What stands between a request and the home of its blocks.
+/// The obstacle between a request and the home of its blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Departure {
-    /// Nothing.
+    /// No obstacle.
     Over,
-    /// Blocks are still to leave.
+    /// Blocks have yet to be written back.
     Awaited,
-    /// Blocks cannot leave.
+    /// Blocks cannot be written back.
     Never,
 }
 
 impl<P: Payload> Volume<P> {
-    /// Whether the member with the slots refuses writes.
+    /// Returns true if the member with the slots is read-only.
     #[inline]
     pub(super) fn slots_refuse(&self) -> bool {
         self.view.layout.slots.is_some_and(|slots| self.view.member(slots.member).state == MemberState::ReadOnly)
     }
 
-    /// `member` cannot be written, and can be read as far as anybody knows.
+    /// Makes `member`, which cannot be written but possibly still be read, read-only.
     pub(super) fn refuse_writes(&mut self, member: MemberId) {
         if self.view.member(member).state != MemberState::Online {
             return;
         }
         if self.has_other_copy(member) {
-            // What it does not take makes it old.
+            // Writes that the member misses make its copy old.
             return self.fail_member(member);
         }
         self.view.members[usize::from(member.0)].state = MemberState::ReadOnly;
@@ -91,7 +97,8 @@ impl<P: Payload> Volume<P> {
         self.update_free_slots();
     }
 
-    /// The member with the slots takes nothing any more. Whoever waits for it goes another way.
+    /// Begins the evacuation of the member with the slots. Tasks that wait for slots or for the
+    /// log's buffer are placed anew.
     pub(super) fn begin_refusal(&mut self) {
         self.owe_what_is_not_durable();
         self.release_move_from_commit();
@@ -108,7 +115,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Rule 2, for what there is when the first write is refused.
+    /// Makes regions owed by rule 2, for what is not durable when the first write is refused.
     fn owe_what_is_not_durable(&mut self) {
         let mut blocks = self.pending.blocks_not_durable(&self.view.map);
         blocks.extend(self.lost.found_again());
@@ -121,7 +128,7 @@ impl<P: Payload> Volume<P> {
         dropped.into_iter().for_each(|run| self.owe(run));
     }
 
-    /// `blocks` are not any more what the map says that lies on the member.
+    /// Makes the regions of `blocks` owed: these blocks no longer match the map on the member.
     pub(super) fn owe(&mut self, blocks: BlockRun) {
         if !self.slots_refuse() {
             return;
@@ -133,7 +140,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Rule 2, after a recovery.
+    /// Makes regions owed by rule 2, after a recovery.
     pub(super) fn owe_what_is_dirty(&mut self) {
         if self.slots_refuse() {
             let dirty = self.view.map.occupied().filter(|(_, entry)| entry.dirty);
@@ -142,7 +149,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// A move that waits for a commit would wait for what waits for it.
+    /// Takes the move under way out of the commit that it waits for. That commit waits for
+    /// evacuations, and so for the move.
     fn release_move_from_commit(&mut self) {
         let Some(task) = self.moving.filter(|&task| self.commit.forget(task)) else { return };
         if let Job::Move(job) = &mut self.tasks[task as usize].job {
@@ -165,14 +173,15 @@ impl<P: Payload> Volume<P> {
         self.lost.between(run.first.0, run.end()).next().is_some()
     }
 
-    /// Slots that only have what is in `region`.
+    /// Returns the dirty slots of `region`.
     fn dirty_in(&self, region: u32) -> Vec<Slot> {
         let found = self.blocks_off_home(self.blocks_of_region(region)).into_iter();
         let pieces = found.flat_map(|block| self.view.map.pieces(block).to_vec());
         pieces.filter(|(_, entry)| entry.dirty).map(|(slot, _)| slot).collect()
     }
 
-    /// Whether home may change where `blocks` are: asks for it if not.
+    /// Returns the obstacle to a change of home at `blocks`, and asks for the evacuation of their
+    /// regions.
     pub(super) fn departure_of(&mut self, blocks: BlockRun) -> Departure {
         if !P::CARRIES_DATA || !self.slots_refuse() {
             return Departure::Over;
@@ -191,19 +200,19 @@ impl<P: Payload> Volume<P> {
         departure
     }
 
-    /// Whether a region has something to move, and that was tried in vain a moment ago and is not
-    /// tried again yet.
+    /// Returns true if `region` has something to move whose last attempt failed and is not yet
+    /// repeated.
     fn cannot_leave_now(&self, region: u32) -> bool {
         self.is_move_futile() && self.move_paused_until.is_some() && !self.dirty_in(region).is_empty()
     }
 
-    /// Lets `task` go on when more has left.
+    /// Makes `task` ready when more regions have left.
     pub(super) fn await_departure(&mut self, task: TaskId, blocks: BlockRun) {
         self.statistics.waited += 1;
         self.departures.waiters.push((task, blocks));
     }
 
-    /// What the commit `task`, which is parked, waits for.
+    /// Returns the obstacle that the parked commit waits for.
     pub(super) fn departures_of_commit(&self) -> Departure {
         let never = |&region: &u32| self.has_lost(region) || self.cannot_leave_now(region);
         if self.departures.owed.iter().any(never) {
@@ -213,12 +222,12 @@ impl<P: Payload> Volume<P> {
         if over { Departure::Over } else { Departure::Awaited }
     }
 
-    /// Lets the commit go on when nothing is owed.
+    /// Makes the commit ready when no region is owed.
     pub(super) fn await_departures(&mut self, commit: TaskId) {
         self.departures.commit = Some(commit);
     }
 
-    /// Does what a member that refuses writes needs next; whether there was anything.
+    /// Takes the next step of an evacuation. Returns true if there was one.
     pub(super) fn refusal_on(&mut self) -> bool {
         if !self.slots_refuse() || !self.announcements.are_durable() {
             return false;
@@ -228,8 +237,8 @@ impl<P: Payload> Volume<P> {
         }
         if self.view.moving {
             let awaited = !self.departures.wanted.is_empty() || self.departures.commit.is_some();
-            // What is futile is not tried sooner for anybody: those who come meanwhile are told at
-            // once.
+            // A futile move is not repeated sooner for any request: requests that arrive meanwhile
+            // fail at once.
             let urgent = self.move_paused_until.is_some() && awaited && !self.is_move_futile();
             if urgent {
                 self.end_pause();
@@ -245,7 +254,8 @@ impl<P: Payload> Volume<P> {
         commit.is_some()
     }
 
-    /// Regions that are asked for and of which home has everything have left, once that is durable.
+    /// Lets wanted and owed regions leave whose blocks home has all. Waiting requests go on once
+    /// the state with them is durable.
     fn let_regions_leave(&mut self) -> bool {
         let asked: BTreeSet<u32> = self.departures.wanted.union(&self.departures.owed).copied().collect();
         let may_leave = |&region: &u32| !self.has_lost(region) && self.dirty_in(region).is_empty();
@@ -265,13 +275,13 @@ impl<P: Payload> Volume<P> {
             let left = state.refusing.get_or_insert_with(Left::default);
             leaving.iter().for_each(|&region| left.insert(region));
         });
-        // They look again, and wait until it is durable.
+        // The requests check again, and wait until the state is durable.
         let waiters = std::mem::take(&mut self.departures.waiters);
         self.ready.extend(waiters.into_iter().map(|(task, _)| task));
         true
     }
 
-    /// When home has everything the member is given up, as one that was let go. One that is home of something stays.
+    /// Detaches the member once home has everything. A member that is itself a home stays.
     fn end_refusal(&mut self) -> bool {
         let member = self.member_of_slots();
         let needed = self.view.map.dirty_blocks() > 0 || !self.lost.is_empty();
@@ -287,14 +297,15 @@ impl<P: Payload> Volume<P> {
         true
     }
 
-    /// The member is gone for good, so nothing leaves it any more.
+    /// Ends the evacuation, because the member is gone for good.
     pub(super) fn end_departures(&mut self) {
         let Departures { waiters, commit, .. } = std::mem::take(&mut self.departures);
         self.ready.extend(waiters.into_iter().map(|(task, _)| task));
         self.ready.extend(commit);
     }
 
-    /// Moves home what is asked for; else, while nobody waits, what comes next.
+    /// Writes back the wanted and owed regions. If there are none, and the volume is not closing,
+    /// writes back the next dirty region.
     fn move_on_from_member(&mut self) -> bool {
         let Departures { wanted, owed, stuck, .. } = &self.departures;
         let mut regions: Vec<u32> = wanted.iter().chain(owed.difference(stuck)).copied().collect();
@@ -320,7 +331,7 @@ impl<P: Payload> Volume<P> {
         true
     }
 
-    /// The region that goes next while nobody asks for one; those that are stuck when there is no other.
+    /// Returns the next dirty region while no region is wanted or owed. Stuck regions come last.
     fn next_region(&mut self) -> Option<u32> {
         let total = self.view.layout.total_blocks();
         let dirty =
@@ -333,12 +344,13 @@ impl<P: Payload> Volume<P> {
         })
     }
 
-    /// A move has ended. Who waits for what it could not move would wait for ever.
+    /// Handles the end of a move. Tasks that wait for what could not be moved would wait for ever,
+    /// so they fail.
     pub(super) fn note_departures(&mut self) {
         let stays: Vec<u32> = std::mem::take(&mut self.departures.moving);
         let mut stays: BTreeSet<u32> = stays.into_iter().filter(|&region| !self.dirty_in(region).is_empty()).collect();
         if self.is_move_futile() {
-            // Nothing else would fare better.
+            // No other region would fare better.
             let Departures { wanted, owed, .. } = &self.departures;
             let others = wanted.union(owed).copied().filter(|&region| !self.dirty_in(region).is_empty());
             stays.extend(others.collect::<Vec<_>>());
@@ -363,7 +375,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// What a task waits for will not come.
+    /// Fails a task whose wait can never end.
     pub(super) fn fail_waiter(&mut self, task: TaskId) {
         match self.take_job(task) {
             Job::Write(job) => self.end_write(task, job, Status::MediaError),

@@ -1,19 +1,20 @@
-//! Where runs of blocks are that a request might meet, roughly. Most requests meet nobody; so that they need not look at
-//! everybody under way, runs are counted by region, and only where one is counted a list is searched.
+//! A coarse index of the runs of blocks that a request might overlap. Most requests overlap none.
+//! Runs are counted by region, and only a region with a count makes the caller search its list.
 
 use crate::block::BlockRun;
 
-/// Blocks of a region, as a power of two: a small request lies in one or two of them.
+/// Blocks of a region, as a power of two: a small request lies in one or two regions.
 const REGION_SHIFT: u32 = 4;
-/// Regions that are counted apart: with as many runs as a volume admits requests, one in sixteen is busy.
+/// Regions with counts of their own: with as many runs as a volume admits requests, one in sixteen
+/// is busy.
 const REGIONS: u64 = 4096;
-/// After so many blocks regions are counted together with the first ones.
+/// Blocks after which regions share counts with the first ones.
 #[cfg(test)]
 pub(crate) const SPAN_BLOCKS: u64 = REGIONS << REGION_SHIFT;
-/// A run over more regions counts everywhere.
+/// Regions of a run at most; a larger run counts everywhere.
 const REGIONS_OF_A_RUN_MAX: u64 = 64;
 
-/// How many runs there may be in a region.
+/// Number of runs in each region, or more.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Regions {
     counts: Box<[u32]>,
@@ -27,7 +28,7 @@ impl Default for Regions {
 }
 
 impl Regions {
-    /// The regions of a run, unless they are too many.
+    /// Returns the regions of a run, unless there are too many.
     fn of(run: BlockRun) -> Option<impl Iterator<Item = usize>> {
         let last = run.end().max(run.first.0 + 1) - 1;
         let regions = run.first.0 >> REGION_SHIFT..=last >> REGION_SHIFT;
@@ -43,7 +44,7 @@ impl Regions {
         }
     }
 
-    /// Counts `run`, which was noted, no longer.
+    /// Removes `run`, which was counted, from the counts.
     pub(crate) fn forget(&mut self, run: BlockRun) {
         match Self::of(run) {
             Some(regions) => regions.for_each(|region| self.counts[region] -= 1),
@@ -51,7 +52,7 @@ impl Regions {
         }
     }
 
-    /// Whether a run that was noted may overlap `run`.
+    /// Returns true if a counted run may overlap `run`.
     pub(crate) fn may_touch(&self, run: BlockRun) -> bool {
         self.everywhere > 0 || Self::of(run).is_none_or(|mut regions| regions.any(|region| self.counts[region] > 0))
     }

@@ -1,4 +1,4 @@
-//! What a volume counts. Blocks count once per request that touches them.
+//! Counters of a volume. A block counts once for each request that touches it.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use crate::units::{Bytes, Nanoseconds};
 /// Counters of a volume since it was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Requests that arrived, and that finished.
+    /// Requests that arrived.
     pub arrived: u64,
-    /// Requests that finished, well or with an error.
+    /// Requests that finished, successfully or with an error.
     pub finished: u64,
     /// Requests that finished with an error.
     pub failed: u64,
@@ -18,53 +18,54 @@ pub struct Statistics {
     pub read_blocks: u64,
     /// Blocks that requests wrote.
     pub written_blocks: u64,
-    /// Of the blocks read, those whose newest content (or part of it) was off home.
+    /// Blocks read whose newest content, or part of it, was off home.
     pub read_blocks_from_slots: u64,
-    /// Of the blocks written, those that went to a slot (alone, or besides home).
+    /// Blocks written to a slot, alone or besides home.
     pub written_blocks_to_slots: u64,
-    /// For each member: blocks read of which a part came from it.
+    /// Blocks read at least in part from each member.
     pub read_blocks_by_member: Vec<u64>,
-    /// For each member: blocks that requests wrote to it.
+    /// Blocks that requests wrote to each member.
     pub written_blocks_by_member: Vec<u64>,
-    /// Blocks that requests or moves wrote to their home. A block that was written to both counts once.
+    /// Blocks that requests or moves wrote to their home. A block written to home and to a slot
+    /// counts once.
     pub home_blocks_written: u64,
-    /// Migrations begun, blocks and bytes they moved, and when the first and the last began.
+    /// Migrations begun.
     pub migrations: Migrations,
-    /// Blocks copied into slots because they were read, or because the scheme had them fetched.
+    /// Blocks copied into slots because a request read them or the scheme fetched them.
     pub promoted_blocks: u64,
-    /// Ranges of addresses that got another home.
+    /// Ranges of addresses that moved to another home.
     pub relocated_ranges: u64,
-    /// Clean copies given up.
+    /// Clean copies evicted.
     pub evicted_blocks: u64,
-    /// Blocks that did not go where the scheme usually puts them, by reason.
+    /// Blocks that bypassed their usual place, by reason.
     pub bypassed_blocks: BTreeMap<Reason, u64>,
-    /// For each member: bytes the engine wrote for itself.
+    /// Bytes of metadata that the engine wrote to each member.
     pub metadata_bytes: Vec<Bytes>,
-    /// Commits of the journal, and checkpoints.
+    /// Commits of the journal.
     pub commits: u64,
     /// Checkpoints of the slot table.
     pub checkpoints: u64,
-    /// Requests that had to wait because enough others were under way, for a block that another request changed, for a
-    /// move, for free slots or for room in the log's buffer.
+    /// Requests that had to wait: for other requests, for a block that another request changed, for
+    /// a move, for free slots, or for room in the log's buffer.
     pub waited: u64,
     /// Reads served from home because the copy in a slot could not be read.
     pub reads_repaired: u64,
-    /// Blocks that were read from slots and did not have their checksum.
+    /// Blocks read from slots whose checksum did not match.
     pub checksum_errors: u64,
 }
 
-/// How often everything dirty, or a part of it, was moved home.
+/// Moves that wrote back everything dirty, or a part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Migrations {
-    /// How many began. A trigger's whole batch is one.
+    /// Number of migrations begun. A trigger's whole batch counts as one.
     pub count: u64,
-    /// Blocks they moved.
+    /// Blocks moved.
     pub blocks: u64,
-    /// Bytes they moved: only what was valid.
+    /// Bytes moved: only valid eighths.
     pub bytes: Bytes,
-    /// When the first began.
+    /// Time at which the first began.
     pub first_at: Nanoseconds,
-    /// When the last began.
+    /// Time at which the last began.
     pub last_at: Nanoseconds,
 }
 
@@ -92,7 +93,8 @@ impl Migrations {
         self.count += 1;
     }
 
-    /// Mean time from the beginning of one migration to that of the next; `None` below two.
+    /// Returns the mean time from the beginning of one migration to the beginning of the next;
+    /// `None` below two.
     pub fn mean_interval(&self) -> Option<Nanoseconds> {
         (self.count >= 2).then(|| Nanoseconds((self.last_at - self.first_at).0 / (self.count - 1)))
     }
