@@ -1,4 +1,5 @@
-//! What metadata can say. Anything else was not written by this program, whatever its checksum says, and is not followed.
+//! Bounds of the values that metadata can have. Anything beyond was not written by this program,
+//! even with a valid checksum, and is not followed.
 
 use std::collections::BTreeMap;
 
@@ -10,40 +11,41 @@ use crate::journal::superblock::{LIVES_MAX, LOST_MAX, Life, Superblock};
 use crate::payload::Payload;
 use crate::volume::Store;
 
-/// Why a recovery ends that finds more lost blocks than there can be.
+/// The error of a recovery that finds more lost blocks than a superblock can name.
 pub(super) const TOO_MANY_LOST: &str = "its records name more lost blocks than a superblock can";
 
-/// Numbers of pages, superblocks and positions stay below that: at a million a second for two thousand years.
+/// Limit of the numbers of pages, superblocks and positions: a million a second reach it after two
+/// thousand years.
 const NUMBER_END: u64 = 1 << 56;
 
 impl<P: Payload> Recovery<P> {
-    /// Whether a record can be about this volume.
+    /// Returns true if a record of `block` and `slot` can belong to this volume.
     pub(super) fn is_possible(&self, block: Block, slot: Slot) -> bool {
         self.has(block) && slot.0 < self.volume.view.map.slots()
     }
 
-    /// Whether the volume has such a block.
+    /// Returns true if the volume has this block.
     pub(super) fn has(&self, block: Block) -> bool {
         block.0 < self.layout().total_blocks()
     }
 
-    /// Whether the volume has all blocks of a run.
+    /// Returns true if the volume has all blocks of a run.
     pub(super) fn has_all(&self, run: BlockRun) -> bool {
         let blocks = self.layout().total_blocks();
         run.first.0 <= blocks && run.count <= blocks - run.first.0
     }
 
-    /// Whether the volume has a region of that number that is marked as a whole.
+    /// Returns true if the volume has a marked region with this number.
     pub(super) fn has_region(&self, region: u32) -> bool {
         self.has(Block(u64::from(region) * MARK_REGION_BLOCKS))
     }
 
-    /// Whether a superblock's numbers fit the regions that they are about.
+    /// Returns true if a superblock's numbers fit the regions that they name.
     pub(super) fn is_possible_superblock(&self, superblock: &Superblock) -> bool {
         let Superblock { sequence, tail, index_tail, lives, lost, .. } = superblock;
         let Life { number, began_at, index_began_at } = superblock.life();
         let numbers = [*sequence, *tail, *index_tail, began_at, index_began_at];
-        // A tail moves on past the place where the life began.
+        // A tail may have moved on past the position at which the epoch began.
         let near = |began: u64, tail: u64, room: u64| began.saturating_sub(tail) <= room;
         let fits = match &self.volume.store {
             Store::Log(log) => {
@@ -65,7 +67,7 @@ impl<P: Payload> Recovery<P> {
     }
 }
 
-/// Follows what is lost through records in order; whether a superblock can name all of it.
+/// Updates the lost blocks by a record. Returns true if a superblock can still name all of them.
 pub(super) fn note_lost(lost: &mut BTreeMap<u64, ValidMask>, block: Block, eighths: ValidMask) -> bool {
     if eighths.is_empty() {
         lost.remove(&block.0);

@@ -1,9 +1,11 @@
-//! A cache: the slot table, then the ring's pages behind its tail, in order. Records of pages that the last known flush may not have
-//! covered are in doubt: each is taken only if its slot holds what the record says.
+//! Recovery of a cache: the slot table first, then the ring's pages behind its tail, in order.
+//! Records of pages that the last known flush may not have covered are in doubt: each is taken only
+//! if its slot matches the record.
 //!
-//! Of each page the first copy is read, and the second where the first is not what belongs there. The digest in the superblock
-//! proves that the pages of the table are the newest. The ring ends at the first page that neither copy has; the rest of the ring is looked through for
-//! pages of this life that say that one before them was stable: then that page is damaged, and no end.
+//! The first copy of each page is read, and the second if the first does not belong there. The
+//! digest in the superblock proves that the pages of the table are the newest. The ring ends at the
+//! first page that neither copy has. The rest of the ring is searched for pages of this epoch that
+//! record the missing page as stable: then that page is damaged, and is not the end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,7 +26,7 @@ use crate::payload::Payload;
 use crate::volume::Store;
 use crate::volume::lost::Lost;
 
-/// Pages of one read, and reads under way at once: 4 MiB of the slot table.
+/// Pages of one read. With [`READS_MAX`] reads under way at once that is 4 MiB of the slot table.
 const PAGES_AT_ONCE: u64 = 128;
 const READS_MAX: usize = 8;
 
@@ -35,29 +37,30 @@ pub(super) struct CacheRecovery {
     superblock: Option<Superblock>,
     /// The next page of the slot table to read, or to write.
     next_page: u64,
-    /// The generation that each page of the table has on the drive; 0: none was found.
+    /// The generation of each page of the table on the drive; 0: none was found.
     taken: Vec<u64>,
-    /// The number of the next page of the ring.
+    /// Number of the next page of the ring.
     next: u64,
     /// The next page of the ring to read.
     next_read: u64,
-    /// The generations that damaged pages of the table say that they have.
+    /// The generations in the headers of damaged pages of the table.
     said: Vec<(u32, TableHeader)>,
-    /// Whether the ring ends at [`next`](Self::next).
+    /// Set once the end of the ring is found, at [`next`](Self::next).
     has_ended: bool,
-    /// The first sound page behind where the ring seems to end.
+    /// The first sound page behind the apparent end of the ring.
     first_behind: Option<u64>,
-    /// The first copies of pages whose second ones are being read.
+    /// The first copies of pages whose second copies are being read.
     first_copies: Option<Chunk>,
-    /// Pages before this number, and all data they name, are stable.
+    /// Number of the page before which all pages, and all data they name, are stable.
     stable: u64,
-    /// Records of pages that may not be: (number of the page, record, whether its slot holds what it says).
+    /// Records of pages that may not be stable: (number of the page, record, whether its slot
+    /// matches).
     in_doubt: VecDeque<(u64, Record, bool)>,
     next_in_doubt: usize,
-    /// Blocks whose newest record is of a slot that does not hold what it says.
+    /// Blocks whose newest record names a slot that does not match it.
     torn: BTreeSet<u64>,
     marks: Vec<u8>,
-    /// The marks cannot be read: any region may have one.
+    /// Set if the marks cannot be read: any region may have a mark.
     all_marked: bool,
     lost: BTreeMap<u64, ValidMask>,
 }
@@ -68,7 +71,7 @@ enum Phase {
     Superblocks,
     Table,
     SecondTable,
-    /// What is left of pages that are damaged in both copies is taken.
+    /// Pages that are damaged in both copies are read once more, for their sound entries.
     SalvagingTable,
     Marks,
     Ring,
@@ -82,7 +85,7 @@ enum Phase {
 }
 
 impl CacheRecovery {
-    /// Whether a copy of this page of the table was sound.
+    /// Returns true if a copy of this page of the table was sound.
     pub(super) fn has_table_page(&self, number: u64) -> bool {
         self.taken[number as usize] > 0
     }
@@ -136,7 +139,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Asks for what the phase needs next; whether it needs more than what is under way.
+    /// Issues the operations that the phase needs next. Returns true if any are under way.
     fn ask_more(&mut self) -> bool {
         let phase = self.cache().phase;
         match phase {
@@ -262,7 +265,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// The header of a page that belongs at this place of the table.
+    /// Returns the header of a page that belongs at this place of the table.
     fn table_header(&self, page: &Page, index: u32) -> Option<TableHeader> {
         let header = table::decode_header(page).ok()?;
         (header.volume == self.volume.identity && header.index == index && header.generation > 0).then_some(header)
@@ -277,7 +280,7 @@ impl<P: Payload> Recovery<P> {
         let before = std::mem::replace(&mut self.cache().taken[header.index as usize], header.generation);
         self.ring().found_table_page(header.index, header.completed(sequence));
         if header.is_unfinished(sequence) {
-            // Of a checkpoint that was cut short.
+            // This page is of a checkpoint that was cut short.
             self.ring().touch_page(header.index);
         }
         let first = header.index * SLOTS_PER_TABLE_PAGE as u32;
@@ -325,7 +328,8 @@ impl<P: Payload> Recovery<P> {
         self.cache().said.extend(header.map(|header| (index, header)));
     }
 
-    /// Whether the generations that the damaged pages say make up the digest: then nothing else is missing.
+    /// Checks whether the generations of the damaged pages complete the digest. If not, an unknown
+    /// number of slots is given up.
     fn judge_damaged_table(&mut self) {
         let sequence = self.cache().superblock().sequence;
         let mut digest = self.ring().digest();
@@ -336,7 +340,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Whether the pages of the table that were found are the newest that there were.
+    /// Returns true if the pages of the table that were found are the newest.
     fn table_is_newest(&mut self) -> bool {
         self.ring().digest().0 == self.cache().superblock().table
     }
@@ -344,7 +348,7 @@ impl<P: Payload> Recovery<P> {
     fn read_marks(&mut self) {
         self.cache().phase = Phase::Marks;
         self.cache().taken = Vec::new();
-        // Two slots of one block: the ring says which of them is the newer.
+        // If two slots have the same block, the ring tells which is the newer.
         for slot in self.volume.view.map.build_index(|_, _| false) {
             self.ring().touch_slot(slot);
         }
@@ -356,7 +360,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Marks that cannot be read, or are not those of the superblock, may be of any region.
+    /// Takes the marks. If they are unreadable or do not match the superblock, every region counts
+    /// as marked.
     fn takes_marks(&mut self, answer: &Answer<P>) {
         let bytes = answer.payload.as_ref().map(P::to_metadata);
         let cache = self.cache();
@@ -395,7 +400,7 @@ impl<P: Payload> Recovery<P> {
             }
             if self.cache().has_ended {
                 self.look_for_damage(number, copies_of(number, &first, second.as_ref()));
-                // A page was left out: what lies behind it is read again.
+                // A page was left out, so the pages behind it are read again.
                 if !self.cache().has_ended {
                     break;
                 }
@@ -407,22 +412,24 @@ impl<P: Payload> Recovery<P> {
         self.read_ring();
     }
 
-    /// The first copies are not what belongs there, from page `number` on: the second ones may be.
+    /// Reads the second copies from page `number` on, because the first copy of that page does not
+    /// belong there.
     fn read_second_copies(&mut self, first: Chunk, number: u64) {
         let range = self.ring().place(number, first.end() - number, 1);
         self.read_chunk(self.member(), range, number, 1);
         self.cache().first_copies = Some(first);
     }
 
-    /// The page with this number of this life, if it is that.
+    /// Returns the header and records of `page` if it is the ring's page `number` of this epoch.
     fn ring_page(&mut self, page: &Page, number: u64) -> Option<(PageHeader, Vec<Record>)> {
         let (volume, life) = (self.volume.identity, self.cache().superblock().life().number);
         let (header, records) = record::decode_page(Kind::Ring, page).ok()?;
         (header.volume == volume && header.life == life && header.number == number).then_some((header, records))
     }
 
-    /// The ring seems to have ended before or at page `number`. A page there that says that the missing one was stable proves that
-    /// it is damaged; one of a later life, or that should have overwritten it, that the newest superblock is lost.
+    /// Searches a page at or behind the apparent end of the ring for proof of damage. A page that
+    /// records the missing one as stable proves that one damaged. A page of a later epoch, or with
+    /// a higher number than belongs there, proves that the newest superblock is lost.
     fn look_for_damage(&mut self, number: u64, pages: [Option<&Page>; 2]) {
         let identity = self.volume.identity;
         let (end, life) = (self.cache().next, self.cache().superblock().life().number);
@@ -480,7 +487,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Applies a record, unless it says that a block is lost no more because of a slot that never was written.
+    /// Applies a record, unless it ends the loss of a block by a slot that was never written.
     fn apply_in_order(&mut self, record: Record) {
         match record {
             Record::Lost { block, .. } if self.cache().torn.contains(&block.0) => return,
@@ -492,8 +499,8 @@ impl<P: Payload> Recovery<P> {
         self.apply(record);
     }
 
-    /// Whether `record` only says that home has what its slot holds since before. Home was stable before it was written, so the slot may
-    /// hold anything.
+    /// Returns true if `record` only records that home has the content of its slot. Home was stable
+    /// before the record was written, so the slot's content does not matter.
     fn is_of_a_move(&self, record: Record) -> bool {
         let Record::Map { block, slot, dirty: false, checksum, .. } = record else { return false };
         let before = self.volume.view.map.get(block);
@@ -550,7 +557,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// What cannot be read stays in the map: reads of it are errors, and not what was there before.
+    /// Compares a slot with its record. An unreadable slot stays in the map: reads of it are
+    /// errors, and do not return older content.
     fn takes_slot(&mut self, answer: Answer<P>) {
         let place = &mut self.cache().in_doubt[answer.purpose as usize];
         if let (Some(payload), Record::Map { checksum, .. }) = (answer.payload, place.1) {
@@ -558,8 +566,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Drops clean copies from which home may differ: in regions that were being changed, or everywhere. Of a member that refuses
-    /// writes the map may have copies of what a move has changed at home since.
+    /// Drops clean copies from which home may differ: in marked regions, or everywhere. The map of
+    /// a read-only member may have copies of blocks that a move has changed at home since.
     fn drop_doubtful_copies(&mut self) {
         let marks = std::mem::take(&mut self.cache().marks);
         let all = self.home_was_plain || self.state.refusing.is_some() || self.cache().all_marked;

@@ -1,5 +1,5 @@
-//! Pages of metadata that are read many at a time: where one of a chunk cannot be read, its pages are read one by one, so that
-//! a bad sector costs one page.
+//! Metadata pages that are read many at a time. If a chunk cannot be read, its pages are read one
+//! by one, so that a bad sector costs one page.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ pub(super) struct Chunks {
 /// Pages that were read together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Chunk {
-    /// The number of the first page.
+    /// Number of the first page.
     pub(super) first: u64,
-    /// Which copy of its pages it is.
+    /// Number of the copy, 0 or 1, to which its pages belong.
     pub(super) copy: usize,
     bytes: Vec<u8>,
     readable: Vec<bool>,
@@ -30,17 +30,17 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// How many pages it has.
+    /// Returns the number of its pages.
     pub(super) fn count(&self) -> u64 {
         self.readable.len() as u64
     }
 
-    /// The number behind its last page.
+    /// Returns the number behind its last page.
     pub(super) fn end(&self) -> u64 {
         self.first + self.count()
     }
 
-    /// A page by its number; `None` where it cannot be read, or belongs to another chunk.
+    /// Returns a page by its number; `None` if it cannot be read or belongs to another chunk.
     pub(super) fn page(&self, number: u64) -> Option<&Page> {
         let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let readable = *self.readable.get(at)?;
@@ -57,7 +57,7 @@ impl Chunk {
     }
 }
 
-/// What was read of a page: its first copy, and the second where that was read.
+/// Returns both copies of a page as read: the second only if that was read.
 pub(super) fn copies_of<'a>(number: u64, first: &'a Chunk, second: Option<&'a Chunk>) -> [Option<&'a Page>; 2] {
     [first.page(number), second.and_then(|second| second.page(number))]
 }
@@ -67,7 +67,7 @@ fn purpose(number: u64, copy: usize) -> u64 {
 }
 
 impl<P: Payload> Recovery<P> {
-    /// Reads the pages of a copy that lie in `range`, of which the first has the number `first`.
+    /// Reads the pages of a copy that lie in `range`. The first page has the number `first`.
     pub(super) fn read_chunk(&mut self, member: MemberId, range: SectorRange, first: u64, copy: usize) {
         let count = (range.len.0 / PAGE_SECTORS) as usize;
         let chunk = Chunk { first, copy, bytes: vec![0; count * PAGE_BYTES], readable: vec![false; count], waiting: 1 };
@@ -75,7 +75,7 @@ impl<P: Payload> Recovery<P> {
         self.read(member, range, purpose(first, copy));
     }
 
-    /// Takes a part of a chunk; gives the chunk when all of it was read, or cannot be.
+    /// Takes a part of a chunk. Returns the chunk once all of it was read or found unreadable.
     pub(super) fn take_chunk(&mut self, answer: &Answer<P>) -> Option<Chunk> {
         let (number, copy) = (answer.purpose >> 1, (answer.purpose & 1) as usize);
         let mut before = self.chunks.open.range_mut(..=(number, copy)).rev();

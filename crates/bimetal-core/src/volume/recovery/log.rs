@@ -1,10 +1,12 @@
-//! A log: its index first, as far as it goes; behind that the head of each segment says what lies behind it. Segments behind the last
-//! known flush are in doubt: the log ends before the first of them that does not hold what its head says.
+//! Recovery of a log: its index first, as far as it goes, then the head of each segment behind it.
+//! Segments behind the last known flush are in doubt: the log ends before the first of them that
+//! does not match its head.
 //!
-//! Of the index the first copy is read, and the second where the first is not what belongs there. Where a head is not what belongs
-//! there the segment's foot is looked for; where there is none, a later segment that says that the missing one was stable proves that
-//! it is damaged, and not the end of the log. A superblock says in which life each position was written, so that a head of an
-//! earlier life is never taken for the one that was written over it.
+//! The first copy of each page of the index is read, and the second if the first does not belong
+//! there. If a head does not belong there, the segment's foot is searched for. A later segment may
+//! record a segment without head and foot as stable. Then that segment is damaged, and is not the
+//! end of the log. A superblock tells in which epoch each position was written. So a head of an
+//! earlier epoch is never taken for the head that was written over it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,47 +31,48 @@ const INDEX_PAGES_AT_ONCE: u64 = 256;
 const READS_MAX: usize = 8;
 /// Blocks that are read at once in the search for a foot.
 const LOOK_BLOCKS_AT_ONCE: u64 = 64;
-/// Blocks behind a head that is missing in which its foot is looked for, and segments that prove it damaged: three of the longest
-/// segments.
+/// Blocks behind a missing head that are searched for its foot, and for segments that prove it
+/// damaged: three of the longest segments.
 const LOOK_BLOCKS: u64 = 3 * (RECORDS_PER_PAGE as u64 + SEGMENT_PAGES);
-/// Bytes of the log behind a missing head that are looked at if they are more than that: all that the index of a log with blocks of 4 KiB
-/// may still miss.
+/// Bytes of the log behind a missing head that are searched if they are more than [`LOOK_BLOCKS`]:
+/// all that the index of a log with blocks of 4 KiB may still lack.
 const LOOK_BYTES: Bytes = Bytes::from_mib(48);
 
 struct Segment {
     first: Position,
-    /// How many blocks lie behind its page.
+    /// Number of data blocks between head and foot.
     pieces: u64,
     records: Vec<Record>,
     header: PageHeader,
-    /// Up to where the log is left out behind it: a recovery found it damaged.
+    /// Position at which the log goes on behind it, if a recovery found the part between damaged.
     leap: Option<Position>,
 }
 
 impl Segment {
-    /// Behind its foot.
+    /// Returns the position behind its foot.
     fn own_end(&self) -> Position {
         self.first + SEGMENT_PAGES + self.pieces
     }
 
-    /// Where the next segment begins, at the earliest.
+    /// Returns the earliest position of the next segment.
     fn end(&self) -> Position {
         self.leap.map_or(self.own_end(), |leap| leap.max(self.own_end()))
     }
 }
 
-/// The search for what stands in for the head at a position.
+/// The search for a substitute of the head at a position.
 struct Search {
     first: Position,
-    /// The next block to look at, and where the search ends.
+    /// The next block to search. The search ends at `end`.
     next: Position,
     end: Position,
-    /// The first later segment that says that this one was stable.
+    /// Position of the first later segment that records this one as stable.
     proof: Option<Position>,
-    /// The head cannot be read; and a page behind it that may be its foot.
+    /// Sector of the head, if it cannot be read. `foot_unreadable`: a page that may be its foot
+    /// cannot be read.
     head_unreadable: Option<u64>,
     foot_unreadable: bool,
-    /// What the foot says.
+    /// The segment, from its foot.
     found: Option<Segment>,
 }
 
@@ -77,24 +80,25 @@ struct Search {
 pub(super) struct LogRecovery<P> {
     phase: Phase,
     superblock: Option<Superblock>,
-    /// Where the next segment would begin.
+    /// Position at which the next segment would begin.
     head: Position,
     stable: Position,
     search: Option<Search>,
-    /// The first copies of pages of the index whose second ones are being read.
+    /// The first copies of pages of the index whose second copies are being read.
     first_copies: Option<Chunk>,
     in_doubt: VecDeque<Segment>,
     /// The next piece of the first segment in doubt to check.
     next_piece: u64,
-    /// Whether a piece is not what its page says.
+    /// Set once a piece fails the checksum in its segment's head.
     torn: bool,
     lost: BTreeMap<u64, ValidMask>,
-    /// The next page of the index, and up to where those before it are complete.
+    /// The next page of the index. `indexed` is the position up to which the pages before it are
+    /// complete.
     next_page: u64,
     indexed: Position,
-    /// What the index says was dropped, to be applied when all of it is read.
+    /// Drop records of the index. They apply once the whole index is read.
     dropped: Vec<(BlockRun, Position)>,
-    /// Records of segments behind that.
+    /// Records of segments behind the index.
     not_indexed: Vec<Record>,
     payload: std::marker::PhantomData<P>,
 }
@@ -203,7 +207,8 @@ impl<P: Payload> Recovery<P> {
         self.read_chunk(self.volume.member_of_slots(), range, next, 0);
     }
 
-    /// The index ends at the first page that neither copy has: the log itself has the rest.
+    /// Takes pages of the index. It ends at the first page that neither copy has: the log itself
+    /// has the rest.
     fn takes_index_pages(&mut self, chunk: Chunk) {
         let (first, second) = match self.log().first_copies.take() {
             Some(first) => (first, Some(chunk)),
@@ -224,7 +229,8 @@ impl<P: Payload> Recovery<P> {
         self.read_index();
     }
 
-    /// The first copies are not what belongs there, from page `number` on: the second ones may be.
+    /// Reads the second copies from page `number` on, because the first copy of that page does not
+    /// belong there.
     fn read_second_copies_of_index(&mut self, first: Chunk, number: u64) {
         let range = self.tail().index.place(number, first.end() - number, 1);
         self.read_chunk(self.volume.member_of_slots(), range, number, 1);
@@ -253,7 +259,7 @@ impl<P: Payload> Recovery<P> {
 
     fn apply_indexed(&mut self, record: Record) {
         match record {
-            // All that a log has is newer than home.
+            // All content of a log is newer than home.
             Record::Map { block, slot, valid, checksum, .. } if self.is_possible(block, slot) => {
                 self.volume.view.map.reload(slot, Entry { block, valid, dirty: true, checksum });
             }
@@ -265,7 +271,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Goes on behind what the index has.
+    /// Begins to read the segments behind the index.
     fn begin_scan(&mut self) {
         let Store::Log(tail) = &self.volume.store else { unreachable!("the volume has a log") };
         self.volume.view.map.build_index_of_pieces(|slot, other| tail.position(slot) > tail.position(other));
@@ -274,19 +280,21 @@ impl<P: Payload> Recovery<P> {
         }
         let log = self.log();
         log.phase = Phase::Scanning;
-        // The last recovery flushed what it took, and checked it: it is in doubt no more.
+        // The last recovery flushed and checked everything it took: that is no longer in doubt.
         (log.head, log.stable) = (log.indexed, log.indexed.max(log.superblock().life().began_at));
         self.read_head();
     }
 
-    /// Where the segment behind the last one begins: not in the region's last slots, where there would be no room for one.
+    /// Returns the position of the next segment: not in the region's last slots if a segment has no
+    /// room there.
     fn next_segment(&mut self) -> Position {
         let slots = u64::from(self.volume.view.map.slots());
         let left = slots - self.log().head % slots;
         self.log().head + if left < SEGMENT_MIN { left } else { 0 }
     }
 
-    /// The first position that a segment cannot reach: where the log would overwrite itself.
+    /// Returns the first position that no segment can reach, because the log would overwrite
+    /// itself.
     fn limit(&mut self) -> Position {
         self.log().superblock().tail + u64::from(self.volume.view.map.slots())
     }
@@ -301,7 +309,7 @@ impl<P: Payload> Recovery<P> {
         self.read(self.volume.member_of_slots(), self.page_at(first), first);
     }
 
-    /// The page at the beginning of the block at a position.
+    /// Returns the place of the page at the beginning of the block at a position.
     fn page_at(&self, position: Position) -> SectorRange {
         let slot = Slot((position % u64::from(self.volume.view.map.slots())) as u32);
         SectorRange::new(self.sectors_of_slot(slot).start.0, PAGE_SECTORS)
@@ -343,7 +351,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// The segment at `first`, if `page` is its head, or its foot.
+    /// Returns the segment at `first` if `page` is its head or foot.
     fn segment(&mut self, kind: Kind, first: Position, page: &Page) -> Option<Segment> {
         let (header, records) = record::decode_page(kind, page).ok()?;
         let volume = self.volume.identity;
@@ -366,7 +374,7 @@ impl<P: Payload> Recovery<P> {
         whole.then_some(segment)
     }
 
-    /// Reads the next blocks behind a head that is missing, unless its foot was found.
+    /// Reads the next blocks behind a missing head, unless its foot was found.
     fn search_on(&mut self) {
         let slots = u64::from(self.volume.view.map.slots());
         let Some(search) = &mut self.log().search else { unreachable!("a search is on") };
@@ -389,7 +397,7 @@ impl<P: Payload> Recovery<P> {
         self.layout().block.sectors() / PAGE_SECTORS
     }
 
-    /// Takes blocks of the search: the foot that is looked for may be among them, or parts of later segments.
+    /// Takes blocks of the search, which may hold the foot, or parts of later segments.
     fn takes_searched(&mut self, chunk: &Chunk) {
         let Some(first) = self.log().search.as_ref().map(|search| search.first) else { return };
         let each = self.pages_per_block();
@@ -406,7 +414,8 @@ impl<P: Payload> Recovery<P> {
         self.search_on();
     }
 
-    /// Where a later segment begins whose head or foot is the page at `position`, and that says that the one at `first` was stable.
+    /// Returns the position of a later segment whose head or foot is the page at `position`, if it
+    /// records the segment at `first` as stable.
     fn proves_stable(&mut self, page: &Page, position: Position, first: Position) -> Option<Position> {
         let volume = self.volume.identity;
         let is_one = |kind| {
@@ -416,11 +425,11 @@ impl<P: Payload> Recovery<P> {
         let (kind, number) = [Kind::Head, Kind::Foot].into_iter().find_map(is_one)?;
         let segment = self.segment(kind, number, page)?;
         let place = if kind == Kind::Head { segment.first } else { segment.own_end() - 1 };
-        // One that lies where it does not belong has changed places with another.
+        // A page in a place where it does not belong has been swapped with another page.
         (place != position || segment.header.stable > first).then_some(segment.first)
     }
 
-    /// There is no foot. The log ends there, unless something proves that it does not.
+    /// Ends a search without a foot. The log ends there, unless a proof of damage was found.
     fn end_search(&mut self) {
         let Some(search) = self.log().search.take() else { return };
         let began_at = self.log().superblock().life().began_at;
@@ -428,7 +437,7 @@ impl<P: Payload> Recovery<P> {
             _ if let Some(next) = search.proof => {
                 self.leave_out(search.first, next, "a segment of its log is damaged at its head and at its foot");
             }
-            // Neither head nor foot can be read: what follows could be what was promised.
+            // Neither head nor foot can be read: acknowledged content may follow.
             Some(sector) => {
                 let member = self.volume.member_of_slots();
                 self.fail(|member, role| super::RecoveryError::Unreadable { member, role, sector }, member);
@@ -444,8 +453,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Nothing is known of the log from `first` to `next`. By the leave of whoever accepts that a segment without blocks takes
-    /// its place, which says where the log goes on.
+    /// Leaves out the log from `first` to `next`, of which nothing is known, if the owner accepts
+    /// the loss. A segment without blocks takes its place, and records where the log goes on.
     fn leave_out(&mut self, first: Position, next: Position, what: &'static str) {
         if !self.may_give_up_a_part(what) {
             return;
@@ -467,7 +476,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// The head or foot of a segment is written again when the recovery has ended well.
+    /// Queues a write of the head or foot of a segment, for the end of a successful recovery.
     fn repair(&mut self, kind: Kind, segment: &Segment) {
         let page = record::encode_page(kind, segment.header, &segment.records);
         let position = if kind == Kind::Foot { segment.own_end() - 1 } else { segment.first };
@@ -492,7 +501,8 @@ impl<P: Payload> Recovery<P> {
                     if !self.is_possible(block, slot) || slot != expected || at as u64 >= segment.pieces {
                         return self.damaged("a page of its log names a block or a slot that cannot be");
                     }
-                    // The eighths in its mask are newer than what was found of the block before, the others stay.
+                    // The eighths in its mask are newer than the block's earlier pieces, whose
+                    // other eighths stay.
                     self.volume.view.map.remove_piece(slot);
                     self.volume.view.map.insert_piece(slot, Entry { block, valid, dirty, checksum });
                 }
@@ -516,7 +526,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Forgets what the log has of `blocks` before a position: of each block those pieces that lie before it.
+    /// Removes the pieces of `blocks` that lie before a position.
     fn drop_before(&mut self, blocks: BlockRun, before: Position) {
         let Store::Log(log) = &self.volume.store else { unreachable!("the volume has a log") };
         let map = &self.volume.view.map;
@@ -535,7 +545,8 @@ impl<P: Payload> Recovery<P> {
     fn end_scan(&mut self) {
         let log = self.log();
         log.phase = Phase::Verifying;
-        // A life that began behind slots which are too few for a segment may have written nothing.
+        // An epoch that began behind slots which are too few for a segment may have written
+        // nothing.
         log.head = log.head.max(log.superblock().life().began_at);
         self.verify();
     }
@@ -545,14 +556,14 @@ impl<P: Payload> Recovery<P> {
         loop {
             let torn = self.log().torn;
             if torn && self.in_flight.is_empty() {
-                // Nothing behind a hole was ever promised.
+                // Content behind a hole was never acknowledged as durable.
                 let cut = self.log().in_doubt[0].first;
                 self.log().head = cut;
                 self.log().in_doubt.clear();
             }
             let Some(segment) = self.log().in_doubt.front() else { break };
             let (first, pieces) = (segment.first, segment.pieces);
-            // Behind the pieces lies the foot.
+            // The foot lies behind the pieces.
             while !torn && self.in_flight.len() < READS_MAX && self.log().next_piece <= pieces {
                 let piece = self.log().next_piece;
                 self.log().next_piece += 1;
@@ -572,8 +583,9 @@ impl<P: Payload> Recovery<P> {
         self.begin_next_life_of_log();
     }
 
-    /// What cannot be read stays in the map: reads of it are errors, and not what was there before. A foot that is not there was
-    /// torn with the power, and is written again.
+    /// Checks a piece or the foot. An unreadable piece stays in the map: reads of it are errors,
+    /// and do not return older content. A missing foot was torn by the power cut, and is written
+    /// again.
     fn takes_piece(&mut self, answer: &Answer<P>) {
         let Some(segment) = self.log().in_doubt.front() else { return };
         let (first, pieces) = (segment.first, segment.pieces);

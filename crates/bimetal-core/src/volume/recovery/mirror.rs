@@ -1,7 +1,7 @@
-//! Recovery of a mirror: members that were given up stay out, and where the others may differ they
-//! are made equal before anything is read. What one cannot read is taken from another; what none
-//! can stays an error. A member that refuses writes is read like the others. It goes out in the
-//! end, unless no other member is left.
+//! Recovery of a mirror. Members that were taken out stay out. If the others may differ, they are
+//! made equal before anything is read. A sector that one member cannot read is copied from another;
+//! one that no member can read stays an error. A read-only member is read like the others, and is
+//! taken out in the end, unless no other member is left.
 
 use super::{Answer, Recovery, RecoveryError, Step};
 use crate::layout::MemberId;
@@ -12,23 +12,23 @@ use crate::units::SectorRange;
 /// Sectors that are copied at once: 1 MiB.
 const COPY_SECTORS: u64 = 2048;
 
-/// How far the members are equal.
+/// Progress of making the members equal.
 pub(super) struct MirrorRecovery {
-    /// What has still to be copied, the next at the end.
+    /// Ranges still to be copied, the next at the end.
     left: Vec<SectorRange>,
     phase: Phase,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Members that could not read the range, a bit each.
+    /// A range being read, and the members that could not read it, a bit each.
     Reading(SectorRange, u64),
     Writing,
     Flushing,
 }
 
 impl<P: Payload> Recovery<P> {
-    /// Whether `member` is a copy of another that is there.
+    /// Returns true if `member` is a copy of another that is there.
     pub(super) fn can_spare(&self, member: MemberId) -> bool {
         self.copies_left().any(|copy| copy != member)
     }
@@ -41,7 +41,7 @@ impl<P: Payload> Recovery<P> {
         self.copies_left().filter(|copy| self.refusing & 1 << copy.0 == 0)
     }
 
-    /// A copy failed while it was read or written.
+    /// Goes on without a copy that failed while it was read or written.
     pub(super) fn go_on_without(&mut self, failed: MemberId) {
         self.absent |= 1 << failed.0;
         if !self.in_flight.is_empty() {
@@ -53,7 +53,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Every state was read.
+    /// Begins to make the members equal, once every state was read.
     pub(super) fn begin_mirror(&mut self) {
         self.absent |= self.state.failed;
         if self.copies_left().next().is_none() {
@@ -71,7 +71,7 @@ impl<P: Payload> Recovery<P> {
         mirror
     }
 
-    /// Nothing is under way: goes on to what comes next.
+    /// Takes the next step, when nothing is under way.
     fn mirror_on(&mut self) {
         let alone = self.copies_left().nth(1).is_none() || self.writable_copies().next().is_none();
         match self.mirror().phase {
@@ -104,7 +104,7 @@ impl<P: Payload> Recovery<P> {
                 self.read(source, range, 0);
             }
             None => {
-                // Nobody can read all of it: perhaps each a part.
+                // No member can read all of the range: perhaps each can read a part.
                 if range.len.0 > 1 {
                     let half = range.len.0 / 2;
                     let parts = [(range.start.0, half), (range.start.0 + half, range.len.0 - half)];
@@ -135,8 +135,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Leaves out the copies that cannot follow the next change. Where no copy can, one stays:
-    /// several could differ.
+    /// Takes out the copies that cannot follow the next change. If no copy can, one stays: several
+    /// could differ.
     fn end_mirror(&mut self) {
         let kept: Vec<MemberId> = match self.writable_copies().next() {
             Some(_) => self.writable_copies().collect(),

@@ -1,12 +1,19 @@
-//! Recovery: from what lies on the members to a volume that serves.
+//! Recovery: makes a volume that serves from what lies on the members.
 //!
-//! A state machine like the volume itself: out come operations, in go completions, and at the end stands the
-//! [`Volume`]. First every member is flushed, so that nothing recovery builds on can be lost later. Then the state on home
-//! members says whether a member was given up, or is missing and needed. A cache reads its slot table and at most one ring
-//! (`cache.rs`), a log the page of each of its segments (`log.rs`). What the last flush may not have covered is held against its checksum,
-//! and is taken or left whole. A superblock of the next life ends it: cut short at any point, recovery begins again and ends the
-//! same. On a member that refuses writes nothing is written, and of what its map says only that counts which has not left it
-//! (`refusal.rs`).
+//! It is a state machine like the volume itself: its outputs are operations, its inputs
+//! completions, and its result is the [`Volume`]. The steps are:
+//!
+//! 1. Every member is flushed, so that nothing recovery builds on can be lost later.
+//! 2. The state on home members tells whether a member was taken out, or is missing and needed.
+//! 3. A cache reads its slot table and at most one ring (`cache.rs`), a log the head of each of its
+//!    segments (`log.rs`).
+//! 4. Content that the last flush may not have covered is compared with its checksum, and is taken
+//!    or dropped whole.
+//! 5. A superblock of the next epoch ends it: cut short at any point, recovery begins again and
+//!    ends the same.
+//!
+//! Nothing is written on a read-only member, and entries of its map count only in regions that have
+//! not left it (`refusal.rs`).
 
 mod bounds;
 mod cache;
@@ -37,21 +44,21 @@ use crate::places::page_place;
 use crate::scheme::SchemeError;
 use crate::units::{Bytes, SectorRange, Sectors};
 
-/// How often a read is tried before what it wanted counts as unreadable.
+/// Tries of a read before its target counts as unreadable.
 const TRIES: u8 = 6;
 
-/// Why a volume cannot be recovered.
+/// Reasons for which a volume cannot be recovered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecoveryError {
-    /// A member that blocks are at home on is not there.
+    /// A member that is home of blocks is missing.
     #[error("member {} ({}) is missing: it is home of the volume's blocks", member.0, role.name())]
     HomeMissing {
-        /// Which.
+        /// The member.
         member: MemberId,
         /// Its role.
         role: Role,
     },
-    /// A member that holds the newest content is not there, or was given up while it did.
+    /// A member with newest content is missing, or was taken out while it had such content.
     #[error(
         "member {} ({}) is needed: it holds content that is newer than what the others have{}; bring it back, or give that \
          content up for good with `bimetal serve --accept-loss`", member.0, role.name(),
@@ -541,7 +548,8 @@ impl<P: Payload> Recovery<P> {
         self.write(place, &superblock.encode(), true);
     }
 
-    /// Ends the recovery well: what was found damaged is written again, and does not matter if it cannot be.
+    /// Ends the recovery successfully. Damaged pages are written again; a failure of these writes
+    /// does no harm.
     fn succeed(&mut self) {
         self.repair_states();
         let refused = self.slots_refuse();
@@ -568,7 +576,7 @@ impl<P: Payload> Recovery<P> {
         self.in_flight.insert(token, asked);
     }
 
-    /// Puts what recovery finds in a slot into the map, whatever was there.
+    /// Puts an entry that recovery found for a slot into the map, in place of any other.
     fn restore(&mut self, slot: Slot, entry: Entry) {
         let map = &mut self.volume.view.map;
         if let Some(other) = map.in_slot(slot) {
@@ -583,7 +591,7 @@ impl<P: Payload> Recovery<P> {
 }
 
 impl<P: Payload> Volume<P> {
-    /// Begins to serve what a recovery put together.
+    /// Begins to serve a recovered volume.
     fn begin_life(&mut self, mut state: State, absent: u64, refusing: u64, attached: u64) {
         if absent != 0 && self.view.layout.is_mirrored() {
             state.pass_by_absent();
@@ -604,18 +612,18 @@ impl<P: Payload> Volume<P> {
         }
         let of = |mask: u64| (0..64).map(MemberId).filter(move |member| mask & 1 << member.0 != 0);
         of(absent).for_each(|member| self.fail_member(member));
-        // Now it is known which of them is a spare.
+        // It is known now which of these members has another copy.
         of(refusing & !absent).for_each(|member| self.refuse_writes(member));
         self.owe_what_is_dirty();
         self.tell_lost();
         if !self.view.slots_readable() {
-            // There are none, or what they held was let go.
+            // There are no slots, or their content was given up.
             self.announce(|state| (state.dirty, state.migrating) = (false, false));
         }
     }
 }
 
-/// The page in a payload that is one, or `None` where it could not be read or is too short.
+/// Returns the page in a payload of one page, or `None` if it could not be read or is too short.
 fn only_page<P: Payload>(payload: &P) -> Option<Page> {
     page::pages(&payload.to_metadata()).next().copied()
 }

@@ -1,15 +1,15 @@
-//! Recovery of the table that says where ranges lie: both copies of each page are read, the newer one counts, and a copy that is
-//! older, torn or unreadable is written again before anything else may change.
+//! Recovery of the table of places. Both copies of each page are read, and the newer one counts. A
+//! copy that is older, torn or unreadable is written again before anything else may change.
 //!
-//! Version 1 of the format left a page blank until a range of it moved. Only there a page without a sound copy can be one that says
-//! that its ranges lie where they lay at first.
+//! Version 1 of the format left a page blank until a range of it moved. Only there a page without a
+//! sound copy can mean that its ranges lie where they lay at first.
 
 use super::{Answer, Recovery, RecoveryError, Step, only_page};
 use crate::journal::page::{self, Page};
 use crate::payload::Payload;
 use crate::places;
 
-/// What was found of each copy of each page.
+/// The copies of all pages, as found.
 #[derive(Default)]
 pub(super) struct PlacesRecovery {
     copies: Vec<Copy>,
@@ -20,7 +20,7 @@ pub(super) struct PlacesRecovery {
 enum Copy {
     /// Never written.
     Blank,
-    /// Torn or rotten, or it cannot be read.
+    /// Torn, damaged or unreadable.
     Bad,
     Version(u64, Box<Page>),
 }
@@ -53,7 +53,8 @@ impl<P: Payload> Recovery<P> {
         };
     }
 
-    /// Everything was read, or written again.
+    /// Takes the newest copies once everything was read, and ends the recovery once the repairs are
+    /// written.
     pub(super) fn places_read(&mut self) {
         let Step::Places(found) = &mut self.step else { return };
         if std::mem::replace(&mut found.repairing, true) {
@@ -66,7 +67,8 @@ impl<P: Payload> Recovery<P> {
             let newest = match (&pair[0], &pair[1]) {
                 (Copy::Version(first, page), Copy::Version(second, _)) if first >= second => Some((*first, &**page)),
                 (_, Copy::Version(version, page)) | (Copy::Version(version, page), _) => Some((*version, &**page)),
-                // The first copy is written first: where it is blank, so was the second, whatever became of it.
+                // The first copy is written first: if it is blank, the second was blank as well,
+                // however damaged it is now.
                 (Copy::Blank | Copy::Bad, Copy::Blank) | (Copy::Blank, Copy::Bad) if self.of_version_1 => None,
                 _ => return self.table_damaged(),
             };

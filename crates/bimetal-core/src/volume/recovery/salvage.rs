@@ -1,10 +1,11 @@
-//! Recovery of a cache or a log whose map is damaged in both copies, by the leave of whoever accepts the loss: the sound parts
-//! are taken, the others are given up.
+//! Recovery of a cache or log whose map is damaged in both copies, if the owner accepts the loss:
+//! sound parts are taken, and the others are given up.
 //!
-//! An entry of the slot table has a check of its own, so of a page that is damaged in both copies all entries count that are
-//! sound in either. A page of the journal, or a segment of a log, that is damaged in both copies is left out, and the later ones
-//! count. The generations in the damaged pages of the table tell whether each of them was the newest: only then it is
-//! known how many slots hold content that nobody can find any more.
+//! Each entry of the slot table has a check of its own. So of a page that is damaged in both
+//! copies, all entries count that are sound in either. A page of the journal, or a segment of a
+//! log, that is damaged in both copies is left out, and later ones count. The generations in
+//! damaged pages of the table tell whether each page was the newest. Only then is the number of
+//! slots known whose content cannot be found any more.
 
 use super::chunks::Chunk;
 use super::{Recovery, RecoveryError};
@@ -15,13 +16,14 @@ use crate::payload::Payload;
 use crate::units::SECTOR_BYTES;
 use crate::volume::GaveUp;
 
-/// Whether a sector of the page is zeroed.
+/// Returns true if a sector of the page is zeroed.
 fn has_zeroed_sector(page: &Page) -> bool {
     page.chunks(SECTOR_BYTES as usize).any(|sector| sector.iter().all(|&byte| byte == 0))
 }
 
 impl<P: Payload> Recovery<P> {
-    /// Returns whether what is damaged in both copies may be left out. Where nobody has accepted that the recovery has ended.
+    /// Returns true if a part that is damaged in both copies may be left out. Ends the recovery
+    /// with `what` if the loss is not accepted.
     pub(super) fn may_give_up_a_part(&mut self, what: &'static str) -> bool {
         if !self.accept_loss {
             let member = self.volume.member_of_slots();
@@ -30,9 +32,9 @@ impl<P: Payload> Recovery<P> {
         self.accept_loss
     }
 
-    /// So many slots more are given up; `None` where nobody can tell how many.
+    /// Adds to the number of slots that are given up; `None` if that number is unknown.
     pub(super) fn gives_up(&mut self, slots: Option<u64>) {
-        // What only copies were in is at home.
+        // The content of clean copies is at home.
         if !self.state.dirty && !self.state_in_doubt {
             return;
         }
@@ -44,7 +46,8 @@ impl<P: Payload> Recovery<P> {
         self.volume.gave_up = Some(GaveUp::Part(sum));
     }
 
-    /// Takes the sound entries of pages of the table that are damaged in both copies; how many slots have none.
+    /// Takes the sound entries of pages of the table that are damaged in both copies. Returns the
+    /// number of slots without a sound entry.
     pub(super) fn takes_damaged_table_pages(&mut self, copies: [&Chunk; 2]) -> u64 {
         let mut unknown = 0;
         for number in copies[0].first..copies[0].end() {
@@ -58,7 +61,7 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn takes_damaged_table_page(&mut self, index: u32, pages: [Option<&Page>; 2]) -> u64 {
-        // A copy that says that it belongs elsewhere, or is zeroed, says nothing of these slots.
+        // A copy that names another place, or is zeroed, tells nothing of these slots.
         let volume = self.volume.identity;
         let belongs = |page: &&Page| {
             let header = table::header_of_damaged(page);
@@ -66,7 +69,7 @@ impl<P: Payload> Recovery<P> {
         };
         let pages = pages.map(|page| page.filter(belongs));
         let header = pages.iter().flatten().next().map(|page| table::header_of_damaged(page));
-        // An entry that was zeroed looks like that of a free slot.
+        // A zeroed entry looks like the entry of a free slot.
         let may_be_zeroed = pages.iter().all(|page| page.is_none_or(has_zeroed_sector));
         self.note_damaged_table_page(index, header.filter(|_| !may_be_zeroed));
         let copies = pages.iter().flatten().count();
@@ -80,7 +83,8 @@ impl<P: Payload> Recovery<P> {
             let is_possible = |entry: &Entry| self.is_possible(entry.block, slot);
             match found.clone().flatten().find(is_possible) {
                 Some(entry) => self.volume.view.map.load(slot, entry),
-                // Free, if a copy says so and no other was there to say something else.
+                // The slot is free if one copy says so, and no other copy could have said something
+                // else.
                 None => unknown += u64::from(found.next().is_none() || found.count() + 1 < copies),
             }
         }

@@ -1,4 +1,5 @@
-//! States of the volume on its homes: what is known of members that were given up, and whether slots are needed.
+//! Recovery of the volume's state from its homes: the members that were taken out, and whether
+//! slots are needed.
 
 use super::{Answer, Recovery, RecoveryError, only_page};
 use crate::journal::page::VERSION_1;
@@ -7,7 +8,7 @@ use crate::journal::turns::{COPIES, Found, NoneHolds, TURNS, Turns};
 use crate::layout::MemberId;
 use crate::payload::Payload;
 
-/// What was found on one home.
+/// The states found on one home.
 #[derive(Default)]
 pub(super) struct HomeStates {
     found: Turns<(State, u16)>,
@@ -15,7 +16,8 @@ pub(super) struct HomeStates {
 }
 
 impl HomeStates {
-    /// The newest state, and whether a newer one may be lost: up to which number.
+    /// Returns the newest state. If a newer state may be lost, the second value is the highest
+    /// number that it may have.
     fn newest(&self) -> (Option<State>, Option<u64>) {
         let states = (0..TURNS).filter_map(|turn| self.found.content(turn));
         let of_version_1 = self.found.newest_of_version_1().map(|(_, (state, _))| state.clone());
@@ -35,8 +37,8 @@ impl HomeStates {
 }
 
 impl<P: Payload> Recovery<P> {
-    /// Reads all copies on the homes that are there, one by one: a page that was being written when the power went may be
-    /// unreadable since.
+    /// Reads all copies on the homes that are there, one by one: a power cut may have made a page
+    /// that was being written unreadable.
     pub(super) fn read_states(&mut self) {
         for home in self.layout().homes().into_iter().filter(|&home| !self.is_out(home)).collect::<Vec<_>>() {
             for purpose in 0..TURNS * COPIES {
@@ -62,7 +64,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Takes the newest state of all homes; whether it is known which that is. If not, the recovery has ended.
+    /// Takes the newest state of all homes. Returns true if that state is known; if not, the
+    /// recovery has ended.
     pub(super) fn settle_states(&mut self) -> bool {
         let mut doubtful = Vec::new();
         for (&home, states) in &self.home_states {
@@ -77,7 +80,8 @@ impl<P: Payload> Recovery<P> {
         let current = |states: &HomeStates| !states.is_of_version_1();
         self.of_version_1 = !self.home_states.values().any(current);
         if self.of_version_1 && self.state.sequence == 0 && !self.layout().is_mirrored() {
-            // Version 1 wrote number 0 alone: number 1 is written beside it when the recovery has ended well.
+            // Version 1 wrote number 0 alone: number 1 is written beside it when the recovery has
+            // succeeded.
             self.state.sequence = 1;
         }
         let known = self.home_states.values().any(|states| states.newest().0.is_some());
@@ -108,8 +112,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Copies that are torn, damaged or older are written again when the recovery has ended well. A state of version 1 stays as it
-    /// is, and gets the copies that version 2 has.
+    /// Queues repairs of copies that are torn, damaged or older, for the end of a successful
+    /// recovery. A state of version 1 stays as it is, and gets the copies that version 2 has.
     pub(super) fn repair_states(&mut self) {
         let identity = self.volume.identity;
         for (home, states) in std::mem::take(&mut self.home_states) {
@@ -129,7 +133,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// The copies of a state that version 1 wrote once. Mirrors have theirs with the state that they announce next.
+    /// Queues the copies of a state that version 1 wrote once. A mirror gets its copies with the
+    /// next state that is written.
     fn add_copies(&mut self, home: MemberId, states: &HomeStates) {
         if self.layout().is_mirrored() {
             return;

@@ -1,15 +1,15 @@
-//! The superblock that a recovery begins with: of two turns in two copies each, read one by one, the newest.
+//! Recovery of the newest superblock, from two turns in two copies each, which are read one by one.
 
 use super::{Answer, Recovery, RecoveryError, only_page};
 use crate::journal::superblock::Superblock;
 use crate::journal::turns::{COPIES, Found, NoneHolds, TURNS, Turns};
 use crate::payload::Payload;
 
-/// What was found of them.
+/// The superblocks found.
 #[derive(Default)]
 pub(super) struct Superblocks {
     found: Turns<Superblock>,
-    /// A copy that cannot be read lies there.
+    /// The sector of an unreadable copy.
     unreadable: Option<u64>,
     of_version_1: bool,
 }
@@ -25,8 +25,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Takes a copy. Gives the newest superblock when all have come; none either where there is none, and then the recovery
-    /// has ended.
+    /// Takes a copy. Returns the newest superblock once all copies were read. If there is none, the
+    /// recovery has ended.
     pub(super) fn take_superblock(&mut self, answer: &Answer<P>) -> Option<Superblock> {
         let (turn, copy) = (answer.purpose as usize / COPIES, answer.purpose as usize % COPIES);
         let page = answer.payload.as_ref().and_then(only_page);
@@ -71,7 +71,8 @@ impl<P: Payload> Recovery<P> {
         None
     }
 
-    /// What a recovery that has written the superblock after it, or none, leaves of it is in two copies again.
+    /// Queues repairs of the superblocks that were found, except in the turn `written` by this
+    /// recovery, so that each has two copies again.
     pub(super) fn repair_superblocks(&mut self, written: Option<u64>) {
         let member = self.volume.member_of_slots();
         let superblocks = std::mem::take(&mut self.superblocks);
