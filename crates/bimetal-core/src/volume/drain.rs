@@ -1,8 +1,10 @@
-//! Drain and detach: everything goes home, until home has the newest of every block and says so. While a volume drains, writes
-//! go home too, so it comes to an end under any load. What cannot be moved stays where it is, readable, and is tried again.
+//! Drain and detach: writes everything back until home has the newest content of every block and
+//! records that. While a volume drains, writes go to home too, so a drain ends under any load.
+//! Content that cannot be moved stays in its slot, readable, and is tried again.
 //!
-//! A drain goes on where it was cut off: what is left is what is off home. *Detach* lets the member with the slots go
-//! afterwards: home alone serves, and nothing on that member is trusted again.
+//! A drain that was cut off goes on where it stopped, because what is left is what is off home. A
+//! *detach* takes the member with the slots out afterwards: home alone serves, and nothing on that
+//! member is trusted again.
 
 use super::health::Health;
 use super::{Job, Store, Volume};
@@ -13,21 +15,22 @@ use crate::payload::Payload;
 use crate::scheme::MemberState;
 use crate::units::Nanoseconds;
 
-/// How far a drain is.
+/// Progress of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Drain {
-    /// None was asked for.
+    /// No drain was requested.
     Idle,
-    /// These blocks are still off home.
+    /// Blocks are still off home.
     UnderWay {
-        /// How many.
+        /// Number of blocks still off home.
         blocks_left: u64,
-        /// How many of them have been written home, or are being, and wait for the end of their batch.
+        /// Number of these that have been or are being written to home, and wait for the end of
+        /// their batch.
         blocks_on_their_way: u64,
         /// Attempts in a row that could not move everything.
         failures: u32,
     },
-    /// Home has everything, and its members know it.
+    /// Home has everything, and the home members record it.
     Done,
 }
 
@@ -38,16 +41,17 @@ pub(super) enum Draining {
     Yes {
         detach: bool,
     },
-    /// Home has everything; that is being written down.
+    /// Home has everything, and the state that records it is being written.
     Announcing,
     Done,
 }
 
 impl<P: Payload> Volume<P> {
-    /// Begins to move everything home; with `detach`, the member with the slots is let go afterwards.
+    /// Begins to write everything back. With `detach`, the member with the slots is detached
+    /// afterwards.
     pub fn drain(&mut self, now: Nanoseconds, detach: bool) {
         self.set_time(now);
-        // Who asks has a reason to think that what failed may go well now.
+        // The request for a drain suggests that failed operations may succeed now.
         self.move_failures = 0;
         if self.move_paused_until.is_some() {
             self.end_pause();
@@ -60,14 +64,14 @@ impl<P: Payload> Volume<P> {
         self.pump();
     }
 
-    /// Gives a drain up, or ends one that is done: writes go where the scheme says again.
+    /// Cancels a drain, or ends a completed one: the scheme places writes again.
     pub fn end_drain(&mut self, now: Nanoseconds) {
         self.set_time(now);
         self.set_draining(Draining::No);
         self.pump();
     }
 
-    /// How far a drain is.
+    /// Returns the progress of a drain.
     pub fn drain_progress(&self) -> Drain {
         match self.draining {
             Draining::No => Drain::Idle,
@@ -85,20 +89,21 @@ impl<P: Payload> Volume<P> {
         self.view.draining = draining != Draining::No;
     }
 
-    /// Whether writes go home because the volume drains.
+    /// Returns true if writes go to home because the volume drains.
     pub(super) fn is_draining(&self) -> bool {
         self.draining != Draining::No
     }
 
-    /// Does what a drain needs next; whether there was anything.
+    /// Takes the next step of a drain. Returns true if there was one.
     pub(super) fn drain_on(&mut self) -> bool {
         match self.draining {
             Draining::Yes { .. } if self.view.moving => false,
             Draining::Yes { detach } if self.is_all_at_home() => {
                 self.set_draining(Draining::Announcing);
-                // First, so that a cut between the two leaves no home that says a member was given up while it was needed.
+                // This state comes first: a cut between the two must not leave a home that records
+                // a detached member as needed.
                 self.announce(|state| state.dirty = false);
-                // A member that is also home of something stays.
+                // A member that is also a home stays.
                 if detach && self.view.slots_online() && !self.view.layout.homes().contains(&self.member_of_slots()) {
                     self.fail_member(self.member_of_slots());
                 }
@@ -114,10 +119,11 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Whether home has the newest of every block, whatever becomes of the slots.
+    /// Returns true if home has the newest content of every block, whatever happens to the slots.
     fn is_all_at_home(&self) -> bool {
         let placing = |job: &Job<P>| matches!(job, Job::Write(job) if job.writes_slots());
-        // What is lost was off home: home has older content there, and says so as long as it is attached.
+        // A lost block was off home: home has older content, and the volume reports the loss while
+        // it is attached.
         self.view.map.dirty_blocks() == 0
             && self.lost.is_empty()
             && (!self.log_is_in_use() || !self.view.slots_online())
@@ -145,12 +151,13 @@ impl<P: Payload> Volume<P> {
         true
     }
 
-    /// Takes the member with the slots in again, empty: its metadata was just [formatted](super::format_again) with `life`. False, and nothing
-    /// happens, while that member serves, while something still waits for it to answer, or while blocks whose only copy it
-    /// had are lost.
+    /// Takes the member with the slots in again, empty: its metadata was just
+    /// [formatted](super::format_again) with `life`. Returns false, and does nothing, while that
+    /// member serves, while a task still waits for it, or while blocks are lost whose only copy it
+    /// had.
     pub fn attach(&mut self, now: Nanoseconds, member: MemberId, life: u32) -> bool {
         self.set_time(now);
-        // What is at home on a member does not come back with another one.
+        // Another member cannot replace a home's content.
         let at_home = self.view.layout.homes().contains(&member);
         let is_slots = self.view.layout.slots.is_some_and(|slots| slots.member == member) && !at_home;
         let in_use = self.commit.is_busy()

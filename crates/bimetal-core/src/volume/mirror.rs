@@ -1,9 +1,9 @@
-//! Copies: in a mirror every block is at home on each member. A change goes to all that are there, a read to the one that the
-//! scheme chooses, and to another where that one fails.
+//! Copies: in a mirror every block is at home on each member. A change goes to every member that is
+//! there. A read goes to the member that the scheme chooses, and to another member if that fails.
 //!
-//! What the others then have and a member has not makes it one that must not be read any more: it is given up, and nothing
-//! is acknowledged before the others say so on themselves. That members may differ is said, too, before the first change: a
-//! recovery that finds it makes them equal.
+//! A member that misses a change must not be read any more: it is taken out, and nothing is
+//! acknowledged before the other members record that. Before the first change the members also
+//! record that they may differ; a recovery that finds this record makes them equal.
 
 use super::operations::{Again, InFlight, METADATA_TRIES, purpose};
 use super::{TaskId, Volume};
@@ -19,17 +19,17 @@ impl<P: Payload> Volume<P> {
         self.view.layout.copies().filter(|&copy| self.view.member(copy).state != MemberState::Failed)
     }
 
-    /// Whether another member has all that `member` has.
+    /// Returns true if another member has all that `member` has.
     pub(super) fn has_other_copy(&self, member: MemberId) -> bool {
         self.copies_there().any(|copy| copy != member)
     }
 
-    /// Whether a member that was not asked, a bit each, has all that those have.
+    /// Returns true if there is a copy besides the members in `asked`, a bit each.
     pub(super) fn has_copy_besides(&self, asked: u64) -> bool {
         self.copies_there().any(|copy| asked & 1 << copy.0 == 0)
     }
 
-    /// The member that serves a read, if several could: one that was not asked yet.
+    /// Returns the member that serves a read in a mirror: one that was not asked yet.
     pub(super) fn copy_to_read(&mut self, sectors: SectorRange, asked: u64) -> Option<MemberId> {
         if !self.view.layout.is_mirrored() {
             return None;
@@ -45,7 +45,7 @@ impl<P: Payload> Volume<P> {
         Some(chosen)
     }
 
-    /// What was written to every copy. What was read is counted where it is read.
+    /// Counts blocks written to every copy. Blocks read are counted where they are read.
     pub(super) fn count_by_copy(&mut self, blocks: BlockRun, written: bool) {
         let online: Vec<MemberId> = self.copies_there().filter(|_| written).collect();
         for copy in online {
@@ -53,7 +53,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Starts a change of home on `member`, or on all that have a copy.
+    /// Starts a change of home on `member`, or on all members with a copy.
     pub(super) fn change_home(&mut self, task: TaskId, member: MemberId, command: Command, payload: P) {
         let copies: Vec<MemberId> = self.copies_there().collect();
         if copies.is_empty() {
@@ -67,8 +67,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// What the end of an operation means to who waits for it. A change or a flush that one copy could not take is done if
-    /// another can; that copy is old from then on, and is given up.
+    /// Returns the effective status of an operation. A change or flush that failed on one copy is
+    /// done if another copy remains. The failed copy is old from then on, and is taken out.
     pub(super) fn status_with_copies(&mut self, operation: &InFlight<P>, status: Status) -> Status {
         let failed = matches!(status, Status::MediaError | Status::Gone);
         let changes = operation.purpose & purpose::HOME != 0 || operation.kind == OpKind::Flush;
@@ -79,12 +79,12 @@ impl<P: Payload> Volume<P> {
         Status::Done
     }
 
-    /// Whether an answer must wait until it is known which copies are old.
+    /// Returns true if an answer must wait until the state durably records which copies are old.
     pub(super) fn must_tell_of_a_copy(&self) -> bool {
         self.view.layout.is_mirrored() && self.must_await_state()
     }
 
-    /// Returns true if requests must wait: a copy was given up, and the others have yet to record
+    /// Returns true if requests must wait: a copy was taken out, and the others have yet to record
     /// that. After a crash that copy could count again, and reads would change.
     pub(super) fn is_telling_of_a_copy(&self) -> bool {
         self.must_tell_of_a_copy() && self.announcements.are_untold()
@@ -97,7 +97,7 @@ impl<P: Payload> Volume<P> {
         if untold && status == Status::Done { Status::MediaError } else { status }
     }
 
-    /// Nothing is under way, and everything was flushed: all copies are the same.
+    /// Records that all copies are the same: nothing is under way, and everything was flushed.
     pub(super) fn announce_equal(&mut self) {
         if P::CARRIES_DATA {
             self.announce(|state| state.dirty = false);

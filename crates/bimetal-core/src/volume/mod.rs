@@ -1,21 +1,27 @@
-//! The volume: the mechanism that every scheme needs, as one state machine without I/O, threads or a clock.
+//! The volume: the mechanism that every scheme needs, as one state machine without I/O, threads or
+//! a clock.
 //!
-//! In go requests ([`submit`](Volume::submit)), completions ([`complete`](Volume::complete)) and the time
-//! ([`advance`](Volume::advance)); out come operations for the members ([`next_operation`](Volume::next_operation)),
-//! finished requests ([`next_finished`](Volume::next_finished)) and the time at which the volume wants to be called
-//! again ([`next_timeout`](Volume::next_timeout)). A request to a volume and an operation on a member have one shape,
-//! so a volume can be a member of another.
+//! Its inputs are requests ([`submit`](Volume::submit)), completions
+//! ([`complete`](Volume::complete)) and the time ([`advance`](Volume::advance)). Its outputs are
+//! operations for the members ([`next_operation`](Volume::next_operation)), finished requests
+//! ([`next_finished`](Volume::next_finished)), and the time of the next call it needs
+//! ([`next_timeout`](Volume::next_timeout)). A request to a volume and an operation on a member
+//! have the same shape, so a volume can be a member of another.
 //!
-//! How data flows. A request becomes a *task* (at most [`ADMITTED_MAX`]; the rest wait in line). A read looks each block
-//! up in the map, joins slot and home, and may leave a promotion behind. A write asks the scheme for a place: home (in place),
-//! a free slot (then the map record, then the old slot is free once that record is durable), or both. A part of a block
-//! takes a slot with only those eighths valid; off home already, it merges with the slot it had in a cache, and is one piece
-//! more in a log. A flush makes one *commit* for everybody
-//! who waits: log segment or journal pages, then one flush of each member. Moves go in bounded batches: read slots in
-//! order, write home in order of address, flush home, then change the map.
+//! A request becomes a *task* (at most [`ADMITTED_MAX`]; further requests queue).
 //!
-//! Read `read.rs`, `write.rs`, `moves.rs` and `commit.rs` in this order; what a member does to them that refuses writes is in
-//! `refusal.rs`.
+//! - A read looks each block up in the map, joins slot and home, and may leave a promotion behind.
+//! - A write asks the scheme for a place: home (in place), a free slot, or both. A slot needs a map
+//!   record, and the old slot is free once that record is durable.
+//! - A part of a block takes a slot with only those eighths valid. If the block is already off
+//!   home, the part merges with its slot in a cache, and is one more piece in a log.
+//! - A flush makes one *commit* for all waiting tasks: a log segment or journal pages, then one
+//!   flush of each member.
+//! - A move works in bounded batches: read slots in order, write home in order of address, flush
+//!   home, then change the map.
+//!
+//! Read `read.rs`, `write.rs`, `moves.rs` and `commit.rs` in this order. `refusal.rs` has the
+//! effects of a read-only member on them.
 
 mod announce;
 mod close;
@@ -98,20 +104,20 @@ pub use trouble::Trouble;
 use trouble::Troubles;
 use write::WriteJob;
 
-/// Requests under way at once; the others wait in order of arrival.
+/// Requests under way at once; further requests wait in order of arrival.
 pub const ADMITTED_MAX: u32 = 256;
 
-/// How long a log's drive has nothing to do before what is in the log's buffer goes out.
+/// Idle time of a log's drive after which the log's buffer is written.
 const LOG_IDLE: Nanoseconds = Nanoseconds::from_millis(10);
 
-/// More steps than this without a drive's answer are none that lead anywhere.
+/// Steps without a drive's answer after which the state machine counts as looping.
 const ROUNDS_MAX: u64 = 1 << 24;
 
 pub(crate) type TaskId = u32;
 
 /// A scheme over its members. See the [module](self).
 pub struct Volume<P: Payload> {
-    /// Names the volume in its metadata.
+    /// Number that names the volume in its metadata.
     identity: u64,
     view: View,
     scheme: Box<dyn Scheme>,
@@ -121,12 +127,12 @@ pub struct Volume<P: Payload> {
     intents: Intents,
     announcements: Announcements,
     departures: Departures,
-    /// The newest superblock that is durable.
+    /// The newest durable superblock.
     superblock: Superblock,
     tasks: Slab<Task<P>>,
     operations: Slab<InFlight<P>>,
     operations_begun: u64,
-    /// The number of the newest operation that changes something for a request.
+    /// Number of the newest operation that changes content for a request.
     newest_change: u64,
     epochs: Epochs,
     ordering: Ordering,
@@ -135,7 +141,7 @@ pub struct Volume<P: Payload> {
     checkpointing: bool,
     work_requested: bool,
     last_append: Nanoseconds,
-    /// Blocks whose newest content no member can give any more: reads of them are errors.
+    /// Blocks whose newest content no member can return any more: reads of them are errors.
     lost: Lost,
     troubles: Troubles,
     queue: VecDeque<Operation<P>>,
@@ -148,31 +154,32 @@ pub struct Volume<P: Payload> {
     recent: Recent<P>,
     moving: Option<TaskId>,
     superseded: Superseded,
-    /// The block that a request read from a slot last.
+    /// The block that a request last read from a slot.
     last_slot_read: Option<Block>,
-    /// After a move that could not move everything: when the next may begin, and how many there were in a row.
+    /// Time from which the next move may begin, after a move that could not move everything.
+    /// `move_failures` counts such moves in a row.
     move_paused_until: Option<Nanoseconds>,
     move_failures: u32,
-    /// When a note of what is stable is due.
+    /// Time at which a note of what is stable is due.
     note_at: Option<Nanoseconds>,
-    /// Whether one is on its way to a cache's ring.
+    /// Set while a note is being written to a cache's ring.
     noting: bool,
     draining: Draining,
     closing: Closing,
     dirty_since: DirtySince,
     left_places: Vec<relocate::Left>,
-    /// What may lie in either of two places after a crash.
+    /// Range whose home is ambiguous: after a crash it may lie in either of two places.
     frozen: Option<BlockRun>,
     gave_up: Option<GaveUp>,
     scrubbing: Option<Scrubbing>,
-    /// Slots are being discarded.
+    /// Set while slots are being discarded.
     discarding: bool,
-    /// What the drive said of a hint that is about to end.
+    /// The drive's answer to a hint that is about to end.
     hint_answer: Option<Vec<Slot>>,
     pace: Pace,
-    /// The move waits for requests that change the home of all that it has left.
+    /// Set while the move waits for requests that change the home of all its remaining blocks.
     move_held_back: bool,
-    /// For each member what a flush must still make stable.
+    /// For each member, the changes that a flush has yet to make stable.
     stability: Vec<Stability>,
     health: Vec<Health>,
     outgoing: VecDeque<Operation<P>>,
@@ -180,18 +187,18 @@ pub struct Volume<P: Payload> {
     statistics: Statistics,
 }
 
-/// Since when something has always been dirty.
+/// Time since which some block has always been dirty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DirtySince {
-    /// Nothing is.
+    /// Nothing is dirty.
     Clean,
     /// Since this time.
     At(Nanoseconds),
-    /// Since before this life.
+    /// Since before this epoch.
     Before,
 }
 
-/// What is off home, by kind of region.
+/// The content off home, by kind of region.
 enum Store<P> {
     HomeOnly,
     Cache { space: CacheSpace, ring: Ring },
@@ -199,7 +206,7 @@ enum Store<P> {
 }
 
 impl<P> Store<P> {
-    /// With nothing in it.
+    /// Returns an empty store for a layout.
     fn new(layout: &Layout, scheme: &dyn Scheme) -> Self {
         match (layout.slots, layout.metadata) {
             (Some(SlotRegion { kind: SlotKind::Cache, count, bucket, .. }), Some(metadata)) => {
@@ -215,7 +222,8 @@ impl<P> Store<P> {
 }
 
 struct Task<P> {
-    /// Its place among the tasks that may read slots; none while it waits and reads nothing.
+    /// Its serial number among the tasks that may read slots; `None` while it waits and reads no
+    /// slot.
     serial: Option<Serial>,
     outstanding: u32,
     job: Job<P>,
@@ -238,25 +246,25 @@ enum Job<P> {
     Commit,
     Checkpoint(Checkpoint),
     Announce,
-    /// Pages of a log's index are being written.
+    /// A write of pages of a log's index.
     Index,
-    /// A page of a cache's ring is being written that says up to which page everything is stable.
+    /// A write of a page of a cache's ring that records up to which page everything is stable.
     Note {
         stable: u64,
         status: Status,
     },
     Close(Status),
-    /// The job is in the hands of the function that runs it.
+    /// The job is held by the function that runs it.
     Running,
 }
 
-/// Why a volume cannot be made.
+/// Reasons for which a volume cannot be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum VolumeError {
     /// The scheme refuses.
     #[error(transparent)]
     Scheme(#[from] SchemeError),
-    /// Content cannot move in no time, and nobody knows the future.
+    /// The settings need migrations that take no time, or knowledge of the future.
     #[error(
         "only a simulation can do that: with these settings migrations take no time, or the scheme knows when each block is \
          used next (replacement=belady)"
@@ -821,14 +829,14 @@ impl<P: Payload> Volume<P> {
         self.view.layout.slots.expect("this layout has slots")
     }
 
-    /// The sectors of `count` slots from `slot` on, on their member.
+    /// Returns the sectors of `count` slots from `slot` on, on their member.
     fn slot_sectors(&self, slot: Slot, count: u64) -> SectorRange {
         let region = self.slot_region();
         let sectors = self.view.layout.block.sectors();
         SectorRange::new(region.first_sector + u64::from(slot.0) * sectors, count * sectors)
     }
 
-    /// The part of `range`, from its start on, whose home is in one run: the member and its sectors.
+    /// Returns the first part of `range` whose home is one run: the member and its sectors.
     #[inline]
     fn home_piece(&self, range: SectorRange) -> (MemberId, SectorRange) {
         let layout = &self.view.layout;
@@ -839,7 +847,7 @@ impl<P: Payload> Volume<P> {
         (member, SectorRange::new(first_sector + into, len))
     }
 
-    /// Counts the blocks of `range` for the members that hold their home.
+    /// Counts `blocks` for the members that hold their home.
     fn count_by_home(&mut self, blocks: BlockRun, written: bool) {
         if self.view.layout.is_mirrored() {
             return self.count_by_copy(blocks, written);
@@ -871,7 +879,7 @@ impl<P: Payload> Volume<P> {
     }
 }
 
-/// A size in bytes of so many blocks.
+/// Returns the size of `blocks` blocks in bytes.
 fn blocks_bytes(layout: &Layout, blocks: u64) -> Bytes {
     Bytes(blocks * layout.block.bytes().0)
 }

@@ -1,7 +1,8 @@
-//! Promotion: blocks that a read fetched from home get a clean copy in a slot, from the payload at hand.
+//! Promotion: blocks that a read fetched from home get a clean copy in a slot, from the payload in
+//! memory.
 //!
-//! A promotion is announced when the read is planned and begins when the read is done. A request that changes one of its
-//! blocks in between cancels it: the copy would be old.
+//! A promotion is announced when the read is planned, and begins when the read is done. A request
+//! that changes its blocks in between cancels it, because the copy would be old.
 
 use super::operations::purpose;
 use super::regions::Regions;
@@ -13,7 +14,7 @@ use crate::payload::Payload;
 use crate::scheme::{MemberState, Reason};
 use crate::units::{SectorRange, Sectors};
 
-/// Copies under way or announced at once; a read beyond that is not promoted.
+/// Copies under way or announced at once; further reads are not promoted.
 const PROMOTIONS_MAX: usize = 256;
 
 struct Announced {
@@ -42,7 +43,7 @@ impl Promotions {
         self.announced.push(Announced { task, blocks, cancelled: false });
     }
 
-    /// `blocks` change: what is being copied of them is old.
+    /// Cancels promotions of `blocks`, which change now.
     pub(crate) fn cancel(&mut self, blocks: BlockRun) {
         if !self.regions.may_touch(blocks) {
             return;
@@ -52,7 +53,7 @@ impl Promotions {
         }
     }
 
-    /// Takes out what `task` announced: the next run, and whether it was cancelled.
+    /// Removes the next run that `task` announced. Returns it, and true if it was cancelled.
     fn take(&mut self, task: TaskId) -> Option<(BlockRun, bool)> {
         let at = self.announced.iter().position(|other| other.task == task)?;
         let taken = self.announced.remove(at);
@@ -74,7 +75,7 @@ struct Copy<P> {
 }
 
 impl<P> PromoteJob<P> {
-    /// The write that began with copy `purpose` has ended: it and what was written with it is there or is not.
+    /// Records the end of the write that began with copy `purpose`, for all copies written with it.
     pub(super) fn note(&mut self, purpose: u32, status: Status) {
         let first = (purpose & purpose::INDEX) as usize;
         let mut at = first;
@@ -86,7 +87,7 @@ impl<P> PromoteJob<P> {
 }
 
 impl<P: Payload> Volume<P> {
-    /// Begins what the read `task` of `sectors` announced, if it came out well.
+    /// Begins the promotions that the read `task` of `sectors` announced, if the read succeeded.
     pub(super) fn begin_promotions_of(&mut self, task: TaskId, sectors: SectorRange, done: bool, payload: &P) {
         while let Some((blocks, cancelled)) = self.promotions.take(task) {
             if done && !cancelled {
@@ -126,7 +127,7 @@ impl<P: Payload> Volume<P> {
         self.put_job(task, Job::Promote(job));
     }
 
-    /// Takes adjacent cache slots if any are free and their drive is there.
+    /// Takes adjacent cache slots if any are free and their drive is online.
     pub(super) fn take_cache_slots(&mut self, count_max: u64) -> Option<(Slot, u64)> {
         let online = self.view.slots_online();
         match &mut self.store {
@@ -153,7 +154,7 @@ impl<P: Payload> Volume<P> {
         Copy { block, slot, valid, content, written: false }
     }
 
-    /// One write for each run of adjacent slots.
+    /// Issues one write for each run of adjacent slots.
     fn write_copies(&mut self, task: TaskId, job: &mut PromoteJob<P>) {
         let mut first = 0;
         while first < job.copies.len() {

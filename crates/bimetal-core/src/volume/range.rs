@@ -1,5 +1,5 @@
-//! Discard and write-zeroes: ranges stay ranges. Home is told of the range as a whole; blocks of it that were off home are
-//! given up, found in the map or in the range, whichever is smaller.
+//! Discard and write-zeroes: ranges stay ranges. Home gets the range as a whole. Its blocks off
+//! home leave their slots; they are found in the map or in the range, whichever is smaller.
 
 use super::refusal::Departure;
 use super::{Job, Store, TaskId, Volume};
@@ -25,14 +25,14 @@ enum Phase {
 
 impl RangeJob {
     pub(super) fn note(&mut self, status: Status) {
-        // A drive that cannot discard has lost nothing by it.
+        // A drive that does not support discards loses nothing.
         let harmless = status == Status::Unsupported && self.command.kind == OpKind::Discard;
         if self.status == Status::Done && !harmless {
             self.status = status;
         }
     }
 
-    /// The commit that this waited for has failed.
+    /// Records the failure of the commit that this job waited for.
     pub(super) fn commit_failed(&mut self, status: Status) {
         if self.phase == Phase::Committing {
             self.status = status;
@@ -54,8 +54,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Whether a block at an end of the range is off home and only a part of it is to be zeroed. Only known once the
-    /// changes before it have ended.
+    /// Returns true if a block at an end of the range is off home and only a part of it is to be
+    /// zeroed. The answer is final only once earlier changes have ended.
     fn zeroes_must_merge(&self, sectors: SectorRange) -> bool {
         let size = self.view.layout.block;
         let blocks = size.touched(sectors);
@@ -100,8 +100,9 @@ impl<P: Payload> Volume<P> {
                 return self.await_commit(task, false);
             }
             job.phase = Phase::AtHome;
-            // What the log's drive would lose is newer than what home has (Griffin 5.3): home hears of it when nothing is logged.
-            // Two drives may keep different content of what is discarded: copies do not hear of it.
+            // The content that the log's drive would lose is newer than home's (Griffin 5.3), so
+            // home gets the range only if the log is empty. Copies of a mirror get no discards: two
+            // drives may return different content of discarded sectors.
             let unheard = self.view.layout.is_mirrored() && job.command.kind == OpKind::Discard;
             if !(unheard || self.log_serves() && self.log_is_in_use()) {
                 self.changes_home(task, true);
@@ -137,17 +138,17 @@ impl<P: Payload> Volume<P> {
         self.end_request(task, job.token, status, P::empty());
     }
 
-    /// Whether changes go to a log that is there.
+    /// Returns true if changes go to the log, and its drive is there.
     fn log_serves(&self) -> bool {
         P::CARRIES_DATA && matches!(self.store, Store::Log(_)) && self.view.slots_online() && !self.is_draining()
     }
 
-    /// Whether the log has anything in it, live or not.
+    /// Returns true if the log has any blocks, live or dead.
     pub(super) fn log_is_in_use(&self) -> bool {
         matches!(&self.store, Store::Log(log) if log.is_in_use())
     }
 
-    /// Goes on as an ordinary write, which can merge.
+    /// Continues as an ordinary write, which can merge.
     fn write_zeroes(&mut self, task: TaskId, job: &RangeJob) {
         let RangeJob { token, command, sectors, .. } = *job;
         let write = self.arrived_write(token, sectors, command, P::zeroes(sectors.len));
@@ -155,7 +156,7 @@ impl<P: Payload> Volume<P> {
     }
 
     fn issue_range(&mut self, task: TaskId, job: &RangeJob) {
-        // The journal will say that home is newest: it must not be stable before home is.
+        // The journal will record home as newest: that record must not be stable before home is.
         let fua = job.command.fua || (P::CARRIES_DATA && self.view.map.dirty_blocks() > 0);
         let mut done = 0;
         while done < job.sectors.len.0 {
@@ -172,7 +173,8 @@ impl<P: Payload> Volume<P> {
         let blocks = self.blocks_off_home(whole);
         self.owe(whole);
         blocks.iter().for_each(|&block| self.only_home_has(block));
-        // In a log one record for all, for those too that have moved home while the log still has what they were.
+        // A log needs one record for all, including blocks that were written back while the log
+        // still has their old pieces.
         self.drop_from_log(whole);
         for block in blocks {
             if matches!(self.store, Store::Log(_)) {
@@ -186,17 +188,18 @@ impl<P: Payload> Volume<P> {
         self.update_free_slots();
     }
 
-    /// A slot of `block` is about to be given up for a discard of which home does not hear. A move
-    /// may have written its content home and not have flushed that yet: reads show it from now on,
-    /// so it counts as a request's.
+    /// Counts home's changes as a request's. A discard that home does not get is about to free the
+    /// slot of `block`. A move may have written its content to home without a flush. Reads return
+    /// that content from now on, so losing it would concern a request.
     fn only_home_has(&mut self, block: Block) {
         let (home, ..) = self.view.layout.home_of(block);
         let stability = &mut self.stability[usize::from(home.0)];
         stability.requested = stability.changed;
     }
 
-    /// Takes clean copies out of the map of which home may differ now: at the ends of the range, and anywhere if it failed.
-    /// What they hold would show until they are evicted, and something else afterwards.
+    /// Drops clean copies from which home may differ now: at the ends of the range, and anywhere if
+    /// it failed. Reads would return their content until they are evicted, and something else
+    /// afterwards.
     fn give_up_copies(&mut self, sectors: SectorRange) {
         let blocks = self.view.layout.block.touched(sectors);
         for block in self.blocks_off_home(blocks) {
@@ -207,13 +210,14 @@ impl<P: Payload> Volume<P> {
         self.update_free_slots();
     }
 
-    /// The blocks of `run` that are in the map, found in the map or in the run, whichever is smaller.
+    /// Returns the blocks of `run` that are in the map, found in the map or in the run, whichever
+    /// is smaller.
     pub(super) fn blocks_off_home(&self, run: BlockRun) -> Vec<Block> {
         if self.view.map.len() < run.count {
             let occupied = self.view.map.occupied().map(|(_, entry)| entry.block);
             let mut found: Vec<Block> = occupied.filter(|block| (run.first.0..run.end()).contains(&block.0)).collect();
             if self.view.map.slots_in_use() > self.view.map.len() {
-                // A block of a log comes once for each of its pieces.
+                // A block of a log is listed once for each of its pieces.
                 found.sort_unstable();
                 found.dedup();
             }

@@ -1,4 +1,4 @@
-//! Reads: each block from its slot, from home, or joined from both; and what a read leaves behind.
+//! Reads: each block from its slot, from home, or joined from both; and promotions after a read.
 
 use super::{Job, Store, TaskId, Volume, access};
 use crate::block::{Block, BlockRun, BlockSize, ValidMask};
@@ -25,9 +25,9 @@ struct Part<P> {
 }
 
 enum Source {
-    /// Which members have been asked, a bit each, where each has all.
+    /// The members asked so far, a bit each, where each has every block.
     Home(u64),
-    /// Whole slots, with the checksums of their blocks where there is content to check.
+    /// Whole slots, with the checksums of their blocks if there is content to check.
     Slots { clean: bool, first: Slot, blocks: BlockRun, checksums: Vec<u32> },
     /// Slots of a log that are read together, in order, with the block and the checksum of each.
     Pieces(Vec<(Slot, Block, u32)>),
@@ -40,7 +40,7 @@ struct WantedPiece {
     eighths: ValidMask,
 }
 
-/// Which sectors of a part are which sectors of the request.
+/// A run of sectors: its position in a part and in the request.
 #[derive(Clone, Copy)]
 struct Fragment {
     part: u32,
@@ -54,7 +54,7 @@ impl<P: Payload> Volume<P> {
         let access = access(&self.view.layout, OpKind::Read, sectors);
         self.scheme.arrived(&self.view, &access);
         if self.scheme.migrates_instantly() {
-            // What is to be home before it is read.
+            // Content that this read would trigger a migration of is written back before the read.
             self.work();
         }
         let job = ReadJob {
@@ -119,7 +119,7 @@ impl<P: Payload> Volume<P> {
         self.read_pieces(task, job, pieces);
     }
 
-    /// Blocks from `from.first` on that are only at home; how many.
+    /// Plans the run of blocks from `from.first` on that are only at home. Returns its length.
     fn plan_home_run(&mut self, task: TaskId, job: &mut ReadJob<P>, access: &Access, from: BlockRun) -> u64 {
         let mut end = from.first.0 + 1;
         if self.view.map.is_empty() {
@@ -147,7 +147,8 @@ impl<P: Payload> Volume<P> {
         run.count
     }
 
-    /// Blocks from `run.first` on whose slots follow each other and hold all that is asked for; how many.
+    /// Plans the run of blocks from `run.first` on whose slots are adjacent and hold all requested
+    /// eighths. Returns its length.
     fn plan_slot_run(
         &mut self,
         task: TaskId,
@@ -186,7 +187,7 @@ impl<P: Payload> Volume<P> {
         run.count
     }
 
-    /// A block of which the slot holds only a part of what is asked for.
+    /// Plans a block whose slot holds only a part of the requested eighths.
     fn plan_joined(&mut self, task: TaskId, job: &mut ReadJob<P>, block: Block, slot: Slot) -> u64 {
         let size = self.view.layout.block;
         let entry = self.view.map.in_slot(slot).expect("the map just gave this slot");
@@ -204,7 +205,7 @@ impl<P: Payload> Volume<P> {
         1
     }
 
-    /// Reads eighths of a block that are in none of its slots.
+    /// Reads the eighths of a block that are in none of its slots.
     fn read_rest_from_home(&mut self, task: TaskId, job: &mut ReadJob<P>, block: Block, eighths: ValidMask) {
         let size = self.view.layout.block;
         for run in eighths.runs() {
@@ -213,7 +214,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// A block that is read from slots, from home, or joined from both, counts as served by what it was read from.
+    /// Counts a block as served by its sources: slots, home, or both.
     fn count_joined(&mut self, run: BlockRun, from_slots: bool, from_home: bool) {
         if from_slots {
             self.count_slot_reads(run);
@@ -225,7 +226,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// A block of which a log has pieces: notes which of them are to be read, and reads home for the rest.
+    /// Plans a block of which a log has pieces: lists the pieces to read, and reads the rest from
+    /// home.
     fn plan_pieces(&mut self, task: TaskId, job: &mut ReadJob<P>, block: Block, wanted: &mut Vec<WantedPiece>) -> u64 {
         let size = self.view.layout.block;
         let (touched, _) = size.masks(size.clip(job.sectors, block));
@@ -244,7 +246,7 @@ impl<P: Payload> Volume<P> {
         1
     }
 
-    /// Reads pieces from a log: what lies side by side by one operation, what is in memory without one.
+    /// Reads pieces from a log: adjacent pieces by one operation, pieces in memory by none.
     fn read_pieces(&mut self, task: TaskId, job: &mut ReadJob<P>, mut wanted: Vec<WantedPiece>) {
         // Pieces of whole blocks lie in order of address if they were written together.
         if wanted.iter().any(|piece| piece.entry.valid != ValidMask::ALL) {
@@ -270,8 +272,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Whether one operation reads two slots of a log: they lie on the drive, with nothing between them but what lies between two
-    /// segments.
+    /// Returns true if one operation reads two slots of a log. They must be on the drive, with
+    /// nothing between them but what lies between two segments.
     fn is_beside(&self, slot: Slot, next: Slot) -> bool {
         let Store::Log(log) = &self.store else { return false };
         let (at, next_at) = (log.position(slot), log.position(next));
@@ -279,7 +281,8 @@ impl<P: Payload> Volume<P> {
         is_near && !self.is_in_memory(slot) && !self.is_in_memory(next)
     }
 
-    /// Reads slots of a log from the first to the last of them, or takes one from the log's buffer, as a new part.
+    /// Reads slots of a log from the first to the last, or takes one from the log's buffer, as a
+    /// new part.
     fn read_together(&mut self, task: TaskId, job: &mut ReadJob<P>, pieces: Vec<(Slot, Block, u32)>) {
         let (first, last) = (pieces[0].0, pieces[pieces.len() - 1].0);
         let part = job.parts.len() as u32;
@@ -295,7 +298,8 @@ impl<P: Payload> Volume<P> {
         self.issue(task, part, self.member_of_slots(), command, P::empty());
     }
 
-    /// Pieces could not be read with what lies between them: reads them without it. False if there was nothing between.
+    /// Reads pieces again without what lies between them, after a read of all of it failed. Returns
+    /// false if there was nothing between.
     fn read_apart(&mut self, task: TaskId, job: &mut ReadJob<P>, part: u32) -> bool {
         let Source::Pieces(pieces) = &job.parts[part as usize].source else { return false };
         let follows = |piece: &(Slot, Block, u32), next: &(Slot, Block, u32)| next.0.0 == piece.0.0 + 1;
@@ -323,7 +327,7 @@ impl<P: Payload> Volume<P> {
         self.statistics.read_blocks_by_member[usize::from(member.0)] += run.count;
     }
 
-    /// Reads `sectors` from home; where several members are, from one that was not `asked` yet.
+    /// Reads `sectors` from home. In a mirror, a member that was not `asked` yet serves the read.
     fn read_home(&mut self, task: TaskId, job: &mut ReadJob<P>, sectors: SectorRange, asked: u64) {
         let request_at = sectors.start.0 - job.sectors.start.0;
         let mut done = 0;
@@ -338,7 +342,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Reads whole slots of a cache; gives the number of the part.
+    /// Reads whole slots of a cache. Returns the number of the part.
     fn read_slots(
         &mut self,
         task: TaskId,
@@ -358,7 +362,7 @@ impl<P: Payload> Volume<P> {
     pub(super) fn note_read(&mut self, task: TaskId, job: &mut ReadJob<P>, part: u32, status: Status, payload: P) {
         let block_sectors = Sectors(self.view.layout.block.sectors());
         if !matches!(status, Status::Done | Status::Gone) && self.read_apart(task, job, part) {
-            // The error may be of what lies between the pieces.
+            // The error may concern only what lies between the pieces.
             return;
         }
         let this = &mut job.parts[part as usize];
@@ -396,8 +400,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// The copy in a slot could not be read, or is not what was written: home has it too. Or one of several members that are
-    /// home could not: another one has it.
+    /// Reads a part from home instead, after a copy in a slot was unreadable or wrong. In a mirror,
+    /// another member serves the read after one member failed.
     fn read_home_instead(&mut self, task: TaskId, job: &mut ReadJob<P>, part: u32, asked: u64) {
         self.statistics.reads_repaired += 1;
         let (moved, kept) = std::mem::take(&mut job.fragments).into_iter().partition(|fragment| fragment.part == part);
@@ -417,7 +421,7 @@ impl<P: Payload> Volume<P> {
         !matches!(self.store, Store::HomeOnly)
     }
 
-    /// The sectors of `request` that lie in `run`.
+    /// Returns the sectors of `request` that lie in `run`.
     pub(super) fn sectors_of(&self, request: SectorRange, run: BlockRun) -> SectorRange {
         let size = self.view.layout.block;
         let start = request.start.0.max(size.first_sector(run.first));
@@ -436,7 +440,7 @@ impl<P: Payload> Volume<P> {
 }
 
 impl<P: Payload> Part<P> {
-    /// Whether what came from slots is what was written to them.
+    /// Returns true if content from slots matches its checksums.
     fn is_sound(&self, payload: &P, block_sectors: Sectors) -> bool {
         let is = |(at, checksum): (u64, u32)| {
             payload.slice(Sectors(at * block_sectors.0), block_sectors).checksum() == checksum
@@ -453,7 +457,7 @@ impl<P: Payload> Part<P> {
     }
 }
 
-/// The sectors of a request that lie in a run of eighths of `block`.
+/// Returns the sectors of a request that lie in a run of eighths of `block`.
 fn sectors_of_eighths(size: BlockSize, request: SectorRange, block: Block, (first, count): (u32, u32)) -> SectorRange {
     let wanted = size.clip(request, block);
     let first_sector = size.first_sector(block);
@@ -463,7 +467,7 @@ fn sectors_of_eighths(size: BlockSize, request: SectorRange, block: Block, (firs
 }
 
 impl<P> ReadJob<P> {
-    /// What was to come from some sectors of `part` comes from another part, which begins there.
+    /// Redirects fragments within `sectors` of `part` to the part `to`, which begins there.
     fn move_fragments(&mut self, part: u32, sectors: std::ops::Range<u64>, to: u32) {
         for fragment in self.fragments.iter_mut().filter(|fragment| fragment.part == part) {
             if sectors.contains(&fragment.part_at) {
@@ -472,7 +476,8 @@ impl<P> ReadJob<P> {
         }
     }
 
-    /// Takes eighths of `block` from a part that has the block from its sector `at` on.
+    /// Adds fragments for eighths of `block` from a part that has the block from its sector `at`
+    /// on.
     fn take_eighths(&mut self, size: BlockSize, block: Block, eighths: ValidMask, part: u32, at: u64) {
         for run in eighths.runs() {
             let sectors = sectors_of_eighths(size, self.sectors, block, run);
@@ -493,7 +498,7 @@ impl<P> ReadJob<P> {
 }
 
 impl<P: Payload> ReadJob<P> {
-    /// Puts the parts together in order of address.
+    /// Joins the parts in order of address.
     fn assemble(&mut self) -> P {
         self.fragments.sort_by_key(|fragment| fragment.request_at);
         let mut whole = P::empty();

@@ -1,6 +1,7 @@
-//! Relocation: a range of addresses gets another home. It is read where it lies, written to a free place, made stable there, and then
-//! the table that says so is written; requests for the range wait meanwhile, as for a write of all of it. Cut short
-//! at any point, the range is where it was, or where it was to go, and both hold the same.
+//! Relocation: moves a range of addresses to another home. The range is read, written to a free
+//! place and made stable there. Then the page of the table with its new place is written. Requests
+//! for the range wait meanwhile, as for a write of all of it. After a cut at any point the range
+//! lies in its old or its new place, and both hold the same.
 
 use super::operations::purpose;
 use super::space::Serial;
@@ -15,18 +16,18 @@ use crate::units::SectorRange;
 
 /// Sectors of one operation: 512 KiB bound how long a request waits behind it.
 const OPERATION_SECTORS: u64 = 1024;
-/// How often a page of the table is written before its member counts as broken.
+/// Tries of a page of the table before its member becomes read-only.
 const TRIES: u8 = 4;
 
 pub(crate) struct RelocateJob<P> {
     range: u32,
     to: u32,
     phase: Phase,
-    /// What was read, in order of address.
+    /// The content that was read, in order of address.
     parts: Vec<P>,
     status: Status,
     tries_left: u8,
-    /// How many operations had begun before the range was written to its new place.
+    /// Number of operations begun before the range was written to its new place.
     begun_before_writing: u64,
 }
 
@@ -35,7 +36,7 @@ enum Phase {
     Reading,
     Writing,
     Flushing,
-    /// One copy of the table's page is being written, then the other.
+    /// The first copy of the table's page is being written; in `Second`, the second copy.
     First,
     Second,
 }
@@ -86,7 +87,7 @@ impl<P: Payload> Volume<P> {
         self.put_job(task, Job::Relocate(job));
     }
 
-    /// The operations that cover `range` where it lies, or at another place.
+    /// Returns the operations that cover `range` in its present place, or in another.
     fn pieces(&self, range: u32, place: Option<u32>) -> Vec<(MemberId, SectorRange)> {
         let places = self.view.layout.places.as_ref().expect("a scheme relocates what has places");
         let (member, first) = places.sector_of(place.unwrap_or_else(|| places.place(range)));
@@ -95,7 +96,7 @@ impl<P: Payload> Volume<P> {
         starts.map(|at| (member, SectorRange::new(first + at, OPERATION_SECTORS.min(sectors - at)))).collect()
     }
 
-    /// Goes on with a relocation that has all it waited for.
+    /// Continues a relocation when none of its operations is under way.
     pub(super) fn run_relocation(&mut self, task: TaskId, mut job: RelocateJob<P>) {
         if job.phase == Phase::Reading && job.parts.is_empty() {
             return self.read_range(task, job);
@@ -118,7 +119,8 @@ impl<P: Payload> Volume<P> {
                 let (member, _) = self.pieces(job.range, Some(job.to))[0];
                 self.issue(task, purpose::BACKGROUND, member, Command::FLUSH, P::empty());
             }
-            // A flush by somebody else: what was written to the new place may be forgotten.
+            // Another task's flush failed: the drive may have dropped what was written to the new
+            // place.
             Phase::Flushing if self.homes_have_failed_since(job.begun_before_writing) => {
                 return self.end_relocation(task);
             }
@@ -134,7 +136,7 @@ impl<P: Payload> Volume<P> {
                 let places = self.view.layout.places.as_mut().expect("a scheme relocates what has places");
                 let left = places.place(job.range);
                 places.set(job.range, job.to);
-                // Reads that began before may still be there.
+                // Earlier reads may still use the old place.
                 self.left_places.push((left, self.epochs.next()));
                 self.statistics.relocated_ranges += 1;
                 return self.end_relocation(task);
@@ -154,7 +156,8 @@ impl<P: Payload> Volume<P> {
         self.issue(task, purpose::BACKGROUND, table.member, Command { kind: OpKind::Write, range, fua: true }, payload);
     }
 
-    /// Before the table is touched, all is as it was. After that it must be written: which place it names is not known.
+    /// Handles a failed relocation. Before the table is touched, nothing has changed. After that
+    /// the page must be written, because the place that it names is unknown.
     fn relocation_failed(&mut self, task: TaskId, mut job: RelocateJob<P>) {
         if !matches!(job.phase, Phase::First | Phase::Second) {
             return self.end_relocation(task);
@@ -169,17 +172,18 @@ impl<P: Payload> Volume<P> {
         self.refuse_writes(table.member);
         let places = self.view.layout.places.as_mut().expect("a scheme relocates what has places");
         if job.phase == Phase::Second {
-            // The other copy names the new place for sure, and is the newer one.
+            // The first copy surely names the new place, and is the newer one.
             places.set(job.range, job.to);
             return self.end_relocation(task);
         }
-        // After a crash either place may be the one. Both hold the same, and nothing changes that any more.
+        // After a crash either place may count. Both hold the same, and no change is allowed any
+        // more.
         self.frozen = Some(places.blocks(job.range));
         self.leave_ordering(task);
         self.end_task(task);
     }
 
-    /// Whether `blocks` may lie in two places, so that neither may change.
+    /// Returns true if `blocks` may lie in two places, so that neither may change.
     pub(super) fn is_frozen(&self, blocks: BlockRun) -> bool {
         self.frozen.is_some_and(|frozen| frozen.overlaps(blocks))
     }

@@ -1,10 +1,11 @@
-//! Scrub: what lies off home is read and held against its checksum, while the volume serves.
+//! Scrub: reads everything off home and compares it with its checksums, while the volume serves.
 //!
-//! In order of slot, a few adjacent blocks at a time; fewer reads at once while a request uses the
-//! drive, and no more bytes a second than it was given. A block is read alone and again before it
-//! counts as bad. A bad copy that home has too is given up, and another slot is filled from home;
-//! until then home serves. Where only the slot had the content it stays, and the block is named: the next read of it is an error, and a
-//! write heals it. Of a mirror the copies are compared ([`scrub_copies`](super::scrub_copies)).
+//! It goes in order of slot, a few adjacent blocks at a time, within its rate in bytes a second.
+//! While a request uses the drive, fewer reads are under way. A block is read again alone before it
+//! counts as bad. A bad copy that home has too is dropped, and another slot is filled from home;
+//! until then home serves. Where only the slot had the content it stays, and the block is reported:
+//! the next read of it is an error, and a write heals it. For a mirror the copies are compared
+//! ([`scrub_copies`](super::scrub_copies)).
 
 use super::operations::purpose;
 use super::{Job, Store, TaskId, Volume};
@@ -18,48 +19,49 @@ use crate::units::{Bytes, Nanoseconds, Sectors};
 
 /// Blocks of one read: 512 KiB of 4 KiB blocks bound how long a request waits behind it.
 const READ_BLOCKS: usize = 128;
-/// Reads at once, and while a request uses the drive.
+/// Reads under way at once. [`READS_WHEN_BUSY`] applies while a request uses the drive.
 const READS_MAX: u32 = 2;
 const READS_WHEN_BUSY: u32 = 1;
-/// How often a block is read again.
+/// Repeated reads of a block before it counts as bad.
 const READ_TRIES: u8 = 2;
-/// Bad blocks that are named; the others are counted.
+/// Bad blocks that are listed; further ones are only counted.
 const NAMED_MAX: usize = 4096;
-/// What is wrong with the map that is named.
+/// Errors of the map that are listed.
 const WRONG_MAX: usize = 100;
 
 /// A block whose copy off home is bad.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadBlock {
-    /// Which, in the volume's flat address space.
+    /// The block, in the volume's flat address space.
     pub block: Block,
-    /// What became of it.
+    /// The outcome for its content.
     pub outcome: Outcome,
 }
 
 impl BadBlock {
-    /// Whether another place has its content, so that nothing is lost.
+    /// Returns true if another place has its content, so that nothing is lost.
     pub fn home_has_it(&self) -> bool {
         !matches!(self.outcome, Outcome::NoGoodCopy | Outcome::CopiesDiffer)
     }
 }
 
-/// What became of a block of which a copy is bad.
+/// The outcome for a block with a bad copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Home has its content: the copy in the slot was given up, and another slot is filled from home.
+    /// Home has its content: the copy in the slot was dropped, and another slot is filled from
+    /// home.
     GivenUp,
-    /// Another member of a mirror has its content, and it was written again from there.
+    /// Another member of a mirror has its content, and the bad copy was written again from there.
     Rewritten,
-    /// Another member of a mirror has its content, and it cannot be written again.
+    /// Another member of a mirror has its content, and the bad copy cannot be written again.
     OneCopyLeft,
-    /// Nothing else has its content.
+    /// No other place has its content.
     NoGoodCopy,
     /// The members of a mirror can all be read and differ.
     CopiesDiffer,
 }
 
-/// How far a scrub is, and what it found.
+/// Progress and findings of a scrub.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Scrub {
     /// Blocks that were read.
@@ -68,17 +70,17 @@ pub struct Scrub {
     pub blocks_left: u64,
     /// The first bad blocks.
     pub bad: Vec<BadBlock>,
-    /// How many there are.
+    /// Number of bad blocks.
     pub bad_blocks: u64,
-    /// How many of them are lost, or differ so that nobody knows which copy is right.
+    /// Number of bad blocks that are lost, or whose copies differ without a known right one.
     pub lost_blocks: u64,
-    /// When it began.
+    /// Time at which the scrub began.
     pub began: Nanoseconds,
-    /// When it ended, if it has.
+    /// Time at which it ended, once it has.
     pub ended: Option<Nanoseconds>,
-    /// Whether it has ended.
+    /// Set once it has ended.
     pub finished: bool,
-    /// Whether it ended early because the drive is gone or fails every read.
+    /// Set if it ended early because the drive is gone or fails every read.
     pub interrupted: bool,
 }
 
@@ -86,22 +88,22 @@ pub struct Scrub {
 pub(super) struct Scrubbing {
     found: Scrub,
     next: Slot,
-    /// In a mirror: the next block.
+    /// The next block, in a mirror.
     next_block: Block,
     reads: u32,
-    /// Bytes read in a second at most, and when the next read may begin.
+    /// Bytes read in a second at most. `next_at` is the time from which the next read may begin.
     rate: Option<Bytes>,
     next_at: Nanoseconds,
 }
 
-/// A read of it.
+/// A read of a scrub.
 pub(crate) struct ScrubJob {
-    /// What the slots held when it began, adjacent.
+    /// The adjacent slots of the read, with their entries when it began.
     entries: Vec<(Slot, Entry)>,
-    /// Those that are to be read again, alone: the first of them is being read.
+    /// The slots to read again alone. The last one is being read.
     again: Vec<(Slot, Entry)>,
     tries_left: u8,
-    /// Whether a read that failed has them looked at, and no scrub.
+    /// Set if the slots are checked for a failed read, not for a scrub.
     for_read: bool,
 }
 
@@ -112,7 +114,7 @@ impl Scrubbing {
         }
     }
 
-    /// So much is being read now: the next read waits until the rate allows it.
+    /// Delays the next read for `bytes` being read now, as the rate requires.
     fn read(&mut self, now: Nanoseconds, bytes: Bytes) {
         if let Some(rate) = self.rate {
             let takes = u128::from(bytes.0) * 1_000_000_000 / u128::from(rate.0.max(1));
@@ -123,7 +125,7 @@ impl Scrubbing {
 
 impl<P: Payload> Volume<P> {
     /// Begins to read everything off home, or all copies of a mirror, at most `rate` bytes a
-    /// second. One that is under way goes on, at the higher rate of the two.
+    /// second. A scrub under way goes on, at the higher of the two rates.
     pub fn scrub(&mut self, now: Nanoseconds, rate: Option<Bytes>) {
         self.set_time(now);
         match self.scrubbing.as_mut().filter(|scrubbing| !scrubbing.found.finished) {
@@ -146,12 +148,12 @@ impl<P: Payload> Volume<P> {
         self.pump();
     }
 
-    /// How far the last scrub is, if there was any.
+    /// Returns the progress of the last scrub, if there was one.
     pub fn scrub_progress(&self) -> Option<&Scrub> {
         self.scrubbing.as_ref().map(|scrubbing| &scrubbing.found)
     }
 
-    /// Begins the next read, if there is one to begin now; whether there was.
+    /// Begins the next read if it is due. Returns true if the scrub took a step.
     pub(super) fn scrub_on(&mut self) -> bool {
         let over = self.must_scrub_end();
         let now = self.view.now;
@@ -166,7 +168,7 @@ impl<P: Payload> Volume<P> {
             scrubbing.end_if(ends, now);
             return ends;
         }
-        // A comparison holds writes back, so there is one at a time.
+        // A comparison holds writes back, so only one runs at a time.
         let most = if busy || is_mirrored { READS_WHEN_BUSY } else { READS_MAX };
         if scrubbing.reads >= most || scrubbing.next_at > now {
             return false;
@@ -184,9 +186,9 @@ impl<P: Payload> Volume<P> {
         true
     }
 
-    /// Whether there is nothing to scrub, or no way to do it any more.
+    /// Returns true if there is nothing to scrub, or no way to do it.
     fn must_scrub_end(&self) -> bool {
-        // What clients asked for in vain is no reason not to look at the rest.
+        // Failed reads of clients do not keep a scrub from trying the rest.
         let began = self.scrubbing.as_ref().is_some_and(|scrubbing| scrubbing.found.blocks_read > 0);
         let dead = |member: MemberId| began && self.is_unreadable(member);
         let readable = match self.view.layout.slots {
@@ -199,13 +201,13 @@ impl<P: Payload> Volume<P> {
         self.is_closing() || !readable || !P::CARRIES_DATA
     }
 
-    /// When the scrub goes on that only its rate holds back.
+    /// Returns the time at which the scrub's rate allows the next read.
     pub(super) fn scrub_goes_on_at(&self) -> Option<Nanoseconds> {
         let scrubbing = self.scrubbing.as_ref().filter(|scrubbing| !scrubbing.found.finished)?;
         Some(scrubbing.next_at).filter(|&at| at > self.view.now)
     }
 
-    /// Begins to read the next blocks off home; how many, if there are any.
+    /// Begins to read the next blocks off home. Returns their number, if there are any.
     fn scrub_next(&mut self) -> Option<u64> {
         let entries = self.next_to_scrub();
         let &(first, _) = entries.first()?;
@@ -220,7 +222,7 @@ impl<P: Payload> Volume<P> {
         Some(count)
     }
 
-    /// Begins to compare the next blocks of a mirror; how many, if there are any.
+    /// Begins to compare the next blocks of a mirror. Returns their number, if there are any.
     fn compare_next(&mut self) -> Option<u64> {
         let total = self.view.layout.total_blocks();
         let scrubbing = self.scrubbing.as_mut()?;
@@ -235,7 +237,7 @@ impl<P: Payload> Volume<P> {
         Some(count)
     }
 
-    /// The next slots in use that are adjacent; what a log still has in memory is passed over.
+    /// Returns the next adjacent slots in use. Blocks that a log still has in memory are skipped.
     fn next_to_scrub(&mut self) -> Vec<(Slot, Entry)> {
         let mut entries: Vec<(Slot, Entry)> = Vec::new();
         let Some(scrubbing) = &mut self.scrubbing else { return entries };
@@ -259,7 +261,7 @@ impl<P: Payload> Volume<P> {
         self.issue(task, purpose::BACKGROUND, self.member_of_slots(), command, P::empty());
     }
 
-    /// A read has ended.
+    /// Handles the end of a read.
     pub(super) fn note_scrub(&mut self, task: TaskId, mut job: ScrubJob, status: Status, payload: &P) {
         let block = self.view.layout.block.sectors();
         let is_sound = |at: usize, entry: &Entry| {
@@ -305,7 +307,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// The copy in `slot` is not what was written. If it was written again meanwhile, nobody will ask for it any more.
+    /// Reports a bad copy in `slot`, unless it was replaced meanwhile.
     fn note_bad(&mut self, slot: Slot, entry: &Entry, status: Status, for_read: bool) {
         if !self.still_holds(slot, entry) {
             return;
@@ -322,13 +324,13 @@ impl<P: Payload> Volume<P> {
         }
         self.slot_is_bad(slot, entry, kind, true);
         if !for_read && !entry.dirty && self.view.slots_online() {
-            // Another slot gets the content: this one may lie where the drive cannot keep anything.
+            // Another slot gets the content: the drive may be unable to store anything in this one.
             self.fetch(BlockRun { first: entry.block, count: 1 });
         }
     }
 
-    /// Reads slots again, one by one, that could not be read together. While others are being looked at these are passed over: the next
-    /// read of them tells again.
+    /// Reads slots again, one by one, after a read of all of them failed. While other slots are
+    /// being checked these are skipped: the next read of them fails again.
     pub(super) fn look_again(&mut self, entries: Vec<(Slot, Entry)>) {
         let Some(&(slot, _)) = entries.last().filter(|_| !self.troubles.looking && self.view.slots_readable()) else {
             return;
@@ -342,7 +344,7 @@ impl<P: Payload> Volume<P> {
         );
     }
 
-    /// A read of so many blocks has come to its end.
+    /// Counts the end of a read of `blocks` blocks.
     pub(super) fn note_scrubbed(&mut self, blocks: u64) {
         if let Some(scrubbing) = &mut self.scrubbing {
             scrubbing.reads -= 1;
@@ -364,8 +366,9 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// What is wrong with the map in `count` slots from `from` on, in words; at most some of it. It holds at any time, so
-    /// anything here is a fault of the program or of the machine's memory.
+    /// Returns the errors of the map in `count` slots from `from` on, in words; not necessarily
+    /// all. The map has none at any time, so an error here is a fault of the program or of the
+    /// machine's memory.
     pub fn check_slots(&self, from: Slot, count: u32) -> Vec<String> {
         let mut wrong = Vec::new();
         let end = from.0.saturating_add(count).min(self.view.map.slots());

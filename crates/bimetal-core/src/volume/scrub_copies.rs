@@ -1,9 +1,8 @@
-//! Scrub of a mirror: every block is read from each member and the copies are held against each
-//! other.
+//! Scrub of a mirror: reads every block from each member and compares the copies.
 //!
-//! A copy that cannot be read is written again from one that can. Copies that can all be read and
-//! differ are named and left as they are: nothing says which of them is right. Requests wait while
-//! their blocks are compared, so that no copy is seen before and the other after a write.
+//! An unreadable copy is written again from a readable one. Copies that can all be read and differ
+//! are reported and left as they are, because nothing tells which one is right. Requests wait while
+//! their blocks are compared, so that a write cannot fall between the reads of two copies.
 
 use super::operations::purpose;
 use super::scrub::{BadBlock, Outcome};
@@ -19,15 +18,14 @@ pub(crate) struct CopiesJob<P> {
     first: Block,
     count: u64,
     copies: Vec<Copy<P>>,
-    /// Blocks that are to be read alone: the copy, and the block of the run. The last is being
-    /// read.
+    /// Blocks to read alone, as (copy, block of the run). The last is being read.
     again: Vec<(usize, u64)>,
-    /// Blocks that are to be written again, with their content. The last is being written.
+    /// Blocks to write again, with their content. The last is being written.
     repairs: Vec<(usize, u64, P)>,
     phase: Phase,
 }
 
-/// What one member has of the run.
+/// The content of the run on one member.
 struct Copy<P> {
     member: MemberId,
     blocks: Vec<Option<P>>,
@@ -35,7 +33,7 @@ struct Copy<P> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The run waits for changes that came before.
+    /// The run waits for earlier changes.
     Waiting,
     Reading,
     ReadingAgain,
@@ -43,7 +41,7 @@ enum Phase {
 }
 
 impl<P: Payload> Volume<P> {
-    /// Lines a run up behind the changes of its blocks, and compares it.
+    /// Queues a run behind the changes of its blocks, and compares it.
     pub(super) fn begin_comparing(&mut self, first: Block, count: u64) {
         let members: Vec<MemberId> = self.copies_there().collect();
         let copies = members.into_iter().map(|member| Copy { member, blocks: (0..count).map(|_| None).collect() });
@@ -69,7 +67,7 @@ impl<P: Payload> Volume<P> {
         SectorRange::new(size.first_sector(job.first), job.count * size.sectors())
     }
 
-    /// Where `count` blocks of the run lie, from its block `at` on: at the same place on each
+    /// Returns the place of `count` blocks from the run's block `at` on, which is the same on each
     /// member.
     fn place_of_copies(&self, job: &CopiesJob<P>, at: u64, count: u64) -> SectorRange {
         let block = self.view.layout.block.sectors();
@@ -77,7 +75,7 @@ impl<P: Payload> Volume<P> {
         SectorRange::new(place.start.0 + at * block, count * block)
     }
 
-    /// Goes on with a comparison that has all it waited for.
+    /// Continues a comparison when none of its operations is under way.
     pub(super) fn run_comparison(&mut self, task: TaskId, mut job: CopiesJob<P>) {
         while self.outstanding(task) == 0 {
             match job.phase {
@@ -106,7 +104,8 @@ impl<P: Payload> Volume<P> {
                     Some((copy, at, content)) => {
                         let (member, range) = (job.copies[*copy].member, self.place_of_copies(&job, *at, 1));
                         let content = content.slice(Sectors::ZERO, content.sectors());
-                        // A flush under way does not cover it, and the other copy was promised as stable with this one.
+                        // A flush under way does not cover this write, and the other copy was
+                        // acknowledged as stable together with this one.
                         let command = Command { kind: OpKind::Write, range, fua: true };
                         self.issue(task, purpose::BACKGROUND, member, command, content);
                     }
@@ -117,7 +116,7 @@ impl<P: Payload> Volume<P> {
         self.put_job(task, Job::Compare(job));
     }
 
-    /// An operation has ended.
+    /// Records the end of an operation.
     pub(super) fn note_comparison(&mut self, job: &mut CopiesJob<P>, purpose: u32, status: Status, payload: &P) {
         let block = Sectors(self.view.layout.block.sectors());
         let slice = |at: u64| payload.slice(Sectors(at * block.0), block);
@@ -129,7 +128,7 @@ impl<P: Payload> Volume<P> {
                         let blocks = job.copies[number].blocks.iter_mut().enumerate();
                         blocks.for_each(|(at, content)| *content = Some(slice(at as u64)));
                     }
-                    // One that is gone has no copy to be repaired.
+                    // A member that is gone has no copy to repair.
                     Status::Gone => job.copies[number].blocks.clear(),
                     _ => job.again.extend((0..job.count).rev().map(|at| (number, at))),
                 }
@@ -151,7 +150,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Everything that can be read was read: finds what differs, and what is to be written again.
+    /// Compares the copies once everything readable was read, and lists the blocks to write again.
     fn compare(&mut self, job: &mut CopiesJob<P>) {
         for at in 0..job.count {
             let block = Block(job.first.0 + at);
@@ -171,7 +170,7 @@ impl<P: Payload> Volume<P> {
                 continue;
             };
             for (number, copy) in job.copies.iter().enumerate() {
-                // One that fails everything ends the scrub.
+                // A member that fails every read ends the scrub.
                 let is_repairable = !self.is_unreadable(copy.member);
                 if is_repairable && matches!(copy.blocks.get(at as usize), Some(None)) {
                     let content = content.slice(Sectors::ZERO, content.sectors());

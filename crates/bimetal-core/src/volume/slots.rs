@@ -1,4 +1,5 @@
-//! Slots and the map: a block gets a slot, a slot is given up, and who waits for one is woken.
+//! Slots and the map: giving a slot to a block, freeing a slot, and waking the tasks that wait for
+//! slots.
 
 use super::{Store, TaskId, Volume};
 use crate::block::{Block, BlockRun, ValidMask};
@@ -7,8 +8,9 @@ use crate::journal::record::Record;
 use crate::payload::Payload;
 
 impl<P: Payload> Volume<P> {
-    /// Whether recovery would take what `slot` holds for what was written there. What it has in doubt it holds against its
-    /// checksum, and one that does not match never was: rot in what was flushed last cannot be told from that.
+    /// Returns true if recovery would take the content of `slot` unchecked. Recovery checks slots
+    /// in doubt against their checksums, and takes a mismatch for a write that never happened. It
+    /// cannot tell bit rot of the last flush from that.
     pub fn is_trusted(&self, slot: Slot) -> bool {
         match &self.store {
             Store::Log(log) => log.is_trusted(slot),
@@ -16,13 +18,13 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Takes `block` out of the map; its slot becomes free when that is durable.
+    /// Takes `block` out of the map; its slot becomes free once that is durable.
     pub(super) fn send_home(&mut self, block: Block) {
         self.owe(BlockRun { first: block, count: 1 });
         self.leave_slot(block);
     }
 
-    /// The same for a block whose home has what its slot holds.
+    /// As [`send_home`](Self::send_home), for a block whose home has the slot's content.
     pub(super) fn leave_slot(&mut self, block: Block) {
         if matches!(self.store, Store::Log(_)) {
             if self.take_pieces(block) {
@@ -38,13 +40,14 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// What the slot of `block` holds, where that must be remembered until a change of it is durable.
+    /// Returns the slot and entry of `block`, if they must be remembered until a change of it is
+    /// durable.
     pub(super) fn before_change(&self, block: Block) -> Option<(Slot, Entry)> {
         let cache = matches!(self.store, Store::Cache { .. });
         (P::CARRIES_DATA && cache).then(|| self.view.map.get(block)).flatten()
     }
 
-    /// Says that what the log has of `blocks` up to now is not their content any more.
+    /// Records that the log's content of `blocks` up to now is void.
     pub(super) fn drop_from_log(&mut self, blocks: BlockRun) {
         self.owe(blocks);
         self.superseded.forget(blocks);
@@ -57,7 +60,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Takes `block` out of the map, or one of its pieces.
+    /// Takes `block`, or one of its pieces, out of the map.
     fn take_from_map(&mut self, block: Block) -> Option<Slot> {
         let slot = self.view.map.remove(block)?;
         self.scheme.unmapped(slot, block);
@@ -65,7 +68,7 @@ impl<P: Payload> Volume<P> {
         Some(slot)
     }
 
-    /// Takes all pieces of `block` out of the map of a log; false where there is none.
+    /// Takes all pieces of `block` out of the map of a log. Returns false if there is none.
     pub(super) fn take_pieces(&mut self, block: Block) -> bool {
         let mut any = false;
         while self.take_from_map(block).is_some() {
@@ -74,7 +77,7 @@ impl<P: Payload> Volume<P> {
         any
     }
 
-    /// Takes one piece of `block` out of the map of a log, where the others stay.
+    /// Takes one piece of `block` out of the map of a log; its other pieces stay.
     pub(super) fn take_piece(&mut self, slot: Slot, block: Block) {
         if self.view.map.remove_piece(slot).is_some() {
             self.scheme.unmapped(slot, block);
@@ -82,9 +85,9 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Takes what `slot` has of `block` out of the map after a move. In a log that needs no record: until the log is truncated
-    /// it has the content that home has, and a full log has no room for a record of each of its blocks. A change of home before
-    /// that leaves one.
+    /// Takes the content of `block` in `slot` out of the map after a move. A log needs no record of
+    /// it: until it is truncated it has the same content as home, and a full log has no room for a
+    /// record of each block. A change of home before the truncation leaves a record.
     pub(super) fn moved_out(&mut self, slot: Slot, block: Block) {
         if matches!(self.store, Store::Log(_)) {
             self.take_piece(slot, block);
@@ -103,7 +106,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Gives back a cache slot that never held a block anybody knows of.
+    /// Returns a cache slot that never held a known block.
     pub(super) fn give_back_unused(&mut self, slot: Slot) {
         if let Store::Cache { space, .. } = &mut self.store {
             space.give_back_unused(slot);
@@ -112,7 +115,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Frees slots whose time has come, and wakes who waits for them.
+    /// Frees slots that may be free now, and wakes the tasks that wait for them.
     pub(super) fn release_slots(&mut self) {
         let oldest = self.epochs.oldest();
         let released = match &mut self.store {
@@ -139,7 +142,7 @@ impl<P: Payload> Volume<P> {
         };
     }
 
-    /// Parks a task until slots are free, and asks the scheme to make some free.
+    /// Queues a task until slots are free, and asks the scheme to free some.
     pub(super) fn await_slots(&mut self, task: TaskId) {
         self.statistics.waited += 1;
         self.slot_waiters.push_back(task);
@@ -184,7 +187,7 @@ impl<P: Payload> Volume<P> {
             }
         }
         self.scheme.mapped(&self.view, slot, valid, replaced);
-        // What is in the map can be moved or evicted for those who wait.
+        // Mapped slots can be moved or evicted for waiting tasks.
         self.work_requested |= !self.slot_waiters.is_empty();
     }
 
@@ -204,8 +207,8 @@ impl<P: Payload> Volume<P> {
         self.work_requested |= !self.slot_waiters.is_empty();
     }
 
-    /// All of `covered` of `block` was written anew: it is not lost any more. An eighth that was written in part still is.
-    /// Whether the journal must say so.
+    /// Marks the eighths in `covered`, which were written whole, as no longer lost. An eighth that
+    /// was written in part stays lost. Returns true if the journal must record a change.
     pub(super) fn find_again(&mut self, block: Block, covered: ValidMask) -> bool {
         let lost = self.lost.of(block);
         let left = lost.without(covered);
@@ -215,7 +218,7 @@ impl<P: Payload> Volume<P> {
         left != lost
     }
 
-    /// Exactly these eighths of `block` are lost from now on.
+    /// Sets the lost eighths of `block`.
     pub(super) fn set_lost(&mut self, block: Block, eighths: ValidMask) {
         let was_lost = !self.lost.of(block).is_empty();
         let record = self.pending.append(Record::Lost { block, eighths });

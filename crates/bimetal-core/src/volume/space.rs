@@ -1,8 +1,8 @@
-//! Free slots of a cache region, and when a slot that was given up may be written again.
+//! Free slots of a cache, and the time at which a slot that was left may be written again.
 //!
-//! A slot is free again once two things are true: the record that took its block out of it is durable (otherwise a crash
-//! would find another block's content under the old record), and every task that started before has ended
-//! (otherwise a read under way would find it).
+//! A slot is free again once two conditions hold. The record that took its block out is durable:
+//! otherwise a crash would find another block's content under the old record. And every task that
+//! started before has ended: otherwise a read under way would find that content.
 
 use std::collections::VecDeque;
 
@@ -25,20 +25,21 @@ pub(crate) struct CacheSpace {
     cursor: u32,
     freed: VecDeque<Freed>,
     buckets: Option<Buckets>,
-    /// Free slots of which the drive does not know that they are, where it is to be told.
+    /// Free slots that the drive has yet to be told of, if it gets discards.
     stale: Option<BitSet>,
 }
 
 /// Slots that are filled together.
 struct Buckets {
     size: u32,
-    /// How many slots of each bucket are taken, and which buckets have such.
+    /// Number of taken slots in each bucket. `in_use` has the buckets with taken slots.
     taken: Vec<u32>,
     in_use: BitSet,
 }
 
 impl Buckets {
-    /// From where on slots are taken next: the rest of the bucket being filled, or a bucket of which none is.
+    /// Returns the slot from which slots are taken next: the rest of the bucket being filled, or an
+    /// empty bucket.
     fn next(&self, cursor: u32, taken: &BitSet) -> Option<u32> {
         let current = cursor / self.size;
         let rest = taken.next_gap(cursor).filter(|gap| !cursor.is_multiple_of(self.size) && gap / self.size == current);
@@ -62,8 +63,8 @@ impl Buckets {
 }
 
 impl CacheSpace {
-    /// All of `slots` slots free, to be filled by buckets of `bucket` slots; with `discards`, the drive is to be told of those
-    /// that become free.
+    /// Makes `slots` free slots, to be filled by buckets of `bucket` slots. With `discards`, the
+    /// drive is told of slots that become free.
     pub(crate) fn new(slots: u32, bucket: u32, discards: bool) -> Self {
         let count = slots.div_ceil(bucket.max(1));
         let buckets = Buckets { size: bucket, taken: vec![0; count as usize], in_use: BitSet::new(count) };
@@ -72,12 +73,12 @@ impl CacheSpace {
         Self { taken: BitSet::new(slots), slots, cursor: 0, freed: VecDeque::new(), buckets, stale }
     }
 
-    /// Says that a slot holds a block.
+    /// Marks a slot as taken.
     pub(crate) fn occupy(&mut self, slot: Slot) {
         self.set_taken(slot.0);
     }
 
-    /// Takes a slot if it is free.
+    /// Takes a slot if it is free. Returns true if it was.
     fn set_taken(&mut self, slot: u32) -> bool {
         let was_free = self.taken.insert(slot);
         if let Some(stale) = &mut self.stale {
@@ -91,17 +92,17 @@ impl CacheSpace {
         was_free
     }
 
-    /// Slots that can be taken now.
+    /// Returns the number of slots that can be taken now.
     pub(crate) fn free(&self) -> u64 {
         u64::from(self.slots - self.taken.len())
     }
 
-    /// Slots given up that cannot be taken yet.
+    /// Returns the number of slots that were left and cannot be taken yet.
     pub(crate) fn freeing(&self) -> u64 {
         self.freed.len() as u64
     }
 
-    /// Takes a run of adjacent free slots, at most `count_max`, from where the last run ended on.
+    /// Takes a run of adjacent free slots, at most `count_max`, from the end of the last run on.
     pub(crate) fn take(&mut self, count_max: u64) -> Option<(Slot, u64)> {
         let in_bucket = self.buckets.as_ref().and_then(|buckets| buckets.next(self.cursor, &self.taken));
         let any = || self.taken.next_gap(self.cursor).or_else(|| self.taken.next_gap(0));
@@ -115,14 +116,14 @@ impl CacheSpace {
         Some((Slot(first), u64::from(end - first)))
     }
 
-    /// Gives up a slot whose block was taken out of it by the record numbered `record`; `next` is the serial of the
-    /// next task to start.
+    /// Leaves a slot whose block was taken out by the record numbered `record`; `next` is the
+    /// serial of the next task to start.
     pub(crate) fn give_up(&mut self, slot: Slot, record: Sequence, next: Serial) {
         debug_assert!(self.taken.contains(slot.0));
         self.freed.push_back(Freed { slot, record, started_before: next });
     }
 
-    /// Gives back a slot that never held a block anybody knows of.
+    /// Frees a slot that never held a known block.
     pub(crate) fn give_back_unused(&mut self, slot: Slot) {
         let was_taken = self.taken.remove(slot.0);
         assert!(was_taken, "slot {} was given back twice", slot.0);
@@ -131,12 +132,12 @@ impl CacheSpace {
         }
     }
 
-    /// Whether the drive is to be told of free slots.
+    /// Returns true if the drive is to be told of free slots.
     pub(crate) fn holds_stale(&self) -> bool {
         self.stale.as_ref().is_some_and(|stale| stale.len() > 0)
     }
 
-    /// Takes up to `count_max` adjacent free slots of which the drive does not know.
+    /// Takes up to `count_max` adjacent free slots that the drive has yet to be told of.
     pub(crate) fn take_stale(&mut self, count_max: u32) -> Option<(Slot, u32)> {
         let first = self.stale.as_ref()?.next_member(0)?;
         let mut end = first;
@@ -147,12 +148,12 @@ impl CacheSpace {
         Some((Slot(first), end - first))
     }
 
-    /// The drive is told of no free slot any more.
+    /// Ends all discards: the drive is told of no free slot any more.
     pub(crate) fn forget_stale(&mut self) {
         self.stale = None;
     }
 
-    /// Frees what may be freed; how many slots that were.
+    /// Frees the slots that may be free now. Returns their number.
     pub(crate) fn release(&mut self, durable: Sequence, oldest_task: Serial) -> u64 {
         let before = self.freed.len();
         while let Some(freed) = self.freed.front() {
@@ -170,7 +171,7 @@ impl CacheSpace {
     }
 }
 
-/// Which tasks are still under way, by serial: the oldest one bounds what may be reused.
+/// The tasks under way, by serial: the oldest task limits the slots that may be reused.
 #[derive(Default)]
 pub(crate) struct Epochs {
     first: Serial,
@@ -191,12 +192,12 @@ impl Epochs {
         }
     }
 
-    /// The serial of the oldest task under way, or of the next one to start.
+    /// Returns the serial of the oldest task under way, or of the next task to start.
     pub(crate) fn oldest(&self) -> Serial {
         self.first
     }
 
-    /// The serial of the next task to start.
+    /// Returns the serial of the next task to start.
     pub(crate) fn next(&self) -> Serial {
         self.first + self.ended.len() as u64
     }

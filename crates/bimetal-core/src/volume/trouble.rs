@@ -1,11 +1,11 @@
-//! Trouble: bad content that the volume comes across, told to whoever keeps a
+//! Trouble: bad content that the volume finds, for the server that keeps a
 //! [report](crate::label::report) of it.
 //!
-//! A slot is *bad* when it cannot be read or its content does not have its checksum. Where home has
-//! the same content the slot is dropped, and nothing is lost. Where only the slot had it the block
-//! is lost until it is written, discarded, or read well after all; the volume remembers such blocks
-//! while it lives, so that it can tell when they are over. A read of several slots that fails as a
-//! whole says nothing of a single one: they are looked at again in the background, one by one.
+//! A slot is *bad* when it cannot be read or its content fails its checksum. If home has the same
+//! content the slot is dropped, and nothing is lost. If only the slot had it the block is lost
+//! until it is written, discarded, or read successfully after all. The volume remembers such blocks
+//! while it runs, so that it can tell when the loss is over. A failed read of several slots does
+//! not tell which slot is bad: they are read again in the background, one by one.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -18,41 +18,41 @@ use crate::operation::Status;
 use crate::payload::Payload;
 use crate::units::Sectors;
 
-/// Tidings that wait to be taken; beyond them lost blocks are told when those have been taken.
+/// Queued troubles at most. Lost blocks beyond them are listed again once the queue is empty.
 const QUEUE_MAX: usize = 4096;
 /// Bad slots that are remembered: about 5 MiB.
 const BAD_MAX: usize = 1 << 18;
 
-/// A change of what is known of bad content.
+/// A change in the knowledge of bad content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trouble {
     /// Blocks were found bad.
     Found {
         /// The blocks.
         blocks: BlockRun,
-        /// The way in which it was noticed.
+        /// The way in which the damage was noticed.
         kind: Kind,
-        /// [`State::Lost`], or [`State::Repaired`] where home has the content.
+        /// [`State::Lost`], or [`State::Repaired`] if home has the content.
         state: State,
         /// The member with the bad content.
         member: MemberId,
     },
-    /// Blocks that were lost have good content again.
+    /// Lost blocks that have good content again.
     Over {
         /// The blocks.
         blocks: BlockRun,
     },
 }
 
-/// Bad content that is known, and tidings of it.
+/// The known bad slots, and troubles to report.
 #[derive(Default)]
 pub(crate) struct Troubles {
-    /// Blocks, with the bad slots that have newest content of theirs.
+    /// Blocks, with the bad slots that hold their newest content.
     bad: BTreeSet<(u64, Slot)>,
     queue: VecDeque<Trouble>,
-    /// Findings had no room: bad blocks from here on are told once more.
+    /// Set when the queue was full: bad blocks from this number on are reported again.
     told_to: Option<u64>,
-    /// Slots are being looked at again for a read that failed.
+    /// Set while slots of a failed read are being read again.
     pub(super) looking: bool,
 }
 
@@ -84,7 +84,7 @@ impl Troubles {
 }
 
 impl<P: Payload> Volume<P> {
-    /// The next change of what is known of bad content.
+    /// Returns the next change in the knowledge of bad content.
     pub fn next_trouble(&mut self) -> Option<Trouble> {
         if let Some(next) = self.troubles.queue.pop_front() {
             return Some(next);
@@ -95,9 +95,9 @@ impl<P: Payload> Volume<P> {
         Some(self.found(Block(block), Kind::Unreadable, State::Lost))
     }
 
-    /// Says that an earlier life found `blocks` lost, and looks which of them still have the slot
-    /// that they may have had then. Gives the others: they were written and moved since, or
-    /// recovery took their last write for one that never happened.
+    /// Restores the losses that an earlier epoch reported for `blocks`. Blocks that still have the
+    /// slot they may have had then stay lost. Returns the others: they were written and moved
+    /// since, or recovery dropped their last write as one that never happened.
     pub fn recall_lost(&mut self, blocks: BlockRun) -> Vec<BlockRun> {
         let mut others: Vec<BlockRun> = Vec::new();
         for block in blocks.blocks() {
@@ -105,7 +105,7 @@ impl<P: Payload> Volume<P> {
             let dirty = || pieces.iter().filter(|(_, entry)| entry.dirty).map(|&(slot, _)| (block.0, slot));
             match dirty().next() {
                 _ if self.troubles.has_bad_slot(block) => {}
-                // Nobody knows in which of its pieces it was lost.
+                // The report does not tell which of its pieces was bad.
                 Some(_) if self.troubles.bad.len() < BAD_MAX => self.troubles.bad.extend(dirty()),
                 Some(_) => {}
                 None if self.lost.of(block).is_empty() => match others.last_mut() {
@@ -118,8 +118,8 @@ impl<P: Payload> Volume<P> {
         others
     }
 
-    /// The number of blocks without good content: those that recovery would find lost, and those whose
-    /// only slot is bad.
+    /// Returns the number of blocks without good content: those that recovery would find lost, and
+    /// those whose only slot is bad.
     pub fn lost_blocks(&self) -> u64 {
         let mut before = None;
         let mut is_another = |block: u64| before.replace(block) != Some(block);
@@ -127,7 +127,7 @@ impl<P: Payload> Volume<P> {
         self.lost.len() + only_bad.filter(|(block, _)| is_another(*block)).count() as u64
     }
 
-    /// Tells of all that a recovery found lost.
+    /// Reports all blocks that a recovery found lost.
     pub(super) fn tell_lost(&mut self) {
         let lost: Vec<Block> = self.lost.between(0, u64::MAX).map(|(block, _)| block).collect();
         lost.into_iter().for_each(|block| self.tell_found(block, Kind::Unreadable, State::Lost));
@@ -143,17 +143,17 @@ impl<P: Payload> Volume<P> {
         self.troubles.push(found);
     }
 
-    /// Two readable copies of `block` in a mirror differ, that of `member` and that of another:
-    /// reads give either.
+    /// Reports that two readable copies of `block` in a mirror differ, one of them on `member`.
+    /// Reads return either.
     pub(super) fn copies_differ(&mut self, block: Block, member: MemberId) {
         let blocks = BlockRun { first: block, count: 1 };
         self.troubles.push(Trouble::Found { blocks, kind: Kind::CopiesDiffer, state: State::Uncertain, member });
     }
 
-    /// The content of `slot` is not what `entry` says, or cannot be read. A copy is dropped, so that
-    /// home serves, if `drops`.
+    /// Reports `slot`, whose content does not match `entry` or cannot be read. With `drops`, a
+    /// clean copy is evicted, so that home serves.
     pub(super) fn slot_is_bad(&mut self, slot: Slot, entry: &Entry, kind: Kind, drops: bool) {
-        // Content that was written again meanwhile is nobody's any more.
+        // Content that was replaced meanwhile no longer matters.
         if !P::CARRIES_DATA || !self.still_holds(slot, entry) {
             return;
         }
@@ -174,13 +174,14 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Whether `slot` has what it had as `entry`, or the eighths of it that were not written again since.
+    /// Returns true if `slot` still has the content of `entry`, or those of its eighths that were
+    /// not written since.
     pub(super) fn still_holds(&self, slot: Slot, entry: &Entry) -> bool {
         let now = self.view.map.in_slot(slot);
         now.is_some_and(|now| Entry { valid: entry.valid, ..now } == *entry && entry.valid.contains(now.valid))
     }
 
-    /// `slot` was read, and is what was written there.
+    /// Records that `slot` was read and has the content that was written there.
     #[inline]
     pub(super) fn slot_is_sound(&mut self, block: Block, slot: Slot) {
         if !self.troubles.bad.is_empty() && self.troubles.bad.remove(&(block.0, slot)) {
@@ -188,7 +189,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// `block` is not in `slot` any more.
+    /// Records that `block` is no longer in `slot`.
     #[inline]
     pub(super) fn left_bad_slot(&mut self, block: Block, slot: Slot) {
         self.slot_is_sound(block, slot);
@@ -200,7 +201,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// The list of lost blocks has changed where `block` is.
+    /// Reports a change of the lost eighths of `block`.
     pub(super) fn lost_changed(&mut self, block: Block, was_lost: bool) {
         let is_lost = !self.lost.of(block).is_empty();
         if is_lost && !was_lost {
@@ -210,7 +211,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// A read of slots, from the first of them to the last, which held blocks with these checksums, came out wrong.
+    /// Handles a failed read of slots, from the first to the last in `held`, which have these
+    /// blocks and checksums.
     pub(super) fn slots_read_badly(&mut self, held: &[(Slot, Block, u32)], status: Status, payload: &P) {
         let Some(&(first, ..)) = held.first().filter(|_| P::CARRIES_DATA && status != Status::Gone) else { return };
         let whole = Sectors(self.view.layout.block.sectors());
@@ -232,7 +234,7 @@ impl<P: Payload> Volume<P> {
         self.look_again(suspects);
     }
 
-    /// A read of slots, which held these blocks, came out as written.
+    /// Handles a successful read of slots with their blocks.
     pub(super) fn slots_read_well(&mut self, held: impl Iterator<Item = (Slot, Block)>) {
         if !self.troubles.bad.is_empty() {
             for (slot, block) in held {
