@@ -1,8 +1,8 @@
-//! The bytes of every page of engine metadata, declared once. docs/on-disk-format.md has the same offsets, and a test holds
-//! the two together.
+//! The bytes of every page of engine metadata, declared once. docs/on-disk-format.md has the same
+//! offsets; a test compares the two.
 //!
-//! Numbers are little-endian and unaligned, so that a page can be viewed wherever it lies in memory. Bytes that no field names are
-//! zero.
+//! Numbers are little-endian and unaligned, so that a page can be viewed anywhere in memory. Bytes
+//! that no field names are zero.
 
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -13,7 +13,7 @@ use super::state::LEFT_BYTES;
 use super::superblock::{LIVES_MAX, LOST_MAX};
 use super::table::ENTRIES_PER_PAGE;
 
-/// The head of every page.
+/// The header of every page.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
 #[repr(C)]
 pub struct Head {
@@ -27,7 +27,8 @@ pub struct Head {
     pub volume: U64,
     /// Number, position, sequence or generation of the page.
     pub number: U64,
-    /// The volume's life in which the page was written; in a page of the slot table or of places the page's index.
+    /// The recovery epoch (life) in which the page was written. In a page of the slot table or of
+    /// places: the page's index.
     pub life: U32,
     /// CRC32C of everything else in the page.
     pub checksum: U32,
@@ -51,7 +52,7 @@ pub struct RecordBytes {
     pub block: U64,
 }
 
-/// A record of blocks that a log has given up, in the place of a [`RecordBytes`].
+/// A record of blocks whose content in a log is void, in the place of a [`RecordBytes`].
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
 #[repr(C)]
 pub struct DroppedBytes {
@@ -100,23 +101,23 @@ pub struct EntryBytes {
 pub struct TablePage {
     /// See [`Head`].
     pub head: Head,
-    /// Generation that the page had in the checkpoint before; 0: the page was never written.
+    /// Generation of the page in the previous checkpoint; 0: the page was never written.
     pub previous: U64,
     /// An entry for each slot.
     pub entries: [EntryBytes; ENTRIES_PER_PAGE],
     unused: [u8; 8],
 }
 
-/// A life of the volume that the log or its index still holds something of.
+/// A recovery epoch (life) of the volume from which the log or its index still has content.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
 #[repr(C)]
 pub struct LifeBytes {
-    /// Number of the life.
+    /// Number of the epoch.
     pub life: U32,
     unused: [u8; 4],
-    /// First position of the log, or page of the ring, that was written in this life.
+    /// First position of the log, or page of the ring, that was written in this epoch.
     pub began_at: U64,
-    /// First page of the log's index that was written in this life.
+    /// First page of the log's index that was written in this epoch.
     pub index_began_at: U64,
 }
 
@@ -145,12 +146,12 @@ pub struct SuperblockPage {
     pub table: U64,
     /// CRC32C of the marks in the area of this turn.
     pub marks: U32,
-    /// 1 where there are marks.
+    /// 1 if there are marks.
     pub has_marks: u8,
-    /// Number of lives.
+    /// Number of epochs.
     pub lives_count: u8,
     unused: [u8; 2],
-    /// The lives, the oldest first.
+    /// The epochs, the oldest first.
     pub lives: [LifeBytes; LIVES_MAX],
     /// The lost blocks, [`Head::count`] of them.
     pub lost: [LostBytes; LOST_MAX],
@@ -162,26 +163,26 @@ pub struct SuperblockPage {
 pub struct StatePage {
     /// See [`Head`].
     pub head: Head,
-    /// Members that were given up, a bit each.
+    /// Members that were detached or failed, a bit each.
     pub failed: U64,
-    /// 1 where slots may hold content that home does not have.
+    /// 1 if slots may hold content that home lacks.
     pub dirty: u8,
-    /// 1 where a migration was writing home.
+    /// 1 if a migration was writing home.
     pub migrating: u8,
-    /// 1 where the member with the slots refuses writes.
+    /// 1 if the member with the slots is read-only.
     pub refusing: u8,
     unused: [u8; 469],
-    /// Regions that have left the member that refuses writes, a bit each.
+    /// Regions that have left the read-only member, a bit each.
     pub left: [u8; LEFT_BYTES],
 }
 
-/// The page in `bytes`.
+/// Returns `page` as a page of type `T`.
 pub(crate) fn view<T: FromBytes + KnownLayout + Immutable + Unaligned>(page: &Page) -> &T {
     const { assert!(size_of::<T>() == PAGE_BYTES) };
     T::ref_from_bytes(page).expect("every page has the size of its type, and no alignment")
 }
 
-/// The page in `bytes`, to be written.
+/// Returns `page` as a page of type `T`, for writing.
 pub(crate) fn view_mut<T>(page: &mut Page) -> &mut T
 where
     T: FromBytes + IntoBytes + KnownLayout + Unaligned,

@@ -1,5 +1,5 @@
-//! The frame of every page of metadata: 4 KiB, a magic word, a version, the volume that the page belongs to, and a CRC32C
-//! over all of it.
+//! The frame of every page of metadata: 4 KiB, a magic word, a version, the volume's identity, and
+//! a CRC32C over all of it.
 
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -12,15 +12,16 @@ pub type Page = [u8; PAGE_BYTES];
 
 /// The version of the format that this program writes.
 pub const VERSION: u16 = 2;
-/// The version before: pages once, table without generations, segments without a foot.
+/// The previous version: each page once, a table without generations, segments without a foot.
 pub const VERSION_1: u16 = 1;
 const CHECKSUM_AT: usize = core::mem::offset_of!(Head, checksum);
 const CHECKSUM_END: usize = size_of::<Head>();
 
-/// The reason why a page is not one of ours, or is torn.
+/// Reasons for which a page is foreign or torn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
-    /// The page does not begin as this kind of page does: never written, or something else.
+    /// The page does not begin as this kind of page does: it was never written, or is something
+    /// else.
     #[error("not a page of this kind")]
     NotAPage,
     /// The page was written in another version of the format.
@@ -29,12 +30,12 @@ pub enum PageError {
     /// The page's checksum does not match: torn or damaged.
     #[error("a page with a wrong checksum")]
     Checksum,
-    /// A record that cannot be.
+    /// The record has an unknown kind.
     #[error("record {0} of the page is of no known kind")]
     Record(u16),
 }
 
-/// An empty page of the kind `magic` of the volume `volume`; the rest is the kind's.
+/// Returns an empty page of the kind `magic` of the volume `volume`; the caller fills the rest.
 pub(crate) fn begin(magic: u32, volume: u64) -> Page {
     let mut page = [0; PAGE_BYTES];
     let head = head_mut(&mut page);
@@ -44,23 +45,23 @@ pub(crate) fn begin(magic: u32, volume: u64) -> Page {
     page
 }
 
-/// The head of a page.
+/// Returns the header of a page.
 pub(crate) fn head(page: &Page) -> Head {
     Head::read_from_bytes(&page[..CHECKSUM_END]).expect("a head has no alignment and fits a page")
 }
 
-/// The head of a page, to be written.
+/// Returns the header of a page for writing.
 pub(crate) fn head_mut(page: &mut Page) -> &mut Head {
     Head::mut_from_bytes(&mut page[..CHECKSUM_END]).expect("a head has no alignment and fits a page")
 }
 
-/// Puts the checksum into a page that is otherwise complete.
+/// Sets the checksum of a page that is otherwise complete.
 pub(crate) fn seal(page: &mut Page) {
     let checksum = checksum(page);
     head_mut(page).checksum = checksum.into();
 }
 
-/// Checks a page of the kind `magic` that this version of the format has; gives its volume.
+/// Checks a page of the kind `magic` in this version of the format. Returns its volume.
 pub(crate) fn check(magic: u32, page: &Page) -> Result<u64, PageError> {
     match check_any(magic, page)? {
         (volume, VERSION) => Ok(volume),
@@ -68,7 +69,8 @@ pub(crate) fn check(magic: u32, page: &Page) -> Result<u64, PageError> {
     }
 }
 
-/// Checks a page of the kind `magic` that is the same in both versions; gives its volume and its version.
+/// Checks a page of a kind `magic` that is the same in both versions. Returns its volume and its
+/// version.
 pub(crate) fn check_any(magic: u32, page: &Page) -> Result<(u64, u16), PageError> {
     let head = head(page);
     if head.magic.get() != magic {
@@ -83,12 +85,13 @@ pub(crate) fn check_any(magic: u32, page: &Page) -> Result<(u64, u16), PageError
     }
 }
 
-/// Whether a page was never written, or was erased.
+/// Returns true if a page was never written, or was erased.
 pub(crate) fn is_blank(page: &Page) -> bool {
     page.as_bytes().iter().all(|&byte| byte == 0)
 }
 
-/// The volume that a whole page of metadata of any kind and version belongs to; `None` for anything else.
+/// Returns the volume of an undamaged page of metadata of any kind and version; `None` for anything
+/// else.
 pub fn volume_of(page: &Page) -> Option<u64> {
     let is_whole = page.starts_with(b"BI") && u32_at(page, CHECKSUM_AT) == checksum(page);
     is_whole.then(|| u64_at(page, 8))
@@ -115,7 +118,7 @@ pub(crate) fn put<const N: usize>(page: &mut [u8], at: usize, bytes: [u8; N]) {
     page[at..at + N].copy_from_slice(&bytes);
 }
 
-/// The pages in `bytes`, as many as are whole.
+/// Returns the whole pages in `bytes`.
 pub fn pages(bytes: &[u8]) -> impl Iterator<Item = &Page> {
     bytes.as_chunks::<PAGE_BYTES>().0.iter()
 }
@@ -124,7 +127,8 @@ pub fn pages(bytes: &[u8]) -> impl Iterator<Item = &Page> {
 pub(super) mod tests {
     use super::*;
 
-    /// For every kind: arbitrary bytes behind the right magic and checksum.
+    /// Returns arbitrary bytes behind the right magic and checksum, for tests of every kind of
+    /// page.
     pub(in super::super) fn disguise(magic: u32, bytes: &[u8]) -> Page {
         let mut page = [0; PAGE_BYTES];
         page.copy_from_slice(bytes);

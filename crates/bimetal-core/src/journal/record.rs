@@ -1,9 +1,10 @@
-//! Records, and the pages they lie in: pages of a cache's ring, pages of a log's index, and the pages in front of and behind each
-//! segment of a log, its head and its foot.
+//! Records, and the pages they lie in: pages of a cache's ring, pages of a log's index, and the
+//! head and foot of each segment of a log.
 //!
-//! A page is 4 KiB: a header of 40 bytes and up to 169 records of 24 bytes. A record names a block, what became of it and,
-//! where it is off home, its slot, the eighths that are valid and the CRC32C of the slot: a record whose data never reached
-//! the drive is recognised, so one device flush covers both.
+//! A page is 4 KiB: a header of 40 bytes and up to 169 records of 24 bytes. A record names a block
+//! and a change of it. For a block off home it also has the slot, the valid eighths and the CRC32C
+//! of the slot. A record whose data never reached the drive is recognised by that checksum, so one
+//! flush of the drive covers both.
 
 use super::format::{DroppedBytes, RecordBytes, RecordsPage, view, view_mut};
 use super::page::{self, Page, PageError};
@@ -14,57 +15,60 @@ use zerocopy::FromZeros;
 /// A change of the block map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record {
-    /// `block` has its newest copy in `slot`.
+    /// The newest content of `block` is in `slot`.
     Map {
-        /// Which block.
+        /// The block.
         block: Block,
-        /// Where.
+        /// The slot.
         slot: Slot,
-        /// Which eighths the slot holds.
+        /// The eighths that the slot holds.
         valid: ValidMask,
-        /// Whether home is older.
+        /// Set if home is older.
         dirty: bool,
         /// CRC32C of the whole slot.
         checksum: u32,
     },
-    /// `block` is only at its home.
+    /// The content of `block` is only at its home.
     Home {
-        /// Which block.
+        /// The block.
         block: Block,
     },
-    /// In a log: what was appended of these blocks before a position is no longer their content; home has it.
+    /// In a log: the content of these blocks before a position is void; home has their content.
     Dropped {
         /// The first block.
         first: Block,
-        /// How many, below 2⁴⁰.
+        /// Number of blocks, below 2⁴⁰.
         count: u64,
-        /// Only what lies before this position of the log, below 2⁵⁶.
+        /// Position of the log before which content is void, below 2⁵⁶.
         before: u64,
     },
-    /// Home copies in this region may differ from slots that claim to be clean.
+    /// A dirty-region mark: home may differ from clean copies in this region.
     Intent {
         /// The region's number.
         region: u32,
     },
-    /// The newest content of these eighths of `block` could not be read any more; none: it was written again.
+    /// These eighths of `block` are lost: their newest content could not be read. No eighths: the
+    /// block was written again.
     Lost {
-        /// Which block.
+        /// The block.
         block: Block,
-        /// Which eighths.
+        /// The lost eighths.
         eighths: ValidMask,
     },
 }
 
-/// What a page says beside its records.
+/// The header of a page of records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageHeader {
     /// The volume's identity.
     pub volume: u64,
-    /// The page's number in the ring, or its position in the log, counted from the beginning of time.
+    /// Number of the page in the ring, or its position in the log, counted from the beginning of
+    /// time.
     pub number: u64,
-    /// In which of the volume's lives it was written: each recovery begins a new one.
+    /// The recovery epoch (called a life in the format) in which the page was written.
     pub life: u32,
-    /// Everything before this page, or position, was stable when it was written: data included.
+    /// Page or position before which everything was stable, data included, when this page was
+    /// written.
     pub stable: u64,
 }
 
@@ -74,16 +78,16 @@ const HEADER_BYTES: usize = size_of::<super::format::Head>() + size_of::<u64>();
 /// Records in a full page.
 pub const RECORDS_PER_PAGE: usize = (page::PAGE_BYTES - HEADER_BYTES) / RECORD_BYTES;
 
-/// Where a page of records lies.
+/// The place of a page of records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// In the ring of a cache.
+    /// A page in the ring of a cache.
     Ring,
-    /// In front of a segment of a log.
+    /// The page in front of a segment of a log.
     Head,
-    /// Behind a segment of a log: its head once more.
+    /// The page behind a segment of a log: its head once more.
     Foot,
-    /// In the index of a log.
+    /// A page in the index of a log.
     Index,
 }
 
@@ -121,7 +125,8 @@ pub fn encode_page(kind: Kind, header: PageHeader, records: &[Record]) -> Page {
     bytes
 }
 
-/// The header of a page, whatever its records and its checksum are: to pass over pages that cannot be meant.
+/// Returns the header of a page without a check of its records and checksum, to skip pages that
+/// cannot matter.
 pub fn peek(kind: Kind, bytes: &Page) -> Option<PageHeader> {
     let page: &RecordsPage = view(bytes);
     (page.head.magic.get() == kind.magic()).then(|| header(page))
@@ -137,10 +142,11 @@ fn header(page: &RecordsPage) -> PageHeader {
     }
 }
 
-/// The header and the records of a page.
+/// Returns the header and the records of a page.
 ///
 /// # Errors
-/// The page is not a page of records, is torn, of another version, or has a record of no known kind.
+/// The page is not a page of records, is torn, of another version, or has a record of an unknown
+/// kind.
 pub fn decode_page(kind: Kind, bytes: &Page) -> Result<(PageHeader, Vec<Record>), PageError> {
     page::check(kind.magic(), bytes)?;
     let page: &RecordsPage = view(bytes);

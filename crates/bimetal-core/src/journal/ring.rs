@@ -1,4 +1,5 @@
-//! The ring of journal pages and the slot table behind it: positions, sequence numbers and what is due, without I/O.
+//! The ring of journal pages and the slot table behind it: positions, sequence numbers and due
+//! writes, without I/O.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,7 +11,8 @@ use crate::block::{Block, BlockRun};
 use crate::block_map::{BlockMap, Entry, Slot};
 use crate::units::SectorRange;
 
-/// Numbers map changes in the order they were made; a change is durable once the journal's durable number reaches it.
+/// Numbers map changes in the order they were made. A change is durable once the journal's durable
+/// number reaches it.
 pub(crate) type Sequence = u64;
 
 pub(crate) struct Ring {
@@ -18,25 +20,28 @@ pub(crate) struct Ring {
     pages: u64,
     slots: u32,
     marks_pages: u64,
-    /// Pages written since the beginning, how many of them are durable, and how many the slot table has taken over.
+    /// Pages written since the beginning. `durable` of them are durable, and the slot table has
+    /// taken over `tail` of them.
     head: u64,
     durable: u64,
     tail: u64,
-    /// Pages with records, and up to where pages on the drive say that all before is stable.
+    /// End of the pages with records. `noted` is the page before which a durable page records
+    /// everything as stable.
     recorded: u64,
     noted: u64,
-    /// The newest such claim that was written.
+    /// The newest stable page that a written page records.
     claimed: u64,
     /// Pages of the slot table that are older than the ring.
     stale_table: BitSet,
-    /// The generation of each page of the slot table as of the newest superblock, and their digest.
+    /// The generation of each page of the slot table as of the newest superblock. `digest` is their
+    /// digest.
     generations: Vec<u64>,
     digest: Digest,
     checkpoint: Option<Checkpoint>,
 }
 
 struct Checkpoint {
-    /// Pages of the table whose first copies are on their way.
+    /// Pages of the table whose first copies are being written or were written.
     pages: BitSet,
     /// The next page to write.
     next_page: u32,
@@ -46,16 +51,17 @@ struct Checkpoint {
 /// Pages of the ring that were taken to be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Taken {
-    /// The number of the first one.
+    /// Number of the first page.
     pub(crate) first: u64,
-    /// How many.
+    /// Number of pages.
     pub(crate) count: u64,
-    /// Records that they take.
+    /// Number of records that fit in them.
     pub(crate) records: usize,
 }
 
 impl Ring {
-    /// The ring in a region of metadata that begins at `first_sector`, for so many slots of a volume of so many blocks.
+    /// Makes the ring of a region of metadata that begins at `first_sector`, for `slots` slots of a
+    /// volume of `blocks` blocks.
     pub(crate) fn new(first_sector: u64, slots: u32, blocks: u64) -> Self {
         let table = table_pages(u64::from(slots));
         Self {
@@ -76,81 +82,84 @@ impl Ring {
         }
     }
 
-    /// After a recovery: everything before the page `head` is taken over by the slot table, or where that is not written, by nothing.
+    /// Resets the ring after a recovery: the slot table has taken over everything before the page
+    /// `head`. If the table is not written, nothing has, and the pages are void all the same.
     pub(crate) fn begin_again(&mut self, head: u64) {
         (self.head, self.durable, self.tail) = (head, head, head);
         (self.recorded, self.noted, self.claimed) = (head, head, head);
         self.checkpoint = None;
     }
 
-    /// Takes note of the generation that a page of the slot table was found with.
+    /// Sets the generation with which a page of the slot table was found.
     pub(crate) fn found_table_page(&mut self, page: u32, generation: u64) {
         let before = std::mem::replace(&mut self.generations[page as usize], generation);
         self.digest.toggle(page, before);
         self.digest.toggle(page, generation);
     }
 
-    /// The digest of the generations of all pages of the slot table.
+    /// Returns the digest of the generations of all pages of the slot table.
     pub(crate) fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// Says that the entry of `slot` changed.
+    /// Marks the table page of `slot` as stale, because its entry changed.
     pub(crate) fn touch_slot(&mut self, slot: Slot) {
         self.touch_page(slot.0 / SLOTS_PER_TABLE_PAGE as u32);
     }
 
-    /// Says that a page of the slot table is to be written.
+    /// Marks a page of the slot table as stale.
     pub(crate) fn touch_page(&mut self, page: u32) {
         self.stale_table.insert(page);
     }
 
-    /// The number of the first page that may not be durable.
+    /// Returns the number of the first page that may not be durable.
     pub(crate) fn durable(&self) -> u64 {
         self.durable
     }
 
-    /// Every page taken so far is durable.
+    /// Records that every page taken so far is durable.
     pub(crate) fn all_durable(&mut self) {
         self.noted = self.noted.max(self.claimed);
         self.durable = self.head;
     }
 
-    /// Whether pages were taken that are not durable yet.
+    /// Returns true if pages were taken that are not durable yet.
     pub(crate) fn has_unflushed(&self) -> bool {
         self.durable < self.head
     }
 
-    /// Whether records are durable of which no page on the drive says so: after a crash their slots are in doubt.
+    /// Returns true if records are durable that no page on the drive records as stable. A crash
+    /// leaves their slots in doubt.
     pub(crate) fn wants_note(&self) -> bool {
         self.noted < self.durable.min(self.recorded)
     }
 
-    /// A page on the drive says that everything before the page `stable` is.
+    /// Notes that a page on the drive records everything before the page `stable` as stable.
     pub(crate) fn has_noted(&mut self, stable: u64) {
         self.noted = self.noted.max(stable);
     }
 
-    /// How many pages there are.
+    /// Returns the number of pages.
     pub(crate) fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// Where a copy of `count` pages from the one with this number on lies, up to the ring's end.
+    /// Returns the place of a copy of `count` pages from page `number` on, cut at the ring's end.
     pub(crate) fn place(&self, number: u64, count: u64, copy: usize) -> SectorRange {
         let position = number % self.pages;
         let count = count.min(self.pages - position);
         SectorRange::new(self.copy_at(copy) + position * PAGE_SECTORS, count * PAGE_SECTORS)
     }
 
-    /// Where a copy of the ring, and the slot table behind it, begins. The marks lie between the two copies.
+    /// Returns the first sector of a copy of the ring, with the slot table behind it. The marks lie
+    /// between the two copies.
     fn copy_at(&self, copy: usize) -> u64 {
         let each = self.pages + table_pages(u64::from(self.slots)) + 2 * self.marks_pages;
         self.first_sector + SUPERBLOCK_SECTORS + copy as u64 * each * PAGE_SECTORS
     }
 
-    /// Takes the next pages of the ring for `records` records: up to the ring's end, `None` while a checkpoint must
-    /// make room first.
+    /// Takes the next pages of the ring for `records` records, up to the ring's end. Returns `None`
+    /// while a checkpoint must make room first.
     pub(crate) fn take_pages(&mut self, records: usize) -> Option<Taken> {
         let wanted = records.div_ceil(RECORDS_PER_PAGE).max(1) as u64;
         let free = self.pages - (self.head - self.tail);
@@ -168,19 +177,20 @@ impl Ring {
         Some(Taken { first, count, records: fit })
     }
 
-    /// Whether the ring is half full of what is durable and nobody is emptying it.
+    /// Returns true if the ring is half full of durable pages and no checkpoint is under way.
     pub(crate) fn wants_checkpoint(&self) -> bool {
         self.checkpoint.is_none() && self.durable - self.tail > self.pages / 2
     }
 
-    /// Begins to take everything that is durable in the ring now over into the slot table.
+    /// Begins a checkpoint of everything that is durable in the ring now.
     pub(crate) fn begin_checkpoint(&mut self) {
         assert!(self.checkpoint.is_none(), "one checkpoint at a time");
         let pages = BitSet::new(self.generations.len() as u32);
         self.checkpoint = Some(Checkpoint { pages, next_page: 0, tail_afterwards: self.durable });
     }
 
-    /// The next run of table pages to write, at most `pages_max`, as the first of them and how many; of each page the first copy.
+    /// Returns the next run of table pages to write, at most `pages_max`, as (first page, count),
+    /// for first copies.
     pub(crate) fn next_table_pages(&mut self, pages_max: u32) -> Option<(u32, u32)> {
         let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is under way");
         let first = self.stale_table.next_member(checkpoint.next_page)?;
@@ -194,12 +204,12 @@ impl Ring {
         Some((first, end - first))
     }
 
-    /// The first copies are stable: the second ones come next.
+    /// Begins the second copies, once the first ones are stable.
     pub(crate) fn begin_second_copies(&mut self) {
         self.checkpoint.as_mut().expect("a checkpoint is under way").next_page = 0;
     }
 
-    /// The same for the second copies.
+    /// As [`next_table_pages`](Self::next_table_pages), for second copies.
     pub(crate) fn next_second_copies(&mut self, pages_max: u32) -> Option<(u32, u32)> {
         let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is under way");
         let first = checkpoint.pages.next_member(checkpoint.next_page)?;
@@ -211,12 +221,12 @@ impl Ring {
         Some((first, end - first))
     }
 
-    /// What a page of the slot table says of itself when it is written with this `generation`.
+    /// Returns the header of a page of the slot table for a write with this `generation`.
     pub(crate) fn table_header(&self, volume: u64, index: u32, generation: u64) -> TableHeader {
         TableHeader { volume, index, generation, previous: self.generations[index as usize] }
     }
 
-    /// The digest when the checkpoint under way has written its pages with this `generation`.
+    /// Returns the digest after the checkpoint under way, whose pages have this `generation`.
     pub(crate) fn digest_afterwards(&self, generation: u64) -> Digest {
         let mut digest = self.digest;
         for page in self.pages_of_checkpoint() {
@@ -232,24 +242,25 @@ impl Ring {
         std::iter::successors(after(0), move |&last| after(last + 1))
     }
 
-    /// Where a copy of `count` pages of the slot table from the `first`th on lies.
+    /// Returns the place of a copy of `count` pages of the slot table from page `first` on.
     pub(crate) fn table_place(&self, first: u32, count: u32, copy: usize) -> SectorRange {
         let start = self.copy_at(copy) + (self.pages + u64::from(first)) * PAGE_SECTORS;
         SectorRange::new(start, u64::from(count) * PAGE_SECTORS)
     }
 
-    /// Where the area of marks of this turn lies.
+    /// Returns the place of the marks of this turn.
     pub(crate) fn marks_place(&self, turn: u64) -> SectorRange {
         let page = self.pages + table_pages(u64::from(self.slots)) + turn * self.marks_pages;
         SectorRange::new(self.copy_at(0) + page * PAGE_SECTORS, self.marks_pages * PAGE_SECTORS)
     }
 
-    /// The number of the first page that is still needed when the checkpoint under way has ended.
+    /// Returns the number of the first page that is still needed after the checkpoint under way.
     pub(crate) fn tail_afterwards(&self) -> u64 {
         self.checkpoint.as_ref().expect("a checkpoint is under way").tail_afterwards
     }
 
-    /// The checkpoint that wrote pages with this `generation` is complete: gives back the pages that the slot table has taken over.
+    /// Completes the checkpoint whose pages have this `generation`: frees the ring's pages that the
+    /// slot table has taken over.
     pub(crate) fn end_checkpoint(&mut self, generation: u64) {
         self.digest = self.digest_afterwards(generation);
         let written: Vec<u32> = self.pages_of_checkpoint().collect();
@@ -259,7 +270,7 @@ impl Ring {
         self.noted = self.noted.max(self.tail);
     }
 
-    /// Forgets the checkpoint under way: a write of it failed.
+    /// Forgets the checkpoint under way, because a write of it failed.
     pub(crate) fn abandon_checkpoint(&mut self) {
         self.checkpoint = None;
     }
@@ -269,14 +280,15 @@ impl Ring {
 #[derive(Default)]
 pub(crate) struct Pending {
     pub(crate) records: Vec<Record>,
-    /// The number of the newest record.
+    /// Number of the newest record.
     pub(crate) appended: Sequence,
-    /// Every record up to this number is durable.
+    /// Number up to which every record is durable.
     pub(crate) durable: Sequence,
-    /// What slots held before changes whose records are not durable, in order: the slot table may show no more than what
-    /// is durable, or a crash would find a slot given up whose block has no other.
+    /// Entries of slots before changes whose records are not durable, in order. The slot table may
+    /// show only what is durable. Otherwise a crash would find a slot free that is the only one
+    /// with its block.
     undo: VecDeque<Undo>,
-    /// What a log gave up in records that are not durable.
+    /// Blocks that a log dropped by records that are not durable.
     dropped: VecDeque<(Sequence, BlockRun)>,
 }
 
@@ -287,7 +299,7 @@ struct Undo {
 }
 
 impl Pending {
-    /// The number of the newest record that is on its way to a drive.
+    /// Returns the number of the newest record that is being written or was written.
     pub(crate) fn written(&self) -> Sequence {
         self.appended - self.records.len() as u64
     }
@@ -298,35 +310,37 @@ impl Pending {
         self.appended
     }
 
-    /// Remembers what `slot` held before the change that the newest record, or the next one, is about.
+    /// Remembers the entry of `slot` before the change by the newest record, or the next one.
     pub(crate) fn remember(&mut self, record: Sequence, slot: Slot, before: Option<Entry>) {
         self.undo.push_back(Undo { record, slot, before });
     }
 
-    /// Like [`remember`](Self::remember), for a slot that may not be.
+    /// As [`remember`](Self::remember), if there is an entry.
     pub(crate) fn remember_all(&mut self, record: Sequence, held: Option<(Slot, Entry)>) {
         if let Some((slot, entry)) = held {
             self.remember(record, slot, Some(entry));
         }
     }
 
-    /// Remembers that the record numbered `record` says that a log has nothing of `blocks` any more.
+    /// Remembers that the record numbered `record` drops `blocks` from a log.
     pub(crate) fn remember_dropped(&mut self, record: Sequence, blocks: BlockRun) {
         self.dropped.push_back((record, blocks));
     }
 
-    /// What a log has given up and a crash may find there still.
+    /// Returns the dropped blocks that a crash may still find in the log.
     pub(crate) fn dropped_not_durable(&self) -> impl Iterator<Item = BlockRun> {
         self.dropped.iter().map(|&(_, blocks)| blocks)
     }
 
-    /// Blocks that a crash may find elsewhere than `map` says, or in the same place as something else.
+    /// Returns the blocks that a crash may find in a slot other than in `map`, or whose slot it may
+    /// find with another block.
     pub(crate) fn blocks_not_durable(&self, map: &BlockMap) -> Vec<Block> {
         let places = self.undo.iter().flat_map(|undo| [undo.before, map.in_slot(undo.slot)]);
         places.flatten().map(|entry| entry.block).collect()
     }
 
-    /// Every record up to `durable` is durable: the table pages of their slots are to be written.
+    /// Records that every record up to `durable` is durable, and marks the table pages of their
+    /// slots as stale.
     pub(crate) fn made_durable(&mut self, durable: Sequence, ring: Option<&mut Ring>) {
         self.durable = durable;
         let ended = self.undo.partition_point(|undo| undo.record <= durable);
@@ -338,32 +352,32 @@ impl Pending {
         }
     }
 
-    /// Whether every record is durable.
+    /// Returns true if every record is durable.
     pub(crate) fn is_durable(&self) -> bool {
         self.durable == self.appended
     }
 
-    /// Whether a crash finds no slot other than it is now.
+    /// Returns true if a crash would find every slot as it is now.
     pub(crate) fn nothing_could_come_back(&self) -> bool {
         self.undo.is_empty()
     }
 
-    /// Whether a crash could find one of `blocks` in a slot that it has left: as the only one that has it where `dirty`, else
-    /// as a copy of home.
+    /// Returns true if a crash could find a block of `blocks` in a slot that it has left: as its
+    /// only copy if `dirty`, else as a copy of home.
     pub(crate) fn could_come_back(&self, blocks: BlockRun, dirty: bool) -> bool {
         let within = |block: Block| (blocks.first.0..blocks.end()).contains(&block.0);
         let comes_back = |entry: Entry| entry.dirty == dirty && within(entry.block);
         self.undo.iter().any(|undo| undo.before.is_some_and(comes_back))
     }
 
-    /// The records can go nowhere any more.
+    /// Forgets all records, because no drive can take them any more.
     pub(crate) fn give_up(&mut self) {
         self.records.clear();
         self.undo.clear();
         self.dropped.clear();
     }
 
-    /// What the slots from `first` to `end` (not included) hold as far as it is durable.
+    /// Returns the durable entries of the slots from `first` to `end` (not included).
     pub(crate) fn durable_entries(&self, map: &BlockMap, first: u32, end: u32) -> impl Iterator<Item = Option<Entry>> {
         let undone = self.undo.iter().rev().filter(|undo| (first..end).contains(&undo.slot.0));
         // The oldest of a slot's changes comes last, and counts.
@@ -444,7 +458,8 @@ mod tests {
         let mut map = BlockMap::new(10);
         map.insert(Slot(1), entry(7));
         let mut pending = Pending::default();
-        // The block moves to slot 2, and another one takes slot 1 before anything of that is durable.
+        // The block moves to slot 2, and another block takes slot 1 before either change is
+        // durable.
         map.insert(Slot(2), entry(7));
         let record = pending.append(Record::Home { block: Block(0) });
         pending.remember(record, Slot(1), Some(entry(7)));

@@ -1,5 +1,6 @@
-//! The state of a volume, kept on the members that are home: what must be known when another member is missing. Two turns at
-//! the beginning of the tail, each written twice ([`turns`](super::turns)).
+//! The state of a volume, kept on its home members: the facts that matter when another member is
+//! missing. It has two turns at the beginning of the tail, each written twice
+//! ([`turns`](super::turns)).
 
 use super::format::{StatePage, view, view_mut};
 use super::page::{self, Page, PageError};
@@ -8,40 +9,41 @@ use crate::block::{Block, BlockRun};
 /// See the [module](self).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct State {
-    /// Counts states; its lowest bit says in which of the two turns this one lies.
+    /// Number of the state; its lowest bit is its turn.
     pub sequence: u64,
-    /// Members that were given up, a bit each: what they hold is old.
+    /// Members that were detached or failed, a bit each: their content is old.
     pub failed: u64,
-    /// Whether the slots may hold content that home does not have: their member must be present.
+    /// Set while the slots may hold content that home lacks: their member must be present.
     pub dirty: bool,
-    /// Whether a migration was writing home: without the log, home is between two states.
+    /// Set while a migration writes home: without the log, home is between two states.
     pub migrating: bool,
-    /// The member with the slots refuses writes, so its map stays as it is; what of that does not count any more.
+    /// Regions whose entries in the frozen map are void. It is set while the member with the slots
+    /// is read-only, so that its map cannot change.
     pub refusing: Option<Left>,
 }
 
-/// The regions of a volume whose blocks have left a member that refuses writes: home has all of them, whatever the map says
-/// that lies on that member.
+/// The regions of a volume whose blocks have left a read-only member: home has all of them,
+/// whatever the map on that member says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Left(Box<[u8; LEFT_BYTES]>);
 
 /// Bytes of the bits of regions that have left.
 pub(super) const LEFT_BYTES: usize = page::PAGE_BYTES - 512;
-/// A region has at least so many blocks.
+/// Blocks of a region at least.
 const REGION_BLOCKS_MIN: u64 = 64;
 
-/// Blocks of a region that leaves as one, in a volume of so many blocks.
+/// Returns the blocks of a region that leaves as one, in a volume of `blocks` blocks.
 pub const fn left_region_blocks(blocks: u64) -> u64 {
     let least = blocks.div_ceil(8 * LEFT_BYTES as u64);
     if least < REGION_BLOCKS_MIN { REGION_BLOCKS_MIN } else { least }
 }
 
-/// The region of `block`, in a volume of so many blocks.
+/// Returns the region of `block`, in a volume of `blocks` blocks.
 pub const fn left_region_of(block: Block, blocks: u64) -> u32 {
     (block.0 / left_region_blocks(blocks)) as u32
 }
 
-/// The blocks of a region, in a volume of so many blocks.
+/// Returns the blocks of a region, in a volume of `blocks` blocks.
 pub fn left_region(region: u32, blocks: u64) -> BlockRun {
     let size = left_region_blocks(blocks);
     let first = u64::from(region) * size;
@@ -55,12 +57,12 @@ impl Default for Left {
 }
 
 impl Left {
-    /// Whether the blocks of `region` have left.
+    /// Returns true if the blocks of `region` have left.
     pub fn contains(&self, region: u32) -> bool {
         self.0[region as usize / 8] & 1 << (region % 8) != 0
     }
 
-    /// The blocks of `region` have left.
+    /// Records that the blocks of `region` have left.
     pub fn insert(&mut self, region: u32) {
         self.0[region as usize / 8] |= 1 << (region % 8);
     }
@@ -68,21 +70,22 @@ impl Left {
 
 const MAGIC: u32 = 0x746d_4942; // "BImt"
 
-/// By how much a member that is not there may be ahead of the others, at most: states of a crash that only it could keep.
+/// States by which an absent member may be ahead of the others, at most: after a crash it may be
+/// the only member that has them.
 pub(crate) const AHEAD_MAX: u64 = 16;
 
 impl State {
-    /// Makes states from now on newer than any that an absent member has. The turn stays.
+    /// Makes states from now on newer than any state of an absent member. The turn stays.
     pub fn pass_by_absent(&mut self) {
         self.sequence += AHEAD_MAX;
     }
 
-    /// Which of the two turns it lies in.
+    /// Returns its turn, 0 or 1.
     pub fn turn(&self) -> u64 {
         self.sequence & 1
     }
 
-    /// As a page of the volume `volume`.
+    /// Returns the state as a page of the volume `volume`.
     pub fn encode(&self, volume: u64) -> Page {
         let mut bytes = page::begin(MAGIC, volume);
         let page: &mut StatePage = view_mut(&mut bytes);
@@ -97,7 +100,7 @@ impl State {
         bytes
     }
 
-    /// The volume, its state and the version of the format that it was written in, from a page.
+    /// Returns the volume, its state and the version of the format from a page.
     ///
     /// # Errors
     /// The page is not a state, is torn, or of a later version.

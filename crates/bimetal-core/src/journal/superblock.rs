@@ -1,23 +1,25 @@
-//! Superblocks: where recovery begins. Two turns, each written twice ([`turns`](super::turns)).
+//! Superblocks: the pages from which recovery begins. There are two turns, each written twice
+//! ([`turns`](super::turns)).
 
 use super::format::{LifeBytes, LostBytes, SuperblockPage, view, view_mut};
 use super::page::{self, Page, PageError};
 use crate::block::{Block, ValidMask};
 use zerocopy::FromZeros;
 
-/// Lives that a superblock can name.
+/// Epochs that a superblock can name.
 pub const LIVES_MAX: usize = 24;
 /// Lost blocks that a superblock can name.
 pub const LOST_MAX: usize = 216;
 
-/// A life of the volume: from one recovery to the next.
+/// A recovery epoch of the volume: from one recovery to the next. The format and the code call it a
+/// life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Life {
-    /// Its number.
+    /// Number of the epoch.
     pub number: u32,
     /// The first page of the ring, or position of the log, that was written in it.
     pub began_at: u64,
-    /// In a log: the first page of its index that was written in it.
+    /// The first page of a log's index that was written in it.
     pub index_began_at: u64,
 }
 
@@ -26,27 +28,30 @@ pub struct Life {
 pub struct Superblock {
     /// The volume's identity.
     pub volume: u64,
-    /// Counts superblocks; its lowest bit says in which turn this one lies.
+    /// Number of the superblock; its lowest bit is its turn.
     pub sequence: u64,
-    /// The first page of the ring, or position of the log, that is not taken over by the slot table, or by home.
+    /// The first page of the ring that the slot table has not taken over, or the first position of
+    /// the log that was not written back.
     pub tail: u64,
-    /// In a log: the first page of its index that counts.
+    /// The first page of a log's index that counts.
     pub index_tail: u64,
-    /// Digest of the generations of all pages of the slot table ([`table::Digest`](super::table::Digest)).
+    /// Digest of the generations of all pages of the slot table
+    /// ([`table::Digest`](super::table::Digest)).
     pub table: u64,
-    /// CRC32C of the marks written with it, in the area of its turn; none: no region is marked.
+    /// CRC32C of the marks written with it, in the area of its turn; `None`: no region is marked.
     pub marks: Option<u32>,
-    /// The lives that what counts was written in, the oldest first; the last one is the present.
+    /// The epochs that wrote the content that counts, the oldest first. The last one is the present
+    /// epoch.
     pub lives: Vec<Life>,
-    /// Blocks whose newest content could not be read any more, and which eighths.
+    /// Lost blocks, with their lost eighths.
     pub lost: Vec<(Block, ValidMask)>,
 }
 
 const MAGIC: u32 = 0x736d_4942; // "BIms"
 
 impl Superblock {
-    /// The newest of a new volume, or of an empty member that takes the place of another, whose life is `life`. Number 0 is
-    /// written too, and says the same.
+    /// Returns the newest superblock of a new volume, or of an empty member that replaces another,
+    /// in the epoch `life`. Number 0 is written too, with the same content.
     pub fn first(volume: u64, life: u32) -> Self {
         Self {
             volume,
@@ -60,12 +65,13 @@ impl Superblock {
         }
     }
 
-    /// The present life.
+    /// Returns the present epoch.
     pub fn life(&self) -> Life {
         self.lives.last().copied().unwrap_or_default()
     }
 
-    /// Begins another life. Lives that nothing is left of are forgotten; where too many are left, two become one that may be either.
+    /// Begins another epoch. Epochs without remaining content are forgotten. If too many are left,
+    /// two are joined, and a page of either is accepted.
     pub fn begin_life(&mut self, life: Life) {
         for before in &mut self.lives {
             // An index that was cut short goes on where it was cut.
@@ -78,7 +84,7 @@ impl Superblock {
         }
     }
 
-    /// Forgets the lives of which nothing counts any more.
+    /// Forgets the epochs of which no content counts any more.
     pub fn forget_lives(&mut self) {
         let (tail, index_tail) = (self.tail, self.index_tail);
         let is_over = |next: &Life| next.began_at <= tail && next.index_began_at <= index_tail;
@@ -86,17 +92,19 @@ impl Superblock {
         self.lives.drain(..over);
     }
 
-    /// The lives in which the page of the ring, or segment of the log, at `position` can have been written.
+    /// Returns the epochs in which the page of the ring, or segment of the log, at `position` can
+    /// have been written.
     pub fn lives_at(&self, position: u64) -> std::ops::RangeInclusive<u32> {
         self.lives_where(|life| life.began_at <= position)
     }
 
-    /// The lives in which the page `number` of a log's index can have been written.
+    /// Returns the epochs in which the page `number` of a log's index can have been written.
     pub fn index_lives_at(&self, number: u64) -> std::ops::RangeInclusive<u32> {
         self.lives_where(|life| life.index_began_at <= number)
     }
 
-    /// The last life that has begun there, up to where the next one begins. Both bounds rise with the lives.
+    /// Returns the last epoch that has begun there, and any epochs that were joined with it. Both
+    /// bounds rise with the epochs.
     fn lives_where(&self, has_begun: impl Fn(&Life) -> bool) -> std::ops::RangeInclusive<u32> {
         let after = self.lives.partition_point(has_begun);
         let first = self.lives.get(after.saturating_sub(1)).copied().unwrap_or_default().number;
@@ -104,12 +112,12 @@ impl Superblock {
         first..=next.max(first)
     }
 
-    /// Which of the two turns it lies in.
+    /// Returns its turn, 0 or 1.
     pub fn turn(&self) -> u64 {
         self.sequence & 1
     }
 
-    /// As a page.
+    /// Returns the superblock as a page.
     pub fn encode(&self) -> Page {
         assert!(self.lost.len() <= LOST_MAX, "a superblock cannot name {} lost blocks", self.lost.len());
         assert!(self.lives.len() <= LIVES_MAX, "a superblock cannot name {} lives", self.lives.len());
@@ -137,7 +145,7 @@ impl Superblock {
         bytes
     }
 
-    /// From a page.
+    /// Decodes a page.
     ///
     /// # Errors
     /// The page is not a superblock, is torn, or of another version.
@@ -166,7 +174,7 @@ impl Superblock {
         })
     }
 
-    /// The volume of a superblock of version 1, if `page` is one.
+    /// Returns the volume of a superblock of version 1, if `page` is one.
     pub fn volume_of_version_1(page: &Page) -> Option<u64> {
         let found = page::check_any(MAGIC, page).ok();
         found.filter(|&(_, version)| version == page::VERSION_1).map(|(volume, _)| volume)
@@ -209,13 +217,14 @@ mod tests {
             let _ = Superblock::decode(&page::tests::disguise(MAGIC, &bytes));
         }
 
-        /// A page is of the life that wrote it, however many lives there were: exactly, as long as all can be named.
+        /// A page belongs to the epoch that wrote it, whatever the number of epochs. It is found
+        /// exactly as long as all epochs can be named.
         #[test]
         fn lives_tell_who_wrote_a_position(gaps in proptest::collection::vec(0u64..3, 1..60), tail in 0u64..40) {
             let mut superblock = Superblock::first(1, 10);
             let (mut began, mut wrote) = (0, Vec::new());
             for (life, gap) in (11..).zip(gaps) {
-                // What the life before wrote behind its beginning.
+                // Pages that the previous epoch wrote behind its beginning.
                 wrote.extend((began..began + gap).map(|position| (position, life - 1)));
                 began += gap;
                 superblock.tail = tail.min(began);

@@ -1,12 +1,14 @@
 //! The slot table: pages of 253 entries of 16 bytes, each page written twice.
 //!
-//! A page says with which superblock it was completed (its generation) and which generation it had before. An entry holds the
-//! block, the CRC32C of the slot's content, the valid eighths, the state and a check of its own, so that what is left of a page
-//! that was damaged in both copies can still be told.
+//! A page records the superblock that completes it (its generation) and its previous generation. An
+//! entry holds the block, the CRC32C of the slot's content, the valid eighths, the state and a
+//! check of its own. So the sound entries of a page that was damaged in both copies can still be
+//! recognised.
 //!
-//! The [`Digest`] of all generations stands in the superblock. Recovery takes the newer of two copies of each page, and the digest
-//! proves that every page is the newest there was: a page that is lost in both copies, or that came back from earlier in both, is
-//! noticed, and a page that was never written needs no proof of its own.
+//! The superblock has the [`Digest`] of all generations. Recovery takes the newer of two copies of
+//! each page, and the digest proves that every page is the newest. So a page that is lost, or of an
+//! earlier generation, in both copies is noticed. A page that was never written needs no proof of
+//! its own.
 
 use super::SLOTS_PER_TABLE_PAGE;
 use super::format::{EntryBytes, TablePage, view, view_mut};
@@ -23,56 +25,59 @@ const FREE: u8 = 0;
 const CLEAN: u8 = 1;
 const DIRTY: u8 = 2;
 
-/// An entry that cannot be: the medium lost it, and with it which block its slot holds.
+/// An invalid entry: the medium damaged it, so the block of its slot is unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rotten;
 
-/// What a page says of itself.
+/// The header of a page of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableHeader {
     /// The volume's identity.
     pub volume: u64,
     /// The page's place in the table.
     pub index: u32,
-    /// The superblock that completes what this page is a part of, and who wrote it ([`generation`]).
+    /// Generation of the page: the superblock that completes it, and its writer ([`generation`]).
     pub generation: u64,
-    /// The generation that the page had before; 0: it was never written.
+    /// Previous generation of the page; 0: it was never written.
     pub previous: u64,
 }
 
 impl TableHeader {
-    /// The generation that counts while the superblock `sequence` does: a page of the one after it is of a checkpoint that was cut
-    /// short.
+    /// Returns the generation that counts with the superblock `sequence`. A page of the next
+    /// superblock is of a checkpoint that was cut short.
     pub fn completed(&self, sequence: u64) -> u64 {
         if self.is_unfinished(sequence) { self.previous } else { self.generation }
     }
 
-    /// Whether the page is of a checkpoint that no superblock has completed, as of the superblock `sequence`.
+    /// Returns true if the page is of a checkpoint that no superblock has completed, as of the
+    /// superblock `sequence`.
     pub fn is_unfinished(&self, sequence: u64) -> bool {
         self.generation > generation(sequence, Writer::Recovery)
     }
 }
 
-/// Who writes a page of the table.
+/// The writer of a page of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Writer {
     /// A volume that serves.
     Checkpoint,
-    /// A recovery. What a checkpoint that was cut short has left may say something else for the same superblock.
+    /// A recovery. Its page may differ from the page of a checkpoint that was cut short before the
+    /// same superblock.
     Recovery,
 }
 
-/// The generation of pages that the superblock `sequence` completes.
+/// Returns the generation of pages that the superblock `sequence` completes.
 pub fn generation(sequence: u64, writer: Writer) -> u64 {
     2 * sequence + u64::from(writer == Writer::Recovery)
 }
 
-/// A digest of the generations of all pages, in any order. A page that was never written, of generation 0, counts nothing.
+/// A digest of the generations of all pages, in any order. A page that was never written, of
+/// generation 0, does not change it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Digest(pub u64);
 
 impl Digest {
-    /// Adds the page `index` of `generation`, or takes it away again.
+    /// Adds the page `index` of `generation`, or removes it again.
     pub fn toggle(&mut self, index: u32, generation: u64) {
         if generation == 0 {
             return;
@@ -86,7 +91,7 @@ impl Digest {
     }
 }
 
-/// A page from the entries of its slots.
+/// Returns a page with the entries of its slots.
 pub fn encode_page(header: TableHeader, entries: impl Iterator<Item = Option<Entry>>) -> Page {
     let mut bytes = page::begin(MAGIC, header.volume);
     let page: &mut TablePage = view_mut(&mut bytes);
@@ -110,16 +115,16 @@ fn check(place: &EntryBytes) -> u16 {
     crc32c::crc32c(&place.as_bytes()[..CHECK_AT]) as u16
 }
 
-/// The header of a page.
+/// Returns the header of a page.
 ///
 /// # Errors
-/// The page is none of a slot table, is torn, or of another version.
+/// The page is not a page of a slot table, is torn, or of another version.
 pub fn decode_header(bytes: &Page) -> Result<TableHeader, PageError> {
     page::check(MAGIC, bytes)?;
     Ok(header_of_damaged(bytes))
 }
 
-/// The header of a page that is damaged: nothing proves what it says.
+/// Returns the header of a damaged page: its values are unproven.
 pub fn header_of_damaged(bytes: &Page) -> TableHeader {
     let page: &TablePage = view(bytes);
     TableHeader {
@@ -130,7 +135,7 @@ pub fn header_of_damaged(bytes: &Page) -> TableHeader {
     }
 }
 
-/// The entries of a page's slots, as far as each can be read; the page may be damaged.
+/// Returns the entries of a page's slots, as far as each is sound; the page may be damaged.
 pub fn decode_entries(bytes: &Page) -> impl Iterator<Item = Result<Option<Entry>, Rotten>> {
     let page: &TablePage = view(bytes);
     page.entries.iter().map(|place| {
@@ -212,8 +217,9 @@ mod tests {
         }
     }
 
-    /// A checkpoint was cut short by the power. The recovery wrote the same page for the same superblock, with other entries, and
-    /// the page of the checkpoint came back later: its digest was that of the recovery's page.
+    /// A power cut ended a checkpoint early. The recovery wrote the same page for the same
+    /// superblock, with other entries, and the checkpoint's page came back later. The digest of the
+    /// checkpoint's page equalled that of the recovery's page.
     #[test]
     fn page_of_recovery_differs_from_that_of_unfinished_checkpoint() {
         let [checkpoint, recovery] = [Writer::Checkpoint, Writer::Recovery].map(|writer| {

@@ -1,16 +1,18 @@
 //! Pages that are written in turn, each turn twice: superblocks and states.
 //!
-//! Number n lies in turn n mod 2, in two copies. Numbers 0 and 1 are written when the volume is made. The first copy is stable
-//! before the second is written, so a power cut tears one copy of one turn at most. A turn without a sound copy is damage
-//! therefore, and what stood there may have been newer than the other turn: no older content is taken for it.
+//! Number n lies in turn n mod 2, in two copies. Numbers 0 and 1 are written when the volume is
+//! made. The first copy is stable before the second is written, so a power cut tears at most one
+//! copy of one turn. A turn without a sound copy is therefore damage. Its content may have been
+//! newer than the other turn, so older content is not used in its place.
 //!
-//! Version 1 of the format wrote each turn once, and number 0 alone when the volume was made ([`Turns::newest_of_version_1`]).
+//! Version 1 of the format wrote each turn once, and number 0 alone when the volume was made
+//! ([`Turns::newest_of_version_1`]).
 
 use super::page::{self, Page};
 
-/// Turns, and copies of each.
+/// Number of turns.
 pub const TURNS: usize = 2;
-/// See [`TURNS`].
+/// Copies of each turn.
 pub const COPIES: usize = 2;
 
 /// A copy as it was found.
@@ -18,14 +20,15 @@ pub const COPIES: usize = 2;
 pub enum Found<T> {
     /// Never written, or erased.
     Blank,
-    /// Torn or damaged, or it cannot be read.
+    /// Torn, damaged or unreadable.
     Bad,
-    /// Whole: its number, and what it says.
+    /// Undamaged: its number and its content.
     Sound(u64, T),
 }
 
 impl<T> Found<T> {
-    /// What a page is that was read where `turn` lies, and what `decode` says of it.
+    /// Returns the state of a copy: `page` was read at the place of `turn`, and `decode` returns
+    /// its number and content.
     pub fn of(turn: usize, page: Option<&Page>, decode: impl FnOnce(&Page) -> Option<(u64, T)>) -> Self {
         let Some(page) = page else { return Self::Bad };
         if page::is_blank(page) {
@@ -42,25 +45,25 @@ impl<T> Found<T> {
     }
 }
 
-/// All copies that were found, by turn.
+/// All copies as they were found, by turn.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Turns<T>([[Found<T>; COPIES]; TURNS]);
 
-/// Why no copy holds.
+/// Reasons for which no copy counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoneHolds {
-    /// Nothing was ever written.
+    /// No copy was ever written.
     Blank,
-    /// Both copies of this turn are damaged, and may have held the newest number, up to this.
+    /// Both copies of a turn are damaged, and may have had the newest number.
     Damaged {
         /// The turn.
         turn: usize,
-        /// The largest number that it may have had; `None` where nothing tells.
+        /// The largest number that it may have had; `None` if that is unknown.
         at_most: Option<u64>,
     },
 }
 
-/// A copy that is to be written again: from the other copy of its turn.
+/// A copy to write again, from the other copy of its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Repair {
     /// The turn.
@@ -76,17 +79,17 @@ impl<T> Default for Turns<T> {
 }
 
 impl<T> Turns<T> {
-    /// Takes note of a copy.
+    /// Records a copy that was found.
     pub fn note(&mut self, turn: usize, copy: usize, found: Found<T>) {
         self.0[turn][copy] = found;
     }
 
-    /// The newest number of a turn.
+    /// Returns the newest number of a turn.
     fn number(&self, turn: usize) -> Option<u64> {
         self.0[turn].iter().filter_map(Found::number).max()
     }
 
-    /// Which copy has the newest number of a turn.
+    /// Returns the number and content of the newest copy of a turn.
     fn newest_of(&self, turn: usize) -> Option<(u64, &T)> {
         let sound = self.0[turn].iter().filter_map(|copy| match copy {
             Found::Sound(number, content) => Some((*number, content)),
@@ -95,10 +98,10 @@ impl<T> Turns<T> {
         sound.max_by_key(|(number, _)| *number)
     }
 
-    /// Of all copies the one that holds, with its number.
+    /// Returns the newest of all copies, with its number.
     ///
     /// # Errors
-    /// There is none, or a turn is damaged that may have held a newer one.
+    /// No copy is sound, or a turn is damaged that may have held a newer copy.
     pub fn newest(&self) -> Result<(u64, &T), NoneHolds> {
         let damaged = |turn, number| Err(NoneHolds::Damaged { turn, at_most: Some(number + 1) });
         match (self.newest_of(0), self.newest_of(1)) {
@@ -110,13 +113,14 @@ impl<T> Turns<T> {
         }
     }
 
-    /// The same of pages that version 1 wrote: a turn that is torn or was never written leaves the other one.
+    /// Returns the newest copy of pages that version 1 wrote: if a turn is torn or was never
+    /// written, the other one counts.
     pub fn newest_of_version_1(&self) -> Option<(u64, &T)> {
         let turns = (0..TURNS).filter_map(|turn| self.newest_of(turn));
         turns.max_by_key(|(number, _)| *number)
     }
 
-    /// The copies that are not what the other copy of their turn is.
+    /// Returns the copies that differ from the other copy of their turn.
     pub fn repairs(&self) -> Vec<Repair> {
         let wrong = |turn: usize, copy: usize| {
             let number = self.number(turn);
@@ -126,7 +130,7 @@ impl<T> Turns<T> {
         all.filter(|&(turn, copy)| wrong(turn, copy)).map(|(turn, copy)| Repair { turn, copy }).collect()
     }
 
-    /// The newest content of a turn.
+    /// Returns the newest content of a turn.
     pub fn content(&self, turn: usize) -> Option<&T> {
         self.newest_of(turn).map(|(_, content)| content)
     }
@@ -146,7 +150,7 @@ mod tests {
         turns(copies).newest().map(|(number, ())| number)
     }
 
-    /// As a volume leaves them whose newest number is `number`, at least 1.
+    /// Returns the copies of a sound volume whose newest number is `number`, at least 1.
     fn sound(number: u64) -> [Found<()>; 4] {
         let of = |turn: u64| if number % 2 == turn { number } else { number - 1 };
         [of(0), of(0), of(1), of(1)].map(|number| Sound(number, ()))
