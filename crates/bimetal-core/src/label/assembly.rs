@@ -1,75 +1,80 @@
-//! The rules by which labels that were found make a volume: which drive is which member, who is missing, and when nobody
-//! may go on.
+//! The rules by which labels that were found make a volume: which drive is which member, which
+//! members are missing, and when the volume must not be used.
 //!
-//! The label that knows all the others decides: each label says of every member which writing it was there for, and which
-//! it carried before, so it knows a drive that carries either. A drive that the deciding label does not name was replaced;
-//! one that was not there when it was written is *behind*, and as good as missing; one whose label is older only because
-//! the writing was cut short is there. Two drives with the label of one (a clone), two halves that each went on without
-//! the other, and a drive that changed its size are refused: whatever was done then would be wrong on one of them.
+//! The label that knows all others decides. Each label records for every member the writing for
+//! which it was present, and the writing that it carried before. So it knows a drive that carries
+//! either.
+//!
+//! - A drive that the deciding label does not name was replaced.
+//! - A drive that was absent when that label was written is *behind*, and counts as missing.
+//! - A drive whose label is older only because the writing was cut short is present.
+//! - Two drives with the same label (a clone), two halves that were each used without the other,
+//!   and a drive that changed its size are refused: any use would be wrong on one of them.
 
 use super::{Label, MemberLabel, Uuid, member_name};
 use crate::layout::MemberId;
 use crate::units::{Bytes, Sectors};
 
-/// A label, and what carries it.
+/// A label, with the drive that carries it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
     /// The drive, as the user knows it.
     pub path: String,
-    /// How large it is, as far as its label lies at its end.
+    /// Size at whose end the label lies.
     pub size: Sectors,
-    /// What it says.
+    /// The label.
     pub label: Label,
 }
 
-/// What became of a member.
+/// The state of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seat {
-    /// This one of the labels found.
+    /// The label with this index is the member's.
     Taken(usize),
-    /// This one of the labels found, but the volume went on without it: its content is old.
+    /// The label with this index is the member's, but the volume was used without it: its content
+    /// is old.
     Behind(usize),
-    /// Nobody.
+    /// No drive has the member's label.
     Empty,
 }
 
-/// A volume as its labels tell of it.
+/// A volume as its labels describe it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assembly {
     /// The label that decides.
     pub label: Label,
-    /// For each member, in order, who it is.
+    /// The state of each member, in order.
     pub seats: Vec<Seat>,
-    /// Whether a change of sizes was cut short: nothing but that can go on.
+    /// Set if a change of sizes was cut short: only that change can go on.
     pub resizing: bool,
-    /// Drives that were members once and have been replaced, as places in the list of labels found.
+    /// Drives that were members once and have been replaced, as indexes of the labels found.
     pub former: Vec<usize>,
 }
 
-/// A member that is not there.
+/// A missing member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Absent {
-    /// As the user knows it: `ssd`, `hdd1`.
+    /// The member's name for users: `ssd`, `hdd1`.
     pub member: String,
-    /// Its UUID.
+    /// The member's UUID.
     pub uuid: Uuid,
-    /// How large it is.
+    /// The member's size.
     pub size: Bytes,
-    /// When it was last there, in seconds since 1970.
+    /// Time at which it was last present, in seconds since 1970.
     pub last_seen: u64,
-    /// The drive that carries its label, where it is there but behind.
+    /// The drive that carries its label, if one is there but behind.
     pub behind: Option<String>,
 }
 
-/// Why labels make no volume.
+/// Reasons for which labels make no volume.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AssemblyError {
-    /// None of the labels is of this volume.
+    /// No label is of this volume.
     #[error("no drive with a label of volume '{name}' was found{}", others(.known))]
     NotFound {
-        /// What was asked for.
+        /// The name that was requested.
         name: String,
-        /// Volumes of which there are labels.
+        /// Names of the volumes whose labels were found.
         known: Vec<String>,
     },
     /// Several volumes have the name.
@@ -80,10 +85,10 @@ pub enum AssemblyError {
     SameName {
         /// The name.
         name: String,
-        /// Each of them, with a drive of it.
+        /// Each of the volumes, with a drive of it.
         volumes: Vec<(Uuid, String)>,
     },
-    /// Two drives carry the label of one.
+    /// Two drives carry the same member's label.
     #[error(
         "{first} and {second} both carry the label of volume '{name}', member {member} ({uuid}): one is a copy of the \
          other, and if both were used they would overwrite each other's data. Take the copy away"
@@ -381,11 +386,11 @@ mod tests {
         assert_eq!(named(&drives[..1], "mail"), Ok(label().volume));
     }
 
-    /// A drive of the property below: what its label says, and the last start whose requests it served.
+    /// A drive of the property below: its label, and the last start whose requests it served.
     type Drive = (Found, usize);
 
-    /// Starts with the drives in `there`, writes the labels of the first `written` of those in their seats, and serves if
-    /// that was all of them.
+    /// Starts with the drives in `there`, writes the labels of the first `written` drives in their
+    /// seats, and serves if these were all.
     fn start(drives: &mut [Drive; 3], there: &[usize], written: usize, number: usize) -> Result<(), TestCaseError> {
         let present: Vec<Found> = there.iter().map(|&member| drives[member].0.clone()).collect();
         let newest = there.iter().map(|&member| drives[member].1).max().unwrap_or(0);
@@ -401,7 +406,8 @@ mod tests {
                     prop_assert_eq!(drives[member].1, newest);
                     taken.push(member);
                 }
-                // A writing that was cut short may have come to nothing; nobody knows, so who was not there is behind.
+                // A writing that was cut short may have had no effect, which cannot be told, so an
+                // absent drive is behind.
                 Seat::Behind(_) => {}
                 Seat::Empty => prop_assert!(!there.contains(&member)),
             }
@@ -420,8 +426,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever is there at each start, and wherever each writing of labels is cut: a drive is in its seat only if it
-        /// missed nothing that any drive there has.
+        /// Takes any drives at each start, and cuts each writing of labels anywhere: a drive is in
+        /// its seat only if it missed nothing that any present drive has.
         #[test]
         fn a_seat_is_taken_only_by_a_drive_that_missed_nothing(
             starts in proptest::collection::vec((1usize..8, 0usize..4), 1..12),

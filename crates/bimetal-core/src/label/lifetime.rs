@@ -1,5 +1,5 @@
-//! What a drive has done since it became a member: two pages beside its label, written in turn, and a second copy of each.
-//! A new drive begins at zero.
+//! The totals of a drive since it became a member: two pages beside its label, written in turn,
+//! with a second copy of each. A new drive begins at zero.
 
 use super::tail_start;
 use crate::journal::PAGE_SECTORS;
@@ -9,11 +9,11 @@ use crate::units::{Bytes, SectorRange, Sectors};
 /// See the [module](self).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lifetime {
-    /// Counts writings; its lowest bit says in which of the two pages this one lies.
+    /// Number of the writing; its lowest bit is its turn.
     pub sequence: u64,
-    /// What was written to the drive, by the engine for itself too.
+    /// Bytes written to the drive, the engine's metadata included.
     pub written: Bytes,
-    /// For how many seconds a server had it.
+    /// Seconds for which a server had it.
     pub served_s: u64,
 }
 
@@ -21,14 +21,16 @@ const MAGIC: u32 = 0x666c_4942; // "BIlf"
 /// Sectors from the tail's start: behind the two label pages.
 const PAGES_AT: u64 = 10 * PAGE_SECTORS;
 
-/// The place of each turn on a member of `capacity`, and that of its second copy; `None` where it is smaller than a tail.
+/// Returns the place of each turn on a member of `capacity`, with the place of its second copy;
+/// `None` if it is smaller than a tail.
 pub fn places(capacity: Sectors) -> Option<[[SectorRange; 2]; 2]> {
     let first = tail_start(capacity)?.0 + PAGES_AT;
     let page = |number: u64| SectorRange::new(first + number * PAGE_SECTORS, PAGE_SECTORS);
     Some([[page(0), page(2)], [page(1), page(3)]])
 }
 
-/// Of the pages of a member of the volume `volume` the newest one; nothing was noted where none can be read.
+/// Returns the newest totals in the pages of a member of the volume `volume`, or zero if no page
+/// can be read.
 pub fn newest<'a>(pages: impl IntoIterator<Item = &'a Page>, volume: u64) -> Lifetime {
     let read = pages.into_iter().filter_map(|page| Lifetime::decode(page).ok());
     let own = read.filter(|&(of, _)| of == volume).map(|(_, lifetime)| lifetime);
@@ -36,12 +38,12 @@ pub fn newest<'a>(pages: impl IntoIterator<Item = &'a Page>, volume: u64) -> Lif
 }
 
 impl Lifetime {
-    /// Which of the two pages it lies in.
+    /// Returns its turn, 0 or 1.
     pub fn turn(&self) -> usize {
         (self.sequence & 1) as usize
     }
 
-    /// The next one, with so much more.
+    /// Returns the next totals, with these amounts added.
     pub fn and(&self, written: Bytes, served_s: u64) -> Self {
         Self {
             sequence: self.sequence.saturating_add(1),
@@ -50,7 +52,7 @@ impl Lifetime {
         }
     }
 
-    /// As a page of the volume `volume`.
+    /// Returns the totals as a page of the volume `volume`.
     pub fn encode(&self, volume: u64) -> Page {
         let mut page = page::begin(MAGIC, volume);
         put(&mut page, 16, self.sequence.to_le_bytes());
@@ -60,10 +62,10 @@ impl Lifetime {
         page
     }
 
-    /// The volume and the lifetime, from a page.
+    /// Returns the volume and the totals from a page.
     ///
     /// # Errors
-    /// The page is none of these, is torn, or of a later version.
+    /// The page is not a page of totals, is torn, or of a later version.
     pub fn decode(page: &Page) -> Result<(u64, Self), PageError> {
         // The page is the same in both versions of the format.
         let (volume, _) = page::check_any(MAGIC, page)?;

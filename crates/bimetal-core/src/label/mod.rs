@@ -1,10 +1,12 @@
-//! Labels: how a drive says which volume it belongs to, as what, and who the others are.
+//! Labels: the page on each drive that names its volume, its role, and the other members.
 //!
-//! Here live the label itself, its form on a drive ([`page`]), the [`places`] of its copies, and the rules by which labels
-//! that were found somewhere make a volume or are refused ([`assembly`]), how drives change their sizes ([`resize`]), and
-//! what each has done in its [`lifetime`], and the [`report`] of what is lost. A label is static identity: what changes with every write, and whether a
-//! volume is clean, is the engine's and stands in pages of its own in the same tail. No drive is opened here, and no
-//! clock read: times are handed in. Read first: [`Label`].
+//! This folder has the label itself, its form on a drive ([`page`]) and the [`places`] of its
+//! copies. [`assembly`] has the rules by which labels that were found make a volume or are refused,
+//! and [`resize`] the steps by which drives change their sizes. It also has the totals of each
+//! drive ([`lifetime`]) and the [`report`] of lost content. A label is static identity. Facts that
+//! change with writes, such as whether a volume is clean, belong to the engine. They lie in pages
+//! of its own in the same tail. No drive is opened here, and no clock is read: callers pass times
+//! in. Read first: [`Label`].
 
 pub mod assembly;
 pub mod lifetime;
@@ -21,19 +23,20 @@ use crate::guard::Area;
 use crate::layout::{LABEL_SECTORS, MemberId, MemberInfo, Role};
 use crate::units::{Bytes, Sectors};
 
-/// What a volume or a member is called for ever, whatever it is named or plugged into: 128 random bits.
+/// The permanent identity of a volume or a member, independent of its name and its connection: 128
+/// random bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Uuid(pub [u8; 16]);
 
 impl Uuid {
-    /// A UUID (version 4) of 128 random bits.
+    /// Returns a UUID (version 4) of 128 random bits.
     pub const fn from_random(mut bits: [u8; 16]) -> Self {
         bits[6] = bits[6] & 0x0f | 0x40;
         bits[8] = bits[8] & 0x3f | 0x80;
         Self(bits)
     }
 
-    /// Both halves in one number, by which pages of the engine say which volume they belong to.
+    /// Returns both halves in one number, by which pages of the engine name their volume.
     pub fn identity(self) -> u64 {
         let (low, high) = self.0.split_at(8);
         let half = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte));
@@ -51,48 +54,50 @@ impl fmt::Display for Uuid {
     }
 }
 
-/// A member as the labels of its volume tell of it.
+/// A member as described by the labels of its volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberLabel {
-    /// Its own.
+    /// The member's UUID.
     pub uuid: Uuid,
-    /// What it is for.
+    /// The member's role.
     pub role: Role,
-    /// How large it was when it was labelled. The volume uses no more of it.
+    /// Size when it was labelled. The volume uses no more of it.
     pub size: Sectors,
-    /// The profile of the drive that it plays, where a file is to be as slow as a drive.
+    /// The profile of the drive that it emulates, if a file is to be as slow as a drive.
     pub emulates: Option<String>,
-    /// The last [`writing`](Label::writing) of labels that it was there for.
+    /// The last [`writing`](Label::writing) of labels for which it was present.
     pub seen_in: u64,
-    /// The writing that it carried before that: what it still carries if the labels were not all written.
+    /// The writing that it carried before that, and still carries if the labels were not all
+    /// written.
     pub carried: u64,
-    /// When it was last there, in seconds since 1970.
+    /// Time at which it was last present, in seconds since 1970.
     pub last_seen: u64,
 }
 
-/// Where the beginning of a guarded drive is ([`crate::guard`]).
+/// The place of a guarded drive's beginning ([`crate::guard`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Guard {
-    /// In its own place: the drive may be read without Bimetal.
+    /// The beginning lies in its own place: the drive may be read without Bimetal.
     Down,
-    /// In two copies at the drive's end; in its place stands a header that says so.
+    /// The beginning lies in two copies at the drive's end, and a header with a notice stands in
+    /// its place.
     Up,
 }
 
-/// The form of the engine's pages on the members.
+/// The format of the engine's pages on the members.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Format {
-    /// Each piece of metadata once.
+    /// Each page of metadata once.
     One,
-    /// Each piece of metadata twice.
+    /// Each page of metadata twice.
     Two,
 }
 
 impl Format {
-    /// The form that new volumes begin with.
+    /// The format of new volumes.
     pub const NEWEST: Self = Self::Two;
 
-    /// As a number, for messages.
+    /// Returns its number, for messages.
     pub const fn number(self) -> u16 {
         match self {
             Self::One => 1,
@@ -101,43 +106,46 @@ impl Format {
     }
 }
 
-/// What stands on every member. Two members of a volume have labels that differ in nothing but [`index`](Self::index).
+/// The label, which lies on every member. The labels of two members of a volume differ only in
+/// [`index`](Self::index).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label {
     /// The volume's UUID.
     pub volume: Uuid,
     /// The volume's name.
     pub name: String,
-    /// Which of the members carries this label.
+    /// The member that carries this label.
     pub index: MemberId,
     /// All members, in the volume's order.
     pub members: Vec<MemberLabel>,
     /// The scheme's name.
     pub scheme: String,
-    /// What was set, as `--set` takes it: key and value.
+    /// The settings, as `--set` takes them: key and value.
     pub settings: Vec<(String, String)>,
     /// The volume's block size.
     pub block: BlockSize,
-    /// What each unit must at least hold; empty: one unit.
+    /// The minimum size of each unit; empty: one unit.
     pub units: Vec<Sectors>,
-    /// The member that has a guard, and where that is; none where no single drive is home of everything that another
-    /// may have newer.
+    /// The member that has a guard, and the guard's state. `None` if no single drive is home of
+    /// everything that another drive may have newer.
     pub guard: Option<(MemberId, Guard)>,
-    /// Whether sizes are being changed ([`resize`]): the members are of no use until that is done.
+    /// Set while sizes are being changed ([`resize`]): the members are of no use until that is
+    /// done.
     pub resizing: bool,
-    /// The form of the engine's pages.
+    /// The format of the engine's pages.
     pub format: Format,
-    /// Whether every member without a guard ends 64 KiB earlier for the engine, so that a second copy of the label lies
-    /// before the last 64 KiB of every drive.
+    /// Set if every member without a guard ends 64 KiB earlier for the engine. Then a second copy
+    /// of the label lies before the last 64 KiB of every drive.
     pub second_tail: bool,
-    /// Compatible features of later programs, a bit each: kept as they are. This program knows none.
+    /// Compatible features of later programs, a bit each: kept as they are. This program knows
+    /// none.
     pub compatible: u32,
-    /// Rises by one with every writing of the labels.
+    /// Number of the labels' writing; it rises by one each time.
     pub generation: u64,
-    /// A random number for each writing of the labels. Two halves of a volume that go on apart reach the same
-    /// generation, and not the same writing.
+    /// A random number for each writing of the labels. Two halves of a volume that were served
+    /// separately reach the same generation, but not the same writing.
     pub writing: u64,
-    /// When this generation was written, in seconds since 1970.
+    /// Time at which this generation was written, in seconds since 1970.
     pub written: u64,
     /// Name and version of the program that made the volume.
     pub created_by: String,
@@ -146,12 +154,14 @@ pub struct Label {
 /// Sectors of a page.
 const PAGE_SECTORS: u64 = 8;
 
-/// What a drive of `size` can be used for, a multiple of 4 KiB, so that its tail is aligned whatever its sectors are.
+/// Returns the usable part of a drive of `size`, a multiple of 4 KiB, so that its tail is aligned
+/// for any sector size.
 pub const fn usable(size: Bytes) -> Sectors {
     Sectors(size.sectors().0 / PAGE_SECTORS * PAGE_SECTORS)
 }
 
-/// The first sector of the tail of a member of `capacity`, or `None` where it is smaller than a tail.
+/// Returns the first sector of the tail of a member of `capacity`, or `None` if it is smaller than
+/// a tail.
 pub const fn tail_start(capacity: Sectors) -> Option<Sectors> {
     match capacity.0.checked_sub(LABEL_SECTORS) {
         Some(start) => Some(Sectors(start)),
@@ -160,19 +170,19 @@ pub const fn tail_start(capacity: Sectors) -> Option<Sectors> {
 }
 
 impl Label {
-    /// The member that carries this label.
+    /// Returns the member that carries this label.
     pub fn own(&self) -> &MemberLabel {
         &self.members[usize::from(self.index.0)]
     }
 
-    /// The same label as another member carries it.
+    /// Returns the same label as another member carries it.
     pub fn of(&self, member: MemberId) -> Self {
         assert!(usize::from(member.0) < self.members.len(), "volume '{}' has no member {}", self.name, member.0);
         Self { index: member, ..self.clone() }
     }
 
-    /// The next generation, written at `now` (seconds since 1970) while the members in `present` are there, each with
-    /// the writing that it carries. `writing` is a random number.
+    /// Returns the next generation, written at `now` (seconds since 1970) while the members in
+    /// `present` are there, each with the writing that it carries. `writing` is a random number.
     pub fn next(&self, now: u64, writing: u64, present: impl IntoIterator<Item = (MemberId, u64)>) -> Self {
         let mut label = Self { generation: self.generation.saturating_add(1), writing, written: now, ..self.clone() };
         for (id, carried) in present {
@@ -182,13 +192,13 @@ impl Label {
         label
     }
 
-    /// Whether a member was there when this label was written.
+    /// Returns true if a member was present when this label was written.
     pub fn was_there(&self, member: MemberId) -> bool {
         self.members[usize::from(member.0)].seen_in == self.writing
     }
 
-    /// The members as a scheme lays them out: a guarded one ends before its guard's area, another one before its tail where
-    /// members have a second one.
+    /// Returns the members as a scheme lays them out: the guarded member ends before its guard's
+    /// area. Another member ends before its tail if members have a second tail.
     pub fn member_infos(&self) -> Vec<MemberInfo> {
         let second_tail = if self.second_tail { LABEL_SECTORS } else { 0 };
         let infos = self.members.iter().enumerate().map(|(at, member)| {
@@ -199,19 +209,20 @@ impl Label {
         infos.collect()
     }
 
-    /// Where the beginning of `member` lies while the guard is up, if it has one.
+    /// Returns the area for the beginning of `member` while the guard is up, if it has a guard.
     pub fn area_of(&self, member: MemberId) -> Option<Area> {
         let guarded = self.guard.is_some_and(|(guarded, _)| guarded == member);
         guarded.then(|| Area::on(self.members[usize::from(member.0)].size)).flatten()
     }
 
-    /// The scheme's settings, as `--set` takes them: those that are not about a drive (`hdd.volatile_cache`).
+    /// Returns the scheme's settings, as `--set` takes them, without those of a drive
+    /// (`hdd.volatile_cache`).
     pub fn scheme_settings(&self) -> impl Iterator<Item = (&str, &str)> {
         let settings = self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         settings.filter(|(key, _)| !key.contains('.'))
     }
 
-    /// The settings of the drives with `role`, without the role before the key.
+    /// Returns the settings of the drives with `role`, without the role before the key.
     pub fn drive_settings(&self, role: Role) -> impl Iterator<Item = (&str, &str)> {
         self.settings.iter().filter_map(move |(key, value)| {
             let key = key.strip_prefix(role.name())?.strip_prefix('.')?;
@@ -219,7 +230,8 @@ impl Label {
         })
     }
 
-    /// How a user knows a member: its role, and its place among those of that role where there are several.
+    /// Returns a member's name for users: its role, with a number if several members have that
+    /// role.
     pub fn member_name(&self, member: MemberId) -> String {
         member_name(&self.members, member)
     }
@@ -232,7 +244,7 @@ fn member_name(members: &[MemberLabel], member: MemberId) -> String {
     if same(members) == 1 { role.name().to_owned() } else { format!("{}{}", role.name(), same(&members[..at])) }
 }
 
-/// Why something cannot be the name of a volume.
+/// The reason for which a text cannot be the name of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{0}' cannot be the name of a volume: expected 1 to {NAME_MAX} letters, digits, '.', '_' or '-', the first a \

@@ -1,11 +1,13 @@
-//! A label as it lies on a drive: a page of 4 KiB, little-endian, versioned, with a CRC32C over all of it.
+//! A label as it lies on a drive: a page of 4 KiB, little-endian, versioned, with a CRC32C over all
+//! of it.
 //!
-//! Two turns are written one after the other, each in two places ([`CopyPlace`]); of all pages that can be read the higher
-//! generation is the label, and a torn page is as if it had never been written. Behind the header of fixed fields come
-//! members, units and texts, each with its length.
+//! Two turns are written alternately, each in two places ([`CopyPlace`]). Of all readable pages,
+//! the label is the page with the highest generation; a torn page counts as never written. Behind
+//! the header of fixed fields lie members, units and texts, each with its length.
 //!
-//! Version 2 has feature flags behind the header. An incompatible one that this program does not know makes it refuse the
-//! drive; a compatible one is kept as it is. A label that needs none is written as version 1.
+//! Version 2 has feature flags behind the header. The program refuses a drive with an incompatible
+//! feature that it does not know, and keeps unknown compatible features as they are. A label that
+//! needs none is written as version 1.
 
 use std::mem::offset_of;
 
@@ -22,11 +24,11 @@ use crate::units::{Bytes, Sectors};
 pub const PAGE_BYTES: usize = 4096;
 
 const MAGIC: u32 = 0x6c6d_4942; // "BIml"
-/// The newest version of the form that this program reads and writes.
+/// The newest version that this program reads and writes.
 pub const VERSION: u16 = 2;
 /// The version without feature flags.
 const VERSION_WITHOUT_FEATURES: u16 = 1;
-/// No drive is larger: its size in bytes is a number.
+/// Size limit of a drive: its size in bytes must fit a number of 64 bits.
 const SIZE_MAX: Sectors = Bytes(u64::MAX).sectors();
 
 /// The fixed fields at the beginning of a page.
@@ -79,66 +81,68 @@ const SECOND_TAIL: u32 = 1;
 const FORMAT_2: u32 = 2;
 const KNOWN: u32 = SECOND_TAIL | FORMAT_2;
 
-/// Why a page is no label, or none for us.
+/// Reasons for which a page is no label, or no label for this program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
-    /// It does not begin as a label does: never written, or something else.
+    /// The page does not begin as a label does: it was never written, or is something else.
     #[error("no Bimetal label")]
     NotALabel,
-    /// Torn or damaged.
+    /// The page is torn or damaged.
     #[error("a Bimetal label with a wrong checksum")]
     Checksum,
-    /// Whole, but of a version that this program does not know.
+    /// The page is undamaged, but of a version that this program does not know.
     #[error("a Bimetal label of version {0}, and this program reads versions up to {VERSION}: use a newer bimetal")]
     Version(u16),
-    /// Whole, but with an incompatible feature that this program does not know.
+    /// The page is undamaged, but has an incompatible feature that this program does not know.
     #[error(
         "a Bimetal label with the incompatible feature of bit {0}, which this program does not know: use a newer bimetal"
     )]
     Feature(u32),
-    /// Whole, but with a field that cannot be.
+    /// The page is undamaged, but has an impossible field.
     #[error("a Bimetal label whose {0} cannot be")]
     Field(&'static str),
 }
 
-/// Why a label does not fit its page.
+/// The reason for which a label does not fit its page.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the label needs {needed} bytes and has {PAGE_BYTES}: use fewer or shorter settings")]
 pub struct TooLongError {
-    /// What it would take.
+    /// Bytes that the label would take.
     pub needed: usize,
 }
 
-/// A page of a drive, and where it lies.
+/// A page of a drive, and its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
     /// Its turn.
     pub turn: usize,
     /// Its place.
     pub place: CopyPlace,
-    /// What it holds.
+    /// The content of the page.
     pub page: &'a [u8; PAGE_BYTES],
 }
 
-/// The label of a drive, and where the next one is to be written.
+/// The label of a drive, and the turn for the next one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Current {
-    /// The newest one of the pages.
+    /// The newest label in the pages.
     pub label: Label,
-    /// The turn that the next generation takes: not the one that holds this label.
+    /// The turn of the next generation: not the turn of this label.
     pub next_turn: usize,
-    /// Whether second copies alone can be read: both first pages are lost, as if another program had written over them.
+    /// Set if only second copies can be read: both first pages are lost, as if another program had
+    /// written over them.
     pub by_second_copy: bool,
 }
 
-/// Of the pages at the end of `size` the one that holds. Pages that cannot be read are left out.
+/// Returns the label that counts among the pages at the end of `size`. Unreadable pages are left
+/// out.
 ///
-/// A second copy counts where a label of its content has its second copy. While a first page can be read, second copies
-/// count only where that page says that they lie, and only of that page's drive.
+/// A second copy counts if its own content puts the second copy in that place. While a first page
+/// can be read, second copies count only where that page puts them, and only for that page's drive.
 ///
 /// # Errors
-/// None can be read: why the more telling one of the first pages cannot; or a page is of a later version, and then nobody
-/// knows which of them holds.
+/// No page can be read: the more telling error of the two first pages. Or a page is of a later
+/// version, so it is unknown which page counts.
 pub fn read<'a>(size: Sectors, pages: impl IntoIterator<Item = Seen<'a>>) -> Result<Current, PageError> {
     let (mut first, mut second, mut why) = (Vec::new(), Vec::new(), PageError::NotALabel);
     let mut later = None;
@@ -171,15 +175,15 @@ pub fn read<'a>(size: Sectors, pages: impl IntoIterator<Item = Seen<'a>>) -> Res
     Ok(Current { label, next_turn: 1 - (turn & 1), by_second_copy })
 }
 
-/// The label of the highest generation; of several the first.
+/// Returns the label of the highest generation, the first of several.
 fn newest(labels: &[(usize, CopyPlace, Label)]) -> Option<&(usize, CopyPlace, Label)> {
     labels.iter().rev().max_by_key(|(.., label)| label.generation)
 }
 
-/// The page that says `label`.
+/// Returns `label` as a page.
 ///
 /// # Errors
-/// The texts in it are too long.
+/// Its texts are too long.
 pub fn encode(label: &Label) -> Result<[u8; PAGE_BYTES], TooLongError> {
     let mut out = Vec::with_capacity(PAGE_BYTES);
     let features = features_of(label);
@@ -237,7 +241,7 @@ fn header_of(label: &Label, has_features: bool) -> Header {
     }
 }
 
-/// The features of a label that has any.
+/// Returns the features of a label, if it has any.
 fn features_of(label: &Label) -> Option<Features> {
     let format = if label.format == Format::Two { FORMAT_2 } else { 0 };
     let incompatible = format | if label.second_tail { SECOND_TAIL } else { 0 };
@@ -245,10 +249,10 @@ fn features_of(label: &Label) -> Option<Features> {
     (label.compatible != 0 || incompatible != 0).then_some(features)
 }
 
-/// The label that `page` says.
+/// Returns the label in `page`.
 ///
 /// # Errors
-/// It says none.
+/// The page holds no label for this program.
 pub fn decode(page: &[u8; PAGE_BYTES]) -> Result<Label, PageError> {
     let mut reader = Reader { rest: page };
     let header: Header = reader.take("header")?;
@@ -293,13 +297,13 @@ pub fn decode(page: &[u8; PAGE_BYTES]) -> Result<Label, PageError> {
     Ok(label)
 }
 
-/// What is true of every label that this program writes.
+/// Checks what holds for every label that this program writes.
 fn check(label: &Label) -> Result<(), PageError> {
     check_name(&label.name).map_err(|_| PageError::Field("name"))?;
     if usize::from(label.index.0) >= label.members.len() {
         return Err(PageError::Field("index"));
     }
-    // A guard on a drive that has no room for one would be taken for none.
+    // A guard on a drive without room for it would be taken for no guard.
     if label
         .guard
         .is_some_and(|(member, _)| member.0 as usize >= label.members.len() || label.area_of(member).is_none())
@@ -359,7 +363,7 @@ impl Reader<'_> {
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
-    // A text too long for its length is too long for the page, which is noticed at the end.
+    // A text too long for its length field is too long for the page, which is noticed at the end.
     out.extend((text.len() as u16).to_le_bytes());
     out.extend(text.as_bytes());
 }
@@ -368,7 +372,7 @@ fn checksum_of(page: &[u8; PAGE_BYTES]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&page[..CHECKSUM_AT]), &page[CHECKSUM_END..])
 }
 
-/// Puts the checksum into a page that is otherwise complete.
+/// Sets the checksum of a page that is otherwise complete.
 fn seal(page: &mut [u8; PAGE_BYTES]) {
     let checksum = checksum_of(page);
     page[CHECKSUM_AT..CHECKSUM_END].copy_from_slice(&checksum.to_le_bytes());
@@ -391,10 +395,10 @@ const fn role_of(number: u8) -> Option<Role> {
     }
 }
 
-/// A bit beside the guard's number.
+/// Bit of the guard's byte that is set while sizes change.
 const RESIZING: u8 = 0x80;
 
-/// Where the guard is, and whose it is.
+/// Returns the guard's state and its member, as bytes.
 fn guard_bytes(guard: Option<(MemberId, Guard)>) -> [u8; 2] {
     match guard {
         None => [0, 0],
@@ -481,7 +485,7 @@ mod tests {
         #[test]
         fn arbitrary_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), PAGE_BYTES), short: u8) {
             let mut page = [0; PAGE_BYTES];
-            // Short counts and lengths lead further in than random ones.
+            // Short counts and lengths reach further code than random ones.
             for byte in bytes.iter_mut().skip(48) {
                 *byte %= short.max(1);
             }
@@ -490,12 +494,12 @@ mod tests {
             page[0..4].copy_from_slice(&MAGIC.to_le_bytes());
             for version in 1..=VERSION {
                 page[4..6].copy_from_slice(&version.to_le_bytes());
-                // Features that are known, as those that are not lead no further in.
+                // Unknown features would end decoding early, so only known ones are kept.
                 page[68] &= KNOWN as u8;
                 page[69..72].fill(0);
                 seal(&mut page);
                 if let Ok(label) = decode(&page) {
-                    // What passes can be used and written again.
+                    // A label that passes can be used and written again.
                     prop_assert_eq!(decode(&encode(&label).unwrap()), Ok(label.of(label.index)));
                 }
             }
@@ -508,7 +512,7 @@ mod tests {
         page
     }
 
-    /// The first pages of a drive, in the order of turns, and nothing else.
+    /// Reads the first pages of a drive, in the order of turns, without second copies.
     fn first(pages: [&[u8; PAGE_BYTES]; 2]) -> Result<Current, PageError> {
         let seen = pages.into_iter().enumerate();
         read(label().own().size, seen.map(|(turn, page)| Seen { turn, place: CopyPlace::First, page }))
@@ -545,7 +549,7 @@ mod tests {
         assert!(message.contains("bit 5") && message.contains("use a newer bimetal"), "{message}");
     }
 
-    /// The bytes of `label()` as the first version of the program wrote them.
+    /// Checks the bytes of `label()` as the first version of the program wrote them.
     #[test]
     fn version_1_label_reads_as_before() {
         let mut page = [0; PAGE_BYTES];
@@ -577,7 +581,7 @@ mod tests {
         let checksum = crc32c::crc32c_append(crc32c::crc32c(&page[..28]), &page[32..]);
         page[28..32].copy_from_slice(&checksum.to_le_bytes());
         assert_eq!(decode(&page), Ok(label()));
-        // And such a volume stays readable for the first version.
+        // Such a volume also stays readable for the first version.
         assert_eq!(encode(&label()), Ok(page));
     }
 
@@ -605,13 +609,14 @@ mod tests {
                 _ => assert_eq!(found, Err(PageError::NotALabel)),
             }
         }
-        // At another end it would be content of something else.
+        // At another end the page would belong to something else.
         let other = Sectors(size.0 + 128);
         let seen = Seen { turn: 0, place: CopyPlace::BeforeTail, page: &page };
         assert_eq!(read(other, [seen]), Err(PageError::NotALabel));
     }
 
-    /// A client that writes a page that looks like a label to where a second copy might lie changes nothing.
+    /// A client may write a page that looks like a label to the place of a second copy: that
+    /// changes nothing.
     #[test]
     fn forged_second_copy_is_not_counted_beside_a_first() {
         let mut label = label();
@@ -626,7 +631,7 @@ mod tests {
         assert_eq!(read(label.own().size, seen).map(|current| current.label), Ok(label));
     }
 
-    /// A drive: pages by the sector at which they begin.
+    /// A drive: pages by their first sector.
     #[derive(Clone)]
     struct Drive {
         size: Sectors,
@@ -642,13 +647,13 @@ mod tests {
             read(self.size, seen)
         }
 
-        /// Writes the turn that is next, as far as the page number `cut`, of which half is written.
+        /// Writes the next turn up to the page number `cut`, of which half is written.
         fn write(&mut self, label: &Label, cut: usize) {
             let turn = self.read().map_or(0, |current| current.next_turn);
             let page = encode(label).unwrap();
             for (number, at) in label.pages(self.size, turn).enumerate().take(cut + 1) {
                 let old = self.pages.entry(at.start.0).or_insert([0; PAGE_BYTES]);
-                // A torn page has the new header and not the new rest.
+                // A torn page has the new header and the old rest.
                 let written = if number == cut { 48 } else { PAGE_BYTES };
                 old[..written].copy_from_slice(&page[..written]);
             }
@@ -656,8 +661,9 @@ mod tests {
     }
 
     proptest! {
-        /// Writings are cut anywhere, a page is torn where one is cut, and then any page is damaged, or the last 64 KiB are
-        /// wiped: the label is the newest that was written whole, or one whose writing was cut short.
+        /// Cuts writings anywhere, and tears the page at each cut. Then any page is damaged, or the
+        /// last 64 KiB are wiped. The label is the newest that was written whole, or a label whose
+        /// writing was cut short.
         #[test]
         fn newest_label_survives_cuts_and_the_loss_of_a_page(
             cuts in proptest::collection::vec(0usize..3, 1..8),
@@ -678,7 +684,8 @@ mod tests {
                 label = label.next(2000, label.writing + 1, []);
                 drive.write(&label, cut);
                 let found = drive.read().unwrap();
-                // After the first page it holds already, before that the one before it does.
+                // The new label counts from its first page on; before that, the previous label
+                // does.
                 prop_assert_eq!(found.label.generation, if cut == 0 { whole } else { label.generation });
                 prop_assert!(!found.by_second_copy);
                 cut_short = cut < 2;
@@ -688,7 +695,7 @@ mod tests {
                 label = found.label;
             }
             if cut_short {
-                // One that is cut short is written again, as every start does.
+                // A label whose writing was cut short is written again, as at every start.
                 label = label.next(2000, label.writing + 1, []);
                 drive.write(&label, 2);
                 whole = label.generation;
@@ -703,7 +710,7 @@ mod tests {
             let found = drive.read().unwrap();
             prop_assert_eq!(found.label.generation, whole);
             prop_assert_eq!(found.by_second_copy, wiped && kind != 0);
-            // The next two writings mend what was damaged.
+            // The next two writings repair the damaged page.
             for _ in 0..2 {
                 label = label.next(3000, label.writing + 1, []);
                 drive.write(&label, 2);

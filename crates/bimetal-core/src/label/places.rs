@@ -1,8 +1,9 @@
-//! Places of a label's pages on a member: two turns, each with a first page and a second copy elsewhere.
+//! Places of a label's pages on a member: two turns, each with a first page and a second copy
+//! elsewhere.
 //!
-//! The first pages lie in the tail. Programs that make file systems wipe the last 64 KiB of a drive, and with it the
-//! tail, so the second copies lie before it wherever the engine leaves room there ([`CopyPlace`]). No other module says
-//! where a page of a label lies.
+//! The first pages lie in the tail. Programs that make file systems wipe the last 64 KiB of a
+//! drive, and the tail with it. So the second copies lie before the tail wherever the engine leaves
+//! room there ([`CopyPlace`]). No other module knows the place of a label's page.
 
 use super::{Label, tail_start};
 use crate::guard::Area;
@@ -21,12 +22,14 @@ const LAST_AT: u64 = 14 * PAGE_SECTORS;
 pub enum CopyPlace {
     /// Pages 8 and 9 of the tail: the first copy.
     First,
-    /// Pages 14 and 15 of the tail: the second copy on members where the engine leaves no room before the tail, and of a
-    /// label at the end of a drive that is used only in part.
+    /// Pages 14 and 15 of the tail: the second copy where the engine leaves no room before the
+    /// tail. It is also the second copy of a label at the end of a drive that is used only in part.
     InTail,
-    /// Pages 8 and 9 of the 64 KiB before the tail: the second copy on members that have a second tail.
+    /// Pages 8 and 9 of the 64 KiB before the tail: the second copy on members that have a second
+    /// tail.
     BeforeTail,
-    /// Pages 8 and 9 of the 64 KiB before the guard's area: the second copy on the member with the guard.
+    /// Pages 8 and 9 of the 64 KiB before the guard's area: the second copy on the member with the
+    /// guard.
     BeforeGuard,
 }
 
@@ -34,7 +37,8 @@ impl CopyPlace {
     /// Every place that a label may have, the first copy first.
     pub const ALL: [Self; 4] = [Self::First, Self::InTail, Self::BeforeGuard, Self::BeforeTail];
 
-    /// The pages of the two turns on a member of `size`, or `None` where the member is too small to have them.
+    /// Returns the pages of the two turns on a member of `size`, or `None` if the member is too
+    /// small for them.
     pub fn pages(self, size: Sectors) -> Option<[SectorRange; 2]> {
         let tail = tail_start(size)?.0;
         let first = match self {
@@ -46,7 +50,8 @@ impl CopyPlace {
         Some([first, first + PAGE_SECTORS].map(|at| SectorRange::new(at, PAGE_SECTORS)))
     }
 
-    /// The turn and the place of the page that begins at `sector` of a member of `size`, if a label may lie there.
+    /// Returns the turn and the place of the page that begins at `sector` of a member of `size`, if
+    /// a label may lie there.
     pub fn at(size: Sectors, sector: u64) -> Option<(usize, Self)> {
         Self::ALL.into_iter().find_map(|place| {
             let turn = place.pages(size)?.iter().position(|page| page.start.0 == sector)?;
@@ -56,8 +61,8 @@ impl CopyPlace {
 }
 
 impl Label {
-    /// The place of the second copy of this label at the end of `size`. A label that lies at another end than that of its
-    /// member only points to the member's label, and keeps to its own tail.
+    /// Returns the place of the second copy of this label at the end of `size`. A label at another
+    /// end than the member's own only points to the member's label, and stays within its own tail.
     pub fn second_copy(&self, size: Sectors) -> CopyPlace {
         match () {
             () if self.own().size != size => CopyPlace::InTail,
@@ -67,7 +72,8 @@ impl Label {
         }
     }
 
-    /// The pages of a turn at the end of `size`, in the order in which they are written: each is stable before the next.
+    /// Returns the pages of a turn at the end of `size`, in the order in which they are written:
+    /// each is stable before the next.
     pub fn pages(&self, size: Sectors, turn: usize) -> impl Iterator<Item = SectorRange> {
         let places = [CopyPlace::First, self.second_copy(size)];
         places.into_iter().filter_map(move |place| Some(place.pages(size)?[turn & 1]))
@@ -101,10 +107,10 @@ mod tests {
             for turn in 0..2 {
                 let pages: Vec<SectorRange> = label.pages(size, turn).collect();
                 assert_eq!(pages[0], SectorRange::new(tail + 64 + 8 * turn as u64, 8));
-                // Of its own tail the engine has the first eight pages.
+                // The engine has the first eight pages of its own tail.
                 assert!(pages[1].start.0 >= capacity - LABEL_SECTORS + 64 && pages[1].end() <= size, "{place:?}");
                 assert_eq!(CopyPlace::at(size, pages[1].start.0), Some((turn, place)));
-                // What wipes the last 64 KiB leaves a copy where there is room for one.
+                // A program that wipes the last 64 KiB leaves a copy if there is room for one.
                 assert_eq!(pages[1].end().0 <= tail, place != CopyPlace::InTail);
                 let others = lifetime::places(size).unwrap().into_iter().flatten();
                 assert!(

@@ -1,13 +1,15 @@
-//! Drives that change their sizes: where their labels are found meanwhile, and in which order a new size is written.
+//! Changing the sizes of drives: finding their labels meanwhile, and the order of the writes.
 //!
-//! A label lies at the end of what the volume uses of its drive. A drive that has grown has its label where it ended before:
-//! the labels of the others tell where that is. One that is used only in part has a second label at its own end, which only
-//! points to the first. [`search`] knows both.
+//! A label lies at the end of the part of its drive that the volume uses. A drive that has grown
+//! has its label at its old end, which the labels of the other members tell. A drive that is used
+//! only in part has a second label at its own end, which only points to the first. [`search`]
+//! handles both.
 //!
-//! [`plan`] is for a drained volume: everything is at home, so what the engine keeps for itself can be written anew. First all
-//! labels say that sizes are changing, also at the new ends, so that from then on every drive is found; then the old places
-//! are erased, the engine's pages are written where they belong now, and the labels say the new sizes. Cut anywhere it is made
-//! anew from what was found, and ends the same.
+//! [`plan`] is for a drained volume: everything is at home, so the engine's metadata can be written
+//! anew. First all labels record that sizes are changing, also at the new ends, so from then on
+//! every drive is found. Then the old places are erased, the engine's pages are written in their
+//! new places, and the labels record the new sizes. After a cut at any point, a new plan from the
+//! labels found ends the same.
 
 use super::page::Current;
 use super::places::CopyPlace;
@@ -15,8 +17,8 @@ use super::{Format, Label, tail_start};
 use crate::layout::{LABEL_SECTORS, MemberId};
 use crate::units::{SectorRange, Sectors};
 
-/// The label of a drive of `size`, and the size at whose end it lies. `read` gives the label in the tail of a size, `hints` are
-/// sizes that members may have had which were not found.
+/// Returns the label of a drive of `size`, and the size at whose end it lies. `read` returns the
+/// label in the tail of a size. `hints` are sizes that missing members may have had.
 pub fn search(
     size: Sectors,
     hints: &[Sectors],
@@ -49,41 +51,42 @@ pub struct Span {
     pub carried: u64,
     /// The size of its drive.
     pub drive: Sectors,
-    /// What the volume is to use of it.
+    /// The size that the volume is to use of it.
     pub goal: Sectors,
 }
 
-/// What is to be done next, and to be stable before what follows.
+/// A step of a change. It must be stable before the next.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Write this label in the tail of this size of its member.
     Label(Sectors, Box<Label>),
     /// Write zeroes.
     Erase(MemberId, SectorRange),
-    /// Write what an empty volume of the new sizes begins with.
+    /// Write the pages of an empty volume of the new sizes.
     Format,
 }
 
-/// Why sizes cannot change.
+/// The reason for which sizes cannot change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the new size is too near the old one: labels at both ends would lie on each other; expected a difference of at least 64KiB"
 )]
 pub struct TooNearError;
 
-/// From the volume that `label` tells of to one of the new sizes. `now` is in seconds since 1970, `writings` are random.
+/// Returns the steps from the volume that `label` describes to a volume of the new sizes. `now` is
+/// in seconds since 1970, `writings` are random.
 ///
 /// # Errors
-/// A size differs too little from another one of that drive.
+/// Two sizes of one drive differ too little.
 ///
 /// # Panics
-/// If there are not as many spans as members, or a goal is larger than its drive.
+/// Panics if there are not as many spans as members, or a goal is larger than its drive.
 pub fn plan(label: &Label, spans: &[Span], now: u64, writings: [u64; 2]) -> Result<Vec<Step>, TooNearError> {
     assert_eq!(spans.len(), label.members.len(), "every member has a size");
     let members = || spans.iter().enumerate().map(|(at, span)| (MemberId(at as u16), *span));
     let [first, second] = writings;
     let changing = Label { resizing: true, ..label.next(now, first, members().map(|(id, span)| (id, span.carried))) };
-    // What the engine begins with is written in the newest form.
+    // The engine's first pages are written in the newest format.
     let format = Format::NEWEST;
     let mut changed =
         Label { resizing: false, format, ..changing.next(now, second, members().map(|(id, _)| (id, first))) };
@@ -120,8 +123,8 @@ pub fn plan(label: &Label, spans: &[Span], now: u64, writings: [u64; 2]) -> Resu
     Ok(steps)
 }
 
-/// The second copies that labels may have before the tails of a member, at each of its ends: of no use while first ones say
-/// that sizes are changing, and wrong when the new sizes hold.
+/// Returns the places of second copies before the tails of a member, at each of its ends. They are
+/// of no use while first copies record a change of sizes, and wrong once the new sizes hold.
 fn second_copies(label: &Label, span: Span) -> impl Iterator<Item = SectorRange> {
     let place = label.second_copy(label.own().size);
     let mut ends = vec![span.found, span.drive, span.goal];
@@ -144,8 +147,8 @@ mod tests {
     use crate::units::Bytes;
     use proptest::prelude::*;
 
-    /// Drives by their sizes, with the pages of labels by the sectors at which they begin, and the sizes that each is
-    /// formatted for.
+    /// Drives by their sizes, with their label pages by first sector, and the sizes for which each
+    /// drive is formatted.
     #[derive(Clone)]
     struct Machine {
         first: Label,
@@ -157,7 +160,7 @@ mod tests {
         sizes.iter().map(|&mib| Bytes::from_mib(mib).sectors()).collect()
     }
 
-    /// The volume of `label()` with copies in each of the three kinds of places.
+    /// Returns the volume of `label()` with copies in each of the three kinds of places.
     fn kinds() -> impl Strategy<Value = Label> {
         let of = |second_tail, guard| Label { second_tail, guard, ..label() };
         let down = Some((MemberId(1), Guard::Down));
@@ -173,7 +176,7 @@ mod tests {
     }
 
     impl Machine {
-        /// The volume of `first`, 8 and 64 MiB large, on drives that have these sizes now.
+        /// Makes the volume of `first`, 8 and 64 MiB large, on drives that have these sizes now.
         fn new(first: &Label, drives: [u64; 2]) -> Self {
             let drives = mib(drives).into_iter().map(|size| (size, BTreeMap::new())).collect();
             let mut machine = Self { first: first.clone(), drives, formatted: mib([8, 64]) };
@@ -184,7 +187,7 @@ mod tests {
             machine
         }
 
-        /// As a label is placed: beside what is there, both turns of it in nothing but zeroes at first.
+        /// Writes a label in the turn that follows the label found at this size, or in turn 0.
         fn write(&mut self, size: Sectors, label: &Label) {
             let pages = &mut self.drives[usize::from(label.index.0)].1;
             let turn = read(size, pages).map_or(0, |current| current.next_turn);
@@ -193,7 +196,8 @@ mod tests {
             }
         }
 
-        /// Looks for labels, and again for those that the ones found tell of; where there is none, all through the first drive.
+        /// Searches for labels, and again with the sizes that found labels give. If there is none,
+        /// searches all of the first drive.
         fn find(&self) -> (Vec<Found>, Assembly) {
             let mut hints: Vec<Sectors> = Vec::new();
             for _ in 0..3 {
@@ -214,7 +218,7 @@ mod tests {
             panic!("a drive is not found");
         }
 
-        /// The size at whose end the last label of the first drive lies.
+        /// Returns the size at whose end the last label of the first drive lies.
         fn rummage(&self) -> Option<Sectors> {
             self.drives[0].1.iter().rev().find_map(|(&sector, page)| {
                 let size = page::decode(page).ok()?.own().size;
@@ -245,7 +249,7 @@ mod tests {
             }
         }
 
-        /// It can be served, and with these sizes.
+        /// Checks that the volume can be served with these sizes.
         fn assert_whole(&self, sizes: &[Sectors]) {
             let (_, assembly) = self.find();
             assert!(!assembly.resizing && assembly.seats.iter().all(|seat| matches!(seat, Seat::Taken(_))));
@@ -253,8 +257,8 @@ mod tests {
             assert_eq!((said.as_slice(), self.formatted.as_slice()), (sizes, sizes));
         }
 
-        /// Whatever wipes the last 64 KiB of a drive leaves its label where the engine leaves room for a copy, also while the
-        /// other drive is there to tell where that is.
+        /// Checks that a wipe of the last 64 KiB of a drive leaves its label where the engine
+        /// leaves room for a copy. That includes labels whose place the other drive's label tells.
         fn assert_wiped_is_found(&self, sizes: &[Sectors]) {
             for (at, &size) in sizes.iter().enumerate() {
                 let mut wiped = self.clone();
@@ -276,8 +280,9 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
-        /// Cut at every step, and in the repetition at every step again, all drives are found, the volume is whole with the old
-        /// sizes or says that it is being changed, and the third time it gets the new sizes.
+        /// Cuts at every step, and in the repetition at every step again. All drives are found, and
+        /// the volume is whole with the old sizes or records that it is being changed. The third
+        /// attempt gives it the new sizes.
         #[test]
         fn wherever_it_is_cut_it_ends_with_the_new_sizes(
             drives in prop_oneof![Just([8u64, 64]), Just([16, 64]), Just([8, 128]), Just([20, 130])],
@@ -308,7 +313,8 @@ mod tests {
         }
     }
 
-    /// The new end may lie 64 KiB from the old one, where the copies before one tail are in the other.
+    /// The new end may lie 64 KiB from the old one, where the copies before one tail are in the
+    /// other.
     #[test]
     fn sizes_64_kib_apart_end_whole_wherever_it_is_cut() {
         let of = |sectors: [u64; 2]| sectors.map(Sectors).to_vec();

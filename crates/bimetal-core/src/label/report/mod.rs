@@ -1,12 +1,12 @@
-//! The report: content that is lost or bad, kept on every member until somebody acknowledges it.
+//! The report: lost or bad content, recorded on every member until a user acknowledges it.
 //!
 //! A [`Finding`] is a range of blocks with the kind of damage, its present [`State`] and the time.
-//! Findings of blocks that are lost stay in the report, acknowledged or not, until the blocks have
-//! good content again; all others stay until somebody acknowledges them. Beside the findings stand
-//! a count of checksum errors, the last scrub, the losses that were accepted with `--accept-loss`,
-//! and a short history of lines. Everything is bounded: what has no place in a [`page`] is counted
-//! there. The engine finds ([`Trouble`](crate::volume::Trouble)); a server writes the report down.
-//! No I/O is here, and times are handed in.
+//! Findings of lost blocks stay in the report, acknowledged or not, until the blocks have good
+//! content again. All others stay until a user acknowledges them. The report also has a count of
+//! checksum errors, the last scrub, the losses that were accepted with `--accept-loss`, and a short
+//! history of lines. Everything is bounded: whatever has no room in a [`page`] is counted there.
+//! The engine finds ([`Trouble`](crate::volume::Trouble)); a server writes the report. This module
+//! does no I/O, and callers pass times in.
 
 pub mod page;
 #[cfg(test)]
@@ -25,19 +25,19 @@ pub const LOSSES_MAX: usize = 8;
 pub const LINES_MAX: usize = 8;
 /// Bytes of a line of the history.
 pub const LINE_BYTES_MAX: usize = 160;
-/// The line of history while a recovery may give something up.
+/// The line of history while a recovery may give up content.
 const LOSS_EXPECTED: &str = "a start with --accept-loss did not come to its end: what it gave up is not in the list";
 
 /// The way in which damage was noticed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A read found content in a slot that does not have its checksum.
+    /// A read found content in a slot that fails its checksum.
     Checksum,
-    /// A scrub found content in a slot that cannot be read or does not have its checksum.
+    /// A scrub found content in a slot that cannot be read or fails its checksum.
     Scrub,
     /// A slot could not be read.
     Unreadable,
-    /// Two copies of the same thing differ.
+    /// Two copies of the same block differ.
     CopiesDiffer,
 }
 
@@ -48,14 +48,16 @@ pub enum State {
     Lost,
     /// Home had the same content: nothing was lost.
     Repaired,
-    /// The range was lost, and has good content again: it was written or discarded, or could be
-    /// read after all.
+    /// The range was lost, and has good content again: it was written, discarded, or read after
+    /// all.
     Rewritten,
-    /// The range was lost, and after a crash its slot is not in the map any more: it was written
-    /// again and went home, or recovery took its last write for one that never happened, and home's
-    /// older content is read. Or two copies of a mirror differ, and reads give either.
+    /// The range was lost, and after a crash its slot is no longer in the map. Either it was
+    /// written again and written back, or recovery dropped its last write as one that never
+    /// happened, and home's older content is read. In a mirror: two copies differ, and reads return
+    /// either.
     Uncertain,
-    /// The range was lost, and was given up with `--accept-loss`: reads give what home had before.
+    /// The range was lost, and was given up with `--accept-loss`: reads return home's older
+    /// content.
     GivenUp,
 }
 
@@ -72,31 +74,31 @@ pub struct Finding {
     pub member: MemberId,
     /// The time of the first finding, in seconds since 1970.
     pub at: u64,
-    /// Acknowledged by somebody; only a finding that is still lost stays then.
+    /// Set once a user acknowledged the finding; only a finding that is still lost stays then.
     pub acknowledged: bool,
 }
 
-/// The thing that was given up with `--accept-loss`.
+/// The content that was given up with `--accept-loss`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GivenUp {
     /// Content that only one member had.
     Content,
     /// Content that another program had written over the beginning of a guarded home.
     Foreign,
-    /// The part of the content of one member that only damaged metadata knew.
+    /// Content of one member that only damaged metadata named.
     Part,
 }
 
-/// A start with `--accept-loss` that gave something up.
+/// A start with `--accept-loss` that gave up content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AcceptedLoss {
     /// The time, in seconds since 1970.
     pub at: u64,
     /// The member whose content was given up.
     pub member: MemberId,
-    /// The thing that was given up.
+    /// The content that was given up.
     pub what: GivenUp,
-    /// The number of blocks, where it is known.
+    /// The number of blocks, if it is known.
     pub blocks: Option<u64>,
 }
 
@@ -109,7 +111,7 @@ pub struct LastScrub {
     pub blocks_read: u64,
     /// Blocks that were bad.
     pub blocks_bad: u64,
-    /// Of those, blocks without a good copy, or with two that differ.
+    /// Bad blocks without a good copy, or with two that differ.
     pub blocks_lost: u64,
     /// The time that it took, in milliseconds.
     pub took_ms: u64,
@@ -124,7 +126,7 @@ pub struct Line {
     pub text: String,
 }
 
-/// Blocks of findings that have no place in the list.
+/// Blocks of findings that have no room in the list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Unlisted {
     /// Lost blocks.
@@ -149,20 +151,19 @@ pub struct Acknowledged {
 /// See the [module](self).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// The number of writings; the lowest bit says in which turn the report lies.
+    /// Number of the writing; its lowest bit is its turn.
     pub sequence: u64,
-    /// Blocks that were read from slots and did not have their checksum, in all.
+    /// Blocks read from slots that failed their checksum, in all.
     pub checksum_errors: u64,
     /// The last scrub.
     pub last_scrub: Option<LastScrub>,
-    /// Doubt: a newer report may have been damaged, and this one may lack findings. An
+    /// Set if a newer report may have been damaged, so that this one may lack findings. An
     /// acknowledgement clears it.
     pub doubtful: bool,
-    /// By first block; no two overlap.
+    /// Findings by first block; no two overlap.
     findings: BTreeMap<u64, Finding>,
     unlisted: Unlisted,
-    /// Of the unlisted blocks those whose places were forgotten by a restart: they may be found
-    /// again.
+    /// Unlisted blocks whose places a restart forgot: they may be found again.
     forgotten: Unlisted,
     losses: Vec<AcceptedLoss>,
     losses_unlisted: u64,
@@ -170,32 +171,32 @@ pub struct Report {
 }
 
 impl Report {
-    /// All findings, in order of block.
+    /// Returns all findings, in order of block.
     pub fn findings(&self) -> impl Iterator<Item = &Finding> {
         self.findings.values()
     }
 
-    /// The same report under another number.
+    /// Returns the same report under another number.
     pub fn numbered(&self, sequence: u64) -> Self {
         Self { sequence, ..self.clone() }
     }
 
-    /// Blocks of findings that are not in the list.
+    /// Returns the blocks of findings that are not in the list.
     pub fn unlisted(&self) -> Unlisted {
         self.unlisted
     }
 
-    /// The accepted losses that were not acknowledged, oldest first.
+    /// Returns the accepted losses that were not acknowledged, oldest first.
     pub fn losses(&self) -> &[AcceptedLoss] {
         &self.losses
     }
 
-    /// Older accepted losses that are not kept.
+    /// Returns the number of older accepted losses that are not kept.
     pub fn losses_unlisted(&self) -> u64 {
         self.losses_unlisted
     }
 
-    /// The history, oldest line first.
+    /// Returns the history, oldest line first.
     pub fn history(&self) -> &[Line] {
         &self.history
     }
@@ -207,23 +208,23 @@ impl Report {
         !any && lost == 0 && over == 0 && self.losses.is_empty() && self.losses_unlisted == 0 && !self.doubtful
     }
 
-    /// Blocks whose newest content no member has, acknowledged or not.
+    /// Returns the number of blocks whose newest content no member has, acknowledged or not.
     pub fn lost_blocks(&self) -> u64 {
         let listed = self.blocks_with(|finding| finding.state == State::Lost);
         listed.saturating_add(self.unlisted.lost).saturating_add(self.unlisted.acknowledged)
     }
 
-    /// Of the lost blocks, those that were acknowledged.
+    /// Returns the number of lost blocks that were acknowledged.
     pub fn acknowledged_blocks(&self) -> u64 {
         self.blocks_with(|finding| finding.acknowledged).saturating_add(self.unlisted.acknowledged)
     }
 
-    /// Blocks with a finding that are not lost.
+    /// Returns the number of blocks with a finding that are not lost.
     pub fn other_blocks(&self) -> u64 {
         self.blocks_with(|finding| finding.state != State::Lost).saturating_add(self.unlisted.over)
     }
 
-    /// Blocks of listed findings in this state.
+    /// Returns the number of blocks of listed findings in this state.
     pub fn blocks_in(&self, state: State) -> u64 {
         self.blocks_with(|finding| finding.state == state)
     }
@@ -233,9 +234,8 @@ impl Report {
         each.fold(0, u64::saturating_add)
     }
 
-    /// Takes note of a finding; whether it says anything that was not known. Blocks that are known
-    /// to be in this state stay as they are: the time is that of the first finding, and an
-    /// acknowledgement holds.
+    /// Records a finding. Returns true if it adds anything new. Blocks already known to be in this
+    /// state stay as they are: the time of the first finding and an acknowledgement hold.
     pub fn found(&mut self, new: Finding) -> bool {
         let mut news = false;
         for (run, old) in self.cut(new.run) {
@@ -251,8 +251,8 @@ impl Report {
         news
     }
 
-    /// Blocks have good content again: they were written, discarded or read well. Whether any of
-    /// them was lost.
+    /// Records that blocks have good content again: they were written, discarded or read
+    /// successfully. Returns true if any of them was lost.
     pub fn over(&mut self, run: BlockRun) -> bool {
         let mut changed = false;
         for (part, old) in self.cut(run) {
@@ -279,7 +279,7 @@ impl Report {
         changed
     }
 
-    /// Blocks that were lost have no slot any more after a restart, and nobody knows why.
+    /// Records that lost blocks have no slot after a restart, for an unknown reason.
     pub fn unclear(&mut self, run: BlockRun) {
         for (_, old) in self.cut(run) {
             match old {
@@ -292,8 +292,8 @@ impl Report {
         }
     }
 
-    /// The volume goes on without content, as its owner said: nothing is lost any more, and what
-    /// was is given up.
+    /// Records that the owner gave up content: nothing is lost any more, and lost blocks count as
+    /// given up.
     pub fn accept(&mut self, loss: AcceptedLoss) {
         if loss.what == GivenUp::Content {
             for finding in std::mem::take(&mut self.findings).into_values() {
@@ -313,8 +313,8 @@ impl Report {
         }
     }
 
-    /// A scrub has read everything off home. It has found every lost block again whose place was
-    /// forgotten.
+    /// Records a scrub that has read everything off home. It has found again every lost block whose
+    /// place was forgotten.
     pub fn scrubbed(&mut self, scrub: LastScrub) {
         self.last_scrub = Some(scrub);
         let Unlisted { lost, acknowledged, .. } = std::mem::take(&mut self.forgotten);
@@ -323,8 +323,8 @@ impl Report {
         self.unlisted.over = self.unlisted.over.saturating_add(lost);
     }
 
-    /// Clears the list at the time `at`, on behalf of `by`; `None` where nothing is to be
-    /// acknowledged. Blocks that are still lost stay, marked.
+    /// Clears the list at the time `at`, on behalf of `by`; `None` if nothing is to be
+    /// acknowledged. Blocks that are still lost stay, as acknowledged.
     pub fn acknowledge(&mut self, at: u64, by: &str) -> Option<Acknowledged> {
         if self.is_empty() {
             return None;
@@ -352,15 +352,15 @@ impl Report {
         Some(cleared)
     }
 
-    /// A newer report may have been damaged.
+    /// Marks the report as doubtful, because a newer report may have been damaged.
     pub fn doubt(&mut self, at: u64) {
         if !std::mem::replace(&mut self.doubtful, true) {
             self.note(at, "the newest report could not be read: an older one holds, and findings may be missing");
         }
     }
 
-    /// A recovery begins that may give something up: the report is doubtful until it is known what. Gives
-    /// whether it was not doubtful before.
+    /// Marks the report as doubtful before a recovery that may give up content, until the loss is
+    /// known. Returns true if it was not doubtful before.
     pub fn expect_loss(&mut self, at: u64) -> bool {
         let is_new = !std::mem::replace(&mut self.doubtful, true);
         if is_new {
@@ -369,14 +369,14 @@ impl Report {
         is_new
     }
 
-    /// The recovery has ended, and the report has what it gave up: takes back what
-    /// [`expect_loss`](Self::expect_loss) noted anew.
+    /// Takes back what [`expect_loss`](Self::expect_loss) recorded: the recovery has ended, and the
+    /// report has its losses.
     pub fn loss_is_known(&mut self) {
         self.history.retain(|line| line.text != LOSS_EXPECTED);
         self.doubtful = false;
     }
 
-    /// Adds a line to the history; the oldest goes where there are too many.
+    /// Adds a line to the history; the oldest line is dropped if there are too many.
     pub fn note(&mut self, at: u64, text: &str) {
         let mut line: String = text.chars().filter(|letter| !letter.is_control()).collect();
         let fits = (0..=LINE_BYTES_MAX.min(line.len())).rev().find(|&end| line.is_char_boundary(end));
@@ -387,8 +387,8 @@ impl Report {
         }
     }
 
-    /// Adds blocks that are not in the list; whether nothing was known of them. Some may be among
-    /// those that were only counted.
+    /// Adds blocks that are not in the list. Returns true if nothing was known of some of them:
+    /// others may be among those that were only counted.
     fn add(&mut self, new: Finding) -> bool {
         let mut rest = new.run;
         if new.state == State::Lost {
@@ -405,7 +405,7 @@ impl Report {
         rest.count > 0
     }
 
-    /// Takes `run` out of the list. Gives its parts in order, each with the finding that it had.
+    /// Removes `run` from the list. Returns its parts in order, each with its finding.
     fn cut(&mut self, run: BlockRun) -> Vec<(BlockRun, Option<Finding>)> {
         let end = run.first.0.saturating_add(run.count);
         let before = self.findings.range(..run.first.0).next_back().map(|(&first, _)| first);
@@ -436,8 +436,7 @@ impl Report {
         parts
     }
 
-    /// Puts a finding into the list, where nothing is of its blocks; joins it with its neighbours
-    /// if they say the same.
+    /// Adds a finding for blocks without one, and joins it with equal neighbours.
     fn insert(&mut self, mut new: Finding) {
         if new.run.count == 0 {
             return;

@@ -1,9 +1,9 @@
 //! A report as it lies in the tails of members: a page in two turns, each in two copies.
 //!
 //! A writer takes the turn of the report's sequence, writes its first copy, then its second copy.
-//! Of all copies on all members that can be read, the one with the highest sequence holds. A turn
-//! of which no copy can be read although one was written makes the result *doubtful*: a newer
-//! report may have been there.
+//! Of all readable copies on all members, the one with the highest sequence counts. If a turn was
+//! written and no copy of it can be read, the result is *doubtful*: a newer report may have been
+//! there.
 
 use super::{AcceptedLoss, Finding, GivenUp, Kind, LINES_MAX, LOSSES_MAX, LastScrub, Line, Report, State, Unlisted};
 use crate::block::{Block, BlockRun};
@@ -13,7 +13,7 @@ use crate::label::tail_start;
 use crate::layout::MemberId;
 use crate::units::{SectorRange, Sectors};
 
-/// Ranges that a page can list. Those beyond are counted.
+/// Ranges that a page can list; further ranges are counted.
 pub const LISTED_MAX: usize = 96;
 
 const MAGIC: u32 = 0x7072_4942; // "BIrp"
@@ -29,8 +29,8 @@ const _: () = assert!(LINES_AT + LINES_MAX * (LINE_HEAD + super::LINE_BYTES_MAX)
 /// Sectors from the tail's start to the first copies of both turns, and to their second copies.
 const COPIES_AT: [u64; 2] = [4 * PAGE_SECTORS, 6 * PAGE_SECTORS];
 
-/// The places of both copies of each turn on a member of `capacity`: `[turn][copy]`. `None` where
-/// the member is smaller than a tail.
+/// Returns the places of both copies of each turn on a member of `capacity`: `[turn][copy]`.
+/// Returns `None` if the member is smaller than a tail.
 pub fn places(capacity: Sectors) -> Option<[[SectorRange; 2]; 2]> {
     let tail = tail_start(capacity)?.0;
     let place = |turn: u64, copy: u64| SectorRange::new(tail + copy + turn * PAGE_SECTORS, PAGE_SECTORS);
@@ -41,11 +41,11 @@ pub fn places(capacity: Sectors) -> Option<[[SectorRange; 2]; 2]> {
 /// be read.
 pub type Pages = [[Option<Page>; 2]; 2];
 
-/// Of the pages of all members of the volume `volume` the report that holds. It is doubtful where a
-/// newer one may have been there; `now` is the time of a line that says so.
+/// Returns the report that counts in the pages of all members of the volume `volume`. It is
+/// doubtful if a newer report may have been there; `now` is the time of the line that says so.
 pub fn newest(members: &[Pages], volume: u64, now: u64) -> Report {
     let mut newest = Report::default();
-    // Per turn: whether a copy can be read, and whether one is damaged.
+    // For each turn: a copy can be read, and a copy is damaged.
     let (mut whole, mut damaged) = ([false; 2], [false; 2]);
     for (turn, copy) in members
         .iter()
@@ -59,13 +59,13 @@ pub fn newest(members: &[Pages], volume: u64, now: u64) -> Report {
                     newest = report;
                 }
             }
-            // A page of another volume, or one that was never written.
+            // The page is of another volume, or was never written.
             Some(Ok(_)) => {}
             Some(Err(_)) if copy.as_ref().is_some_and(|page| page.iter().all(|&byte| byte == 0)) => {}
             Some(Err(_)) | None => damaged[turn] = true,
         }
     }
-    // From the second writing on both turns have been written.
+    // From the second writing on, both turns have been written.
     let is_doubtful = |turn: usize| !whole[turn] && (damaged[turn] || newest.sequence > 1);
     if is_doubtful(0) || is_doubtful(1) {
         newest.doubt(now);
@@ -74,13 +74,13 @@ pub fn newest(members: &[Pages], volume: u64, now: u64) -> Report {
 }
 
 impl Report {
-    /// The turn in which the report lies.
+    /// Returns its turn, 0 or 1.
     pub fn turn(&self) -> usize {
         (self.sequence & 1) as usize
     }
 
-    /// The page of the volume `volume`. Of ranges that do not fit, those that are not lost go
-    /// first; their blocks are counted.
+    /// Returns the report as a page of the volume `volume`. If ranges do not fit, those that are
+    /// not lost are left out first, and their blocks are counted.
     pub fn encode(&self, volume: u64) -> Page {
         let (listed, unlisted) = self.fitting();
         let mut page = page::begin(MAGIC, volume);
@@ -115,10 +115,10 @@ impl Report {
         page
     }
 
-    /// The volume and the report, from a page.
+    /// Returns the volume and the report from a page.
     ///
     /// # Errors
-    /// The page is no report, is torn or damaged, or of a later version.
+    /// The page is not a report, is torn or damaged, or of a later version.
     pub fn decode(page: &Page) -> Result<(u64, Self), PageError> {
         let volume = page::check(MAGIC, page)?;
         let number = |at: usize| u64_at(page, 32 + 8 * at);
@@ -153,12 +153,12 @@ impl Report {
         Ok((volume, report))
     }
 
-    /// The ranges that a page lists, in order, and the count of all others.
+    /// Returns the ranges that a page lists, in order, and the count of all others.
     fn fitting(&self) -> (Vec<Finding>, Unlisted) {
         let mut all: Vec<Finding> = self.findings.values().copied().collect();
         let mut rest = Self { unlisted: self.unlisted, ..Self::default() };
         if all.len() > LISTED_MAX {
-            // Lost first, and of those what nobody has acknowledged; then the newest.
+            // Lost ranges come first, and the unacknowledged first among them; then the newest.
             all.sort_by_key(|finding| {
                 (finding.state != State::Lost, finding.acknowledged, std::cmp::Reverse(finding.at), finding.run.first)
             });

@@ -29,7 +29,7 @@ fn find_each(report: &mut Report, places: impl Iterator<Item = u64>) {
     }
 }
 
-/// Something that happens to a report.
+/// An event in the life of a report.
 #[derive(Clone, Debug)]
 enum Event {
     Lost(u64, u64),
@@ -78,7 +78,7 @@ fn apply(report: &mut Report, event: &Event) {
     }
 }
 
-/// The same, with a list of blocks: state, and whether it was acknowledged.
+/// A model of the report as a list of blocks: the state of each, and its acknowledgement.
 fn apply_to_blocks(blocks: &mut BTreeMap<u64, (State, bool)>, event: &Event) {
     match *event {
         Event::Lost(first, count) => (first..first + count).for_each(|block| {
@@ -110,7 +110,7 @@ fn apply_to_blocks(blocks: &mut BTreeMap<u64, (State, bool)>, event: &Event) {
 }
 
 proptest! {
-    /// Ranges are joined and cut; the blocks in them are what a list of blocks has.
+    /// Ranges are joined and cut; the blocks in them are those of a list of blocks.
     #[test]
     fn ranges_say_what_single_blocks_say(events in proptest::collection::vec(event(), 0..60)) {
         let (mut report, mut blocks) = (Report::default(), BTreeMap::new());
@@ -131,8 +131,8 @@ proptest! {
         prop_assert_eq!(report.other_blocks(), count(&|it| it.0 != State::Lost));
     }
 
-    /// A page has room for some ranges only: the counts are right all the same, and at most a
-    /// restart forgets where.
+    /// A page has room for some ranges only: the counts are right all the same, and a restart
+    /// forgets at most places.
     #[test]
     fn a_page_keeps_every_count(events in proptest::collection::vec(event(), 0..400)) {
         let mut report = Report::default();
@@ -154,7 +154,7 @@ proptest! {
         }
     }
 
-    /// A block that is found again after a restart is not counted twice although its place was
+    /// A block that is found again after a restart is not counted twice, although its place was
     /// forgotten.
     #[test]
     fn blocks_found_again_count_once(places in proptest::collection::btree_set(0u64..5000, 0..300)) {
@@ -205,9 +205,9 @@ proptest! {
         let _ = Report::decode(&page).map(|(_, report)| report.encode(VOLUME));
     }
 
-    /// Writings of a report to two members, each cut short at any of its pages; then any one page
-    /// rots. The last report that was written whole is read, or a newer one; an older one never,
-    /// unless it says that it is doubtful.
+    /// Cuts writings of a report to two members at any of their pages; then any page is damaged.
+    /// The last report that was written whole is read, or a newer one. An older report is read only
+    /// as a doubtful one.
     #[test]
     fn a_rotten_page_brings_no_older_report_back(
         cuts in proptest::collection::vec(0usize..=4, 1..8),
@@ -224,7 +224,7 @@ proptest! {
                 members[member][report.turn()][copy] = Some(page);
             }
             if cut < 4 {
-                // The next start goes on from what it reads.
+                // The next start goes on from the report that it reads.
                 let (member, copy) = order[cut];
                 members[member][report.turn()][copy].as_mut().unwrap()[99] ^= 1;
                 sequence = newest(&members, VOLUME, 0).sequence;
