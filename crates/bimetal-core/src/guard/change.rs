@@ -1,52 +1,60 @@
-//! Raising the guard and lowering it, as a state machine: out comes what to do next, in goes what came of it.
+//! Raising and lowering the guard, as a state machine: its output is the next step, its input the
+//! step's result.
 //!
-//! *Raise*, from down: the drive's beginning is copied to both places and flushed; the labels say up; the header takes its
-//! place and is flushed. *Raise*, from up (a start after a stop or a crash): the copies are compared, the second is made like
-//! the first, a copy that cannot be read is written from the other, and the header is written again if it does not stand
-//! whole. *Lower*: the beginning is written back from the first copy that can be read and flushed; the labels say down.
-//! At every moment the labels say which of the two holds, so a power cut at any point leaves one that does.
+//! - *Raise* from down: the drive's beginning is copied to both places and flushed; the labels
+//!   record up; the header is written and flushed.
+//! - *Raise* from up (a start after a stop or a crash): the copies are compared, and the second is
+//!   made like the first. A copy that cannot be read is written from the other, and the header is
+//!   written again if it is not intact.
+//! - *Lower*: the beginning is written back from the first readable copy and flushed; the labels
+//!   record down.
 //!
-//! While the guard is up, every sector in the header's place is the header's or, where a change was cut short, what belongs
-//! there. Anything else was written by somebody who used the drive without the volume; that is refused, and overwritten only
-//! with leave ([`Change::overwrite_foreign`]): the copies have what belongs there.
+//! At every moment the labels tell which of the two counts, so a power cut at any point leaves a
+//! valid one.
+//!
+//! While the guard is up, every sector in the header's place is the header's or, after a cut, the
+//! volume's own. Anything else was written by a program that used the drive without the volume.
+//! Such a change is refused, and is overwritten only on request ([`Change::overwrite_foreign`]):
+//! the copies have the volume's own content.
 
 use super::Area;
 use crate::label::Guard;
 use crate::units::{SECTOR_BYTES, SectorRange};
 
-/// What is to be done next.
+/// The next step of a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Read these sectors of the drive; answer what is in them.
+    /// Read these sectors of the drive; the answer is their content.
     Read(SectorRange),
     /// Write these bytes from this sector on.
     Write(u64, Vec<u8>),
     /// Flush the drive.
     Flush,
-    /// Write the labels with this guard, and wait until they are stable on every member, the guarded drive's first.
+    /// Write the labels with this guard, and wait until they are stable on every member, the
+    /// guarded drive's first.
     Label(Guard),
-    /// Nothing: the guard is where it should be.
+    /// Nothing: the guard is in the wanted state.
     Finished,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// It is done.
+    /// The step is done.
     Done,
-    /// What was read.
+    /// The bytes that were read.
     Bytes(Vec<u8>),
     /// These sectors cannot be read.
     Unreadable,
 }
 
-/// Why the guard cannot be raised or lowered. Nothing was lost by trying.
+/// Reasons for which the guard cannot be raised or lowered. The attempt loses nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// Sectors that no copy has.
+    /// No copy has these sectors.
     #[error("sector {0} of the drive's beginning cannot be read, from any of its places")]
     Unreadable(u64),
-    /// Somebody used the drive.
+    /// Another program used the drive.
     #[error(
         "sector {0} of the drive was written while its volume was attached, by something that used the drive without the \
          volume (mkfs, wipefs, dd). The volume has its own first MiB still: `bimetal rescue` says what else was written over, and \
@@ -446,7 +454,7 @@ mod tests {
                 let range = at * 512..(at + 1) * 512;
                 assert!(sector == &new[range.clone()] || sector == &old[range], "sector {at}");
             }
-            // The other copy gives the same, and is there to do so.
+            // The other copy has the same content, and can be read.
             disk.unreadable = (first.start.0..first.end().0).collect();
             disk.finish(Guard::Down);
             disk.check(Guard::Down, &content);

@@ -1,22 +1,24 @@
-//! What stands at the beginning of a home drive while its volume is attached: a tiny file system that says so.
+//! The header at the beginning of a home drive while its volume is attached: a tiny file system
+//! with a notice.
 //!
-//! A romfs: read-only by its nature, known to `blkid` and `file`, and mounted by hand it shows one file that says what
-//! this is. Everything behind it is zero, so that no other signature is left. Big-endian, as romfs is.
+//! It is a romfs: read-only by nature and known to `blkid` and `file`. Mounted by hand, it shows
+//! one file with an explanation. Everything behind it is zero, so that no other signature is left.
+//! It is big-endian, as romfs is.
 
 use crate::label::Label;
 
 const VOLUME_NAME: &str = "Bimetal member";
 const FILE_NAME: &str = "README.txt";
-/// Everything in a romfs lies at multiples of this.
+/// Alignment of everything in a romfs.
 const UNIT: usize = 16;
-/// A regular file; a directory is 1 with the bit for "may be entered".
+/// A regular file. A directory is 1 with the bit for "may be entered".
 const KIND_FILE: u32 = 2;
 const KIND_DIRECTORY: u32 = 1 | 8;
 
-/// The header for a drive of the volume of `label`, `length` bytes long.
+/// Returns the header for a drive of the volume of `label`, `length` bytes long.
 ///
 /// # Panics
-/// If `length` is less than 4 KiB: no guarded place is.
+/// Panics if `length` is less than 4 KiB, as no guarded place is.
 pub fn header(label: &Label, length: usize) -> Vec<u8> {
     assert!(length >= 4096, "a header of {length} bytes has no room for what it says");
     let text = text(label);
@@ -25,7 +27,8 @@ pub fn header(label: &Label, length: usize) -> Vec<u8> {
     put_text(&mut image, VOLUME_NAME);
     let root = image.len();
     let readme = root + 2 * UNIT;
-    // The root directory, whose first entry is the file; it has no neighbour, and its name is a dot.
+    // The root directory, whose first entry is the file. It has no neighbour, and its name is a
+    // dot.
     put_entry(&mut image, 0, KIND_DIRECTORY, readme as u32, 0, ".");
     put_entry(&mut image, 0, KIND_FILE, 0, text.len() as u32, FILE_NAME);
     image.extend(text.as_bytes());
@@ -39,7 +42,7 @@ pub fn header(label: &Label, length: usize) -> Vec<u8> {
     image
 }
 
-/// An entry of a directory, with the sum over it and its name that makes it valid.
+/// Appends a directory entry and its name, with the checksum over both.
 fn put_entry(image: &mut Vec<u8>, next: u32, kind: u32, special: u32, size: u32, name: &str) {
     let start = image.len();
     for word in [next | kind, special, size, 0] {
@@ -50,7 +53,7 @@ fn put_entry(image: &mut Vec<u8>, next: u32, kind: u32, special: u32, size: u32,
     image[start + 12..start + 16].copy_from_slice(&sum.wrapping_neg().to_be_bytes());
 }
 
-/// A name, ended by a zero and filled up.
+/// Appends a name, ended by a zero and padded.
 fn put_text(image: &mut Vec<u8>, text: &str) {
     image.extend(text.as_bytes());
     image.push(0);

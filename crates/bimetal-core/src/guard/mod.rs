@@ -1,10 +1,12 @@
-//! The guard: while a volume is attached, the beginning of its home drive lies elsewhere, so that nobody mounts stale data.
+//! The guard: while a volume is attached, the beginning of its home drive lies elsewhere, so that
+//! stale data is not mounted by mistake.
 //!
-//! The one drive that is home of every address looks, from byte 0 on, like a plain disk, though newer content lies on
-//! another drive. So its first MiB moves to an *area* at the drive's end, twice, and in its place stands a header that
-//! `blkid` and people recognise and nothing mounts by mistake ([`header`]). To the volume the drive ends before the area, and
-//! all of it is where it should be: [`redirect`] turns the operations on the first MiB to both copies. [`change`] raises the
-//! guard and lowers it, step by step, each of which may be the last before a power cut. Read first: [`Area`].
+//! The drive that is home of every address looks from byte 0 on like a plain disk, although newer
+//! content lies on another drive. So its first MiB moves to an *area* at the drive's end, in two
+//! copies. In its place stands a header that `blkid` and people recognise, and that nothing mounts
+//! by mistake ([`header`]). To the volume the drive ends before the area, and all content seems to
+//! be in its place: [`redirect`] sends operations on the first MiB to both copies. [`change`]
+//! raises the guard and lowers it in steps; a power cut may come after each. Read first: [`Area`].
 
 pub mod change;
 pub mod header;
@@ -13,20 +15,21 @@ pub mod redirect;
 use crate::label::tail_start;
 use crate::units::{Bytes, SectorRange, Sectors};
 
-/// How much of a home drive's beginning lies elsewhere.
+/// Size of the beginning of a home drive that lies elsewhere.
 pub const GUARDED: Sectors = Bytes::from_mib(1).sectors();
 
-/// Where the beginning of a guarded drive lies instead.
+/// The area that holds the beginning of a guarded drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Area {
-    /// How much lies there.
+    /// Sectors of each copy.
     length: u64,
-    /// The first copy; the second follows it.
+    /// First sector of the first copy; the second copy follows it.
     first: u64,
 }
 
 impl Area {
-    /// On a drive of `size`: right before the tail. `None` where the drive has no room for it beside a MiB of home.
+    /// Returns the area on a drive of `size`: right before the tail. `None` if the drive has no
+    /// room for it beside a MiB of home.
     pub fn on(size: Sectors) -> Option<Self> {
         Self::of_length(size, GUARDED.0)
     }
@@ -36,17 +39,17 @@ impl Area {
         (first > length).then_some(Self { length, first })
     }
 
-    /// What is left of the drive for the volume.
+    /// Returns the part of the drive that is left for the volume.
     pub const fn capacity(self) -> Sectors {
         Sectors(self.first)
     }
 
-    /// The place at the drive's beginning that the header takes.
+    /// Returns the place at the drive's beginning that the header takes.
     pub const fn place(self) -> SectorRange {
         SectorRange::new(0, self.length)
     }
 
-    /// The two copies of what belongs there.
+    /// Returns the two copies of the beginning.
     pub const fn copies(self) -> [SectorRange; 2] {
         [SectorRange::new(self.first, self.length), SectorRange::new(self.first + self.length, self.length)]
     }

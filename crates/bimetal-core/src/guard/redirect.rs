@@ -1,8 +1,9 @@
-//! Operations on a guarded drive: what is meant for its beginning goes to the two copies of it.
+//! Operations on a guarded drive: those on its beginning go to the two copies.
 //!
-//! Writes, zeroes and discards go to both; reads come from the first, and where that cannot be read from the second. What
-//! crosses the border is cut there. Everything else passes with the token that it has. The volume orders operations
-//! that overlap, so the copies never get two writes in different order.
+//! Writes, zeroes and discards go to both copies. Reads come from the first copy, and from the
+//! second if the first cannot be read. An operation across the border is cut there. All other
+//! operations pass with their own token. The volume orders operations that overlap, so the copies
+//! never get two writes in different order.
 
 use std::collections::VecDeque;
 
@@ -13,7 +14,7 @@ use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use crate::payload::Payload;
 use crate::units::{SectorRange, Sectors};
 
-/// Tokens of ours have this bit; no volume gets there by counting.
+/// Bit of the tokens made here; no volume reaches it by counting.
 const OURS: u64 = 1 << 63;
 
 /// See the [module](self).
@@ -21,7 +22,7 @@ pub struct Redirect<P> {
     area: Area,
     whole: Slab<Whole<P>>,
     parts: Slab<Part>,
-    /// Parts begun so far.
+    /// Number of parts begun so far.
     begun: u64,
     outgoing: VecDeque<Operation<P>>,
 }
@@ -33,21 +34,21 @@ struct Whole<P> {
     command: Command,
     outstanding: u32,
     status: Status,
-    /// What a read returned: up to the border, and from it on.
+    /// The content that a read returned: up to the border, and from it on.
     read: [Option<P>; 2],
 }
 
-/// A part of one.
+/// A part of a cut or doubled operation.
 struct Part {
     whole: usize,
-    /// Its sectors, counted from the drive's beginning as the volume sees it.
+    /// The sectors of the part, counted from the drive's beginning as the volume sees it.
     range: SectorRange,
-    /// Which copy, or `None` beyond the border.
+    /// The copy of the part, or `None` beyond the border.
     copy: Option<usize>,
 }
 
 impl<P: Payload> Redirect<P> {
-    /// For a drive with this area.
+    /// Makes a redirect for a drive with this area.
     pub fn new(area: Area) -> Self {
         Self { area, whole: Slab::new(), parts: Slab::new(), begun: 0, outgoing: VecDeque::new() }
     }
@@ -77,12 +78,13 @@ impl<P: Payload> Redirect<P> {
         }
     }
 
-    /// The next operation to start on the drive.
+    /// Returns the next operation to start on the drive.
     pub fn next_operation(&mut self) -> Option<Operation<P>> {
         self.outgoing.pop_front()
     }
 
-    /// Takes a completion of the drive; gives one to the volume when that ends an operation of it.
+    /// Takes a completion of the drive. Returns a completion for the volume if that ends an
+    /// operation of the volume.
     pub fn complete(&mut self, completion: Completion<P>) -> Option<Completion<P>> {
         let Completion { token, status, payload } = completion;
         if token.0 & OURS == 0 {
@@ -119,13 +121,13 @@ impl<P: Payload> Redirect<P> {
         let command = Command { range: SectorRange::new(range.start.0 + shift, range.len.0), ..own.command };
         let part = self.parts.insert(Part { whole, range, copy });
         self.begun += 1;
-        // The place in the slab is used again, the count before it is not.
+        // The slab's index is used again, but not with the same count before it.
         let token = Token(OURS | (self.begun << 32) & !OURS | part as u64);
         self.outgoing.push_back(Operation { token, target: own.target, command, payload });
     }
 }
 
-/// A part's status, in sectors of the whole.
+/// Returns a part's status, counted in sectors of the whole.
 fn counted_from(before: u64, status: Status) -> Status {
     match status {
         Status::Short(done) => Status::Short((before + u64::from(done)) as u32),
@@ -133,7 +135,8 @@ fn counted_from(before: u64, status: Status) -> Status {
     }
 }
 
-/// What two parts come to: gone is worse than failed, failed worse than unknown, that worse than short.
+/// Returns the status of two parts together, which is the worse one. From the worst: gone, failed,
+/// out of range, unsupported, short.
 fn worse(one: Status, other: Status) -> Status {
     let rank = |status: Status| match status {
         Status::Done => 0,
@@ -155,7 +158,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A number for each sector.
+    /// Payload with a number for each sector.
     #[derive(Clone, PartialEq, Debug)]
     struct Numbers(Vec<u64>);
 
@@ -207,7 +210,7 @@ mod tests {
         Operation { token: Token(token), target: 3, command, payload: Numbers(payload) }
     }
 
-    /// Carries out on `drive` what comes out; reads of sectors in `bad` fail.
+    /// Carries out the redirect's operations on `drive`; reads of sectors in `bad` fail.
     fn carry_out(redirect: &mut Redirect<Numbers>, drive: &mut [u64], bad: &[u64]) -> Option<Completion<Numbers>> {
         while let Some(Operation { token, target, command, payload }) = redirect.next_operation() {
             assert_eq!(target, 3);
