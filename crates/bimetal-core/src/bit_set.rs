@@ -1,19 +1,20 @@
-//! A set of slot numbers as bits with one summary level, so that the next member or the next gap is found without
-//! a walk over all words. Its memory is zeroed on demand by the system: what is never touched is never resident.
+//! A set of slot numbers as bits with one summary level. The next member or the next gap is found
+//! without a walk over all words. The system zeroes its memory on demand: an untouched part is
+//! never resident.
 
 /// A set of numbers below a fixed limit.
 pub(crate) struct BitSet {
     words: Vec<u64>,
-    /// A bit for each word: whether the word has a bit set.
+    /// A bit for each word, set if the word has a bit set.
     any: Vec<u64>,
-    /// A bit for each word: whether all bits of the word are set.
+    /// A bit for each word, set if all bits of the word are set.
     full: Vec<u64>,
     limit: u32,
     len: u32,
 }
 
 impl BitSet {
-    /// The empty set of numbers below `limit`.
+    /// Returns the empty set of numbers below `limit`.
     pub(crate) fn new(limit: u32) -> Self {
         let words = limit.div_ceil(64) as usize;
         let summary = words.div_ceil(64);
@@ -29,7 +30,7 @@ impl BitSet {
         self.words[number as usize / 64] >> (number % 64) & 1 == 1
     }
 
-    /// Adds `number`; whether it was not in the set before.
+    /// Adds `number`. Returns true if it was not in the set before.
     #[inline]
     pub(crate) fn insert(&mut self, number: u32) -> bool {
         assert!(number < self.limit, "slot {number} beyond {}", self.limit);
@@ -47,7 +48,7 @@ impl BitSet {
         true
     }
 
-    /// Takes `number` out; whether it was in the set.
+    /// Removes `number`. Returns true if it was in the set.
     #[inline]
     pub(crate) fn remove(&mut self, number: u32) -> bool {
         let word = number as usize / 64;
@@ -64,7 +65,7 @@ impl BitSet {
         true
     }
 
-    /// The first member at or behind `from`.
+    /// Returns the first member at or behind `from`.
     pub(crate) fn next_member(&self, from: u32) -> Option<u32> {
         if from >= self.limit {
             return None;
@@ -78,7 +79,7 @@ impl BitSet {
         Some(word as u32 * 64 + self.words[word].trailing_zeros())
     }
 
-    /// The first number at or behind `from` that is not a member.
+    /// Returns the first number at or behind `from` that is not a member.
     pub(crate) fn next_gap(&self, from: u32) -> Option<u32> {
         if from >= self.limit {
             return None;
@@ -98,7 +99,7 @@ impl BitSet {
     }
 }
 
-/// The first bit at or behind `from` that is set (or, with `inverted`, clear).
+/// Returns the first bit at or behind `from` that is set (or, with `inverted`, clear).
 fn next_summary_bit(summary: &[u64], from: usize, inverted: bool) -> Option<usize> {
     let flip = if inverted { u64::MAX } else { 0 };
     let mut index = from / 64;

@@ -1,22 +1,23 @@
-//! Where things lie: the units a volume exports, the members it uses, and the regions on them.
+//! The layout of a volume: the units it exports, the members it uses, and the regions on them.
 //!
-//! Home data lies at its own address from byte 0 of its member; what the engine needs for itself (cache slots' table,
-//! journal, label) lies behind it, in a tail. A scheme makes a [`Layout`] from the members it is given.
+//! Home data lies at its own address from byte 0 of its member. The engine's own data (the slot
+//! table, the journal, the label) lies behind it, in a tail. A scheme makes a [`Layout`] from the
+//! members it is given.
 
 use crate::block::{Block, BlockRun, BlockSize};
 use crate::journal;
 use crate::places::{self, Places};
 use crate::units::{Bytes, SectorRange, Sectors};
 
-/// A member by its place in the list the volume was made with.
+/// A member, by its index in the list that the volume was made with.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MemberId(pub u16);
 
-/// An exported address space by its place.
+/// An exported address space, by its index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct UnitId(pub u16);
 
-/// What a member is to the volume. The engine knows no more about it.
+/// The part that a member plays for the volume. The engine knows no more about it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
     /// The fast drive.
@@ -28,7 +29,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// As it is written on the command line.
+    /// Returns its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Role::Ssd => "ssd",
@@ -38,34 +39,37 @@ impl Role {
     }
 }
 
-/// A member as the volume is told of it.
+/// A member as described to the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemberInfo {
-    /// What it is for.
+    /// The member's role.
     pub role: Role,
-    /// How large it is.
+    /// Size of the member.
     pub capacity: Sectors,
 }
 
 /// Blocks whose home is one run of sectors on one member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HomeExtent {
-    /// Which blocks.
+    /// The blocks.
     pub blocks: BlockRun,
-    /// On which member.
+    /// The member.
     pub member: MemberId,
-    /// From which of its sectors on.
+    /// First of the member's sectors.
     pub first_sector: u64,
 }
 
-/// How slots are used.
+/// The use of slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlotKind {
-    /// Any free slot takes any block; the map is made durable by a journal ring and a slot table.
+    /// A cache: any free slot takes any block. A journal ring and a slot table make the map
+    /// durable.
     Cache,
-    /// Slots are filled in order in segments that describe themselves; space comes back from the oldest end.
+    /// A log: slots are filled in order, in segments that describe themselves. Space is freed from
+    /// the oldest end.
     Log {
-        /// Blocks gathered in memory before a segment is written; 0: every write is its own segment and waits for it.
+        /// Blocks gathered in memory before a segment is written; 0: every write is its own segment
+        /// and waits for it.
         buffer_blocks: u32,
     },
 }
@@ -73,43 +77,44 @@ pub enum SlotKind {
 /// Slots of one block each, in one run on one member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotRegion {
-    /// On which member.
+    /// The member.
     pub member: MemberId,
-    /// From which of its sectors on.
+    /// First of the member's sectors.
     pub first_sector: u64,
-    /// How many.
+    /// Number of slots.
     pub count: u32,
-    /// How they are used.
+    /// The use of the slots.
     pub kind: SlotKind,
-    /// So many of a cache, from a multiple of that on, are filled one after another once all of them are free; others only where there are
-    /// none such. 1: any free slot is as good as another.
+    /// Slots per bucket, in a cache. A bucket begins at a multiple of this number. It is filled in
+    /// order, once all its slots are free; other slots are taken only if no such bucket exists. 1:
+    /// any free slot will do.
     pub bucket: u32,
 }
 
-/// Where a member keeps what the engine writes for itself.
+/// The region in which a member keeps the engine's metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MetadataRegion {
-    /// On which member.
+    /// The member.
     pub member: MemberId,
-    /// From which of its sectors on.
+    /// First of the member's sectors.
     pub first_sector: u64,
-    /// How large.
+    /// Number of sectors.
     pub sectors: u64,
 }
 
-/// How members that are all home share the blocks, where they do not lie one member behind the other.
+/// The distribution of blocks over home members that do not lie one behind the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Array {
     /// RAID-0: stripes of this many blocks go to the members in turn.
     Striped {
-        /// How many members.
+        /// Number of members.
         members: u16,
         /// Blocks of a stripe.
         blocks: u64,
     },
     /// RAID-1: each member has every block, at the same sectors.
     Mirrored {
-        /// How many members.
+        /// Number of members.
         members: u16,
     },
 }
@@ -121,77 +126,80 @@ impl Array {
     }
 }
 
-/// The whole plan.
+/// The layout of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// Size of a block.
     pub block: BlockSize,
     /// The blocks of each unit, one unit after another.
     pub units: Vec<BlockRun>,
-    /// Where each block's home is; in order, without a gap. Nothing where the blocks are striped; in a mirror the first member.
+    /// The home of each block, in order and without a gap. Empty if the blocks are striped; in a
+    /// mirror the first member's.
     pub home: Vec<HomeExtent>,
-    /// How members share the blocks, if they are an array.
+    /// The distribution of blocks over the members, if they are an array.
     pub array: Option<Array>,
     /// Slots off home, if the scheme uses any.
     pub slots: Option<SlotRegion>,
-    /// Where ranges of addresses lie, if they can change their home; `home` says what lies where at first.
+    /// The places of ranges of addresses that can change their home; `home` has the initial ones.
     pub places: Option<Places>,
-    /// Metadata of the slots (ring and table, or the log's superblock), if there are slots, or the table of places.
+    /// Region of the metadata of the slots (ring and table, or the log's superblocks), or of the
+    /// table of places.
     pub metadata: Option<MetadataRegion>,
-    /// For each member where its tail begins: the state of the volume, and the label.
+    /// For each member, the first sector of its tail: the state of the volume, and the label.
     pub tails: Vec<u64>,
 }
 
-/// What a scheme makes its layout from.
+/// The input from which a scheme makes its layout.
 #[derive(Clone, Debug)]
 pub struct LayoutRequest<'a> {
     /// Size of a block.
     pub block: BlockSize,
     /// The members.
     pub members: &'a [MemberInfo],
-    /// What each unit must at least hold; the last one gets what the members have beyond that. Empty: one unit.
+    /// The minimum size of each unit. The last unit also gets the rest of the members. Empty: one
+    /// unit.
     pub units: &'a [Sectors],
 }
 
-/// Why members cannot be laid out as a scheme needs.
+/// Reasons for which members do not fit a scheme.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
-    /// A role that nobody fills.
+    /// No member has this role.
     #[error("no member has the role '{}', which this scheme needs", .0.name())]
     MissingRole(Role),
-    /// More or fewer members than an array can have.
+    /// An array cannot have this number of members.
     #[error("{0} members: an array has from 2 to {ARRAY_MAX}")]
     Members(usize),
-    /// More members than the scheme knows what to do with.
+    /// The scheme cannot use so many members.
     #[error("{count} members have the role '{}': this scheme uses one", role.name())]
     TooMany {
         /// The role.
         role: Role,
-        /// How many have it.
+        /// Number of members with the role.
         count: usize,
     },
-    /// A drive that is too small.
+    /// A drive is too small.
     #[error("the {} drive of {available} is too small for its role: at least {needed} are needed{}", role.name(), reason)]
     TooSmall {
         /// The drive's role.
         role: Role,
-        /// What would do.
+        /// Size that it needs.
         needed: Bytes,
-        /// What it has.
+        /// Size that it has.
         available: Bytes,
-        /// For what.
+        /// The use for which it is too small.
         reason: &'static str,
     },
 }
 
-/// Members of an array at most: as many as a state has bits for.
+/// Members of an array at most: a state has a bit for each.
 pub const ARRAY_MAX: usize = 64;
 
-/// The tail of every member: two pages for the state of the volume, and its label.
+/// Sectors of the tail of every member: the state of the volume, its report and its label.
 pub const LABEL_SECTORS: u64 = 128;
 
 impl LayoutRequest<'_> {
-    /// The one member with `role`.
+    /// Returns the only member with `role`.
     pub fn only(&self, role: Role) -> Result<MemberId, LayoutError> {
         let mut found = self.members.iter().enumerate().filter(|(_, member)| member.role == role);
         let (id, _) = found.next().ok_or(LayoutError::MissingRole(role))?;
@@ -201,14 +209,14 @@ impl LayoutRequest<'_> {
         }
     }
 
-    /// Every member with `role`, of which there must be one.
+    /// Returns every member with `role`, at least one.
     pub fn all(&self, role: Role) -> Result<Vec<MemberId>, LayoutError> {
         let members = self.members.iter().enumerate().filter(|(_, member)| member.role == role);
         let found: Vec<MemberId> = members.map(|(id, _)| MemberId(id as u16)).collect();
         if found.is_empty() { Err(LayoutError::MissingRole(role)) } else { Ok(found) }
     }
 
-    /// The one member with the first of `roles` that somebody fills.
+    /// Returns the only member with the first of `roles` that any member has.
     pub fn first_of(&self, roles: &[Role]) -> Result<MemberId, LayoutError> {
         let role = roles.iter().find(|&&role| self.members.iter().any(|member| member.role == role));
         self.only(*role.unwrap_or(&roles[0]))
@@ -218,12 +226,13 @@ impl LayoutRequest<'_> {
         self.members[id.0 as usize]
     }
 
-    /// Whole blocks of `id` that lie before its label.
+    /// Returns the number of whole blocks of `id` before its label.
     fn usable_blocks(&self, id: MemberId) -> u64 {
         self.member(id).capacity.0.saturating_sub(LABEL_SECTORS) / self.block.sectors()
     }
 
-    /// A layout whose blocks are at home on `homes`, one member behind the other, with no slots.
+    /// Returns a layout without slots, whose blocks are at home on `homes`, one member behind the
+    /// other.
     pub fn concatenated(&self, homes: &[MemberId]) -> Result<Layout, LayoutError> {
         let available: u64 = homes.iter().map(|&id| self.usable_blocks(id)).sum();
         let units = self.units_within(available, *homes.last().expect("a scheme names its homes"))?;
@@ -242,7 +251,7 @@ impl LayoutRequest<'_> {
         Ok(Layout { block: self.block, units, home, array: None, slots: None, places: None, metadata: None, tails })
     }
 
-    /// The units laid one after another within `available` blocks.
+    /// Returns the units, laid one after another within `available` blocks.
     fn units_within(&self, available: u64, last: MemberId) -> Result<Vec<BlockRun>, LayoutError> {
         let mut wanted: Vec<u64> = match self.units {
             [] => vec![available],
@@ -275,14 +284,15 @@ impl LayoutRequest<'_> {
         }
     }
 
-    /// A layout whose blocks are at home on the HDD, with cache slots on the SSD: that of most caches.
+    /// Returns the layout of most caches: blocks are at home on the HDD, with cache slots on the
+    /// SSD.
     pub fn ssd_caches_hdd(&self) -> Result<Layout, LayoutError> {
         let home = self.concatenated(&[self.only(Role::Hdd)?])?;
         self.with_slots(home, self.only(Role::Ssd)?, SlotKind::Cache)
     }
 
-    /// A layout whose blocks are at home on `homes`, each unit on one of its own where there are as many units as homes, and
-    /// otherwise one behind the other.
+    /// Returns a layout whose blocks are at home on `homes`. Each unit has a home of its own if
+    /// there are as many units as homes. Otherwise the homes lie one behind the other.
     pub fn side_by_side(&self, homes: &[MemberId]) -> Result<Layout, LayoutError> {
         if homes.len() != self.units.len() {
             return self.concatenated(homes);
@@ -298,8 +308,8 @@ impl LayoutRequest<'_> {
         LayoutRequest { units: &whole, ..self.clone() }.concatenated(homes)
     }
 
-    /// A layout of an array of all members: in stripes of `stripe` blocks, or as copies of each other where there is none.
-    /// Members need not be of one size; the smallest decides.
+    /// Returns a layout of an array of all members: in stripes of `stripe` blocks, or as a mirror
+    /// if that is `None`. Members may differ in size; the smallest decides.
     pub fn array(&self, stripe: Option<u64>) -> Result<Layout, LayoutError> {
         if !(2..=ARRAY_MAX).contains(&self.members.len()) {
             return Err(LayoutError::Members(self.members.len()));
@@ -335,8 +345,8 @@ impl LayoutRequest<'_> {
         })
     }
 
-    /// A layout of `homes`, one behind the other, whose addresses can change their home in ranges of `range_blocks`. The last one
-    /// has the table.
+    /// Returns a layout of `homes`, one behind the other, whose addresses can change their home in
+    /// ranges of `range_blocks`. The last member has the table of places.
     pub fn relocatable(&self, homes: &[MemberId], range_blocks: u64) -> Result<Layout, LayoutError> {
         let range_sectors = range_blocks * self.block.sectors();
         let last = *homes.last().expect("a scheme names its homes");
@@ -353,7 +363,8 @@ impl LayoutRequest<'_> {
             }
             counts.push((member, count as u32));
         }
-        // Of each member one range stays free. Whether that is enough is known before the tables are made.
+        // Each member keeps one range free. Whether the rest is enough is known before the tables
+        // are made.
         let ranges: u64 = counts.iter().map(|&(_, count)| u64::from(count) - 1).sum();
         let units = self.units_within(ranges * range_blocks, last)?;
         let places = Places::new(range_blocks, self.block, &counts);
@@ -371,7 +382,8 @@ impl LayoutRequest<'_> {
         Ok(Layout { block: self.block, units, home, array: None, slots: None, places: Some(places), metadata, tails })
     }
 
-    /// Adds to `layout` one more unit of `blocks`, at home at the beginning of `member`, which is no home yet.
+    /// Adds to `layout` a unit of `blocks`, at home at the beginning of `member`, which is no home
+    /// yet.
     pub fn with_unit(&self, mut layout: Layout, member: MemberId, blocks: u64) -> Result<Layout, LayoutError> {
         let usable = self.usable_blocks(member);
         if blocks == 0 || blocks > usable {
@@ -384,12 +396,13 @@ impl LayoutRequest<'_> {
         Ok(layout)
     }
 
-    /// Whole blocks of `member` that can be used.
+    /// Returns the number of whole blocks of `member` that can be used.
     pub fn blocks_of(&self, member: MemberId) -> u64 {
         self.usable_blocks(member)
     }
 
-    /// Adds to `layout` the slots and their metadata, filling what `member` has behind the blocks that are at home there.
+    /// Adds the slots and their metadata to `layout`. They fill `member` behind the blocks that are
+    /// at home there.
     pub fn with_slots(&self, mut layout: Layout, member: MemberId, kind: SlotKind) -> Result<Layout, LayoutError> {
         let block_sectors = self.block.sectors();
         let at_home = layout.home.iter().filter(|home| home.member == member);
@@ -397,7 +410,8 @@ impl LayoutRequest<'_> {
         let usable = (self.usable_blocks(member) * block_sectors).saturating_sub(first_sector);
         let least = match kind {
             SlotKind::Cache => 16,
-            // Two segments with head and foot, and as much again to write on while a migration runs.
+            // Two segments with head and foot, and as much again to write to while a migration
+            // runs.
             SlotKind::Log { buffer_blocks } => 4 * (u64::from(buffer_blocks) + journal::SEGMENT_PAGES + 1),
         };
         let blocks = layout.total_blocks();
@@ -423,7 +437,7 @@ impl LayoutRequest<'_> {
 }
 
 impl Layout {
-    /// The members that are home of blocks, each once.
+    /// Returns the members that are home of blocks, each once.
     pub fn homes(&self) -> Vec<MemberId> {
         if let Some(array) = self.array {
             return array.members().collect();
@@ -434,18 +448,20 @@ impl Layout {
         homes
     }
 
-    /// The members that each have every block; none where blocks are at home once.
+    /// Returns the members of a mirror, which each have every block; none if blocks are at home
+    /// once.
     pub fn copies(&self) -> impl Iterator<Item = MemberId> {
         self.array.filter(|_| self.is_mirrored()).into_iter().flat_map(Array::members)
     }
 
-    /// Whether each member has every block.
+    /// Returns true if each member has every block.
     #[inline]
     pub fn is_mirrored(&self) -> bool {
         matches!(self.array, Some(Array::Mirrored { .. }))
     }
 
-    /// The sectors of `member` that hold blocks at home, from the first to the last of them; none where it is no home.
+    /// Returns the sectors of `member` from the first to the last block at home there; none if it
+    /// is no home.
     pub fn home_on(&self, member: MemberId) -> SectorRange {
         let sectors = self.block.sectors();
         match self.array {
@@ -460,7 +476,8 @@ impl Layout {
         }
     }
 
-    /// Where every block's home is now; what is on its way to another has two, and so has what has copies.
+    /// Returns the present home of every block. A range being relocated has two homes, and so has a
+    /// block with copies.
     pub fn extents(&self) -> Vec<HomeExtent> {
         if let Some(Array::Striped { blocks, .. }) = self.array {
             let stripes = (0..self.total_blocks()).step_by(blocks as usize);
@@ -476,24 +493,27 @@ impl Layout {
         self.places.as_ref().map_or_else(|| self.home.clone(), Places::extents)
     }
 
-    /// Where a copy of the volume's state of a turn lies on `member`: pages 0 and 1 of its tail, and 2 and 3.
+    /// Returns the place of a copy of the volume's state of a turn on `member`: pages 0 and 1 of
+    /// its tail for the first copies, 2 and 3 for the second.
     pub fn state_place(&self, member: MemberId, turn: u64, copy: usize) -> SectorRange {
         let page = copy as u64 * journal::turns::TURNS as u64 + turn;
         SectorRange::new(self.tails[usize::from(member.0)] + page * journal::PAGE_SECTORS, journal::PAGE_SECTORS)
     }
 
-    /// Where a copy of the superblock of a turn lies, on the member with the metadata of slots.
+    /// Returns the place of a copy of a turn's superblock, on the member with the metadata of
+    /// slots.
     pub fn superblock_place(&self, turn: u64, copy: usize) -> Option<SectorRange> {
         let metadata = self.metadata.filter(|_| self.slots.is_some())?;
         Some(journal::superblock_place(metadata.first_sector, metadata.sectors, turn, copy))
     }
 
-    /// How many blocks the volume exports, over all units.
+    /// Returns the number of blocks that the volume exports, over all units.
     pub fn total_blocks(&self) -> u64 {
         self.units.last().map_or(0, |unit| unit.end())
     }
 
-    /// Where the home of `block` is, and how many blocks from it on follow each other there.
+    /// Returns the member and sector of the home of `block`, and the number of blocks from it on
+    /// that are adjacent there.
     #[inline]
     pub fn home_of(&self, block: Block) -> (MemberId, u64, u64) {
         if let Some(places) = &self.places {

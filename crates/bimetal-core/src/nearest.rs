@@ -1,8 +1,9 @@
-//! The name that a user who misspelt one most likely meant, for the "did you mean" of every error message.
+//! The known name nearest to a misspelt one, for the "did you mean" of every error message.
 
-/// Of `known`, the name nearest to `name`, whatever its case: the fewest letters left out, put in, changed, or swapped
-/// with their neighbour, the first of equals, but no more than half of the longer name's letters; else the first that
-/// begins with `name`. `None` if nothing is near.
+/// Returns the name in `known` nearest to `name`, without regard to case. Nearest is the name with
+/// the fewest letters left out, put in, changed, or swapped with their neighbour; the first of
+/// equals. These edits may be at most half as many as the longer name has letters. Otherwise it is
+/// the first name that begins with `name`, or `None` if nothing is near.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted: Vec<char> = name.to_lowercase().chars().collect();
     let (mut best, mut longer) = (None, None);
@@ -19,7 +20,8 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     best.map(|(_, candidate)| candidate).or(longer)
 }
 
-/// The distance of Damerau and Levenshtein, as optimal string alignment: no letter is edited twice.
+/// Returns the distance of Damerau and Levenshtein, as optimal string alignment: no letter is
+/// edited twice.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before = vec![0; b.len() + 1];
     let mut above: Vec<usize> = (0..=b.len()).collect();

@@ -1,12 +1,13 @@
-//! What crosses every boundary of Bimetal: an operation on a range of sectors, and its completion.
+//! Operations on a range of sectors, and their completions: the type that crosses every boundary of
+//! Bimetal.
 //!
-//! A request to a volume and an operation on one of its members have the same shape, so that a
-//! volume can itself be a member of another (RAID, chains): only the `target` means a unit in one case and a member
-//! in the other.
+//! A request to a volume and an operation on one of its members have the same shape. So a volume
+//! can itself be a member of another (RAID, chains). Only the `target` differs: it is a unit in a
+//! request, and a member in an operation.
 
 use crate::units::{SectorRange, Sectors};
 
-/// What an operation does to its range.
+/// The effect of an operation on its range.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OpKind {
     /// Returns the bytes of the range.
@@ -15,33 +16,35 @@ pub enum OpKind {
     Write,
     /// Makes every write that completed before it stable. Its range is empty.
     Flush,
-    /// Says that the content is no longer needed.
+    /// Tells the drive that the content is no longer needed.
     Discard,
     /// Stores zeroes without carrying them.
     WriteZeroes,
-    /// Asks the drive's translation layer which sectors, from the start of the range on and at most as many as it is long, lie in
-    /// blocks of which the most is outdated. Real drives answer [`Status::Unsupported`].
+    /// Asks the drive's translation layer for the sectors in the most outdated flash blocks. It
+    /// asks from the start of the range on, for at most as many sectors as the range has. Real
+    /// drives answer [`Status::Unsupported`].
     Hint,
 }
 
 impl OpKind {
-    /// Whether the content of the range may differ afterwards.
+    /// Returns true if the content of the range may differ afterwards.
     #[inline]
     pub const fn changes_content(self) -> bool {
         matches!(self, OpKind::Write | OpKind::Discard | OpKind::WriteZeroes)
     }
 }
 
-/// How an operation ended.
+/// The outcome of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Status {
     /// All of it was done.
     Done,
-    /// The medium could not read or keep it; the content of a failed write is undefined until it is written again.
+    /// The medium could not read or store it. The content of a failed write is undefined until it
+    /// is written again.
     MediaError,
     /// Only this many sectors were done, from the start of the range.
     Short(u32),
-    /// The drive is no longer there. Everything in flight on it ends this way.
+    /// The drive is gone. Every operation under way on it ends this way.
     Gone,
     /// The drive does not know this kind of operation.
     Unsupported,
@@ -53,14 +56,14 @@ pub enum Status {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(pub u64);
 
-/// An operation without its payload: all that a device model or a scheduler needs to know.
+/// An operation without its payload: all that a device model or a scheduler needs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Command {
-    /// What it does.
+    /// The effect on the range.
     pub kind: OpKind,
-    /// Where; empty for a flush.
+    /// The range; empty for a flush.
     pub range: SectorRange,
-    /// A write that must be stable when it completes (force unit access).
+    /// Set for a write that must be stable when it completes (force unit access).
     pub fua: bool,
 }
 
@@ -70,26 +73,27 @@ impl Command {
         Self { kind: OpKind::Flush, range: SectorRange { start: Sectors::ZERO, len: Sectors::ZERO }, fua: false };
 }
 
-/// An operation with its payload: a request to a volume, or what a volume asks of a member.
+/// An operation with its payload: a request to a volume, or an operation of a volume on a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Operation<P> {
     /// Its name until it completes.
     pub token: Token,
-    /// The unit, by number, where this is a request to a volume; the member where it comes from one.
+    /// Number of the unit, in a request to a volume. Number of the member, in an operation of a
+    /// volume.
     pub target: u16,
-    /// What and where.
+    /// The effect and the range.
     pub command: Command,
-    /// What a write stores; empty otherwise.
+    /// The content that a write stores; empty otherwise.
     pub payload: P,
 }
 
 /// The end of an [`Operation`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Completion<P> {
-    /// Which operation.
+    /// The token of the operation.
     pub token: Token,
-    /// How it ended.
+    /// The outcome.
     pub status: Status,
-    /// What a read that is [`Status::Done`] returned; empty otherwise.
+    /// The content that a read with [`Status::Done`] returned; empty otherwise.
     pub payload: P,
 }

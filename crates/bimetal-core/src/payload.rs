@@ -1,5 +1,6 @@
-//! What a request carries, as a type parameter: real buffers when live, tags under the fault tester, nothing at all in
-//! the simulator. The engine cuts and joins payloads; it copies one only where a partial block must be merged.
+//! The content of a request, as a type parameter: real buffers when live, tags under the fault
+//! tester, nothing in the simulator. The engine cuts and joins payloads; it copies one only where a
+//! partial block must be merged.
 
 use crate::units::Sectors;
 
@@ -7,20 +8,21 @@ use crate::units::Sectors;
 ///
 /// Slicing must be cheap (a reference count, not a copy); joining may produce a scatter list.
 pub trait Payload: Sized {
-    /// Whether there is content at all. Where it is `false` the engine keeps no parts and encodes no metadata, and the
-    /// compiler removes the code that would.
+    /// Set if there is content at all. If it is `false` the engine keeps no parts and encodes no
+    /// metadata, and the compiler removes that code.
     const CARRIES_DATA: bool;
 
-    /// No sectors.
+    /// Returns a payload of no sectors.
     fn empty() -> Self;
 
-    /// `len` sectors of zeroes.
+    /// Returns `len` sectors of zeroes.
     fn zeroes(len: Sectors) -> Self;
 
-    /// `len` sectors from the `start`th on. The caller stays within what the payload holds.
+    /// Returns `len` sectors from sector `start` on, which the payload must hold.
     fn slice(&self, start: Sectors, len: Sectors) -> Self;
 
-    /// The same content in memory of its own: what it was sliced from need not stay for it.
+    /// Returns the same content in memory of its own: the payload that it was sliced from can be
+    /// freed.
     #[must_use]
     fn detached(self) -> Self {
         self
@@ -29,20 +31,21 @@ pub trait Payload: Sized {
     /// Appends `tail`.
     fn join(&mut self, tail: Self);
 
-    /// How many sectors it holds.
+    /// Returns the number of sectors it holds.
     fn sectors(&self) -> Sectors;
 
-    /// CRC32C of the content.
+    /// Returns the CRC32C of the content.
     fn checksum(&self) -> u32;
 
-    /// Metadata of the engine as a payload; `bytes` is a whole number of sectors long.
+    /// Returns metadata of the engine as a payload; `bytes` is a whole number of sectors long.
     fn from_metadata(bytes: &[u8]) -> Self;
 
-    /// The bytes of a payload that was read where metadata lies. What is no metadata gives bytes that no page begins with.
+    /// Returns the bytes of a payload that was read from a place of metadata. For other content it
+    /// returns bytes with which no page begins.
     fn to_metadata(&self) -> Vec<u8>;
 }
 
-/// Nothing: the payload of the simulator.
+/// No content: the payload of the simulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NoPayload;
 

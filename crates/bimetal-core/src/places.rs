@@ -1,9 +1,12 @@
-//! Where ranges of addresses lie when they can change their home: concatenated members in *places* of one range each, of which each
-//! member has one to spare, so that a range can be copied before its old place is given up.
+//! The places of ranges of addresses that can change their home. Concatenated members are cut into
+//! *places* of one range each. Each member has a spare place, so that a range can be copied before
+//! it leaves its old place.
 //!
-//! What lies where is a table, in pages that are written twice. A range is copied to a free place and made stable there; then
-//! both copies of its page are written, one after the other, and only then the old place is free. So a page that is torn, or rots, costs
-//! nothing: whichever copy is read, what it says is there. Both copies of all pages are written when the volume is made.
+//! A table, in pages that are written twice, records the place of each range. A range is copied to
+//! a free place and made stable there. Then both copies of its page are written, one after the
+//! other, and only then is the old place free. So a torn or damaged page costs nothing: the range
+//! is in the place that either copy names. Both copies of all pages are written when the volume is
+//! made.
 
 use crate::block::{Block, BlockRun, BlockSize};
 use crate::journal::PAGE_SECTORS;
@@ -16,29 +19,30 @@ const RANGES_PER_PAGE: usize = (PAGE_BYTES - 32) / 4;
 const MAGIC: u32 = 0x6c70_4942; // "BIpl"
 const FREE: u32 = u32::MAX;
 
-/// Where ranges lie. See the [module](self).
+/// The places of all ranges. See the [module](self).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Places {
     range_blocks: u64,
     range_sectors: u64,
     /// The members in order, each with the number of its first place.
     members: Vec<(MemberId, u32)>,
-    /// Ranges by place, [`FREE`] where there is none, and the place of each range.
+    /// Range in each place, [`FREE`] if there is none. `place_of` has the place of each range.
     range_at: Vec<u32>,
     place_of: Vec<u32>,
-    /// What is being copied to a free place.
+    /// The range being copied, and the free place that it is copied to.
     copying: Option<(u32, u32)>,
-    /// How often each page of the table was written.
+    /// Number of writings of each page of the table.
     versions: Vec<u64>,
 }
 
-/// Pages of a table for so many ranges, without their second copies.
+/// Returns the pages of a table for `ranges` ranges, without their second copies.
 pub(crate) fn table_pages(ranges: u64) -> u64 {
     ranges.div_ceil(RANGES_PER_PAGE as u64)
 }
 
 impl Places {
-    /// Every range at its first place: `members` have so many places each, the last of which is spare.
+    /// Puts every range in its first place. Each of `members` has a number of places; its last
+    /// place is spare.
     pub(crate) fn new(range_blocks: u64, block: BlockSize, members: &[(MemberId, u32)]) -> Self {
         let all = members.iter().map(|(_, count)| *count as usize).sum();
         let mut places = Self {
@@ -63,32 +67,32 @@ impl Places {
         places
     }
 
-    /// How many ranges there are.
+    /// Returns the number of ranges.
     pub fn ranges(&self) -> u32 {
         self.place_of.len() as u32
     }
 
-    /// How many blocks a range has.
+    /// Returns the blocks of a range.
     pub fn range_blocks(&self) -> u64 {
         self.range_blocks
     }
 
-    /// The range that `block` is in.
+    /// Returns the range of `block`.
     pub fn range_of(&self, block: Block) -> u32 {
         (block.0 / self.range_blocks) as u32
     }
 
-    /// The blocks of `range`.
+    /// Returns the blocks of `range`.
     pub fn blocks(&self, range: u32) -> BlockRun {
         BlockRun { first: Block(u64::from(range) * self.range_blocks), count: self.range_blocks }
     }
 
-    /// The member that `range` lies on.
+    /// Returns the member on which `range` lies.
     pub fn member_of(&self, range: u32) -> MemberId {
         self.members[self.member_index(self.place_of[range as usize])].0
     }
 
-    /// How many ranges lie on `member`, and how many could.
+    /// Returns the number of ranges on `member`, and the number of its places.
     pub fn held_by(&self, member: MemberId) -> (u32, u32) {
         let places = self.places_of(member);
         let held = places.clone().filter(|&place| self.range_at[place as usize] != FREE).count() as u32;
@@ -105,13 +109,14 @@ impl Places {
         self.members[index].1..end
     }
 
-    /// Where a place is.
+    /// Returns the member and first sector of a place.
     pub(crate) fn sector_of(&self, place: u32) -> (MemberId, u64) {
         let (member, first) = self.members[self.member_index(place)];
         (member, u64::from(place - first) * self.range_sectors)
     }
 
-    /// Where `block` is, and how many blocks from it on follow each other there.
+    /// Returns the member and sector of `block`, and the number of blocks from it on that are
+    /// adjacent there.
     #[inline]
     pub(crate) fn home_of(&self, block: Block) -> (MemberId, u64, u64) {
         let (range, into) = (self.range_of(block), block.0 % self.range_blocks);
@@ -119,7 +124,7 @@ impl Places {
         let (member, first) = self.sector_of(place);
         let mut run = self.range_blocks - into;
         let (mut next, end) = (1, self.places_of(member).end);
-        // Ranges that lie behind each other are one run, as far as anybody asks for in one request.
+        // Ranges in adjacent places make one run, up to a limit that covers any request.
         while next < 16 && place + next < end && self.range_at[(place + next) as usize] == range + next {
             run += self.range_blocks;
             next += 1;
@@ -127,7 +132,8 @@ impl Places {
         (member, first + into * (self.range_sectors / self.range_blocks), run)
     }
 
-    /// The extents of all ranges as they lie now, and of what is being copied. Ranges that lie behind each other are one.
+    /// Returns the extents of all ranges in their present places, and of the range being copied.
+    /// Ranges in adjacent places make one extent.
     pub(crate) fn extents(&self) -> Vec<HomeExtent> {
         let lies = self.place_of.iter().copied().enumerate().map(|(range, place)| (range as u32, place));
         let mut extents: Vec<HomeExtent> = Vec::new();
@@ -148,12 +154,13 @@ impl Places {
         extents
     }
 
-    /// The place of `range`.
+    /// Returns the place of `range`.
     pub(crate) fn place(&self, range: u32) -> u32 {
         self.place_of[range as usize]
     }
 
-    /// A free place on `member` that `may_use`, if there is one behind the range before `range`.
+    /// Returns a free place on `member` that `may_use` allows, preferably behind the place of the
+    /// range before `range`.
     pub(crate) fn free_on(&self, member: MemberId, range: u32, may_use: impl Fn(u32) -> bool) -> Option<u32> {
         let is_free = |&place: &u32| self.range_at[place as usize] == FREE && may_use(place);
         let behind = range.checked_sub(1).map(|before| self.place_of[before as usize] + 1);
@@ -161,19 +168,19 @@ impl Places {
         behind.filter(|place| places.contains(place)).filter(is_free).or_else(|| places.find(is_free))
     }
 
-    /// `range` is being copied to `place`, or no longer.
+    /// Sets the range being copied and its new place, or `None`.
     pub(crate) fn set_copying(&mut self, copying: Option<(u32, u32)>) {
         self.copying = copying;
     }
 
-    /// The page of the table that names `range`, as it will be when that lies at `place`; its number, and its bytes.
+    /// Returns the page of the table with `range` at `place`: its number and its bytes.
     pub(crate) fn page_with(&self, range: u32, place: u32, volume: u64) -> (usize, Page) {
         let number = range as usize / RANGES_PER_PAGE;
         let new = |at: usize, old: u32| if at == range as usize { place } else { old };
         (number, self.encode(number, self.versions[number] + 1, volume, new))
     }
 
-    /// A page of the table as it is now.
+    /// Returns a page of the table as it is now.
     pub(crate) fn page(&self, number: usize, volume: u64) -> Page {
         self.encode(number, self.versions[number], volume, |_, place| place)
     }
@@ -190,7 +197,7 @@ impl Places {
         page
     }
 
-    /// `range` lies at `place` from now on.
+    /// Moves `range` to `place`.
     pub(crate) fn set(&mut self, range: u32, place: u32) {
         let old = std::mem::replace(&mut self.place_of[range as usize], place);
         assert_eq!(self.range_at[place as usize], FREE, "place {place} is in use");
@@ -200,17 +207,18 @@ impl Places {
         self.copying = None;
     }
 
-    /// All pages of the table as it is now, with their numbers and copies.
+    /// Returns all pages of the table as it is now, with their numbers and copies.
     pub(crate) fn pages_twice(&self, volume: u64) -> impl Iterator<Item = (usize, usize, Page)> {
         (0..self.pages()).flat_map(move |number| [0, 1].map(|copy| (number, copy, self.page(number, volume))))
     }
 
-    /// How many pages the table has, without their second copies.
+    /// Returns the number of pages of the table, without their second copies.
     pub(crate) fn pages(&self) -> usize {
         self.versions.len()
     }
 
-    /// Takes a page of the table as it was found: the newer of two copies, or none where the page was never written. Whether it can be.
+    /// Loads a page of the table: the newer of two copies, or `None` if the page was never written.
+    /// Returns false if it names an impossible place.
     pub(crate) fn load(&mut self, number: usize, page: Option<&Page>) -> bool {
         let first = number * RANGES_PER_PAGE;
         let Some(page) = page else { return true };
@@ -223,7 +231,7 @@ impl Places {
         })
     }
 
-    /// Puts together what was [loaded](Self::load); false where two ranges claim one place.
+    /// Completes [`load`](Self::load) of all pages. Returns false if two ranges have one place.
     pub(crate) fn settle(&mut self) -> bool {
         self.range_at.fill(FREE);
         for (range, &place) in self.place_of.iter().enumerate() {
@@ -235,12 +243,13 @@ impl Places {
     }
 }
 
-/// Where a copy of a page of the table lies, in a region of metadata that begins at `first_sector`.
+/// Returns the place of a copy of a page of the table, in a region of metadata that begins at
+/// `first_sector`.
 pub(crate) fn page_place(first_sector: u64, number: usize, copy: usize) -> SectorRange {
     SectorRange::new(first_sector + (2 * number + copy) as u64 * PAGE_SECTORS, PAGE_SECTORS)
 }
 
-/// What a page of the table is: its version, if it is page `number` of this volume's.
+/// Returns the version of a page, if it is page `number` of this volume's table.
 pub(crate) fn version_of(page: &Page, number: usize, volume: u64) -> Option<u64> {
     // The pages of both versions of the format are the same.
     let (of, _) = page::check_any(MAGIC, page).ok()?;

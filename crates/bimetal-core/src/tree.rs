@@ -1,8 +1,8 @@
-//! Trees: a volume whose members are drives, or volumes again. An operation of the outer volume on such a member is a request
-//! to the inner one; only what reaches a leaf leaves the tree.
+//! Trees: a volume whose members are drives, or volumes again. An operation of the outer volume on
+//! a volume is a request to the inner one. Only operations on a leaf leave the tree.
 //!
-//! A tree offers what a volume does. Members that are drives are its *leaves*, numbered through the whole tree; a single
-//! volume is a tree whose leaves are its members.
+//! A tree has the interface of a volume. Members that are drives are its *leaves*, numbered through
+//! the whole tree. A single volume is a tree whose leaves are its members.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::scheme::Wear;
 use crate::units::{Nanoseconds, SectorRange, Sectors};
 use crate::volume::Volume;
 
-/// What a member of a volume in a tree is.
+/// A member of a volume in a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Member {
     /// The drive with this number.
@@ -24,10 +24,10 @@ pub enum Member {
 
 struct Node<P: Payload> {
     volume: Volume<P>,
-    /// Whose member it is; nobody's in front.
+    /// The volume whose member it is; `None` for the outermost volume.
     above: Option<usize>,
     members: Vec<Member>,
-    /// Operations that it was given as requests, and that it gave back.
+    /// Operations that it got as requests. `given_back` counts those that it finished.
     taken: u64,
     given_back: u64,
 }
@@ -35,9 +35,9 @@ struct Node<P: Payload> {
 /// See the [module](self).
 pub struct Tree<P: Payload> {
     nodes: Vec<Node<P>>,
-    /// The volume of each leaf.
+    /// The volume of each leaf, by index.
     leaves: Vec<usize>,
-    /// Operations for leaves; unused where there is one volume.
+    /// Operations for leaves; unused if there is only one volume.
     outgoing: VecDeque<Operation<P>>,
 }
 
@@ -49,10 +49,11 @@ impl<P: Payload> From<Volume<P>> for Tree<P> {
 }
 
 impl<P: Payload> Tree<P> {
-    /// Volumes with their members, the outermost first and each before those that are its members.
+    /// Makes a tree of volumes with their members, the outermost first, and each before its own
+    /// members.
     ///
     /// # Panics
-    /// If a volume or a leaf is missing, or a member of two.
+    /// Panics if a volume or a leaf is missing, or is a member of two volumes.
     pub fn new(volumes: Vec<(Volume<P>, Vec<Member>)>) -> Self {
         let mut above = vec![None; volumes.len()];
         let mut leaves = Vec::new();
@@ -76,18 +77,18 @@ impl<P: Payload> Tree<P> {
         Self { nodes, leaves: leaves.into_iter().map(|(_, at)| at).collect(), outgoing: VecDeque::new() }
     }
 
-    /// The outermost volume.
+    /// Returns the outermost volume.
     #[inline]
     pub fn outermost(&self) -> &Volume<P> {
         &self.nodes[0].volume
     }
 
-    /// The same, to be told something.
+    /// Returns the outermost volume, for changes.
     pub fn outermost_mut(&mut self) -> &mut Volume<P> {
         &mut self.nodes[0].volume
     }
 
-    /// All volumes, the outermost first.
+    /// Returns all volumes, the outermost first.
     pub fn volumes(&self) -> impl Iterator<Item = &Volume<P>> {
         self.nodes.iter().map(|node| &node.volume)
     }
@@ -95,18 +96,19 @@ impl<P: Payload> Tree<P> {
     /// Takes the volumes apart again, each with its members, to be part of a larger tree.
     ///
     /// # Panics
-    /// If there are operations that nobody [has taken](Self::next_operation): they would be lost.
+    /// Panics if there are operations that were not [taken](Self::next_operation): they would be
+    /// lost.
     pub fn into_volumes(self) -> Vec<(Volume<P>, Vec<Member>)> {
         assert!(self.outgoing.is_empty(), "operations of a tree that is taken apart are lost");
         self.nodes.into_iter().map(|node| (node.volume, node.members)).collect()
     }
 
-    /// The size of each unit.
+    /// Returns the size of each unit.
     pub fn units(&self) -> impl Iterator<Item = Sectors> {
         self.outermost().units()
     }
 
-    /// As [`Volume::submit`], of the outermost volume.
+    /// As [`Volume::submit`], for the outermost volume.
     #[inline]
     pub fn submit(&mut self, now: Nanoseconds, request: Operation<P>) {
         self.nodes[0].volume.submit(now, request);
@@ -116,7 +118,7 @@ impl<P: Payload> Tree<P> {
     /// As [`Volume::complete`], from a leaf.
     ///
     /// # Panics
-    /// If no operation with this token is under way there.
+    /// Panics if no operation with this token is under way there.
     #[inline]
     pub fn complete(&mut self, now: Nanoseconds, leaf: u16, completion: Completion<P>) {
         self.nodes[self.leaves[usize::from(leaf)]].volume.complete(now, completion);
@@ -126,7 +128,7 @@ impl<P: Payload> Tree<P> {
     /// As [`Volume::answer_hint`], from a leaf.
     ///
     /// # Panics
-    /// If no operation with this token is under way there.
+    /// Panics if no operation with this token is under way there.
     pub fn answer_hint(&mut self, now: Nanoseconds, leaf: u16, token: Token, fragmented: &[SectorRange]) {
         self.nodes[self.leaves[usize::from(leaf)]].volume.answer_hint(now, token, fragmented);
         self.pass_on(now);
@@ -137,12 +139,12 @@ impl<P: Payload> Tree<P> {
         self.nodes[self.leaves[usize::from(leaf)]].volume.tell_wear(now, member, wear);
     }
 
-    /// As [`Volume::halts_wear_levelling`], of the volume that a leaf is a member of.
+    /// As [`Volume::halts_wear_levelling`], for the volume of a leaf.
     pub fn halts_wear_levelling(&self, leaf: u16) -> bool {
         self.nodes[self.leaves[usize::from(leaf)]].volume.halts_wear_levelling()
     }
 
-    /// As [`Volume::advance`], of every volume.
+    /// As [`Volume::advance`], for every volume.
     pub fn advance(&mut self, now: Nanoseconds) {
         for node in &mut self.nodes {
             node.volume.advance(now);
@@ -150,7 +152,7 @@ impl<P: Payload> Tree<P> {
         self.pass_on(now);
     }
 
-    /// When the first volume wants to be called.
+    /// Returns the earliest time at which a volume wants to be called.
     #[inline]
     pub fn next_timeout(&self) -> Option<Nanoseconds> {
         match self.nodes.as_slice() {
@@ -159,7 +161,7 @@ impl<P: Payload> Tree<P> {
         }
     }
 
-    /// The next operation to start on a leaf, whose number is its `target`.
+    /// Returns the next operation to start on a leaf, whose number is its `target`.
     #[inline]
     pub fn next_operation(&mut self) -> Option<Operation<P>> {
         match self.nodes.as_mut_slice() {
@@ -168,13 +170,13 @@ impl<P: Payload> Tree<P> {
         }
     }
 
-    /// The next request that is finished.
+    /// Returns the next finished request.
     #[inline]
     pub fn next_finished(&mut self) -> Option<Completion<P>> {
         self.nodes[0].volume.next_finished()
     }
 
-    /// Hands operations down and their ends up until only leaves have anything to do.
+    /// Passes operations down and completions up until only leaves have work.
     #[inline]
     fn pass_on(&mut self, now: Nanoseconds) {
         if self.nodes.len() > 1 {
@@ -182,7 +184,7 @@ impl<P: Payload> Tree<P> {
         }
     }
 
-    /// Whether any volume was given anything.
+    /// Passes operations down once. Returns true if a volume got any.
     fn pass_down(&mut self, now: Nanoseconds) -> bool {
         let mut any = false;
         for at in 0..self.nodes.len() {
@@ -201,7 +203,7 @@ impl<P: Payload> Tree<P> {
         any
     }
 
-    /// Whether any volume was told of an end.
+    /// Passes completions up once. Returns true if a volume got any.
     fn pass_up(&mut self, now: Nanoseconds) -> bool {
         let mut any = false;
         for at in (1..self.nodes.len()).rev() {
@@ -215,10 +217,11 @@ impl<P: Payload> Tree<P> {
         any
     }
 
-    /// What went into an inner volume and did not arrive there, or came out and was not finished.
+    /// Checks that every operation given to an inner volume arrived there, and that every finished
+    /// operation was given back.
     ///
     /// # Errors
-    /// Which volume, by number, and how many.
+    /// The number of the volume, and its counts.
     pub fn check_conservation(&self) -> Result<(), String> {
         for (at, Node { volume, taken, given_back, .. }) in self.nodes.iter().enumerate().skip(1) {
             let statistics = volume.statistics();

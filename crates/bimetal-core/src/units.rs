@@ -1,15 +1,17 @@
-//! Units of time, size and address. A bare number never crosses an interface of Bimetal: its unit is in its type.
+//! Units of time, size and address. A bare number never crosses an interface of Bimetal: its unit
+//! is in its type.
 //!
-//! [`Nanoseconds`] is both an instant (since the start of a run) and a duration; [`Sectors`] is both an address
-//! and a length, always of 512 bytes; [`Bytes`] is a size. Each reads and prints the way the command line writes it
-//! (`900s`, `15min`, `64KiB`, `32GiB`).
+//! [`Nanoseconds`] is both an instant (since the start of a run) and a duration. [`Sectors`] is
+//! both an address and a length, always of 512 bytes; [`Bytes`] is a size. Each is read and printed
+//! as on the command line (`900s`, `15min`, `64KiB`, `32GiB`).
 
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::str::FromStr;
 
-/// Bytes in a sector: the unit in which drives are addressed and below which no drive tears a write.
+/// Bytes in a sector: the unit in which drives are addressed and below which no drive tears a
+/// write.
 pub const SECTOR_BYTES: u64 = 512;
 
 macro_rules! unit {
@@ -19,24 +21,24 @@ macro_rules! unit {
         pub struct $name(pub u64);
 
         impl $name {
-            /// Nothing of it.
+            /// Zero.
             pub const ZERO: Self = Self(0);
             /// The largest value: "never", "unlimited".
             pub const MAX: Self = Self(u64::MAX);
 
-            /// The bare number, for arithmetic that mixes units on purpose.
+            /// Returns the bare number, for arithmetic that mixes units on purpose.
             #[inline]
             pub const fn get(self) -> u64 {
                 self.0
             }
 
-            /// The difference, or zero where `other` is larger.
+            /// Returns the difference, or zero if `other` is larger.
             #[inline]
             pub const fn saturating_sub(self, other: Self) -> Self {
                 Self(self.0.saturating_sub(other.0))
             }
 
-            /// The sum, or [`Self::MAX`] where it would overflow.
+            /// Returns the sum, or [`Self::MAX`] if it would overflow.
             #[inline]
             pub const fn saturating_add(self, other: Self) -> Self {
                 Self(self.0.saturating_add(other.0))
@@ -95,49 +97,51 @@ unit! {
 }
 
 impl Nanoseconds {
-    /// `micros` microseconds.
+    /// Returns `micros` microseconds.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros * 1_000)
     }
 
-    /// `millis` milliseconds.
+    /// Returns `millis` milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
-    /// `seconds` seconds.
+    /// Returns `seconds` seconds.
     pub const fn from_seconds(seconds: u64) -> Self {
         Self(seconds * 1_000_000_000)
     }
 
-    /// The nearest whole nanosecond to `seconds`; negative and not-a-number give zero.
+    /// Returns the nearest whole nanosecond to `seconds`; zero for negative numbers and
+    /// not-a-number.
     pub fn from_seconds_f64(seconds: f64) -> Self {
         Self((seconds * 1e9).round() as u64)
     }
 
-    /// The nearest whole nanosecond to `millis` milliseconds; negative and not-a-number give zero.
+    /// Returns the nearest whole nanosecond to `millis` milliseconds; zero for negative numbers and
+    /// not-a-number.
     pub fn from_millis_f64(millis: f64) -> Self {
         Self((millis * 1e6).round() as u64)
     }
 
-    /// As seconds.
+    /// Returns the time in seconds.
     pub fn as_seconds_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// As milliseconds.
+    /// Returns the time in milliseconds.
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 }
 
 impl Sectors {
-    /// The sectors that `bytes` fill, a last part counted whole.
+    /// Returns the sectors that `bytes` fill; a partial sector counts whole.
     pub const fn covering(bytes: Bytes) -> Self {
         Self(bytes.0.div_ceil(SECTOR_BYTES))
     }
 
-    /// Their size.
+    /// Returns the size in bytes.
     #[inline]
     pub const fn bytes(self) -> Bytes {
         Bytes(self.0 * SECTOR_BYTES)
@@ -145,28 +149,28 @@ impl Sectors {
 }
 
 impl Bytes {
-    /// `kib` KiB (1024 bytes each).
+    /// Returns `kib` KiB (1024 bytes each).
     pub const fn from_kib(kib: u64) -> Self {
         Self(kib << 10)
     }
 
-    /// `mib` MiB.
+    /// Returns `mib` MiB.
     pub const fn from_mib(mib: u64) -> Self {
         Self(mib << 20)
     }
 
-    /// `gib` GiB.
+    /// Returns `gib` GiB.
     pub const fn from_gib(gib: u64) -> Self {
         Self(gib << 30)
     }
 
-    /// The whole sectors in it; a last part is dropped.
+    /// Returns the number of whole sectors in it; a partial sector is dropped.
     pub const fn sectors(self) -> Sectors {
         Sectors(self.0 / SECTOR_BYTES)
     }
 }
 
-/// A text that is no duration or size: what it was and what was expected.
+/// A text that is not a duration or size, with the expected form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{value}' is not a {kind}: expected {expected}")]
 pub struct ParseUnitError {
@@ -175,7 +179,7 @@ pub struct ParseUnitError {
     expected: &'static str,
 }
 
-/// Splits `text` into its number and the unit behind it, and scales by the factor of that unit.
+/// Splits `text` into its number and its unit, and scales by the factor of that unit.
 fn parse_scaled(text: &str, units: &[(&str, f64)]) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -240,7 +244,8 @@ impl FromStr for Bytes {
     }
 }
 
-/// Writes the largest unit that divides `value` exactly, so that what is printed reads back to the same value.
+/// Writes `value` in the largest unit that divides it exactly, so that the text reads back as the
+/// same value.
 fn write_exact(f: &mut fmt::Formatter<'_>, value: u64, units: &[(u64, &str)]) -> fmt::Result {
     let (factor, name) =
         units.iter().find(|(factor, _)| value.is_multiple_of(*factor) && value > 0).unwrap_or(&units[units.len() - 1]);
@@ -281,26 +286,27 @@ debug_with_unit!(Bytes, "B");
 /// A run of sectors: `len` sectors from `start` on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SectorRange {
-    /// Its first sector.
+    /// The first sector.
     pub start: Sectors,
-    /// How many.
+    /// Number of sectors.
     pub len: Sectors,
 }
 
 impl SectorRange {
-    /// `len` sectors from `start` on.
+    /// Returns `len` sectors from `start` on.
     #[inline]
     pub const fn new(start: u64, len: u64) -> Self {
         Self { start: Sectors(start), len: Sectors(len) }
     }
 
-    /// The first sector behind it.
+    /// Returns the first sector behind the range.
     #[inline]
     pub const fn end(self) -> Sectors {
         Sectors(self.start.0 + self.len.0)
     }
 
-    /// The first sector behind it, or `None` where that number does not exist: to check what comes from outside.
+    /// Returns the first sector behind the range, or `None` if that number does not exist: for
+    /// ranges from outside.
     pub const fn checked_end(self) -> Option<Sectors> {
         match self.start.0.checked_add(self.len.0) {
             Some(end) => Some(Sectors(end)),
@@ -308,13 +314,13 @@ impl SectorRange {
         }
     }
 
-    /// Whether it has no sector.
+    /// Returns true if the range has no sector.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.len.0 == 0
     }
 
-    /// Whether the two share a sector.
+    /// Returns true if the ranges share a sector.
     #[inline]
     pub const fn overlaps(self, other: Self) -> bool {
         self.start.0 < other.end().0 && other.start.0 < self.end().0
