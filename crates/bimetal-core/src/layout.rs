@@ -476,8 +476,8 @@ impl Layout {
         }
     }
 
-    /// Returns the present home of every block. A range being relocated has two homes, and so has a
-    /// block with copies.
+    /// Returns the present home of every block. A range being relocated has two homes, and a block
+    /// of a mirror has a home on each member.
     pub fn extents(&self) -> Vec<HomeExtent> {
         if let Some(Array::Striped { blocks, .. }) = self.array {
             let stripes = (0..self.total_blocks()).step_by(blocks as usize);

@@ -82,8 +82,8 @@ impl Ring {
         }
     }
 
-    /// Resets the ring after a recovery: the slot table has taken over everything before the page
-    /// `head`. If the table is not written, nothing has, and the pages are void all the same.
+    /// Resets the ring after a recovery, to begin at the page `head`. The slot table has taken over
+    /// everything before, unless the table could not be written.
     pub(crate) fn begin_again(&mut self, head: u64) {
         (self.head, self.durable, self.tail) = (head, head, head);
         (self.recorded, self.noted, self.claimed) = (head, head, head);

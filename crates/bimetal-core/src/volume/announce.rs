@@ -53,8 +53,8 @@ impl Announcements {
         self.writing.is_none() && !self.changed
     }
 
-    /// Returns true if a member was given up and no home says so. A recovery would trust that
-    /// member.
+    /// Returns true if a member was taken out and no home records that. A recovery would still
+    /// trust that member.
     pub(super) fn are_untold(&self) -> bool {
         self.wanted.failed & !self.told != 0
     }

@@ -235,8 +235,9 @@ impl<P: Payload> Volume<P> {
         self.commit.next_quiet_at = is_quiet.then_some(self.operations_begun);
     }
 
-    /// Handles a flush request that failed because a member's own flush failed. It reports the loss
-    /// itself, so the loss is cleared unless a change began after the request arrived.
+    /// Handles a flush request that failed because a member failed. The request reports the failure
+    /// itself. So the unreported loss is cleared if no change was open when the request arrived and
+    /// none has begun since.
     fn note_told(&mut self) {
         if self.commit.quiet_at.is_some_and(|at| self.newest_change <= at) {
             self.commit.untold = None;

@@ -101,7 +101,7 @@ impl<P: Payload> Volume<P> {
             Draining::Yes { detach } if self.is_all_at_home() => {
                 self.set_draining(Draining::Announcing);
                 // This state comes first: a cut between the two must not leave a home that records
-                // a detached member as needed.
+                // the member as detached and as needed.
                 self.announce(|state| state.dirty = false);
                 // A member that is also a home stays.
                 if detach && self.view.slots_online() && !self.view.layout.homes().contains(&self.member_of_slots()) {

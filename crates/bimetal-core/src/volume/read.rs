@@ -54,7 +54,7 @@ impl<P: Payload> Volume<P> {
         let access = access(&self.view.layout, OpKind::Read, sectors);
         self.scheme.arrived(&self.view, &access);
         if self.scheme.migrates_instantly() {
-            // Content that this read would trigger a migration of is written back before the read.
+            // A migration that is due happens at once, before the read.
             self.work();
         }
         let job = ReadJob {

@@ -254,8 +254,8 @@ impl<P: Payload> Volume<P> {
         commit.is_some()
     }
 
-    /// Lets wanted and owed regions leave whose blocks home has all. Waiting requests go on once
-    /// the state with them is durable.
+    /// Lets the wanted and owed regions leave of which home has all blocks. Waiting requests go on
+    /// once the state with these regions is durable.
     fn let_regions_leave(&mut self) -> bool {
         let asked: BTreeSet<u32> = self.departures.wanted.union(&self.departures.owed).copied().collect();
         let may_leave = |&region: &u32| !self.has_lost(region) && self.dirty_in(region).is_empty();
@@ -304,8 +304,8 @@ impl<P: Payload> Volume<P> {
         self.ready.extend(commit);
     }
 
-    /// Writes back the wanted and owed regions. If there are none, and the volume is not closing,
-    /// writes back the next dirty region.
+    /// Writes back the wanted and owed regions. If there are none, writes back the next dirty
+    /// region, unless the volume is closing and no commit waits.
     fn move_on_from_member(&mut self) -> bool {
         let Departures { wanted, owed, stuck, .. } = &self.departures;
         let mut regions: Vec<u32> = wanted.iter().chain(owed.difference(stuck)).copied().collect();

@@ -116,7 +116,7 @@ impl CacheSpace {
         Some((Slot(first), u64::from(end - first)))
     }
 
-    /// Leaves a slot whose block was taken out by the record numbered `record`; `next` is the
+    /// Queues a slot for reuse. The record numbered `record` took its block out; `next` is the
     /// serial of the next task to start.
     pub(crate) fn give_up(&mut self, slot: Slot, record: Sequence, next: Serial) {
         debug_assert!(self.taken.contains(slot.0));
