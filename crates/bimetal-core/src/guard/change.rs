@@ -73,39 +73,39 @@ pub struct Change {
     header: Vec<u8>,
     goal: Guard,
     phase: Phase,
-    /// What belongs to the drive's beginning, as far as it is read.
+    /// The volume's content of the drive's beginning, as far as it is read.
     content: Vec<u8>,
-    /// The current chunk as each place has it: the two copies, and the place itself.
+    /// The current chunk in each place: the two copies, and the header's place.
     chunk: [Option<Vec<u8>>; 3],
     /// Steps that follow in order, the last first.
     queue: Vec<Step>,
     /// Writes that make the copies equal.
     mends: Vec<Step>,
-    /// Whether the header does not stand whole.
+    /// Set if the header is not intact.
     torn: bool,
-    /// Whether what somebody else wrote in the header's place is overwritten.
+    /// Set if another program's content in the header's place is to be overwritten.
     overwrites: bool,
-    /// The first sector that somebody else wrote.
+    /// The first sector that another program wrote.
     foreign: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
-    /// Reading the place itself, from this sector on: the guard is down.
+    /// Reading the header's place from this sector on: the guard is down.
     Place(u64),
     /// Reading this chunk from this one of the three places: the guard is up.
     Compare(u64, usize),
-    /// Doing what is in the queue.
+    /// Carrying out the queue.
     Queue,
 }
 
 impl Change {
-    /// Raises a guard that the labels say is at `now`, with a header as long as the drive's place for it.
+    /// Raises a guard that is at `now` by the labels, with a header as long as its place.
     pub fn raise(area: Area, now: Guard, header: Vec<u8>) -> Self {
         Self::begin(area, now, Guard::Up, header)
     }
 
-    /// Lowers a guard that the labels say is at `now`.
+    /// Lowers a guard that is at `now` by the labels.
     pub fn lower(area: Area, now: Guard, header: Vec<u8>) -> Self {
         Self::begin(area, now, Guard::Down, header)
     }
@@ -122,18 +122,19 @@ impl Change {
         Self { area, header, goal, phase, content, chunk, queue, mends, torn: false, overwrites: false, foreign: None }
     }
 
-    /// What somebody else wrote in the header's place is overwritten, not refused.
+    /// Lets the change overwrite another program's content in the header's place, instead of
+    /// refusing.
     pub fn overwrite_foreign(mut self) -> Self {
         self.overwrites = true;
         self
     }
 
-    /// The first sector that somebody else wrote, and that was overwritten.
+    /// Returns the first sector that another program wrote and that was overwritten.
     pub fn overwrote(&self) -> Option<u64> {
         self.foreign
     }
 
-    /// What is to be done next. Every step but the last wants an [`answer`](Self::answer).
+    /// Returns the next step. Every step but the last needs an [`answer`](Self::answer).
     pub fn next(&self) -> Step {
         match self.phase {
             Phase::Place(from) => Step::Read(self.chunk_of(from)),
@@ -146,7 +147,7 @@ impl Change {
         }
     }
 
-    /// Takes what came of the step that [`next`](Self::next) gave.
+    /// Takes the result of the step that [`next`](Self::next) returned.
     ///
     /// # Errors
     /// The change cannot go on. It can be tried again.
@@ -187,7 +188,7 @@ impl Change {
         SectorRange::new(from, CHUNK.min(self.area.length - from))
     }
 
-    /// The guard was down: what follows when the place is read.
+    /// Plans the rest of a raise from down, once the place is read.
     fn plan_first_raise(&mut self) {
         let [first, second] = self.area.copies();
         let content = std::mem::take(&mut self.content);
@@ -206,7 +207,7 @@ impl Change {
         self.queue.extend(steps.into_iter().rev());
     }
 
-    /// The guard is up, and a chunk is read from all three places.
+    /// Compares a chunk that was read from all three places; the guard is up.
     fn compare(&mut self, from: u64) -> Result<(), ChangeError> {
         let [first, second, place] = std::mem::take(&mut self.chunk);
         let Some(content) = first.as_ref().or(second.as_ref()).cloned() else {
@@ -236,7 +237,7 @@ impl Change {
         Ok(())
     }
 
-    /// What follows when all is compared.
+    /// Plans the rest of a change, once all is compared.
     fn plan_rest(&mut self) {
         let mut steps = std::mem::take(&mut self.mends);
         if !steps.is_empty() {
@@ -254,7 +255,7 @@ impl Change {
     }
 }
 
-/// The first sector of `place` that is none of what may stand there.
+/// Returns the first sector of `place` with none of the possible contents.
 fn foreign(from: u64, place: &[u8], possible: &[Option<&[u8]>]) -> Option<u64> {
     let sector = SECTOR_BYTES as usize;
     let mut sectors = place.chunks_exact(sector).enumerate();
@@ -291,7 +292,7 @@ mod tests {
     }
 
     impl Disk {
-        /// Every sector has content of its own.
+        /// Makes a disk whose sectors have different contents.
         fn new() -> Self {
             let stable = (0..SIZE).map(|sector| [sector as u8 ^ 0x5a; 512]).collect();
             Self { stable, pending: Vec::new(), unreadable: Vec::new(), label: Guard::Down }
@@ -317,7 +318,7 @@ mod tests {
             }
         }
 
-        /// Loses of the writes that are not flushed those that `seed` says: 0 keeps all, 1 loses all.
+        /// Loses unflushed writes chosen by `seed`: 0 keeps all, 1 loses all.
         fn crash(&mut self, seed: u64) {
             for (at, (sector, bytes)) in std::mem::take(&mut self.pending).into_iter().enumerate() {
                 let chance = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at as u64).wrapping_mul(0xd129_0ed8_8d5c_4b2d);
@@ -344,7 +345,8 @@ mod tests {
                         self.flush();
                         Answer::Done
                     }
-                    // Labels of other members become stable without what this drive has in its cache.
+                    // Labels of other members become stable without the content of this drive's
+                    // write cache.
                     Step::Label(guard) => {
                         self.label = guard;
                         Answer::Done
@@ -360,7 +362,7 @@ mod tests {
             assert_eq!(self.run(goal, usize::MAX), Ok(true));
         }
 
-        /// Checks that a change to `goal` that ended left everything where it should be.
+        /// Checks the result of a change to `goal` that ended.
         fn check(&self, goal: Guard, content: &[u8]) {
             assert_eq!(self.label, goal);
             assert!(self.pending.is_empty());
@@ -386,7 +388,8 @@ mod tests {
 
     const GOALS: [Guard; 2] = [Guard::Up, Guard::Down];
 
-    /// Cuts the power after every step of a change to `goal`, then after every step of whatever comes next.
+    /// Cuts the power after every step of a change to `goal`, then after every step of the change
+    /// that follows.
     fn cut_everywhere(begin: &Disk, content: &[u8], goal: Guard, seeds: u64) {
         for steps in 0.. {
             let mut whole = begin.clone();

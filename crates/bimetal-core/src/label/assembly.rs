@@ -102,10 +102,10 @@ pub enum AssemblyError {
         uuid: Uuid,
         /// A drive.
         first: String,
-        /// The other.
+        /// The other drive.
         second: String,
     },
-    /// Two drives of a volume each went on without the other.
+    /// Two drives of a volume were each used without the other.
     #[error(
         "volume '{name}': {first} and {second} each went on without the other since they were last together, or one is a copy \
          from an earlier time, so they do not belong together any more. Take away the one whose data you do not want, and attach \
@@ -116,7 +116,7 @@ pub enum AssemblyError {
         name: String,
         /// A drive.
         first: String,
-        /// The other.
+        /// The other drive.
         second: String,
     },
     /// A drive is larger or smaller than it was.
@@ -133,7 +133,7 @@ pub enum AssemblyError {
         path: String,
         /// Its size when it was labelled.
         was: Bytes,
-        /// Its size.
+        /// Its size now.
         is: Bytes,
     },
 }
@@ -147,10 +147,10 @@ fn described(volumes: &[(Uuid, String)]) -> String {
     each.join(", ")
 }
 
-/// The volume named `name`.
+/// Returns the volume named `name`.
 ///
 /// # Errors
-/// There is none, or there are several.
+/// No volume or several volumes have that name.
 pub fn named(found: &[Found], name: &str) -> Result<Uuid, AssemblyError> {
     let mut volumes: Vec<(Uuid, String)> = Vec::new();
     for drive in found.iter().filter(|drive| drive.label.name == name) {
@@ -170,10 +170,12 @@ pub fn named(found: &[Found], name: &str) -> Result<Uuid, AssemblyError> {
     }
 }
 
-/// The volume `volume`, of which at least one label is among `found`; labels of others are passed over.
+/// Assembles the volume `volume` from its labels among `found`, of which there must be at least
+/// one; labels of other volumes are skipped.
 ///
 /// # Errors
-/// A clone, two halves that went on apart, a drive whose size has changed; or there is no label of it.
+/// There is a clone, two halves were used separately, a drive's size has changed, or there is no
+/// label of the volume.
 pub fn assemble(found: &[Found], volume: Uuid) -> Result<Assembly, AssemblyError> {
     let of_volume = || found.iter().enumerate().filter(|(_, drive)| drive.label.volume == volume);
     refuse_clones(of_volume().map(|(_, drive)| drive))?;
@@ -194,7 +196,7 @@ pub fn assemble(found: &[Found], volume: Uuid) -> Result<Assembly, AssemblyError
         };
         let member = &leader.label.members[seat];
         let was_there = leader.label.was_there(MemberId(seat as u16));
-        // What lies on a drive without which the volume went on is not looked at: its place may have another size by now.
+        // The content of a drive that is behind does not matter, so its size may differ by now.
         if was_there && !(leader.label.resizing || drive.label.resizing) {
             refuse_size(drive, member)?;
         }
@@ -209,8 +211,8 @@ pub fn assemble(found: &[Found], volume: Uuid) -> Result<Assembly, AssemblyError
 }
 
 impl Assembly {
-    /// The next generation of the label, written at `now` (seconds since 1970) with all that are there. `writing` is a
-    /// random number.
+    /// Returns the next generation of the label, written at `now` (seconds since 1970) with all
+    /// members that are present. `writing` is a random number.
     pub fn next_label(&self, found: &[Found], now: u64, writing: u64) -> Label {
         let there = self.seats.iter().enumerate().filter_map(|(member, seat)| match *seat {
             Seat::Taken(at) => Some((MemberId(member as u16), found[at].label.writing)),
@@ -219,7 +221,7 @@ impl Assembly {
         self.label.next(now, writing, there)
     }
 
-    /// Who is not there, or is there and behind.
+    /// Returns the members that are missing or behind.
     pub fn absent(&self, found: &[Found]) -> Vec<Absent> {
         let members = self.label.members.iter().zip(&self.seats).enumerate();
         let absent = members.filter_map(|(at, (member, seat))| {
@@ -283,7 +285,7 @@ mod tests {
         Found { path: path.to_owned(), size: label.own().size, label }
     }
 
-    /// The next label when these members were there, all with the writing of `label`.
+    /// Returns the next label when these members were present, all with the writing of `label`.
     fn next(label: &Label, writing: u64, there: &[u16]) -> Label {
         label.next(2000, writing, there.iter().map(|&member| (MemberId(member), label.writing)))
     }
@@ -319,7 +321,7 @@ mod tests {
         let assembly = volume(&drives).unwrap();
         assert_eq!(assembly.seats, [Seat::Behind(0), Seat::Taken(1)]);
         assert_eq!(assembly.absent(&drives)[0].behind.as_deref(), Some("ssd"));
-        // A drive of another size may come in its place.
+        // A drive of another size may take its place.
         let mut label = next(&old, 12, &[1]);
         label.members[0].size = Bytes::from_mib(4).sectors();
         let drives = [drives[0].clone(), found("hdd", &label, 1)];
@@ -332,7 +334,7 @@ mod tests {
         let drives = [found("ssd", &old, 0), found("hdd", &next(&old, 12, &[0, 1]), 1)];
         let assembly = volume(&drives).unwrap();
         assert_eq!(assembly.seats, [Seat::Taken(0), Seat::Taken(1)]);
-        // Cut short again, at the same place.
+        // The writing is cut short again, at the same place.
         let drives = [drives[0].clone(), found("hdd", &assembly.next_label(&drives, 3000, 13), 1)];
         assert_eq!(volume(&drives).unwrap().seats, [Seat::Taken(0), Seat::Taken(1)]);
     }

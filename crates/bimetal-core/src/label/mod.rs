@@ -252,10 +252,11 @@ fn member_name(members: &[MemberLabel], member: MemberId) -> String {
 )]
 pub struct NameError(pub String);
 
-/// Bytes in the name of a volume: it names a socket and fits a line.
+/// Bytes in the name of a volume at most: it names a socket and fits a line.
 pub const NAME_MAX: usize = 64;
 
-/// Whether `name` can be the name of a volume: what follows from it (a socket, a lock, a metric) is named after it.
+/// Checks that `name` can be the name of a volume: a socket, a lock and a metric are named after
+/// it.
 ///
 /// # Errors
 /// It cannot.
@@ -283,7 +284,7 @@ impl FromStr for Uuid {
     }
 }
 
-/// A text that is no UUID.
+/// A text that is not a UUID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a UUID: expected 32 hexadecimal digits, with dashes or without")]
 pub struct UuidError(String);

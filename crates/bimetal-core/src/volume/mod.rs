@@ -275,30 +275,31 @@ pub enum VolumeError {
     TooLarge(u64),
 }
 
-/// What a volume is made from.
+/// The parameters of a volume.
 #[derive(Clone)]
 pub struct VolumeConfig<'a> {
     /// The scheme.
     pub scheme: &'static SchemeInfo,
-    /// Its parameters.
+    /// The scheme's parameters.
     pub settings: &'a Settings,
     /// Block size, members and units.
     pub layout: LayoutRequest<'a>,
-    /// Names the volume in its metadata, so that what another one left on a drive is not taken for its own.
+    /// Number that names the volume in its metadata, so that another volume's leftover pages are
+    /// not taken for its own.
     pub identity: u64,
 }
 
-/// Content that only one member had, and that a life began without.
+/// Content that only one member had, and that an epoch began without.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GaveUp {
     /// All that the member had.
     All,
-    /// The content of so many slots, the entries of which are damaged; `None` where nobody can tell how many.
+    /// The content of this many slots, whose entries are damaged; `None` if the number is unknown.
     Part(Option<u64>),
 }
 
 impl<P: Payload> Volume<P> {
-    /// A volume on empty members: every block at its home.
+    /// Makes a volume on empty members, with every block at its home.
     pub fn new(config: &VolumeConfig<'_>) -> Result<Self, VolumeError> {
         let layout = (config.scheme.layout)(config.settings, &config.layout)?;
         if layout.total_blocks() >= BLOCK_LIMIT {
@@ -316,10 +317,11 @@ impl<P: Payload> Volume<P> {
         Ok(volume)
     }
 
-    /// A volume of which every block is at its home.
+    /// Makes a volume with every block at its home.
     fn assemble(identity: u64, layout: Layout, members: &[MemberInfo], scheme: Box<dyn Scheme>) -> Self {
         let store = Store::new(&layout, scheme.as_ref());
-        // Where migrations take no time, decisions do not wait either: each is made when its request arrives.
+        // Where migrations take no time, decisions do not wait either: each is made when its
+        // request arrives.
         let admitted_max = if scheme.migrates_instantly() { u32::MAX } else { ADMITTED_MAX };
         let intents = Intents::new(layout.total_blocks());
         let loads = members.iter().map(|member| MemberLoad {
@@ -406,57 +408,60 @@ impl<P: Payload> Volume<P> {
         volume
     }
 
-    /// What the scheme sees.
+    /// Returns the scheme's view of the volume.
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// What was counted so far.
+    /// Returns the counters so far.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// The size of each unit.
+    /// Returns the size of each unit.
     pub fn units(&self) -> impl Iterator<Item = Sectors> {
         self.view.layout.units.iter().map(|unit| Sectors(unit.count * self.view.layout.block.sectors()))
     }
 
-    /// Requests that arrived and are not finished.
+    /// Returns the number of requests that arrived and are not finished.
     pub fn requests_under_way(&self) -> u64 {
         self.statistics.arrived - self.statistics.finished
     }
 
-    /// Tells the scheme what is known of the workload; before its first request.
+    /// Tells the scheme what is known of the workload; to be called before its first request.
     pub fn foresee(&mut self, foresight: &Foresight<'_>) {
         self.scheme.foresee(&self.view, foresight);
     }
 
-    /// Whether the scheme has to be told when each block is used, and has not been.
+    /// Returns true if the scheme must know when each block is used, and does not know it yet.
     pub fn lacks_foresight(&self) -> bool {
         self.scheme.lacks_foresight()
     }
 
-    /// Whether the scheme does with its settings what no volume with data can; asked before the first request.
+    /// Returns true if the scheme's settings are impossible for a volume with data; to be called
+    /// before the first request.
     pub fn is_only_simulated(&self) -> bool {
         self.scheme.is_only_simulated()
     }
 
-    /// Tells the scheme when each block is used, if it has to know; before the first request.
+    /// Tells the scheme when each block is used, if it needs that; to be called before the first
+    /// request.
     pub fn foresee_uses(&mut self, uses: Uses) {
         self.scheme.foresee_uses(uses);
     }
 
-    /// The length of an idle period, if the scheme wants a profile of all of them before the first request.
+    /// Returns the minimum length of an idle period, if the scheme needs a profile of all idle
+    /// periods before the first request.
     pub fn wants_idle_profile(&self) -> Option<Nanoseconds> {
         self.scheme.wants_idle_profile()
     }
 
-    /// Tells the scheme after how many reads and writes each idle period comes.
+    /// Tells the scheme the number of reads and writes before each idle period.
     pub fn foresee_idle(&mut self, after: Vec<u64>) {
         self.scheme.foresee_idle(after);
     }
 
-    /// The drive with the slots, which `member` must be to be heard, tells its wear.
+    /// Passes a drive's wear to the scheme, if `member` holds the slots.
     pub fn tell_wear(&mut self, now: Nanoseconds, member: MemberId, wear: Wear) {
         if self.view.layout.slots.is_some_and(|slots| slots.member == member) {
             self.set_time(now);
@@ -464,37 +469,38 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Whether the drive with the slots is not to level its wear now.
+    /// Returns true if the drive with the slots is not to level its wear now.
     pub fn halts_wear_levelling(&self) -> bool {
         self.scheme.halts_wear_levelling()
     }
 
-    /// How well the scheme's own forecast of response times did, if it makes one.
+    /// Returns the error of the scheme's own forecast of response times, if it makes one.
     pub fn prediction_error(&self) -> Option<PredictionError> {
         self.scheme.prediction_error()
     }
 
-    /// Whether the newest content of some blocks is lost, so that reading them is an error.
+    /// Returns true if the newest content of some blocks is lost, so that reading them is an error.
     pub fn has_lost_content(&self) -> bool {
         !self.lost.is_empty()
     }
 
-    /// The content that only the member with the slots had, and that this life began without: home has older content in its
-    /// place.
+    /// Returns the content that only the member with the slots had, and that this epoch began
+    /// without. Home has older content in its place.
     pub fn gave_up(&self) -> Option<GaveUp> {
         self.gave_up
     }
 
-    /// No content that is off home alone is older than this; `None` where nothing is, or where some of it is from a life
-    /// before this one.
+    /// Returns a time that no dirty content is older than; `None` if nothing is dirty, or if some
+    /// dirty content is from an earlier epoch.
     pub fn dirty_since(&self) -> Option<Nanoseconds> {
         if let DirtySince::At(since) = self.dirty_since { Some(since) } else { None }
     }
 
-    /// Takes on what `settings` has for the parameter `key`, at once.
+    /// Applies the value in `settings` for the parameter `key`, at once.
     ///
     /// # Errors
-    /// The parameter can only change while nobody serves the volume, or the value makes no sense; nothing changes then.
+    /// The parameter can only change while the volume is not served, or the value makes no sense.
+    /// Nothing changes then.
     pub fn set(&mut self, now: Nanoseconds, key: &str, settings: &Settings) -> Result<(), SettingError> {
         self.set_time(now);
         let of_moves = [MOVE_RATE.name, MOVE_MEMORY.name].contains(&key);
@@ -508,7 +514,7 @@ impl<P: Payload> Volume<P> {
         if taken { Ok(()) } else { Err(SettingError::NotLive { scheme: settings.scheme(), key: key.to_owned() }) }
     }
 
-    /// Takes note of whether anything is dirty, after it may have changed.
+    /// Updates the time since which something is dirty.
     fn note_dirty(&mut self) {
         let dirty = self.view.map.dirty_blocks() > 0;
         self.dirty_since = match self.dirty_since {
@@ -518,8 +524,8 @@ impl<P: Payload> Volume<P> {
         };
     }
 
-    /// Takes a request to the unit `request.target`. Its token comes back with its completion; the caller does not reuse
-    /// it. A range outside the unit completes with [`Status::OutOfRange`].
+    /// Takes a request to the unit `request.target`. Its completion carries its token; the caller
+    /// does not reuse the token. A range outside the unit completes with [`Status::OutOfRange`].
     pub fn submit(&mut self, now: Nanoseconds, request: Operation<P>) {
         self.set_time(now);
         self.statistics.arrived += 1;
@@ -527,11 +533,11 @@ impl<P: Payload> Volume<P> {
         self.pump();
     }
 
-    /// Takes the completion of an operation that [`next_operation`](Self::next_operation) gave.
+    /// Takes the completion of an operation from [`next_operation`](Self::next_operation).
     ///
     /// # Panics
     ///
-    /// If no operation with this token is under way: an answer to a question that nobody asked means that the driver
+    /// Panics if no operation with this token is under way. Such a completion means that the driver
     /// mixes up drives or requests, and going on could corrupt data.
     pub fn complete(&mut self, now: Nanoseconds, completion: Completion<P>) {
         self.set_time(now);
@@ -545,7 +551,7 @@ impl<P: Payload> Volume<P> {
         self.pump();
     }
 
-    /// Says that a member is no longer there. Operations under way on it still have to be completed, as
+    /// Records that a member is gone. Operations under way on it still have to be completed, as
     /// [`Status::Gone`].
     pub fn member_gone(&mut self, now: Nanoseconds, member: MemberId) {
         self.set_time(now);
@@ -553,7 +559,8 @@ impl<P: Payload> Volume<P> {
         self.pump();
     }
 
-    /// When [`advance`](Self::advance) must be called, if nothing else happens before.
+    /// Returns the time by which [`advance`](Self::advance) must be called, unless something else
+    /// happens first.
     pub fn next_timeout(&self) -> Option<Nanoseconds> {
         let scheme = self.scheme.next_timeout(&self.view);
         let scheme = scheme.filter(|_| !self.is_closing());
@@ -565,13 +572,13 @@ impl<P: Payload> Volume<P> {
             .min()
     }
 
-    /// The next operation to start on a member (`target` is its [`MemberId`]).
+    /// Returns the next operation to start on a member (`target` is its [`MemberId`]).
     #[inline]
     pub fn next_operation(&mut self) -> Option<Operation<P>> {
         self.outgoing.pop_front()
     }
 
-    /// The next request that is finished.
+    /// Returns the next finished request.
     #[inline]
     pub fn next_finished(&mut self) -> Option<Completion<P>> {
         self.finished.pop_front()
@@ -613,9 +620,9 @@ impl<P: Payload> Volume<P> {
         self.note_dirty();
     }
 
-    /// Asks the scheme for work if that is due; whether there was any.
+    /// Asks the scheme for work if that is due. Returns true if there was any.
     fn work(&mut self) -> bool {
-        // A commit that found no room in a log waits for it while the volume closes, too.
+        // A commit that found no room in a log waits for work, even while the volume closes.
         if self.is_closing() && self.slot_waiters.is_empty() {
             return false;
         }
@@ -640,7 +647,7 @@ impl<P: Payload> Volume<P> {
         true
     }
 
-    /// A request that waits for slots nobody will ever free would be lost without a word.
+    /// Panics if a request waits for slots that will never be free: it would be lost silently.
     fn assert_slots_will_come(&self) {
         let nothing_under_way = self.operations.is_empty() && self.ready.is_empty() && !self.commit_is_due();
         let nothing_under_way = nothing_under_way && self.move_paused_until.is_none();
@@ -685,7 +692,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// The range in the flat address space; `None` where it lies outside the unit.
+    /// Returns the range in the flat address space; `None` if it lies outside the unit.
     fn flat_range(&self, unit: u16, command: Command) -> Option<SectorRange> {
         let unit = self.view.layout.units.get(usize::from(unit))?;
         let sectors = self.view.layout.block.sectors();
@@ -699,13 +706,14 @@ impl<P: Payload> Volume<P> {
         self.tasks.insert(Task { serial, outstanding: 0, job }) as TaskId
     }
 
-    /// A task that reads no slot, so that none is kept from being reused for it.
+    /// Begins a task that reads no slot, so no slot is kept from reuse for it.
     fn begin_idle_task(&mut self, job: Job<P>) -> TaskId {
         self.tasks.insert(Task { serial: None, outstanding: 0, job }) as TaskId
     }
 
-    /// Puts a job down that waits for something else than its operations. It reads no slot until it runs again, so nobody's
-    /// slots are kept from being reused for it (they might be what it waits for).
+    /// Stores a job that waits for something other than its operations. The task reads no slot
+    /// until it runs again, so no slot is kept from reuse for it: it might wait for these very
+    /// slots.
     fn park(&mut self, task: TaskId, job: Job<P>) {
         debug_assert_eq!(self.outstanding(task), 0);
         self.put_job(task, job);
@@ -806,13 +814,13 @@ impl<P: Payload> Volume<P> {
         }
         self.scheme.member_failed(&self.view, member);
         self.update_free_slots();
-        // Whoever waited for slots there asks again, and is sent elsewhere.
+        // Tasks that wait for slots are placed again, elsewhere.
         self.wake_slot_waiters();
         let waiters = std::mem::take(&mut self.buffer_waiters);
         self.ready.extend(waiters);
     }
 
-    /// The drive with the copies is gone: home has all that was clean.
+    /// Drops all clean copies, because their drive is gone: home has their content.
     fn give_up_clean_copies(&mut self) {
         let clean: Vec<Block> =
             self.view.map.occupied().filter(|(_, entry)| !entry.dirty).map(|(_, entry)| entry.block).collect();

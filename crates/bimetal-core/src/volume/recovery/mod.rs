@@ -65,17 +65,17 @@ pub enum RecoveryError {
         if *migrating { ", and a migration was under way, so what the others have is of different ages" } else { "" }
     )]
     Needed {
-        /// Which.
+        /// The member.
         member: MemberId,
         /// Its role.
         role: Role,
-        /// Whether home is between two states.
+        /// Set if home is between two states.
         migrating: bool,
     },
-    /// There is no metadata of this volume where it belongs.
+    /// A member lacks the metadata of this volume.
     #[error("member {} ({}) has no metadata of this volume", member.0, role.name())]
     Unformatted {
-        /// Which.
+        /// The member.
         member: MemberId,
         /// Its role.
         role: Role,
@@ -83,11 +83,11 @@ pub enum RecoveryError {
     /// A page of metadata cannot be read.
     #[error("member {} ({}): metadata at sector {sector} cannot be read", member.0, role.name())]
     Unreadable {
-        /// Which.
+        /// The member.
         member: MemberId,
         /// Its role.
         role: Role,
-        /// Where.
+        /// The sector of the page.
         sector: u64,
     },
     /// The metadata is of version 1 of the format.
@@ -96,19 +96,19 @@ pub enum RecoveryError {
          a drained volume one of version 2", member.0, role.name()
     )]
     Version1 {
-        /// Which.
+        /// The member.
         member: MemberId,
         /// Its role.
         role: Role,
     },
-    /// Metadata is damaged in a way that no power cut leaves behind.
+    /// Metadata is damaged in a way that no power cut causes.
     #[error("member {} ({}): {what}", member.0, role.name())]
     Damaged {
-        /// Which.
+        /// The member.
         member: MemberId,
         /// Its role.
         role: Role,
-        /// What is wrong.
+        /// The damage, in words.
         what: &'static str,
     },
     /// A part of the metadata is damaged in both copies, and the rest is sound.
@@ -117,46 +117,46 @@ pub enum RecoveryError {
          damaged part knew", member.0, role.name()
     )]
     PartDamaged {
-        /// Which.
+        /// The member.
         member: MemberId,
         /// Its role.
         role: Role,
-        /// What is wrong.
+        /// The damage, in words.
         what: &'static str,
     },
     /// A member failed while it was read.
     #[error("member {} ({}) failed during recovery", member.0, role.name())]
     Failed {
-        /// Which.
+        /// The member.
         member: MemberId,
         /// Its role.
         role: Role,
     },
 }
 
-/// From what lies on the members to a volume that serves: out come operations, in go completions, and at the end stands
-/// the [`Volume`].
+/// A recovery. See the [module](self).
 pub struct Recovery<P: Payload> {
-    /// What is being put together.
+    /// The volume that is being restored.
     volume: Volume<P>,
     absent: u64,
-    /// Members that cannot be written, as was found now.
+    /// Members that were found read-only now, a bit each.
     refusing: u64,
-    /// Members that were given up and are formatted anew.
+    /// Members that were taken out and are formatted anew, a bit each.
     attached: u64,
     accept_loss: bool,
-    /// Whether others may have written to the homes since the volume was closed.
+    /// Set if other programs may have written to the homes since the volume was closed.
     home_was_plain: bool,
     step: Step<P>,
     state: State,
     home_states: BTreeMap<MemberId, states::HomeStates>,
-    /// A newer state than any that was found may be lost.
+    /// Set if a newer state than any that was found may be lost.
     state_in_doubt: bool,
-    /// The newest state is of version 1 of the format.
+    /// Set if the newest state is of version 1 of the format.
     of_version_1: bool,
     superblocks: superblocks::Superblocks,
     chunks: chunks::Chunks,
-    /// Pages that are torn, damaged or older than their other copy: written when the recovery has ended well.
+    /// Pages that are torn, damaged or older than their other copy. They are written when the
+    /// recovery has succeeded.
     repairs: Vec<(MemberId, SectorRange, Vec<u8>)>,
     outgoing: VecDeque<Operation<P>>,
     in_flight: BTreeMap<Token, Asked<P>>,
@@ -166,7 +166,7 @@ pub struct Recovery<P: Payload> {
     outcome: Option<Result<(), RecoveryError>>,
 }
 
-/// What recovery is doing.
+/// The present step of a recovery.
 enum Step<P> {
     Flushing,
     States,
@@ -181,21 +181,22 @@ struct Asked<P> {
     member: MemberId,
     command: Command,
     payload: P,
-    /// What the step calls it.
+    /// The step's own number for it.
     purpose: u64,
     tries_left: u8,
 }
 
-/// What came of an operation.
+/// The result of an operation.
 struct Answer<P> {
     purpose: u64,
     member: MemberId,
     range: SectorRange,
-    /// What was read; `None` where it cannot be.
+    /// The content that was read; `None` if it is unreadable.
     payload: Option<P>,
 }
 
-/// The writes that make empty members a volume, in order; each member is flushed at the end. What its homes hold stays.
+/// Returns the writes that make empty members a volume, in order; each member is flushed at the
+/// end. The content of its homes stays.
 ///
 /// # Errors
 /// As [`Volume::new`].
@@ -203,8 +204,9 @@ pub fn format<P: Payload>(config: &VolumeConfig<'_>) -> Result<Vec<Operation<P>>
     format_again(config, 0)
 }
 
-/// The same for members that may have been of this volume before. What they had then is told from what comes by `life`, a
-/// random number below 2³¹: lives are counted from there.
+/// As [`format`](fn@format), for members that may have been part of this volume before. The random number
+/// `life` below 2³¹ distinguishes old pages from new ones: epochs (called lives in the format)
+/// count from it.
 ///
 /// # Errors
 /// As [`Volume::new`].
@@ -249,7 +251,7 @@ pub fn format_again<P: Payload>(config: &VolumeConfig<'_>, life: u32) -> Result<
 }
 
 impl<P: Payload> Recovery<P> {
-    /// Begins to recover a volume of which the members `absent` are not there.
+    /// Begins to recover a volume whose members `absent` are missing.
     ///
     /// # Errors
     /// As [`Volume::new`].
@@ -287,47 +289,49 @@ impl<P: Payload> Recovery<P> {
         Ok(recovery)
     }
 
-    /// Goes on where content is lost: with what home has.
+    /// Lets the recovery go on with home's content where newer content is lost.
     pub fn accept_loss(mut self) -> Self {
         self.accept_loss = true;
         self
     }
 
-    /// Says that home was a plain disk since the volume was closed, and that others may have written to it: copies of what was
-    /// there do not count. To be said until the volume is served again, however often recovery is cut short before.
+    /// Records that home was a plain disk since the volume was closed, and other programs may have
+    /// written to it: clean copies do not count. To be called until the volume is served again,
+    /// however often recovery is cut short before.
     pub fn home_was_plain(mut self) -> Self {
         self.home_was_plain = true;
         self
     }
 
-    /// Says that `member`, which was given up or replaced, has just been formatted: it takes part again, empty.
+    /// Lets `member`, which was taken out or replaced and has just been formatted, take part again,
+    /// empty.
     pub fn attach(mut self, member: MemberId) -> Self {
         self.attached |= 1 << member.0;
         self
     }
 
-    /// The next operation to start on a member.
+    /// Returns the next operation to start on a member.
     pub fn next_operation(&mut self) -> Option<Operation<P>> {
         self.outgoing.pop_front()
     }
 
-    /// How much is read of what must be: bytes done, and a guess of the whole.
+    /// Returns the bytes read so far, and a guess of all bytes to read.
     pub fn progress(&self) -> (Bytes, Bytes) {
         (self.done, self.total.max(self.done))
     }
 
-    /// Whether nothing is left to do.
+    /// Returns true if nothing is left to do.
     pub fn is_finished(&self) -> bool {
         self.outcome.is_some() && self.in_flight.is_empty()
     }
 
-    /// The volume.
+    /// Returns the recovered volume.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason for which there is none.
     ///
     /// # Panics
-    /// Before the recovery [is finished](Self::is_finished).
+    /// Panics before the recovery [is finished](Self::is_finished).
     pub fn finish(mut self) -> Result<Volume<P>, RecoveryError> {
         assert!(self.in_flight.is_empty(), "operations of the recovery are still under way");
         self.outcome.take().expect("a finished recovery has an outcome")?;
@@ -342,7 +346,7 @@ impl<P: Payload> Recovery<P> {
     /// Takes the completion of an operation.
     ///
     /// # Panics
-    /// If no operation with this token is under way.
+    /// Panics if no operation with this token is under way.
     pub fn complete(&mut self, completion: Completion<P>) {
         let Completion { token, status, payload } = completion;
         let mut asked = self.in_flight.remove(&token).expect("a completion answers an operation under way");
@@ -369,8 +373,11 @@ impl<P: Payload> Recovery<P> {
         self.take(Answer { purpose, member, range: command.range, payload });
     }
 
-    /// A flush that failed may succeed the next time without what it was to make stable. Where that was at home before the recovery
-    /// the next flush of the volume says so; else it is what was read from slots, or what the recovery has written.
+    /// Returns true if an operation that failed may be repeated. A failed flush may succeed the
+    /// next time without the data it was to make stable. A flush at the beginning may be repeated
+    /// on a drive without slots: only changes of home from before the recovery are in danger, and
+    /// the next flush of the volume reports them. Any other flush covers content that was read from
+    /// slots, or that the recovery has written.
     fn may_try_again(&self, asked: &Asked<P>) -> bool {
         let layout = self.layout();
         let is_slots = layout.slots.is_some_and(|slots| slots.member == asked.member);
@@ -392,8 +399,8 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn member_failed(&mut self, failed: MemberId, status: Status) {
-        // Before the states are read nobody knows which copies were given up: one that can be read
-        // may be the only one.
+        // Before the states are read it is unknown which copies were taken out: a readable copy may
+        // be the only one that counts.
         let may_be_the_last = matches!(self.step, Step::Flushing) && status == Status::MediaError;
         if self.can_spare(failed) && !may_be_the_last {
             return self.go_on_without(failed);
@@ -403,7 +410,7 @@ impl<P: Payload> Recovery<P> {
             return self.go_on_reading();
         }
         if matches!(self.step, Step::Flushing) && !self.layout().homes().contains(&failed) {
-            // The state will say whether it is needed.
+            // The state will tell whether it is needed.
             self.absent |= 1 << failed.0;
             if self.in_flight.is_empty() {
                 self.next_step();
@@ -413,7 +420,7 @@ impl<P: Payload> Recovery<P> {
         self.fail(|member, role| RecoveryError::Failed { member, role }, failed);
     }
 
-    /// A member refuses a write or a flush: no more of those.
+    /// Handles a member that fails a write or a flush: drops all others that are queued.
     fn go_on_reading(&mut self) {
         let Self { outgoing, in_flight, .. } = self;
         outgoing.retain(|operation| {
@@ -433,13 +440,13 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Whether the member with the slots is not to be written.
+    /// Returns true if the member with the slots must not be written.
     fn slots_refuse(&self) -> bool {
         let slots = self.layout().slots;
         slots.is_some_and(|slots| self.state.refusing.is_some() || self.refusing & 1 << slots.member.0 != 0)
     }
 
-    /// Forgets what had left the member with the slots.
+    /// Removes the blocks of regions that have left the member with the slots.
     fn forget_what_has_left(&mut self, lost: &mut BTreeMap<u64, ValidMask>) {
         let Some(left) = &self.state.refusing else { return };
         let total = self.layout().total_blocks();
@@ -447,7 +454,7 @@ impl<P: Payload> Recovery<P> {
         lost.retain(|&block, _| !has_left(Block(block)));
         let map = &self.volume.view.map;
         let gone: Vec<Block> = map.occupied().map(|(_, entry)| entry.block).filter(|&block| has_left(block)).collect();
-        // A block of a log comes once for each of its pieces.
+        // A block of a log is listed once for each of its pieces.
         gone.into_iter().for_each(|block| {
             self.volume.view.map.remove(block);
         });
@@ -499,14 +506,14 @@ impl<P: Payload> Recovery<P> {
         self.read_superblocks();
     }
 
-    /// Ends the recovery with an error, unless what is lost by it is nothing but copies, or may be lost.
+    /// Ends the recovery with an error, unless the member held only copies or the loss is accepted.
     fn fail(&mut self, error: impl FnOnce(MemberId, Role) -> RecoveryError, member: MemberId) {
         let role = self.volume.view.member(member).role;
         let error = error(member, role);
         let is_home = self.layout().homes().contains(&member);
         let dirty = self.state.dirty || self.state_in_doubt;
         let outcome = if !is_home && (!dirty || self.accept_loss) {
-            // Home alone serves; what the member has is forgotten.
+            // Home alone serves; the member's content is forgotten.
             self.volume.view.map = BlockMap::new(self.volume.view.map.slots());
             self.volume.lost = Lost::default();
             self.absent |= 1 << member.0;
@@ -536,13 +543,13 @@ impl<P: Payload> Recovery<P> {
         self.ask(member, Command { kind: OpKind::Read, range, fua: false }, P::empty(), purpose);
     }
 
-    /// Writes metadata where the slots' metadata lies.
+    /// Writes slot metadata.
     fn write(&mut self, range: SectorRange, bytes: &[u8], fua: bool) {
         let member = self.layout().metadata.expect("slots have metadata").member;
         self.ask(member, Command { kind: OpKind::Write, range, fua }, P::from_metadata(bytes), 0);
     }
 
-    /// Writes a copy of the superblock of the next life.
+    /// Writes a copy of the superblock of the next epoch.
     fn write_superblock(&mut self, superblock: &Superblock, copy: usize) {
         let place = self.layout().superblock_place(superblock.turn(), copy).expect("slots have superblocks");
         self.write(place, &superblock.encode(), true);
