@@ -1,4 +1,4 @@
-//! A drive that is not there: everything ends as gone.
+//! Drive that is missing: each operation ends with [`Status::Gone`].
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -10,19 +10,19 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::Drive;
 use crate::buffer::Buffers;
 
-/// Stands where a member is missing.
+/// Stands for a missing member.
 pub struct Absent {
     ended: Vec<Completion<Buffers>>,
-    /// Never readable: what is asked has ended before anybody waits.
+    /// Never readable: each operation has ended before the server waits.
     event: OwnedFd,
 }
 
 impl Absent {
-    /// One more that is missing.
+    /// Makes a drive that is missing.
     ///
     /// # Errors
     ///
-    /// If the system gives no event.
+    /// Fails if the system gives no event.
     pub fn new() -> std::io::Result<Self> {
         Ok(Self { ended: Vec::new(), event: eventfd(0, EventfdFlags::CLOEXEC)? })
     }

@@ -20,21 +20,21 @@ use rustix::ioctl::{Getter, Setter, ioctl, opcode};
 use super::Failure;
 use super::job::Step;
 
-/// Why a drive cannot be opened.
+/// Reasons for which a drive cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The system says no.
+    /// The system refuses.
     #[error("cannot open drive '{path}': {error}")]
     System {
-        /// Which.
+        /// Path of the drive.
         path: String,
-        /// Why.
+        /// Error of the system.
         error: Errno,
     },
-    /// It is neither.
+    /// The path is neither a file nor a block device.
     #[error("'{path}' is neither a file nor a block device: give one that holds the drive's data")]
     Kind {
-        /// Which.
+        /// Path that was given.
         path: String,
     },
 }
@@ -48,17 +48,17 @@ pub struct DriveFile {
     direct: bool,
     logical_block: u32,
     capacity: Sectors,
-    /// Cleared when the drive turns out not to know how to zero a range.
+    /// Cleared when the drive turns out not to support zeroing a range.
     zeroes_ranges: AtomicBool,
-    /// Whether it lies in memory, and nowhere else.
+    /// Set if the file lies in memory only (tmpfs).
     in_memory: bool,
-    /// The newest operations that failed, until somebody asks.
+    /// Newest operations that failed, until they are taken.
     failures: Mutex<Vec<Failure>>,
 }
 
-/// Copying more than this at once would hold up others.
+/// Maximum of bytes copied at once: larger copies would delay other operations.
 const AT_ONCE_BYTES_MAX: u64 = 256 << 10;
-/// Failures that are kept until somebody asks for them.
+/// Maximum of failures that are kept until they are taken.
 const FAILURES_MAX: usize = 64;
 /// The magic number of tmpfs.
 const TMPFS: i64 = 0x0102_1994;
@@ -69,11 +69,13 @@ const BLKDISCARD: rustix::ioctl::Opcode = opcode::none(0x12, 119);
 impl DriveFile {
     /// Opens a file or block device for reading and writing past the page cache.
     ///
-    /// Where a file system cannot do direct I/O, the page cache is used; [`is_direct`](Self::is_direct) tells.
+    /// Uses the page cache if the file system does not support direct I/O; see
+    /// [`is_direct`](Self::is_direct).
     ///
     /// # Errors
     ///
-    /// If it is not there, may not be opened, or is something else.
+    /// Fails if the path does not exist, may not be opened, or is neither a file nor a block
+    /// device.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let system = |error| OpenError::System { path: path.display().to_string(), error };
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -84,22 +86,23 @@ impl DriveFile {
         Self::from_fd(fd, path.display().to_string(), direct)
     }
 
-    /// The same file or device, read and written through the page cache from now on.
+    /// Returns the same file or device, read and written through the page cache from now on.
     ///
     /// # Errors
     ///
-    /// If the system refuses.
+    /// Fails if the system refuses.
     pub fn cached(self) -> Result<Self, OpenError> {
         let flags = fcntl_getfl(&self.fd).and_then(|flags| fcntl_setfl(&self.fd, flags - OFlags::DIRECT));
         flags.map_err(|error| OpenError::System { path: self.name.clone(), error })?;
         Ok(Self { direct: false, logical_block: SECTOR_BYTES as u32, ..self })
     }
 
-    /// Takes what is open already; `name` is for messages, `direct` says whether it was opened with `O_DIRECT`.
+    /// Takes an open file or device; `name` is for messages, `direct` is set if it was opened with
+    /// `O_DIRECT`.
     ///
     /// # Errors
     ///
-    /// If its size cannot be read, or it is neither a file nor a block device.
+    /// Fails if its size cannot be read, or it is neither a file nor a block device.
     pub fn from_fd(fd: OwnedFd, name: String, direct: bool) -> Result<Self, OpenError> {
         let system = |error| OpenError::System { path: name.clone(), error };
         let stat = fstat(&fd).map_err(system)?;
@@ -117,25 +120,25 @@ impl DriveFile {
         Ok(Self { fd, name, block_device, direct, logical_block, capacity, zeroes_ranges, in_memory, failures })
     }
 
-    /// What it was opened as.
+    /// Returns the path or name under which the drive was opened.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its size; a last part of a sector is not counted.
+    /// Returns the size of the drive; an incomplete last sector is not counted.
     pub fn capacity(&self) -> Sectors {
         self.capacity
     }
 
-    /// The smallest part that can be written, in bytes.
+    /// Returns the size of the smallest part that can be written, in bytes.
     ///
-    /// A write that does not begin and end on it is answered as unsupported, and nothing is written: merging it here would
-    /// risk data that nobody wrote. Reads are widened.
+    /// A write that does not begin and end on a multiple of this size ends as unsupported, and
+    /// changes nothing. Merging it here would risk data outside the write. Reads are widened.
     pub fn logical_block(&self) -> u32 {
         self.logical_block
     }
 
-    /// See [`Drive::hole`](super::Drive::hole): a file system knows it of a file.
+    /// See [`Drive::hole`](super::Drive::hole). Only the file system of a regular file knows holes.
     pub(super) fn hole(&self, range: SectorRange) -> (bool, Sectors) {
         let (start, end) = (range.start.bytes().0, range.end().bytes().0);
         let until = |position: u64| Sectors((position.min(end) - start) / SECTOR_BYTES);
@@ -145,22 +148,22 @@ impl DriveFile {
         match seek(&self.fd, SeekFrom::Data(start)) {
             Ok(data) if until(data) > Sectors(0) => (true, until(data)),
             Ok(_) => match seek(&self.fd, SeekFrom::Hole(start)) {
-                // A part of a sector is data.
+                // A sector that is partly data counts as data.
                 Ok(hole) if hole < end => (false, Sectors((hole - start).div_ceil(SECTOR_BYTES).max(1))),
                 _ => (false, range.len),
             },
-            // Nothing from there to the file's end.
+            // There is no data from `start` to the file's end.
             Err(Errno::NXIO) => (true, range.len),
             Err(_) => (false, range.len),
         }
     }
 
-    /// Whether it is a block device.
+    /// Returns true for a block device.
     pub fn is_block_device(&self) -> bool {
         self.block_device
     }
 
-    /// Whether the page cache is passed by.
+    /// Returns true if the drive is accessed without the page cache.
     pub fn is_direct(&self) -> bool {
         self.direct
     }
@@ -173,9 +176,9 @@ impl DriveFile {
         self.zeroes_ranges.store(false, Ordering::Relaxed);
     }
 
-    /// Takes note of an operation that failed.
+    /// Records an operation that failed.
     pub(super) fn note_failure(&self, command: Command, errno: Errno) {
-        // Who panicked with the lock in hand left a list that is whole.
+        // A panic while the lock was held leaves the list intact.
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         if failures.len() >= FAILURES_MAX {
             failures.remove(0);
@@ -183,22 +186,23 @@ impl DriveFile {
         failures.push(Failure { command, errno });
     }
 
-    /// The newest operations that failed since the last call.
+    /// Takes the newest operations that failed since the last call.
     pub(super) fn take_failures(&self) -> Vec<Failure> {
         std::mem::take(&mut *self.failures.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether the device has gone: asked after an error that may mean that.
+    /// Returns true if the device has disappeared. Called after an error that may mean this.
     pub(super) fn is_gone(&self) -> bool {
         self.block_device && !matches!(device_bytes(&self.fd), Ok(1..))
     }
 
-    /// Carries a step out if that needs no waiting: a copy from or to the page cache, and where the file lies in memory
-    /// everything that is short. Else nothing happens.
+    /// Carries a step out if it needs no waiting: a copy from or to the page cache, or any short
+    /// step on a file in memory. Returns `None` for other steps, which are not begun.
     pub(super) fn perform_at_once(&self, step: Step<'_>) -> Option<Result<u64, Errno>> {
         match step {
             Step::Read { offset, bytes } if bytes.len() as u64 <= AT_ONCE_BYTES_MAX => {
-                // What is not in the page cache is not waited for. Where the file lies in memory, everything is.
+                // A read does not wait for data outside the page cache. Data of a file in memory is
+                // always there.
                 let flags = if self.in_memory { ReadWriteFlags::empty() } else { ReadWriteFlags::NOWAIT };
                 match preadv2(&self.fd, &mut [IoSliceMut::new(bytes)], offset, flags) {
                     Err(Errno::AGAIN | Errno::OPNOTSUPP) => None,
@@ -208,14 +212,14 @@ impl DriveFile {
             Step::Write { fua, ref parts, .. } if parts.bytes() <= AT_ONCE_BYTES_MAX && (self.in_memory || !fua) => {
                 Some(self.perform(step))
             }
-            // Memory is as stable as it will ever be.
+            // A sync makes a file in memory no more stable, and never waits.
             Step::Sync if self.in_memory => Some(self.perform(step)),
             Step::Allocate { len, .. } if self.in_memory && len <= AT_ONCE_BYTES_MAX => Some(self.perform(step)),
             _ => None,
         }
     }
 
-    /// Writes all of `bytes`, into the page cache where the file was opened for that.
+    /// Writes all of `bytes`, into the page cache if the file was opened for it.
     pub(super) fn write_all_at(&self, mut offset: u64, mut bytes: &[u8]) -> Result<(), Errno> {
         while !bytes.is_empty() {
             match pwrite(&self.fd, bytes, offset) {
@@ -248,9 +252,9 @@ impl DriveFile {
                 fallocate(&self.fd, mode, offset, len).map(|()| 0)
             }
             Step::DiscardDevice { offset, len } => {
-                // SAFETY: BLKDISCARD reads two u64: where, and how many bytes.
+                // SAFETY: BLKDISCARD reads two u64: offset and length in bytes.
                 let discard = unsafe { Setter::<BLKDISCARD, [u64; 2]>::new([offset, len]) };
-                // SAFETY: as above; nothing of ours is written to.
+                // SAFETY: as above; the call writes to no memory of this process.
                 unsafe { ioctl(&self.fd, discard) }.map(|()| 0)
             }
         }
@@ -270,7 +274,7 @@ fn device_bytes(fd: &OwnedFd) -> Result<u64, Errno> {
     unsafe { ioctl(fd, size) }
 }
 
-/// What offset and length of direct I/O must be multiples of.
+/// Returns the size of which offset and length of direct I/O must be multiples.
 fn alignment(fd: &OwnedFd, block_device: bool) -> u32 {
     if block_device {
         return rustix::fs::ioctl_blksszget(fd).unwrap_or(4096).max(SECTOR_BYTES as u32);
@@ -280,7 +284,8 @@ fn alignment(fd: &OwnedFd, block_device: bool) -> u32 {
         Ok(stat) if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 && stat.stx_dio_offset_align > 0 => {
             stat.stx_dio_offset_align.max(SECTOR_BYTES as u32)
         }
-        // Kernels before 6.1 do not say. The size that every file system of those takes is its block.
+        // Kernels before 6.1 do not report the alignment. Their file systems all accept their block
+        // size.
         _ => 4096,
     }
 }

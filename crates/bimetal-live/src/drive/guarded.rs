@@ -1,4 +1,5 @@
-//! A drive whose beginning lies elsewhere: the core says where ([`bimetal_core::guard`]), another drive carries it out.
+//! Drive whose beginning is stored elsewhere. The core redirects operations
+//! ([`bimetal_core::guard`]); the drive below carries them out.
 
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -19,17 +20,17 @@ pub struct Guarded {
     drive: Box<dyn Drive>,
     redirect: Redirect<Buffers>,
     under_way: usize,
-    /// What the drive below gave, before it is looked at.
+    /// Completions of the drive below, before they are redirected.
     ended: Vec<Completion<Buffers>>,
 }
 
 impl Guarded {
-    /// `drive`, whose guard is up.
+    /// Wraps `drive`, which has a guard.
     pub fn new(drive: Box<dyn Drive>, area: Area) -> Self {
         Self { drive, redirect: Redirect::new(area), under_way: 0, ended: Vec::new() }
     }
 
-    /// Hands on what is to be done; whether that was anything.
+    /// Submits redirected operations to the drive below. Returns true if there was an operation.
     fn pass_on(&mut self) -> bool {
         let mut any = false;
         while let Some(operation) = self.redirect.next_operation() {
@@ -60,7 +61,8 @@ impl Drive for Guarded {
         loop {
             self.drive.collect(&mut self.ended);
             ended.extend(self.ended.drain(..).filter_map(|completion| self.redirect.complete(completion)));
-            // A read that the first copy could not answer goes on at the second, and may end at once.
+            // A read that failed in the first copy continues at the second copy, and may end at
+            // once.
             if !self.pass_on() {
                 break;
             }

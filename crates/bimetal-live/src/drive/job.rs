@@ -1,7 +1,9 @@
-//! One operation on a drive as a sequence of system calls: which comes next, and what the result of the last one means.
+//! One operation on a drive as a sequence of system calls: the next call, and the meaning of each
+//! result.
 //!
-//! It makes no call itself: a thread or the kernel's ring does. Here stand the rules for short transfers (the rest is
-//! asked for again), for what a drive cannot do, and for which error is which [`Status`].
+//! A [`Job`] makes no call itself: a thread or the kernel's ring makes it. Here stand the rules for
+//! short transfers (the rest is requested again), for commands that a drive does not support, and
+//! for the [`Status`] of each error.
 
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use bimetal_core::payload::Payload;
@@ -13,11 +15,11 @@ use super::file::DriveFile;
 use super::room;
 use crate::buffer::{Buffers, Filling, Slice};
 
-/// Parts in one call: what the kernel takes.
+/// Maximum of parts in one call: the limit of the kernel.
 const PARTS_MAX: usize = 1024;
-/// Bytes in one call, so that one large operation does not hold up the others.
+/// Maximum of bytes in one call, so that a large operation does not delay other operations.
 const CALL_BYTES_MAX: u64 = 32 << 20;
-/// How often a call that was only interrupted is tried again.
+/// Maximum of repetitions of an interrupted call.
 const RETRIES_MAX: u32 = 1000;
 
 /// A system call.
@@ -29,7 +31,7 @@ pub(super) enum Step<'a> {
     DiscardDevice { offset: u64, len: u64 },
 }
 
-/// What is still to be written, as far as one call takes it.
+/// Parts of the payload that are still to be written, up to the limits of one call.
 #[derive(Clone)]
 pub(super) struct PartsLeft<'a> {
     parts: &'a [Slice],
@@ -39,7 +41,7 @@ pub(super) struct PartsLeft<'a> {
 }
 
 impl PartsLeft<'_> {
-    /// How many bytes they are.
+    /// Returns the number of bytes in the parts.
     pub(super) fn bytes(&self) -> u64 {
         self.clone().map(|part| part.len() as u64).sum()
     }
@@ -64,16 +66,16 @@ impl<'a> Iterator for PartsLeft<'a> {
 
 enum Data {
     Nothing,
-    /// What is read, and how many bytes of its beginning were not asked for.
+    /// Buffer of a read, and the number of bytes at its beginning that precede the requested range.
     Into(Filling, u64),
     From(Buffers),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// A range is zeroed or discarded by one call.
+    /// Zeroes or discards a range by one call.
     Range,
-    /// Bytes are read or written.
+    /// Reads or writes bytes.
     Transfer,
     Sync,
     End(Status),
@@ -83,15 +85,15 @@ enum Stage {
 pub(super) struct Job {
     token: Token,
     command: Command,
-    /// What the calls ask for, in bytes; the operation's range, or a little more or less where alignment wants it.
+    /// Range of the calls, in bytes: the operation's range, widened or narrowed to the drive's
+    /// alignment.
     offset: u64,
     len: u64,
     done: u64,
     data: Data,
     stage: Stage,
     retries: u32,
-    /// What the system said when there was no room, until that was taken; and how often there was
-    /// none.
+    /// Error of the last call that found no room, until it is taken; and the number of such calls.
     no_room: Option<Errno>,
     without_room: u32,
 }
@@ -134,7 +136,8 @@ impl Job {
         self.offset.is_multiple_of(unit) && self.len.is_multiple_of(unit)
     }
 
-    /// Reads at least the range: where it is not aligned, what lies around it is read and left out.
+    /// Begins a read of at least the range. An unaligned range is widened, and the surplus is left
+    /// out of the answer.
     fn begin_read(&mut self, file: &DriveFile) -> Stage {
         let unit = u64::from(file.logical_block());
         let before = self.offset % unit;
@@ -147,8 +150,9 @@ impl Job {
     fn begin_write(&mut self, payload: Buffers, file: &DriveFile) -> Stage {
         assert_eq!(payload.bytes(), self.len, "a write carries what its range says");
         let unit = file.logical_block() as usize;
-        // Direct I/O wants every part to begin and end on the drive's unit. Parts of 512 bytes always do where that is the
-        // unit; with larger units they are gathered, the only place where what is written is copied.
+        // Direct I/O requires that each part begins and ends on a multiple of the drive's unit.
+        // Parts always do if the unit is 512 bytes. For larger units, parts are gathered: the only
+        // place where written data is copied.
         let fits = |part: &Slice| {
             (part.bytes().as_ptr() as usize).is_multiple_of(unit) && part.bytes().len().is_multiple_of(unit)
         };
@@ -167,7 +171,8 @@ impl Job {
         Stage::Transfer
     }
 
-    /// Discards what lies whole in the range; the rest keeps its content, as discarding allows.
+    /// Begins a discard of the aligned blocks within the range. The rest keeps its content, as
+    /// discarding allows.
     fn begin_discard(&mut self, file: &DriveFile) -> Stage {
         let unit = u64::from(file.logical_block());
         let start = self.offset.next_multiple_of(unit);
@@ -179,7 +184,7 @@ impl Job {
         Stage::Range
     }
 
-    /// The next call, or nothing when the operation has ended.
+    /// Returns the next call, or `None` when the operation has ended.
     pub(super) fn step(&mut self, file: &DriveFile) -> Option<Step<'_>> {
         let (offset, len) = (self.offset + self.done, self.len - self.done);
         Some(match self.stage {
@@ -231,13 +236,13 @@ impl Job {
         };
     }
 
-    /// If the last call found no room: what the system said, and how often that was so. The next
-    /// call is to be made later.
+    /// Takes the error and the number of calls that found no room, if the last call found none. The
+    /// next call is to be made later.
     pub(super) fn take_no_room(&mut self) -> Option<(Errno, u32)> {
         Some((self.no_room.take()?, self.without_room))
     }
 
-    /// Whether it needs room.
+    /// Returns true if the operation may need room in the file system.
     pub(super) fn needs_room(&self) -> bool {
         matches!(self.command.kind, OpKind::Write | OpKind::WriteZeroes)
     }
@@ -247,8 +252,8 @@ impl Job {
         if self.done >= self.len {
             return self.end_of_transfer();
         }
-        // The rest is asked for again, from where direct I/O can go on; a call that did less than that, or
-        // nothing, will not do more next time.
+        // Requests the rest again, from the last position that direct I/O accepts. A call that did
+        // not get beyond that position would not get further the next time.
         let rest = self.done - self.done % u64::from(file.logical_block());
         if rest + count <= self.done || count == 0 {
             let before = if let Data::Into(_, before) = self.data { before } else { 0 };
@@ -271,7 +276,7 @@ impl Job {
         self.begin_zeroes()
     }
 
-    /// The end of the operation, once there is no further step.
+    /// Returns the completion, once there is no further step.
     pub(super) fn end(self) -> Completion<Buffers> {
         let Stage::End(status) = self.stage else { unreachable!("the operation is under way") };
         let payload = match self.data {
@@ -297,12 +302,13 @@ fn parts_left(buffers: &Buffers, done: u64) -> PartsLeft<'_> {
     PartsLeft { parts, skip, bytes_left: CALL_BYTES_MAX, parts_left: PARTS_MAX }
 }
 
-/// Whether the drive does not know how to do that to a range.
+/// Returns true if the drive does not support the call on a range.
 fn is_unsupported(error: Errno) -> bool {
     [Errno::OPNOTSUPP, Errno::NOSYS, Errno::NOTTY, Errno::INVAL].contains(&error)
 }
 
-/// What an error means. One that nobody foresaw is an error of the medium: the request fails, nothing else does.
+/// Returns the status for an error. An unexpected error is an error of the medium: only the request
+/// fails.
 fn status_of(error: Errno, file: &DriveFile) -> Status {
     match error {
         Errno::NODEV | Errno::NXIO | Errno::NOMEDIUM | Errno::SHUTDOWN => Status::Gone,

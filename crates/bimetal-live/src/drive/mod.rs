@@ -1,10 +1,20 @@
-//! Where operations go: a drive takes [`Operation`]s and gives [`Completion`]s, in any order.
+//! Drives of a running server: a drive takes [`Operation`]s and returns [`Completion`]s, in any
+//! order.
 //!
-//! One file a kind: [`uring`] hands them to the kernel's ring, [`pool`] to threads, where there is no ring; [`emulated`] is a
-//! file that takes as long as a drive would, [`absent`] stands where a member is missing, `read_ahead` goes around what is
-//! worked past the page cache. The others run the same steps: `job` says what the next system call of an operation is and
-//! what its result means, so that errors, short transfers and fall-backs are told in one place. [`mod@file`] is what is open:
-//! a file or a block device, [`read_only`] lets it be looked at. `queue` is between a server and threads. A failing drive is a status, never a panic. Read `job.rs` first.
+//! A file for each kind of drive:
+//!
+//! - [`uring`] passes operations to the kernel's ring.
+//! - [`pool`] passes operations to threads, on systems without a ring.
+//! - [`emulated`] is a file that takes as long as the emulated drive would.
+//! - [`absent`] stands for a missing member.
+//! - `read_ahead` wraps a drive that is accessed without the page cache.
+//!
+//! The ring, the threads and the emulation run the same steps. `job` defines the next system call
+//! of an operation and the meaning of its result. So errors, short transfers and fall-backs are
+//! handled in a single place.
+//!
+//! [`mod@file`] is the open file or block device; [`read_only`] discards all changes. `queue`
+//! connects a server with threads. A failing drive is a status, never a panic. Read `job.rs` first.
 
 pub mod absent;
 pub mod emulated;
@@ -30,77 +40,79 @@ use emulated::Emulation;
 use file::DriveFile;
 use rustix::io::Errno;
 
-/// An operation that failed, and what the system said.
+/// Failed operation, with the error of the system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// What was to be done, and where, as the drive was told.
+    /// Command as the drive received it: kind and range.
     pub command: Command,
-    /// What the system said.
+    /// Error of the system.
     pub errno: Errno,
 }
 
-/// Something that carries out operations, without waiting.
+/// Carries out operations, without blocking the caller.
 pub trait Drive: Send {
-    /// Takes an operation. It may begin only with the next [`start`](Self::start).
+    /// Takes an operation. The operation may begin only with the next [`start`](Self::start).
     fn submit(&mut self, operation: Operation<Buffers>);
 
-    /// Lets everything begin that was taken.
+    /// Begins all operations taken so far.
     fn start(&mut self);
 
-    /// Says what the time is for who asks, until it is told again: a drive that keeps the times of another one counts from
-    /// then on, and not from when who asks has got round to it.
+    /// Sets the caller's time, until the next call. A drive that emulates another one counts an
+    /// operation's time from this moment, and not from the moment at which the caller submits the
+    /// operation.
     fn tell_time(&mut self, _now: Instant) {}
 
-    /// Appends what has ended since the last call.
+    /// Appends the operations that ended since the last call.
     fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>);
 
-    /// Whether [`collect`](Self::collect) would find something; asks without a system call.
+    /// Returns true if [`collect`](Self::collect) would return an operation. Makes no system call.
     fn has_ended(&mut self) -> bool;
 
-    /// How many operations were taken and not collected.
+    /// Returns the number of operations that were taken and not collected.
     fn under_way(&self) -> usize;
 
-    /// Becomes readable when something ends after the last [`collect`](Self::collect); collecting clears it. What ends without
-    /// waiting may do so without it: so collect once after [`start`](Self::start), before sleeping.
+    /// Returns the event that becomes readable when an operation ends after the last
+    /// [`collect`](Self::collect); collecting clears it. An operation that ends at once may leave
+    /// the event unreadable: so collect once after [`start`](Self::start), before sleeping.
     fn event(&self) -> BorrowedFd<'_>;
 
-    /// The smallest part that can be written, in bytes.
+    /// Returns the size of the smallest part that can be written, in bytes.
     fn logical_block(&self) -> u32;
 
-    /// How operations are carried out, for people.
+    /// Describes the way operations are carried out, for people.
     fn describe(&self) -> String;
 
-    /// Whether the beginning of `range` is known to hold nothing and to read as zeroes, and for how many sectors that holds, one
-    /// or another. Of most drives nothing is known.
+    /// Returns true if the beginning of `range` is known to be a hole that reads as zeroes, and the
+    /// number of sectors for which the answer holds. Most drives know of no holes.
     fn hole(&self, range: SectorRange) -> (bool, Sectors) {
         (false, range.len)
     }
 
-    /// The operations that failed since the last call, with what the system said; the newest of
-    /// them.
+    /// Returns operations that failed since the last call, with the errors of the system. Only the
+    /// newest are kept.
     fn take_failures(&mut self) -> Vec<Failure> {
         Vec::new()
     }
 
-    /// What the system said, if operations wait because there is no room in the file system below
-    /// the drive.
+    /// Returns the error of the system, if operations wait because the file system below the drive
+    /// is full.
     fn no_room(&self) -> Option<Errno> {
         None
     }
 
-    /// When [`collect`](Self::collect) is to be called although nothing has ended: something is to
-    /// be tried again.
+    /// Returns the time at which [`collect`](Self::collect) is to be called although no operation
+    /// has ended: an operation is to be tried again.
     fn due(&self) -> Option<Instant> {
         None
     }
 
-    /// How well it keeps the times of another drive, if it plays one.
+    /// Returns the accuracy of an emulated drive; `None` for other drives.
     fn emulation(&self) -> Option<Emulation> {
         None
     }
 }
 
-/// How operations are carried out.
+/// Way in which operations are carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Engine {
     /// The kernel's ring where there is one, else threads.
@@ -116,7 +128,8 @@ pub enum Engine {
 ///
 /// # Errors
 ///
-/// With [`Engine::Uring`] where the kernel has no ring or refuses it; else where threads cannot be started.
+/// With [`Engine::Uring`] where the kernel has no ring or refuses it; else where threads cannot be
+/// started.
 pub fn attach(file: DriveFile, engine: Engine) -> io::Result<Box<dyn Drive>> {
     let (capacity, direct) = (file.capacity(), file.is_direct());
     let file = std::sync::Arc::new(file);
@@ -128,11 +141,11 @@ pub fn attach(file: DriveFile, engine: Engine) -> io::Result<Box<dyn Drive>> {
             Err(_) => Box::new(pool::Pool::new(file)?),
         },
     };
-    // Where the page cache is used, it reads ahead itself.
+    // The page cache, if used, reads ahead itself.
     Ok(if direct { Box::new(read_ahead::ReadAhead::new(drive, capacity)) } else { drive })
 }
 
-/// What the queues are made of.
+/// Locks of the queues. The test of the queues replaces them.
 mod sync {
     pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 }

@@ -1,4 +1,4 @@
-//! A drive worked by threads, with the system calls that every kernel has.
+//! Drive whose operations are carried out by threads, with system calls that every kernel has.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,10 +18,10 @@ use super::room::Waiting;
 use super::{Drive, Failure};
 use crate::buffer::Buffers;
 
-/// Threads of one drive: how many operations are under way at once.
+/// Number of threads of a drive, and so of its concurrent operations.
 const THREADS: usize = 8;
 
-/// A drive worked by threads.
+/// Drive whose operations are carried out by threads.
 pub struct Pool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -30,11 +30,11 @@ pub struct Pool {
     waiting: Waiting<Job>,
 }
 
-/// What a thread is done with.
+/// Result of a thread's work on a job.
 enum Ending {
-    /// An operation; and whether it has found room.
+    /// Completion of an operation, and true if the operation has found room.
     Completion(Completion<Buffers>, bool),
-    /// One that is to be tried again when there is room.
+    /// Job to be tried again when there is room, with the error and the number of tries.
     NoRoom(Job, Errno, u32),
 }
 
@@ -50,7 +50,7 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// If the system gives no thread or event.
+    /// Fails if the system gives no thread or event.
     pub fn new(file: Arc<DriveFile>) -> io::Result<Self> {
         Self::with_threads(file, THREADS)
     }
@@ -105,7 +105,8 @@ impl Shared {
                 }
             };
             self.ended.push(ending, || {
-                // Fails only where the count would overflow, and then it is readable anyway.
+                // The write fails only if the counter would overflow; the event is readable then
+                // anyway.
                 let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
             });
         }
@@ -121,7 +122,7 @@ impl Drive for Pool {
 
     fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>) {
         let clear = || {
-            // Nothing to read is no error: somebody collected before.
+            // A failed read is no error: an earlier call has collected everything.
             let _ = rustix::io::read(&self.shared.event, &mut [0; 8]);
         };
         let mut collected = std::mem::take(&mut self.collected);
@@ -183,7 +184,7 @@ impl Drive for Pool {
 }
 
 impl Drop for Pool {
-    /// Waits for what is under way.
+    /// Waits for operations under way.
     fn drop(&mut self) {
         self.shared.work.close();
         for thread in self.threads.drain(..) {

@@ -1,19 +1,20 @@
-//! The queues between a server and the threads of a drive: work on its way there, and what has ended on its way back.
+//! Queues between a server and the threads of a drive: jobs for the threads, and completions for
+//! the server.
 //!
-//! Nothing is lost and nobody sleeps for ever, however threads are scheduled: `tests/queues.rs` compiles this very file with
-//! shuttle's locks and tries.
+//! No job is lost and no thread sleeps forever, under any schedule of threads. `tests/queues.rs`
+//! compiles this file with shuttle's locks and tries schedules.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
 
 use super::sync::{Condvar, Mutex, MutexGuard};
 
-/// A thread that panicked left nothing half-done behind these locks: each holds them for one push or pop.
+/// Locks, even after a panic: each holder pushes or pops once, so no state is left half-done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Work that waits for a thread.
+/// Jobs that wait for a thread.
 pub(super) struct Work<T> {
     waiting: Mutex<Waiting<T>>,
     arrived: Condvar,
@@ -29,13 +30,13 @@ impl<T> Work<T> {
         Self { waiting: Mutex::new(Waiting { jobs: VecDeque::new(), closed: false }), arrived: Condvar::new() }
     }
 
-    /// Hands a job to one of the threads.
+    /// Passes a job to one of the threads.
     pub(super) fn push(&self, job: T) {
         lock(&self.waiting).jobs.push_back(job);
         self.arrived.notify_one();
     }
 
-    /// The next job, as soon as there is one; none when the queue is closed and empty.
+    /// Waits for a job and returns it; `None` when the queue is closed and empty.
     pub(super) fn pop(&self) -> Option<T> {
         let mut waiting = lock(&self.waiting);
         loop {
@@ -48,14 +49,14 @@ impl<T> Work<T> {
         }
     }
 
-    /// Lets threads end when nothing is left to do.
+    /// Lets the threads end when no job is left.
     pub(super) fn close(&self) {
         lock(&self.waiting).closed = true;
         self.arrived.notify_all();
     }
 }
 
-/// What has ended, and the order in which the other side is woken and looks.
+/// Completions, with the order of waking and collecting that loses none.
 pub(super) struct Ended<T>(Mutex<Vec<T>>);
 
 impl<T> Ended<T> {
@@ -63,13 +64,14 @@ impl<T> Ended<T> {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// Adds one; then `wake` wakes the other side.
+    /// Adds a completion; then `wake` wakes the server.
     pub(super) fn push(&self, one: T, wake: impl FnOnce()) {
         lock(&self.0).push(one);
         wake();
     }
 
-    /// After `clear`, which takes back what has woken us, moves all there is to `all`. How much that was.
+    /// Calls `clear`, which clears the event that woke the server, then moves all completions to
+    /// `all`. Returns their number.
     pub(super) fn collect(&self, clear: impl FnOnce(), all: &mut Vec<T>) -> usize {
         clear();
         let mut ended = lock(&self.0);

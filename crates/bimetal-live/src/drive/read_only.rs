@@ -1,4 +1,4 @@
-//! A drive that is only looked at: what would change it is said to be done, and is not.
+//! Drive for inspection: reads are carried out; all other operations end as done, without effect.
 
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -18,7 +18,7 @@ pub struct ReadOnly {
 }
 
 impl ReadOnly {
-    /// `drive`, for a look.
+    /// Wraps `drive`.
     pub fn new(drive: Box<dyn Drive>) -> Self {
         Self { drive, ended: Vec::new() }
     }

@@ -2,21 +2,21 @@
 //! used up.
 //!
 //! Such a drive is not broken, so an operation that finds no room does not fail. It is tried again,
-//! after 10 ms at first and each time twice as long up to a second, until there is room or the
-//! server ends: nothing that was acknowledged can be lost by waiting, and when there is room again
-//! all goes on. Whoever asked waits, as with thinly provisioned volumes of LVM that queue when they
-//! are full. Reads are not held up.
+//! after 10 ms at first and then after twice the last pause, up to a second, until there is room or
+//! the server ends. Waiting loses no acknowledged data, and operations continue when there is room
+//! again. The requester waits, as with thinly provisioned LVM volumes that queue when they are
+//! full. Reads are not delayed.
 
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-/// After how long an operation is tried again for the first time.
+/// Pause before the first repetition of an operation.
 const FIRST: Duration = Duration::from_millis(10);
-/// How often the pause is doubled.
+/// Maximum of doublings of the pause.
 const DOUBLINGS_MAX: u32 = 7;
 
-/// Whether an error says that there is no room.
+/// Returns true if an error means that there is no room.
 pub(super) fn is_no_room(error: Errno) -> bool {
     [Errno::NOSPC, Errno::DQUOT].contains(&error)
 }
@@ -35,14 +35,14 @@ impl<T> Default for Waiting<T> {
 }
 
 impl<T> Waiting<T> {
-    /// Holds one back that has been tried so often.
+    /// Holds an operation back that was tried `tries` times.
     pub(super) fn hold(&mut self, one: T, errno: Errno, tries: u32) {
         let pause = FIRST * 2u32.pow(tries.saturating_sub(1).min(DOUBLINGS_MAX));
         self.held.push((Instant::now() + pause.min(Duration::from_secs(1)), one));
         self.errno = Some(errno);
     }
 
-    /// Those that are to be tried again now.
+    /// Takes the operations whose pause is over.
     pub(super) fn take_due(&mut self) -> Vec<T> {
         if self.held.is_empty() {
             return Vec::new();
@@ -54,7 +54,7 @@ impl<T> Waiting<T> {
         due.into_iter().map(|(_, one)| one).collect()
     }
 
-    /// When the next is to be tried again.
+    /// Returns the time at which the next operation is to be tried again.
     pub(super) fn due(&self) -> Option<Instant> {
         self.held.iter().map(|&(at, _)| at).min()
     }
@@ -67,14 +67,14 @@ impl<T> Waiting<T> {
         self.held.len()
     }
 
-    /// Something was carried out that needs room.
+    /// Clears the error, if no operation waits: an operation that needs room has succeeded.
     pub(super) fn found_room(&mut self) {
         if self.held.is_empty() {
             self.errno = None;
         }
     }
 
-    /// What the system said when it had no room, if it has none as far as anybody knows.
+    /// Returns the last error for lack of room, until an operation finds room again.
     pub(super) fn errno(&self) -> Option<Errno> {
         self.errno
     }

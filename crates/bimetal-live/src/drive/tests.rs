@@ -1,4 +1,5 @@
-//! Both kinds of drive over a file: what is written is read, ranges are zeroed, errors are statuses.
+//! Both kinds of drive over a file: written data is read again, ranges are zeroed, errors are
+//! statuses.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -16,7 +17,7 @@ use crate::buffer::Buffers;
 
 pub(super) const FILE_SECTORS: u64 = 4096;
 
-/// A file that is removed at the end of the test.
+/// File that is removed at the end of the test.
 pub(super) struct Temporary(pub(super) PathBuf);
 
 impl Temporary {
@@ -41,7 +42,7 @@ pub(super) fn operation(kind: OpKind, start: u64, payload: Buffers, len: u64, fu
     Operation { token: Token(start), target: 0, command, payload }
 }
 
-/// Runs operations, all at once, and gives their ends in order of token.
+/// Runs operations, all at once, and returns their completions in order of token.
 pub(super) fn run(drive: &mut dyn Drive, operations: Vec<Operation<Buffers>>) -> Vec<Completion<Buffers>> {
     let count = operations.len();
     operations.into_iter().for_each(|operation| drive.submit(operation));
@@ -65,7 +66,8 @@ pub(super) fn pattern(seed: u64, sectors: u64) -> Buffers {
     Buffers::from_metadata(&bytes)
 }
 
-/// Both kinds, each over a file of its own; the ring only where the kernel has it.
+/// Runs a check on both kinds of drive, each over its own file; the ring is skipped if the kernel
+/// has none.
 fn on_both(check: impl Fn(&mut dyn Drive, &Temporary)) {
     for engine in [Engine::Uring, Engine::Pool] {
         let temporary = Temporary::new();
@@ -146,7 +148,7 @@ fn what_a_drive_cannot_do_is_a_status() {
         );
         let statuses: Vec<_> = ends.iter().map(|end| end.status).collect();
         assert_eq!(statuses, [Status::Unsupported, Status::OutOfRange, Status::OutOfRange]);
-        // The file shrinks behind our back: what is left of it is read, and nothing is made up.
+        // The file shrinks while it is open: the remaining part is read, and no data is invented.
         let file = fs::OpenOptions::new().write(true).open(&temporary.0).unwrap();
         file.set_len(8192).unwrap();
         let ends = run(drive, vec![operation(OpKind::Read, 8, Buffers::empty(), 16, false)]);

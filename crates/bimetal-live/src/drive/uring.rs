@@ -1,4 +1,5 @@
-//! A drive worked by the kernel's ring: one system call begins many operations, and their ends lie in shared memory.
+//! Drive worked by the kernel's ring: one system call begins many operations, and completions lie
+//! in shared memory.
 
 #![allow(unsafe_code, reason = "the ring is told addresses of memory that it reads and writes later")]
 
@@ -23,33 +24,33 @@ use super::room::Waiting;
 use super::{Drive, Failure};
 use crate::buffer::Buffers;
 
-/// Calls in the ring at once; what is more waits. So neither of its queues ever overflows.
+/// Maximum of calls in the ring; further calls wait. So neither queue of the ring overflows.
 const ENTRIES: u32 = 256;
-/// The number of the helper's event among the numbers of jobs.
+/// User data of the helper's event in the ring, where jobs have their keys.
 const HELPER: u64 = u64::MAX;
-/// `RWF_DSYNC`: stable when it completes.
+/// `RWF_DSYNC`: the write is stable when it completes.
 const DSYNC: u32 = 0x2;
 
-/// A drive worked by the kernel's ring.
+/// Drive worked by the kernel's ring.
 pub struct Uring {
     ring: IoUring,
     file: Arc<DriveFile>,
     jobs: Slab<Entry>,
-    /// Ended without a call.
+    /// Completions of operations that needed no call.
     ended: Vec<Completion<Buffers>>,
-    /// Does what the ring cannot: discards of block devices. Started when first needed.
+    /// Thread for calls that the ring lacks: discards of block devices. Started when first needed.
     helper: Option<Pool>,
-    /// Whether the ring waits for the helper's event.
+    /// Set while the ring polls the helper's event.
     helper_polled: bool,
-    /// Jobs whose next call finds no room in the ring.
+    /// Jobs whose next call waits for a place in the ring.
     waiting: VecDeque<usize>,
-    /// Jobs that have found no room.
+    /// Jobs that have found no room in the file system.
     without_room: Waiting<usize>,
     in_ring: usize,
     unsubmitted: usize,
 }
 
-/// A job, and the list of its parts that the kernel reads; it lives as long as the call.
+/// Job, with the list of its parts that the kernel reads. The list lives as long as the call.
 struct Entry {
     job: Job,
     parts: Vec<IoSlice<'static>>,
@@ -62,7 +63,7 @@ impl Uring {
     ///
     /// # Errors
     ///
-    /// If the kernel has no ring, or does not give us one.
+    /// Fails if the kernel has no ring, or refuses one.
     pub fn new(file: Arc<DriveFile>) -> io::Result<Self> {
         let ring = IoUring::builder().setup_coop_taskrun().build(ENTRIES).or_else(|_| IoUring::new(ENTRIES))?;
         ring.submitter().register_files(&[file.as_fd().as_raw_fd()])?;
@@ -80,9 +81,9 @@ impl Uring {
         })
     }
 
-    /// Begins the next call of a job, or ends it.
+    /// Begins the next call of a job, or ends the job.
     fn advance(&mut self, key: usize) {
-        // One place is kept for the helper's event.
+        // One place is reserved for the helper's event.
         if self.in_ring + 1 >= ENTRIES as usize {
             return self.waiting.push_back(key);
         }
@@ -106,16 +107,16 @@ impl Uring {
     }
 
     fn push(&mut self, entry: squeue::Entry) {
-        // SAFETY: what the entry points at belongs to a job that stays in the table until the call has ended; dropping the
-        // drive waits for that.
+        // SAFETY: the memory behind the entry's pointers belongs to a job. The job stays in the
+        // table until the call has ended, and dropping the drive waits for the call.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         assert!(pushed.is_ok(), "the ring has room for what is counted in it");
         self.in_ring += 1;
         self.unsubmitted += 1;
     }
 
-    /// Lets the kernel take what was pushed, and waits for `wanted` calls to end. What it does not take now stays in
-    /// the ring for the next time.
+    /// Submits the pushed entries to the kernel, and waits for `wanted` calls to end. Entries that
+    /// the kernel does not take now stay in the ring for the next call.
     fn enter(&mut self, wanted: usize) {
         match self.ring.submit_and_wait(wanted) {
             Ok(taken) => self.unsubmitted = self.unsubmitted.saturating_sub(taken),
@@ -131,7 +132,7 @@ impl Uring {
         self.ring.completion().next()
     }
 
-    /// Takes the results that lie in the ring, and lets their jobs go on.
+    /// Takes the results in the ring, and continues their jobs.
     fn reap(&mut self) {
         while let Some(entry) = self.next_end() {
             self.in_ring -= 1;
@@ -163,7 +164,7 @@ impl Uring {
         }
     }
 
-    /// Gives a job to a thread. Where none can be started, the job says that the drive cannot do it.
+    /// Passes a job to the helper thread. If no thread can be started, the job ends as unsupported.
     fn hand_over(&mut self, key: usize) {
         let mut job = self.jobs.remove(key).job;
         if self.helper.is_none() {
@@ -198,7 +199,8 @@ impl Uring {
     }
 }
 
-/// A write of what is left; `list` is where the kernel finds the parts when there are several.
+/// Returns the entry that writes the rest; `list` holds the parts for the kernel if there are
+/// several.
 fn write(offset: u64, left: PartsLeft<'_>, fua: bool, list: &mut Vec<IoSlice<'static>>) -> squeue::Entry {
     let flags = if fua { DSYNC } else { 0 };
     let mut parts = left.clone();
@@ -207,8 +209,8 @@ fn write(offset: u64, left: PartsLeft<'_>, fua: bool, list: &mut Vec<IoSlice<'st
         return write.offset(offset).rw_flags(flags as _).build();
     }
     list.clear();
-    // SAFETY: the bytes are shared with the job, which stays in the table until the call has ended, and the list is
-    // read only during that call.
+    // SAFETY: the bytes are shared with the job, which stays in the table until the call has ended.
+    // The list is read only during the call.
     let lasting = |part| IoSlice::new(unsafe { std::mem::transmute::<&[u8], &'static [u8]>(part) });
     list.extend(left.map(lasting));
     let write = opcode::Writev::new(FILE, list.as_ptr().cast(), list.len() as u32);
@@ -233,7 +235,7 @@ impl Drive for Uring {
         for key in self.without_room.take_due() {
             self.advance(key);
         }
-        // What goes on with another call goes on now.
+        // Jobs with a further call continue now.
         self.start();
         ended.append(&mut self.ended);
     }
@@ -278,9 +280,9 @@ impl Drive for Uring {
 }
 
 impl Drop for Uring {
-    /// Waits for what is under way: the kernel would go on to use its memory.
+    /// Waits for calls under way: the kernel would continue to use their memory.
     fn drop(&mut self) {
-        // What waits for room is in no call of the kernel's.
+        // Jobs that wait for room are in no call of the kernel.
         while self.jobs.len() > self.without_room.len() || !self.waiting.is_empty() {
             self.enter(1);
             self.reap();

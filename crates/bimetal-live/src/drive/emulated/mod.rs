@@ -1,13 +1,17 @@
-//! A file that takes as long as a drive would: the data goes through the page cache, the time comes from a model.
+//! File that takes as long as a drive would: data goes through the page cache, times come from a
+//! model.
 //!
-//! An operation goes to the file and to the model of the drive at once, and ends when both are done (`pace.rs`). For the model
-//! it begins when the engine asked for it: what the server takes besides is no part of a drive's time. What is
-//! but a copy from or to the page cache is done on the spot, for a thread would take longer to wake than a fast drive
-//! takes for the whole operation; what may wait goes to threads. With a volatile cache (`volatile_cache.rs`), writes stay
-//! in this process until they are flushed: when it is killed they are lost, as in a power cut.
+//! An operation begins in the file and in the model at once, and ends when both are done
+//! (`pace.rs`). In the model it begins when the engine requested it: further delays of the server
+//! do not count as drive time.
 //!
-//! A timer wakes the loop a little before the next end is due and stays readable, so that the loop looks again and again
-//! until it is: a sleeping thread would be late by tens of microseconds.
+//! A copy from or to the page cache is made at once, because a thread takes longer to wake than a
+//! fast drive needs for the whole operation. Operations that may block go to threads. With a
+//! volatile cache (`volatile_cache.rs`), writes stay in this process until they are flushed:
+//! killing the process loses them, as a power cut does.
+//!
+//! A timer wakes the loop shortly before the next operation ends, and stays readable, so that the
+//! loop polls until the end. A sleeping thread would be late by tens of microseconds.
 
 mod pace;
 mod volatile_cache;
@@ -39,63 +43,63 @@ pub use pace::Emulation;
 use pace::Pace;
 use volatile_cache::VolatileCache;
 
-/// What a volatile cache holds at most, but for one request more.
+/// Maximum content of a volatile cache; one more request may exceed it.
 const VOLATILE_CACHE: Bytes = Bytes::from_mib(16);
-/// How long before an end is due the loop is woken.
+/// Time between the wake-up of the loop and the end of an operation.
 const EARLY: Nanoseconds = Nanoseconds::from_micros(60);
-/// Threads for what may wait.
+/// Number of threads for operations that may block.
 const THREADS: usize = 4;
 
-/// Why a drive cannot be emulated.
+/// Reasons for which a drive cannot be emulated.
 #[derive(Debug, thiserror::Error)]
 pub enum EmulationError {
-    /// The profile, or a setting of it.
+    /// The profile or one of its settings is not valid.
     #[error(transparent)]
     Profile(#[from] ProfileError),
     /// The file cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A switch that is neither.
+    /// The value is neither `on` nor `off`.
     #[error("volatile_cache={0}: expected on or off")]
     VolatileCache(String),
-    /// No drive of this kind has the file's size.
+    /// The drive cannot be made with the file's size.
     #[error("'{path}' has {file}, and {profile} can only be made with {model}: make the file that size, or smaller")]
     Size {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// Its size.
+        /// Size of the file.
         file: Sectors,
-        /// The profile.
+        /// Name of the profile.
         profile: String,
-        /// The nearest size that the drive can have.
+        /// Nearest size that the drive can have.
         model: Sectors,
     },
     /// The system gives no timer, event or thread.
     #[error("cannot emulate '{path}': {error}")]
     System {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// Error of the system.
         error: std::io::Error,
     },
 }
 
-/// Which drive a file plays.
+/// Drive that a file emulates.
 #[derive(Clone, Debug)]
 pub struct Player {
-    /// The drive, with all its figures.
+    /// Drive with all its figures.
     pub profile: Profile,
-    /// Whether writes that were not flushed stay in this process.
+    /// Set if unflushed writes stay in this process.
     pub volatile_cache: bool,
 }
 
 impl Player {
-    /// The drive of a profile (a built-in name or a TOML file), with settings: `volatile_cache`, and figures of the
-    /// profile.
+    /// Makes the drive of a profile (a built-in name or a TOML file), with settings:
+    /// `volatile_cache`, and figures of the profile.
     ///
     /// # Errors
     ///
-    /// A profile that is unknown (the nearest is suggested), a setting that it does not have.
+    /// Fails if the profile is unknown (the nearest is suggested), or does not have a setting.
     pub fn new<'a>(
         profile: &str,
         settings: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -114,7 +118,7 @@ impl Player {
         Ok(player)
     }
 
-    /// The drive that a member plays by its label; none if it is a drive of its own.
+    /// Makes the drive that a member emulates by its label; `None` if the member emulates no drive.
     ///
     /// # Errors
     ///
@@ -126,41 +130,41 @@ impl Player {
     }
 }
 
-/// The part of a member on which addresses have their home; empty if there is none.
+/// Returns the part of a member that is home of addresses; empty if there is none.
 pub fn home_of(layout: &Layout, member: MemberId) -> SectorRange {
     let home = layout.home.iter().find(|extent| extent.member == member);
     let blocks = |extent: &HomeExtent| extent.blocks.count * layout.block.sectors();
     home.map_or(SectorRange::default(), |extent| SectorRange::new(extent.first_sector, blocks(extent)))
 }
 
-/// A file that plays a drive.
+/// File that emulates a drive.
 pub struct Emulated {
     pace: Pace,
     size: Sectors,
     file: Arc<DriveFile>,
     workers: Pool,
     volatile: Option<VolatileCache>,
-    /// What a volatile cache has of reads that threads carry out.
+    /// Cached content that overlaps reads under way in threads.
     over: HashMap<Token, Vec<(Sectors, Vec<u8>)>, foldhash::fast::RandomState>,
     begun: Instant,
-    /// The time for who asks, if that was told.
+    /// Time that the caller has set, if any.
     told: Option<Nanoseconds>,
     ended: Vec<Completion<Buffers>>,
     collected: Vec<Completion<Buffers>>,
     timer: OwnedFd,
-    /// When the timer fires.
+    /// Time at which the timer fires.
     armed: Option<Nanoseconds>,
-    /// Readable when the timer or a thread has something.
+    /// Event that is readable when the timer fires or a thread has finished.
     event: OwnedFd,
 }
 
 impl Emulated {
-    /// Has a file play a drive, of the size that the file has. Flash under `home` is written full, in order, as in a
-    /// simulation; the rest of it is clean.
+    /// Makes a file emulate a drive of the file's size. Flash under `home` starts fully written, in
+    /// order, as in a simulation; the rest of the drive starts clean.
     ///
     /// # Errors
     ///
-    /// If the drive cannot have the file's size, or the system refuses what it needs.
+    /// Fails if the drive cannot have the file's size, or the system refuses a resource.
     pub fn new(file: DriveFile, player: &Player, home: SectorRange) -> Result<Self, EmulationError> {
         let file = file.cached()?;
         let name = file.name().to_owned();
@@ -201,7 +205,7 @@ impl Emulated {
     fn begin(&mut self, operation: Operation<Buffers>) {
         let Operation { token, command, .. } = operation;
         match (command.kind, &mut self.volatile) {
-            // The file knows no hints; what the drive makes of one is its model's matter.
+            // Only the model takes hints; the file has none.
             (OpKind::Hint, _) => self.real_ended(token, Status::Done),
             (_, None) => self.begin_in_file(operation),
             (OpKind::Write, Some(_)) if !command.fua => {
@@ -226,7 +230,7 @@ impl Emulated {
         }
     }
 
-    /// At once as far as that is but a copy; the rest goes to a thread.
+    /// Carries out at once the steps that need no waiting; passes the rest to a thread.
     fn begin_in_file(&mut self, operation: Operation<Buffers>) {
         let mut job = Job::new(operation, &self.file);
         loop {
@@ -247,7 +251,7 @@ impl Emulated {
         self.file_ended(job.end());
     }
 
-    /// The file has done its part; what a volatile cache had of a read is laid over it.
+    /// Takes the result of the file, and lays cached content over a read.
     fn file_ended(&mut self, mut completion: Completion<Buffers>) {
         if let Some(over) = self.over.remove(&completion.token)
             && completion.status == Status::Done
@@ -267,14 +271,14 @@ impl Emulated {
     }
 
     fn write_volatile(&mut self, start: Sectors, data: &Buffers) -> Status {
-        // Where nothing can go to the file, nothing more is taken.
+        // If the cache cannot be written out, no further write is taken.
         if self.make_room().is_err() {
             return Status::MediaError;
         }
         if let Some(cache) = &mut self.volatile {
             cache.write(start, data);
         }
-        // One request more than there is room for is left where this fails; the next one is refused then.
+        // If this fails, one request exceeds the cache; the next write is refused.
         let _ = self.make_room();
         Status::Done
     }
@@ -297,13 +301,13 @@ impl Emulated {
         Ok(())
     }
 
-    /// Has the timer fire when the model has something next: early where somebody waits for it.
+    /// Arms the timer for the next event of the model; earlier if an operation waits for it.
     fn arm(&mut self) {
         let due = self.pace.next_event().map(|(at, awaited)| if awaited { at.saturating_sub(EARLY) } else { at });
         if due == self.armed {
             return;
         }
-        // Zero would stop the timer.
+        // A time of zero would stop the timer.
         let left = due.map_or(0, |due| due.saturating_sub(self.now()).0.max(1));
         let it_value = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
         let once = Itimerspec { it_interval: Timespec::default(), it_value };
@@ -313,7 +317,7 @@ impl Emulated {
     }
 }
 
-/// A timer, and an event that tells of it and of the threads.
+/// Makes a timer, and an event that covers the timer and the threads.
 fn watch(workers: &Pool) -> Result<(OwnedFd, OwnedFd), Errno> {
     let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
     let event = epoll::create(CreateFlags::CLOEXEC)?;
@@ -322,7 +326,7 @@ fn watch(workers: &Pool) -> Result<(OwnedFd, OwnedFd), Errno> {
     Ok((timer, event))
 }
 
-/// Puts a block of the cache into the file.
+/// Writes a block of the cache to the file.
 fn write_out(file: &DriveFile, cache: &mut VolatileCache, block: u64) -> Result<(), Errno> {
     for (start, bytes) in cache.runs(block) {
         file.write_all_at(start.bytes().0, bytes)?;
@@ -335,12 +339,12 @@ impl Drive for Emulated {
     fn submit(&mut self, operation: Operation<Buffers>) {
         let Operation { token, command, .. } = operation;
         let outside = command.range.checked_end().is_none_or(|end| end > self.size);
-        // Of these the model knows nothing: they end where a drive's controller ends them.
+        // The model does not get these operations: they end where a drive's controller ends them.
         if outside || (command.range.is_empty() && command.kind != OpKind::Flush) {
             let status = if outside { Status::OutOfRange } else { Status::Done };
             return self.ended.push(Completion { token, status, payload: Buffers::empty() });
         }
-        // What the engine takes to decide and what the server takes besides are no part of a drive's time.
+        // Time in the engine and in the rest of the server does not count as drive time.
         self.pace.submit(self.told.unwrap_or_else(|| self.now()), token, command);
         self.pace.real_begins(self.now(), token);
         self.begin(operation);

@@ -1,7 +1,9 @@
-//! The pace of an emulated drive: an operation ends when the model says so, and not before its real part has ended.
+//! Pace of an emulated drive: an operation ends when its model time and its real part are both
+//! over.
 //!
-//! No clock here: the time is an argument. The model gets each operation when it arrives and never hears of the real
-//! part, so one that takes too long delays its own operation and no other, as far as the drive is concerned.
+//! There is no clock here: the time is an argument. The model gets each operation when it arrives
+//! and knows nothing of the real part. So a real part that takes too long delays only its own
+//! operation.
 
 use bimetal_core::operation::{Command, Completion, Status, Token};
 use bimetal_core::payload::Payload;
@@ -12,20 +14,20 @@ use hdrhistogram::Histogram;
 
 use crate::buffer::Buffers;
 
-/// How well an emulated drive keeps the times of its model.
+/// Accuracy with which an emulated drive keeps the times of its model.
 #[derive(Clone, Debug)]
 pub struct Emulation {
-    /// The profile of the drive that it plays.
+    /// Profile of the emulated drive.
     pub profile: String,
-    /// Operations that ended.
+    /// Number of operations that ended.
     pub operations: u64,
-    /// Those of which the real part took longer than the model's time.
+    /// Number of operations whose real part took longer than the model's time.
     pub overruns: u64,
-    /// By how much, all together.
+    /// Sum of the excess times of overruns.
     pub overrun_total: Nanoseconds,
-    /// By how much at most.
+    /// Largest excess time of an overrun.
     pub overrun_max: Nanoseconds,
-    /// How long after the model's time operations were given back, in nanoseconds.
+    /// Delays of completions after the model's time, in nanoseconds.
     pub late: Histogram<u64>,
 }
 
@@ -36,7 +38,7 @@ impl Emulation {
         Self { profile, operations: 0, overruns: 0, overrun_total, overrun_max, late }
     }
 
-    /// An operation is given back that was `due`; how long its parts took.
+    /// Records a completion that was `due`, with the times of its two parts.
     fn note(&mut self, due: Nanoseconds, model: Nanoseconds, real: Nanoseconds, now: Nanoseconds) {
         self.operations += 1;
         self.late.saturating_record(now.saturating_sub(due).0);
@@ -49,25 +51,25 @@ impl Emulation {
     }
 }
 
-/// An operation of which one part or the other is under way.
+/// Operation whose model part or real part is under way.
 #[derive(Default)]
 struct Open {
-    /// When it was asked for, and when its real part began.
+    /// Time of the request, and time at which its real part began.
     asked: Nanoseconds,
     begun: Nanoseconds,
     model: Option<(Nanoseconds, Status)>,
     real: Option<(Nanoseconds, Completion<Buffers>)>,
 }
 
-/// A model, and what it is asked for.
+/// Model with its open operations.
 pub(super) struct Pace {
     model: Box<dyn DeviceModel>,
-    /// The latest time that the model was told.
+    /// Latest time that the model got.
     time: Nanoseconds,
     open: HashMap<Token, Open, foldhash::fast::RandomState>,
-    /// Those of which both parts have ended, with the model's time.
+    /// Operations whose parts have both ended, with the model's time.
     ready: Vec<(Nanoseconds, Token)>,
-    /// Operations that the model has.
+    /// Number of operations in the model.
     in_model: usize,
     finished: Vec<Finished>,
     counted: Emulation,
@@ -84,13 +86,13 @@ impl Pace {
         &self.counted
     }
 
-    /// Operations that were not given back.
+    /// Returns the number of operations that were not returned.
     pub(super) fn under_way(&self) -> usize {
         self.open.len()
     }
 
-    /// An operation arrives, at the latest time that was told where `now` is before that. What was due before is given back by
-    /// the next [`advance`](Self::advance).
+    /// Takes an operation, at `now` or at the latest time so far, if that is later. The next
+    /// [`advance`](Self::advance) returns operations that were due before.
     pub(super) fn submit(&mut self, now: Nanoseconds, token: Token, command: Command) {
         let now = now.max(self.time);
         self.let_pass(now);
@@ -99,12 +101,12 @@ impl Pace {
         self.model.submit(now, token, command);
     }
 
-    /// The real part of an operation that was submitted begins.
+    /// Records that the real part of a submitted operation begins.
     pub(super) fn real_begins(&mut self, at: Nanoseconds, token: Token) {
         self.open.entry(token).or_default().begun = at;
     }
 
-    /// The real part of an operation that was submitted has ended.
+    /// Records that the real part of a submitted operation has ended.
     pub(super) fn real_ended(&mut self, at: Nanoseconds, completion: Completion<Buffers>) {
         let token = completion.token;
         let open = self.open.entry(token).or_default();
@@ -113,10 +115,11 @@ impl Pace {
         self.ready.extend(open.model.map(|(at, _)| (at, token)));
     }
 
-    /// Lets time pass, and gives back what has ended on both sides, in the order of the model's times.
+    /// Advances the time, and returns operations whose parts have both ended, in the order of the
+    /// model's times.
     pub(super) fn advance(&mut self, now: Nanoseconds, ended: &mut Vec<Completion<Buffers>>) {
         self.let_pass(now);
-        // Of one moment, in the order in which the model finished them.
+        // Operations of the same time keep the order in which the model finished them.
         self.ready.sort_by_key(|&(at, _)| at);
         for (at, token) in self.ready.drain(..) {
             let Some(Open { asked, begun, model: Some((_, status)), real: Some((real_at, completion)) }) =
@@ -129,7 +132,7 @@ impl Pace {
         }
     }
 
-    /// The model goes from event to event, as it does in a simulation.
+    /// Advances the model from event to event, as a simulation does.
     fn let_pass(&mut self, now: Nanoseconds) {
         self.time = now;
         while let Some(at) = self.model.next_event().filter(|&at| at <= now) {
@@ -146,13 +149,13 @@ impl Pace {
         }
     }
 
-    /// When something happens in the model next, and whether somebody waits for it.
+    /// Returns the time of the model's next event, and true if an operation waits in the model.
     pub(super) fn next_event(&self) -> Option<(Nanoseconds, bool)> {
         Some((self.model.next_event()?, self.in_model > 0))
     }
 }
 
-/// What went wrong on either side went wrong.
+/// Merges the statuses: an error of either part is an error of the operation.
 fn merge(model: Status, real: Completion<Buffers>) -> Completion<Buffers> {
     if model == Status::Done || real.status != Status::Done {
         return real;

@@ -1,4 +1,4 @@
-//! An emulated drive: its pace in virtual time, its data in real time.
+//! Emulated drives: their pace in virtual time, their data in real time.
 
 use bimetal_core::operation::Command;
 use bimetal_models::profile::{DEFAULT_HDD, DEFAULT_SSD};
@@ -19,7 +19,7 @@ fn hdd() -> Pace {
     Pace::new(Profile::load(DEFAULT_HDD).unwrap().build(None, 0).unwrap(), "a drive".into())
 }
 
-/// The times of the model itself, as a simulation has them.
+/// Returns the times of the model itself, as in a simulation.
 fn simulated(starts: &[u64]) -> Vec<(Token, Nanoseconds)> {
     let mut model = Profile::load(DEFAULT_HDD).unwrap().build(None, 0).unwrap();
     for (number, &start) in starts.iter().enumerate() {
@@ -94,13 +94,13 @@ fn the_time_of_an_operation_counts_from_when_it_was_asked_for() {
     let late = Nanoseconds::from_millis(1);
     let mut pace = hdd();
     pace.submit(Nanoseconds::ZERO, Token(0), read(STARTS[0]));
-    // The server took its time; the real part itself takes as long as the model says.
+    // The server began late; the real part takes as long as the model's time.
     pace.real_begins(late, Token(0));
     pace.real_ended(late + due, ended(0));
     let mut given = Vec::new();
     pace.advance(late + due, &mut given);
     assert_eq!((given.len(), pace.counted().overruns), (1, 0));
-    // Who asks at a time that has passed asks at the latest that was told.
+    // An operation submitted at a past time counts from the latest time so far.
     pace.submit(due, Token(1), read(8));
     assert!(pace.next_event().is_some_and(|(at, _)| at > late + due));
 }
@@ -153,7 +153,7 @@ fn a_misspelt_profile_or_setting_is_refused_kindly() {
     assert!(error(DEFAULT_HDD, ("volatile_cach", "on")).contains("unknown key 'volatile_cach'"));
 }
 
-/// An operation of a test: what, where, how long, and the seed of what is written.
+/// Operation of a test: kind, range, and the seed of written data.
 #[derive(Clone, Debug)]
 enum Deed {
     Write { start: u64, len: u64, seed: u64, fua: bool },
@@ -163,7 +163,7 @@ enum Deed {
 }
 
 fn deed() -> impl Strategy<Value = Deed> {
-    // Few places, so that they meet; sometimes more than the cache holds.
+    // Few addresses, so that ranges overlap; some ranges exceed the cache.
     let range = (0..200_u64, prop_oneof![8 => 1..24_u64, 1 => Just(900)]);
     prop_oneof![
         6 => (range.clone(), any::<u64>(), prop::bool::weighted(0.1))
@@ -174,9 +174,9 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// What a sector may hold after a power cut: what was last made stable, or anything written since.
+/// Contents allowed after a power cut, per sector: the last stable content, or any later write.
 struct Shadow {
-    /// For each sector, the contents that it may have; the last is what a read gives.
+    /// Allowed contents of each sector; a read returns the last one.
     sectors: Vec<Vec<Vec<u8>>>,
 }
 
@@ -212,7 +212,7 @@ proptest! {
         let temporary = Temporary::new();
         let mut shadow = Shadow { sectors: vec![vec![vec![0; 512]]; FILE_SECTORS as usize] };
         let mut drive = open(&temporary, DEFAULT_SSD, &[("volatile_cache", "on")]);
-        // So small that deeds overflow it.
+        // Small enough for the operations to overflow it.
         drive.volatile = Some(VolatileCache::new(Bytes(64 << 10)));
         for deed in deeds {
             let (operation, expected) = match deed {
@@ -241,7 +241,7 @@ proptest! {
                 prop_assert!(bytes_of(&end.payload) == expected);
             }
         }
-        // As a killed process: what it had in memory is gone.
+        // Dropping equals killing the process: memory content is lost.
         drop(drive);
         let bytes = std::fs::read(&temporary.0).unwrap();
         for (at, sector) in bytes.chunks(512).enumerate() {

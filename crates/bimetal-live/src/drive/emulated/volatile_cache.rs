@@ -1,7 +1,8 @@
-//! Writes that were not flushed: kept in the process's memory, so that they are lost with it.
+//! Unflushed writes, kept in the memory of the process, so that they are lost with it.
 //!
-//! By blocks of 4 KiB with a bit for each sector. A block keeps its place in the queue however often it is written: the
-//! one that was first written longest ago is the first to go to the file when there is no room.
+//! The cache has blocks of 4 KiB with a bit for each sector. A block keeps its place in the queue
+//! at repeated writes. When there is no room, the block whose first write is oldest is written to
+//! the file first.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,28 +15,29 @@ const SECTOR: usize = SECTOR_BYTES as usize;
 
 struct Block {
     bytes: Box<[u8; BLOCK_SECTORS as usize * SECTOR]>,
-    /// A bit for each sector that is here.
+    /// Bit for each sector that is cached.
     mask: u8,
     number: u64,
 }
 
-/// A cache of writes, by address.
+/// Cache of writes, by address.
 pub(super) struct VolatileCache {
     blocks: BTreeMap<u64, Block>,
-    /// Blocks with their numbers, by the time at which they came; some of them are gone.
+    /// Blocks with their numbers, in order of their first write; some entries are outdated.
     queue: VecDeque<(u64, u64)>,
     begun: u64,
     blocks_max: usize,
 }
 
 impl VolatileCache {
-    /// A cache of `size`, at least one block.
+    /// Makes a cache of `size`, at least one block.
     pub(super) fn new(size: Bytes) -> Self {
         let blocks_max = ((size.0 / (BLOCK_SECTORS * SECTOR_BYTES)) as usize).max(1);
         Self { blocks: BTreeMap::new(), queue: VecDeque::new(), begun: 0, blocks_max }
     }
 
-    /// Whether it holds all that it may: then [`oldest`](Self::oldest) has to go before more is written.
+    /// Returns true if the cache is full: [`oldest`](Self::oldest) has to be removed before the
+    /// next write.
     pub(super) fn is_full(&self) -> bool {
         self.blocks.len() >= self.blocks_max
     }
@@ -44,7 +46,7 @@ impl VolatileCache {
     pub(super) fn write(&mut self, start: Sectors, data: &Buffers) {
         let mut at = start.0;
         for part in data.parts().iter().map(Slice::bytes) {
-            // Parts are whole sectors, as payload is.
+            // Parts are whole sectors, as in every payload.
             for sector in part.chunks_exact(SECTOR) {
                 self.write_sector(at, sector);
                 at += 1;
@@ -64,7 +66,7 @@ impl VolatileCache {
         block.bytes[within * SECTOR..][..SECTOR].copy_from_slice(bytes);
     }
 
-    /// Forgets what it holds of `range`: it is written elsewhere.
+    /// Forgets cached sectors of `range`: the range is written to the file.
     pub(super) fn forget(&mut self, range: SectorRange) {
         let (first, last) = (range.start.0 / BLOCK_SECTORS, range.end().0.div_ceil(BLOCK_SECTORS));
         let held: Vec<u64> = self.blocks.range(first..last).map(|(&block, _)| block).collect();
@@ -81,7 +83,8 @@ impl VolatileCache {
     /// Forgets a whole block.
     pub(super) fn remove(&mut self, block: u64) {
         self.blocks.remove(&block);
-        // What is gone leaves the queue at its head, and from its middle when it is mostly that.
+        // Outdated entries leave at the head of the queue; all of them leave when they are the
+        // majority.
         while self.queue.front().is_some_and(|entry| !Self::is_current(&self.blocks, entry)) {
             self.queue.pop_front();
         }
@@ -94,7 +97,7 @@ impl VolatileCache {
         blocks.get(&block).is_some_and(|held| held.number == number)
     }
 
-    /// The block that came first.
+    /// Returns the block whose first write is oldest.
     pub(super) fn oldest(&self) -> Option<u64> {
         self.queue.front().map(|&(_, block)| block)
     }
@@ -104,7 +107,7 @@ impl VolatileCache {
         self.blocks.keys().next().copied()
     }
 
-    /// What is here of a block: runs of sectors.
+    /// Returns the cached runs of sectors of a block.
     pub(super) fn runs(&self, block: u64) -> Vec<(Sectors, &[u8])> {
         let Some(held) = self.blocks.get(&block) else { return Vec::new() };
         let mut runs = Vec::new();
@@ -121,7 +124,8 @@ impl VolatileCache {
         runs
     }
 
-    /// What is here of `range`, to be laid over what the file holds: where in the range, and what.
+    /// Returns the cached parts of `range`, each with its offset in the range, to be laid over the
+    /// file's content.
     pub(super) fn over(&self, range: SectorRange) -> Vec<(Sectors, Vec<u8>)> {
         let (first, last) = (range.start.0 / BLOCK_SECTORS, range.end().0.div_ceil(BLOCK_SECTORS));
         let mut over = Vec::new();

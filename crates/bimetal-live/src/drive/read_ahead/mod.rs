@@ -1,11 +1,15 @@
-//! Reading ahead of who reads in order. Past the page cache nobody else does, and a client that asks for one part after the
-//! other leaves the drive without work while the part before is on its way to it.
+//! Read-ahead for sequential reads. Direct I/O has no read-ahead of the page cache. A client that
+//! requests one part after the other would leave the drive idle while each answer is sent.
 //!
-//! A drive around a drive. It follows a few runs of reads that go on where the last one ended, and reads as far ahead of
-//! each as that has come, within bounds, in pieces. A read that lies in pieces is answered from them, without a copy, when
-//! they are there; each sector is handed out once. What changes takes the pieces that it touches out of use, whether they
-//! are there or on their way, and nothing is read ahead where a change is on its way: so what is handed out was read after
-//! the last change that had been acknowledged. A piece that cannot be read is no error: who asks for it asks the drive.
+//! `ReadAhead` is a drive that wraps a drive. It follows a few runs, which are sequences of reads
+//! that each begin where the last one ended. It reads ahead of each run as far as the run is long,
+//! within bounds, in pieces. A read that lies in pieces is answered from them, without a copy, when
+//! they have arrived. Each sector is returned once.
+//!
+//! A change invalidates the pieces that it overlaps, whether they have arrived or not. Nothing is
+//! read ahead of a run where a change is under way. So data from a piece was read after the last
+//! acknowledged change. A failed read of a piece is no error: the read that needs the piece goes to
+//! the drive.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -21,42 +25,42 @@ use super::emulated::Emulation;
 use super::{Drive, Failure};
 use crate::buffer::Buffers;
 
-/// One read of a run.
+/// Size of one read of a run.
 const PIECE: Sectors = Bytes::from_kib(512).sectors();
-/// How far ahead of a run is read, and what is kept of all runs.
+/// Maximum read ahead of a run, and maximum kept for all runs.
 const AHEAD_MAX: Sectors = Bytes::from_mib(4).sectors();
 const KEPT_MAX: Sectors = Bytes::from_mib(16).sectors();
-/// Runs that are followed.
+/// Maximum of runs that are followed.
 const RUNS_MAX: usize = 16;
-/// A piece that nobody has asked for by then is not used: somebody else may have changed the drive.
+/// Age from which a piece is not used: another program may have changed the drive.
 const KEPT_FOR: Duration = Duration::from_millis(500);
 
-/// Reads that go on where the last one ended.
+/// Reads that each begin where the last one ended.
 struct Run {
-    /// Where the next one begins.
+    /// Start of the expected next read.
     next: u64,
-    /// How many sectors it has come.
+    /// Number of sectors that were read in the run.
     come: u64,
     reads: u64,
-    /// Up to where it was read ahead.
+    /// End of the range that was read ahead.
     ahead_to: u64,
 }
 
-/// A part of a run, read before it was asked for.
+/// Part of a run, read before it is requested.
 struct Piece {
     range: SectorRange,
-    /// What it holds, when it is there.
+    /// Data of the piece, once it has arrived.
     content: Option<Buffers>,
     begun: Instant,
-    /// Whether it may be handed out to who asks now.
+    /// Set while the piece may answer new reads.
     usable: bool,
-    /// What of it nobody has asked for.
+    /// Number of sectors that no read has requested.
     unread: Sectors,
-    /// Reads that wait for it.
+    /// Number of reads that wait for the piece.
     readers: u32,
 }
 
-/// A read that lies in pieces of which some are on their way.
+/// Read that lies in pieces of which some have not arrived.
 struct Waiting {
     operation: Operation<Buffers>,
     pieces: Vec<usize>,
@@ -64,11 +68,11 @@ struct Waiting {
     failed: bool,
 }
 
-/// An operation of who uses this drive, on its way. The drive below knows it by its place here, so that its own tokens and those
-/// of pieces cannot be taken for each other.
+/// Operation of the user of this drive, under way. The drive below gets its key in the table as
+/// token, so that tokens of operations and of pieces differ.
 struct Passing {
     token: Token,
-    /// What it changes.
+    /// Range that the operation changes.
     changes: Option<SectorRange>,
 }
 
@@ -76,13 +80,13 @@ struct Passing {
 pub(super) struct ReadAhead {
     drive: Box<dyn Drive>,
     capacity: Sectors,
-    /// The one that was read last is last.
+    /// Runs in order of their last read; the newest is last.
     runs: Vec<Run>,
     pieces: Slab<Piece>,
     kept: Sectors,
     waiting: Vec<Waiting>,
     passing: Slab<Passing>,
-    /// Operations that were taken and not collected.
+    /// Number of operations that were taken and not collected.
     under_way: usize,
     ended: Vec<Completion<Buffers>>,
     collected: Vec<Completion<Buffers>>,
@@ -104,7 +108,7 @@ impl ReadAhead {
         }
     }
 
-    /// Hands an operation on to the drive below.
+    /// Passes an operation to the drive below.
     fn pass(&mut self, mut operation: Operation<Buffers>) {
         let Command { kind, range, .. } = operation.command;
         let changes = kind.changes_content().then_some(range);
@@ -119,7 +123,7 @@ impl ReadAhead {
 
     fn read(&mut self, operation: Operation<Buffers>) {
         let range = operation.command.range;
-        // A range that lies nowhere is the drive's matter.
+        // The drive below answers a range outside it.
         if range.is_empty() || range.checked_end().is_none_or(|end| end > self.capacity) {
             return self.pass(operation);
         }
@@ -139,7 +143,7 @@ impl ReadAhead {
         self.read_on();
     }
 
-    /// Takes note of a read: the last run is the one that it belongs to.
+    /// Records a read, and moves its run to the end of the list.
     fn follow(&mut self, range: SectorRange) {
         let (start, end, len) = (range.start.0, range.end().0, range.len.0);
         let run = match self.runs.iter().position(|run| run.next == start) {
@@ -158,7 +162,7 @@ impl ReadAhead {
         self.runs.push(run);
     }
 
-    /// The pieces in which `range` lies, in order; none if it does not.
+    /// Returns the pieces that hold `range`, in order; `None` if they do not cover it.
     fn pieces_of(&mut self, range: SectorRange) -> Option<Vec<usize>> {
         let mut found: Vec<usize> = Vec::new();
         let mut at = range.start.0;
@@ -175,7 +179,7 @@ impl ReadAhead {
         Some(found)
     }
 
-    /// `range` was asked for: pieces of which nothing else can be asked for are done with.
+    /// Records that `range` was requested. Pieces without unrequested sectors are dropped.
     fn note_read(&mut self, range: SectorRange) {
         let touched: Vec<usize> = self.touched(range);
         for key in touched {
@@ -199,7 +203,7 @@ impl ReadAhead {
         }
     }
 
-    /// Forgets a piece that nobody waits for and nobody can ask for, once the drive is done with it.
+    /// Drops a piece that is unusable and has no waiting readers, once its read has ended.
     fn drop_if_done(&mut self, key: usize) {
         let piece = &self.pieces[key];
         if !piece.usable && piece.readers == 0 && piece.content.is_some() {
@@ -208,7 +212,7 @@ impl ReadAhead {
         }
     }
 
-    /// Reads ahead of the last run, as far as it has come.
+    /// Reads ahead of the newest run, as far as the run is long.
     fn read_on(&mut self) {
         let Some(run) = self.runs.last().filter(|run| run.reads > 1) else { return };
         let (mut at, end) = (run.ahead_to, run.next + run.come.min(AHEAD_MAX.0));
@@ -225,7 +229,8 @@ impl ReadAhead {
         }
     }
 
-    /// Whether there is room for a piece of the last run, once the others have given up what they have.
+    /// Returns true if there is room for a piece of the newest run, after other runs have lost
+    /// their pieces.
     fn has_room(&mut self) -> bool {
         for at in 0..self.runs.len().saturating_sub(1) {
             if self.kept + PIECE <= KEPT_MAX {
@@ -248,7 +253,7 @@ impl ReadAhead {
         self.drive.submit(Operation { token, target: 0, command, payload: Buffers::empty() });
     }
 
-    /// A piece is there, or cannot be read. Whether somebody asks the drive for it now.
+    /// Takes the read of a piece, done or failed. Returns true if a read goes to the drive instead.
     fn arrived(&mut self, completion: Completion<Buffers>) -> bool {
         let key = (completion.token.0 >> 1) as usize;
         let failed = completion.status != Status::Done;
@@ -271,7 +276,7 @@ impl ReadAhead {
         asked
     }
 
-    /// Answers a read all pieces of which are there.
+    /// Answers a read whose pieces have all arrived.
     fn hand_out(&mut self, read: Waiting) {
         let Waiting { operation, pieces, failed, .. } = read;
         let range = operation.command.range;
@@ -279,7 +284,8 @@ impl ReadAhead {
         let mut at = range.start;
         for &key in &pieces {
             let piece = &mut self.pieces[key];
-            // Pieces of two runs may overlap: each gives what those before it did not.
+            // Pieces of two runs may overlap: each contributes the part after the end of the piece
+            // before.
             let end = range.end().min(piece.range.end());
             if let Some(content) = piece.content.as_ref().filter(|_| !failed) {
                 payload.join(content.slice(Sectors(at.0 - piece.range.start.0), Sectors(end.0 - at.0)));
@@ -336,7 +342,7 @@ impl Drive for ReadAhead {
             if !asked {
                 break;
             }
-            // What was asked for again may have ended at once.
+            // Repeated reads may have ended at once.
             self.drive.start();
         }
         ended.append(&mut self.ended);

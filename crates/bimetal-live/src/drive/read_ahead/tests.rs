@@ -1,4 +1,4 @@
-//! Runs of reads over a drive in memory: what is answered from pieces is what the drive holds.
+//! Runs of reads over a drive in memory: answers from pieces equal the content of the drive.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
@@ -11,16 +11,16 @@ use super::*;
 const MIB: u64 = 2048;
 const CAPACITY: u64 = 64 * MIB;
 
-/// A drive in memory: what was submitted ends when it is collected.
+/// Drive in memory: an operation ends when it is collected.
 #[derive(Default)]
 struct Inside {
-    /// A number for each sector, which fills it.
+    /// Content of each sector: the number that fills it.
     sectors: Vec<u8>,
     taken: Vec<Operation<Buffers>>,
     reads: Vec<SectorRange>,
-    /// A sector that cannot be read.
+    /// Sector that cannot be read.
     bad: Option<u64>,
-    /// Whether nothing ends.
+    /// Set while no operation ends.
     stopped: bool,
 }
 
@@ -98,7 +98,7 @@ impl Bench {
         let sectors = (0..CAPACITY).map(|sector| (sector / 8 + sector / 2048) as u8).collect();
         let inside = Arc::new(Mutex::new(Inside { sectors, ..Inside::default() }));
         let memory = Memory(Arc::clone(&inside), eventfd(0, EventfdFlags::CLOEXEC).unwrap());
-        // Other drives around this one mark tokens of their own.
+        // High bit set: drives that wrap this one may mark tokens of their own.
         Self { inside, drive: ReadAhead::new(Box::new(memory), Sectors(CAPACITY)), tokens: 1 << 63 }
     }
 
@@ -114,7 +114,7 @@ impl Bench {
         ended
     }
 
-    /// Reads what memory has; how many reads memory saw for it.
+    /// Reads a range and checks it. Returns the number of reads that the memory received.
     fn read(&mut self, start: u64, len: u64) -> usize {
         let before = self.inside.lock().unwrap().reads.len();
         self.submit(OpKind::Read, start, len, Buffers::empty());
@@ -164,7 +164,8 @@ fn who_reads_here_and_there_is_left_alone() {
     assert!(bench.drive.pieces.is_empty());
 }
 
-/// Two runs, one of which begins within what was read ahead of the other, at another place than its pieces.
+/// Two runs: the second begins within the range read ahead of the first, and not at the boundary of
+/// a piece.
 #[test]
 fn what_lies_in_overlapping_pieces_of_two_runs_is_read_once() {
     let mut bench = Bench::new();
@@ -178,7 +179,7 @@ fn what_lies_in_overlapping_pieces_of_two_runs_is_read_once() {
 }
 
 proptest! {
-    /// Runs that cross each other, and writes into them: every read is what memory has.
+    /// Runs that cross each other, with writes among them: each read returns the content of memory.
     #[test]
     fn whoever_reads_what_after_which_write_gets_what_is_there(
         steps in proptest::collection::vec((0usize..6, 1u64..3000, 0u8..12), 1..120),
@@ -214,11 +215,11 @@ fn a_change_on_its_way_is_never_overtaken() {
     let mut bench = Bench::new();
     bench.read(0, MIB);
     bench.inside.lock().unwrap().stopped = true;
-    // Read ahead of it would be what was there before.
+    // A piece over this write would hold the content from before the write.
     bench.submit(OpKind::Write, 3 * MIB, 8, filled(201, 8));
     bench.submit(OpKind::Read, MIB, MIB, Buffers::empty());
     assert!(bench.drive.pieces.iter().all(|(_, piece)| piece.range.end().0 <= 3 * MIB));
-    // On its way before a change that begins and ends meanwhile.
+    // A write into a piece under way; the write begins and ends meanwhile.
     bench.submit(OpKind::Write, 2 * MIB + 8, 8, filled(202, 8));
     assert!(bench.drive.pieces.iter().any(|(_, piece)| !piece.usable));
     bench.inside.lock().unwrap().stopped = false;
@@ -261,7 +262,7 @@ fn many_runs_share_what_is_kept() {
     assert!(bench.drive.kept <= KEPT_MAX, "{:?}", bench.drive.kept);
     let pieces: u64 = bench.drive.pieces.iter().map(|(_, piece)| piece.range.len.0).sum();
     assert_eq!(Sectors(pieces), bench.drive.kept);
-    // The run that goes on now has room although the others left their pieces behind.
+    // The newest run has room although other runs left pieces behind.
     let before = bench.inside.lock().unwrap().reads.len();
     bench.read(3 * MIB, MIB);
     assert!(bench.inside.lock().unwrap().reads.len() > before);
