@@ -1,7 +1,8 @@
-//! The other side of a connection: asks a server. For `bimetal replay`, which measures and looks at no data: what a read
-//! returns is received and dropped.
+//! Client side of an NBD connection, for `bimetal replay`. A replay measures times and looks at no
+//! data, so the data of a read is received and dropped.
 //!
-//! The fixed newstyle handshake with `NBD_OPT_GO`, and simple replies: what every server speaks.
+//! The client uses the fixed newstyle handshake with `NBD_OPT_GO`, and simple replies, which every
+//! server supports.
 
 use bimetal_core::operation::{Command, OpKind};
 use hashbrown::HashMap;
@@ -10,45 +11,45 @@ use super::outbox::Outbox;
 use super::protocol::{self as nbd, Fields, command, command_flag, info, option, option_reply};
 use crate::buffer::Buffers;
 
-/// Received with one call at most.
+/// Maximum of bytes received with one call.
 const STAGING_BYTES: usize = 256 << 10;
 
-/// Why a server cannot be asked.
+/// Reasons for which requests to a server fail.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ClientError {
-    /// It is no server of this protocol.
+    /// The server does not speak the protocol.
     #[error("the server does not speak NBD: {0}")]
     Protocol(&'static str),
-    /// It does not give the export.
+    /// The server refuses the export.
     #[error("the server refuses export '{export}': {message}")]
     Refused {
-        /// Which.
+        /// Name of the export.
         export: String,
-        /// In the server's words, or the number of the error.
+        /// Text of the server, or the number of the error.
         message: String,
     },
-    /// It answers what was not asked.
+    /// The server answers a request that is not under way.
     #[error("the server answers request {0}, which is not under way")]
     UnknownReply(u64),
 }
 
-/// What the server offers.
+/// Export as the server offers it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
-    /// The size of the export.
+    /// Size of the export.
     pub bytes: u64,
-    /// What requests must be multiples of, in bytes.
+    /// Size of which offsets and lengths of requests must be multiples, in bytes.
     pub block_min_bytes: u32,
-    /// The largest read or write, in bytes.
+    /// Size of the largest read or write, in bytes.
     pub request_bytes_max: u32,
 }
 
-/// The end of a request.
+/// End of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reply {
-    /// Which.
+    /// Cookie of the request.
     pub cookie: u64,
-    /// 0, or the number of the error.
+    /// Number of the error; 0 for success.
     pub error: u32,
 }
 
@@ -57,14 +58,14 @@ enum State {
     Greeting,
     OptionReply,
     Replies,
-    /// Data of a read, and whose it is.
+    /// Data of a read follows, for `reply`.
     Data {
         left: u64,
         reply: Reply,
     },
 }
 
-/// A client's connection without its socket.
+/// Connection of a client, without its socket.
 pub struct Client {
     state: State,
     export: String,
@@ -73,12 +74,12 @@ pub struct Client {
     staging: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Requests under way: bytes that their reply brings.
+    /// Requests under way, by cookie, with the number of bytes of data in their reply.
     under_way: HashMap<u64, u64, foldhash::fast::RandomState>,
 }
 
 impl Client {
-    /// A connection that has just begun and is to reach `export`; empty: the server's first.
+    /// Begins a connection to `export`; the empty name stands for the server's first export.
     pub fn new(export: &str) -> Self {
         Self {
             state: State::Greeting,
@@ -92,12 +93,13 @@ impl Client {
         }
     }
 
-    /// What the server offers, once the handshake is over.
+    /// Returns the server's offer, once the handshake is over.
     pub fn offer(&self) -> Option<Offer> {
         matches!(self.state, State::Replies | State::Data { .. }).then_some(self.offer)
     }
 
-    /// Asks. `cookie` is none that is under way; a write carries `payload`.
+    /// Sends a request. `cookie` must differ from those of requests under way; a write carries
+    /// `payload`.
     pub fn ask(&mut self, cookie: u64, command: Command, payload: &Buffers) {
         let kind = match command.kind {
             OpKind::Read => command::READ,
@@ -122,7 +124,7 @@ impl Client {
         assert!(before.is_none(), "cookie {cookie} is used twice");
     }
 
-    /// Says good-bye.
+    /// Sends the request that ends the connection.
     pub fn disconnect(&mut self) {
         self.outbox.push_head(&nbd::REQUEST_MAGIC.to_be_bytes());
         self.outbox.push_head(&[0, 0]);
@@ -130,34 +132,35 @@ impl Client {
         self.outbox.push_head(&[0; 20]);
     }
 
-    /// What is to be sent.
+    /// Returns the bytes to be sent.
     pub fn outbox(&self) -> &Outbox {
         &self.outbox
     }
 
-    /// The server has taken `count` more bytes of [`outbox`](Self::outbox).
+    /// Records that the server has taken `count` more bytes of [`outbox`](Self::outbox).
     pub fn sent(&mut self, count: usize) {
         self.outbox.sent(count);
     }
 
-    /// Where to receive into. Before, [`next_reply`](Self::next_reply) was called until there was none.
+    /// Returns the buffer for received bytes. Call [`next_reply`](Self::next_reply) until it
+    /// returns `None` first.
     pub fn input(&mut self) -> &mut [u8] {
         self.staging.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         &mut self.staging[self.end..]
     }
 
-    /// Says that `count` bytes were received.
+    /// Records that `count` bytes were received.
     pub fn received(&mut self, count: usize) {
         self.end += count;
         assert!(self.end <= STAGING_BYTES, "no more is received than there was room for");
     }
 
-    /// The next reply, if one is whole.
+    /// Returns the next reply, if it has arrived completely.
     ///
     /// # Errors
     ///
-    /// If the server makes no sense, or refuses the export.
+    /// Fails if the server violates the protocol, or refuses the export.
     pub fn next_reply(&mut self) -> Result<Option<Reply>, ClientError> {
         loop {
             let there = self.end - self.start;
@@ -220,7 +223,7 @@ impl Client {
         Ok(())
     }
 
-    /// Whether a reply to the option was whole and is taken.
+    /// Takes a reply to the option. Returns false if the reply has not arrived completely.
     fn option_reply(&mut self) -> Result<bool, ClientError> {
         let head = &self.staging[self.start..self.start + 20];
         let mut fields = Fields(head);
@@ -288,15 +291,15 @@ mod tests {
         Export { name, description, bytes: 1 << 30, block_min_bytes: 512, block_preferred_bytes: 4096 }
     }
 
-    /// Carries up to `step` bytes from one outbox to the other side.
+    /// Returns up to `step` bytes of an outbox.
     fn carry(outbox: &Outbox, step: usize) -> Vec<u8> {
         let mut slices = [IoSlice::new(&[]); 64];
         let count = outbox.slices(&mut slices);
         slices[..count].iter().flat_map(|slice| slice.iter().copied()).take(step).collect()
     }
 
-    /// Lets both talk, `step` bytes at a time, until nobody has anything to say. The server answers with `error`s for
-    /// cookies that are multiples of three.
+    /// Exchanges bytes, `step` at a time, until both sides have sent everything. The server answers
+    /// with `error`s for cookies that are multiples of three.
     fn talk(client: &mut Client, server: &mut Codec, step: usize) -> Result<Vec<Reply>, ClientError> {
         let mut replies = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! One connection: its phase, what it has received and not understood yet, and what it has to send.
+//! One connection: its phase, received bytes that were not parsed yet, and bytes to be sent.
 
 use std::io::IoSliceMut;
 use std::sync::Arc;
@@ -9,38 +9,41 @@ use super::transmission::Header;
 use super::{Export, Limits, Request, StatusRequest, Ticket};
 use crate::buffer::{Buffers, Filling};
 
-/// Received and not understood yet. A payload goes straight to its own memory, but for what came with its header.
+/// Size of the buffer of bytes that were not parsed yet. A payload is received into its own memory,
+/// except for the part that arrives with its header.
 const STAGING_BYTES: usize = 64 << 10;
 const _: () = assert!(STAGING_BYTES > nbd::OPTION_BYTES_MAX as usize + 16);
 
-/// Why a connection ends.
+/// Reasons for which a connection ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Closed {
-    /// The client said good-bye.
+    /// The client disconnected.
     #[error("the client disconnected")]
     Disconnected,
     /// The client does not speak the protocol.
     #[error("the client does not speak NBD: {0}")]
     Protocol(&'static str),
-    /// The client asked, in the old way that knows no error, for an export that is not there.
+    /// The client chose an unknown export with `NBD_OPT_EXPORT_NAME`, which has no error reply.
     #[error("the client asked for an export that there is not")]
     UnknownExport,
-    /// The client chose an export, in the old way that knows no error, without the encryption that it needs here.
+    /// The client chose an export with `NBD_OPT_EXPORT_NAME`, which has no error reply, and without
+    /// the TLS that this server requires.
     #[error("the client did not ask for TLS, which this server needs")]
     NeedsTls,
-    /// The client chose an export, in the old way that knows no error, when there were as many
-    /// clients as may be.
+    /// The client chose an export with `NBD_OPT_EXPORT_NAME`, which has no error reply, while the
+    /// number of clients was at its maximum.
     #[error("there are as many clients as there may be")]
     Full,
 }
 
-/// Whether a connection is encrypted. The encryption itself is below the codec, which sees plain bytes on either side of it.
+/// Encryption of a connection. The encryption itself is a layer below the codec, which sees plain
+/// bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Encryption {
     None,
-    /// Nothing is told or done before the client has asked for it.
+    /// TLS is required: other options are refused until the client requests it.
     Needed,
-    /// The client has asked. Nothing is understood until it is there.
+    /// The client has requested TLS. No bytes are parsed until TLS has begun.
     Begins,
     Begun,
 }
@@ -58,7 +61,7 @@ pub(super) enum State {
         filling: Filling,
         filled: usize,
     },
-    /// Bytes that nobody wants, and where it goes on behind them.
+    /// Bytes to be dropped, and the phase after them.
     Skip {
         left: u64,
         handshake: bool,
@@ -66,7 +69,7 @@ pub(super) enum State {
     Closed(Closed),
 }
 
-/// A connection without its socket.
+/// Connection without its socket.
 pub struct Codec {
     pub(super) exports: Arc<[Export]>,
     pub(super) state: State,
@@ -74,11 +77,11 @@ pub struct Codec {
     pub(super) encryption: Encryption,
     pub(super) no_zeroes: bool,
     pub(super) structured: bool,
-    /// The export whose block status may be asked for, as long as it is the one that is chosen.
+    /// Export whose block status may be requested, while the same export is chosen.
     pub(super) meta_context: Option<usize>,
     pub(super) export: usize,
     staging: Box<[u8]>,
-    /// What of the staging area is used.
+    /// Part of the staging area that is in use.
     start: usize,
     end: usize,
     limits: Limits,
@@ -86,19 +89,19 @@ pub struct Codec {
     held_bytes: u64,
     in_transmission: bool,
     held_back: bool,
-    /// Whether no export may be chosen now, and whether one was asked for all the same.
+    /// Set while no export may be chosen, and set once a client was refused for it.
     pub(super) full: bool,
     pub(super) turned_away: bool,
-    /// A question that waits for its answer; nothing more is understood before.
+    /// Block status request that waits for its answer. No bytes are parsed before the answer.
     pub(super) status: Option<StatusRequest>,
 }
 
 impl Codec {
-    /// A connection that has just begun; its greeting waits to be sent.
+    /// Begins a connection; its greeting is ready to be sent.
     ///
     /// # Panics
     ///
-    /// If there is no export.
+    /// Panics if there is no export.
     pub fn new(exports: Arc<[Export]>, limits: Limits) -> Self {
         assert!(!exports.is_empty(), "a server has an export");
         let mut outbox = Outbox::default();
@@ -128,69 +131,71 @@ impl Codec {
         }
     }
 
-    /// The same for a place where all but the greeting is encrypted.
+    /// Returns the connection with TLS required for everything but the greeting.
     pub fn needing_tls(self) -> Self {
         Self { encryption: Encryption::Needed, ..self }
     }
 
-    /// Says whether there are as many clients as there may be: then no export can be chosen.
+    /// Sets whether the number of clients is at its maximum. No export can be chosen then.
     pub fn set_full(&mut self, full: bool) {
         self.full = full;
     }
 
-    /// Whether the client was refused an export for that reason since the last call.
+    /// Returns true if the client was refused an export at the maximum of clients since the last
+    /// call.
     pub fn take_turned_away(&mut self) -> bool {
         std::mem::take(&mut self.turned_away)
     }
 
-    /// Whether TLS begins behind what waits to be sent now.
+    /// Returns true if TLS begins after the bytes in the outbox.
     pub fn tls_begins(&self) -> bool {
         self.encryption == Encryption::Begins
     }
 
-    /// Says that what was to be sent is sent, and that what comes in and goes out from now on is encrypted.
+    /// Records that the outbox is sent, and that all further bytes are encrypted.
     ///
     /// # Panics
     ///
-    /// If it [does not begin](Self::tls_begins), or something waits to be sent.
+    /// Panics if TLS [does not begin](Self::tls_begins), or if the outbox is not empty.
     pub fn tls_has_begun(&mut self) {
         assert!(self.tls_begins() && self.outbox.is_empty(), "TLS begins behind its announcement");
         self.encryption = Encryption::Begun;
     }
 
-    /// Whether the handshake is over.
+    /// Returns true if the handshake is over.
     pub fn in_transmission(&self) -> bool {
         self.in_transmission
     }
 
-    /// Why the connection is over, if it is: nothing more is received.
+    /// Returns the reason for which the connection is over, if it is over. No bytes are received
+    /// then.
     pub fn closed(&self) -> Option<Closed> {
         if let State::Closed(reason) = self.state { Some(reason) } else { None }
     }
 
-    /// Requests that were given out and have no reply.
+    /// Returns the number of requests that were returned and have no reply.
     pub fn requests_under_way(&self) -> usize {
         self.requests
     }
 
-    /// Memory that requests and replies of this connection hold, in bytes.
+    /// Returns the memory that requests and replies of this connection hold, in bytes.
     pub fn held_bytes(&self) -> u64 {
         self.held_bytes + self.outbox.bytes()
     }
 
-    /// Whether more may be received. If not, replies must be given or sent first.
+    /// Returns true if more bytes may be received. If not, replies must be given or sent first.
     pub fn wants_input(&self) -> bool {
         !matches!(self.state, State::Closed(_)) && !self.tls_begins() && !self.is_full() && self.has_room()
     }
 
-    /// Whether anything can be received. If not, requests that were received and held back come first: to receive nothing
-    /// would look like the end of the connection.
+    /// Returns true if there is room for received bytes. If not, requests that were held back are
+    /// handled first: receiving zero bytes would look like the end of the connection.
     fn has_room(&self) -> bool {
         let payload = matches!(&self.state, State::Payload { filling, filled, .. } if *filled < filling.len());
         payload || self.end - self.start < STAGING_BYTES
     }
 
-    /// Whether what was held back can be looked at now.
+    /// Returns true if bytes that were held back can be parsed now.
     pub fn can_go_on(&self) -> bool {
         self.held_back && !matches!(self.state, State::Closed(_)) && !self.is_full()
     }
@@ -199,7 +204,8 @@ impl Codec {
         self.requests >= self.limits.requests || self.held_bytes() >= self.limits.bytes
     }
 
-    /// Where to receive into, in this order: the rest of a payload, and room for what comes behind it.
+    /// Returns the buffers for received bytes, in this order: the rest of a payload, and the bytes
+    /// after it.
     pub fn input(&mut self) -> [IoSliceMut<'_>; 2] {
         if self.end == STAGING_BYTES {
             self.staging.copy_within(self.start..self.end, 0);
@@ -212,8 +218,8 @@ impl Codec {
         [IoSliceMut::new(payload), IoSliceMut::new(&mut self.staging[self.end..])]
     }
 
-    /// Says that `count` bytes were received into what [`input`](Self::input) gave. Afterwards
-    /// [`next_request`](Self::next_request) is called until there is none.
+    /// Records that `count` bytes were received into the buffers of [`input`](Self::input). Then
+    /// call [`next_request`](Self::next_request) until it returns `None`.
     pub fn received(&mut self, mut count: usize) {
         if let State::Payload { filling, filled, .. } = &mut self.state {
             let taken = count.min(filling.len() - *filled);
@@ -224,8 +230,9 @@ impl Codec {
         assert!(self.end <= STAGING_BYTES, "no more is received than there was room for");
     }
 
-    /// The next request, if one is there and more may be under way. Where there is none, a question about a range may be
-    /// ([`next_status`](Self::next_status)), and requests behind it.
+    /// Returns the next request, if it has arrived and more requests may be under way. After
+    /// `None`, a block status request may be there ([`next_status`](Self::next_status)), with
+    /// further requests after it.
     pub fn next_request(&mut self) -> Option<Request> {
         while !self.is_full() {
             if self.status.is_some() {
@@ -275,37 +282,37 @@ impl Codec {
         None
     }
 
-    /// A question about a range, which is to be [answered](Self::answer_status) at once.
+    /// Returns a block status request, which is to be [answered](Self::answer_status) at once.
     pub fn next_status(&mut self) -> Option<StatusRequest> {
         self.status.take()
     }
 
-    /// Takes the end of a request: what a read returned, nothing for the others, or why it failed.
+    /// Takes the end of a request: the data of a read, no data for other requests, or the error.
     pub fn reply(&mut self, ticket: Ticket, result: Result<Buffers, ReplyError>) {
         self.requests -= 1;
         self.held_bytes -= u64::from(ticket.held_bytes);
         self.push_reply(ticket, result);
     }
 
-    /// What is to be sent.
+    /// Returns the bytes to be sent.
     pub fn outbox(&self) -> &Outbox {
         &self.outbox
     }
 
-    /// The client has taken `count` more bytes of [`outbox`](Self::outbox).
+    /// Records that the client has taken `count` more bytes of [`outbox`](Self::outbox).
     pub fn sent(&mut self, count: usize) {
         self.outbox.sent(count);
     }
 
-    /// Takes the next `count` bytes, which are there.
+    /// Takes the next `count` bytes, which must have arrived.
     pub(super) fn fields(&mut self, count: usize) -> Fields<'_> {
         let start = self.start;
         self.consume(count);
-        // What is consumed stays where it is until the next call of `input`.
+        // Consumed bytes stay in place until the next call of `input`.
         Fields(&self.staging[start..start + count])
     }
 
-    /// Whether bytes wait that are not understood yet.
+    /// Returns true if there are received bytes that were not parsed.
     pub(super) fn has_input(&self) -> bool {
         self.start < self.end
     }

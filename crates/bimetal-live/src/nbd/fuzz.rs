@@ -1,4 +1,5 @@
-//! The body of the fuzzer: whatever a client sends, in whatever pieces, the codec neither panics nor grows.
+//! Body of the fuzzer: for any bytes of a client, in pieces of any size, the codec neither panics
+//! nor exceeds its limits.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -11,13 +12,14 @@ use bimetal_core::units::Sectors;
 use super::{Closed, Codec, Export, Extent, Limits, REQUEST_BYTES_MAX, ReplyError, Request, StatusRequest};
 use crate::buffer::Buffers;
 
-/// A handshake that chooses the first export with everything that there is, so that bytes behind it are requests.
+/// Handshake that chooses the first export with every option, so that the bytes after it are
+/// requests.
 pub const HANDSHAKE: &[u8] = b"\0\0\0\x03\
     IHAVEOPT\0\0\0\x08\0\0\0\0\
     IHAVEOPT\0\0\0\x0a\0\0\0\x1c\0\0\0\x01a\0\0\0\x01\0\0\0\x0fbase:allocation\
     IHAVEOPT\0\0\0\x07\0\0\0\x06\0\0\0\0\0\0";
 
-/// Two exports: `a` of 1 MiB in sectors, `b` of 1 GiB in blocks of 4 KiB.
+/// Returns two exports: `a` of 1 MiB in sectors, `b` of 1 GiB in blocks of 4 KiB.
 pub fn exports() -> Arc<[Export]> {
     let export = |name: &str, bytes, block_min_bytes| Export {
         name: name.into(),
@@ -29,28 +31,30 @@ pub fn exports() -> Arc<[Export]> {
     Arc::new([export("a", 1 << 20, 512), export("b", 1 << 30, 4096)])
 }
 
-/// What a connection gave out and sent.
+/// Requests and bytes that a connection returned.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Kind, first sector, sectors and FUA of each request, and the checksum of what it stores.
+    /// Kind, first sector, number of sectors and FUA of each request, and the checksum of its
+    /// payload.
     pub requests: Vec<(OpKind, u64, u64, bool, u32)>,
     /// All bytes that were sent.
     pub sent: Vec<u8>,
-    /// How it ended, if it did.
+    /// Reason for which the connection ended, if it ended.
     pub closed: Option<Closed>,
 }
 
-/// Feeds `data` to a new connection in pieces of the sizes in `pieces`, over and over again; answers every
-/// request, the oldest first, a few at a time.
+/// Feeds `data` to a new connection, in pieces of the sizes in `pieces`, which repeat. Answers
+/// every request, the oldest first, a few at a time.
 ///
 /// # Panics
-/// If the codec breaks its word: a request outside its export, not aligned, too long, with a wrong payload, or memory beyond its
-/// limits.
+/// Panics if the codec returns a request outside its export, not aligned, too long, or with a wrong
+/// payload, or exceeds the memory of its limits.
 pub fn converse(data: &[u8], pieces: &[usize], limits: Limits) -> Seen {
     converse_with(Codec::new(exports(), limits), data, pieces, limits)
 }
 
-/// The same with a connection of these `limits` that may need TLS; what is behind its beginning is `data` as it is decrypted.
+/// Does the same with a given connection with these `limits`. If it requires TLS, `data` after the
+/// start of TLS is the decrypted bytes.
 ///
 /// # Panics
 /// As [`converse`].
@@ -85,7 +89,7 @@ pub fn converse_with(mut codec: Codec, data: &[u8], pieces: &[usize], limits: Li
                 codec.tls_has_begun();
             }
         }
-        // Replies make room for requests that were received long ago.
+        // Replies make room for requests that were received earlier.
         if stuck && idle {
             break;
         }
@@ -120,7 +124,7 @@ fn check(request: &Request, export: &Export) {
     assert_eq!(request.payload.sectors(), carried);
 }
 
-/// The second half is a hole.
+/// Answers that the second half of the range is a hole.
 fn extents(status: &StatusRequest, export: &Export) -> Vec<Extent> {
     let len = status.range.len;
     assert!(status.range.end().bytes().0 <= export.bytes && len > Sectors(0), "{status:?} is outside");
@@ -135,7 +139,7 @@ fn note(request: &Request) -> (OpKind, u64, u64, bool, u32) {
     (command.kind, command.range.start.0, command.range.len.0, command.fua, request.payload.checksum())
 }
 
-/// A read gets zeroes, but for one in five that fails.
+/// Answers a read with zeroes; every fifth read fails.
 fn answer(codec: &mut Codec, request: &Request) {
     let range = request.command.range;
     let result = match request.command.kind {
@@ -161,7 +165,8 @@ fn send(codec: &mut Codec, sent: &mut Vec<u8>, mut limit: usize) {
     }
 }
 
-/// One input of the fuzzer: how the bytes are cut, whether they come behind a good handshake or need TLS, and the bytes.
+/// Runs one input of the fuzzer. The first four bytes choose the limits, the sizes of the pieces, a
+/// valid handshake before the rest, and whether TLS is required.
 pub fn run(data: &[u8]) {
     let Some((head, bytes)) = data.split_at_checked(4) else { return };
     let limits = Limits { requests: usize::from(head[0] % 16) + 1, bytes: 1 << (head[0] / 16 + 8) };

@@ -1,4 +1,4 @@
-//! The handshake: options of the client and their answers.
+//! Handshake: the client's options and their replies.
 
 use super::Export;
 use super::codec::{Closed, Codec, Encryption, State};
@@ -62,7 +62,8 @@ impl Codec {
         if !data.is_empty() || self.encryption == Encryption::Begun {
             return self.malformed(option::STARTTLS);
         }
-        // Whoever sits between could have put them there, and they would look as if they had come encrypted.
+        // An attacker between client and server could have inserted these bytes, and they would
+        // pass for encrypted ones.
         if self.has_input() {
             return self.close(Closed::Protocol("plain bytes behind its wish for TLS"));
         }
@@ -87,7 +88,7 @@ impl Codec {
         if self.structured { flags | export_flag::SEND_DF } else { flags }
     }
 
-    /// The old way to choose an export, which cannot be refused but by closing.
+    /// Handles `NBD_OPT_EXPORT_NAME`, which can be refused only by closing the connection.
     fn export_name(&mut self, name: &[u8]) {
         let Some(export) = self.find_export(name) else {
             return self.close(Closed::UnknownExport);
@@ -153,7 +154,8 @@ impl Codec {
         let mut fields = Fields(data);
         let name = fields.text()?;
         let count = fields.u32()?;
-        // Each takes at least the four bytes of its length, so a large count ends at once.
+        // Each query takes at least the four bytes of its length, so a count that is too large
+        // fails at once.
         let mut queries = Vec::new();
         for _ in 0..count {
             queries.push(fields.text()?);

@@ -1,10 +1,13 @@
-//! The NBD protocol as a state machine: bytes in, requests out; replies in, bytes out. No socket, no clock, no thread.
+//! NBD protocol as a state machine: bytes in, requests out; replies in, bytes out. There is no
+//! socket, clock or thread.
 //!
-//! The fixed newstyle handshake with its options, simple and structured replies, and the block status of
-//! `base:allocation`, as the protocol's specification has them (doc/proto.md of the NBD project). Whatever a client
-//! sends, memory stays within [`Limits`] and the worst that happens is that its connection is closed. [`codec`] is the
-//! whole of one connection; `handshake` and `transmission` are the two phases, [`outbox`] what is to be sent,
-//! `protocol` the numbers.
+//! It supports the fixed newstyle handshake with its options, simple and structured replies, and
+//! the block status of `base:allocation`, as specified in doc/proto.md of the NBD project. Whatever
+//! bytes a client sends, memory stays within [`Limits`], and the worst effect is that the client's
+//! connection is closed.
+//!
+//! [`codec`] is one connection; `handshake` and `transmission` are its two phases. [`outbox`] holds
+//! the bytes to be sent, and `protocol` has the numbers.
 
 pub mod client;
 pub mod codec;
@@ -22,30 +25,32 @@ pub use protocol::ReplyError;
 
 use crate::buffer::Buffers;
 
-/// The largest read or write, in bytes.
+/// Size of the largest read or write, in bytes.
 pub const REQUEST_BYTES_MAX: u32 = 32 << 20;
 
-/// Something that clients can connect to.
+/// Export that clients can choose.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Export {
-    /// Its name; the first export also answers to the empty name.
+    /// Name; the first export also has the empty name.
     pub name: String,
-    /// For people.
+    /// Description for people.
     pub description: String,
-    /// Its size, a multiple of `block_min_bytes`.
+    /// Size, a multiple of `block_min_bytes`.
     pub bytes: u64,
-    /// What requests must be multiples of, in bytes: a power of two, at least 512.
+    /// Size of which offsets and lengths of requests must be multiples, in bytes: a power of two,
+    /// at least 512.
     pub block_min_bytes: u32,
-    /// What requests are best multiples of, in bytes.
+    /// Size of which offsets and lengths of requests should be multiples, in bytes.
     pub block_preferred_bytes: u32,
 }
 
-/// What one connection may hold at once.
+/// Limits of one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Requests under way.
+    /// Maximum of requests under way.
     pub requests: usize,
-    /// Bytes of requests under way and of replies that the client has not taken. One request more than that may be there.
+    /// Maximum of bytes in requests under way and in replies that the client has not taken. One
+    /// more request may exceed it.
     pub bytes: u64,
 }
 
@@ -55,48 +60,48 @@ impl Default for Limits {
     }
 }
 
-/// A request of a client.
+/// Request of a client.
 #[derive(Debug)]
 pub struct Request {
-    /// What its reply needs.
+    /// Data that the reply needs.
     pub ticket: Ticket,
-    /// The export, by number.
+    /// Number of the export.
     pub export: u16,
-    /// What and where.
+    /// Kind and range.
     pub command: Command,
-    /// What a write stores.
+    /// Data of a write.
     pub payload: Buffers,
 }
 
-/// A question what a range holds.
+/// Request for the block status of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatusRequest {
-    /// The export, by number.
+    /// Number of the export.
     pub export: u16,
-    /// Where.
+    /// Range of the request.
     pub range: SectorRange,
-    /// How many extents may be told at most.
+    /// Maximum of extents in the answer.
     pub extents_max: usize,
     cookie: u64,
 }
 
-/// A run of sectors of one kind.
+/// Run of sectors of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
-    /// How many.
+    /// Number of sectors.
     pub len: Sectors,
-    /// Whether nothing is stored there, so that they read as zeroes.
+    /// Set if no data is stored there, so that the sectors read as zeroes.
     pub is_hole: bool,
 }
 
-/// What a reply needs of its request.
+/// Data of a request that its reply needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ticket {
-    /// What the client calls it.
+    /// Client's identifier of the request.
     cookie: u64,
-    /// Where a read began, in bytes.
+    /// Offset of a read, in bytes.
     offset: u64,
-    /// What it counts against the limit, in bytes.
+    /// Bytes that count against the limit.
     held_bytes: u32,
     is_read: bool,
 }

@@ -1,11 +1,11 @@
-//! What is to be sent: small headers and shared data in order, given to the socket without a copy.
+//! Bytes to be sent: small headers and shared data in order, passed to the socket without a copy.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use crate::buffer::{Buffers, Slice};
 
-/// Headers up to this long in a row become one part.
+/// Size of a part that gathers consecutive headers.
 const HEAD_BYTES: usize = 96;
 
 enum Part {
@@ -26,23 +26,23 @@ impl Part {
 #[derive(Default)]
 pub struct Outbox {
     parts: VecDeque<Part>,
-    /// How much of the first part is sent.
+    /// Number of bytes of the first part that were sent.
     sent: usize,
     bytes: u64,
 }
 
 impl Outbox {
-    /// Bytes that are not sent yet.
+    /// Returns the number of bytes that were not sent yet.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether everything is sent.
+    /// Returns true if all bytes were sent.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// The first parts of what is to be sent, as many as `slices` has room for.
+    /// Fills `slices` with the first parts to be sent. Returns their number.
     pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let mut count = 0;
         for (slice, part) in slices.iter_mut().zip(&self.parts) {
@@ -53,7 +53,7 @@ impl Outbox {
         count
     }
 
-    /// The client has taken `count` more bytes.
+    /// Records that the client has taken `count` more bytes.
     pub fn sent(&mut self, count: usize) {
         self.bytes = self.bytes.checked_sub(count as u64).expect("no more is sent than there is");
         self.sent += count;

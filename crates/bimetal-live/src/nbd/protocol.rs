@@ -1,4 +1,4 @@
-//! The numbers of the protocol, named as its specification names them.
+//! Numbers of the protocol, with the names of its specification.
 
 pub(crate) const GREETING_MAGIC: u64 = 0x4e42_444d_4147_4943;
 pub(crate) const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
@@ -79,38 +79,38 @@ pub(crate) mod chunk {
     pub(crate) const ERROR: u16 = (1 << 15) | 1;
 }
 
-/// Nothing is stored there.
+/// Flag of an extent without stored data.
 pub(crate) const STATE_HOLE: u32 = 1 << 0;
-/// It reads as zeroes.
+/// Flag of an extent that reads as zeroes.
 pub(crate) const STATE_ZERO: u32 = 1 << 1;
 
-/// The one meta context there is.
+/// Name of the only meta context that is supported.
 pub(crate) const BASE_ALLOCATION: &str = "base:allocation";
-/// The number it has once it is chosen.
+/// Number of the meta context once it is chosen.
 pub(crate) const BASE_ALLOCATION_ID: u32 = 1;
 
-/// Longest data of an option: names and queries are at most 4 KiB each.
+/// Maximum size of an option's data: names and queries are at most 4 KiB each.
 pub(crate) const OPTION_BYTES_MAX: u32 = 16 << 10;
-/// Bytes of a request before its payload.
+/// Size of a request before its payload.
 pub(crate) const REQUEST_HEADER_BYTES: usize = 28;
 
-/// Why a request fails, as a client is told.
+/// Reasons for which a request fails, with their numbers in the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum ReplyError {
-    /// The drives could not do it (`EIO`).
+    /// The drives failed (`EIO`).
     Io = 5,
-    /// The request makes no sense here: not aligned, too long, outside, unknown (`EINVAL`).
+    /// The request is invalid: not aligned, too long, outside the export, or unknown (`EINVAL`).
     Invalid = 22,
-    /// A write beyond the end (`ENOSPC`).
+    /// The write exceeds the end of the export (`ENOSPC`).
     NoSpace = 28,
-    /// The volume cannot do that (`ENOTSUP`).
+    /// The volume does not support the request (`ENOTSUP`).
     Unsupported = 95,
-    /// The server is going down (`ESHUTDOWN`).
+    /// The server is shutting down (`ESHUTDOWN`).
     ShuttingDown = 108,
 }
 
-/// Reads big-endian numbers and texts off the front of bytes.
+/// Reads big-endian numbers and texts from the front of bytes.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -136,7 +136,7 @@ impl<'a> Fields<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A text behind its length.
+    /// Reads a text with its length before it.
     pub(crate) fn text(&mut self) -> Option<&'a [u8]> {
         let len = self.u32()?;
         self.bytes(len as usize)

@@ -1,4 +1,4 @@
-//! Conversations: what a client says, and what it must get.
+//! Conversations: bytes of a client, and the bytes that it must receive.
 
 use bimetal_core::operation::OpKind;
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ fn request(command: u16, flags: u16, offset: u64, len: u32) -> Vec<u8> {
     bytes
 }
 
-/// The bytes that are sent for `tail` behind a handshake that chooses everything.
+/// Returns the bytes sent in answer to `tail`, after a handshake that chooses every option.
 fn behind_handshake(tail: &[u8]) -> (Seen, Vec<u8>) {
     let before = talk(HANDSHAKE).sent.len();
     let seen = talk(&[HANDSHAKE, tail].concat());
@@ -33,7 +33,7 @@ fn behind_handshake(tail: &[u8]) -> (Seen, Vec<u8>) {
     (seen, sent)
 }
 
-/// The type of each reply to an option.
+/// Returns the type of each reply to an option.
 fn option_replies(sent: &[u8]) -> Vec<u32> {
     let mut rest = &sent[18..];
     let mut kinds = Vec::new();
@@ -80,11 +80,12 @@ fn where_tls_is_needed_nothing_is_told_before_it() {
     let seen = talk(&[&list, &go, &option(8, b""), &option(5, b"x"), &abort], 1 << 20);
     assert_eq!(option_replies(&seen.sent), [ERR_TLS_REQD, ERR_TLS_REQD, ERR_TLS_REQD, ERR_INVALID, ACK]);
     assert_eq!(talk(&[&old], 1 << 20).closed, Some(Closed::NeedsTls));
-    // Byte by byte, so that nothing lies behind the option when it is understood.
+    // Byte by byte, so that no byte follows the option when it is parsed.
     let seen = talk(&[&start_tls, &list, &start_tls, &go, &request(command::READ, 0, 0, 512)], 1);
     assert_eq!(option_replies(&seen.sent)[..5], [ACK, SERVER, SERVER, ACK, ERR_INVALID]);
     assert_eq!(seen.requests.len(), 1);
-    // What comes with the option was there before anything was encrypted: anybody may have put it there.
+    // Bytes in one piece with the option precede the encryption: an attacker may have inserted
+    // them.
     let seen = talk(&[&start_tls, &list], 1 << 20);
     assert!(matches!(seen.closed, Some(Closed::Protocol(_))) && option_replies(&seen.sent).is_empty(), "{seen:?}");
 }
@@ -168,7 +169,7 @@ fn reads_are_answered_in_structured_replies_once_these_are_chosen() {
     assert_eq!(sent[..4], nbd::STRUCTURED_REPLY_MAGIC.to_be_bytes());
     assert_eq!(sent.len(), 20 + 8 + 1024);
     assert_eq!(sent[20..28], 512u64.to_be_bytes());
-    // Sector 4 fails, as the conversation has it.
+    // The test answers a read of sector 4 with an error.
     let (_, sent) = behind_handshake(&request(command::READ, 0, 4 * 512, 512));
     assert_eq!(sent[20..], [&5u32.to_be_bytes()[..], &[0, 0]].concat());
     let (_, sent) = behind_handshake(&request(command::READ, 0, 0, 33 << 20));
@@ -192,7 +193,7 @@ fn no_more_requests_than_the_limit_are_under_way() {
     assert_eq!(seen.requests.len(), 500);
 }
 
-/// Requests of all kinds, good and bad.
+/// Generates requests of all kinds, valid and invalid.
 fn any_request() -> impl Strategy<Value = Vec<u8>> {
     let offset = prop_oneof![0..2048u64, Just(u64::MAX / 512)].prop_map(|sector| sector.wrapping_mul(512));
     let len = prop_oneof![4 => (1..64u32).prop_map(|sectors| sectors * 512), 1 => 0..3000u32];
@@ -219,7 +220,8 @@ fn a_codec_that_holds_back_all_that_it_has_room_for_wants_no_more_before_it_is_a
     };
     receive(&mut codec, HANDSHAKE);
     assert!(codec.next_request().is_none());
-    // A write of which half the payload has come; then the rest, and as much behind it as there is room for.
+    // A write with half of its payload; then the rest, with as many bytes after it as there is room
+    // for.
     receive(&mut codec, &[request(command::WRITE, 0, 0, 1024).as_slice(), &[7; 512]].concat());
     assert!(codec.next_request().is_none());
     let mut behind = request(command::READ, 0, 0, 512).repeat(3000);

@@ -1,4 +1,4 @@
-//! The transmission phase: requests and their replies.
+//! Transmission phase: requests and their replies.
 
 use bimetal_core::operation::{Command, OpKind};
 use bimetal_core::units::{SECTOR_BYTES, SectorRange};
@@ -8,16 +8,16 @@ use super::protocol::{self as nbd, ReplyError, chunk, command, command_flag};
 use super::{Export, Extent, REQUEST_BYTES_MAX, Request, StatusRequest, Ticket};
 use crate::buffer::{Buffers, Filling};
 
-/// Extents told at once.
+/// Maximum of extents in an answer.
 const STATUS_EXTENTS_MAX: usize = 256;
 
-/// A request whose payload may still have to come.
+/// Request whose payload may not have arrived.
 pub(super) struct Header {
     pub(super) ticket: Ticket,
     pub(super) command: Command,
 }
 
-/// A request as it lies on the wire.
+/// Request as encoded in the protocol.
 #[derive(Clone, Copy)]
 struct Wire {
     flags: u16,
@@ -28,7 +28,7 @@ struct Wire {
 }
 
 impl Codec {
-    /// Understands the header that is there: the request, if it is whole with that.
+    /// Parses a header. Returns the request if it has no payload to wait for.
     pub(super) fn request_header(&mut self) -> Option<Request> {
         let mut fields = self.fields(nbd::REQUEST_HEADER_BYTES);
         let (magic, flags, command, cookie) = (fields.u32()?, fields.u16()?, fields.u16()?, fields.u64()?);
@@ -56,7 +56,7 @@ impl Codec {
             Err(error) => {
                 self.push_reply(ticket(wire), Err(error));
                 if is_write {
-                    // The payload comes all the same.
+                    // The client sends the payload of a refused write as well.
                     self.state = State::Skip { left: wire.len.into(), handshake: false };
                 }
                 None
@@ -79,12 +79,12 @@ impl Codec {
         });
     }
 
-    /// Tells what a range holds, from its beginning on as far as `extents` go. They end on what requests must be multiples of, and
-    /// not behind the range.
+    /// Answers a block status request, from the beginning of the range as far as `extents` reach.
+    /// Each extent ends on a multiple of the minimum block size, within the range.
     ///
     /// # Panics
     ///
-    /// If there is none, or more than the request allows.
+    /// Panics if there is no extent, or more than the request allows.
     pub fn answer_status(&mut self, request: StatusRequest, extents: &[Extent]) {
         assert!((1..=request.extents_max).contains(&extents.len()), "a range has one to so many extents");
         self.push_chunk(request.cookie, chunk::BLOCK_STATUS, 4 + 8 * extents.len() as u32);
@@ -129,7 +129,7 @@ impl Codec {
         self.outbox.push_head(&0u16.to_be_bytes());
     }
 
-    /// The head of a chunk that is the only one of its reply.
+    /// Sends the head of a chunk that is the only chunk of its reply.
     fn push_chunk(&mut self, cookie: u64, kind: u16, len: u32) {
         let mut head = [0; 20];
         head[..4].copy_from_slice(&nbd::STRUCTURED_REPLY_MAGIC.to_be_bytes());
@@ -160,14 +160,14 @@ fn is_aligned(wire: Wire, export: &Export) -> bool {
     wire.offset.is_multiple_of(unit) && u64::from(wire.len).is_multiple_of(unit)
 }
 
-/// What the wire asks for, or why that is not possible.
+/// Returns the request in the wire's numbers, or the error for an invalid one.
 fn check(wire: Wire, export: &Export, structured: bool) -> Result<Header, ReplyError> {
     let (kind, flags) = match wire.command {
         command::READ => (OpKind::Read, if structured { command_flag::DF } else { 0 }),
         command::WRITE => (OpKind::Write, 0),
         command::FLUSH => (OpKind::Flush, 0),
         command::TRIM => (OpKind::Discard, 0),
-        // That zeroing is to be fast was not offered.
+        // `FAST_ZERO` is not accepted, because it was not offered.
         command::WRITE_ZEROES => (OpKind::WriteZeroes, command_flag::NO_HOLE),
         _ => return Err(ReplyError::Invalid),
     };

@@ -102,7 +102,7 @@ impl VolatileCache {
         self.queue.front().map(|&(_, block)| block)
     }
 
-    /// The block with the lowest address.
+    /// Returns the block with the lowest address.
     pub(super) fn first(&self) -> Option<u64> {
         self.blocks.keys().next().copied()
     }
