@@ -1,5 +1,8 @@
-//! Attaching: a new drive takes the place of the one off home that is gone, while serving goes on. It is judged, formatted
-//! and labelled outside; then, once nothing waits for the old one any more, the volume takes it in.
+//! Attaching a drive: a new drive replaces the missing or detached drive off home, while the server
+//! serves.
+//!
+//! The new drive is examined, formatted and labelled on another thread. Then, once no operation
+//! waits for the old drive, the volume attaches the new one.
 
 use std::path::PathBuf;
 use std::sync::PoisonError;
@@ -15,14 +18,14 @@ use super::traffic::Traffic;
 use crate::control::message::{Done, Reply};
 use crate::member::replace::{ReplaceError, Replacement, replace};
 
-/// How long the old drive may take to give up what it still has.
+/// Maximum wait for operations of the old drive to end.
 const PATIENCE: Nanoseconds = Nanoseconds::from_seconds(30);
 
-/// A drive that is to be taken in.
+/// Drive to be attached.
 pub(super) enum Attachment {
-    /// It is made ready outside.
+    /// The drive is being prepared on another thread.
     Preparing,
-    /// It is ready.
+    /// The drive is ready.
     Ready { replacement: Replacement, until: Nanoseconds },
 }
 
@@ -37,7 +40,7 @@ impl Server {
             };
             let least = self.exports.first().map_or(512, |export| export.block_min_bytes);
             let work = move || {
-                // Who broke off while it had the labels in hand left them as they are on the drives.
+                // A panic while the lock was held leaves the labels as they are on the drives.
                 let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
                 replace(&mut held, &path, force, least)
             };
@@ -50,7 +53,7 @@ impl Server {
         None
     }
 
-    /// Why no drive can be taken in, if none can.
+    /// Returns the reason for which no drive can be attached, if there is such a reason.
     fn nothing_to_attach(&self) -> Option<String> {
         let view = self.volume.view();
         let Some(slots) = view.layout.slots else {
@@ -102,7 +105,7 @@ impl Server {
         self.tell_watchers(Watch::Attach, reply);
     }
 
-    /// Takes the new drive in if that is possible now; whether it was.
+    /// Attaches the new drive if this is possible now. Returns true if the drive was attached.
     pub(super) fn go_on_attaching(&mut self) -> bool {
         let Some(Attachment::Ready { replacement, until }) = &self.control.attachment else { return false };
         let (member, life, until) = (replacement.member, replacement.life, *until);
@@ -127,7 +130,7 @@ impl Server {
         self.selector.remove(self.drives[number].event());
         self.drives[number] = drive;
         self.traffic.1[number] = Traffic::default();
-        // One that cannot be watched is as good as gone.
+        // A drive whose event cannot be watched counts as gone.
         if self.selector.add(Source::Drive(number), self.drives[number].event()).is_err() {
             self.volume.member_gone(self.now, member);
         }

@@ -1,5 +1,6 @@
-//! Checks: is the map sound, and is what lies off home what was written? The map is looked at a part at a time, between
-//! other events; what lies off home the volume reads in the background ([`Volume::scrub`](bimetal_core::volume::Volume::scrub)).
+//! Checks: whether the map is consistent, and whether the content off home has the checksums that
+//! were written. The map is checked a part at a time, between other events. The volume reads the
+//! content off home in the background ([`Volume::scrub`](bimetal_core::volume::Volume::scrub)).
 
 use bimetal_core::block_map::Slot;
 use bimetal_core::volume::{BadBlock as Found, Outcome, Scrub};
@@ -8,22 +9,22 @@ use super::Server;
 use super::control::Watch;
 use crate::control::message::{BadBlock, CheckReport, Done, Progress, Reply};
 
-/// Slots that are looked at between other events: some milliseconds.
+/// Number of slots that are checked between other events: some milliseconds.
 const SLOTS_AT_ONCE: u32 = 1 << 16;
-/// Faults of the map that are named.
+/// Maximum of faults of the map that are reported.
 const WRONG_MAX: usize = 100;
 
-/// A check under way.
+/// Check under way.
 #[derive(Default)]
 pub(super) struct Checkup {
     scrub: bool,
-    /// The next slot to look at; none when the map is done.
+    /// Next slot to check; `None` when the map is done.
     next: Option<u32>,
     wrong: Vec<String>,
 }
 
 impl Checkup {
-    /// Whether there is something to do at once.
+    /// Returns true while slots of the map are left to check.
     pub(super) fn is_looking(&self) -> bool {
         self.next.is_some()
     }
@@ -33,13 +34,14 @@ impl Server {
     pub(super) fn hear_check(&mut self, key: usize, scrub: bool) -> Option<Reply> {
         let checkup =
             self.control.checkup.get_or_insert_with(|| Checkup { scrub, next: Some(0), ..Checkup::default() });
-        // Who asks for more than is under way gets it.
+        // A request for a scrub widens a check under way.
         checkup.scrub |= scrub;
         self.watch(key, Watch::Check);
         None
     }
 
-    /// Looks at the next part of the map, or how far the scrub is; whether the volume has work to do for it.
+    /// Checks the next part of the map, or the progress of the scrub. Returns true if the volume
+    /// has new work.
     pub(super) fn go_on_checking(&mut self) -> bool {
         let slots = self.volume.view().map.slots();
         let Some(checkup) = &mut self.control.checkup else { return false };
@@ -101,7 +103,7 @@ impl Server {
         }
     }
 
-    /// How far the check is.
+    /// Returns the progress of the check.
     pub(super) fn check_progress(&self) -> Option<Progress> {
         let checkup = self.control.checkup.as_ref()?;
         let block = self.volume.view().block().bytes().0;

@@ -1,4 +1,4 @@
-//! Clients: their sockets, and when each is received from and sent to.
+//! Clients: their sockets, and the times at which the server receives from and sends to each.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,33 +17,34 @@ use super::tls::{Credentials, Tls};
 use crate::buffer::Buffers;
 use crate::nbd::{Closed, Codec, ReplyError, Ticket};
 
-/// How long a client may take for its handshake.
+/// Maximum duration of a handshake.
 const HANDSHAKE_TIME: Nanoseconds = Nanoseconds::from_seconds(10);
-/// Clients at once that have not chosen an export yet.
+/// Maximum of clients that have not chosen an export.
 const HANDSHAKES_MAX: usize = 64;
-/// Parts sent with one call.
+/// Maximum of parts sent with one call.
 const PARTS_MAX: usize = 256;
 
-/// A client.
+/// NBD client.
 pub(super) struct Client {
     socket: OwnedFd,
     codec: Codec,
-    /// What the connection is encrypted with once it asks for it, and what encrypts it then.
+    /// Certificates for a connection that requests TLS, and its encryption once TLS has begun.
     credentials: Option<Credentials>,
     tls: Option<Tls>,
     number: u64,
-    /// Whether the server connected to itself for it.
+    /// Set if the server made the connection to itself.
     is_own: bool,
     since: Nanoseconds,
-    /// Whether the socket may have something for us, and room for what we have.
+    /// Set while the socket may have bytes to receive, and while it may accept bytes.
     readable: bool,
     writable: bool,
-    /// Whether it is in the list of clients to look at.
+    /// Set while the client is in the list of active clients.
     listed: bool,
 }
 
 impl Server {
-    /// Lets waiting clients in. Each may negotiate; it takes a place when it chooses an export.
+    /// Accepts waiting clients. Each may negotiate; it counts as connected when it chooses an
+    /// export.
     pub(super) fn accept(&mut self, number: usize) {
         while let Some(listener) = self.listeners.get(number) {
             match listener.accept() {
@@ -52,14 +53,15 @@ impl Server {
                     self.make_room_for_handshake();
                     self.let_in(socket, credentials);
                 }
-                // Where the system has no descriptor left, the next client that comes finds out.
+                // If the system has no descriptor left, accepting is tried again for the next
+                // client.
                 Ok(None) | Err(_) => return,
             }
         }
     }
 
-    /// Of too many that negotiate, the one that has taken longest is closed: whoever opens
-    /// connections and says nothing keeps nobody else away.
+    /// Closes the client whose handshake is oldest, if too many clients negotiate. So idle
+    /// connections cannot keep other clients away.
     fn make_room_for_handshake(&mut self) {
         let shaking = self.clients.iter().filter(|(_, client)| !client.codec.in_transmission());
         if shaking.clone().count() < HANDSHAKES_MAX {
@@ -70,13 +72,13 @@ impl Server {
         }
     }
 
-    /// Clients that have chosen an export; the kernel, for which the server connected to itself, is
-    /// none of them.
+    /// Returns the number of clients that have chosen an export. The server's connection to itself,
+    /// for the kernel, is not counted.
     pub(super) fn clients_connected(&self) -> usize {
         self.clients.iter().filter(|(_, client)| client.codec.in_transmission() && !client.is_own).count()
     }
 
-    /// Receives from each client that may have something once, and closes those that have gone.
+    /// Receives once from each active client, and closes the clients that have disconnected.
     pub(super) fn look_at_clients(&mut self) {
         for _ in 0..self.active.len() {
             let Some(key) = self.active.pop_front() else { break };
@@ -85,10 +87,10 @@ impl Server {
         self.send_replies();
     }
 
-    /// A client's end of a connection that is let in as if it had come by itself.
+    /// Returns the client's end of a new connection, which is served like an accepted one.
     ///
     /// # Errors
-    /// The system has no socket for it.
+    /// Fails if the system gives no socket.
     #[cfg(feature = "ublk")]
     pub fn connect(&mut self) -> io::Result<UnixStream> {
         let (theirs, ours) = UnixStream::pair()?;
@@ -118,7 +120,7 @@ impl Server {
             listed: false,
         };
         let key = self.clients.insert(client);
-        // A client that cannot be watched is gone again.
+        // A client whose socket cannot be watched is dropped.
         if self.selector.add(Source::Client(key), self.clients[key].socket.as_fd()).is_err() {
             self.clients.remove(key);
             return;
@@ -133,14 +135,14 @@ impl Server {
     }
 
     pub(super) fn client_ready(&mut self, key: usize, readable: bool, writable: bool) {
-        // It may have been closed by what came before in the same batch of events.
+        // An earlier event of the same batch may have closed the client.
         let Some(client) = self.clients.get_mut(key) else { return };
         client.readable |= readable;
         client.writable |= writable;
         self.list(key);
     }
 
-    /// Receives once from a client, and gives its requests to the volume.
+    /// Receives once from a client, and submits its requests to the volume.
     pub(super) fn receive(&mut self, key: usize) {
         let Some(client) = self.clients.get_mut(key) else { return };
         client.listed = false;
@@ -168,14 +170,15 @@ impl Server {
         self.dirty.push(key);
     }
 
-    /// Gives a client the end of its request.
+    /// Gives a client the result of its request.
     pub(super) fn answer(&mut self, key: usize, number: u64, ticket: Ticket, result: Result<Buffers, ReplyError>) {
         let Some(client) = self.clients.get_mut(key).filter(|client| client.number == number) else { return };
         client.codec.reply(ticket, result);
         self.dirty.push(key);
     }
 
-    /// Sends to every client that has something to get, and sees who is at an end or wants more.
+    /// Sends to every client with replies. Closes clients that are done, and lists clients with
+    /// more input.
     pub(super) fn send_replies(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
         for key in dirty.drain(..) {
@@ -184,7 +187,7 @@ impl Server {
                 self.close(key);
                 continue;
             }
-            // What was received long ago may have room now that replies are gone.
+            // Requests that were held back may be handled now that replies are sent.
             let serving = matches!(self.phase, Phase::Serving);
             let goes_on = client.codec.can_go_on() || (client.has_input() && client.codec.wants_input());
             if serving && goes_on {
@@ -202,7 +205,7 @@ impl Server {
         self.selector.remove(client.socket.as_fd());
     }
 
-    /// When the handshake that has taken longest must be over.
+    /// Returns the time at which the oldest handshake must be over.
     pub(super) fn clients_deadline(&self) -> Option<Nanoseconds> {
         let shaking = self.clients.iter().filter(|(_, client)| !client.codec.in_transmission());
         shaking.map(|(_, client)| client.since.saturating_add(HANDSHAKE_TIME)).min()
@@ -219,24 +222,24 @@ impl Server {
         }
     }
 
-    /// Whether every client has all replies to what it asked.
+    /// Returns true if every client has received all replies.
     pub(super) fn clients_are_served(&self) -> bool {
         self.clients.iter().all(|(_, client)| client.is_sent())
     }
 }
 
 impl Client {
-    /// Whether something may be received.
+    /// Returns true if the client may have bytes to receive.
     fn has_input(&self) -> bool {
         self.readable || self.tls.as_ref().is_some_and(Tls::has_plain)
     }
 
-    /// Whether the client has taken everything that there was for it.
+    /// Returns true if all bytes for the client are sent.
     fn is_sent(&self) -> bool {
         self.codec.outbox().is_empty() && self.tls.as_ref().is_none_or(Tls::is_sent)
     }
 
-    /// Receives once. An error means that the client is gone.
+    /// Receives once. An error means that the client has disconnected.
     fn receive(&mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
             return tls.receive(&self.socket, &mut self.readable, &mut self.codec);
@@ -251,7 +254,7 @@ impl Client {
         match received {
             Ok(0) => return Err(Errno::CONNRESET.into()),
             Ok(count) => {
-                // Less than there was room for: the rest is not there yet, and its coming will be told.
+                // The socket is empty after a short read; an event announces further bytes.
                 self.readable = count == wanted;
                 self.codec.received(count);
             }
@@ -262,7 +265,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends what there is and what the socket takes. An error means that the client is gone.
+    /// Sends as many bytes as the socket takes. An error means that the client has disconnected.
     fn send(&mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
             return tls.send(&self.socket, &mut self.writable, &mut self.codec);
@@ -291,8 +294,8 @@ impl Client {
         Ok(())
     }
 
-    /// Whether nothing more is to be said: at once with a client that makes no sense, and with one that said good-bye when it
-    /// has its replies.
+    /// Returns true if the connection can be closed. An invalid client is closed at once, a client
+    /// that has disconnected once it has its replies.
     fn is_over(&self) -> bool {
         match self.codec.closed() {
             None => false,

@@ -1,7 +1,8 @@
-//! Control: what the server is asked about itself, and what goes on because of it.
+//! Control requests: questions and commands to the server, and the long tasks that they begin.
 //!
-//! What can be answered at once is; what takes long (a drain) is begun, and whoever asked *watches* it: hears how far it is,
-//! each second, until it is done. It goes on when nobody watches any more.
+//! A short request is answered at once. A long one (a drain) begins a task, and the requester
+//! *watches* it: the requester gets a progress report each second until the task is done. The task
+//! continues without watchers.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,12 +23,13 @@ use crate::control::status::Status;
 use crate::member::held::Held;
 use crate::metrics;
 
-/// How often those who watch hear how far it is.
+/// Interval of progress reports to watchers.
 const REPORT_EVERY: Nanoseconds = Nanoseconds::from_seconds(1);
-/// How often it is written down what drives have done in their lives: what was done since is forgotten in a crash.
+/// Interval at which the totals of drives are written to their labels. A crash loses the totals
+/// since the last write.
 const KEEP_LIFETIMES_EVERY: Nanoseconds = Nanoseconds::from_seconds(600);
 
-/// What somebody waits for.
+/// Task that a requester waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Watch {
     Acknowledge,
@@ -39,35 +41,35 @@ pub(super) enum Watch {
     TraceStop,
 }
 
-/// Who asks, and what goes on because of it.
+/// Control connections, and the tasks that they began.
 #[derive(Default)]
 pub(super) struct Control {
     pub(super) about: Option<About>,
-    /// Labels and locks of the drives: only ever used outside the loop.
+    /// Labels and locks of the drives: used only outside the loop.
     pub(super) held: Option<Arc<Mutex<Held>>>,
     pub(super) attachment: Option<Attachment>,
     pub(super) checkup: Option<Checkup>,
     pub(super) doors: Vec<Door>,
     pub(super) visitors: Slab<Visitor>,
-    /// Visitors whose turn was cut short.
+    /// Visitors with more input after their turn.
     pub(super) waiting: Vec<usize>,
     pub(super) drainage: Option<Drainage>,
     pub(super) recorder: Option<Recorder>,
     pub(super) scrubs: Scrubs,
-    /// A recording that was ended and is being written out: where, and how many requests were left out.
+    /// Recording that was ended and is being written: its path, and the number of dropped requests.
     pub(super) recorded: Option<(PathBuf, u64)>,
-    /// Why the last one ended by itself.
+    /// Error that ended the last recording.
     pub(super) recording_failed: Option<String>,
-    /// The server ends because everything is at home.
+    /// Set if the server ends after a complete drain.
     pub(super) drained: bool,
-    /// When those who watch hear the next time how far it is.
+    /// Time of the next progress report to watchers.
     report_at: Option<Nanoseconds>,
-    /// When it is written down the next time what drives have done.
+    /// Time at which the totals of drives are written next.
     lifetimes_at: Option<Nanoseconds>,
 }
 
 impl Control {
-    /// Whether somebody is to be attended at once.
+    /// Returns true if a visitor or a check has work to do at once.
     pub(super) fn is_busy(&self) -> bool {
         !self.waiting.is_empty() || self.checkup.as_ref().is_some_and(Checkup::is_looking)
     }
@@ -78,11 +80,11 @@ impl Control {
 }
 
 impl Server {
-    /// Lets the server be asked about itself, at `endpoint`; `about` is what it cannot know. With the labels in hand it can
-    /// also take a drive in and change settings.
+    /// Serves control requests at `endpoint`. `about` holds facts that the server cannot see in the
+    /// volume. With `held`, the server can also attach a drive and change settings.
     ///
     /// # Errors
-    /// Somebody listens there already, or nobody can.
+    /// Fails if another server listens at the endpoint, or if it is not possible.
     pub fn control(
         &mut self,
         endpoint: &Endpoint,
@@ -97,10 +99,11 @@ impl Server {
         self.add_door(endpoint, Language::Control)
     }
 
-    /// Gives metrics to who asks for `http://ADDRESS/metrics`; `address` is `HOST:PORT` on this machine. Gives the URL.
+    /// Serves metrics at `http://ADDRESS/metrics`; `address` is `HOST:PORT` on this machine.
+    /// Returns the URL.
     ///
     /// # Errors
-    /// Somebody listens there already, or it is not an address of this machine's own.
+    /// Fails if another server listens at the address, or if the address is not a loopback address.
     pub fn metrics(&mut self, address: &str) -> Result<String, ServeError> {
         self.add_door(&Endpoint::of_metrics(address)?, Language::Http)?;
         let bound = self.control.doors.last().and_then(Door::address);
@@ -116,27 +119,28 @@ impl Server {
         own.into_iter().chain([self.ledger_deadline(), self.scrubs_deadline()]).flatten().min()
     }
 
-    /// Writes down, outside the loop, what drives have done in their lives.
+    /// Writes the totals of drives to their labels, outside the loop.
     fn keep_lifetimes(&mut self) {
         self.control.lifetimes_at = Some(self.now.saturating_add(KEEP_LIFETIMES_EVERY));
         let Some(keep) = self.keeping_lifetimes() else { return };
-        // Where there is no thread for it, the next time does.
+        // If no thread can be started, the totals are written the next time.
         let _ = self.outside(keep, |_, ()| {});
     }
 
-    /// What writes that down.
+    /// Returns the work that writes the totals of drives.
     pub(super) fn keeping_lifetimes(&self) -> Option<impl FnOnce() + Send + 'static> {
         let held = self.control.held.clone()?;
         let written: Vec<Bytes> = self.traffic.1.iter().map(|traffic| traffic.written).collect();
         let served_s = self.started.elapsed().as_secs();
         Some(move || {
             let held = held.lock().unwrap_or_else(PoisonError::into_inner);
-            // They are figures: a drive that does not take them has worse to tell, elsewhere.
+            // An error is ignored: the totals are statistics, and a drive that fails writes is
+            // reported elsewhere.
             let _ = held.keep_lifetimes(&written, served_s);
         })
     }
 
-    /// Answers a visitor; what takes long is answered later.
+    /// Answers a control request; long tasks are answered later.
     pub(super) fn hear(&mut self, key: usize, request: Request) -> Option<Reply> {
         self.take_troubles();
         Some(match request {
@@ -172,7 +176,7 @@ impl Server {
         Reply::Status { status: Box::new(status) }
     }
 
-    /// Lets `key` hear how far something is until it is done.
+    /// Makes visitor `key` watch a task until it is done.
     pub(super) fn watch(&mut self, key: usize, watch: Watch) {
         if let Some(visitor) = self.control.visitors.get_mut(key) {
             visitor.watch = Some(watch);
@@ -180,7 +184,7 @@ impl Server {
         self.control.report_at.get_or_insert(self.now.saturating_add(REPORT_EVERY));
     }
 
-    /// Ends a wait: everybody who watched hears the outcome.
+    /// Sends a reply to all watchers of a task. The last reply ends their wait.
     pub(super) fn tell_watchers(&mut self, watch: Watch, reply: &Reply) {
         let watchers = self.control.visitors.iter().filter(|(_, visitor)| visitor.watch == Some(watch));
         for key in watchers.map(|(key, _)| key).collect::<Vec<_>>() {
@@ -191,7 +195,7 @@ impl Server {
         }
     }
 
-    /// Takes the next step of whatever goes on; whether the volume has work to do for it.
+    /// Advances every task under way. Returns true if the volume has new work.
     pub(super) fn go_on_with_control(&mut self) -> bool {
         self.attend_waiting();
         let mut moved = self.control.drainage.is_some() && self.go_on_draining();
@@ -225,7 +229,7 @@ impl Server {
         }
     }
 
-    /// What was wrong with members lately, in words.
+    /// Returns the last errors of members, in words.
     pub(super) fn trouble(&self) -> Option<String> {
         let names = self.control.about.as_ref().map(|about| about.members.as_slice()).unwrap_or_default();
         let each = self.traffic.1.iter().enumerate().filter_map(|(at, traffic)| {

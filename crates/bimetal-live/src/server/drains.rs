@@ -1,6 +1,7 @@
-//! Drains: everything goes home, on request. The volume does it ([`Volume::drain`]); here is who wanted it and why, how fast
-//! it goes, and when it is given up: after some attempts in a row that could not move everything, writes go where the scheme
-//! says again, and the volume stays as it is, attached and readable.
+//! Drains: all dirty blocks are written back, on request. The volume does the work
+//! ([`Volume::drain`]). This module keeps the requester's intent, the rate, and the limit of
+//! attempts. After some attempts in a row that could not write everything back, the drain is given
+//! up: writes follow the scheme again, and the volume stays attached and readable.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -16,36 +17,37 @@ use crate::buffer::Buffers;
 use crate::control::message::{Done, Progress, Reply};
 use crate::drive::absent::Absent;
 
-/// Attempts in a row that could not move everything before a drain is given up.
+/// Number of attempts in a row that could not write everything back, after which a drain is given
+/// up.
 const ATTEMPTS_MAX: u32 = 6;
-/// Seconds over which the rate is taken.
+/// Number of samples, one a second, over which the rate is measured.
 const RATE_SAMPLES: usize = 10;
 
-/// What happens after a drain.
+/// Step after a drain.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Then {
-    /// Serving as before.
+    /// The server serves as before.
     GoOn,
-    /// The drive off home goes, home serves.
+    /// The drive off home is detached, and home serves.
     LetGo,
     /// The server ends.
     Stop,
 }
 
-/// A drain that somebody asked for.
+/// Drain that was requested.
 #[derive(Debug)]
 pub(super) struct Drainage {
     then: Then,
-    /// Whether the server ends although clients are connected.
+    /// Set if the server ends although clients are connected.
     force: bool,
-    /// Blocks that were dirty when it began.
+    /// Number of dirty blocks at the beginning.
     blocks: u64,
-    /// When how many were left, in order.
+    /// Times with the number of blocks left, in order.
     left: VecDeque<(Nanoseconds, u64)>,
 }
 
 impl Drainage {
-    /// Takes note of how many are left.
+    /// Records the number of blocks left.
     pub(super) fn note(&mut self, volume: &Volume<Buffers>, now: Nanoseconds) {
         if self.left.len() > RATE_SAMPLES {
             self.left.pop_front();
@@ -73,7 +75,8 @@ impl Drainage {
     }
 }
 
-/// What is dirty and not even on its way home: a batch is settled as one, and with a low `move_rate` takes long.
+/// Returns the number of dirty blocks whose write-back has not begun. Blocks of a batch become
+/// clean together, which takes long at a low `move_rate`.
 fn to_move(volume: &Volume<Buffers>) -> u64 {
     match volume.drain_progress() {
         Drain::UnderWay { blocks_left, blocks_on_their_way, .. } => blocks_left - blocks_on_their_way,
@@ -93,9 +96,9 @@ impl Server {
         self.begin_drain(key, if stop { Then::Stop } else { Then::GoOn }, force)
     }
 
-    /// Why serving should not end now: somebody has the device open.
+    /// Returns the reason for which the server should not stop serving: connected clients.
     pub(super) fn clients_in_the_way(&mut self) -> Option<String> {
-        // Who has just gone is not known to be gone before it is looked at.
+        // A client that has just disconnected still counts until its socket is read.
         self.look_at_clients();
         let clients = match self.clients_connected() {
             0 => return None,
@@ -128,7 +131,7 @@ impl Server {
         let now = self.now;
         let begin = || Drainage { then, force, blocks, left: VecDeque::new() };
         let drainage = self.control.drainage.get_or_insert_with(begin);
-        // Who asks for more than is under way gets it.
+        // A stronger request changes a drain under way.
         drainage.then = drainage.then.max(then);
         drainage.force |= force;
         let then = drainage.then;
@@ -138,7 +141,8 @@ impl Server {
         None
     }
 
-    /// Looks how far the drain is; whether the volume has work to do now that it is over.
+    /// Checks the progress of the drain. Returns true if the drain is over and the volume has new
+    /// work.
     pub(super) fn go_on_draining(&mut self) -> bool {
         let slots = self.volume.view().layout.slots.map(|slots| slots.member);
         let gone = slots.is_some_and(|slots| self.volume.view().member(slots).state == MemberState::Failed);
@@ -165,7 +169,7 @@ impl Server {
     fn end_drain(&mut self) {
         let Some(Drainage { then, force, .. }) = self.control.drainage.take() else { return };
         if let Some(message) = self.clients_in_the_way().filter(|_| then == Then::Stop && !force) {
-            // They came while it went on.
+            // These clients connected during the drain.
             self.volume.end_drain(self.now);
             let message = format!("everything went home, and serving goes on: {message}");
             return self.tell_watchers(Watch::Drain, &Reply::Error { message });
@@ -194,8 +198,9 @@ impl Server {
         }
     }
 
-    /// Closes and unlocks a drive that was let go, so that it can be used for something else, and then gives the `reply`. One
-    /// that still has operations is kept until the server ends: it may write to the memory of what is under way.
+    /// Closes and unlocks a detached drive, so that other programs can use it; then sends the
+    /// `reply`. A drive with operations under way is kept until the server ends, because it may
+    /// write to the memory of these operations.
     fn close_drive(&mut self, member: MemberId, reply: Reply) {
         let number = usize::from(member.0);
         let idle = self.drives[number].under_way() == 0;
@@ -203,10 +208,10 @@ impl Server {
             return self.tell_watchers(Watch::Drain, &reply);
         };
         self.selector.remove(self.drives[number].event());
-        // Nothing comes from one that is not there, so there is nothing to watch.
+        // An absent drive has no events, so the selector does not watch it.
         self.drives[number] = Box::new(absent);
         let unlock = move || {
-            // Where a label cannot be written now it is when the volume is served next.
+            // A label that cannot be written now is written when the volume is served next.
             let _ = held.lock().unwrap_or_else(PoisonError::into_inner).let_go(member);
         };
         let answer = reply.clone();

@@ -1,4 +1,4 @@
-//! Where clients connect: a Unix socket, or TCP.
+//! Endpoints for clients: a Unix socket, or TCP.
 
 use std::fmt;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -15,96 +15,96 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
 };
 
-/// Connections that wait to be let in.
+/// Maximum of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
-/// What the system takes as the path of a socket.
+/// Maximum length of a socket's path, a limit of the system.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
-/// What a socket takes before the client has read it.
+/// Size of a socket's send buffer.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 
-/// Whether and how TCP is served.
+/// Encryption of TCP, if TCP is served.
 #[derive(Clone, Default, Debug)]
 pub enum Tcp {
-    /// Not at all.
+    /// TCP is not served.
     #[default]
     Refused,
-    /// Without encryption, on the loopback interface.
+    /// TCP without encryption, on the loopback interface.
     Plain,
-    /// Encrypted, anywhere.
+    /// TCP with encryption, on any interface.
     Tls(Credentials),
 }
 
-/// A place to listen at.
+/// Address to listen at.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Endpoint {
-    /// A Unix socket, `unix:PATH`: only its owner may connect.
+    /// Unix socket, `unix:PATH`: only its owner may connect.
     Unix(PathBuf),
-    /// TCP, `tcp:HOST:PORT`; port 0 takes one that is free.
+    /// TCP, `tcp:HOST:PORT`; port 0 chooses a free port.
     Tcp(String),
 }
 
-/// Who may connect to a Unix socket.
+/// Permissions of a Unix socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SocketAccess {
-    /// The mode of its file.
+    /// Mode of the socket's file.
     pub mode: u32,
-    /// The group of its file; none for that of the process.
+    /// Group of the socket's file; `None` for the group of the process.
     pub group: Option<u32>,
 }
 
 impl Default for SocketAccess {
-    /// Its owner alone.
+    /// Returns permissions for the owner alone.
     fn default() -> Self {
         Self { mode: 0o600, group: None }
     }
 }
 
-/// Why one cannot listen there.
+/// Reasons for which an endpoint is not possible.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
-    /// Metrics are for this machine.
+    /// Metrics need an address of this machine.
     #[error("'{0}' is no place for metrics: expected HOST:PORT of this machine, as 127.0.0.1:9100")]
     Metrics(String),
     /// The path of a socket is too long for the system.
     #[error("'{path}' has {} bytes, and the path of a socket has at most {SOCKET_PATH_BYTES_MAX}: choose a shorter one (sockets that \
          nobody placed lie in $XDG_RUNTIME_DIR)", .path.len())]
     TooLong {
-        /// The path.
+        /// Path of the socket.
         path: String,
     },
-    /// Its directory is not there.
+    /// The directory of the path does not exist.
     #[error("'{0}': its directory is not there: make it, or choose another path")]
     NoDirectory(String),
-    /// It is neither form.
+    /// The text has neither form of an endpoint.
     #[error("'{0}' is no place to listen at: expected unix:PATH or tcp:HOST:PORT")]
     Syntax(String),
-    /// Somebody listens there.
+    /// Another server listens at the endpoint.
     #[error("somebody listens at '{0}' already: stop that server, or choose another path")]
     InUse(String),
-    /// A file stands in the way.
+    /// The path is a file that is no socket.
     #[error("'{0}' is there and is no socket: choose another path")]
     InTheWay(String),
-    /// TCP is readable by everybody on the way.
+    /// TCP without encryption can be read by others in the network.
     #[error(
         "'{0}' would be served without encryption: give certificates with --tls-certificates, say that you want it \
          with --insecure-tcp, or use a Unix socket"
     )]
     Insecure(String),
-    /// The same, where other machines reach it.
+    /// TCP without encryption would be open to other machines.
     #[error("'{0}' would be served to others without encryption: give certificates with --tls-certificates")]
     InsecureAbroad(String),
-    /// Without encryption only this machine itself may connect.
+    /// Without encryption, only clients on this machine may connect.
     #[error("'{address}' is not this machine's own: without encryption expected 127.0.0.1, ::1 or localhost")]
     NotLoopback {
-        /// The address.
+        /// Address that was given.
         address: String,
     },
-    /// The system says no.
+    /// The system refuses.
     #[error("cannot listen at '{place}': {error}")]
     System {
-        /// Where.
+        /// Endpoint that was given.
         place: String,
-        /// Why.
+        /// Error of the system.
         error: std::io::Error,
     },
 }
@@ -128,26 +128,26 @@ impl FromStr for Endpoint {
 }
 
 impl Endpoint {
-    /// Where metrics are fetched: `HOST:PORT`.
+    /// Returns the endpoint for metrics at `HOST:PORT`.
     ///
     /// # Errors
-    /// It is none.
+    /// Fails if the address is not of this form.
     pub fn of_metrics(address: &str) -> Result<Self, EndpointError> {
         format!("tcp:{address}").parse().map_err(|_| EndpointError::Metrics(address.to_owned()))
     }
 
-    /// Sees whether one can listen there, before anything is changed for it.
+    /// Checks that the endpoint can be listened at, before changes are made for it.
     ///
     /// # Errors
-    /// Why not.
+    /// Fails for the reasons of [`EndpointError`].
     pub fn check(&self, tcp: &Tcp) -> Result<(), EndpointError> {
         Listener::bind(self, tcp).map(drop)
     }
 
-    /// The same for a place where the server of the same volume may listen already.
+    /// Checks an endpoint at which the server of the same volume may listen already.
     ///
     /// # Errors
-    /// Nobody could ever listen there.
+    /// Fails if no server could ever listen there.
     pub fn check_path(&self) -> Result<(), EndpointError> {
         if let Self::Unix(path) = self { check_path(path) } else { Ok(()) }
     }
@@ -163,13 +163,13 @@ impl fmt::Display for Endpoint {
 }
 
 enum Bound {
-    /// With the file's device and inode: only that one is removed at the end.
+    /// Path, with device and inode of the socket's file: only this file is removed at the end.
     Unix { path: PathBuf, file: Option<(u64, u64)> },
-    /// With the host as it was named, which a certificate may hold.
+    /// Host as it was named, because a certificate may contain it, and address.
     Tcp { host: String, address: SocketAddr },
 }
 
-/// A place that is listened at.
+/// Socket that listens for clients.
 pub(super) struct Listener {
     socket: OwnedFd,
     bound: Bound,
@@ -177,7 +177,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// At a Unix socket for its owner alone.
+    /// Listens at an endpoint; a Unix socket admits its owner alone.
     pub(super) fn bind(endpoint: &Endpoint, tcp: &Tcp) -> Result<Self, EndpointError> {
         Self::bind_for(endpoint, tcp, SocketAccess::default())
     }
@@ -218,17 +218,17 @@ impl Listener {
         self.socket.as_fd()
     }
 
-    /// What encrypts connections here.
+    /// Returns the certificates, if connections are encrypted.
     pub(super) fn tls(&self) -> Option<&Credentials> {
         self.tls.as_ref()
     }
 
-    /// A client, if one waits.
+    /// Accepts a client, if a client waits.
     pub(super) fn accept(&self) -> Result<Option<OwnedFd>, Errno> {
         match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(socket) => {
-                // Replies are whole when they are sent, and large ones go out with one call. Where this fails they only
-                // take longer.
+                // Replies are complete when they are sent, and a large send buffer takes a large
+                // reply with one call. A failure only makes replies slower.
                 let _ = set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
                 if matches!(self.bound, Bound::Tcp { .. }) {
                     let _ = set_tcp_nodelay(&socket, true);
@@ -240,12 +240,12 @@ impl Listener {
         }
     }
 
-    /// The address, if it is TCP.
+    /// Returns the address, if it is TCP.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         if let Bound::Tcp { address, .. } = self.bound { Some(address) } else { None }
     }
 
-    /// The place, as another process of this machine names it.
+    /// Returns the endpoint, as another process of this machine names it.
     pub(super) fn place(&self) -> Endpoint {
         match &self.bound {
             Bound::Unix { path, .. } => Endpoint::Unix(std::path::absolute(path).unwrap_or_else(|_| path.clone())),
@@ -253,7 +253,7 @@ impl Listener {
         }
     }
 
-    /// How clients name an export here.
+    /// Returns the URI of an export at this endpoint.
     pub(super) fn uri(&self, export: &str) -> String {
         let export = percent_encoded(export);
         match &self.bound {
@@ -280,12 +280,12 @@ impl Drop for Listener {
     }
 }
 
-/// A socket whose file nobody could ever open whom `access` does not name: before it is listened at
-/// nobody can connect.
+/// Binds a Unix socket that only processes named by `access` can ever open. Nobody can connect
+/// before the socket listens.
 fn bind_unix(path: &Path, access: SocketAccess) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // The file gets the mode that the socket has.
+    // The file gets the mode of the socket.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     if let Some(group) = access.group {
@@ -298,7 +298,7 @@ fn bind_unix(path: &Path, access: SocketAccess) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// What the system would refuse without saying why.
+/// Checks a path for faults that the system would report without a reason.
 fn check_path(path: &Path) -> Result<(), EndpointError> {
     let place = || path.display().to_string();
     if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
@@ -311,7 +311,7 @@ fn check_path(path: &Path) -> Result<(), EndpointError> {
     }
 }
 
-/// Removes the socket of a server that is no more.
+/// Removes the socket file of a server that has ended.
 fn remove_stale(path: &Path) -> Result<(), EndpointError> {
     use std::os::unix::fs::FileTypeExt;
     let place = || path.display().to_string();
@@ -330,7 +330,7 @@ fn remove_stale(path: &Path) -> Result<(), EndpointError> {
     }
 }
 
-/// Bytes that a URI does not take as they are become `%XX`.
+/// Encodes bytes that a URI cannot contain as `%XX`.
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {
@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o660);
         drop(listener);
 
-        // A server that was killed leaves its file.
+        // A killed server leaves its file behind.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         drop(Listener::bind(&endpoint, &Tcp::Refused).unwrap());

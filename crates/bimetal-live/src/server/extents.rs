@@ -1,5 +1,5 @@
-//! What a range holds, as far as it is known without reading: a hole is what is in no slot, and of which the home's file system
-//! says that nothing is stored there.
+//! Block status of a range, as far as it is known without reading. A hole is a part that is in no
+//! slot, and for which the home's file system reports that no data is stored.
 
 use bimetal_core::block::Block;
 use bimetal_core::scheme::MemberState;
@@ -8,11 +8,11 @@ use bimetal_core::units::{SECTOR_BYTES, SectorRange, Sectors};
 use super::Server;
 use crate::nbd::{Extent, StatusRequest};
 
-/// Blocks looked up for one answer: clients ask again for the rest.
+/// Maximum of blocks looked up for one answer: clients request the rest again.
 const LOOKUPS_MAX: u64 = 1 << 15;
 
 impl Server {
-    /// The extents of a range, from its beginning on.
+    /// Returns the extents of a range, from its beginning.
     pub(super) fn extents(&self, request: &StatusRequest) -> Vec<Extent> {
         let mut extents: Vec<Extent> = Vec::new();
         let (mut at, end) = (request.range.start.0, request.range.end().0);
@@ -21,7 +21,7 @@ impl Server {
         while at < end && lookups > 0 {
             let rest = SectorRange::new(at, end - at);
             let Extent { len, is_hole } = self.extent(request.export, rest, &mut lookups);
-            // What begins in a unit that holds something holds something.
+            // A unit that is partly data counts as data.
             let whole = if is_hole { len.0 / unit } else { len.0.div_ceil(unit) } * unit;
             let next = Extent { len: Sectors(whole.clamp(unit, end - at)), is_hole: is_hole && whole > 0 };
             at += next.len.0;
@@ -35,7 +35,7 @@ impl Server {
         extents
     }
 
-    /// The first extent of a range that is not empty.
+    /// Returns the first extent of a range, which must not be empty.
     fn extent(&self, unit: u16, range: SectorRange, lookups: &mut u64) -> Extent {
         let view = self.volume.view();
         let block_sectors = view.block().sectors();
@@ -52,7 +52,7 @@ impl Server {
         if !is_hole {
             return Extent { len, is_hole };
         }
-        // As far as nothing of it is in a slot, or everything is.
+        // Counts the blocks in a row that are all in slots, or all in none.
         let touched = (into + len.0).div_ceil(block_sectors).min(*lookups + 1);
         let off_home = |block: u64| view.map.get(Block(first + block)).is_some();
         let is_off_home = off_home(0);

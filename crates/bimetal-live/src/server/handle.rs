@@ -1,4 +1,4 @@
-//! How other threads talk to the server: letters in a mailbox, answered by the one who owns all state.
+//! Messages from other threads to the server: a mailbox, read by the thread that owns all state.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::{ServeError, Server, Snapshot};
 
-/// What others ask of the server. The control socket and the metrics page add theirs here.
+/// Message of another thread to the server.
 pub(super) enum Letter {
     Snapshot(Sender<Snapshot>),
-    /// The first lets everything end, the second stops at once.
+    /// Request to stop: the first lets all requests end, the second stops at once.
     Stop,
-    /// What was done outside the loop is to be applied.
+    /// Result of work outside the loop, to be applied.
     Apply(Box<dyn FnOnce(&mut Server) + Send>),
 }
 
-/// The server no longer runs.
+/// Error of a message to a server that no longer runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the server has stopped")]
 pub struct Stopped;
 
-/// A way to ask and to stop a server from other threads.
+/// Handle with which other threads query and stop a server.
 #[derive(Clone)]
 pub struct Handle {
     sender: Sender<Letter>,
@@ -30,35 +30,36 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// What the server counted so far.
+    /// Returns the counters of the server.
     ///
     /// # Errors
     ///
-    /// If it has stopped.
+    /// Fails if the server has stopped.
     pub fn snapshot(&self) -> Result<Snapshot, Stopped> {
         let (sender, receiver) = channel();
         self.post(Letter::Snapshot(sender))?;
         receiver.recv().map_err(|_| Stopped)
     }
 
-    /// Stops the server: the first call lets every request end and makes everything stable, the second stops at once.
+    /// Stops the server: the first call lets every request end and makes everything stable, the
+    /// second stops at once.
     ///
     /// # Errors
     ///
-    /// If it has stopped.
+    /// Fails if the server has stopped.
     pub fn stop(&self) -> Result<(), Stopped> {
         self.post(Letter::Stop)
     }
 
     pub(super) fn post(&self, letter: Letter) -> Result<(), Stopped> {
         self.sender.send(letter).map_err(|_| Stopped)?;
-        // Fails only where it is readable anyway.
+        // The write fails only if the event is readable anyway.
         let _ = rustix::io::write(&*self.event, &1u64.to_ne_bytes());
         Ok(())
     }
 }
 
-/// Where letters arrive.
+/// Mailbox of the server.
 pub(super) struct Mailbox {
     receiver: Receiver<Letter>,
     handle: Handle,
@@ -86,7 +87,7 @@ impl Server {
         let _ = rustix::io::read(&*self.mailbox.handle.event, &mut [0; 8]);
         while let Ok(letter) = self.mailbox.receiver.try_recv() {
             match letter {
-                // Whoever asked may have gone.
+                // The requester may have ended.
                 Letter::Snapshot(answer) => drop(answer.send(self.snapshot())),
                 Letter::Stop => self.stop(),
                 Letter::Apply(apply) => apply(self),

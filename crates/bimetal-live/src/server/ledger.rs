@@ -1,6 +1,6 @@
-//! The ledger: the volume's report while it is served. What the volume finds goes into it, standard
-//! error hears of each finding, and it is written on the members outside the loop, at most once a
-//! second.
+//! The ledger: the volume's report while the volume is served. Findings of the volume enter the
+//! report, and each is printed on standard error. The report is written to the members outside the
+//! loop, at most once a second.
 
 use std::sync::PoisonError;
 use std::thread::JoinHandle;
@@ -17,48 +17,48 @@ use crate::control::message::{Done, Reply};
 use crate::control::report::{self, Lost, Places};
 use crate::member::create::seconds_since_1970;
 
-/// The report is written no more often.
+/// Minimum interval between writes of the report.
 const WRITE_EVERY: Nanoseconds = Nanoseconds::from_seconds(1);
-/// Lines on standard error at once; the findings beyond them are counted in one line.
+/// Maximum of lines on standard error in a period; further findings are counted in one line.
 const LINES_MAX: u32 = 10;
-/// After so long there may be as many again.
+/// Length of a period for lines on standard error.
 const LINES_EVERY: Nanoseconds = Nanoseconds::from_seconds(10);
 
 /// See the [module](self).
 #[derive(Default)]
 pub(super) struct Ledger {
     report: Report,
-    /// Checksum errors that the volume had counted when they were last taken over.
+    /// Number of checksum errors of the volume that the report includes.
     checksum_errors_taken: u64,
-    /// The beginning of the last scrub that was taken over.
+    /// Start of the last scrub that the report includes.
     scrub_taken: Option<Nanoseconds>,
-    /// The members do not have the newest report yet.
+    /// Set while the members lack the newest report.
     unwritten: bool,
-    /// The thread that writes it, if it is being written.
+    /// Thread that writes the report, while it runs.
     writing: Option<JoinHandle<()>>,
-    /// The time from which it may be written.
+    /// Time from which the report may be written.
     write_at: Nanoseconds,
-    /// The answer to whoever acknowledged and waits until that is written.
+    /// Answer to an acknowledgement that waits until the report is written.
     acknowledged: Option<String>,
     lines: Lines,
 }
 
-/// Lines that went to standard error of late.
+/// Lines on standard error in the current period.
 #[derive(Default)]
 struct Lines {
     since: Nanoseconds,
     said: u32,
-    /// Blocks of findings that got no line.
+    /// Number of blocks in findings without a line.
     unsaid: u64,
 }
 
 impl Server {
-    /// The report as it is now.
+    /// Returns the current report.
     pub(super) fn known_report(&self) -> &Report {
         &self.ledger.report
     }
 
-    /// Lost and bad content, for those who ask.
+    /// Returns lost and bad content, for requesters.
     pub(super) fn lost(&self) -> Lost {
         let view = self.volume.view();
         let units: Vec<u64> = view.layout.units.iter().map(|unit| unit.first.0).collect();
@@ -70,7 +70,7 @@ impl Server {
         Lost::of(self.known_report(), self.volume.lost_blocks(), &places)
     }
 
-    /// Takes over the report that lies on the members, when the server begins.
+    /// Loads the report from the members, when the server begins.
     pub(super) fn open_ledger(&mut self) {
         let Some(held) = &self.control.held else { return };
         let held = held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +86,7 @@ impl Server {
         self.take_troubles();
     }
 
-    /// Takes over what the volume has found since, and tells of it.
+    /// Adds new findings of the volume to the report, and prints them.
     pub(super) fn take_troubles(&mut self) {
         let errors = self.volume.statistics().checksum_errors;
         if errors != self.ledger.checksum_errors_taken {
@@ -111,7 +111,7 @@ impl Server {
         self.take_scrub();
     }
 
-    /// Takes over a scrub that has read everything since the last look.
+    /// Adds a scrub that has ended completely since the last call.
     fn take_scrub(&mut self) {
         let Some(scrub) = self.volume.scrub_progress().filter(|scrub| scrub.finished && !scrub.interrupted) else {
             return;
@@ -148,7 +148,7 @@ impl Server {
         self.say(&line);
     }
 
-    /// Blocks, for people: their numbers, and their bytes in the unit.
+    /// Describes blocks for people: their numbers, and their bytes in the unit.
     fn place_of(&self, run: BlockRun) -> String {
         let layout = &self.volume.view().layout;
         let unit = layout.units.iter().rposition(|unit| unit.first <= run.first).unwrap_or_default();
@@ -162,13 +162,13 @@ impl Server {
         }
     }
 
-    /// The time at which the report is to be written, if it is.
+    /// Returns the time at which the report is to be written, if it is to be written.
     pub(super) fn ledger_deadline(&self) -> Option<Nanoseconds> {
         let wanted = self.ledger.unwritten && self.ledger.writing.is_none() && self.control.held.is_some();
         wanted.then_some(self.ledger.write_at)
     }
 
-    /// Writes the report outside the loop, if that is due.
+    /// Writes the report outside the loop, if its time has come.
     pub(super) fn keep_ledger(&mut self) {
         if self.ledger_deadline().is_none_or(|at| at > self.now) {
             return;
@@ -177,7 +177,7 @@ impl Server {
         self.ledger.write_at = self.now.saturating_add(WRITE_EVERY);
         let acknowledged = self.ledger.acknowledged.take();
         let waiting = acknowledged.clone();
-        // Where there is no thread for it, the next time does.
+        // If no thread can be started, the report is written the next time.
         self.ledger.writing = self.outside(keep, move |server, kept| server.ledger_kept(kept, waiting)).ok();
         self.ledger.unwritten = self.ledger.writing.is_none();
         if self.ledger.unwritten {
@@ -209,15 +209,16 @@ impl Server {
         })
     }
 
-    /// Writes the report at the end, if the members do not have the newest.
+    /// Writes the report at the end, if the members lack the newest report.
     pub(super) fn close_ledger(&mut self) {
         self.take_troubles();
         if let Some(writing) = self.ledger.writing.take() {
-            // What it cannot say any more is written again.
+            // After a panic of the thread, the report is written again.
             self.ledger.unwritten |= writing.join().is_err();
         }
         if self.ledger.unwritten {
-            // Nobody hears of it any more where it fails; what was written before holds.
+            // An error is ignored, as no requester is left; the report that was written before
+            // stays valid.
             self.keeping_report().into_iter().for_each(|keep| drop(keep()));
         }
     }

@@ -1,11 +1,14 @@
-//! The server: one owner of all state, one thread, no locks. It *selects* what happened, *applies* it, and brings
-//! everything to rest again before it looks for the next.
+//! The server: one owner of all state, one thread, no locks. It *selects* the events that happened,
+//! *applies* each, and *settles* before it waits for the next events.
 //!
-//! Whatever may happen is an `Event`: a client or a drive is ready, a client connects, somebody asks or a signal
-//! came. Applying one changes only the server's own state; then `settle` lets the volume do all that it can: its operations go to
-//! the drives in one batch, finished requests become replies, and each client gets its replies with one call. Threads outside
-//! (signals, control socket, metrics) talk to it through a [`Handle`]. The price of this shape is that nothing in the
-//! loop may wait; what may (a discard of a block device) is a drive's matter. Read `select.rs`, then `requests.rs`.
+//! An `Event` is for example: a client or a drive is ready, a client connects, a control request or
+//! a signal arrives. Applying an event changes only the server's own state. Then `settle` lets the
+//! volume do all that it can: its operations go to the drives in one batch, finished requests
+//! become replies, and each client gets its replies with one call.
+//!
+//! Other threads (signals, control socket, metrics) send messages to the server through a
+//! [`Handle`]. The price of this design is that nothing in the loop may block. Calls that may block
+//! (a discard of a block device) belong to the drive. Read `select.rs`, then `requests.rs`.
 
 mod attachment;
 mod checks;
@@ -61,25 +64,26 @@ pub use traffic::Failing;
 use traffic::Traffic;
 use troubles::Troubles;
 
-/// Clients at once, if nobody says how many.
+/// Default maximum of connected clients.
 pub const CLIENTS_MAX: usize = 64;
 
-/// How to serve.
+/// Options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// The names of the exports, one for each unit. Units beyond that are called after the first: `NAME.1`, `NAME.2`.
+    /// Names of the exports, one for each unit. Further units are named after the first name:
+    /// `NAME.1`, `NAME.2`.
     pub names: Vec<String>,
-    /// Whether and how TCP is served.
+    /// Encryption of TCP, if TCP is served.
     pub tcp: Tcp,
-    /// Whether SIGTERM and SIGINT stop the server, from its making on.
+    /// Set if SIGTERM and SIGINT stop the server, from its creation on.
     pub signals: bool,
-    /// Clients at once; one more is refused when it chooses an export.
+    /// Maximum of connected clients; further clients are refused when they choose an export.
     pub clients_max: usize,
-    /// Who may connect to Unix sockets.
+    /// Permissions of Unix sockets.
     pub access: SocketAccess,
-    /// When to scrub, and how fast.
+    /// Schedule and rate of scrubs.
     pub scrub: ScrubPlan,
-    /// What each client may hold.
+    /// Limits of each client.
     pub limits: Limits,
 }
 
@@ -97,26 +101,26 @@ impl Default for ServerOptions {
     }
 }
 
-/// Why nothing can be served, or no longer.
+/// Reasons for which a server cannot serve, or no longer.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Drives and members are not one to one.
+    /// The numbers of drives and members differ.
     #[error("the volume has {members} members, and there are {drives} drives: each member needs its own")]
     Drives {
-        /// Members of the volume.
+        /// Number of members of the volume.
         members: usize,
-        /// Drives that were given.
+        /// Number of drives that were given.
         drives: usize,
     },
-    /// A place to listen at is not possible.
+    /// An endpoint is not possible.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    /// The system refuses what every server needs.
+    /// The system refuses a resource that every server needs.
     #[error("cannot {what}: {error}")]
     System {
-        /// What it refuses.
+        /// Action that the system refuses.
         what: &'static str,
-        /// Why.
+        /// Error of the system.
         error: Errno,
     },
     /// Signals cannot be received.
@@ -124,47 +128,47 @@ pub enum ServeError {
     Signals(io::Error),
 }
 
-/// How serving ended.
+/// Outcome of serving.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Summary {
-    /// Whether every request was answered and everything is stable.
+    /// Set if every request was answered and everything is stable.
     pub clean: bool,
-    /// Whether everything is at home, and nothing was served since.
+    /// Set if everything was written back, and nothing was served since.
     pub drained: bool,
-    /// Requests that were served.
+    /// Number of requests that were served.
     pub requests: u64,
-    /// How long.
+    /// Duration of serving.
     pub uptime: Nanoseconds,
 }
 
-/// A volume, its drives and its clients.
+/// Server of a volume, with its drives and its clients.
 pub struct Server {
     volume: Volume<Buffers>,
     drives: Vec<Box<dyn Drive>>,
     exports: Arc<[Export]>,
     options: ServerOptions,
     started: Instant,
-    /// The volume's time when the server was made.
+    /// Time of the volume when the server was created.
     time_before: Nanoseconds,
     now: Nanoseconds,
     selector: Selector,
     listeners: Vec<Listener>,
     clients: Slab<Client>,
     clients_begun: u64,
-    /// Clients that may have something to receive or to send.
+    /// Clients that may have bytes to receive or to send.
     active: VecDeque<usize>,
-    /// Clients to send to before the next look at events.
+    /// Clients with replies to be sent before the next wait for events.
     dirty: Vec<usize>,
-    /// Requests of clients (and of the server itself) that the volume has.
+    /// Requests in the volume, of clients and of the server itself.
     open: Slab<Open>,
     requests_begun: u64,
-    /// Operations that the drives have: what and since when.
+    /// Operations in the drives: command and start time, by token.
     operations: HashMap<u64, (Command, Nanoseconds), foldhash::fast::RandomState>,
-    /// Drives that were given operations since they last started.
+    /// Set for drives that got operations since their last start.
     unstarted: Vec<bool>,
     completions: Vec<Completion<Buffers>>,
     latencies: Latencies,
-    /// Of all requests, and of each member.
+    /// Counters of all requests, and of each member.
     traffic: (Traffic, Vec<Traffic>),
     troubles: Troubles,
     ledger: Ledger,
@@ -176,11 +180,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server for `volume`; `drives` are its members in order. It serves from [`run`](Self::run) on.
+    /// Makes a server for `volume`; `drives` are its members in order. Serving begins with
+    /// [`run`](Self::run).
     ///
     /// # Errors
     ///
-    /// If drives and members are not one to one, or the system has no event queue for us.
+    /// Fails if the numbers of drives and members differ, or if the system gives no event queue.
     pub fn new(
         volume: Volume<Buffers>,
         drives: Vec<Box<dyn Drive>>,
@@ -233,12 +238,13 @@ impl Server {
         })
     }
 
-    /// Listens at `endpoint`; clients are let in once the server runs. Returns the URI under which the first export is
-    /// reached.
+    /// Listens at `endpoint`; clients are accepted once the server runs. Returns the URI of the
+    /// first export.
     ///
     /// # Errors
     ///
-    /// If somebody listens there already, the address is not possible, or TCP would go unencrypted without leave.
+    /// Fails if another server listens there, the address is not possible, or TCP would be
+    /// unencrypted without permission.
     pub fn listen(&mut self, endpoint: &Endpoint) -> Result<String, ServeError> {
         let listener = Listener::bind_for(endpoint, &self.options.tcp, self.options.access)?;
         let uri = listener.uri(&self.exports[0].name);
@@ -247,23 +253,25 @@ impl Server {
         Ok(uri)
     }
 
-    /// What it serves, in order of units.
+    /// Returns the exports, in order of units.
     #[cfg(feature = "ublk")]
     pub fn exports(&self) -> &[Export] {
         &self.exports
     }
 
-    /// A way for other threads to ask and to stop the server.
+    /// Returns a handle with which other threads query and stop the server.
     pub fn handle(&self) -> Handle {
         self.mailbox.handle()
     }
 
-    /// Serves until it is stopped: by a [`Handle`], or by SIGTERM or SIGINT. The first lets every request end and makes
-    /// everything stable; the second stops at once, as a power cut would.
+    /// Serves until a [`Handle`], SIGTERM or SIGINT stops the server. The first request to stop
+    /// lets all requests end and makes everything stable; the second stops at once, as a power cut
+    /// would.
     ///
     /// # Errors
     ///
-    /// If the system takes away what every server needs. What the volume promised holds then, too.
+    /// Fails if the system withdraws a resource that every server needs. The volume's guarantees
+    /// hold in this case, too.
     pub fn run(mut self) -> Result<Summary, ServeError> {
         self.tell_time();
         loop {
@@ -285,8 +293,8 @@ impl Server {
         let requests = self.volume.statistics().finished;
         let uptime = Nanoseconds(self.started.elapsed().as_nanos() as u64);
         if !clean {
-            // Waiting for drives that do not answer is what the second signal is against. The kernel may still use the
-            // memory of what is under way, so it is left to it.
+            // The second signal is for drives that do not answer, so their end is not awaited. The
+            // kernel may still use the memory of operations under way, so the drives are not freed.
             std::mem::forget(self.drives);
         } else {
             self.keeping_lifetimes().into_iter().for_each(|keep| keep());
@@ -299,7 +307,8 @@ impl Server {
     }
 }
 
-/// One export for each unit. What cannot be written in parts of 512 bytes is not offered in them.
+/// Returns one export for each unit. Its minimum block size is the largest logical block of the
+/// drives.
 fn exports(volume: &Volume<Buffers>, drives: &[Box<dyn Drive>], names: &[String]) -> Arc<[Export]> {
     let block_min_bytes = drives.iter().map(|drive| drive.logical_block()).max().unwrap_or(SECTOR_BYTES as u32);
     let block = volume.view().block().bytes().0 as u32;

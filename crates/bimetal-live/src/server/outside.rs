@@ -1,5 +1,5 @@
-//! What may wait (files, labels) is done outside the loop, on a thread of its own that knows nothing of the server; what it
-//! gives is applied inside, when its letter is read.
+//! Work outside the loop: calls that may block (on files, labels) run on their own thread, which
+//! has no access to the server. The result is applied inside the loop, when its message is read.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
@@ -8,7 +8,7 @@ use super::Server;
 use super::handle::Letter;
 
 impl Server {
-    /// Does `work` outside and then `apply`s what it gave.
+    /// Runs `work` on another thread and then `apply` with its result inside the loop.
     pub(super) fn outside<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -17,7 +17,7 @@ impl Server {
         let handle = self.handle();
         Builder::new().name("bimetal-outside".to_owned()).spawn(move || {
             let given = work();
-            // A server that has stopped meanwhile has no use for it.
+            // A server that has stopped meanwhile needs no result.
             let _ = handle.post(Letter::Apply(Box::new(move |server| apply(server, given))));
         })
     }

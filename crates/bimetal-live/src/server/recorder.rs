@@ -1,5 +1,6 @@
-//! The recorder: the requests of clients as a trace, with how long each took. The loop only hands them over; they are put in
-//! order of arrival and written outside. What waits to be written is bounded: beyond that requests are left out, and counted.
+//! The recorder: the requests of clients as a trace, with their response times. The loop only
+//! passes requests on; another thread sorts them by arrival and writes them. The number of requests
+//! that wait to be written is bounded: further requests are dropped and counted.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,10 +20,10 @@ use super::control::Watch;
 use crate::control::message::{Done, Reply};
 use crate::control::status::TraceStatus;
 
-/// Requests that are handed over or under way at once.
+/// Maximum of recorded requests that are under way or wait to be written.
 const WAITING_MAX: u64 = 1 << 16;
 
-/// A request that is being recorded: its place in the order of arrival, and when that was.
+/// Request that is being recorded: its position in the order of arrival, and its time of arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Recorded {
     place: u64,
@@ -31,20 +32,20 @@ pub(super) struct Recorded {
     command: Command,
 }
 
-/// A recording.
+/// Recording under way.
 pub(super) struct Recorder {
     path: PathBuf,
     since: Nanoseconds,
     arrived: u64,
     dropped: u64,
-    /// Requests that are written, or never will be: counted outside.
+    /// Number of requests that are written, or never will be: counted by the writing thread.
     settled: Arc<AtomicU64>,
     sender: Sender<(u64, Request)>,
     thread: JoinHandle<()>,
 }
 
 impl Recorder {
-    /// Takes note of a request that arrives, if there is room for it.
+    /// Records a request that arrives, if there is room for it.
     pub(super) fn arrives(&mut self, now: Nanoseconds, unit: u16, command: Command) -> Option<Recorded> {
         if self.arrived - self.settled.load(Ordering::Relaxed) >= WAITING_MAX {
             self.dropped += 1;
@@ -54,9 +55,9 @@ impl Recorder {
         Some(Recorded { place: self.arrived - 1, arrival: now, unit, command })
     }
 
-    /// Takes note of its end.
+    /// Records the end of a request.
     pub(super) fn ends(&self, now: Nanoseconds, Recorded { place, arrival, unit, command }: Recorded) {
-        // One that arrived for an earlier recording is none of this one.
+        // Requests that arrived during an earlier recording are left out.
         if arrival < self.since {
             return;
         }
@@ -68,7 +69,7 @@ impl Recorder {
             range: command.range,
             response: Some(now.saturating_sub(arrival)),
         };
-        // Who writes may have failed; its letter says so.
+        // If the writing thread has failed, its message says so.
         let _ = self.sender.send((place, request));
     }
 
@@ -80,12 +81,12 @@ impl Recorder {
     /// Ends the recording and waits until it is written.
     pub(super) fn finish(self) {
         drop(self.sender);
-        // What went wrong cannot be told to anybody any more.
+        // Errors are ignored: no requester is left.
         let _ = self.thread.join();
     }
 }
 
-/// A trace where nothing is yet: a slip of the finger must not replace the home of a volume.
+/// Creates a trace. The path must not exist: a typing error must not replace the home of a volume.
 fn new_trace(path: &Path) -> Result<Writer, String> {
     if path.symlink_metadata().is_ok() {
         return Err(format!("'{}' is there already: choose another name, or remove it first", path.display()));
@@ -93,7 +94,7 @@ fn new_trace(path: &Path) -> Result<Writer, String> {
     Writer::create(path, Format::Bin, Content::default()).map_err(|error| error.to_string())
 }
 
-/// Writes what comes in order of arrival until nothing comes any more. Gives how many requests that were.
+/// Writes requests in order of arrival until the sender closes. Returns the number of requests.
 fn write(mut writer: Writer, receiver: &Receiver<(u64, Request)>, settled: &AtomicU64) -> Result<u64, String> {
     let mut early: BinaryHeap<Reverse<(u64, Key)>> = BinaryHeap::new();
     let mut next = 0;
@@ -110,12 +111,12 @@ fn write(mut writer: Writer, receiver: &Receiver<(u64, Request)>, settled: &Atom
         early.push(Reverse((place, Key(request))));
         put(&mut early, false)?;
     }
-    // Those that were never answered leave gaps.
+    // Requests that were never answered leave gaps.
     put(&mut early, true)?;
     writer.finish().map(|written| written.requests).map_err(|error| error.to_string())
 }
 
-/// A request that takes no part in the order.
+/// Request that is ignored in the order of the heap.
 struct Key(Request);
 
 impl PartialEq for Key {
@@ -189,7 +190,7 @@ impl Server {
         };
         self.watch(key, Watch::TraceStop);
         self.control.recorded = Some((recorder.path, recorder.dropped));
-        // Without a sender, who writes comes to an end.
+        // The writing thread ends when its sender is dropped.
         drop(recorder.sender);
         None
     }
@@ -206,7 +207,7 @@ impl Server {
                 self.tell_watchers(Watch::TraceStop, &Reply::Done(Done::new(message)));
             }
             (Err(message), Some(_)) => self.tell_watchers(Watch::TraceStop, &Reply::Error { message }),
-            // It ended by itself, so it failed.
+            // The recording ended by itself, so it failed.
             (written, None) => {
                 self.control.recorder = None;
                 self.control.recording_failed = written.err();

@@ -1,4 +1,5 @@
-//! Requests on their way through the volume, and its operations on their way through the drives.
+//! Requests on their way through the volume, and the volume's operations on their way through the
+//! drives.
 
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use bimetal_core::payload::Payload;
@@ -10,35 +11,35 @@ use super::traffic::Mishap;
 use crate::buffer::Buffers;
 use crate::nbd::{ReplyError, Request, Ticket};
 
-/// A request that the volume has.
+/// Request in the volume.
 pub(super) struct Open {
     token: Token,
     asker: Asker,
     command: Command,
     since: Nanoseconds,
-    /// The unit to flush before the answer.
+    /// Unit to flush before the answer.
     flush_first: Option<u16>,
-    /// What a recording is to be told at its end.
+    /// Recording of the request, to be completed at its end.
     recorded: Option<Recorded>,
 }
 
-/// Who waits for the answer.
+/// Requester that waits for the answer.
 #[derive(Clone, Copy)]
 pub(super) enum Asker {
-    /// A client, by place and number: another one may have its place by then.
+    /// Client, by key and number: another client may have the key by the time of the answer.
     Client { key: usize, number: u64, ticket: Ticket },
-    /// The server, which wants everything stable before it stops.
+    /// The server itself, which makes everything stable before it stops.
     Stop,
 }
 
 const INDEX_BITS: u32 = 24;
 
 impl Server {
-    /// Gives a client's request to the volume.
+    /// Submits a client's request to the volume.
     pub(super) fn submit(&mut self, key: usize, number: u64, request: Request) {
         let Request { ticket, export, mut command, payload } = request;
         let asker = Asker::Client { key, number, ticket };
-        // Records of the map that a discard makes are stable only with a flush.
+        // Records that a discard adds to the map are stable only after a flush.
         let flush_first = (command.fua && command.kind != OpKind::Write).then_some(export);
         command.fua &= command.kind == OpKind::Write;
         let now = self.now;
@@ -46,7 +47,7 @@ impl Server {
         self.ask(asker, export, command, payload, flush_first, recorded);
     }
 
-    /// Asks the volume to make everything stable.
+    /// Requests a flush from the volume.
     pub(super) fn submit_flush(&mut self, asker: Asker, unit: u16) {
         self.submit_flush_of(asker, unit, None);
     }
@@ -73,12 +74,13 @@ impl Server {
         self.volume.submit(self.now, Operation { token, target: unit, command, payload });
     }
 
-    /// Lets everything happen that can happen now: clients are received from, the volume works, clients are sent to.
+    /// Does all work that needs no waiting: receives from clients, runs the volume and the drives,
+    /// sends to clients.
     pub(super) fn settle(&mut self) {
         if self.volume.next_timeout().is_some_and(|due| due <= self.now) {
             self.volume.advance(self.now);
         }
-        // Each client is received from once, and then again only after the events have been looked at.
+        // Each client is received from once; the next time is after a look at the events.
         self.look_at_clients();
         loop {
             self.work_drives();
@@ -92,7 +94,7 @@ impl Server {
         self.close_late_clients();
     }
 
-    /// Operations go to the drives and results to the volume, until nothing moves.
+    /// Passes operations to the drives and completions to the volume, until there are none.
     fn work_drives(&mut self) {
         let mut moved = true;
         while std::mem::take(&mut moved) {
@@ -106,7 +108,7 @@ impl Server {
             for number in 0..self.drives.len() {
                 if std::mem::take(&mut self.unstarted[number]) {
                     self.drives[number].start();
-                    // What needed no waiting has ended already.
+                    // Operations that needed no waiting have ended already.
                     self.collect(number);
                 }
             }
@@ -117,7 +119,7 @@ impl Server {
         }
     }
 
-    /// Takes what a drive has ended.
+    /// Takes the completions of a drive.
     pub(super) fn collect(&mut self, number: usize) {
         let mut ended = std::mem::take(&mut self.completions);
         self.drives[number].collect(&mut ended);
@@ -157,7 +159,7 @@ impl Server {
     }
 }
 
-/// What a client is told.
+/// Returns the answer to a client.
 fn result(completion: Completion<Buffers>) -> Result<Buffers, ReplyError> {
     match completion.status {
         Status::Done => Ok(completion.payload),

@@ -1,9 +1,9 @@
-//! Scrubs on a schedule: one begins when the last has ended long enough ago, whoever wanted that
-//! one, in this life of the server or before. It reads no faster than it may; the volume does it
-//! ([`Volume::scrub`](bimetal_core::volume::Volume::scrub)).
+//! Scrubs on a schedule: a scrub begins a given time after the end of the last one, even if the
+//! last one was requested, or ran in an earlier server. Its rate is limited. The volume does the
+//! work ([`Volume::scrub`](bimetal_core::volume::Volume::scrub)).
 //!
-//! One that is interrupted, by the end of the server or a drive that went away, is none: it begins
-//! anew.
+//! A scrub that is interrupted, by the end of the server or a missing drive, does not count: it
+//! begins anew.
 
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_core::volume::Scrub;
@@ -13,32 +13,31 @@ use super::stop::Phase;
 use crate::control::message::Progress;
 use crate::member::create::seconds_since_1970;
 
-/// How long a server has served at least before it scrubs, if it is due by then.
+/// Minimum time between the start of the server and a scrub that is overdue.
 const DELAY: Nanoseconds = Nanoseconds::from_seconds(60);
-/// When one that was interrupted begins anew, at the latest.
+/// Maximum time after which an interrupted scrub begins anew.
 const AGAIN: Nanoseconds = Nanoseconds::from_seconds(3600);
 
-/// When to scrub, and how fast.
+/// Schedule and rate of scrubs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ScrubPlan {
-    /// How long after the end of one the next begins; none begins by itself where there is no such
-    /// time.
+    /// Time between the end of a scrub and the next one; `None` for no scheduled scrubs.
     pub every: Option<Nanoseconds>,
-    /// Bytes read in a second, at most.
+    /// Maximum of bytes read in a second.
     pub rate: Option<Bytes>,
 }
 
-/// The schedule. The last scrub itself stands in the [report](super::ledger).
+/// State of the schedule. The last scrub itself is in the [report](super::ledger).
 #[derive(Debug, Default)]
 pub(super) struct Scrubs {
-    /// When the next begins.
+    /// Time at which the next scrub begins.
     next_at: Option<Nanoseconds>,
-    /// When the last one began whose end was seen.
+    /// Start of the last scrub whose end was recorded.
     seen: Option<Nanoseconds>,
 }
 
 impl Server {
-    /// Plans the next scrub after the last one that the report knows.
+    /// Plans the next scrub after the last one in the report.
     pub(super) fn plan_scrubs(&mut self) {
         let last = self.known_report().last_scrub;
         let next_at = self.options.scrub.every.map(|every| {
@@ -54,8 +53,8 @@ impl Server {
         self.control.scrubs.next_at.filter(|_| matches!(self.phase, Phase::Serving))
     }
 
-    /// Begins a scrub that is due, and takes note of one that has ended; whether the volume has
-    /// work to do for it.
+    /// Begins a scrub whose time has come, and records the end of a scrub. Returns true if the
+    /// volume has new work.
     pub(super) fn go_on_scrubbing(&mut self) -> bool {
         let ended = self.volume.scrub_progress().filter(|scrub| scrub.finished);
         if let Some(scrub) = ended.filter(|scrub| self.control.scrubs.seen != Some(scrub.began)).cloned() {
@@ -88,7 +87,7 @@ impl Server {
         }
     }
 
-    /// How far the scrub is that is under way.
+    /// Returns the progress of the scrub under way.
     pub(super) fn scrub_in_progress(&self) -> Option<Progress> {
         let scrub = self.volume.scrub_progress().filter(|scrub| !scrub.finished)?;
         let block = self.volume.view().block().bytes().0;
@@ -105,7 +104,7 @@ impl Server {
         })
     }
 
-    /// In how many seconds the next scrub begins, if one is planned.
+    /// Returns the number of seconds until the next planned scrub.
     pub(super) fn next_scrub_s(&self) -> Option<f64> {
         Some(self.scrubs_deadline()?.saturating_sub(self.now).as_seconds_f64())
     }

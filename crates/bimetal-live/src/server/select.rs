@@ -1,4 +1,4 @@
-//! Selecting: what has happened, of everything that may.
+//! Selection of events: waits for events of all sources and applies them.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -11,10 +11,10 @@ use rustix::io::Errno;
 
 use super::{ServeError, Server};
 
-/// Events taken with one call.
+/// Maximum of events taken with one call.
 const EVENTS_MAX: usize = 64;
 
-/// Where an event comes from.
+/// Source of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Source {
     Mailbox,
@@ -22,12 +22,12 @@ pub(super) enum Source {
     Drive(usize),
     Listener(usize),
     Client(usize),
-    /// A place where the server is asked about itself, and who came there.
+    /// Listener of control or metrics connections, and such a connection.
     Door(usize),
     Visitor(usize),
 }
 
-/// Something that has happened.
+/// Event of a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Event {
     pub(super) source: Source,
@@ -73,7 +73,8 @@ impl Source {
     }
 }
 
-/// The kernel's event queue. Sockets tell of each change once: so nothing is registered again while serving.
+/// Event queue of the kernel. Sockets report each change once, so no socket is registered again
+/// while serving.
 pub(super) struct Selector {
     epoll: OwnedFd,
     events: Vec<Event>,
@@ -99,7 +100,7 @@ impl Selector {
     }
 
     pub(super) fn remove(&self, event: BorrowedFd<'_>) {
-        // Closing it removes it anyway.
+        // Closing the descriptor removes it anyway.
         let _ = epoll::delete(&self.epoll, event);
     }
 
@@ -121,7 +122,7 @@ impl Selector {
 }
 
 impl Server {
-    /// Waits until something happens, and applies it.
+    /// Waits for events, and applies them.
     pub(super) fn select(&mut self) -> Result<(), ServeError> {
         let limit = self.patience();
         self.selector.wait(limit)?;
@@ -129,7 +130,7 @@ impl Server {
         for at in 0..self.selector.events.len() {
             self.apply(self.selector.events[at]);
         }
-        // The end of an operation may interrupt the wait before the queue tells of it.
+        // The end of an operation may interrupt the wait before its event is in the queue.
         for number in 0..self.drives.len() {
             if self.drives[number].has_ended() {
                 self.collect(number);
@@ -138,7 +139,7 @@ impl Server {
         Ok(())
     }
 
-    /// How long nothing has to be done, if nothing happens; for ever if that is none.
+    /// Returns the time for which nothing is to be done without an event; `None` for no limit.
     fn patience(&self) -> Option<Nanoseconds> {
         if !self.active.is_empty() || self.control.is_busy() {
             return Some(Nanoseconds::ZERO);

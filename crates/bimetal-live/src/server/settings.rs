@@ -1,4 +1,5 @@
-//! Setting parameters while serving: the engine takes a value on at once, then the labels get it, so that it lasts.
+//! Changes of settings while serving: the engine applies a value at once; then the labels get it,
+//! so that it lasts.
 
 use std::sync::PoisonError;
 
@@ -20,7 +21,7 @@ impl Server {
         }
     }
 
-    /// Has the engine take on a value; gives the parameter's own name.
+    /// Applies a value in the engine. Returns the parameter's own name.
     fn take_setting(&mut self, name: &str, value: &str) -> Result<String, String> {
         let Some(about) = &mut self.control.about else {
             return Err("this server does not know its settings".to_owned());
@@ -41,7 +42,7 @@ impl Server {
         Ok(name.to_owned())
     }
 
-    /// Writes a value on the labels; says what is wrong if that cannot even begin.
+    /// Writes a value to the labels. Returns a message if this cannot even begin.
     fn keep_setting(&mut self, name: String, value: String) -> Option<String> {
         let in_force = format!("{name}={value} is in force");
         let Some(held) = self.control.held.clone() else {

@@ -1,4 +1,4 @@
-//! What a server has counted, to be shown elsewhere.
+//! Counters of a server, for display elsewhere.
 
 use bimetal_core::label::report::Report;
 use bimetal_core::layout::{MemberId, Role};
@@ -14,10 +14,10 @@ use super::traffic::Failing;
 use super::troubles::no_room;
 use crate::drive::emulated::Emulation;
 
-/// Kinds that have latencies of their own.
+/// Kinds of operations whose latencies are recorded.
 pub const KINDS: [OpKind; 5] = [OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Discard, OpKind::WriteZeroes];
 
-/// Latencies are told apart from this one on, and up to [`LATENCY_MAX`], to two digits.
+/// Bounds between which latencies are recorded, to two digits.
 const LATENCY_MIN: Nanoseconds = Nanoseconds::from_micros(1);
 const LATENCY_MAX: Nanoseconds = Nanoseconds::from_seconds(3600);
 
@@ -38,12 +38,12 @@ impl Latencies {
         Self { requests: each(), members: (0..members).map(|_| each()).collect() }
     }
 
-    /// Of requests, from their arrival at the server to their end.
+    /// Returns the latencies of requests, from their arrival at the server to their end.
     pub fn requests(&self, kind: OpKind) -> Option<&Histogram<u64>> {
         self.requests.get(place(kind)?)
     }
 
-    /// Of operations of the member with this number, as its drive took them.
+    /// Returns the latencies of a member's operations, from their submission to its drive.
     pub fn member(&self, number: usize, kind: OpKind) -> Option<&Histogram<u64>> {
         self.members.get(number)?.get(place(kind)?)
     }
@@ -61,7 +61,7 @@ impl Latencies {
     }
 }
 
-/// The place among [`KINDS`], in which they are declared.
+/// Returns the position in [`KINDS`].
 fn place(kind: OpKind) -> Option<usize> {
     Some(match kind {
         OpKind::Read => 0,
@@ -73,83 +73,83 @@ fn place(kind: OpKind) -> Option<usize> {
     })
 }
 
-/// A member as the server sees it.
+/// Member as the server sees it.
 #[derive(Clone, Debug)]
 pub struct MemberSnapshot {
-    /// What it is for.
+    /// Role of the member.
     pub role: Role,
-    /// How it is.
+    /// State of the member.
     pub state: MemberState,
-    /// Operations of it that fail, wherever they are.
+    /// Kinds of operations that fail at every address.
     pub failing: Failing,
-    /// Whether it is home of blocks that no other drive is home of.
+    /// Set if the member is home of blocks that no other drive is home of.
     pub is_home: bool,
-    /// How its operations are carried out.
+    /// Description of the way operations are carried out.
     pub drive: String,
-    /// Operations that it has, for requests.
+    /// Number of operations under way for requests.
     pub foreground: u32,
-    /// Operations that it has, for moves and metadata.
+    /// Number of operations under way for moves and metadata.
     pub background: u32,
-    /// How well it keeps the times of the drive that it plays, if it plays one.
+    /// Accuracy of the drive's emulation, if it is emulated.
     pub emulation: Option<Emulation>,
-    /// Bytes that were read from it.
+    /// Bytes that were read from the member.
     pub read_bytes: Bytes,
-    /// Bytes that were written to it.
+    /// Bytes that were written to the member.
     pub write_bytes: Bytes,
-    /// Operations that failed.
+    /// Number of operations that failed.
     pub errors: u64,
-    /// The last of them, in words.
+    /// Last error, in words.
     pub last_error: Option<String>,
-    /// What it means that the file system below it is full, if it is.
+    /// Consequence of a full file system below the member, if it is full.
     pub no_room: Option<String>,
 }
 
-/// What a server has counted since it began.
+/// Counters of a server since it began.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// For how long it has served.
+    /// Time for which the server has served.
     pub uptime: Nanoseconds,
-    /// The size of each export.
+    /// Name and size of each export.
     pub exports: Vec<(String, Bytes)>,
-    /// Clients that are connected.
+    /// Number of connected clients.
     pub clients: usize,
-    /// Clients that may be connected.
+    /// Maximum of connected clients.
     pub clients_max: usize,
-    /// Clients that were refused because there were as many as there may be.
+    /// Number of clients that were refused because the maximum was reached.
     pub clients_refused: u64,
-    /// Requests that are not answered yet.
+    /// Number of requests that are not answered yet.
     pub requests_under_way: u64,
-    /// What the volume counted.
+    /// Counters of the volume.
     pub statistics: Statistics,
-    /// Its members, in order.
+    /// Members of the volume, in order.
     pub members: Vec<MemberSnapshot>,
-    /// How long things took.
+    /// Latencies of requests and operations.
     pub latencies: Latencies,
     /// Bytes that requests read.
     pub read_bytes: Bytes,
     /// Bytes that requests wrote.
     pub write_bytes: Bytes,
-    /// The size of a block.
+    /// Size of a block.
     pub block_bytes: Bytes,
-    /// Blocks whose newest content no drive has.
+    /// Number of blocks whose newest content is on no drive.
     pub lost_blocks: u64,
-    /// What is lost or bad, until it is acknowledged.
+    /// Report of lost and bad content, until it is acknowledged.
     pub report: Report,
-    /// The first block of each unit.
+    /// First block of each unit.
     pub units: Vec<u64>,
-    /// Blocks that are newer off home than at home.
+    /// Number of dirty blocks: blocks whose newest content is off home only.
     pub dirty_blocks: u64,
-    /// The same when the server began.
+    /// Number of dirty blocks when the server began.
     pub dirty_blocks_before: u64,
-    /// How old the oldest of them can be; none where nothing is dirty or it is not known.
+    /// Maximum age of the oldest dirty block; `None` if no block is dirty or the age is unknown.
     pub dirty_age: Option<Nanoseconds>,
-    /// Places off home.
+    /// Number of slots.
     pub slots: u64,
-    /// Places off home that hold something.
+    /// Number of slots in use.
     pub occupied_slots: u64,
-    /// How far a drain is.
+    /// Progress of a drain.
     pub drain: Drain,
-    /// Whether the server is about to end.
+    /// Set while the server is stopping.
     pub stopping: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Stopping: first let everything end, then make it stable, then close the volume; or at once.
+//! Stopping: the server lets all requests end, makes their data stable, then closes the volume; or
+//! stops at once.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,18 +13,18 @@ use signal_hook::low_level::unregister;
 use super::Server;
 use super::requests::Asker;
 
-/// How long clients may take for their last replies.
+/// Maximum time for clients to take their last replies.
 const LAST_REPLIES_TIME: Nanoseconds = Nanoseconds::from_seconds(5);
 
-/// Where the server is in its life.
+/// Phase of the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     Serving,
-    /// Nobody is let in and nothing is received; requests end.
+    /// No client is accepted and nothing is received; requests under way end.
     Draining,
     /// The volume makes everything stable.
     Flushing,
-    /// The volume ends its moves and writes down that nothing is in doubt.
+    /// The volume ends its moves and records that nothing is in doubt.
     Closing {
         stable: bool,
     },
@@ -37,11 +38,11 @@ pub(super) enum Phase {
     },
 }
 
-/// SIGTERM and SIGINT, as bytes that can be waited for.
+/// SIGTERM and SIGINT, as bytes on a socket that can be waited for.
 pub(super) struct Signals {
     bytes: UnixStream,
     registered: Vec<SigId>,
-    /// Whether one came before.
+    /// Set once a signal has arrived.
     heard: bool,
 }
 
@@ -60,7 +61,8 @@ impl Signals {
         self.bytes.as_fd()
     }
 
-    /// How many came since the last call, and whether the first ever is among them.
+    /// Returns the number of signals since the last call, and true if the first signal of all is
+    /// among them.
     fn take(&mut self) -> (usize, bool) {
         let count = self.bytes.read(&mut [0; 16]).unwrap_or(0);
         (count, count > 0 && !std::mem::replace(&mut self.heard, true))
@@ -78,14 +80,14 @@ impl Drop for Signals {
 impl Server {
     pub(super) fn read_signals(&mut self) {
         let (count, first) = self.signals.as_mut().map_or((0, false), Signals::take);
-        // A server that ends after a drain does already what the first signal asks for.
+        // A server that ends after a drain is already doing what the first signal requests.
         let known = usize::from(first && self.control.drained);
         for _ in known..count {
             self.stop();
         }
     }
 
-    /// Begins to stop, or stops at once if that has begun.
+    /// Begins to stop, or stops at once if stopping has begun.
     pub(super) fn stop(&mut self) {
         match self.phase {
             Phase::Serving => {
@@ -97,7 +99,7 @@ impl Server {
         }
     }
 
-    /// Takes the next step of stopping, if it is due; whether there is work to do for it.
+    /// Takes the next step of stopping, if its condition is met. Returns true if there is new work.
     pub(super) fn go_on_stopping(&mut self) -> bool {
         match self.phase {
             Phase::Draining if self.open.is_empty() => {
@@ -120,7 +122,7 @@ impl Server {
         false
     }
 
-    /// Everything is stable now, or cannot be made so.
+    /// Closes the volume after the flush, which made everything stable or failed.
     pub(super) fn flushed(&mut self, stable: bool) {
         self.phase = Phase::Closing { stable };
         self.volume.close(self.now);

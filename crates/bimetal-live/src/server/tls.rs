@@ -1,6 +1,7 @@
-//! TLS: the certificates that a server shows and asks for, and the encryption of one connection.
+//! TLS: the certificates that a server presents and requires, and the encryption of one connection.
 //!
-//! The files are named as nbdkit, qemu and libvirt name them, so that one directory serves all.
+//! The files have the names that nbdkit, qemu and libvirt use, so that one directory serves all of
+//! them.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,46 +16,47 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection};
 
 use crate::nbd::Codec;
 
-/// Plain bytes that wait to be encrypted and sent, at most.
+/// Maximum of plain bytes that wait to be encrypted and sent.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Parts of replies encrypted at once.
+/// Maximum of parts of replies encrypted with one call.
 const PARTS_MAX: usize = 64;
 
-/// What a server shows to its clients, and what it wants to see of them.
+/// Certificates that a server presents to its clients, and those that it requires of them.
 #[derive(Clone, Debug)]
 pub struct Credentials(Arc<ServerConfig>);
 
-/// Why certificates are of no use.
+/// Reasons for which certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    /// A file cannot be read, or holds nothing of what it is for.
+    /// A file cannot be read, or lacks the expected content.
     #[error("cannot read {what} from '{}': {error}; expected it there in PEM form", path.display())]
     File {
-        /// What was expected in it.
+        /// Content that was expected in the file.
         what: &'static str,
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the reader.
         error: rustls::pki_types::pem::Error,
     },
-    /// The library refuses what the files hold.
+    /// The TLS library refuses the content of the files.
     #[error("'{}' {what}: {error}", directory.display())]
     Refused {
-        /// Where the files are.
+        /// Directory of the files.
         directory: PathBuf,
-        /// What they hold.
+        /// Content of the files.
         what: &'static str,
-        /// Why.
+        /// Error of the library.
         error: String,
     },
 }
 
 impl Credentials {
-    /// Reads `server-cert.pem` and `server-key.pem` of `directory`. With `verify_peer` clients are let in whose certificate
-    /// `ca-cert.pem` has signed and `ca-crl.pem`, if it is there, does not revoke; else all.
+    /// Reads `server-cert.pem` and `server-key.pem` of `directory`. With `verify_peer`, only
+    /// clients are accepted whose certificate is signed by `ca-cert.pem` and not revoked by
+    /// `ca-crl.pem`, if that file exists. Otherwise all clients are accepted.
     ///
     /// # Errors
-    /// A file that is missing or makes no sense, or a key that is not the certificate's.
+    /// Fails if a file is missing or invalid, or if the key does not belong to the certificate.
     pub fn read(directory: &Path, verify_peer: bool) -> Result<Self, CredentialsError> {
         let refused = |what, error: String| CredentialsError::Refused { directory: directory.to_owned(), what, error };
         let chain = certificates(directory, "server-cert.pem", "the server's certificate")?;
@@ -111,14 +113,14 @@ fn revocations(directory: &Path) -> Result<Vec<CertificateRevocationListDer<'sta
     read.map_err(|error| CredentialsError::File { what: "revoked certificates", path, error })
 }
 
-/// The encryption of one connection.
+/// Encryption of one connection.
 pub(super) struct Tls {
     connection: ServerConnection,
-    /// Bytes that are decrypted and not taken.
+    /// Number of bytes that are decrypted and were not taken.
     plain_bytes: usize,
 }
 
-/// A socket as the library wants one. It never waits.
+/// Socket with the interface of the TLS library. It never waits.
 struct Wire<'a>(&'a OwnedFd);
 
 impl Read for Wire<'_> {
@@ -149,17 +151,18 @@ impl Tls {
         Ok(Self { connection, plain_bytes: 0 })
     }
 
-    /// Whether there is something for the codec that needs no socket.
+    /// Returns true if there are decrypted bytes for the codec.
     pub(super) fn has_plain(&self) -> bool {
         self.plain_bytes > 0
     }
 
-    /// Whether everything that was encrypted is sent.
+    /// Returns true if everything that was encrypted is sent.
     pub(super) fn is_sent(&self) -> bool {
         !self.connection.wants_write()
     }
 
-    /// Receives once. `readable` goes when the socket has no more. An error means that the client is gone.
+    /// Receives once. Clears `readable` when the socket is empty. An error means that the client
+    /// has disconnected.
     pub(super) fn receive(&mut self, socket: &OwnedFd, readable: &mut bool, codec: &mut Codec) -> io::Result<()> {
         if self.plain_bytes == 0 {
             if !self.read_wire(socket, readable)? {
@@ -168,7 +171,7 @@ impl Tls {
             match self.connection.process_new_packets() {
                 Ok(state) => self.plain_bytes = state.plaintext_bytes_to_read(),
                 Err(error) => {
-                    // The client is told why, if it still listens.
+                    // The client gets the reason, if it still reads.
                     let _ = self.connection.write_tls(&mut Wire(socket));
                     return Err(io::Error::other(error));
                 }
@@ -186,7 +189,7 @@ impl Tls {
         Ok(())
     }
 
-    /// Whether anything came.
+    /// Reads from the socket. Returns true if bytes arrived.
     fn read_wire(&mut self, socket: &OwnedFd, readable: &mut bool) -> io::Result<bool> {
         match self.connection.read_tls(&mut Wire(socket)) {
             Ok(0) => Err(ErrorKind::ConnectionReset.into()),
@@ -200,7 +203,7 @@ impl Tls {
         }
     }
 
-    /// Sends what there is and what the socket takes. `writable` goes when it takes no more.
+    /// Sends as many bytes as the socket takes. Clears `writable` when the socket is full.
     pub(super) fn send(&mut self, socket: &OwnedFd, writable: &mut bool, codec: &mut Codec) -> io::Result<()> {
         loop {
             while *writable && self.connection.wants_write() {
@@ -214,7 +217,7 @@ impl Tls {
             if !*writable || codec.outbox().is_empty() {
                 return Ok(());
             }
-            // Everything encrypted is sent, so there is room.
+            // All encrypted bytes are sent, so there is room.
             let mut slices = [IoSlice::new(&[]); PARTS_MAX];
             let count = codec.outbox().slices(&mut slices);
             let taken = self.connection.writer().write_vectored(&slices[..count])?;
@@ -222,7 +225,7 @@ impl Tls {
         }
     }
 
-    /// Says that nothing more comes, if the socket takes it.
+    /// Announces the end of the connection, if the socket takes the message.
     pub(super) fn say_goodbye(&mut self, socket: &OwnedFd) {
         self.connection.send_close_notify();
         let _ = self.connection.write_tls(&mut Wire(socket));

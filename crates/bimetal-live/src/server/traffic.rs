@@ -1,4 +1,4 @@
-//! Bytes that went through, and what failed on the way.
+//! Bytes that were read and written, and operations that failed.
 
 use bimetal_core::operation::{Command, OpKind, Status};
 use bimetal_core::units::{Bytes, SectorRange};
@@ -6,10 +6,11 @@ use rustix::io::Errno;
 
 use crate::drive::Failure;
 
-/// Reads or writes that failed in a row, each at another place than the one before, from which on a drive counts as failing.
+/// Number of failed reads or writes in a row, each at another range than the one before, from which
+/// a drive counts as failing.
 const IN_A_ROW: u32 = 3;
 
-/// Of one member, or of all requests.
+/// Counters of one member, or of all requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Traffic {
     pub(super) read: Bytes,
@@ -21,7 +22,7 @@ pub(super) struct Traffic {
     flushes: Streak,
 }
 
-/// Operations of a kind that failed since one of them succeeded.
+/// Failed operations of a kind since the last success.
 #[derive(Clone, Debug, Default)]
 struct Streak {
     count: u32,
@@ -33,26 +34,26 @@ impl Streak {
         if !failed {
             *self = Self::default();
         } else if self.last != Some(range) {
-            // One bad sector, read again and again, says nothing of the others.
+            // Repeated errors of one bad sector do not show that other sectors fail.
             self.count = self.count.saturating_add(1);
             self.last = Some(range);
         }
     }
 }
 
-/// Kinds of operations of a drive that fail, as far as anybody has seen of late: every one of them, wherever it was.
+/// Kinds of operations of a drive that fail: all recent ones failed, at different addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Failing {
-    /// Reads.
+    /// Set if reads fail.
     pub reads: bool,
-    /// Writes.
+    /// Set if writes fail.
     pub writes: bool,
-    /// Flushes.
+    /// Set if flushes fail.
     pub flushes: bool,
 }
 
 impl Failing {
-    /// The kinds that fail here or there.
+    /// Returns the kinds that fail in either.
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             reads: self.reads || other.reads,
@@ -61,7 +62,7 @@ impl Failing {
         }
     }
 
-    /// The meaning, to stand behind the name of the drive.
+    /// Describes the failing kinds, as a text that follows the name of the drive.
     pub fn in_words(self) -> &'static str {
         match self {
             Self { reads: true, writes: true, .. } => {
@@ -87,7 +88,7 @@ impl Traffic {
         match (status, command.kind) {
             (Status::Done, OpKind::Read) => self.read += command.range.len.bytes(),
             (Status::Done, OpKind::Write | OpKind::WriteZeroes) => self.written += command.range.len.bytes(),
-            // That a drive cannot do something is no fault of it.
+            // An unsupported operation is no fault of the drive.
             (Status::Done | Status::Unsupported, _) => {}
             _ => {
                 self.errors += 1;
@@ -96,37 +97,37 @@ impl Traffic {
         }
     }
 
-    /// The kinds of operations that fail.
+    /// Returns the kinds of operations that fail.
     pub(super) fn failing(&self) -> Failing {
         let fails = |streak: &Streak| streak.count >= IN_A_ROW;
-        // After a flush that failed there may be no other one.
+        // One failed flush is enough: there may be no other flush after it.
         Failing { reads: fails(&self.reads), writes: fails(&self.writes), flushes: self.flushes.count > 0 }
     }
 
-    /// The last error in words.
+    /// Returns the last error in words.
     pub(super) fn trouble(&self) -> Option<String> {
         Some(self.last_error?.describe())
     }
 }
 
-/// An operation that failed.
+/// Operation that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mishap {
     command: Command,
     status: Status,
-    /// What the system said, where it said something.
+    /// Error of the system, if there was one.
     errno: Option<Errno>,
 }
 
 impl Mishap {
-    /// What is wrong with an operation that ended so; `failures` is what the drive was told by the
-    /// system of late.
+    /// Returns the fault of an operation with this status, if any; `failures` are recent errors of
+    /// the system from the drive.
     pub(super) fn of(command: Command, status: Status, failures: &[Failure]) -> Option<Self> {
         if matches!(status, Status::Done | Status::Unsupported) {
             return None;
         }
-        // A drive may have been asked for more, in parts or elsewhere: the nearest of the kind
-        // tells.
+        // The drive's own calls may be larger, split, or redirected: the newest failure of the kind
+        // that overlaps is taken, else the newest of the kind.
         let of_kind = || failures.iter().rev().filter(|failure| failure.command.kind == command.kind);
         let here = of_kind().find(|failure| failure.command.range.overlaps(command.range));
         let errno = here.or_else(|| of_kind().next()).map(|failure| failure.errno);
@@ -137,7 +138,7 @@ impl Mishap {
         self.command.kind
     }
 
-    /// In words.
+    /// Describes the failure in words.
     pub(super) fn describe(self) -> String {
         let Command { kind, range, .. } = self.command;
         let what = match kind {
@@ -162,7 +163,7 @@ impl Mishap {
     }
 }
 
-/// What the system said, with its number: `No space left on device (28)`.
+/// Returns the system's text for an error, with its number: `No space left on device (28)`.
 pub(super) fn in_words(errno: Errno) -> String {
     let number = errno.raw_os_error();
     let text = std::io::Error::from(errno).to_string();
@@ -186,7 +187,7 @@ mod tests {
             Failure { command: Command { kind: OpKind::Read, ..write(8, 8) }, errno: Errno::NODEV },
         ];
         let told = |command| Mishap::of(command, Status::MediaError, &failures).unwrap().describe();
-        // The drive was asked for more than the volume wanted.
+        // The drive's call was larger than the volume's operation.
         assert_eq!(told(write(72, 8)), "a write at byte 36864 failed: Input/output error (5)");
         assert_eq!(told(write(0, 8)), "a write at byte 0 failed: No space left on device (28)");
         assert_eq!(told(Command::FLUSH), "a flush failed with an error of the drive");

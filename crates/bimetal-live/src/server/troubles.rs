@@ -1,5 +1,6 @@
-//! What people should know at once, wherever the server's output goes: the first error of each kind of each drive, and a drive that
-//! is not what it was. Each is one line, once; how often, `status` counts. Bad content is the [ledger](super::ledger)'s.
+//! Messages for people that should not wait for a query: the first error of each kind of each
+//! drive, and changes of a drive's state. Each is one line, once; `status` counts repetitions. The
+//! [ledger](super::ledger) reports bad content.
 
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::OpKind;
@@ -12,29 +13,30 @@ use super::Server;
 use super::traffic::{Failing, Mishap, in_words};
 use crate::control::report::meaning;
 
-/// Who is told.
+/// Function that prints a line.
 type Tell = Box<dyn FnMut(&str) + Send>;
 
-/// What was said already.
+/// Messages that were printed already.
 #[derive(Default)]
 pub(super) struct Troubles {
     tell: Option<Tell>,
     errors: Vec<(u16, OpKind)>,
     states: Vec<MemberState>,
-    /// Kinds of operations of each drive that were said to fail.
+    /// Kinds of operations of each drive that were reported as failing.
     failing: Vec<Failing>,
-    /// Members of which it was said that there is no room below them.
+    /// Set for members that were reported as having no room below them.
     without_room: Vec<bool>,
-    /// Clients that were refused, those of them that were told of, and when the next may be.
+    /// Number of clients that were refused, number of refusals that were reported, and time of the
+    /// next report.
     turned_away: u64,
     told_turned_away: u64,
     turned_away_at: Nanoseconds,
 }
 
-/// How often it is said that clients were refused.
+/// Interval of reports about refused clients.
 const TURNED_AWAY_EVERY: Nanoseconds = Nanoseconds::from_seconds(60);
 
-/// What it means that the file system below a drive is full.
+/// Describes the consequence of a full file system below a drive.
 pub(super) fn no_room(errno: Errno) -> String {
     format!(
         "the file system below it has no room: {}: writes there wait until there is some; make room, or extend it",
@@ -43,7 +45,7 @@ pub(super) fn no_room(errno: Errno) -> String {
 }
 
 impl Server {
-    /// Lets `tell` have a line for everything that goes wrong with drives, each once.
+    /// Sets the function that gets a line for each new trouble with a drive.
     pub fn on_trouble(&mut self, tell: impl FnMut(&str) + Send + 'static) {
         self.troubles.tell = Some(Box::new(tell));
         let name = self.control.about.as_ref().map(|about| about.name.clone()).unwrap_or_default();
@@ -59,12 +61,12 @@ impl Server {
         }
     }
 
-    /// Clients that were refused because there were as many as there may be.
+    /// Returns the number of clients that were refused because the maximum was reached.
     pub(super) fn clients_turned_away(&self) -> u64 {
         self.troubles.turned_away
     }
 
-    /// One client too many has come: says so, at most once a minute.
+    /// Counts a client that was refused, and reports it, at most once a minute.
     pub(super) fn note_turned_away(&mut self) {
         self.troubles.turned_away += 1;
         if self.now < self.troubles.turned_away_at {
@@ -78,7 +80,7 @@ impl Server {
         self.say(&line);
     }
 
-    /// An operation of a drive has failed.
+    /// Reports an operation of a drive that has failed.
     pub(super) fn note_error(&mut self, member: u16, mishap: Mishap) {
         let kind = (member, mishap.kind());
         if self.troubles.tell.is_none() || self.troubles.errors.contains(&kind) {
@@ -89,7 +91,7 @@ impl Server {
         self.say(&line);
     }
 
-    /// Says what has become of drives and content since it was said last.
+    /// Reports changes of drives and content since the last call.
     pub(super) fn tell_states(&mut self) {
         if self.troubles.tell.is_none() {
             return;
@@ -108,7 +110,7 @@ impl Server {
         self.tell_rooms();
     }
 
-    /// Says which drives fail at every place of late, each kind of operation once.
+    /// Reports drives that fail at different addresses, each kind of operation once.
     fn tell_failing(&mut self) {
         self.troubles.failing.resize(self.drives.len(), Failing::default());
         for number in 0..self.drives.len() {
@@ -122,7 +124,7 @@ impl Server {
         }
     }
 
-    /// Says where operations wait for room, and where they go on.
+    /// Reports members whose operations begin to wait for room, and members that have room again.
     fn tell_rooms(&mut self) {
         self.troubles.without_room.resize(self.drives.len(), false);
         for member in 0..self.drives.len() {

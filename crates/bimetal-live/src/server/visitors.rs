@@ -1,4 +1,5 @@
-//! Visitors: who asks the server about itself. Few, rare and small: each is read from and answered at once.
+//! Visitors: connections with control requests, or for metrics. They are few and small, so each is
+//! read and answered at once.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -14,58 +15,59 @@ use crate::control::message::Reply;
 use crate::control::{codec, http};
 use crate::metrics;
 
-/// Visitors at once; who comes beyond that is turned away.
+/// Maximum of visitors for each language; further connections are closed.
 const VISITORS_MAX: usize = 64;
-/// Bytes received with one call.
+/// Maximum of bytes received with one call.
 const CHUNK_BYTES: usize = 16 << 10;
-/// Calls before others have their turn.
+/// Maximum of receive calls in one turn of a visitor.
 const TURNS_MAX: usize = 8;
 
-/// What is spoken at a door.
+/// Protocol of a door.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Language {
     Control,
     Http,
 }
 
-/// A place where the server is asked about itself.
+/// Listener for control requests or metrics.
 pub(super) struct Door {
     listener: Listener,
     language: Language,
 }
 
 impl Door {
-    /// Where that is, if it is TCP.
+    /// Returns the address, if it is TCP.
     pub(super) fn address(&self) -> Option<String> {
         self.listener.address().map(|address| address.to_string())
     }
 }
 
-/// A conversation.
+/// Protocol state of a visitor.
 enum Speech {
     Control(codec::Codec),
     Http(http::Codec),
 }
 
-/// Who asks.
+/// Connection with control requests, or for metrics.
 pub(super) struct Visitor {
     socket: OwnedFd,
     speech: Speech,
     readable: bool,
     writable: bool,
-    /// Whether it is in the list of those whose turn was cut short.
+    /// Set while the visitor is in the list of those with more input after their turn.
     listed: bool,
-    /// What it wants to hear of until that is done.
+    /// Task that the visitor watches.
     pub(super) watch: Option<Watch>,
 }
 
 impl Server {
-    /// Lets visitors in at `endpoint`, once the server runs.
+    /// Accepts visitors at `endpoint`, once the server runs.
     ///
     /// # Errors
-    /// Somebody listens there already, or nobody can.
+    /// Fails if another server listens there, or if the endpoint is not possible.
     pub(super) fn add_door(&mut self, endpoint: &Endpoint, language: Language) -> Result<(), ServeError> {
-        // Figures are no secret on this machine; requests only ever go through a socket of the owner's.
+        // Metrics are no secret on this machine; control requests always use a Unix socket of the
+        // owner.
         let tcp = if language == Language::Http { Tcp::Plain } else { Tcp::Refused };
         let listener = Listener::bind(endpoint, &tcp)?;
         self.selector.add(Source::Door(self.control.doors.len()), listener.event())?;
@@ -82,7 +84,7 @@ impl Server {
                 Language::Http => Speech::Http(http::Codec::default()),
             };
             let same = self.control.visitors.iter().filter(|(_, visitor)| visitor.language() == language);
-            // Closing the connection is all that can be said to one too many.
+            // A connection beyond the limit is closed without an answer.
             if same.count() >= VISITORS_MAX {
                 continue;
             }
@@ -95,14 +97,14 @@ impl Server {
     }
 
     pub(super) fn visitor_ready(&mut self, key: usize, readable: bool, writable: bool) {
-        // It may have been closed by what came before in the same batch of events.
+        // An earlier event of the same batch may have closed the visitor.
         let Some(visitor) = self.control.visitors.get_mut(key) else { return };
         visitor.readable |= readable;
         visitor.writable |= writable;
         self.attend(key);
     }
 
-    /// Lets those go on whose turn was cut short.
+    /// Continues visitors with more input after their turn.
     pub(super) fn attend_waiting(&mut self) {
         for key in std::mem::take(&mut self.control.waiting) {
             if let Some(visitor) = self.control.visitors.get_mut(key) {
@@ -131,7 +133,7 @@ impl Server {
         }
     }
 
-    /// Answers all that a visitor has asked.
+    /// Answers all requests of a visitor.
     fn listen_to(&mut self, key: usize) {
         while let Some(visitor) = self.control.visitors.get_mut(key) {
             match &mut visitor.speech {
@@ -158,7 +160,7 @@ impl Server {
         }
     }
 
-    /// Tells a visitor something, if it is still there.
+    /// Sends a reply to a visitor, if it is still connected.
     pub(super) fn tell(&mut self, key: usize, reply: &Reply) {
         if let Some(Visitor { speech: Speech::Control(codec), .. }) = self.control.visitors.get_mut(key) {
             codec.reply(reply);
@@ -178,7 +180,7 @@ impl Server {
         self.selector.remove(visitor.socket.as_fd());
     }
 
-    /// Whether every visitor has what it was told.
+    /// Returns true if every visitor has received all its replies.
     pub(super) fn visitors_are_served(&self) -> bool {
         self.control.visitors.iter().all(|(_, visitor)| visitor.unsent().is_empty())
     }
@@ -206,7 +208,7 @@ impl Visitor {
         }
     }
 
-    /// Whether nothing more is to be said.
+    /// Returns true if the connection can be closed.
     fn is_over(&self) -> bool {
         let said = match &self.speech {
             Speech::Control(codec) => codec.is_broken(),
@@ -215,7 +217,7 @@ impl Visitor {
         said && self.unsent().is_empty()
     }
 
-    /// Receives once. An error means that the visitor is gone.
+    /// Receives once. An error means that the visitor has disconnected.
     fn receive(&mut self) -> Result<(), Errno> {
         if !self.goes_on() {
             return Ok(());
@@ -231,7 +233,7 @@ impl Visitor {
         Ok(())
     }
 
-    /// Whether there is something to receive, and room for what it asks for.
+    /// Returns true if the visitor may have bytes to receive, and its codec takes more.
     fn goes_on(&self) -> bool {
         let wanted = match &self.speech {
             Speech::Control(codec) => codec.wants_input(),
@@ -240,7 +242,7 @@ impl Visitor {
         self.readable && wanted
     }
 
-    /// Sends what the socket takes. An error means that the visitor is gone.
+    /// Sends as many bytes as the socket takes. An error means that the visitor has disconnected.
     fn send(&mut self) -> Result<(), Errno> {
         while self.writable && !self.unsent().is_empty() {
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
