@@ -1,4 +1,4 @@
-//! What a server is told of its volume and cannot see in it: names, paths, settings.
+//! Facts about a volume that its server cannot see in the volume: names, paths, settings.
 
 use std::collections::BTreeMap;
 
@@ -7,46 +7,47 @@ use bimetal_core::layout::{MemberId, Role};
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_core::units::Bytes;
 
-/// A volume as its labels tell of it.
+/// Description of a volume, from its labels.
 #[derive(Clone)]
 pub struct About {
-    /// Its name.
+    /// Name of the volume.
     pub name: String,
-    /// Its UUID, in words; none where it has no labels.
+    /// UUID as text; `None` for a volume without labels.
     pub uuid: Option<String>,
-    /// Its scheme.
+    /// Scheme of the volume.
     pub scheme: &'static SchemeInfo,
-    /// Every parameter of the scheme, as `--set` takes it, and what was set of drives.
+    /// Every parameter of the scheme, as `--set` takes it, and settings of drives.
     pub settings: BTreeMap<String, String>,
-    /// Its members, in order.
+    /// Members of the volume, in order.
     pub members: Vec<AboutMember>,
 }
 
-/// A member as its label tells of it.
+/// Description of a member, from its label.
 #[derive(Clone, Debug, Default)]
 pub struct AboutMember {
-    /// As users know it: `ssd`, `hdd1`.
+    /// Name for users: `ssd`, `hdd1`.
     pub id: String,
-    /// Its drive; none where that is missing.
+    /// Path of the drive; `None` if it is missing.
     pub path: Option<String>,
-    /// Its size.
+    /// Size of the member.
     pub bytes: Bytes,
-    /// The profile of the drive that it plays.
+    /// Profile of the drive that the member emulates.
     pub profile: Option<String>,
-    /// How much may be written to it before it is worn out, as its maker rates it.
+    /// Bytes that may be written before the drive is worn out, as rated by its maker.
     pub rated_write_bytes: Option<Bytes>,
-    /// What it had done as a member before it is served now.
+    /// Totals of the member before it is served now.
     pub before: Lifetime,
 }
 
-/// The setting of a real drive by which its owner says what its maker rates it for: `ssd.rated_writes=150TB`.
+/// Setting of a real drive: the rating of its maker, stated by its owner
+/// (`ssd.rated_writes=150TB`).
 pub const RATED_WRITES: &str = "rated_writes";
 
 impl About {
-    /// Takes on what a drive is rated for, if `name` is that setting.
+    /// Applies a drive's rating, if `name` is this setting. Returns true if it is.
     ///
     /// # Errors
-    /// There is no such drive, it is emulated, or the value is no size.
+    /// Fails if there is no such drive, the drive is emulated, or the value is no size.
     pub fn take_rating(&mut self, name: &str, value: &str) -> Result<bool, String> {
         let Some((id, RATED_WRITES)) = name.split_once('.') else { return Ok(false) };
         let rated: Bytes = value.parse().map_err(|error| format!("{name}: {error}"))?;
@@ -57,13 +58,14 @@ impl About {
         Ok(true)
     }
 
-    /// A member as users know it.
+    /// Returns the name of a member for users.
     pub fn name_of(&self, member: MemberId) -> String {
         let known = self.members.get(usize::from(member.0));
         known.map_or_else(|| format!("member {}", member.0), |known| known.id.clone())
     }
 
-    /// What the scheme keeps on a member with this role: `home`, `cache`, `ranges`, `log`.
+    /// Returns the content that the scheme keeps on a member with this role: `home`, `copy`,
+    /// `cache`, `ranges`, `log`.
     pub fn holds(&self, role: Role) -> &'static str {
         let kept = self.scheme.members.iter().find(|&&(member, _)| member == role);
         match kept.map(|&(_, holds)| holds) {
@@ -71,12 +73,12 @@ impl About {
             Some(Holds::Copy) => "copy",
             Some(Holds::Cache) => "cache",
             Some(Holds::Ranges) => "ranges",
-            // A drive that only holds a log stands for the role that does under the scheme.
+            // A drive that holds only a log has the role that holds the log under the scheme.
             Some(Holds::Log) | None => "log",
         }
     }
 
-    /// Griffin and what it is measured against: home on the SSD, with a log or alone.
+    /// Returns true for Griffin and its baseline: home on the SSD, with a log or alone.
     pub fn is_about_write_savings(&self) -> bool {
         let log = self.scheme.members.iter().any(|&(_, holds)| holds == Holds::Log);
         let home_on_ssd = self.scheme.members.first() == Some(&(Role::Ssd, Holds::Home));

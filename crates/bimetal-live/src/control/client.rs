@@ -1,4 +1,4 @@
-//! How a command asks a running server.
+//! Client of the control socket: commands send requests to a running server.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -7,52 +7,52 @@ use std::time::Duration;
 
 use super::message::{Reply, Request};
 
-/// A server that says nothing for so long is stuck.
+/// Maximum time without a byte from a server.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How it is, it knows without asking a drive.
+/// Maximum time for a status, which needs no drive.
 const STATUS_PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of a reply: beyond that it is no server of ours.
+/// Maximum size of a reply: a longer reply is not from a server of this program.
 const REPLY_BYTES_MAX: u64 = 64 << 20;
 
-/// Why a server gives no answer.
+/// Reasons for which a server gives no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The socket cannot be connected to or fails.
+    /// The socket cannot be connected to, or fails.
     #[error("control socket {}: {error}", path.display())]
     Io {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
-    /// Somebody listens and says nothing.
+    /// A process listens at the socket and does not answer.
     #[error(
         "control socket {}: the server says nothing for {} s: it was stopped (`kill -CONT` lets it go on), or the machine is \
          overloaded", path.display(), waited.as_secs()
     )]
     Silent {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// For how long.
+        /// Time without an answer.
         waited: Duration,
     },
-    /// The server went away before it had answered.
+    /// The server ended before it answered.
     #[error("control socket {}: the server ended before it had answered: see `bimetal status`", path.display())]
     Ended {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
     },
-    /// What came is no answer.
+    /// The bytes received are no answer.
     #[error("control socket {}: what came is no answer ({error}): is the server of another version?", path.display())]
     Answer {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// Why not.
+        /// Error of the parser.
         error: serde_json::Error,
     },
 }
 
-/// A connection to a server.
+/// Connection to a server.
 #[derive(Debug)]
 pub struct Client {
     path: PathBuf,
@@ -61,10 +61,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the server at `path`; none if no server listens there.
+    /// Connects to the server at `path`. Returns `None` if no server listens there.
     ///
     /// # Errors
-    /// Somebody may listen there, but the socket cannot be used.
+    /// Fails if the socket cannot be used although a server may listen there.
     pub fn connect(path: &Path) -> Result<Option<Self>, ClientError> {
         match UnixStream::connect(path) {
             Ok(stream) => {
@@ -78,10 +78,10 @@ impl Client {
         }
     }
 
-    /// Asks, and gives the answer; what comes before it goes to `progress`.
+    /// Sends a request and returns the last reply; replies before it go to `progress`.
     ///
     /// # Errors
-    /// The connection fails or ends. What cannot be done is an answer.
+    /// Fails if the connection fails or ends. A request that the server refuses has an answer.
     pub fn ask(&mut self, request: &Request, mut progress: impl FnMut(&Reply)) -> Result<Reply, ClientError> {
         let mut line = serde_json::to_vec(request).map_err(|error| self.no_answer(error))?;
         line.push(b'\n');
@@ -112,7 +112,7 @@ impl Client {
         let path = self.path.clone();
         match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ClientError::Silent { path, waited: self.patience },
-            // It closed the socket with our question unread.
+            // The server closed the socket before it read the request.
             io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => ClientError::Ended { path },
             _ => ClientError::Io { path, error },
         }

@@ -1,43 +1,44 @@
-//! The protocol of the control socket without a socket: bytes in, requests out; replies in, bytes out.
+//! Protocol of the control socket, without a socket: bytes in, requests out; replies in, bytes out.
 
 use super::exchange::Exchange;
 use super::message::{Reply, Request};
 
-/// Bytes of a request.
+/// Maximum size of a request.
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;
-/// Bytes of replies that may wait for a client who does not read: beyond that progress is not told, and nothing is asked of us.
+/// Maximum of reply bytes that wait for a client which does not read. Beyond it, no progress is
+/// sent and no request is read.
 const WAITING_BYTES_MAX: usize = 256 << 10;
 
-/// One client's side of the conversation.
+/// Server's side of a connection with one client.
 #[derive(Debug, Default)]
 pub struct Codec {
     exchange: Exchange,
-    /// The client said something that has no end.
+    /// Set once the client has sent a request without end.
     broken: bool,
 }
 
 impl Codec {
-    /// Bytes received and to be sent.
+    /// Returns the buffers of received bytes and of bytes to be sent.
     pub fn exchange(&mut self) -> &mut Exchange {
         &mut self.exchange
     }
 
-    /// What is still to be sent.
+    /// Returns the bytes that are still to be sent.
     pub fn unsent(&self) -> &[u8] {
         self.exchange.unsent()
     }
 
-    /// Whether more may be received now.
+    /// Returns true if more bytes may be received now.
     pub fn wants_input(&self) -> bool {
         !self.broken && self.exchange.unsent().len() < WAITING_BYTES_MAX
     }
 
-    /// Whether the conversation is over once everything is sent.
+    /// Returns true if the connection is over once everything is sent.
     pub fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// The next request; what is none is an error to be answered.
+    /// Returns the next request; an invalid request is an error to be answered.
     pub fn next_request(&mut self) -> Option<Result<Request, String>> {
         loop {
             let Some(end) = self.exchange.input().iter().position(|&byte| byte == b'\n') else {
@@ -57,7 +58,7 @@ impl Codec {
         }
     }
 
-    /// Answers. What is only progress is left out for a client who does not read.
+    /// Sends a reply. Progress is left out for a client which does not read.
     pub fn reply(&mut self, reply: &Reply) {
         if !reply.is_last() && self.exchange.unsent().len() >= WAITING_BYTES_MAX {
             return;
@@ -66,7 +67,8 @@ impl Codec {
         let start = output.len();
         match serde_json::to_writer(&mut *output, reply) {
             Ok(()) => output.push(b'\n'),
-            // Nothing that is answered has a form that JSON lacks; a client that gets no answer is better told.
+            // Every reply has a JSON form. If one had none, the client would need an end, so the
+            // connection is closed.
             Err(_) => {
                 output.truncate(start);
                 self.broken = true;

@@ -1,6 +1,6 @@
-//! Bytes that come from a socket and bytes that wait to go to it, bounded.
+//! Bytes received from a socket and bytes that wait to be sent to it.
 
-/// Bytes received, and bytes to send.
+/// Buffers for received bytes and for bytes to be sent.
 #[derive(Debug, Default)]
 pub struct Exchange {
     input: Vec<u8>,
@@ -9,12 +9,12 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Takes what was received.
+    /// Takes bytes that were received.
     pub fn received(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
     }
 
-    /// What was received and not taken yet.
+    /// Returns bytes that were received and not taken yet.
     pub fn input(&self) -> &[u8] {
         &self.input
     }
@@ -25,17 +25,17 @@ impl Exchange {
         std::mem::replace(&mut self.input, rest)
     }
 
-    /// Where to write what is to be sent.
+    /// Returns the buffer for bytes to be sent.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.output
     }
 
-    /// What is still to be sent.
+    /// Returns the bytes that are still to be sent.
     pub fn unsent(&self) -> &[u8] {
         &self.output[self.sent..]
     }
 
-    /// Takes note that the first `count` bytes of it were sent.
+    /// Records that the first `count` unsent bytes were sent.
     pub fn sent(&mut self, count: usize) {
         self.sent += count;
         if self.sent == self.output.len() {

@@ -1,43 +1,44 @@
-//! As much of HTTP/1.1 as it takes to give one page: a request in, a reply out, and the connection ends. No socket.
+//! The part of HTTP/1.1 that serves one page: a request in, a reply out, and the connection ends.
+//! There is no socket.
 
 use super::exchange::Exchange;
 
-/// Bytes of a request's head.
+/// Maximum size of a request's head.
 const HEAD_BYTES_MAX: usize = 8 << 10;
 
-/// One client's request and its reply.
+/// Request of one client, and its reply.
 #[derive(Debug, Default)]
 pub struct Codec {
     exchange: Exchange,
     answered: bool,
 }
 
-/// What was asked for.
+/// Request for a page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asked {
-    /// The path.
+    /// Path of the page.
     pub path: String,
-    /// Whether only the head of the reply is wanted.
+    /// Set if only the head of the reply is wanted.
     pub head_only: bool,
 }
 
 impl Codec {
-    /// Bytes received and to be sent.
+    /// Returns the buffers of received bytes and of bytes to be sent.
     pub fn exchange(&mut self) -> &mut Exchange {
         &mut self.exchange
     }
 
-    /// What is still to be sent.
+    /// Returns the bytes that are still to be sent.
     pub fn unsent(&self) -> &[u8] {
         self.exchange.unsent()
     }
 
-    /// Whether the connection is over once everything is sent.
+    /// Returns true if the connection is over once everything is sent.
     pub fn is_answered(&self) -> bool {
         self.answered
     }
 
-    /// What was asked for, once that is known. What is no request is answered at once.
+    /// Returns the request, once its head has arrived. An invalid request is answered at once.
     pub fn next_request(&mut self) -> Option<Asked> {
         if self.answered {
             return None;
@@ -65,7 +66,7 @@ impl Codec {
         }
     }
 
-    /// Answers.
+    /// Sends the reply.
     pub fn reply(&mut self, status: &str, kind: &str, body: &str, head_only: bool) {
         self.answered = true;
         let head = format!(

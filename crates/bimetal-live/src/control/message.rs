@@ -1,5 +1,5 @@
-//! What is asked, and what is answered. What takes long answers with progress until it is done; it goes on when who asked
-//! goes away, and whoever asks for the same again hears how far it is.
+//! Requests and replies of the control socket. A long task replies with progress until it is done.
+//! The task continues when its requester disconnects, and a repeated request follows its progress.
 
 use std::path::PathBuf;
 
@@ -8,157 +8,158 @@ use serde::{Deserialize, Serialize};
 use super::report::Lost;
 use super::status::Status;
 
-/// What can be asked of a server.
+/// Request to a server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// How it is.
+    /// Returns the status of the volume.
     Status {},
-    /// To clear the list of what is lost or bad.
+    /// Clears the list of lost or bad content.
     Acknowledge {
-        /// On whose behalf: a line of the history names them.
+        /// Person on whose behalf the list is cleared; a line of the history names them.
         by: String,
     },
-    /// To move everything home.
+    /// Writes all dirty blocks back.
     Drain {
-        /// Whether it stops serving afterwards.
+        /// Set to stop serving afterwards.
         #[serde(default)]
         detach: bool,
-        /// Whether it stops serving although clients are connected.
+        /// Set to stop serving although clients are connected.
         #[serde(default)]
         force: bool,
     },
-    /// To move everything home and let the drive off home go, while serving goes on.
+    /// Writes all dirty blocks back and detaches the drive off home, while serving continues.
     Detach {},
-    /// To take a new drive in the place of the one that is gone.
+    /// Attaches a new drive in the place of the missing or detached drive.
     Attach {
-        /// The new drive, in full.
+        /// Path of the new drive, absolute.
         path: PathBuf,
-        /// Whether what lies on it may be erased.
+        /// Set if existing content of the drive may be erased.
         #[serde(default)]
         force: bool,
     },
-    /// To change a parameter.
+    /// Changes a parameter.
     Set {
-        /// Which.
+        /// Name of the parameter.
         key: String,
-        /// Its value, as `--set` takes it.
+        /// Value, as `--set` takes it.
         value: String,
     },
-    /// To check what it keeps.
+    /// Checks the map and, with `scrub`, the content off home.
     Check {
-        /// Whether to read every block off home and hold it against its checksum.
+        /// Set to read every block off home and compare it with its checksum.
         #[serde(default)]
         scrub: bool,
     },
-    /// To record the requests that it serves.
+    /// Records the served requests as a trace.
     TraceStart {
-        /// The file, in full.
+        /// Path of the trace, absolute.
         path: PathBuf,
     },
-    /// To end the recording.
+    /// Ends the recording.
     TraceStop {},
-    /// To stop serving.
+    /// Stops serving.
     Stop {
-        /// Whether also while clients are connected.
+        /// Set to stop although clients are connected.
         #[serde(default)]
         force: bool,
     },
 }
 
-/// What is answered.
+/// Reply of a server.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
 pub enum Reply {
-    /// How the server is.
+    /// Status of the volume.
     Status {
-        /// That.
+        /// Document of the status.
         status: Box<Status>,
     },
-    /// How far something is that takes long; more follows.
+    /// Progress of a long task; more replies follow.
     Progress(Progress),
-    /// It is done.
+    /// The request is done.
     Done(Done),
-    /// It cannot be done.
+    /// The request cannot be done.
     Error {
-        /// What is wrong, and what to do.
+        /// Description of the fault, and of its remedy.
         message: String,
     },
 }
 
 impl Reply {
-    /// That something cannot be done.
+    /// Makes the reply to a request that cannot be done.
     pub fn error(message: impl Into<String>) -> Self {
         Reply::Error { message: message.into() }
     }
 
-    /// Whether nothing more follows.
+    /// Returns true if no further reply follows.
     pub fn is_last(&self) -> bool {
         !matches!(self, Reply::Progress(_))
     }
 }
 
-/// How far something is.
+/// Progress of a task.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Progress {
-    /// What is done: `drain`, `attach`, `check`.
+    /// Name of the task: `drain`, `attach`, `check`, `scrub`.
     pub task: String,
     /// Bytes that are done.
     pub done_bytes: u64,
     /// Bytes that are left.
     pub left_bytes: u64,
-    /// Bytes done in a second, of late; null at first.
+    /// Recent rate, in bytes per second; null at first.
     pub bytes_per_s: Option<f64>,
-    /// When it will be done at this rate; null where that cannot be said.
+    /// Seconds until the end at this rate; null if the rate is unknown.
     pub eta_s: Option<f64>,
-    /// What gets in the way, if something does.
+    /// Obstacle to the task, if there is one.
     pub trouble: Option<String>,
 }
 
-/// What came of it.
+/// Result of a task.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Done {
-    /// In words.
+    /// Result as text.
     pub message: String,
-    /// What a check found.
+    /// Findings of a check.
     pub check: Option<CheckReport>,
 }
 
 impl Done {
-    /// Done, in words.
+    /// Makes a result with a text alone.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), check: None }
     }
 }
 
-/// What a check found.
+/// Findings of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct CheckReport {
-    /// What is wrong with the metadata, each in words; none where all is well.
+    /// Faults of the metadata, each as text; empty if there are none.
     pub metadata: Vec<String>,
-    /// Blocks off home that were read and held against their checksums; null without `--scrub`.
+    /// Number of blocks off home that were read and compared with their checksums; null without
+    /// `--scrub`.
     pub blocks_read: Option<u64>,
-    /// Blocks that could not be read or differ, the first few thousand of them.
+    /// Blocks that cannot be read or differ, up to the first few thousand.
     pub bad: Vec<BadBlock>,
-    /// How many there are.
+    /// Number of bad blocks.
     pub bad_blocks: u64,
-    /// What was found lost or bad before and was not acknowledged, or is lost still.
+    /// Content that was found lost or bad earlier and was not acknowledged, or is still lost.
     #[serde(default)]
     pub lost: Lost,
 }
 
-/// A block whose copy off home is not what was written there.
+/// Block whose copy off home does not have the content that was written.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct BadBlock {
-    /// The unit.
+    /// Number of the unit.
     pub unit: u16,
-    /// Where it begins in the unit, in bytes.
+    /// Offset of the block in the unit, in bytes.
     pub offset_bytes: u64,
-    /// Its size, in bytes.
+    /// Size of the block, in bytes.
     pub bytes: u64,
-    /// Whether home has the same content; then the copy was dropped, and nothing is lost.
+    /// Set if home has the same content; then the copy was dropped, and nothing is lost.
     pub home_has_it: bool,
-    /// What became of it: `given-up` (home serves), `rewritten` or `one-copy-left` (of a mirror),
+    /// Outcome: `given-up` (home serves), `rewritten` or `one-copy-left` (of a mirror),
     /// `no-good-copy`, `copies-differ`.
     #[serde(default)]
     pub outcome: String,

@@ -1,10 +1,18 @@
-//! The control side of a running server: what people and scripts ask of it, and what it answers.
+//! Control side of a running server: requests of people and scripts, and their replies.
 //!
-//! A Unix socket of the owner's beside the one that serves blocks; one JSON document a line, in either direction
-//! ([`message`]). [`codec`] is that protocol without a socket, with bounds; [`exchange`] the buffers below it; [`http`] is what the metrics
-//! are fetched by; [`report`](mod@report) says what is lost; [`status`] is the
-//! document that `status` gives, [`offline`] the same without a server; [`client`] how a command asks. The server's own loop reads and answers (`server/visitors.rs`):
-//! nothing here touches a volume. Read first: [`message`].
+//! The protocol is one JSON document a line, in either direction ([`message`]). It uses a Unix
+//! socket of the owner, beside the socket that serves blocks.
+//!
+//! - [`codec`]: the protocol without a socket, with bounds.
+//! - [`exchange`]: the buffers below the codecs.
+//! - [`http`]: the protocol of the metrics page.
+//! - [`report`](mod@report): lost and bad content.
+//! - [`status`]: the document of the `status` command.
+//! - [`offline`]: the same document for a volume without a server.
+//! - [`client`]: the side of a command.
+//!
+//! The server's loop reads requests and sends replies (`server/visitors.rs`): nothing here touches
+//! a volume. Read first: [`message`].
 
 pub mod about;
 pub mod client;
@@ -20,7 +28,7 @@ use std::path::PathBuf;
 
 use crate::member::directories;
 
-/// The control socket of the server of the volume `name`.
+/// Returns the control socket of the server of volume `name`.
 pub fn socket_of(name: &str) -> PathBuf {
     directories::run_time().join(format!("{name}.control"))
 }

@@ -1,4 +1,4 @@
-//! How a volume is that nobody serves: what its labels say, and the state that its home members keep.
+//! Status of a volume that is not served, from its labels and from the state on its home members.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -32,7 +32,7 @@ use crate::member::{labels, lock, report};
 use crate::startup;
 
 impl About {
-    /// What the labels of a volume say of it; none if its scheme is not known here.
+    /// Returns the description of a volume in its labels; `None` if its scheme is unknown.
     pub fn of(label: &Label, located: &Located) -> Option<Self> {
         let scheme = schemes::find(&label.scheme)?;
         let mut settings: BTreeMap<String, String> = label.settings.iter().cloned().collect();
@@ -53,18 +53,18 @@ impl About {
     }
 }
 
-/// What a drive that nobody serves has done as a member.
+/// Returns the totals of a drive as a member, from its label.
 fn lifetime(label: &Label, member: &MemberLabel, drive: &Labelled) -> Option<Lifetime> {
     let file = File::open(&drive.probe.canonical).ok()?;
     labels::read_lifetime(&file, member.size, &drive.probe.path, label.volume.identity()).ok()
 }
 
-/// What the drives with a role are rated for, as their owner said.
+/// Returns the rating of the drives with a role, as stated by their owner.
 fn rating(label: &Label, role: Role) -> Option<Bytes> {
     label.drive_settings(role).find(|(key, _)| *key == RATED_WRITES).and_then(|(_, rated)| rated.parse().ok())
 }
 
-/// How a volume is that was found and is not served by anybody who answers.
+/// Returns the status of a volume without a server that answers.
 pub fn status(located: &Located) -> Status {
     let label = &located.assembly.label;
     let kept = newest_state(located);
@@ -73,7 +73,7 @@ pub fn status(located: &Located) -> Status {
         (0..label.members.len()).map(|at| member(located, at, given_up >> at & 1 != 0)).collect();
     let report = report::of(located);
     let process = lock::owner(&label.name);
-    // Its server may keep its sockets and its lock in another run-time directory.
+    // A server may keep its sockets and its lock in another run-time directory.
     let used = located.members().flatten().flat_map(|drive| &drive.probe.uses).next();
     let whole = members.iter().all(|member| ["present", "let go"].contains(&member.state.as_str()));
     let state = match (process, whole, label.guard) {
@@ -84,7 +84,7 @@ pub fn status(located: &Located) -> Status {
         (None, true, Some((_, Guard::Up))) => "stopped, attached",
         (None, true, _) => "stopped",
     };
-    // While somebody uses the volume, what its home members say of it may be old.
+    // The state on home members may be outdated while the volume is in use.
     let dirty_bytes = match kept.as_ref().filter(|_| process.is_none() && used.is_none()) {
         Some(state) if state.dirty => dirty_bytes(located),
         state => state.map(|_| 0),
@@ -118,26 +118,27 @@ pub fn status(located: &Located) -> Status {
     status
 }
 
-/// What is lost or bad in a volume that nobody serves.
+/// Returns lost and bad content of a volume that is not served.
 pub fn lost(located: &Located) -> Lost {
     let label = &located.assembly.label;
     let (name, units, block_bytes) = (|member| name_of(label, member), units(label), label.block.bytes().0);
     Lost::of(&report::of(located), 0, &Places { name: &name, units: &units, block_bytes })
 }
 
-/// The first block of each unit.
+/// Returns the first block of each unit.
 fn units(label: &Label) -> Vec<u64> {
     let layout = plan(label).and_then(|plan| plan.lay_out().ok());
     layout.map_or_else(|| vec![0], |layout| layout.units.iter().map(|unit| unit.first.0).collect())
 }
 
-/// A member as users know it. A report may name one that the label does not have.
+/// Returns the name of a member for users. A report may refer to a member that the label lacks.
 fn name_of(label: &Label, member: MemberId) -> String {
     let known = usize::from(member.0) < label.members.len();
     if known { label.member_name(member) } else { format!("member {}", member.0) }
 }
 
-/// The meaning with the sentences of a report before it. One that is calm, everything is at home, is not said of a volume with losses.
+/// Returns the meaning, with the sentences of a report before it. A calm meaning (everything is at
+/// home) is left out for a volume with losses.
 fn meaning_with(meaning: &str, is_calm: bool, report: &Report, name: &str) -> String {
     let mut troubles = control_report::meaning(report, 0, name, false);
     if troubles.is_empty() || !is_calm {
@@ -146,10 +147,10 @@ fn meaning_with(meaning: &str, is_calm: bool, report: &Report, name: &str) -> St
     troubles.join("; ")
 }
 
-/// Clears the list of a volume that nobody serves, on behalf of `by`; in words.
+/// Clears the report of a volume that is not served, on behalf of `by`. Returns the result as text.
 ///
 /// # Errors
-/// Somebody has the volume, or no drive takes the report.
+/// Fails if the volume is in use, or if no drive takes the report.
 pub fn acknowledge(located: &Located, by: &str) -> Result<String, HoldError> {
     let mut held = Held::take(located)?;
     let mut report = held.report().clone();
@@ -160,15 +161,16 @@ pub fn acknowledge(located: &Located, by: &str) -> Result<String, HoldError> {
     Ok(control_report::acknowledged(&cleared))
 }
 
-/// Of the SSDs, which wear out.
+/// Returns the wear of the SSDs.
 fn wear(label: &Label, about: &About) -> Vec<Wear> {
-    // What one that is not there has done, nobody knows.
+    // The totals of a missing drive are unknown.
     let is_known = |(member, about): &(&MemberLabel, &AboutMember)| member.role == Role::Ssd && about.path.is_some();
     let flash = label.members.iter().zip(&about.members).filter(is_known);
     flash.map(|(_, about)| Wear::of(about, Bytes::ZERO, 0.0)).collect()
 }
 
-/// What another program wrote over, as far as labels and the guard's header tell.
+/// Describes metadata that another program has overwritten, as far as labels and the guard's header
+/// show.
 fn overwritten(located: &Located) -> Option<String> {
     let label = &located.assembly.label;
     let name = &label.name;
@@ -250,8 +252,9 @@ fn member(located: &Located, at: usize, given_up: bool) -> Member {
     }
 }
 
-/// Members that were given up or let go and whose content nobody needs, a bit each: of caches and logs alone, where home has
-/// everything. A mirrored drive that failed is missed.
+/// Returns members that failed or were detached and whose content is not needed, a bit each. These
+/// are caches and logs only, while home has everything. A mirrored drive that failed counts as
+/// missing.
 pub(crate) fn given_up(located: &Located) -> u64 {
     given_up_in(&located.assembly.label, newest_state(located).as_ref())
 }
@@ -269,23 +272,23 @@ fn slots_member(plan: &Plan<'_>) -> Option<MemberId> {
     plan.lay_out().ok()?.slots.map(|slots| slots.member)
 }
 
-/// Whether anything may be off home only, as far as the members that are home of it tell; none
-/// where they cannot be read.
+/// Returns true if content may be off home only, by the state on the home members; `None` if they
+/// cannot be read.
 pub(crate) fn is_dirty(located: &Located) -> Option<bool> {
     Some(newest_state(located)?.dirty)
 }
 
-/// How much is off home and nowhere else, by a recovery that changes nothing; `None` where that does not come to its end, or where
-/// the volume has nothing off home.
+/// Returns the number of bytes that are off home only, by a recovery that changes nothing. Returns
+/// `None` if the recovery fails, or if the volume keeps nothing off home.
 fn dirty_bytes(located: &Located) -> Option<u64> {
     let plan = plan(&located.assembly.label)?;
     slots_member(&plan)?;
     let bytes = look_off_home(located).ok()?;
-    // Somebody may have begun to serve it meanwhile.
+    // A server may have started meanwhile.
     lock::owner(&located.assembly.label.name).is_none().then_some(bytes)
 }
 
-/// As [`dirty_bytes`], with the reason where the recovery does not come to its end.
+/// Does the same as [`dirty_bytes`], with the reason if the recovery fails.
 pub(crate) fn look_off_home(located: &Located) -> Result<u64, String> {
     let unknown = || format!("the scheme '{}' is not known", located.assembly.label.scheme);
     let plan = plan(&located.assembly.label).ok_or_else(unknown)?;
@@ -302,7 +305,7 @@ pub(crate) fn look_off_home(located: &Located) -> Result<u64, String> {
     Ok(u64::from(view.map.dirty_blocks()) * view.block().bytes().0)
 }
 
-/// The newest state on the home members that are there.
+/// Returns the newest state on the home members that are present.
 pub(crate) fn newest_state(located: &Located) -> Option<State> {
     let label = &located.assembly.label;
     let scheme = schemes::find(&label.scheme)?;
@@ -319,7 +322,7 @@ pub(crate) fn newest_state(located: &Located) -> Option<State> {
     states.flatten().max_by_key(|state| state.sequence)
 }
 
-/// The states in the two pages from byte `start` of a drive on.
+/// Returns the states in the four pages from byte `start` of a drive on.
 fn states_at(path: &Path, start: u64, volume: u64) -> Option<Vec<State>> {
     let drive = File::open(path).ok()?;
     let mut states = Vec::new();

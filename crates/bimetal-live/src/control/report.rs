@@ -1,115 +1,127 @@
-//! Lost and bad content, as `status` and `check` give it: the documents that are made of a volume's
-//! report, and its words.
+//! Lost and bad content in `status` and `check`: the documents made from a volume's report, and its
+//! texts.
 
 use bimetal_core::label::report::{self, Acknowledged, GivenUp, Kind, Report, State};
 use bimetal_core::layout::MemberId;
 use serde::{Deserialize, Serialize};
 
-/// Findings that a document names; the others are counted.
+/// Maximum of findings in a document; further findings are counted.
 const NAMED_MAX: usize = 4096;
 
-/// Content that is lost or bad.
+/// Lost or bad content.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Lost {
-    /// Blocks whose newest content no drive has, acknowledged or not: reads of them are errors.
+    /// Number of blocks whose newest content is on no drive, acknowledged or not: reads of them are
+    /// errors.
     pub blocks: u64,
-    /// The same in bytes.
+    /// Size of these blocks, in bytes.
     pub bytes: u64,
-    /// Of these blocks, those that were acknowledged.
+    /// Number of these blocks that were acknowledged.
     pub acknowledged_blocks: u64,
-    /// Blocks that were bad and are not lost: home had them too, they were written again, or they
-    /// were given up.
+    /// Number of blocks that were bad and are not lost: home had the same content, they were
+    /// written again, or their content was given up.
     pub other_blocks: u64,
-    /// Ranges of both kinds, in order of address.
+    /// Ranges of lost and of other blocks, in order of address.
     pub findings: Vec<Finding>,
-    /// Blocks of findings that are not named.
+    /// Number of blocks in findings that are not listed.
     pub unlisted_blocks: u64,
     /// Set if a newer report may have been damaged, so that findings are missing.
     pub incomplete: bool,
 }
 
-/// A range of content that was found bad.
+/// Range of content that was found bad.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Finding {
-    /// `checksum`: a read found content without its checksum. `scrub`: a scrub found it.
-    /// `unreadable`: a read failed. `copies-differ`: two copies differ.
+    /// Way in which the range was found:
+    ///
+    /// - `checksum`: a read found content without its checksum.
+    /// - `scrub`: a scrub found the content.
+    /// - `unreadable`: a read failed.
+    /// - `copies-differ`: two copies differ.
     pub kind: String,
-    /// `lost`: reads are errors. `repaired`: home had the same. `rewritten`: it has good content
-    /// again. `given-up`: home's older content is read. `uncertain`: it was lost before a crash and
-    /// home serves it since, with what was written again or with older content.
+    /// State of the range:
+    ///
+    /// - `lost`: reads are errors.
+    /// - `repaired`: home had the same content.
+    /// - `rewritten`: the range has good content again.
+    /// - `given-up`: home's older content is read.
+    /// - `uncertain`: the range was lost before a crash. Home serves it since, with rewritten or
+    ///   with older content.
     pub state: String,
-    /// The drive with the bad content.
+    /// Drive with the bad content.
     pub drive: String,
-    /// The unit.
+    /// Number of the unit.
     pub unit: u16,
-    /// The beginning in the unit, in bytes.
+    /// Offset in the unit, in bytes.
     pub offset_bytes: u64,
-    /// The size, in bytes.
+    /// Size, in bytes.
     pub bytes: u64,
-    /// The first block, counted through all units.
+    /// First block, counted through all units.
     pub block: u64,
-    /// The number of blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// The time of the first finding, in seconds since 1970.
+    /// Time of the first finding, in seconds since 1970.
     pub at_s: u64,
-    /// Acknowledged by somebody.
+    /// Set once the finding was acknowledged.
     pub acknowledged: bool,
 }
 
-/// A start with `--accept-loss` that gave something up.
+/// Start with `--accept-loss` that gave content up.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AcceptedLoss {
-    /// The time, in seconds since 1970.
+    /// Time, in seconds since 1970.
     pub at_s: u64,
-    /// The drive whose content was given up.
+    /// Drive whose content was given up.
     pub drive: String,
-    /// `content`: what only this drive had. `part`: what only damaged metadata on it knew of. `foreign`: what another program had written over the
-    /// beginning of home.
+    /// Kind of content:
+    ///
+    /// - `content`: content of this drive only.
+    /// - `part`: content known only to damaged metadata on this drive.
+    /// - `foreign`: content of another program, which had overwritten the beginning of home.
     pub what: String,
-    /// The number of blocks; null where it is not known.
+    /// Number of blocks; null if unknown.
     pub blocks: Option<u64>,
 }
 
-/// The last scrub that read everything off home.
+/// Last scrub that read everything off home.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LastScrub {
-    /// The time of its end, in seconds since 1970.
+    /// Time of its end, in seconds since 1970.
     pub at_s: u64,
-    /// Blocks that were read.
+    /// Number of blocks that were read.
     pub blocks_read: u64,
-    /// Bytes that were read.
+    /// Number of bytes that were read.
     pub read_bytes: u64,
-    /// Blocks that were bad.
+    /// Number of blocks that were bad.
     pub bad_blocks: u64,
-    /// Of those, blocks without a good copy, or with two that differ.
+    /// Number of bad blocks without a good copy, or with two copies that differ.
     #[serde(default)]
     pub lost_blocks: u64,
-    /// The time that it took.
+    /// Duration in seconds.
     pub took_s: f64,
 }
 
-/// A line of the history.
+/// Line of the history.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct HistoryLine {
-    /// The time, in seconds since 1970.
+    /// Time, in seconds since 1970.
     pub at_s: u64,
-    /// The event.
+    /// Description of the event.
     pub text: String,
 }
 
-/// The context of a report's numbers: names of members, first blocks of units, the size of a
-/// block.
+/// Context of a report's numbers: names of members, first blocks of units, the size of a block.
 pub struct Places<'a> {
-    /// The name of a member.
+    /// Function that returns the name of a member.
     pub name: &'a dyn Fn(MemberId) -> String,
-    /// The first block of each unit.
+    /// First block of each unit.
     pub units: &'a [u64],
-    /// Bytes of a block.
+    /// Size of a block, in bytes.
     pub block_bytes: u64,
 }
 
 impl Lost {
-    /// The content that `report` says is lost or bad; at least `lost_blocks` are lost.
+    /// Lists the lost and bad content of `report`; at least `lost_blocks` are lost.
     pub fn of(report: &Report, lost_blocks: u64, places: &Places<'_>) -> Self {
         let blocks = report.lost_blocks().max(lost_blocks);
         let unlisted = report.unlisted();
@@ -128,7 +140,7 @@ impl Lost {
         }
     }
 
-    /// Returns true if nothing is listed at all.
+    /// Returns true if nothing is listed.
     pub fn is_empty(&self) -> bool {
         self.blocks == 0 && self.other_blocks == 0 && self.findings.is_empty() && !self.incomplete
     }
@@ -153,7 +165,7 @@ impl Places<'_> {
         }
     }
 
-    /// The losses that were accepted and are not acknowledged.
+    /// Returns the losses that were accepted and are not acknowledged.
     pub fn losses(&self, report: &Report) -> Vec<AcceptedLoss> {
         let loss = |loss: &report::AcceptedLoss| AcceptedLoss {
             at_s: loss.at,
@@ -169,7 +181,7 @@ impl Places<'_> {
         report.losses().iter().map(loss).collect()
     }
 
-    /// The last scrub.
+    /// Returns the last scrub.
     pub fn last_scrub(&self, report: &Report) -> Option<LastScrub> {
         report.last_scrub.map(|scrub| LastScrub {
             at_s: scrub.at,
@@ -182,12 +194,12 @@ impl Places<'_> {
     }
 }
 
-/// The history of a volume, oldest line first.
+/// Returns the history of a volume, oldest line first.
 pub fn history(report: &Report) -> Vec<HistoryLine> {
     report.history().iter().map(|line| HistoryLine { at_s: line.at, text: line.text.clone() }).collect()
 }
 
-/// The name of a way in which damage is noticed.
+/// Returns the name of a way in which damage is found.
 pub fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Checksum => "checksum",
@@ -197,7 +209,7 @@ pub fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// The name of a state.
+/// Returns the name of a state.
 pub fn state_name(state: State) -> &'static str {
     match state {
         State::Lost => "lost",
@@ -208,7 +220,7 @@ pub fn state_name(state: State) -> &'static str {
     }
 }
 
-/// The consequences of serving with `--accept-loss` without a drive that was needed.
+/// Consequence of serving with `--accept-loss` without a drive that was needed.
 pub(crate) const GAVE_UP: &str = "what only a drive had that is gone was given up (--accept-loss): home has what was there before, of \
                                   different times; check the file systems on the volume";
 
@@ -217,8 +229,8 @@ const GAVE_UP_A_PART: &str = "what only damaged metadata knew of was given up (-
 
 const OVERWROTE: &str = "what another program had written over the beginning of home was given up (--accept-loss)";
 
-/// The meaning of a report for the data of the volume `name`: a sentence for each matter.
-/// `refuses`: a drive refuses writes.
+/// Describes a report's meaning for the data of volume `name`: a sentence for each matter.
+/// `refuses` is set if a drive refuses writes.
 pub(crate) fn meaning(report: &Report, lost_blocks: u64, name: &str, refuses: bool) -> Vec<String> {
     let mut troubles = Vec::new();
     let (lost, acknowledged) = (report.lost_blocks().max(lost_blocks), report.acknowledged_blocks());
@@ -276,10 +288,10 @@ pub(crate) fn meaning(report: &Report, lost_blocks: u64, name: &str, refuses: bo
     troubles
 }
 
-/// The answer where there is nothing to acknowledge.
+/// Answer to an acknowledgement when nothing is listed.
 pub const NOTHING_TO_ACKNOWLEDGE: &str = "nothing is listed that could be acknowledged";
 
-/// An acknowledgement in words.
+/// Describes an acknowledgement.
 pub fn acknowledged(cleared: &Acknowledged) -> String {
     let Acknowledged { lost_blocks, other_blocks, losses } = *cleared;
     let lost = match lost_blocks {

@@ -1,5 +1,6 @@
-//! The document that `status` gives, in the names that a run of the simulator has too. A figure that does not apply or is not
-//! known is null, never 0. Figures count from when the server began to serve.
+//! Document of the `status` command, with the names that the simulator's results use as well. A
+//! figure that does not apply or is unknown is null, never 0. Figures count from the start of the
+//! server.
 
 use std::collections::BTreeMap;
 
@@ -17,58 +18,70 @@ use super::message::Progress;
 use super::report::{self, AcceptedLoss, HistoryLine, LastScrub, Lost, Places};
 use crate::server::{Failing, MemberSnapshot, Snapshot};
 
-/// How a volume is.
+/// Status of a volume.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Status {
-    /// The volume's name.
+    /// Name of the volume.
     pub name: String,
-    /// Its UUID.
+    /// UUID of the volume.
     pub uuid: Option<String>,
-    /// `serving`; `degraded`: without one of its drives, or one of them fails; `failed`: a drive that is home of blocks is gone or cannot
-    /// be read; `draining`; `stopping`. Without a server `stopped`; `stopped, attached`: home is no plain disk; `incomplete`; `resizing`;
-    /// `in use`.
+    /// State of the volume. With a server:
+    ///
+    /// - `serving`: all drives work.
+    /// - `degraded`: a drive is missing, or operations of a drive fail.
+    /// - `failed`: a drive that is home of blocks is missing or cannot be read.
+    /// - `draining`: a drain is under way.
+    /// - `stopping`: the server is stopping.
+    ///
+    /// Without a server:
+    ///
+    /// - `stopped`: no server runs.
+    /// - `stopped, attached`: no server runs, and home is no plain disk.
+    /// - `incomplete`: a member is missing.
+    /// - `resizing`: a change of sizes was interrupted.
+    /// - `in use`: another process uses the volume.
     pub state: String,
-    /// What it means for the data, in a sentence.
+    /// Consequence of the state for the data, in a sentence.
     pub meaning: String,
-    /// The scheme.
+    /// Name of the scheme.
     pub scheme: String,
-    /// The scheme's parameters, and what was set of drives.
+    /// Parameters of the scheme, and settings of drives.
     pub settings: BTreeMap<String, String>,
-    /// The size of a block.
+    /// Size of a block.
     pub block_bytes: u64,
-    /// What it offers its users.
+    /// Number of bytes that the volume exports.
     pub exported_bytes: Option<u64>,
-    /// Name and version of the program that made it.
+    /// Name and version of the program that created the volume.
     pub created_by: Option<String>,
-    /// The process that serves it.
+    /// Process that serves the volume.
     pub process: Option<u32>,
-    /// For how long it has served.
+    /// Time for which the volume has been served.
     pub uptime_s: Option<f64>,
-    /// Where clients connect, as `serve --nbd` takes it.
+    /// Endpoints for clients, as `serve --nbd` takes them.
     pub endpoints: Vec<String>,
-    /// Clients that are connected.
+    /// Number of connected clients.
     pub clients: Option<u64>,
-    /// How many may be (`serve --clients-max`).
+    /// Maximum of connected clients (`serve --clients-max`).
     #[serde(default)]
     pub clients_max: Option<u64>,
-    /// Clients that were refused because there were as many.
+    /// Number of clients that were refused because the maximum was reached.
     #[serde(default)]
     pub clients_refused: Option<u64>,
-    /// Requests that are not answered yet.
+    /// Number of requests that are not answered yet.
     pub requests_under_way: Option<u64>,
-    /// Content that is off home and nowhere else.
+    /// Size of dirty blocks: content that is off home only.
     pub dirty_bytes: Option<u64>,
-    /// None of it is older than this.
+    /// Maximum age of dirty content.
     pub dirty_oldest_s: Option<f64>,
-    /// What the drive off home can hold, and what it holds.
+    /// Size and use of the slots.
     pub slots: Slots,
-    /// The drives, one by one.
+    /// Drives of the volume.
     pub members: Vec<Member>,
     /// Requests that were answered.
     pub requests: Requests,
-    /// From arrival to answer.
+    /// Times from a request's arrival to its answer.
     pub response_time_ms: ResponseTimes,
-    /// What was answered per second.
+    /// Requests and bytes per second.
     pub throughput: Throughput,
     /// 1 − blocks written to the home / blocks written by the host; `griffin` and `ssd-only` only.
     pub write_savings: Option<f64>,
@@ -76,114 +89,126 @@ pub struct Status {
     pub read_penalty: Option<f64>,
     /// Share of blocks that the SSD served.
     pub ssd_hit_ratio: HitRatio,
-    /// Background moves by batches.
+    /// Background moves, by batches.
     pub migration: Migration,
-    /// Blocks that went past the cache, by reason.
+    /// Number of blocks that bypassed the cache, by reason.
     pub bypass: BTreeMap<String, u64>,
-    /// Flash that was written, and what that means for its life.
+    /// Bytes written to flash, and the drives' expected lifetimes.
     pub wear: Vec<Wear>,
-    /// What the engine did.
+    /// Activity of the engine.
     pub engine: Engine,
-    /// How far a drain is, where one is under way.
+    /// Progress of a drain under way.
     pub drain: Option<Progress>,
-    /// How far a check is, where one is under way.
+    /// Progress of a check under way.
     pub check: Option<Progress>,
-    /// How far a scrub is, where one is under way.
+    /// Progress of a scrub under way.
     #[serde(default)]
     pub scrub: Option<Progress>,
-    /// In how many seconds the next one begins, where one is planned.
+    /// Seconds until the next planned scrub; null if none is planned.
     #[serde(default)]
     pub next_scrub_s: Option<f64>,
-    /// The recording, where there is one.
+    /// Recording under way.
     pub trace: Option<TraceStatus>,
-    /// What is lost or bad, until it is acknowledged.
+    /// Lost or bad content, until it is acknowledged.
     #[serde(default)]
     pub lost: Lost,
-    /// Blocks that were read off home and did not have their checksum, since the volume was made.
+    /// Number of blocks read off home without their checksum, since the volume was created.
     #[serde(default)]
     pub checksum_errors: u64,
-    /// The last scrub that came to its end; null where there was none.
+    /// Last scrub that ended completely; null if there was none.
     #[serde(default)]
     pub last_scrub: Option<LastScrub>,
-    /// What was given up with `--accept-loss`, until it is acknowledged.
+    /// Content given up with `--accept-loss`, until it is acknowledged.
     #[serde(default)]
     pub accepted_losses: Vec<AcceptedLoss>,
-    /// Who acknowledged what and when, oldest first.
+    /// Acknowledgements with person and time, oldest first.
     #[serde(default)]
     pub history: Vec<HistoryLine>,
 }
 
-/// Places off home.
+/// Size and use of slots.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Slots {
-    /// All of them.
+    /// Size of all slots.
     pub bytes: Option<u64>,
-    /// Those that hold something.
+    /// Size of the slots in use.
     pub used_bytes: Option<u64>,
 }
 
-/// A drive.
+/// Drive of the volume.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Member {
-    /// As the command line names it: `ssd`, `hdd`.
+    /// Name on the command line: `ssd`, `hdd`.
     pub id: String,
-    /// Its UUID.
+    /// UUID of the member.
     pub uuid: Option<String>,
-    /// What the scheme keeps on it: `home`, `cache`, `ranges`, `log`.
+    /// Content that the scheme keeps on the drive: `home`, `copy`, `cache`, `ranges`, `log`.
     pub role: String,
-    /// Where it is.
+    /// Path of the drive.
     pub path: Option<String>,
-    /// The profile of the drive that it plays.
+    /// Profile of the drive that the member emulates.
     pub profile: Option<String>,
-    /// Its size.
+    /// Size of the member.
     pub bytes: u64,
-    /// `online`; `failing`: operations of a kind fail, every one of late; `read-only`: it refuses writes; `failed`: it does
-    /// not answer or was let go. Without a server `present`, `missing`, `behind`, `let go` (nobody needs it, there or not),
-    /// `overwritten` (another program has written over its label, and a second copy is left).
+    /// State of the drive. With a server:
+    ///
+    /// - `online`: the drive works.
+    /// - `failing`: all recent operations of a kind fail.
+    /// - `read-only`: the drive refuses writes.
+    /// - `failed`: the drive does not answer or was detached.
+    ///
+    /// Without a server:
+    ///
+    /// - `present`: the drive is connected.
+    /// - `missing`: the drive is not connected.
+    /// - `behind`: its content is outdated.
+    /// - `let go`: the drive is not needed, connected or not.
+    /// - `overwritten`: another program has overwritten its label, and the label's second copy is
+    ///   left.
     pub state: String,
-    /// When it was last there, in seconds since 1970, where the label says so.
+    /// Time at which the drive was last present, in seconds since 1970, if the label has it.
     pub last_seen_s: Option<u64>,
-    /// How its operations are carried out.
+    /// Description of the way operations are carried out.
     pub drive: Option<String>,
-    /// What the engine wrote for itself.
+    /// Bytes of metadata that the engine wrote.
     pub metadata_bytes: Option<u64>,
-    /// Read operations.
+    /// Number of read operations.
     pub reads: Option<u64>,
-    /// Write operations.
+    /// Number of write operations.
     pub writes: Option<u64>,
-    /// Flushes.
+    /// Number of flushes.
     pub flushes: Option<u64>,
-    /// Bytes read.
+    /// Number of bytes read.
     pub read_bytes: Option<u64>,
-    /// Bytes written.
+    /// Number of bytes written.
     pub write_bytes: Option<u64>,
-    /// Operations that failed.
+    /// Number of operations that failed.
     pub errors: Option<u64>,
-    /// The last of them, in words.
+    /// Last error, in words.
     pub last_error: Option<String>,
-    /// How long its operations took.
+    /// Response times of operations.
     pub response_time_ms: ResponseTimes,
-    /// How well it keeps the times of the drive that it plays, if it plays one.
+    /// Accuracy of the drive's emulation, if it is emulated.
     #[serde(default)]
     pub emulation: Option<Emulation>,
 }
 
-/// How well a file keeps the times of the drive that it plays.
+/// Accuracy with which a file keeps the times of the drive that it emulates.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Emulation {
-    /// Operations that ended.
+    /// Number of operations that ended.
     pub operations: u64,
-    /// Those of which the real part took longer than the drive would have.
+    /// Number of operations whose real part took longer than the emulated drive would have.
     pub overruns: u64,
-    /// By how much, on average; null where there is none.
+    /// Mean excess time of overruns; null if there is none.
     pub overrun_mean_ms: Option<f64>,
-    /// By how much at most.
+    /// Largest excess time of an overrun.
     pub overrun_max_ms: f64,
-    /// How long after the drive would have ended an operation it was given back: half of them at most so long.
+    /// Median delay of completions after the emulated drive's time.
     pub late_p50_ms: f64,
-    /// 99 % of them.
+    /// 99th percentile of the delays.
     pub late_p99_ms: f64,
-    /// The latest.
+    /// Largest delay.
     pub late_max_ms: f64,
 }
 
@@ -212,7 +237,7 @@ pub struct Requests {
     pub discards: Option<u64>,
     pub read_bytes: Option<u64>,
     pub write_bytes: Option<u64>,
-    /// Of all of them, those that were answered with an error.
+    /// Number of requests of all kinds that were answered with an error.
     pub failed: Option<u64>,
 }
 
@@ -229,7 +254,8 @@ pub struct ResponseTimes {
     pub flush: Distribution,
 }
 
-/// Mean, percentiles and maximum, each at most 1 % off; all null where there was no request of the kind.
+/// Mean, percentiles and maximum, each with an error of at most 1 %; all null if there was no
+/// request of the kind.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "each is what it says")]
 pub struct Distribution {
@@ -243,7 +269,7 @@ pub struct Distribution {
     pub max: Option<f64>,
 }
 
-/// What was answered per second, since the server began.
+/// Throughput since the server began.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Throughput {
     /// Requests per second.
@@ -255,48 +281,51 @@ pub struct Throughput {
 /// Share of blocks that the SSD served.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct HitRatio {
-    /// Of the blocks read.
+    /// Share of blocks read.
     pub read: Option<f64>,
-    /// Of the blocks written.
+    /// Share of blocks written.
     pub write: Option<f64>,
 }
 
-/// Background moves; a trigger's whole batch counts once.
+/// Background moves; the whole batch of a trigger counts once.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Migration {
-    /// Batches.
+    /// Number of batches.
     pub count: Option<u64>,
-    /// Bytes moved.
+    /// Number of bytes moved.
     pub bytes: Option<u64>,
-    /// Seconds between the starts of two batches.
+    /// Mean of the seconds between the starts of two batches.
     pub mean_interval_s: Option<f64>,
-    /// Bytes of a batch.
+    /// Mean number of bytes in a batch.
     pub mean_bytes: Option<f64>,
 }
 
-/// The life of a flash drive.
+/// Wear of a flash drive.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Wear {
-    /// Which drive.
+    /// Name of the drive.
     pub id: String,
-    /// Bytes written to it since the server began.
+    /// Bytes written to the drive since the server began.
     pub write_bytes: u64,
-    /// Bytes written to it since it became a member.
+    /// Bytes written to the drive since it became a member.
     pub lifetime_write_bytes: u64,
-    /// How long it was served since then.
+    /// Seconds for which the drive was served since it became a member.
     pub lifetime_served_s: f64,
-    /// Bytes that its maker rates it for; null where that is not known.
+    /// Bytes for which its maker rates the drive; null if unknown.
     pub rated_write_bytes: Option<u64>,
-    /// The share of the rating that is used up; what was written before it became a member is not known. Null without a rating.
+    /// Share of the rating that is used up, without writes before the drive became a member. Null
+    /// without a rating.
     pub rated_used: Option<f64>,
-    /// Years of service that the whole rating lasts at the rate of its life; null without one, or where nothing was written.
+    /// Years of service that the whole rating lasts at the drive's mean rate; null without a rating
+    /// or without writes.
     pub rated_life_years: Option<f64>,
-    /// Years of service that are left of them; null likewise.
+    /// Years of service that are left of the rating; null in the same cases.
     pub rated_years_left: Option<f64>,
 }
 
 impl Wear {
-    /// Of a drive to which so much was written, and which was served so long, since the server began.
+    /// Returns the wear of a drive with the given writes and time of service since the server
+    /// began.
     pub fn of(about: &AboutMember, written: Bytes, served_s: f64) -> Self {
         let lifetime = about.before.written.0.saturating_add(written.0);
         let served = about.before.served_s as f64 + served_s;
@@ -317,36 +346,36 @@ impl Wear {
     }
 }
 
-/// What the engine did.
+/// Activity of the engine.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Engine {
-    /// Commits of its journal.
+    /// Number of commits of the journal.
     pub commits: Option<u64>,
-    /// Checkpoints of its tables.
+    /// Number of checkpoints of the tables.
     pub checkpoints: Option<u64>,
-    /// Blocks copied off home because they were read.
+    /// Number of blocks promoted because they were read.
     pub promoted_blocks: Option<u64>,
-    /// Clean copies given up.
+    /// Number of clean copies that were evicted.
     pub evicted_blocks: Option<u64>,
-    /// Requests that had to wait for others, a move, or room.
+    /// Number of requests that waited for other requests, a move, or room.
     pub waited: Option<u64>,
-    /// Reads served from home because the copy off home could not be read.
+    /// Number of reads served from home because the copy off home could not be read.
     pub reads_repaired: Option<u64>,
 }
 
-/// A recording under way.
+/// Recording under way.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct TraceStatus {
-    /// The file.
+    /// Path of the trace.
     pub path: String,
-    /// Requests in it so far.
+    /// Number of requests in the trace so far.
     pub requests: u64,
-    /// Requests that were left out because the file could not be written fast enough.
+    /// Number of requests that were dropped because the file could not be written fast enough.
     pub dropped: u64,
 }
 
 impl Status {
-    /// How a volume is that is being served.
+    /// Returns the status of a volume that is being served.
     pub fn of(about: &About, snapshot: &Snapshot) -> Self {
         let statistics = &snapshot.statistics;
         let has_slots = snapshot.slots > 0;
@@ -396,7 +425,7 @@ impl Status {
         status
     }
 
-    /// Takes on what a report says.
+    /// Adds the content of a report.
     pub(super) fn note_report(&mut self, report: &Report, lost_blocks: u64, places: &Places<'_>) {
         self.lost = Lost::of(report, lost_blocks, places);
         self.checksum_errors = report.checksum_errors;
@@ -409,7 +438,7 @@ impl Status {
         let statistics = &snapshot.statistics;
         if about.is_about_write_savings() {
             let home = statistics.home_blocks_written + snapshot.dirty_blocks;
-            // What waited in the log when the server began was written before.
+            // Blocks that were in the log when the server began were written before.
             let home = home.saturating_sub(snapshot.dirty_blocks_before);
             self.write_savings = ratio(home, statistics.written_blocks).map(|share| 1.0 - share);
             self.read_penalty = ratio(statistics.read_blocks_from_slots, statistics.read_blocks);
@@ -436,7 +465,7 @@ impl Status {
     }
 }
 
-/// In which state a volume is that is being served.
+/// Returns the state of a volume that is being served.
 pub fn state(snapshot: &Snapshot) -> &'static str {
     let is_bad = |it: &MemberSnapshot| it.state != MemberState::Online || it.failing != Failing::default();
     let degraded = snapshot.members.iter().any(is_bad);
@@ -450,7 +479,7 @@ pub fn state(snapshot: &Snapshot) -> &'static str {
     }
 }
 
-/// Whether the data is safe, and what is to be done where it is not.
+/// Describes the safety of the data, with the command that helps if it is at risk.
 fn meaning(about: &About, snapshot: &Snapshot) -> String {
     let members = about.members.iter().zip(&snapshot.members);
     let mut troubles: Vec<String> = members.filter_map(|(member, it)| trouble(about, snapshot, member, it)).collect();
@@ -472,7 +501,7 @@ fn meaning(about: &About, snapshot: &Snapshot) -> String {
     troubles.join("; ")
 }
 
-/// What it means that a member is not as it should be.
+/// Describes the consequence of a member that is not healthy.
 fn trouble(about: &About, snapshot: &Snapshot, member: &AboutMember, it: &MemberSnapshot) -> Option<String> {
     let (id, name, dirty) = (&member.id, &about.name, snapshot.dirty_blocks > 0);
     let off_home = matches!(about.holds(it.role), "cache" | "log");
