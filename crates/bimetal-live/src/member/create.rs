@@ -1,8 +1,10 @@
-//! Making a volume of drives: look, lock, judge, and only then write; labels come last.
+//! Creation of a volume from drives: the drives are examined, locked and judged, and only then
+//! written. Labels come last.
 //!
-//! Nothing is written before every drive has passed. Then what the user gave up is erased, the engine's metadata is
-//! formatted and flushed, and one drive after the other is labelled. Fails something on the way, the labels that stand
-//! already are taken back, so that no half of a volume is ever found, and the error says what was written.
+//! Nothing is written before every drive has passed. Then content that the user allowed to erase is
+//! erased, the engine's metadata is formatted and flushed, and the drives are labelled in turn. If
+//! a step fails, the labels written so far are erased, so that an incomplete volume is never found.
+//! The error lists the writes.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -31,145 +33,145 @@ use crate::drive::file::DriveFile;
 use crate::drive::{Engine, attach};
 use crate::startup::{self, StartupError};
 
-/// A drive that is to be a member.
+/// Drive that is to be a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DriveChoice {
-    /// What for.
+    /// Role of the member.
     pub role: Role,
-    /// A block device or a regular file.
+    /// Path of a block device or a regular file.
     pub path: PathBuf,
-    /// The profile of the drive that it plays.
+    /// Profile of the drive that the member emulates.
     pub emulates: Option<String>,
 }
 
-/// A volume that is to be made.
+/// Volume that is to be created.
 #[derive(Clone)]
 pub struct Request {
-    /// Its name.
+    /// Name of the volume.
     pub name: String,
-    /// Its scheme.
+    /// Scheme of the volume.
     pub scheme: &'static SchemeInfo,
     /// Settings of the scheme, and of emulated drives (`hdd.volatile_cache`).
     pub settings: Vec<(String, String)>,
-    /// Its block size.
+    /// Size of a block.
     pub block: BlockSize,
-    /// Its drives, in the order of its members.
+    /// Drives, in the order of the members.
     pub drives: Vec<DriveChoice>,
-    /// Whether what lies on the drives may be erased.
+    /// Set if existing content of the drives may be erased.
     pub force: bool,
     /// Name and version of the program.
     pub created_by: String,
 }
 
-/// A volume that was made.
+/// Volume that was created.
 #[derive(Clone, Debug)]
 pub struct Created {
-    /// What stands on its drives.
+    /// Label on its drives.
     pub label: Label,
-    /// Where things lie.
+    /// Layout of the volume.
     pub layout: Layout,
-    /// The drives, in the order of the members, and what became of what lay on them.
+    /// Drives, in the order of the members, with the verdict about their former content.
     pub drives: Vec<(PathBuf, Verdict)>,
-    /// Why the files among the drives will not be found by the volume's name, if so.
+    /// Error for which the files among the drives cannot be found by the volume's name.
     pub forgotten: Option<String>,
 }
 
-/// Why no volume is made.
+/// Reasons for which no volume is created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// No volume can have this name.
+    /// The name is not allowed.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// There is a volume of this name.
+    /// A volume has this name already.
     #[error("a volume named '{name}' is there already, on {path}: choose another name")]
     NameTaken {
-        /// The name.
+        /// Name of both volumes.
         name: String,
-        /// One of its drives.
+        /// Path of a drive of the existing volume.
         path: String,
     },
-    /// A setting is wrong.
+    /// A setting is not valid.
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// The scheme cannot use these drives.
     #[error(transparent)]
     Scheme(#[from] SchemeError),
-    /// The volume cannot be.
+    /// The volume is not possible.
     #[error(transparent)]
     Volume(#[from] VolumeError),
-    /// The scheme has no use for a drive.
+    /// The scheme does not use a drive.
     #[error("scheme {scheme} has no use for {} beside the other drives: leave --{role} out", path.display())]
     Unused {
-        /// The scheme.
+        /// Name of the scheme.
         scheme: &'static str,
-        /// The drive's role.
+        /// Role of the drive.
         role: &'static str,
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
     },
-    /// A path is no drive.
+    /// A path is not a drive.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// Two of the paths lead to one drive.
+    /// Two paths lead to the same drive.
     #[error("{} and {} are the same drive, or one lies on the other: a volume needs drives of their own", first.display(), second.display())]
     SameDrive {
-        /// A path.
+        /// First path.
         first: PathBuf,
-        /// The other.
+        /// Second path.
         second: PathBuf,
     },
     /// A drive is in use. `--force` does not help.
     #[error("{}", in_use(path, .uses))]
     InUse {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// By whom, and what ends it.
+        /// Uses of the drive, and the commands that end them.
         uses: Vec<String>,
     },
     /// A drive cannot be written.
     #[error("{}: is read-only; a volume writes all of its drives", path.display())]
     ReadOnly {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
     },
-    /// A drive with sectors larger than what the volume may write.
+    /// The sectors of a drive are larger than a volume can use.
     #[error("{}: has sectors of {sector} bytes; at most 4096 are possible", path.display())]
     SectorSize {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// Their size.
+        /// Size of the sectors.
         sector: u32,
     },
-    /// Something lies on a drive.
+    /// Existing content of a drive is in the way.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// A drive or the name is locked.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The settings do not fit the label.
+    /// The settings do not fit on the label.
     #[error(transparent)]
     TooLong(#[from] TooLongError),
-    /// A drive failed while it was looked at.
+    /// A drive failed while it was examined.
     #[error("{}: cannot be read: {error}", path.display())]
     Read {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
-    /// The system has no random numbers.
+    /// The system gives no random numbers.
     #[error("no random number for a UUID: {0}")]
     Random(io::Error),
     /// A drive failed while it was written.
     #[error("no volume was made: {}: {error}. {}", path.display(), written(.erased, .labelled))]
     Write {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// What failed.
+        /// Description of the failure.
         error: String,
-        /// Drives of which what lay on them was erased already.
+        /// Drives whose content was erased already.
         erased: Vec<PathBuf>,
-        /// Drives whose new label could not be taken back.
+        /// Drives whose new label could not be erased.
         labelled: Vec<PathBuf>,
     },
 }
@@ -197,7 +199,7 @@ fn written(erased: &[PathBuf], labelled: &[PathBuf]) -> String {
     text
 }
 
-/// A drive that has been looked at and locked.
+/// Drive that was examined and locked.
 pub(super) struct Checked {
     pub(super) probe: Probe,
     pub(super) capacity: Sectors,
@@ -205,10 +207,10 @@ pub(super) struct Checked {
     pub(super) verdict: Verdict,
 }
 
-/// Makes the volume.
+/// Creates the volume.
 ///
 /// # Errors
-/// A drive may not be used, the scheme cannot use it, or something fails while it is written.
+/// Fails if a drive may not be used, if the scheme cannot use it, or if a write fails.
 pub fn create(request: &Request) -> Result<Created, CreateError> {
     check_name(&request.name)?;
     let probes = look_at_drives(request)?;
@@ -255,7 +257,8 @@ fn look_at_drives(request: &Request) -> Result<Vec<Probe>, CreateError> {
     Ok(probes)
 }
 
-/// The one member that is home of addresses of which another may have newer content.
+/// Returns the member that alone is home of addresses whose newest content may be on another
+/// member.
 fn guarded(layout: &Layout) -> Option<MemberId> {
     let slots = layout.slots?;
     let mut homes = layout.home.iter().filter(|home| home.member != slots.member);
@@ -275,7 +278,7 @@ fn refuse_without_area(label: &Label, member: MemberId) -> Result<(), CreateErro
     Err(SchemeError::from(LayoutError::TooSmall { role, needed, available: size.bytes(), reason }).into())
 }
 
-/// A drive that the scheme puts nothing on is one that the user expected something else of.
+/// Refuses a drive that the scheme does not use: the user expects the drive to be used.
 fn refuse_idle_drives(request: &Request, layout: &Layout) -> Result<(), CreateError> {
     for (at, choice) in request.drives.iter().enumerate() {
         let member = MemberId(at as u16);
@@ -333,7 +336,7 @@ fn lay_out(request: &Request, settings: &Settings, members: &[MemberInfo]) -> Re
     Ok(layout)
 }
 
-/// Two volumes of one name could only be told apart by their drives.
+/// Refuses a name that another volume has: only their drives could tell the two volumes apart.
 fn refuse_taken_name(request: &Request, probes: &[Probe]) -> Result<(), CreateError> {
     let scan = Scan::of_machine();
     let others = scan.drives.iter().filter(|drive| drive.found.label.name == request.name);
@@ -373,7 +376,7 @@ fn purpose_of(layout: &Layout, member: MemberId) -> Purpose {
     }
 }
 
-/// Everything that is written, in order. What fails names its drive, and labels are taken back.
+/// Writes everything, in order. An error names the drive, and labels are erased again.
 fn write(request: &Request, settings: &Settings, label: &Label, drives: &[Checked]) -> Result<(), CreateError> {
     let mut erased = Vec::new();
     let fail = |path: &Path, error: String, erased: &[PathBuf], labelled: Vec<PathBuf>| CreateError::Write {
@@ -402,7 +405,7 @@ fn write(request: &Request, settings: &Settings, label: &Label, drives: &[Checke
     Ok(())
 }
 
-/// Has the engine write what an empty volume begins with, and waits until it is stable.
+/// Writes the metadata of an empty volume, and waits until it is stable.
 fn format(request: &Request, settings: &Settings, label: &Label, drives: &[Checked]) -> Result<(), (PathBuf, String)> {
     let members = label.member_infos();
     let layout = LayoutRequest { block: request.block, members: &members, units: &label.units };
@@ -420,10 +423,10 @@ fn format(request: &Request, settings: &Settings, label: &Label, drives: &[Check
     })
 }
 
-/// What an erased drive may carry a signature in, at either end.
+/// Size of the area that is erased at either end of a drive, because it may contain signatures.
 const ERASED: Bytes = Bytes::from_mib(1);
 
-/// Makes the drive forget what lay on it, if the user said so, and clears its tail.
+/// Erases former content of the drive, if the user allowed it, and clears its tail.
 pub(super) fn erase(drive: &Checked) -> io::Result<()> {
     if matches!(drive.verdict, Verdict::Erased(_)) {
         let (size, span) = (drive.probe.size.0, ERASED.0.min(drive.probe.size.0));
@@ -434,7 +437,7 @@ pub(super) fn erase(drive: &Checked) -> io::Result<()> {
     clear_own_tail(drive)
 }
 
-/// Takes back the label that was written to a drive, in both its places.
+/// Erases the label that was written to a drive, in both its places.
 fn take_back(drive: &Checked, label: &Label) -> io::Result<()> {
     erase_label(drive, &[label.second_copy(drive.capacity)])?;
     clear_own_tail(drive)
@@ -451,7 +454,7 @@ fn clear_own_tail(drive: &Checked) -> io::Result<()> {
     clear_tail(drive.lock.file(), drive.capacity, drive.probe.size)
 }
 
-/// Clears the tail that a drive of so many sectors has, up to a byte.
+/// Clears the tail of a drive of `size`, up to byte `end`.
 pub(super) fn clear_tail(file: &File, size: Sectors, end: Bytes) -> io::Result<()> {
     let start = tail_start(size).map_or(0, |start| start.0 * SECTOR_BYTES);
     zero(file, start, end.0 - start)?;
@@ -469,7 +472,7 @@ pub(super) fn random<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// For [`volume::format_again`].
+/// Returns a random recovery epoch for [`volume::format_again`].
 pub(super) fn random_life() -> io::Result<u32> {
     Ok(u32::from_le_bytes(random()?) >> 1)
 }

@@ -1,12 +1,13 @@
-//! Where a program keeps what is not a drive: what lasts while it runs, and what it remembers.
+//! Directories for run-time files, which last while a program runs, and for state, which lasts
+//! longer.
 
 use std::fs::{self, DirBuilder, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Sockets and locks of running servers: `$XDG_RUNTIME_DIR/bimetal`, `/run/bimetal` for root, else one in `/tmp` with
-/// the user's number.
+/// Returns the directory for sockets and locks of running servers: `$XDG_RUNTIME_DIR/bimetal`,
+/// `/run/bimetal` for root, else a directory in `/tmp` with the user's number.
 pub fn run_time() -> PathBuf {
     match of_user("XDG_RUNTIME_DIR") {
         Some(directory) => directory.join("bimetal"),
@@ -15,7 +16,8 @@ pub fn run_time() -> PathBuf {
     }
 }
 
-/// What is remembered: `$XDG_STATE_HOME/bimetal`, `/var/lib/bimetal` for root, else below the user's `.local/state`.
+/// Returns the directory for state: `$XDG_STATE_HOME/bimetal`, `/var/lib/bimetal` for root, else a
+/// directory below the user's `.local/state`.
 pub fn state() -> PathBuf {
     match of_user("XDG_STATE_HOME") {
         Some(directory) => directory.join("bimetal"),
@@ -24,16 +26,15 @@ pub fn state() -> PathBuf {
     }
 }
 
-/// Makes a directory of ours, for its owner only. One that is there must be a directory of this
-/// user's that not everybody writes to: below `/tmp` anybody may have made it before, to read or to
-/// replace what is put there.
+/// Makes a directory that only its owner can use. An existing directory must belong to this user
+/// and must not be writable by all users. Below `/tmp`, another user may have made the directory
+/// before, to read or to replace files in it.
 ///
 /// # Errors
-/// It cannot be made, or is somebody else's.
+/// Fails if the directory cannot be made, or belongs to another user.
 pub fn make(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    // A user's directory that root is told to use is no trap for root: it takes no path that others
-    // choose.
+    // Root may use a user's directory if told to: root takes no path that other users choose.
     if is_root() {
         return Ok(());
     }
@@ -48,7 +49,7 @@ pub fn make(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Why a directory that is there is not for `user`.
+/// Returns the reason for which an existing directory is not safe for `user`.
 fn fault(found: &Metadata, user: u32) -> Option<&'static str> {
     if found.uid() != user {
         return Some("it belongs to another user");
@@ -57,7 +58,7 @@ fn fault(found: &Metadata, user: u32) -> Option<&'static str> {
     everybody_writes.then_some("everybody may write to it")
 }
 
-/// A directory that an environment variable names, if it names one in full.
+/// Returns the directory in an environment variable, if it is an absolute path.
 fn of_user(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).map(PathBuf::from).filter(|directory| directory.is_absolute())
 }
@@ -72,8 +73,8 @@ mod tests {
 
     use super::*;
 
-    /// A directory below `/tmp` with a known name is taken only if nobody else can have put
-    /// anything into it.
+    /// A directory below `/tmp` with a known name is accepted only if no other user can have put
+    /// files into it.
     #[test]
     fn directory_is_refused_where_others_write() {
         let base = std::env::temp_dir().join(format!("bimetal-directories-{}", std::process::id()));

@@ -1,8 +1,8 @@
-//! A volume by its name or by the path of any of its drives.
+//! Search for a volume by its name, or by the path of any of its drives.
 //!
-//! Labels are looked for on every block device and on the files that are remembered or named; where members are still
-//! missing, on the files beside the one that was named. Never by the name of a device. Which labels make a volume is core's
-//! ([`bimetal_core::label::assembly`]).
+//! Labels are searched on every block device and on the files that are remembered or named. If
+//! members are missing then, the files beside the named file are searched as well. Names of devices
+//! never count. The core decides which labels make a volume ([`bimetal_core::label::assembly`]).
 
 use std::fs::{self, File};
 use std::io;
@@ -19,40 +19,40 @@ use super::probe::{self, Kind, Probe, ProbeError, probe};
 use super::registry;
 use rustix::process::geteuid;
 
-/// Why a volume is not found.
+/// Reasons for which a volume is not found.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
-    /// Its labels make no volume.
+    /// The labels make no volume.
     #[error("{error}{}", not_looked_at(.unreadable))]
     Assembly {
-        /// Why.
+        /// Error of the assembly.
         error: Box<AssemblyError>,
-        /// Block devices that could not be looked at.
+        /// Block devices that could not be read.
         unreadable: Vec<String>,
     },
-    /// The path that was named is no drive.
+    /// The named path is not a drive.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// The drive that was named has no label.
+    /// The named drive has no label.
     #[error(
         "{error} (if the drive has grown by more than {GROWN_BY_MAX}, `bimetal resize {}` finds it; if another program has \
          written over it, `bimetal rescue VOLUME` does)", path.display()
     )]
     Label {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// Why not.
+        /// Error of the label.
         error: LabelError,
     },
-    /// The drive that was named was replaced.
+    /// The named drive was replaced.
     #[error(
         "{} was a drive of volume '{name}' once and has been replaced: name another drive of the volume, or make this one \
          a new drive with --force", path.display()
     )]
     Former {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// Its volume.
+        /// Name of its former volume.
         name: String,
     },
 }
@@ -68,37 +68,39 @@ fn not_looked_at(devices: &[String]) -> String {
     }
 }
 
-/// A drive with a label.
+/// Drive with a label.
 #[derive(Clone, Debug)]
 pub struct Labelled {
-    /// The drive.
+    /// Properties of the drive.
     pub probe: Probe,
-    /// Its label, as core takes it.
+    /// Label of the drive, in the form that the core takes.
     pub found: Found,
-    /// The turn that the next label takes.
+    /// Turn that the next label takes.
     pub next_turn: usize,
-    /// Whether only second copies of its label are left: another program has written over the drive's end.
+    /// Set if only second copies of the label are left: another program has overwritten the drive's
+    /// end.
     pub by_second_copy: bool,
 }
 
-/// A volume that was found.
+/// Volume that was found.
 #[derive(Clone, Debug)]
 pub struct Located {
-    /// What its labels say, and who is there.
+    /// Result of the assembly: the newest label, and the drives of the members.
     pub assembly: Assembly,
-    /// The drives with a label of it.
+    /// Drives with a label of the volume.
     pub drives: Vec<Labelled>,
-    /// Drives that were looked at and have no label of any volume.
+    /// Drives that were read and have no label of any volume.
     pub unlabelled: Vec<Probe>,
 }
 
 impl Located {
-    /// The labels, in the order of [`drives`](Self::drives), as [`assembly`](Self::assembly) counts them.
+    /// Returns the labels, in the order of [`drives`](Self::drives), as numbered in
+    /// [`assembly`](Self::assembly).
     pub fn found(&self) -> Vec<Found> {
         self.drives.iter().map(|drive| drive.found.clone()).collect()
     }
 
-    /// For each member, in order, the drive in its seat.
+    /// Returns the drive of each member, in order.
     pub fn members(&self) -> impl Iterator<Item = Option<&Labelled>> {
         self.assembly.seats.iter().map(|seat| match *seat {
             Seat::Taken(at) => self.drives.get(at),
@@ -107,22 +109,22 @@ impl Located {
     }
 }
 
-/// What a look at all drives gave.
+/// Result of a search on all drives.
 #[derive(Clone, Debug, Default)]
 pub struct Scan {
     /// Drives with a label.
     pub drives: Vec<Labelled>,
-    /// Drives without one at their end, or where the labels of others say that one may lie.
+    /// Drives without a label at their end, or at the ends that other labels suggest.
     unlabelled: Vec<Probe>,
-    /// Block devices that could not be looked at.
+    /// Block devices that could not be read.
     pub unreadable: Vec<String>,
 }
 
 impl Scan {
-    /// Looks at every block device, and at the files that are remembered.
+    /// Searches every block device, and the files that are remembered.
     pub fn of_machine() -> Self {
         let mut scan = Self::default();
-        // A drive of which another device is made is looked at through that.
+        // A drive that is part of another device is read through that device.
         for name in probe::block_devices().into_iter().filter(|name| !probe::has_holders(name)) {
             scan.look_at(&Path::new("/dev").join(name));
         }
@@ -134,9 +136,8 @@ impl Scan {
         scan
     }
 
-    /// Looks again at drives without a label at their end: the labels of others tell how large
-    /// members were, and so does what is remembered of drives that were files or devices of this
-    /// machine.
+    /// Searches drives without a label at their end again, at former ends. The sizes of members in
+    /// other labels suggest these ends, and so do the remembered sizes of drives of this machine.
     fn look_for_grown(&mut self) {
         let mut hints = self.sizes();
         hints.extend(registry::sizes());
@@ -151,8 +152,8 @@ impl Scan {
         }
     }
 
-    /// Reads the ends of drives in which no label was found, for at most [`RUMMAGE_TIME`] in all:
-    /// whether there was one.
+    /// Reads the ends of drives without a label, for at most [`RUMMAGE_TIME`] in total. Returns
+    /// true if a label was found.
     fn rummage(&mut self) -> bool {
         let until = Instant::now() + RUMMAGE_TIME;
         let before = self.drives.len();
@@ -166,13 +167,13 @@ impl Scan {
                 None => self.unlabelled.push(probe),
             }
         }
-        // The label of one that was found says how large the others were.
+        // A label that was found contains the sizes of further members.
         self.look_for_grown();
         self.drop_doubles();
         self.drives.len() > before
     }
 
-    /// Looks at one more path; one without a label, or that is no drive, adds nothing.
+    /// Searches one more path; a path without a label, or one that is not a drive, adds no drive.
     pub fn look_at(&mut self, path: &Path) {
         match look(path) {
             Ok(drive) => self.add(drive),
@@ -196,8 +197,8 @@ impl Scan {
         }
     }
 
-    /// A disk and its last partition may end together, and a file and the loop device over it are one: the label seen
-    /// through both is one drive's, and the one of its size is meant.
+    /// Drops duplicates. A disk and its last partition may end together, and a loop device shows
+    /// its file: then the same label is found twice. The drive with the size in the label is kept.
     fn drop_doubles(&mut self) {
         let files: Vec<PathBuf> = self.drives.iter().map(|drive| drive.probe.canonical.clone()).collect();
         self.drives.retain(|drive| backing_file(&drive.probe).is_none_or(|file| !files.contains(&file)));
@@ -211,7 +212,7 @@ impl Scan {
         });
     }
 
-    /// What all labels say of the sizes of members.
+    /// Returns the sizes of members in all labels.
     fn sizes(&self) -> Vec<Sectors> {
         let labels = self.drives.iter().map(|drive| &drive.found.label);
         labels.flat_map(|label| label.members.iter().map(|member| member.size)).collect()
@@ -222,7 +223,7 @@ impl Scan {
     }
 }
 
-/// The file below a loop device.
+/// Returns the file below a loop device.
 fn backing_file(probe: &Probe) -> Option<PathBuf> {
     let Kind::Device(number) = probe.kind else { return None };
     let file = format!("/sys/dev/block/{}:{}/loop/backing_file", number.major, number.minor);
@@ -231,7 +232,7 @@ fn backing_file(probe: &Probe) -> Option<PathBuf> {
 
 enum LookError {
     Probe(ProbeError),
-    /// With the drive that has none.
+    /// The drive, with the error of its label.
     Label(Box<Probe>, LabelError),
 }
 
@@ -239,7 +240,8 @@ fn look(path: &Path) -> Result<Labelled, LookError> {
     look_at_label(probe(path).map_err(LookError::Probe)?, &[])
 }
 
-/// The label of a drive; `hints` are sizes at whose end it may lie, if it has grown.
+/// Reads the label of a drive; `hints` are sizes at whose end the label may be, if the drive has
+/// grown.
 fn look_at_label(probe: Probe, hints: &[Sectors]) -> Result<Labelled, LookError> {
     let path = probe.path.clone();
     let open = File::open(&probe.canonical);
@@ -260,13 +262,13 @@ fn look_at_label(probe: Probe, hints: &[Sectors]) -> Result<Labelled, LookError>
     Ok(Labelled { probe, found, next_turn: current.next_turn, by_second_copy: current.by_second_copy })
 }
 
-/// How far from the end of a drive its label is looked for.
+/// Maximum distance of a label from the end of its drive.
 const GROWN_BY_MAX: Bytes = Bytes::from_gib(8);
-/// How long the ends of drives that nobody named are read for labels.
+/// Maximum time for which the ends of drives that were not named are read for labels.
 const RUMMAGE_TIME: Duration = Duration::from_secs(3);
 
-/// The drive that was named. One that has grown has its label where the others say, or where a search finds one: not far from
-/// its end or, if `everywhere`, in all of it.
+/// Reads the label of the named drive. If the drive has grown, its label is at an end that other
+/// labels suggest, or is searched: near the drive's end or, if `everywhere`, on the whole drive.
 fn look_at_named(path: &Path, scan: &Scan, everywhere: bool) -> Result<Labelled, FindError> {
     let (probe, error) = match look(path) {
         Ok(drive) => return Ok(drive),
@@ -281,15 +283,17 @@ fn look_at_named(path: &Path, scan: &Scan, everywhere: bool) -> Result<Labelled,
     look_at_label(probe, &hints).map_err(|_| FindError::Label { path: path.to_owned(), error })
 }
 
-/// The volume that `volume` means: its name, or the path of one of its drives.
+/// Finds a volume by its name, or by the path of one of its drives.
 ///
 /// # Errors
-/// There is none of that name, or several; the path is no drive of a volume; its labels contradict each other.
+/// Fails if no volume or several have this name, if the path is no drive of a volume, or if labels
+/// contradict each other.
 pub fn find(volume: &str) -> Result<Located, FindError> {
     find_in(Scan::of_machine(), volume, false)
 }
 
-/// As [`find`]; a path may be that of a drive that has grown since it was labelled: all of it is read then.
+/// Does the same as [`find`]. If the path is a drive that has grown since it was labelled, the
+/// whole drive is read.
 ///
 /// # Errors
 /// As [`find`].
@@ -297,7 +301,7 @@ pub fn find_grown(volume: &str) -> Result<Located, FindError> {
     find_in(Scan::of_machine(), volume, true)
 }
 
-/// As [`find`], and looks at `paths` too, which may have lost their labels.
+/// Does the same as [`find`], and also reads `paths`, which may have lost their labels.
 ///
 /// # Errors
 /// As [`find`].
@@ -312,7 +316,7 @@ pub fn find_among(volume: &str, paths: &[PathBuf]) -> Result<Located, FindError>
     find_in(scan, volume, false)
 }
 
-/// Among the drives of `scan` and the one that `volume` names.
+/// Finds the volume among the drives of `scan` and the drive at path `volume`.
 fn find_in(mut scan: Scan, volume: &str, everywhere: bool) -> Result<Located, FindError> {
     let path = Path::new(volume);
     let is_path = volume.contains('/') || path.exists();
@@ -365,7 +369,7 @@ fn refuse_former(located: &Located, path: &Path) -> Result<(), FindError> {
     Ok(())
 }
 
-/// Regular files in the directory of `path`, sorted.
+/// Returns the regular files in the directory of `path`, sorted.
 fn files_beside(path: &Path) -> Vec<PathBuf> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if directory.starts_with("/dev") {

@@ -1,13 +1,19 @@
-//! A volume in our hands: its drives are locked, its labels are ours to write, and its guard is ours to raise and lower.
+//! Volume that this process holds: its drives are locked, and only this process may change its
+//! labels and its guard.
 //!
-//! [`Held::take`] locks and changes nothing that matters, so that a recovery may still refuse; with leave to do so it puts the
-//! header back that something else wrote over. [`Held::begin`] comes after it and before anything is served: it writes the next
-//! generation of the labels, from which on a drive that was not there is behind, and raises the guard of the home drive. At the
-//! end [`Held::close`] and, after a drain, with the drives flushed, [`Held::lower_guard`], which makes the home drive a plain one
-//! again, write them too. The drives that operations go to are opened by the caller, who lets [`Held::wrap`] have each.
+//! 1. [`Held::take`] locks the drives and changes no content, so that a recovery may still refuse.
+//!    With permission, it restores a header that another program has overwritten.
+//! 2. [`Held::begin`] follows, before the volume is served. It writes the next generation of the
+//!    labels, so that a drive that is missing now is outdated from then on. It also raises the
+//!    guard of the home drive.
+//! 3. [`Held::close`] writes the labels at the end. So does [`Held::lower_guard`], after a drain
+//!    and with the drives flushed, which makes the home drive a plain disk again.
 //!
-//! Labels are written twice over each time. A label knows a drive by two writings, of which one may have been cut short; so a
-//! copy of a drive from before, brought back later, carries none that the others know, and is not taken for the drive.
+//! The caller opens the drives for operations and passes each to [`Held::wrap`].
+//!
+//! Labels are written twice each time. Each label records two writings of a drive's label, because
+//! a crash may have interrupted one of them. So an old copy of a drive, brought back later, has no
+//! writing that the other labels know, and is not accepted as the drive.
 
 use std::fs::File;
 use std::io;
@@ -34,34 +40,34 @@ use crate::drive::Drive;
 use crate::drive::absent::Absent;
 use crate::drive::guarded::Guarded;
 
-/// Why a volume cannot be taken, or its labels or guard not changed.
+/// Reasons for which a volume cannot be held, or its labels or guard cannot be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum HoldError {
     /// A drive is in use, mounted or part of another device.
     #[error("{}: is in use: {uses}", path.display())]
     InUse {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// By whom, and what ends it.
+        /// Use of the drive, and the command that ends it.
         uses: String,
     },
-    /// A change of sizes was cut short.
+    /// A change of sizes was interrupted.
     #[error("volume '{0}' is being resized, and that was cut short: finish it with `bimetal resize {0}`")]
     Resizing(String),
-    /// Another program has written over the end of a drive.
+    /// Another program has overwritten the end of a drive.
     #[error(
         "{}: another program has written over its label as {member} of volume '{name}', and a second copy is left: `bimetal rescue \
          {name}` says what else it wrote over, and writes the label again", path.display()
     )]
     LabelLost {
-        /// The volume.
+        /// Name of the volume.
         name: String,
-        /// The member.
+        /// Name of the member.
         member: String,
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
     },
-    /// Somebody has the volume or one of its drives.
+    /// Another process holds the volume or one of its drives.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// A label cannot be written.
@@ -70,62 +76,63 @@ pub enum HoldError {
     /// The guard cannot be raised or lowered.
     #[error("{}: {error}", path.display())]
     Guard {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// Why not.
+        /// Error of the change.
         error: ChangeError,
     },
     /// A drive or the system fails.
     #[error("{}: {error}", path.display())]
     Io {
-        /// What fails.
+        /// Path that fails.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
 }
 
-/// A member that is there.
+/// Member whose drive is present.
 #[derive(Debug)]
 struct Present {
     id: MemberId,
     probe: Probe,
     next_turn: usize,
-    /// The writing of labels that it carries.
+    /// Writing of the label that the drive has.
     carried: u64,
-    /// What it had done before it was taken.
+    /// Totals of the drive before it was taken.
     before: Lifetime,
 }
 
-/// See the [module](self). Lets go of everything when it is dropped; the guard stays where it is.
+/// See the [module](self). Releases all locks when it is dropped; the guard is not changed.
 #[derive(Debug)]
 pub struct Held {
     label: Label,
     present: Vec<Present>,
     lock: VolumeLock,
-    /// The report as it lies on the members.
+    /// Report on the members.
     report: Report,
-    /// The report is doubtful only until it is known what this start gave up.
+    /// Set while the report is doubtful only because the losses of this start are not known yet.
     expects_loss: bool,
-    /// Whether what something else wrote over the guarded drive's header was overwritten.
+    /// Set if foreign content in the place of the guarded drive's header was overwritten.
     overwrote: bool,
-    /// The first drive whose second copy of the label could not be written, and why.
+    /// First drive whose second copy of the label could not be written, with the error.
     copy_failed: Option<String>,
 }
 
 impl Held {
-    /// Locks the members that are there. Where the guard is up, its two copies are made equal.
+    /// Locks the members that are present. If the guard is up, its two copies are made equal.
     ///
     /// # Errors
-    /// A drive is in use or fails, or something wrote to the guarded drive without the volume.
+    /// Fails if a drive is in use or fails, or if another program has written to the guarded drive.
     pub fn take(located: &Located) -> Result<Self, HoldError> {
         Self::take_with(located, false)
     }
 
-    /// As [`take`](Self::take); what something else wrote over the beginning of the guarded drive is given up.
+    /// Does the same as [`take`](Self::take), and overwrites foreign content at the beginning of
+    /// the guarded drive.
     ///
     /// # Errors
-    /// A drive is in use or fails.
+    /// Fails if a drive is in use or fails.
     pub fn take_overwriting(located: &Located) -> Result<Self, HoldError> {
         Self::take_with(located, true)
     }
@@ -164,7 +171,7 @@ impl Held {
         for (member, lock) in held.present.iter_mut().zip(&held.lock.drives) {
             let size = held.label.members[usize::from(member.id.0)].size;
             let volume = held.label.volume.identity();
-            // Figures that cannot be read are no reason not to serve.
+            // Unreadable totals do not prevent serving.
             let before = labels::read_lifetime(lock.file(), size, &member.probe.path, volume);
             member.before = before.unwrap_or_default();
         }
@@ -175,28 +182,29 @@ impl Held {
         Ok(held)
     }
 
-    /// Whether something else had written over the beginning of the guarded drive, and that was given up.
+    /// Returns true if foreign content at the beginning of the guarded drive was overwritten.
     pub fn has_overwritten(&self) -> bool {
         self.overwrote
     }
 
-    /// The first drive whose second copy of the label could not be written, and why: its first copy is all that it has.
+    /// Returns the first drive whose second copy of the label could not be written, with the error.
+    /// Only the first copy of its label is valid.
     pub fn copy_failed(&self) -> Option<&str> {
         self.copy_failed.as_deref()
     }
 
-    /// What stands on the drives; after [`take`](Self::take), on the newest of them.
+    /// Returns the label on the drives; after [`take`](Self::take), the newest of them.
     pub fn label(&self) -> &Label {
         &self.label
     }
 
-    /// Says from the next writing of the labels on that the engine's pages are in the newest form.
+    /// Records in the next labels that the engine's pages have the newest format.
     pub(crate) fn use_newest_format(&mut self) {
         self.label.format = Format::NEWEST;
     }
 
-    /// `drive`, which carries out the operations on `member`, as the volume is to see it: where the guard is up, without the
-    /// header.
+    /// Returns `drive`, which carries out the operations on `member`, as the volume sees it:
+    /// without the header if the guard is up.
     pub fn wrap(&self, member: MemberId, drive: Box<dyn Drive>) -> Box<dyn Drive> {
         match self.label.area_of(member) {
             Some(area) if self.guard_is_up() => Box::new(Guarded::new(drive, area)),
@@ -204,17 +212,18 @@ impl Held {
         }
     }
 
-    /// Writes the next generation of the labels and raises the guard, before anything is served. `drives` are those of
-    /// all members, in order, with nothing under way; the one that is guarded from now on is wrapped.
+    /// Writes the next generation of the labels and raises the guard, before the volume is served.
+    /// `drives` are the drives of all members, in order, without operations under way; the drive
+    /// that becomes guarded is wrapped.
     ///
     /// # Errors
-    /// A drive fails. It can be tried again.
+    /// Fails if a drive fails. The call can be repeated.
     pub fn begin(&mut self, drives: &mut [Box<dyn Drive>]) -> Result<(), HoldError> {
         match self.guarded() {
             Some((member, at)) if !self.guard_is_up() => self.raise_guard(member, at, drives)?,
             _ => self.relabel(|_| {})?,
         }
-        // Where this fails, drives that have grown are found by their paths only.
+        // If this fails, drives that have grown are found by their paths only.
         let _ = registry::remember_sizes(&self.label);
         self.relabel(|_| {})
     }
@@ -230,34 +239,37 @@ impl Held {
         Ok(())
     }
 
-    /// Makes the home drive a plain one again. Only after a drain, with all drives flushed and closed.
+    /// Makes the home drive a plain disk again. Call it only after a drain, with all drives flushed
+    /// and closed.
     ///
     /// # Errors
-    /// A drive fails. Nothing is lost; it can be tried again.
+    /// Fails if a drive fails. Nothing is lost, and the call can be repeated.
     pub fn lower_guard(&mut self) -> Result<(), HoldError> {
         self.move_guard(Guard::Down, false)?;
         self.relabel(|_| {})
     }
 
-    /// Writes the labels after serving, with all drives flushed and closed. A copy of a drive that was made while the volume
-    /// was being served is none of its drives from then on.
+    /// Writes the labels after serving, with all drives flushed and closed. A copy of a drive that
+    /// was made while the volume was served is not accepted as a drive of the volume from then on.
     ///
     /// # Errors
-    /// A drive fails. Nothing is lost.
+    /// Fails if a drive fails. Nothing is lost.
     pub fn close(&mut self) -> Result<(), HoldError> {
         self.relabel_twice()
     }
 
-    /// After it no label knows what a drive carried that is not there, or a copy of one that is.
+    /// Writes the labels twice. After it, no label knows the label of a missing drive, or of a copy
+    /// of a present one.
     fn relabel_twice(&mut self) -> Result<(), HoldError> {
         self.relabel(|_| {})?;
         self.relabel(|_| {})
     }
 
-    /// Writes the next generation of the labels to all that are there, changed by `change`: settings, or a member.
+    /// Writes the next generation of the labels to all present members, changed by `change`:
+    /// settings, or a member.
     ///
     /// # Errors
-    /// A label cannot be written; some may have been.
+    /// Fails if a label cannot be written; others may have been written.
     pub fn relabel(&mut self, change: impl FnOnce(&mut Label)) -> Result<(), HoldError> {
         let there = self.present.iter().map(|member| (member.id, member.carried));
         let mut label = self.label.next(seconds_since_1970(), writing()?, there);
@@ -266,29 +278,30 @@ impl Held {
         self.write_labels()
     }
 
-    /// What a member that is there had done before it was taken.
+    /// Returns the totals of a present member before it was taken.
     pub fn lifetime(&self, member: MemberId) -> Lifetime {
         self.present.iter().find(|present| present.id == member).map(|present| present.before).unwrap_or_default()
     }
 
-    /// Writes down what members have done since they were taken: bytes written to each, in order, and for how many seconds
-    /// they were served.
+    /// Writes the totals of members: adds the bytes written to each, in order, and the seconds for
+    /// which they were served, to the totals before the members were taken.
     ///
     /// # Errors
-    /// A drive fails.
+    /// Fails if a drive fails.
     pub fn keep_lifetimes(&self, written: &[Bytes], served_s: u64) -> Result<(), HoldError> {
         let mut kept = Ok(());
         for (member, lock) in self.present.iter().zip(&self.lock.drives) {
             let number = usize::from(member.id.0);
             let now = member.before.and(written.get(number).copied().unwrap_or_default(), served_s);
-            // The same page each time until the next start: of two the other one is whole whenever this is cut short.
+            // The same page is written each time until the next start, so that the other page stays
+            // whole if a write is interrupted.
             let (size, volume) = (self.label.members[number].size, self.label.volume.identity());
             kept = kept.and(labels::write_lifetime(lock.file(), size, &member.probe.path, volume, now));
         }
         Ok(kept?)
     }
 
-    /// The report as it lies on the members.
+    /// Returns the report on the members.
     pub fn report(&self) -> &Report {
         &self.report
     }
@@ -301,10 +314,10 @@ impl Held {
         report::newest(&self.label, &pages.collect::<Vec<_>>())
     }
 
-    /// Writes `report` on every member that is there, as the newest.
+    /// Writes `report` to every present member, as the newest.
     ///
     /// # Errors
-    /// No member takes it. The report of before holds then.
+    /// Fails if no member takes the report. The previous report stays valid.
     pub fn keep_report(&mut self, report: &Report) -> Result<(), HoldError> {
         let report = report.numbered(self.report.sequence.saturating_add(1));
         let volume = self.label.volume.identity();
@@ -325,21 +338,21 @@ impl Held {
         }
     }
 
-    /// Says in the report that a recovery begins which may give something up. So a power cut behind the recovery leaves a doubt, and
-    /// not a volume that has forgotten its loss.
+    /// Records in the report that a recovery with accepted losses begins. So a power cut after the
+    /// recovery leaves a doubt about losses, and no loss is forgotten.
     ///
     /// # Errors
-    /// As [`keep_report`](Self::keep_report).
+    /// Fails for the reasons of [`keep_report`](Self::keep_report).
     pub(crate) fn expect_loss(&mut self) -> Result<(), HoldError> {
         let mut report = self.report.clone();
         self.expects_loss = report.expect_loss(seconds_since_1970());
         self.keep_report(&report)
     }
 
-    /// Writes into the report what the recovery gave up.
+    /// Records the losses of the recovery in the report.
     ///
     /// # Errors
-    /// As [`keep_report`](Self::keep_report).
+    /// Fails for the reasons of [`keep_report`](Self::keep_report).
     pub(crate) fn keep_losses(&mut self, losses: &[AcceptedLoss]) -> Result<(), HoldError> {
         let mut report = self.report.clone();
         if std::mem::take(&mut self.expects_loss) {
@@ -349,22 +362,22 @@ impl Held {
         self.keep_report(&report)
     }
 
-    /// Nothing but what keeps others away.
+    /// Returns the locks alone.
     pub(super) fn into_lock(self) -> VolumeLock {
         self.lock
     }
 
-    /// Lets go of a member that nobody needs any more, and says so on the other labels: whatever becomes of the drive, it is none of
-    /// the volume's from now on.
+    /// Detaches a member that is no longer needed, and records it in the other labels: the drive
+    /// does not belong to the volume from then on, whatever happens to it.
     ///
     /// # Errors
-    /// A drive fails. The member is let go all the same.
+    /// Fails if a drive fails. The member is detached all the same.
     pub fn let_go(&mut self, member: MemberId) -> Result<(), HoldError> {
         self.release(member);
         self.relabel_twice()
     }
 
-    /// Lets go of a member that is to be replaced.
+    /// Unlocks a member that is to be replaced.
     pub fn release(&mut self, member: MemberId) {
         if let Some(at) = self.present.iter().position(|present| present.id == member) {
             self.present.remove(at);
@@ -372,11 +385,12 @@ impl Held {
         }
     }
 
-    /// Takes a formatted drive, at least as large, in the place of a member that is gone, under a UUID of its own, and writes
-    /// that on all labels. A larger one has a second label at its own end, which points to the first.
+    /// Adds a formatted drive, at least as large, in the place of a missing or detached member. The
+    /// drive gets a new UUID, which is written to all labels. A larger drive has a second label at
+    /// its own end, which points to the first.
     ///
     /// # Errors
-    /// A label cannot be written.
+    /// Fails if a label cannot be written.
     pub fn admit(&mut self, member: MemberId, probe: Probe, lock: DriveLock) -> Result<(), HoldError> {
         let bits = random().map_err(|error| HoldError::Io { path: PathBuf::from("/dev/urandom"), error })?;
         self.release(member);
@@ -386,7 +400,7 @@ impl Held {
         self.relabel(|label| label.members[usize::from(member.0)].uuid = Uuid::from_random(bits))?;
         let (file, path) = (self.lock.drives[at].file(), &self.present[at].probe.path);
         let size = self.label.members[usize::from(member.0)].size;
-        // It is on the others, too.
+        // An error is ignored: other members have the report, too.
         let _ = report::place(file, size, path, self.label.volume.identity(), &self.report);
         let own = usable(self.present[at].probe.size);
         if own != self.label.members[usize::from(member.0)].size {
@@ -399,14 +413,15 @@ impl Held {
         matches!(self.label.guard, Some((_, Guard::Up)))
     }
 
-    /// The member with a guard, if there is one and it is there, and its place among those.
+    /// Returns the guarded member, if it is present, with its index among the present members.
     fn guarded(&self) -> Option<(MemberId, usize)> {
         let (member, _) = self.label.guard?;
         Some((member, self.present.iter().position(|present| present.id == member)?))
     }
 
-    /// The guarded drive's label first: what it says of itself is what counts when it is alone. Another one that
-    /// refuses to be written keeps the label that it has: the others say which that is.
+    /// Writes the labels, first on the guarded drive: if it is alone later, only its own label
+    /// counts. If another drive fails the write, it keeps its old label, which the other labels
+    /// show to be old.
     fn write_labels(&mut self) -> Result<(), HoldError> {
         let guarded = self.label.guard.map(|(member, _)| member);
         let mut order: Vec<usize> = (0..self.present.len()).collect();
@@ -417,7 +432,8 @@ impl Held {
             let (file, size) = (self.lock.drives[at].file(), self.label.members[usize::from(id.0)].size);
             let label = self.label.of(*id);
             let outcome = match *carried {
-                // A drive that was none of this volume's may have anything where its label goes.
+                // A drive that is new in this volume may have any content in the place of its
+                // label.
                 0 => labels::place(file, size, &probe.path, &label),
                 _ => labels::write(file, size, &probe.path, &label, *next_turn),
             };
@@ -436,7 +452,8 @@ impl Held {
         refused.filter(|_| !written).map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// With `overwrites`, what something else wrote over the header is given up.
+    /// Raises or lowers the guard. With `overwrites`, foreign content in the header's place is
+    /// overwritten.
     fn move_guard(&mut self, goal: Guard, overwrites: bool) -> Result<(), HoldError> {
         let (Some((_, now)), Some((member, at))) = (self.label.guard, self.guarded()) else { return Ok(()) };
         let Some(area) = self.label.area_of(member) else { return Ok(()) };
@@ -463,8 +480,8 @@ impl Held {
     }
 }
 
-/// That another process has the volume says more than that its drives are in use, and what a drive is used for more than
-/// that it is.
+/// Locks a volume. The most specific reason is reported: another process holds the volume, then the
+/// use of a drive, then the lock of a drive.
 pub(super) fn lock<'a>(name: &str, present: impl Iterator<Item = &'a Probe> + Clone) -> Result<VolumeLock, HoldError> {
     let lock = VolumeLock::take(name, present.clone());
     if !matches!(lock, Err(LockError::Volume { .. })) {
@@ -485,8 +502,8 @@ fn begin(area: Area, now: Guard, goal: Guard, label: &Label) -> Change {
     }
 }
 
-/// The first sector in the header's place that something else wrote, on the drive of the member that carries `label`. `None`
-/// where nothing was, where the guard is down, and where that cannot be told.
+/// Returns the first foreign sector in the header's place, on the drive of the member that carries
+/// `label`. Returns `None` if there is none, if the guard is down, or if the drive cannot be read.
 pub(crate) fn foreign_sector(label: &Label, file: &File) -> Option<u64> {
     let (_, guard) = label.guard.filter(|&(member, guard)| member == label.index && guard == Guard::Up)?;
     let mut change = begin(label.area_of(label.index)?, guard, Guard::Up, label);

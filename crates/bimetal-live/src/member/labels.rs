@@ -1,7 +1,8 @@
 //! Labels on open drives: their pages, read and written.
 //!
-//! What a label says, where its pages lie and which of them holds is core's ([`bimetal_core::label`]); here are the system calls. Pages are
-//! aligned in memory, so it does not matter whether the drive was opened for direct I/O.
+//! The core defines the content of a label, the places of its pages, and the page that is valid
+//! ([`bimetal_core::label`]). This module makes the system calls. Pages are aligned in memory, so
+//! drives opened for direct I/O work as well.
 
 use std::fs::File;
 use std::io;
@@ -15,31 +16,31 @@ use bimetal_core::label::page::{self, Current, PAGE_BYTES, PageError, Seen, TooL
 use bimetal_core::label::places::CopyPlace;
 use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange, Sectors};
 
-/// Why a label cannot be read or written.
+/// Reasons for which a label cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum LabelError {
     /// The drive fails.
     #[error("{}: its label cannot be {doing}: {error}", path.display())]
     Io {
-        /// Which drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// `read` or `written`.
+        /// Action that failed: `read` or `written`.
         doing: &'static str,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
-    /// There is none, or none for us.
+    /// The drive has no label, or none that this program reads.
     #[error("{}: {error}", path.display())]
     Page {
-        /// Which drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// Why not.
+        /// Error of the page.
         error: PageError,
     },
-    /// It is too small to have one.
+    /// The drive is too small for a label.
     #[error("{}: is too small to be a drive of a volume", path.display())]
     TooSmall {
-        /// Which drive.
+        /// Path of the drive.
         path: PathBuf,
     },
     /// The label is too long.
@@ -47,27 +48,27 @@ pub enum LabelError {
     TooLong(#[from] TooLongError),
 }
 
-/// Read at once in the search for a label.
+/// Number of bytes read at once in the search for a label.
 const RUMMAGE_BYTES: usize = 4 << 20;
 
-/// A page at an address that direct I/O takes.
+/// Page at an address that direct I/O accepts.
 #[repr(align(4096))]
 pub(super) struct Aligned(pub(super) [u8; PAGE_BYTES]);
 
-/// What came of writing a label: its first page is stable.
+/// Result of writing a label: its first page is stable.
 #[derive(Debug)]
 pub struct Written {
-    /// The turn of the next label.
+    /// Turn of the next label.
     pub next_turn: usize,
-    /// Why its second copy could not be written, if so.
+    /// Error for which the second copy could not be written.
     pub copy_failed: Option<io::Error>,
 }
 
-/// The label of an open member of `capacity` (a multiple of 4 KiB); `path` is for messages. A page that cannot be read is as
-/// if it had never been written.
+/// Reads the label of an open member of `capacity` (a multiple of 4 KiB); `path` is for messages.
+/// An unreadable page counts as never written.
 ///
 /// # Errors
-/// There is no label that this program reads, or the drive fails where one may be.
+/// Fails if there is no label that this program reads, or if the drive fails where a label may be.
 pub fn read(drive: &File, capacity: Sectors, path: &Path) -> Result<Current, LabelError> {
     let (mut pages, mut failed) = (Vec::new(), None);
     first_pages(capacity, path)?;
@@ -87,11 +88,12 @@ pub fn read(drive: &File, capacity: Sectors, path: &Path) -> Result<Current, Lab
     })
 }
 
-/// Writes `label` to an open member of `capacity`, in the turn `turn`: its first page, and when that is stable its second
-/// copy.
+/// Writes `label` to an open member of `capacity`, in the turn `turn`: the first page and, when it
+/// is stable, the second copy.
 ///
 /// # Errors
-/// The first page cannot be written, or the label does not fit a page; the old one holds then.
+/// Fails if the first page cannot be written, or if the label does not fit on a page. The old label
+/// is valid then.
 pub fn write(drive: &File, capacity: Sectors, path: &Path, label: &Label, turn: usize) -> Result<Written, LabelError> {
     first_pages(capacity, path)?;
     let page = Aligned(page::encode(label)?);
@@ -116,7 +118,7 @@ fn written(path: &Path, error: io::Error) -> LabelError {
 /// Zeroes every page that a label at the end of `capacity` may have in `places`.
 ///
 /// # Errors
-/// The drive fails.
+/// Fails if the drive fails.
 pub fn erase(drive: &File, capacity: Sectors, path: &Path, places: &[CopyPlace]) -> Result<(), LabelError> {
     let zeroes = Aligned([0; PAGE_BYTES]);
     for at in places.iter().filter_map(|place| place.pages(capacity)).flatten() {
@@ -125,10 +127,10 @@ pub fn erase(drive: &File, capacity: Sectors, path: &Path, places: &[CopyPlace])
     drive.sync_all().map_err(|error| written(path, error))
 }
 
-/// What an open member of `capacity` has done for the volume with this identity.
+/// Reads the totals of an open member of `capacity`, for the volume with this identity.
 ///
 /// # Errors
-/// The drive fails.
+/// Fails if the drive fails.
 pub fn read_lifetime(drive: &File, capacity: Sectors, path: &Path, volume: u64) -> Result<Lifetime, LabelError> {
     let places = lifetime::places(capacity).ok_or_else(|| LabelError::TooSmall { path: path.to_owned() })?;
     let (mut pages, mut failed) = (Vec::new(), None);
@@ -148,10 +150,10 @@ pub fn read_lifetime(drive: &File, capacity: Sectors, path: &Path, volume: u64) 
     }
 }
 
-/// Writes that down.
+/// Writes the totals of a member.
 ///
 /// # Errors
-/// The drive fails; what was written before holds then.
+/// Fails if the drive fails. The previous totals are valid then.
 pub fn write_lifetime(
     drive: &File,
     capacity: Sectors,
@@ -167,11 +169,11 @@ pub fn write_lifetime(
         .map_err(|error| written(path, error))
 }
 
-/// Writes `label` at the end of `capacity` of an open member, beside what is there of this volume, or in the place of anything
-/// else.
+/// Writes `label` at the end of `capacity` of an open member. It takes the next turn if there is a
+/// label of this volume; otherwise any other content is overwritten.
 ///
 /// # Errors
-/// As [`write()`].
+/// Fails for the reasons of [`write()`].
 pub fn place(drive: &File, capacity: Sectors, path: &Path, label: &Label) -> Result<Written, LabelError> {
     let turn = match read(drive, capacity, path) {
         Ok(current) if current.label.volume == label.volume => current.next_turn,
@@ -183,12 +185,13 @@ pub fn place(drive: &File, capacity: Sectors, path: &Path, label: &Label) -> Res
     write(drive, capacity, path, label, turn)
 }
 
-/// Looks for a label `within` so much of the end of an open drive of `size`. Gives the size at whose end it lies.
+/// Searches for a label near the end of an open drive of `size`, at most `within` from it. Returns
+/// the size at whose end the label is.
 pub fn rummage(drive: &File, size: Sectors, within: Bytes) -> Option<Sectors> {
     rummage_until(drive, size, within, None)
 }
 
-/// As [`rummage`]; gives up at the time `until`.
+/// Does the same as [`rummage`], until the time `until`.
 pub fn rummage_until(drive: &File, size: Sectors, within: Bytes, until: Option<Instant>) -> Option<Sectors> {
     let mut chunk = vec![0; RUMMAGE_BYTES];
     let mut end = size.bytes().0;
@@ -196,7 +199,7 @@ pub fn rummage_until(drive: &File, size: Sectors, within: Bytes, until: Option<I
     while end > last && until.is_none_or(|until| Instant::now() < until) {
         let start = end.saturating_sub(RUMMAGE_BYTES as u64);
         let bytes = &mut chunk[..(end - start) as usize];
-        // What cannot be read is no label.
+        // An unreadable part contains no label.
         if drive.read_exact_at(bytes, start).is_ok() {
             for (at, page) in bytes.chunks_exact(PAGE_BYTES).enumerate().rev() {
                 let Some(label) = page.try_into().ok().and_then(|page| page::decode(page).ok()) else { continue };

@@ -1,8 +1,12 @@
-//! One owner: a volume is locked against a second server, a `create`, and whatever else would open its drives.
+//! Locks: a volume has one owner, and is locked against a second server, a `create`, and other
+//! programs that would open its drives.
 //!
-//! A file is locked with `flock`, a block device is opened exclusively (which a mount, swap or LVM notices too), and a
-//! lock file in the run-time directory, which holds the owner's process number, keeps the volume's name. The kernel lets all of
-//! it go when the process ends, however it ends.
+//! - A file is locked with `flock`.
+//! - A block device is opened exclusively, which mounts, swap and LVM respect, too.
+//! - The volume's name is locked with a lock file in the run-time directory, which contains the
+//!   owner's process number.
+//!
+//! The kernel releases all locks when the process ends, in any way.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -17,42 +21,42 @@ use rustix::io::Errno;
 use super::directories;
 use super::probe::{Kind, Probe};
 
-/// Why there is no lock.
+/// Reasons for which a lock is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// The volume's name is taken.
+    /// Another process holds the volume's name.
     #[error("volume '{name}' is in use{}: stop that first", process.map(|id| format!(" by process {id}")).unwrap_or_default())]
     Volume {
-        /// Its name.
+        /// Name of the volume.
         name: String,
-        /// The process that has it.
+        /// Number of that process.
         process: Option<u32>,
     },
-    /// A drive is taken.
+    /// Another program holds a drive.
     #[error("{}: is in use by another program: end that first", path.display())]
     Drive {
-        /// Which.
+        /// Path of the drive.
         path: PathBuf,
     },
     /// A file or device cannot be opened or locked.
     #[error("{}: cannot be locked: {error}", path.display())]
     Io {
-        /// Which.
+        /// Path of the file or device.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
 }
 
-/// A drive that nobody else opens while this lives.
+/// Drive that no other program opens while this value exists.
 #[derive(Debug)]
 pub struct DriveLock(File);
 
 impl DriveLock {
-    /// Takes a drive.
+    /// Locks a drive.
     ///
     /// # Errors
-    /// Somebody has it, or it may not be opened.
+    /// Fails if another program holds the drive, or if it may not be opened.
     pub fn take(probe: &Probe) -> Result<Self, LockError> {
         let path = &probe.canonical;
         let io = |error: io::Error| LockError::Io { path: probe.path.clone(), error };
@@ -75,25 +79,25 @@ impl DriveLock {
         }
     }
 
-    /// The drive, open for reading and writing through the page cache.
+    /// Returns the drive, open for reading and writing through the page cache.
     pub fn file(&self) -> &File {
         &self.0
     }
 }
 
-/// A volume whose name and drives nobody else has while this lives.
+/// Volume whose name and drives no other program holds while this value exists.
 #[derive(Debug)]
 pub struct VolumeLock {
     _name: File,
-    /// The drives, in the order in which they were given.
+    /// Drives, in the order in which they were given.
     pub drives: Vec<DriveLock>,
 }
 
 impl VolumeLock {
-    /// Takes the volume `name` on these drives.
+    /// Locks the volume `name` on these drives.
     ///
     /// # Errors
-    /// Somebody has the name or one of the drives.
+    /// Fails if another program holds the name or one of the drives.
     pub fn take<'a>(name: &str, drives: impl IntoIterator<Item = &'a Probe>) -> Result<Self, LockError> {
         let name = lock_name(name)?;
         let drives = drives.into_iter().map(DriveLock::take).collect::<Result<_, _>>()?;
@@ -101,7 +105,7 @@ impl VolumeLock {
     }
 }
 
-/// The file that is locked while a volume is in use.
+/// Returns the file that is locked while a volume is in use.
 pub fn lock_file(name: &str) -> PathBuf {
     directories::run_time().join(format!("{name}.lock"))
 }
@@ -117,14 +121,15 @@ fn lock_name(name: &str) -> Result<File, LockError> {
         let process = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
         return Err(LockError::Volume { name: name.to_owned(), process });
     }
-    // The file stays when the process ends: another may have opened it meanwhile, and only the lock counts.
+    // The file stays when the process ends: another process may have opened it meanwhile, and only
+    // the lock counts.
     file.set_len(0).map_err(io)?;
     file.seek(SeekFrom::Start(0)).map_err(io)?;
     writeln!(file, "{}", std::process::id()).map_err(io)?;
     Ok(file)
 }
 
-/// Whether somebody has the volume `name`, and which process.
+/// Returns the process that holds the volume `name`, if there is one.
 pub fn owner(name: &str) -> Option<u32> {
     let mut file = File::open(lock_file(name)).ok()?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
@@ -137,12 +142,12 @@ pub fn owner(name: &str) -> Option<u32> {
     }
 }
 
-/// Somebody who only looks at a drive has it for an instant: tries for a fifth of a second.
+/// Tries for a fifth of a second: a program that only examines a drive holds it for an instant.
 fn patiently<T>(take: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     try_times(20, take)
 }
 
-/// Tries to take what somebody else may have for an instant, so many times, 10 ms apart.
+/// Tries `times` times, 10 ms apart, to take what another program may hold for an instant.
 pub(super) fn try_times<T>(times: u32, mut take: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     for _ in 0..times {
         match take() {

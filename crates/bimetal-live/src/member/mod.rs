@@ -1,15 +1,21 @@
-//! The drives of a volume: what a path is, what lies on it, how it is labelled, found, locked and made a member.
+//! Drives of a volume: the steps from a path to a labelled, locked member.
 //!
-//! [`probe`](mod@probe) says what a path is and who uses it, [`signature`] what lies on it,
-//! [`labels`] reads and writes its label, [`find`](mod@find) finds all drives of a volume by their
-//! labels ([`registry`] remembers files, which nobody could find), [`lock`] keeps others away, and
-//! [`create`](mod@create) makes a volume of drives, if [`verdict`] has nothing against them. What a
-//! label says, and whether labels make a volume, is core's ([`bimetal_core::label`]).
-//! [`plan`](mod@plan) is what a label makes of its scheme and members, [`held`] a volume that was
-//! found and is in our hands. [`replace`](mod@replace) puts a new drive in the place of one that is
-//! gone. [`rescue`](mod@rescue) writes again what another program wrote over.
-//! [`resize`](mod@resize) takes new sizes of drives, [`settings`] changes parameters on the labels.
-//! Nothing here serves a request. Read first: [`create`](mod@create).
+//! - [`probe`](mod@probe): the kind of a path, and its users.
+//! - [`signature`]: existing content of a drive.
+//! - [`labels`]: labels, read and written.
+//! - [`find`](mod@find): all drives of a volume, found by their labels. [`registry`] remembers
+//!   files, which a search cannot find.
+//! - [`lock`]: locks against other programs.
+//! - [`create`](mod@create): creation of a volume from drives that [`verdict`] accepts.
+//! - [`plan`](mod@plan): scheme and members of a label.
+//! - [`held`]: a volume that was found and that this process holds.
+//! - [`replace`](mod@replace): a new drive in the place of a missing or detached one.
+//! - [`rescue`](mod@rescue): metadata that another program has overwritten, written again.
+//! - [`resize`](mod@resize): new sizes of drives.
+//! - [`settings`]: changes of parameters on the labels.
+//!
+//! The core defines the content of a label and the assembly of labels to a volume
+//! ([`bimetal_core::label`]). Nothing here serves a request. Read first: [`create`](mod@create).
 
 pub mod create;
 pub mod directories;

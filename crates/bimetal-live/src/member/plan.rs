@@ -1,4 +1,4 @@
-//! What a label plans: its scheme with its settings, over its members.
+//! Plan of a volume from its label: the scheme with its settings, over the members.
 
 use bimetal_core::label::Label;
 use bimetal_core::layout::{Layout, LayoutRequest, MemberInfo};
@@ -15,26 +15,26 @@ pub struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Of a label whose scheme is `scheme`.
+    /// Makes the plan of a label whose scheme is `scheme`.
     ///
     /// # Errors
-    /// The scheme does not take the label's settings.
+    /// Fails if the scheme does not take the label's settings.
     pub fn of(label: &'a Label, scheme: &'static SchemeInfo) -> Result<Self, SettingError> {
         let settings = Settings::new(scheme.name, scheme.parameters, label.scheme_settings())?;
         Ok(Self { label, scheme, settings, members: label.member_infos() })
     }
 
-    /// What the volume is made from.
+    /// Returns the configuration of the volume.
     pub fn config(&self) -> VolumeConfig<'_> {
         let Self { label, scheme, settings, members } = self;
         let layout = LayoutRequest { block: label.block, members, units: &label.units };
         VolumeConfig { scheme, settings, layout, identity: label.volume.identity() }
     }
 
-    /// Where things lie.
+    /// Returns the layout of the volume.
     ///
     /// # Errors
-    /// The members do not fit.
+    /// Fails if the scheme cannot use the members.
     pub fn lay_out(&self) -> Result<Layout, SchemeError> {
         (self.scheme.layout)(&self.settings, &self.config().layout)
     }

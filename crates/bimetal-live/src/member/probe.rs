@@ -1,8 +1,9 @@
-//! What a path is: a file or a block device, how large, with which sectors, and who uses it already.
+//! Properties of a path: a file or a block device, its size, its sectors, and its users.
 //!
-//! Asks the kernel, by the files under `/proc` and `/sys` and by opening; reads no content. Whether a drive is in use is
-//! asked in every way there is, since each sees what the others do not: mounts of it and of its partitions, swap, what is
-//! stacked on it (LVM, md, bcache, loop), an exclusive owner, and a lock on a file.
+//! The kernel is asked, by the files under `/proc` and `/sys` and by opening; no content is read.
+//! Uses of a drive are searched in every way, because each way misses some uses: mounts of the
+//! drive and of its partitions, swap, devices stacked on it (LVM, md, bcache, loop), an exclusive
+//! owner, and a lock on a file.
 
 use std::fs;
 use std::io;
@@ -16,12 +17,12 @@ use rustix::process::geteuid;
 
 use super::lock::try_times;
 
-/// The number of a block device.
+/// Number of a block device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DeviceNumber {
-    /// Of its driver.
+    /// Number of the driver.
     pub major: u32,
-    /// Among those.
+    /// Number of the device in its driver.
     pub minor: u32,
 }
 
@@ -36,43 +37,43 @@ impl DeviceNumber {
     }
 }
 
-/// What a path is.
+/// Kind of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A regular file.
+    /// Regular file.
     File,
-    /// A block device.
+    /// Block device.
     Device(DeviceNumber),
 }
 
-/// Who uses a drive. `device` is the drive itself or one of its partitions.
+/// Use of a drive. `device` is the drive itself or one of its partitions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Use {
-    /// A file system on it is mounted.
+    /// A file system on the drive is mounted.
     Mounted {
-        /// The drive or partition.
+        /// Drive or partition.
         device: String,
-        /// Where.
+        /// Mount point.
         at: String,
     },
-    /// It is swap space.
+    /// The drive is swap space.
     Swap {
-        /// The drive or partition.
+        /// Drive or partition.
         device: String,
     },
-    /// Another device is made of it.
+    /// The drive is part of another device.
     Held {
-        /// The drive or partition.
+        /// Drive or partition.
         device: String,
-        /// The name of the other.
+        /// Name of the other device.
         by: String,
     },
-    /// Somebody has it for themselves: a program, or the kernel.
+    /// A program or the kernel has opened the drive exclusively.
     Owned,
 }
 
 impl Use {
-    /// What it is, and what ends it.
+    /// Describes the use, with the command that ends it.
     pub fn describe(&self) -> String {
         match self {
             Self::Mounted { device, at } => format!("{device} is mounted at {at}: unmount it first (umount {at})"),
@@ -91,62 +92,63 @@ impl Use {
     }
 }
 
-/// What was found out about a path.
+/// Properties of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Probe {
-    /// As it was given.
+    /// Path as it was given.
     pub path: PathBuf,
-    /// Without links and dots.
+    /// Path without links and dots.
     pub canonical: PathBuf,
-    /// What it is.
+    /// Kind of the path.
     pub kind: Kind,
-    /// A number that no other drive of this machine has: of the device, or of the file in its file system.
+    /// Number that no other drive of this machine has: of the device, or of the file with its file
+    /// system.
     pub identity: (u64, u64),
-    /// How large.
+    /// Size of the drive.
     pub size: Bytes,
-    /// The smallest part that it can write, in bytes.
+    /// Size of the smallest possible write, in bytes.
     pub logical_sector: u32,
-    /// The smallest part that it writes without reading before, in bytes.
+    /// Size of the smallest write that needs no read before it, in bytes.
     pub physical_sector: u32,
-    /// Whether it turns; unknown for a file.
+    /// Set if the drive rotates; `None` for a file.
     pub rotational: Option<bool>,
-    /// Whether it cannot be written.
+    /// Set if the drive cannot be written.
     pub read_only: bool,
-    /// Who uses it.
+    /// Uses of the drive.
     pub uses: Vec<Use>,
-    /// For a device, its partitions; for a partition, the disk that it is on.
+    /// Partitions of a disk, or the disk of a partition.
     pub relatives: Vec<DeviceNumber>,
 }
 
-/// Why a path cannot be probed.
+/// Reasons for which a path cannot be probed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// It is not there.
+    /// The path does not exist.
     #[error("{}: no such file or device{}", path.display(), hint(.path))]
     NotThere {
-        /// Which.
+        /// Path that was given.
         path: PathBuf,
     },
-    /// It is something else.
+    /// The path is neither a file nor a block device.
     #[error("{}: is {what}; expected a block device or a regular file", path.display())]
     Kind {
-        /// Which.
+        /// Path that was given.
         path: PathBuf,
-        /// What it is.
+        /// Kind of the path.
         what: &'static str,
     },
-    /// It may not be opened.
+    /// The path may not be opened.
     #[error("{}: cannot be read: {error}{}", path.display(), if error.kind() == io::ErrorKind::PermissionDenied && !geteuid().is_root() {
         ": use sudo, or a group that may read and write it" } else { "" })]
     Io {
-        /// Which.
+        /// Path that was given.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
 }
 
-/// How a file is made, where one may have been meant.
+/// Returns the command that makes a file, for a path that may be meant as a file.
 fn hint(path: &Path) -> String {
     if path.starts_with("/dev") {
         return String::new();
@@ -154,10 +156,10 @@ fn hint(path: &Path) -> String {
     format!(" (a file is made with: truncate -s 64G {})", path.display())
 }
 
-/// Finds out about `path`.
+/// Reads the properties of `path`.
 ///
 /// # Errors
-/// It is not there, is neither a file nor a block device, or may not be read.
+/// Fails if the path does not exist, is neither a file nor a block device, or may not be read.
 pub fn probe(path: &Path) -> Result<Probe, ProbeError> {
     let io = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => ProbeError::NotThere { path: path.to_owned() },
@@ -222,7 +224,7 @@ fn probe_device(mut probe: Probe, number: DeviceNumber) -> io::Result<Probe> {
     let size = rustix::fs::seek(&device, rustix::fs::SeekFrom::End(0))?;
     let logical_sector = rustix::fs::ioctl_blksszget(&device).unwrap_or(SECTOR_BYTES as u32);
     let physical_sector = rustix::fs::ioctl_blkpbszget(&device).unwrap_or(logical_sector);
-    // Another command that looks at the device has it for an instant, just as this one.
+    // Another command that probes the device holds it for an instant, as this one does.
     let owned = try_times(2, || open(OFlags::RDONLY | OFlags::EXCL)).is_err_and(|error| error == Errno::BUSY);
     let partitions = partitions_of(&own);
     let mut uses = Vec::new();
@@ -246,12 +248,12 @@ fn probe_device(mut probe: Probe, number: DeviceNumber) -> io::Result<Probe> {
 }
 
 impl Probe {
-    /// Whether it is a regular file.
+    /// Returns true for a regular file.
     pub fn is_file(&self) -> bool {
         self.kind == Kind::File
     }
 
-    /// Whether the two are the same drive, or one lies on the other.
+    /// Returns true if both are the same drive, or if one is a partition of the other.
     pub fn overlaps(&self, other: &Self) -> bool {
         let part_of =
             |one: &Self, other: &Self| matches!(one.kind, Kind::Device(number) if other.relatives.contains(&number));
@@ -259,7 +261,7 @@ impl Probe {
     }
 }
 
-/// Mounts, swap and holders of one device.
+/// Returns mounts, swap and holders of one device.
 fn uses_of(number: DeviceNumber, device: &str) -> Vec<Use> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mut uses: Vec<Use> =
@@ -279,8 +281,8 @@ fn uses_of(number: DeviceNumber, device: &str) -> Vec<Use> {
     uses
 }
 
-/// Where the file systems are mounted whose device (its number, and its name as the mount tells it) is `wanted`: some
-/// file systems have a number of their own there.
+/// Returns the mount points of file systems whose device is `wanted`, by its number and its name in
+/// the table of mounts: some file systems have their own number there.
 fn mount_points<'a>(
     mountinfo: &'a str,
     wanted: impl Fn(DeviceNumber, &str) -> bool + 'a,
@@ -295,7 +297,8 @@ fn mount_points<'a>(
     })
 }
 
-/// As the kernel writes paths in its tables: a space, tab, line end or backslash is `\` and three octal digits.
+/// Decodes a path in the kernel's tables: space, tab, line end and backslash are `\` and three
+/// octal digits.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -315,14 +318,14 @@ fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Files and devices that are swap space.
+/// Returns files and devices that are swap space.
 fn swaps() -> Vec<PathBuf> {
     let table = fs::read_to_string("/proc/swaps").unwrap_or_default();
     let names = table.lines().skip(1).filter_map(|line| line.split_ascii_whitespace().next());
     names.map(|name| PathBuf::from(unescape(name))).collect()
 }
 
-/// The number of the device at `path`, if it is one.
+/// Returns the number of the device at `path`, if it is a device.
 fn number_of(path: &str) -> Option<DeviceNumber> {
     let metadata = fs::metadata(path).ok().filter(|metadata| metadata.file_type().is_block_device())?;
     Some(DeviceNumber::of(metadata.rdev()))
@@ -338,7 +341,7 @@ fn number_in(file: &Path) -> Option<DeviceNumber> {
     DeviceNumber::parse(&fs::read_to_string(file).ok()?)
 }
 
-/// Number and name of each partition of the disk whose folder in `/sys` is `disk`.
+/// Returns number and name of each partition of the disk whose folder in `/sys` is `disk`.
 fn partitions_of(disk: &Path) -> Vec<(DeviceNumber, String)> {
     let entries = fs::read_dir(disk).into_iter().flatten().flatten();
     let partitions = entries.filter(|entry| entry.path().join("partition").exists()).filter_map(|entry| {
@@ -349,7 +352,7 @@ fn partitions_of(disk: &Path) -> Vec<(DeviceNumber, String)> {
     partitions
 }
 
-/// The names of all block devices, sorted.
+/// Returns the names of all block devices, sorted.
 pub(super) fn block_devices() -> Vec<String> {
     let entries = fs::read_dir("/sys/class/block").into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -357,7 +360,7 @@ pub(super) fn block_devices() -> Vec<String> {
     names
 }
 
-/// Whether another device is made of the block device `name`.
+/// Returns true if the block device `name` is part of another device.
 pub(super) fn has_holders(name: &str) -> bool {
     let holders = Path::new("/sys/class/block").join(name).join("holders");
     fs::read_dir(holders).is_ok_and(|mut holders| holders.next().is_some())

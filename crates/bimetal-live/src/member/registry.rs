@@ -1,9 +1,10 @@
-//! Hints for the search for drives, in the state directory. A drive's label alone says what the
-//! drive is.
+//! Hints for the search for drives, in the state directory. Only a drive's label decides about the
+//! drive.
 //!
-//! `files`: drives that are files, a path a line. Block devices are found by looking at all of them.
-//! `sizes`: how large the members of volumes were when they were last labelled, a volume a line. The label of a drive that
-//! has grown lies where the drive ended before.
+//! - `files`: drives that are files, a path a line. Block devices are found by a search of all
+//!   block devices.
+//! - `sizes`: sizes of the members of volumes at the last labelling, a volume a line. The label of
+//!   a drive that has grown is at its former end.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -16,31 +17,30 @@ use rustix::fs::FlockOperation;
 
 use super::directories;
 
-/// Sizes that are remembered at most: each costs two reads of every drive without a label.
+/// Maximum of remembered sizes: each costs two reads of every drive without a label.
 const SIZES_MAX: usize = 1024;
 
 fn place() -> PathBuf {
     directories::state().join("files")
 }
 
-/// The files that are remembered and still there.
+/// Returns the remembered files that still exist.
 pub fn files() -> Vec<PathBuf> {
     let text = fs::read_to_string(place()).unwrap_or_default();
     text.lines().map(PathBuf::from).filter(|path| path.is_file()).collect()
 }
 
-/// Sizes whose ends may have the labels of drives that have grown.
+/// Returns sizes at whose ends grown drives may have their labels.
 pub fn sizes() -> Vec<Sectors> {
     let text = fs::read_to_string(directories::state().join("sizes")).unwrap_or_default();
     let sizes = text.lines().flat_map(|line| line.split(' ').skip(1)).filter_map(|size| size.parse().ok());
     sizes.map(Sectors).take(SIZES_MAX).collect()
 }
 
-/// Remembers the sizes of the members of a volume, in the place of what was remembered of that
-/// volume.
+/// Remembers the sizes of a volume's members, and replaces earlier sizes of the volume.
 ///
 /// # Errors
-/// The file cannot be written.
+/// Fails if the file cannot be written.
 pub fn remember_sizes(label: &Label) -> io::Result<()> {
     let place = directories::state().join("sizes");
     let volume = label.volume.to_string();
@@ -51,22 +51,23 @@ pub fn remember_sizes(label: &Label) -> io::Result<()> {
     }
     let _lock = lock(&place)?;
     let text = fs::read_to_string(&place).unwrap_or_default();
-    // The newest stand first: if there are too many, the oldest are forgotten.
+    // The newest come first: if there are too many, the oldest are forgotten.
     let others = text.lines().filter(|known| known.split(' ').next() != Some(&volume));
     let lines: Vec<&str> = std::iter::once(line.as_str()).chain(others).take(SIZES_MAX).collect();
     replace(&place, &lines)
 }
 
-/// Remembers `paths` (in full); forgets what is no longer there. Gives the file it is remembered in.
+/// Remembers `paths`, which are absolute, and forgets files that no longer exist. Returns the file
+/// of the list.
 ///
 /// # Errors
-/// The file cannot be written.
+/// Fails if the file cannot be written.
 pub fn remember(paths: &[PathBuf]) -> io::Result<PathBuf> {
     let place = place();
     let _lock = lock(&place)?;
     let mut all = files();
     for path in paths {
-        // A path with a line end in it cannot be remembered; the drive is found when it is named.
+        // A path with a line end cannot be remembered; the drive is found when it is named.
         let whole = path.to_str().is_some_and(|path| !path.contains('\n'));
         if whole && !all.contains(path) {
             all.push(path.clone());
@@ -77,7 +78,7 @@ pub fn remember(paths: &[PathBuf]) -> io::Result<PathBuf> {
     Ok(place)
 }
 
-/// Keeps others from changing the file at `place`, whose directory is made.
+/// Locks the file at `place` against changes, and makes its directory.
 fn lock(place: &Path) -> io::Result<File> {
     directories::make(&directories::state())?;
     let mut options = OpenOptions::new();
@@ -87,7 +88,7 @@ fn lock(place: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// Writes a file anew, so that a crash leaves the old one or the new one.
+/// Replaces a file, so that a crash leaves the old file or the new one.
 fn replace(place: &Path, lines: &[impl AsRef<str>]) -> io::Result<()> {
     let new = place.with_extension("new");
     let mut file = File::create(&new)?;

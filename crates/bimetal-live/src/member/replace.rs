@@ -1,7 +1,8 @@
-//! A new drive in the place of a cache or log that is gone: judged, formatted and labelled, while the volume goes on without.
+//! Replacement of a missing or detached cache or log: the new drive is judged, formatted and
+//! labelled, while the volume runs without it.
 //!
-//! Only then does the engine take it in ([`Volume::attach`](bimetal_core::volume::Volume::attach)): whatever is written to it
-//! from then on, the labels know it.
+//! Then the engine attaches the drive ([`Volume::attach`](bimetal_core::volume::Volume::attach)).
+//! So the labels know the drive before any data is written to it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,83 +29,83 @@ use crate::drive::file::{DriveFile, OpenError};
 use crate::drive::{self, Drive, Engine};
 use crate::startup::{self, StartupError};
 
-/// Why a drive does not take the place.
+/// Reasons for which a drive cannot be the replacement.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplaceError {
-    /// The scheme keeps nothing off home, or is not known.
+    /// The scheme keeps nothing off home, or is unknown.
     #[error("scheme {0} has no drive off home that could be replaced")]
     NothingOffHome(String),
-    /// The path is no drive.
+    /// The path is not a drive.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// Somebody uses it.
+    /// The drive is in use.
     #[error("{}: is in use: {uses}", path.display())]
     InUse {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// By whom, and what ends it.
+        /// Use of the drive, and the command that ends it.
         uses: String,
     },
-    /// It cannot be written, or only in large parts.
+    /// The drive cannot be written, or only in large parts.
     #[error("{}: is read-only or has sectors of more than 4096 bytes; a volume writes all of its drives", path.display())]
     Unusable {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
     },
-    /// It is too small, or larger by less than a label takes.
+    /// The drive is too small, or larger by less than the size of a label.
     #[error(
         "{}: has {is} bytes, and the drive in whose place it comes had {was}: while the volume is being served, take one of \
          exactly that size or at least 64 KiB more; stop the server, and any size will do",
         path.display()
     )]
     Size {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// Its size.
+        /// Size of the drive.
         is: u64,
-        /// The size that is needed.
+        /// Size that is needed.
         was: u64,
     },
-    /// It writes larger parts than clients were told.
+    /// The drive's smallest write is larger than the one that clients know.
     #[error(
         "{}: writes parts of at least {is} bytes, and clients were told {least}: take a drive that writes smaller parts, or stop \
          the server and attach it then; what uses the volume must do with blocks of {is} bytes from then on",
         path.display()
     )]
     Coarse {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// Its parts.
+        /// Smallest write of the drive.
         is: u32,
-        /// What clients were told.
+        /// Smallest write that clients know.
         least: u32,
     },
-    /// Something lies on it.
+    /// Existing content of the drive is in the way.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// It cannot be locked.
+    /// The drive cannot be locked.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// It cannot be opened.
+    /// The drive cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// It fails.
+    /// The drive fails.
     #[error("{}: {error}", path.display())]
     Io {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
-    /// It cannot be formatted.
+    /// The drive cannot be formatted.
     #[error("{}: {error}", path.display())]
     Format {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// Why.
+        /// Error of the formatting.
         error: StartupError,
     },
-    /// The volume's settings are not possible.
+    /// The volume's settings are not valid.
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// The volume cannot be laid out.
@@ -116,35 +117,36 @@ pub enum ReplaceError {
     /// The volume cannot be opened without the old drive.
     #[error(transparent)]
     Attach(#[from] AttachError),
-    /// With a drive of this size the volume would be another one.
+    /// A drive of this size would change the addresses of the volume.
     #[error(
         "{}: with a drive of its size there, addresses would lie elsewhere: take one of exactly {was} bytes", path.display()
     )]
     OtherAddresses {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// The size that is needed.
+        /// Size that is needed.
         was: u64,
     },
 }
 
-/// A drive that is ready to take the place.
+/// Drive that is ready as a replacement.
 pub struct Replacement {
-    /// Of whom.
+    /// Member that is replaced.
     pub member: MemberId,
-    /// It.
+    /// Drive for the operations of the member.
     pub drive: Box<dyn Drive>,
-    /// Where its lives begin: what it may have of this volume from before is of others.
+    /// First recovery epoch of the drive: pages of other epochs on it do not count.
     pub life: u32,
-    /// Where it is.
+    /// Path of the drive.
     pub path: PathBuf,
 }
 
-/// Makes the drive at `path` the member that keeps what is off home, empty. With `force` what lies on it is erased; on the
-/// drive that is being replaced it is anyway. Clients write parts of `least` bytes: it must be able to.
+/// Prepares the drive at `path` as the empty member for content off home. With `force`, existing
+/// content is erased; on a drive that was this member, it is erased anyway. Clients write parts of
+/// `least` bytes, so the drive must be able to.
 ///
 /// # Errors
-/// It may not be used, or fails. The labels are changed last.
+/// Fails if the drive may not be used, or fails. The labels are changed last.
 pub fn replace(held: &mut Held, path: &Path, force: bool, least: u32) -> Result<Replacement, ReplaceError> {
     let label = held.label().clone();
     let unknown = || ReplaceError::NothingOffHome(label.scheme.clone());
@@ -153,7 +155,8 @@ pub fn replace(held: &mut Held, path: &Path, force: bool, least: u32) -> Result<
     let slots = plan.lay_out().map_err(VolumeError::from)?.slots.ok_or_else(unknown)?;
     let member = slots.member;
 
-    // The drive that was let go may be the one that comes back, and then it is not another program that has it.
+    // A detached drive may be the replacement of itself. Its lock is released first, so that it
+    // does not count as in use.
     held.release(member);
     let found = look_at(path, &label, member)?;
     let lock = DriveLock::take(&found)?;
@@ -182,7 +185,7 @@ pub fn replace(held: &mut Held, path: &Path, force: bool, least: u32) -> Result<
         .map_err(|error| ReplaceError::Format { path: path.to_owned(), error })?;
     let drive = drives.swap_remove(usize::from(member.0));
     if checked.probe.is_file() {
-        // It is only harder to find where this fails.
+        // If this fails, the drive is only harder to find.
         let _ = registry::remember(std::slice::from_ref(&checked.probe.canonical));
     }
     let path = checked.probe.path.clone();
@@ -205,12 +208,12 @@ fn look_at(path: &Path, label: &Label, member: MemberId) -> Result<Probe, Replac
     Ok(found)
 }
 
-/// Has a volume that nobody serves reckon with as much as the drive at `path` has, in the place of the one off home that is
-/// gone: the label alone changes, for nothing that lay on that drive is needed. Whether it did; then the volume is to be looked
-/// for again.
+/// Changes the size of the missing or detached member off home to the size of the drive at `path`,
+/// in a volume that is not served. Only the label changes, because no content of the old drive is
+/// needed. Returns true if the size changed; then the volume has to be found again.
 ///
 /// # Errors
-/// The old drive is needed, or the volume cannot be laid out so.
+/// Fails if the old drive is needed, or if the volume cannot be laid out with this size.
 pub fn fit(located: &Located, path: &Path) -> Result<bool, ReplaceError> {
     let mut goal = located.assembly.label.clone();
     let before = lay_out(&goal)?;
@@ -227,7 +230,7 @@ pub fn fit(located: &Located, path: &Path) -> Result<bool, ReplaceError> {
     }
     held.release(slots.member);
     if !probe(path)?.uses.is_empty() {
-        // Who attaches it hears by whom.
+        // The attempt to attach the drive reports its use.
         return Ok(false);
     }
     goal.members[number].size = is;
@@ -253,7 +256,8 @@ fn judge_it(
 ) -> Result<Checked, ReplaceError> {
     let capacity = usable(found.size);
     let seat = &label.members[usize::from(member.0)];
-    // The drive that was let go comes back: what the volume kept on it is old. Its label may lie where it was smaller.
+    // A detached drive may return: its former content is outdated. Its label may be at the end of a
+    // smaller size.
     let comes_back = [capacity, seat.size].into_iter().any(|size| {
         let own = labels::read(lock.file(), size, &found.path);
         own.is_ok_and(|own| own.label.volume == label.volume && own.label.own().uuid == seat.uuid)

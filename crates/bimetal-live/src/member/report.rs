@@ -1,7 +1,7 @@
-//! The report on open drives: its pages in a member's tail, read and written.
+//! Report on open drives: its pages in a member's tail, read and written.
 //!
-//! The meaning of a report, and which of its copies holds, is core's
-//! ([`bimetal_core::label::report`]); here are the system calls.
+//! The core defines the meaning of a report and the copy that is valid
+//! ([`bimetal_core::label::report`]). This module makes the system calls.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -17,10 +17,10 @@ use super::create::seconds_since_1970;
 use super::find::Located;
 use super::labels::{Aligned, LabelError};
 
-/// The pages of the report on an open member of `capacity`. A page that cannot be read is none.
+/// Reads the pages of the report on an open member of `capacity`. An unreadable page is `None`.
 ///
 /// # Errors
-/// The member is too small to have any.
+/// Fails if the member is too small for a report.
 pub fn read(drive: &File, capacity: Sectors, path: &Path) -> Result<Pages, LabelError> {
     let read = |place: SectorRange| {
         let mut page = Aligned([0; PAGE_BYTES]);
@@ -29,11 +29,11 @@ pub fn read(drive: &File, capacity: Sectors, path: &Path) -> Result<Pages, Label
     Ok(places(capacity, path)?.map(|copies| copies.map(read)))
 }
 
-/// Writes `report` on an open member of `capacity`, in its turn: the first copy, then the second.
+/// Writes `report` to an open member of `capacity`, in its turn: the first copy, then the second.
 /// Each is stable before the next step.
 ///
 /// # Errors
-/// The drive fails. What was written before holds, or the first copy of this one.
+/// Fails if the drive fails. The previous report is valid then, or the first copy of this report.
 pub fn write(drive: &File, capacity: Sectors, path: &Path, volume: u64, report: &Report) -> Result<(), LabelError> {
     let page = Aligned(report.encode(volume));
     for place in places(capacity, path)?[report.turn()] {
@@ -43,22 +43,22 @@ pub fn write(drive: &File, capacity: Sectors, path: &Path, volume: u64, report: 
     Ok(())
 }
 
-/// Writes `report` on an open member that has none yet, in both turns.
+/// Writes `report` to an open member without a report, in both turns.
 ///
 /// # Errors
-/// As [`write()`].
+/// Fails for the reasons of [`write()`].
 pub fn place(drive: &File, capacity: Sectors, path: &Path, volume: u64, report: &Report) -> Result<(), LabelError> {
     let Some(before) = report.sequence.checked_sub(1) else { return Ok(()) };
     write(drive, capacity, path, volume, &report.numbered(before))?;
     write(drive, capacity, path, volume, report)
 }
 
-/// The report of the volume with this label, from the pages of the members that are there.
+/// Returns the report of the volume with this label, from the pages of the present members.
 pub fn newest(label: &Label, pages: &[Pages]) -> Report {
     page::newest(pages, label.volume.identity(), seconds_since_1970())
 }
 
-/// The report of a volume that nobody serves.
+/// Returns the report of a volume that is not served.
 pub fn of(located: &Located) -> Report {
     let label = &located.assembly.label;
     let there = located.members().zip(&label.members).filter_map(|(drive, member)| {

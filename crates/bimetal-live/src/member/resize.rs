@@ -1,7 +1,8 @@
-//! New sizes for the drives of a drained volume: they have grown, or are to be used only in part.
+//! New sizes for the drives of a drained volume: the drives have grown, or are to be used only in
+//! part.
 //!
-//! What is written in which order, so that it may be cut anywhere, is core's ([`bimetal_core::label::resize`]); here is what must
-//! hold before, and the system calls.
+//! The core defines the order of writes, which may be interrupted anywhere
+//! ([`bimetal_core::label::resize`]). This module checks the conditions and makes the system calls.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -36,49 +37,49 @@ use crate::drive::file::{DriveFile, OpenError};
 use crate::drive::{self, Drive, Engine};
 use crate::startup::{self, StartupError};
 
-/// Why sizes do not change. Nothing that the volume holds is touched then.
+/// Reasons for which sizes do not change. The content of the volume is not touched then.
 #[derive(Debug, thiserror::Error)]
 pub enum ResizeError {
-    /// A member is not there.
+    /// A member is missing.
     #[error(
         "{0} is missing or behind: every drive has a label to be written; bring it back, or `bimetal attach` another one first"
     )]
     Missing(String),
-    /// The scheme is not known.
+    /// The scheme is unknown.
     #[error("scheme '{0}' is not known to this version of bimetal: use the one that made the volume")]
     Scheme(String),
-    /// Something is off home.
+    /// Content is off home.
     #[error(
         "volume '{0}' is not drained: its sizes can only change while everything is at home; run `bimetal drain {0} --detach`"
     )]
     NotDrained(String),
-    /// It is of version 1 of the on-disk format, and not everything is at home.
+    /// The volume has version 1 of the on-disk format, and is not drained.
     #[error(
         "volume '{0}' is of version 1 of the on-disk format and not drained: run `bimetal drain {0} --detach` with the bimetal that \
          served it last, then `bimetal upgrade {0}`"
     )]
     Version1NotDrained(String),
-    /// Something is lost.
+    /// Content is lost.
     #[error(
         "volume '{0}' has blocks whose content is lost, and would forget which: write them again (`bimetal check {0}` lists them)"
     )]
     LostContent(String),
-    /// More than the drive has.
+    /// The size exceeds the drive.
     #[error("{}: has {is}, and is to be used up to {wanted}: make the drive larger first", path.display())]
     TooLarge {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// Its size.
+        /// Size of the drive.
         is: Bytes,
-        /// The size asked for.
+        /// Size that was requested.
         wanted: Bytes,
     },
     /// No member has this role.
     #[error("volume '{name}' has no drive with the role '{role}'")]
     NoSuchRole {
-        /// The volume.
+        /// Name of the volume.
         name: String,
-        /// The role.
+        /// Role that was requested.
         role: &'static str,
     },
     /// Blocks would have another address.
@@ -87,12 +88,12 @@ pub enum ResizeError {
          become larger"
     )]
     OtherAddresses(String),
-    /// The sizes are too near.
+    /// The old and the new size are too close.
     #[error("{}: {error}", path.display())]
     TooNear {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// Why.
+        /// Error of the sizes.
         error: TooNearError,
     },
     /// A file system reaches beyond the new size.
@@ -104,59 +105,61 @@ pub enum ResizeError {
     /// The volume cannot be laid out.
     #[error(transparent)]
     Volume(#[from] VolumeError),
-    /// The volume's settings are not possible.
+    /// The volume's settings are not valid.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The volume as it is cannot be opened.
+    /// The volume cannot be opened as it is.
     #[error(transparent)]
     Attach(#[from] AttachError),
-    /// Somebody has it.
+    /// Another process holds the volume.
     #[error(transparent)]
     Hold(#[from] HoldError),
-    /// A label cannot be written. It can be tried again.
+    /// A label cannot be written. The command can be repeated.
     #[error(transparent)]
     Label(#[from] LabelError),
     /// A drive cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The engine's pages cannot be written. It can be tried again.
+    /// The engine's pages cannot be written. The command can be repeated.
     #[error(transparent)]
     Format(#[from] StartupError),
-    /// A drive or the system fails. It can be tried again.
+    /// A drive or the system fails. The command can be repeated.
     #[error("{}: {error}", path.display())]
     Io {
-        /// What fails.
+        /// Path that fails.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
 }
 
-/// What has changed.
+/// Result of a change of sizes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resized {
-    /// The volume.
+    /// Name of the volume.
     pub name: String,
-    /// What it exports: before and now.
+    /// Exported size before and now.
     pub exported: [Bytes; 2],
-    /// Each member as a user knows it, with what the volume used of it before, and now.
+    /// Name of each member for users, with the size that the volume used before, and uses now.
     pub members: Vec<(String, Bytes, Bytes)>,
 }
 
-/// Has a drained volume use its drives up to their present sizes, or up to those in `sizes`.
+/// Changes the sizes of a drained volume's members to the present sizes of their drives, or to the
+/// sizes in `sizes`.
 ///
 /// # Errors
-/// It is not whole or not drained, cannot be laid out so, or a drive fails; the last can be tried again.
+/// Fails if the volume is incomplete or not drained, cannot be laid out with these sizes, or if a
+/// drive fails. After a drive's failure, the call can be repeated.
 pub fn resize(located: &Located, sizes: &[(Role, Bytes)]) -> Result<Resized, ResizeError> {
     let drives = all_members(located)?;
     change(located, &drives, spans(&located.assembly.label, &drives, sizes)?)
 }
 
-/// Has a drained volume of version 1 of the on-disk format become one of the newest version. What a cache or a log held at home
-/// too is forgotten; sizes stay as they are.
+/// Converts a drained volume of version 1 of the on-disk format to the newest version. Clean copies
+/// in a cache or log are dropped; sizes stay as they are.
 ///
 /// # Errors
-/// As [`resize`].
+/// Fails for the reasons of [`resize`].
 pub fn upgrade(located: &Located) -> Result<Resized, ResizeError> {
     let label = &located.assembly.label;
     let drives = all_members(located)?;
@@ -167,7 +170,8 @@ pub fn upgrade(located: &Located) -> Result<Resized, ResizeError> {
         goal: member.size,
     };
     if lay_out(label)?.slots.is_none() {
-        // The pages of homes are read in both versions; a recovery adds the copies that the newest has.
+        // Home pages are readable in both versions; a recovery adds the copies of the newest
+        // version.
         let mut attached = attach::attach(located, Options { engine: Engine::Pool, ..Options::default() }, |_, _| {})?;
         attached.held.close()?;
         let exported = attached.volume.units().fold(Sectors::ZERO, |sum, unit| sum + unit).bytes();
@@ -176,7 +180,7 @@ pub fn upgrade(located: &Located) -> Result<Resized, ResizeError> {
     change(located, &drives, label.members.iter().zip(&drives).map(span).collect())
 }
 
-/// Writes the labels and what the engine begins with for these spans.
+/// Writes the labels and the engine's initial pages for these spans.
 fn change(located: &Located, drives: &[&Labelled], spans: Vec<Span>) -> Result<Resized, ResizeError> {
     let label = &located.assembly.label;
     let mut goal = Label { format: Format::NEWEST, ..label.clone() };
@@ -216,7 +220,7 @@ fn change(located: &Located, drives: &[&Labelled], spans: Vec<Span>) -> Result<R
             keep_report(&goal, &report, drives, &lock)?;
         }
     }
-    // Where this fails, drives that have grown again are found by their paths only.
+    // If this fails, drives that grow again are found by their paths only.
     let _ = registry::remember_sizes(&goal);
     Ok(resized)
 }
@@ -258,9 +262,9 @@ fn plan_of(label: &Label) -> Result<Plan<'_>, ResizeError> {
     Ok(Plan::of(label, scheme)?)
 }
 
-/// Every block keeps its place.
+/// Refuses a change that would move a block.
 fn refuse_other_addresses(label: &Label, before: &Layout, after: &Layout) -> Result<(), ResizeError> {
-    // A table of where ranges lie would be made anew, and with it every range put where it lay at first.
+    // The table of places would be written anew, with every range in its initial place.
     if before.places.is_some() || after.places.is_some() {
         return Err(ResizeError::OtherAddresses(label.name.clone()));
     }
@@ -273,7 +277,7 @@ fn refuse_other_addresses(label: &Label, before: &Layout, after: &Layout) -> Res
     }
 }
 
-/// Where home becomes smaller, what is known to lie on it must end before.
+/// Refuses a smaller home if known content reaches beyond its new end.
 fn refuse_content_behind(drives: &[&Labelled], before: &Layout, after: &Layout) -> Result<(), ResizeError> {
     let ([home], [new]) = (before.home.as_slice(), after.home.as_slice()) else { return Ok(()) };
     if new.blocks.count >= home.blocks.count {
@@ -290,7 +294,7 @@ fn refuse_content_behind(drives: &[&Labelled], before: &Layout, after: &Layout) 
     Ok(())
 }
 
-/// Opens the volume as it is, to see that it has nothing off home.
+/// Opens the volume as it is, to check that nothing is off home.
 fn lock_drained(located: &Located) -> Result<VolumeLock, ResizeError> {
     let label = &located.assembly.label;
     if matches!(label.guard, Some((_, Guard::Up))) {
@@ -306,7 +310,8 @@ fn lock_drained(located: &Located) -> Result<VolumeLock, ResizeError> {
     Ok(attached.held.into_lock())
 }
 
-/// A volume of version 1 is not opened: the states on its homes say whether it is drained.
+/// Locks a volume of version 1, which is not opened: the states on its homes tell whether it is
+/// drained.
 fn lock_drained_version_1(located: &Located, drives: &[&Labelled]) -> Result<VolumeLock, ResizeError> {
     let label = &located.assembly.label;
     let lock = lock(&label.name, drives.iter().map(|drive| &drive.probe))?;
@@ -340,7 +345,8 @@ fn perform(step: Step, goal: &Label, drives: &[&Labelled], lock: &VolumeLock) ->
     Ok(())
 }
 
-/// What the drives have done, wherever it stands; notes it at their ends, where it stays until it has its place.
+/// Collects the totals of the drives from all possible places, and writes them to the drives' ends
+/// until they get their new place.
 fn carry_lifetimes(
     label: &Label,
     spans: &[Span],
@@ -375,14 +381,15 @@ fn keep_lifetimes(
     Ok(())
 }
 
-/// The report of what is lost, wherever it stands; notes it at the ends of the drives, where it stays until it has its place.
+/// Collects the report from all possible places, and writes it to the drives' ends until it gets
+/// its new place.
 fn carry_report(label: &Label, spans: &[Span], drives: &[&Labelled], lock: &VolumeLock) -> Result<Report, ResizeError> {
     let mut pages: Vec<Pages> = Vec::new();
     for (at, (span, drive)) in spans.iter().zip(drives).enumerate() {
         let (file, path) = (lock.drives[at].file(), &drive.probe.path);
         pages.push(report::read(file, span.found, path)?);
         for size in [span.goal, span.drive] {
-            // Anything may lie where a report was not written yet.
+            // A place without a report may have any content.
             let found = report::read(file, size, path)?;
             let written =
                 |page: Option<Page>| page.filter(|page| Report::decode(page).is_ok()).or(Some([0; PAGE_BYTES]));

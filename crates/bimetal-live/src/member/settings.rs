@@ -1,4 +1,4 @@
-//! Settings on the labels of a volume, changed while somebody holds it.
+//! Settings on the labels of a volume that a process holds.
 
 use bimetal_core::label::Label;
 use bimetal_core::layout::LayoutRequest;
@@ -8,44 +8,45 @@ use bimetal_core::settings::{self, SettingError, Settings};
 
 use super::held::{Held, HoldError};
 
-/// Why a setting cannot be changed on a volume that nobody serves.
+/// Reasons for which a setting cannot be changed on a volume that is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum SetError {
-    /// The scheme is not known.
+    /// The scheme is unknown.
     #[error("scheme '{0}' is not known to this version of bimetal: use the one that made the volume")]
     Scheme(String),
-    /// The parameter or its value is not possible.
+    /// The parameter or its value is not valid.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The members do not fit any more.
+    /// The scheme cannot use the members any more.
     #[error(transparent)]
     Layout(#[from] SchemeError),
-    /// Things would lie elsewhere.
+    /// The layout would change.
     #[error("{key}={value} changes where things lie on the drives: make the volume anew, with `bimetal create`")]
     LiesElsewhere {
-        /// The parameter.
+        /// Name of the parameter.
         key: String,
-        /// The value.
+        /// Value that was requested.
         value: String,
     },
-    /// Only a simulation can do that.
+    /// The setting is possible in simulations only.
     #[error(
         "{key}={value}: only a simulation can do that, where migrations may take no time and it is known when each block is used \
          next"
     )]
     OnlySimulated {
-        /// The parameter.
+        /// Name of the parameter.
         key: String,
-        /// The value.
+        /// Value that was requested.
         value: String,
     },
 }
 
-/// Whether a volume with this label can have a setting from its next start on, and if it needs a clean volume for that:
-/// parameters that may change while serving do not.
+/// Checks a setting that a volume with this label is to have from its next start on. Returns true
+/// if the volume must be clean for the change: parameters that may change while serving do not need
+/// it.
 ///
 /// # Errors
-/// It cannot.
+/// Fails if the setting is not possible.
 pub fn needs_clean(label: &Label, key: &str, value: &str) -> Result<bool, SetError> {
     let scheme = schemes::find(&label.scheme).ok_or_else(|| SetError::Scheme(label.scheme.clone()))?;
     let members = label.member_infos();
@@ -56,7 +57,7 @@ pub fn needs_clean(label: &Label, key: &str, value: &str) -> Result<bool, SetErr
     let (lay_out, build) = (scheme.layout, scheme.build);
     let (old, new) = (lay_out(&before, &request)?, lay_out(&after, &request)?);
     let (key, value) = (key.to_owned(), value.to_owned());
-    // How slots are used may change while there is nothing in them, where they lie may not.
+    // The use of slots may change while they are empty; their positions may not.
     let mut same_use = new.clone();
     if let (Some(slots), Some(before)) = (&mut same_use.slots, &old.slots) {
         slots.kind = before.kind;
@@ -73,10 +74,10 @@ pub fn needs_clean(label: &Label, key: &str, value: &str) -> Result<bool, SetErr
     Ok(!live)
 }
 
-/// Writes a setting on all labels.
+/// Writes a setting to all labels.
 ///
 /// # Errors
-/// A label cannot be written; some may have been.
+/// Fails if a label cannot be written; others may have been written.
 pub fn keep(held: &mut Held, key: &str, value: &str) -> Result<(), HoldError> {
     held.relabel(|label| {
         label.settings.retain(|(other, _)| other != key);

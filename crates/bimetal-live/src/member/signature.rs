@@ -1,7 +1,9 @@
-//! What lies on a drive already: file systems, partition tables, parts of other volumes, by their signatures.
+//! Existing content of a drive: file systems, partition tables and members of other volumes, found
+//! by their signatures.
 //!
-//! Each kind is a line of a table: where its magic is, and what it is. Where a file system says how large it is
-//! (ext2/3/4, xfs, btrfs), that is read too, so that its end can be held against what a volume needs. Only reads.
+//! Each kind is a line of a table: the position of its magic, and its name. The size of some file
+//! systems (ext2/3/4, xfs, btrfs) is read as well, so that their end can be compared with the needs
+//! of a volume. Nothing is written.
 
 use std::fs::File;
 use std::io;
@@ -14,34 +16,34 @@ use bimetal_core::units::Bytes;
 
 use super::labels::{self, LabelError};
 
-/// What a signature stands for.
+/// Kind of content that a signature stands for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// A file system, with how much of the drive it takes where that is known for sure.
+    /// File system, with its extent on the drive if known for certain.
     FileSystem {
-        /// Its end, counted from the drive's first byte.
+        /// End of the file system, counted from the drive's first byte.
         end: Option<Bytes>,
     },
-    /// A table of partitions.
+    /// Table of partitions.
     Partitions,
-    /// A part of something larger: RAID, LVM, a pool, an encrypted device, another cache.
+    /// Part of a larger whole: RAID, LVM, a pool, an encrypted device, another cache.
     Part,
     /// Swap space.
     Swap,
-    /// A label of a Bimetal volume, whose name is this if it can be read.
+    /// Label of a Bimetal volume, with the volume's name if readable.
     Label(Option<String>),
 }
 
-/// Something that lies on a drive.
+/// Signature on a drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signature {
-    /// Its usual name: `ext4`, `GPT`.
+    /// Usual name: `ext4`, `GPT`.
     pub name: &'static str,
-    /// What it stands for.
+    /// Kind of content.
     pub content: Content,
 }
 
-/// A magic number at a place: what stands there, and what that is.
+/// Magic number at a position, with its meaning.
 struct Magic {
     at: u64,
     bytes: &'static [u8],
@@ -56,7 +58,7 @@ const fn magic(at: u64, bytes: &'static [u8], name: &'static str, content: Conte
 const FILE_SYSTEM: Content = Content::FileSystem { end: None };
 const MD_MAGIC: &[u8] = &[0xfc, 0x4e, 0x2b, 0xa9];
 
-/// Signatures at a fixed place from the drive's beginning.
+/// Signatures at a fixed position from the drive's beginning.
 const FROM_START: &[Magic] = &[
     magic(0x1_0040, b"_BHRfS_M", "btrfs", FILE_SYSTEM),
     magic(0, b"XFSB", "xfs", FILE_SYSTEM),
@@ -87,11 +89,12 @@ const FROM_START: &[Magic] = &[
     magic(4096, b"EFI PART", "GPT", Content::Partitions),
 ];
 
-/// Signatures at a place that depends on the size of the drive.
+/// Returns signatures at a position that depends on the size of the drive.
 fn from_end(size: u64) -> Vec<Magic> {
     let mut magics = Vec::new();
     let mut at = |at: Option<u64>, bytes, name, content| magics.extend(at.map(|at| magic(at, bytes, name, content)));
-    // Version 0.90 lies in the last whole 64 KiB before the last one begun, version 1.0 some 8 KiB before the end.
+    // Version 0.90 is in the last whole 64 KiB before the last partial unit, version 1.0 about 8
+    // KiB before the end.
     at((size & !0xffff).checked_sub(0x1_0000), MD_MAGIC, "md RAID member", Content::Part);
     let sectors = size / 512;
     at(sectors.checked_sub(16).map(|sector| (sector & !7) * 512), MD_MAGIC, "md RAID member", Content::Part);
@@ -101,10 +104,10 @@ fn from_end(size: u64) -> Vec<Magic> {
     magics
 }
 
-/// What lies on `drive` of `size` bytes, each kind once.
+/// Returns the content of `drive` of `size` bytes, each kind once.
 ///
 /// # Errors
-/// The drive cannot be read.
+/// Fails if the drive cannot be read.
 pub fn scan(drive: &File, size: Bytes) -> io::Result<Vec<Signature>> {
     let reader = Reader { drive, size: size.0 };
     let mut found: Vec<Signature> = Vec::new();
@@ -138,7 +141,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// What stands at `at`, or `None` where the drive ends before.
+    /// Returns the bytes at `at`, or `None` if the drive ends before them.
     fn read<const N: usize>(&self, at: u64) -> io::Result<Option<[u8; N]>> {
         if at.checked_add(N as u64).is_none_or(|end| end > self.size) {
             return Ok(None);
@@ -158,7 +161,7 @@ impl Reader<'_> {
         Ok(bytes == wanted)
     }
 
-    /// The proper name of what `magic` found, and its size where it tells.
+    /// Returns the exact name for a `magic` that was found, with the size if the content states it.
     fn look_closer(&self, magic: &Magic) -> io::Result<Signature> {
         let told = match magic.name {
             "ext" => self.read(1024)?.map(|superblock| ext(&superblock)),
@@ -172,7 +175,8 @@ impl Reader<'_> {
         })
     }
 
-    /// A pool's uberblocks stand in four labels of 256 KiB, two at each end, in either order of bytes.
+    /// Returns true for a ZFS pool. Its uberblocks are in four labels of 256 KiB, two at each end,
+    /// in either byte order.
     fn is_zfs(&self) -> io::Result<bool> {
         const LABEL: u64 = 256 << 10;
         let end = self.size / LABEL * LABEL;
@@ -188,8 +192,9 @@ impl Reader<'_> {
         Ok(false)
     }
 
-    /// A label of ours, even one that is damaged or of a later version. Of a drive that was a plain disk when something wrote
-    /// over the first copies of its label, the second copies are a leftover, and no label.
+    /// Returns a label of this program, even a damaged one or one of a later version. A drive that
+    /// was a plain disk when another program overwrote the first copies of its label has no label:
+    /// the second copies are leftovers.
     fn label(&self) -> io::Result<Option<Content>> {
         match labels::read(self.drive, usable(Bytes(self.size)), Path::new("")) {
             Ok(current) => {
@@ -203,7 +208,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A boot sector's table with at least one partition, every entry of which can be one.
+    /// Returns true for a boot sector with at least one partition, if every entry of its table is
+    /// valid.
     fn is_mbr(&self) -> io::Result<bool> {
         let Some(sector) = self.read::<512>(0)? else { return Ok(false) };
         let entries = sector[446..510].chunks_exact(16);
@@ -213,19 +219,19 @@ impl Reader<'_> {
     }
 }
 
-/// Name and end of an ext file system, by its superblock.
+/// Returns name and end of an ext file system, from its superblock.
 fn ext(superblock: &[u8; 1024]) -> (&'static str, Option<Bytes>) {
     let (compatible, incompatible, read_only) =
         (u32_le(superblock, 0x5c), u32_le(superblock, 0x60), u32_le(superblock, 0x64));
     let has_journal = compatible & 0x4 != 0;
-    // What only ext4 has: anything beyond file types, recovery, a journal's device and block groups that may be absent;
-    // and beyond sparse superblocks, large files and directories as trees.
+    // Features that only ext4 has: any but file types, recovery, a journal device and optional
+    // block groups; and any but sparse superblocks, large files and directory trees.
     let name = match () {
         () if incompatible & !0x1e != 0 || read_only & !0x7 != 0 => "ext4",
         () if has_journal => "ext3",
         () => "ext2",
     };
-    // A journal of another file system is none itself.
+    // The journal of another file system is not a file system.
     if incompatible & 0x8 != 0 {
         return ("ext journal", None);
     }
@@ -235,7 +241,8 @@ fn ext(superblock: &[u8; 1024]) -> (&'static str, Option<Bytes>) {
     (name, block.filter(|block| *block <= 65_536).and_then(|block| blocks.checked_mul(block)).map(Bytes))
 }
 
-/// The end of an xfs, by its superblock; `None` where its log or real-time part is a drive of its own.
+/// Returns the end of an xfs, from its superblock; `None` if its log or real-time part is on
+/// another drive.
 fn xfs_end(superblock: &[u8; 512]) -> Option<Bytes> {
     let be32 =
         |at: usize| u32::from_be_bytes([superblock[at], superblock[at + 1], superblock[at + 2], superblock[at + 3]]);
@@ -247,7 +254,8 @@ fn xfs_end(superblock: &[u8; 512]) -> Option<Bytes> {
     data_blocks.checked_mul(u64::from(block)).map(Bytes)
 }
 
-/// The end of a btrfs on this device, by its superblock; `None` where it has several devices.
+/// Returns the end of a btrfs on this device, from its superblock; `None` if it has several
+/// devices.
 fn btrfs_end(superblock: &[u8; 4096]) -> Option<Bytes> {
     let devices = u64_le(superblock, 0x88);
     (devices == 1).then(|| Bytes(u64_le(superblock, 0xc9 + 8)))
@@ -267,7 +275,7 @@ mod tests {
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
-    /// A file of `mib` MiB; gone on drop.
+    /// File of `mib` MiB, removed on drop.
     struct Image(PathBuf, u64);
 
     impl Image {
@@ -296,7 +304,7 @@ mod tests {
         }
     }
 
-    /// Runs a program on `image`; false where it is not installed.
+    /// Runs a program on `image`. Returns false if it is not installed.
     fn made_by(program: &str, arguments: &[&str], image: &Path) -> bool {
         match Command::new(program).args(arguments).arg(image).output() {
             Ok(output) => {
@@ -342,7 +350,7 @@ mod tests {
     #[test]
     fn what_lies_at_the_end_is_found_too() {
         let size = 16 << 20;
-        // Places as their makers document them, each on a drive of 16 MiB.
+        // Positions as documented by the makers, each on a drive of 16 MiB.
         let cases: [(u64, &[u8], &str); 7] = [
             (size - 65_536, &0xa92b_4efc_u32.to_le_bytes(), "md RAID member"),
             (size - 8192, &0xa92b_4efc_u32.to_le_bytes(), "md RAID member"),

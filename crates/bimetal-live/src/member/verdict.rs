@@ -1,8 +1,10 @@
-//! Whether a drive may become a member, by what lies on it: kept, erased because the user said so, or refused.
+//! Verdict about a drive that is to become a member, from its existing content: kept, erased with
+//! the user's permission, or refused.
 //!
-//! A file system on a drive that is to be home is kept ("adopted") when it verifiably ends before what the volume needs at the
-//! drive's end, and nothing else lies there. Everything else is in the way: without `--force` it is refused, with what it
-//! is and what to do. No I/O here.
+//! A file system on a drive that is to be home is kept ("adopted") if it verifiably ends before the
+//! part that the volume needs at the drive's end, and if the drive has no other content. All other
+//! content is in the way: without `--force` the drive is refused, with the kind of content and the
+//! remedy. There is no I/O here.
 
 use std::path::{Path, PathBuf};
 
@@ -10,105 +12,105 @@ use bimetal_core::units::Bytes;
 
 use super::signature::{Content, Signature};
 
-/// What becomes of what lies on a drive.
+/// Fate of a drive's existing content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Nothing lies there that anybody knows.
+    /// The drive has no known content.
     Empty,
-    /// A file system that stays: the volume begins with it.
+    /// A file system is kept as the initial content of the volume.
     Adopted {
-        /// Its name.
+        /// Name of the file system.
         name: &'static str,
-        /// Its end.
+        /// End of the file system.
         end: Bytes,
     },
-    /// What lies there is erased, as the user said.
+    /// The content is erased, as the user allowed.
     Erased(Vec<&'static str>),
 }
 
-/// What a drive is to be, as far as what lies on it is concerned.
+/// Purpose of a drive, as far as it concerns existing content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
-    /// Home of every address, each at its own place from byte 0 up to here.
+    /// Home of every address, each at its own position, from byte 0 to this end.
     Home(Bytes),
     /// Home of a part of the addresses.
     PartOfHome,
-    /// Cache or log: all of it is written.
+    /// Cache or log: all of the drive is written.
     Slots,
 }
 
-/// Why a drive is not made a member.
+/// Reasons for which a drive does not become a member.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It is a drive of a volume.
+    /// The drive belongs to a volume.
     #[error(
         "{}: is labelled as a drive of {volume} already. --force makes it a drive of this volume, and {volume} is lost with it",
         path.display()
     )]
     Labelled {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// Of which.
+        /// Name of the volume.
         volume: String,
     },
-    /// A partition table.
+    /// The drive has a partition table.
     #[error(
         "{}: carries {name} partitions, and the volume would {harm}. Give one of the partitions (lsblk shows them), or \
          --force to erase the table with all that is in them", path.display()
     )]
     Partitions {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// The kind of table.
+        /// Kind of the table.
         name: &'static str,
-        /// What would happen to it.
+        /// Harm that the volume would do to the table.
         harm: &'static str,
     },
-    /// A file system that reaches too far.
+    /// A file system reaches too far.
     #[error("{}: carries {name} of {end} bytes, and the volume needs what lies behind byte {limit}. {remedy}", path.display())]
     TooLong {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// The kind of file system.
+        /// Kind of the file system.
         name: &'static str,
-        /// Its end, in bytes.
+        /// End of the file system, in bytes.
         end: u64,
-        /// Where it would have to end.
+        /// Maximum end of the file system, in bytes.
         limit: u64,
-        /// What to do.
+        /// Commands that help.
         remedy: String,
     },
-    /// Anything else that would be harmed.
+    /// Other content would be harmed.
     #[error("{}: carries {name}, {why}. --force erases it", path.display())]
     InTheWay {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// What.
+        /// Kind of the content.
         name: &'static str,
-        /// Why it cannot stay.
+        /// Reason for which the content cannot stay.
         why: &'static str,
     },
 }
 
-/// A drive that is judged.
+/// Drive that is judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Drive<'a> {
-    /// As the user knows it.
+    /// Path as the user gave it.
     pub path: &'a Path,
-    /// Whether it is a regular file, which can be made larger.
+    /// Set for a regular file, which can be made larger.
     pub is_file: bool,
-    /// Its size.
+    /// Size of the drive.
     pub size: Bytes,
-    /// Whether it is a drive of the volume already, with a label at its end.
+    /// Set if the drive belongs to the volume already and has a label at its end.
     pub is_member: bool,
-    /// What it is to be.
+    /// Purpose of the drive.
     pub purpose: Purpose,
 }
 
-/// What becomes of `signatures` on `drive`.
+/// Judges the content `signatures` of `drive`.
 ///
 /// # Errors
-/// One of them is in the way, and `force` is not given.
+/// Fails if a signature is in the way, and `force` is not set.
 pub fn judge(drive: &Drive<'_>, signatures: &[Signature], force: bool) -> Result<Verdict, Refusal> {
     let &Drive { path, purpose, .. } = drive;
     let refusal = match signatures {
@@ -119,7 +121,7 @@ pub fn judge(drive: &Drive<'_>, signatures: &[Signature], force: bool) -> Result
             Purpose::PartOfHome | Purpose::Slots => in_the_way(path, &signatures[0], purpose),
         },
         [.., last] => {
-            // A label says most, then a table of partitions, then what was found last.
+            // A label is the most specific, then a partition table, then the signature found last.
             let label = signatures.iter().find(|signature| matches!(signature.content, Content::Label(_)));
             let table = signatures.iter().find(|signature| signature.content == Content::Partitions);
             in_the_way(path, label.or(table).unwrap_or(last), purpose)
@@ -166,12 +168,12 @@ fn too_long(drive: &Drive<'_>, name: &'static str, end: Bytes, limit: Bytes) -> 
     let path = drive.path.display();
     let (kib, missing) = (limit.0 / 4096 * 4, end.0.saturating_sub(limit.0).next_multiple_of(4096));
     let remedy = match name {
-        // At the end of the file that the tools would cut off lies the label.
+        // The tools would cut off the end of the file, where the label is.
         _ if drive.is_file && drive.is_member && name.starts_with("ext") => format!(
             "Shrink it first, through a loop device: loop=$(losetup --find --show {path}) && e2fsck -f $loop && resize2fs $loop \
              {kib}K && losetup -d $loop (resize2fs on the file itself would cut off its end, where the label of the volume lies)"
         ),
-        // They would cut the file off behind the file system.
+        // The tools would cut the file off after the file system.
         _ if drive.is_file && name.starts_with("ext") => {
             let size = drive.size.0;
             format!(

@@ -1,4 +1,5 @@
-//! What is left on a drive that another program wrote to, and what of it proves which member the drive is. Only reads.
+//! Remains on a drive that another program has written to, and the proofs among them of the drive's
+//! member. Nothing is written.
 
 use std::fs::File;
 use std::io;
@@ -20,75 +21,76 @@ use crate::member::held::foreign_sector;
 use crate::member::probe::Probe;
 use crate::member::signature::{self, Content};
 
-/// Pages of the map of slots that are looked at, from the first on.
+/// Maximum of pages of the map of slots that are read, from the first on.
 const MAP_PAGES: u64 = 256;
-/// Pages of a tail that the state and its second copies take.
+/// Number of pages in a tail for the state and its second copies.
 const STATE_PAGES: u64 = 4;
-/// Places of a device that are looked at, evenly spread.
+/// Number of pages of a device that are read, evenly spread.
 const SAMPLES: u64 = 256;
 
-/// How much of what a drive has for the volume holds anything.
+/// Amount of data in the part of a drive that belongs to the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
 pub enum Filled {
-    /// Of a file: the rest are holes, discarded or never written.
+    /// Amount in a file: the rest is holes, discarded or never written.
     Holes {
-        /// Bytes that are no holes.
+        /// Number of bytes that are not in holes.
         bytes: u64,
-        /// All bytes.
+        /// Number of all bytes.
         of: u64,
     },
-    /// Of a device, by pages evenly spread over it: the rest read as zeroes.
+    /// Amount on a device, by pages evenly spread over it: the rest of them read as zeroes.
     Samples {
-        /// Pages that hold anything.
+        /// Number of pages with data.
         pages: u64,
-        /// Pages that were looked at.
+        /// Number of pages that were read.
         of: u64,
     },
 }
 
 impl Filled {
-    /// Whether nothing is left at all.
+    /// Returns true if no data is left.
     pub fn is_empty(self) -> bool {
         matches!(self, Self::Holes { bytes: 0, .. } | Self::Samples { pages: 0, .. })
     }
 }
 
-/// The two copies of a home drive's beginning, kept at its end while the volume is attached.
+/// State of the two copies of a home drive's beginning, kept at its end while the volume is
+/// attached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Beginning {
-    /// Both hold the same, which is not nothing.
+    /// Both copies are equal, and not all zeroes.
     Kept,
-    /// They differ: the first counts.
+    /// The copies differ: the first is valid.
     Differs,
-    /// Both are zeroes: never written, or gone.
+    /// Both copies are zeroes: never written, or lost.
     Zeroes,
 }
 
 /// See the [module](self).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Evidence {
-    /// What proves that the drive is the member.
+    /// Proofs that the drive is the member.
     pub proofs: Vec<String>,
     /// Kinds of content that another program may have written.
     pub foreign: Vec<String>,
-    /// Whether the home drive has a state of the engine; `None` where the member needs none.
+    /// Set if the home drive has a state of the engine; `None` if the member needs no state.
     pub has_state: Option<bool>,
-    /// Whether the header of the guard stands at the beginning.
+    /// Set if the header of the guard is at the beginning.
     pub has_header: bool,
-    /// The first sector of the header's place that another program wrote.
+    /// First sector of the header's place that another program has written.
     pub foreign_sector: Option<u64>,
-    /// The copies of a guarded drive's beginning.
+    /// Copies of a guarded drive's beginning.
     pub beginning: Option<Beginning>,
-    /// How much is left.
+    /// Amount of data that is left.
     pub filled: Filled,
 }
 
-/// Looks at `drive`, which may be the member that carries `label`.
+/// Examines `drive`, which may be the member that carries `label`.
 ///
 /// # Errors
-/// The drive cannot be read.
+/// Fails if the drive cannot be read.
 pub fn look(label: &Label, layout: &Layout, probe: &Probe, drive: &File) -> io::Result<Evidence> {
     let size = label.own().size;
     let has_header = read(drive, 0, 4096)? == header(label, 4096);
@@ -106,7 +108,7 @@ pub fn look(label: &Label, layout: &Layout, probe: &Probe, drive: &File) -> io::
     }
     let mut foreign = Vec::new();
     for signature in signature::scan(drive, probe.size)? {
-        // What is left of the header of a guarded drive may still look like one.
+        // The remains of a guarded drive's header may have a signature themselves.
         let own = matches!(signature.content, Content::Label(_)) || (area.is_some() && signature.name == "romfs");
         if !own {
             foreign.push(signature.name.to_owned());
@@ -131,7 +133,8 @@ fn read(drive: &File, at: u64, length: usize) -> io::Result<Vec<u8>> {
     drive.read_exact_at(&mut bytes, at).map(|()| bytes)
 }
 
-/// Pages of `range` that belong to the volume of `label`. One that cannot be read is none.
+/// Counts the pages of `range` that belong to the volume of `label`. An unreadable page does not
+/// count.
 fn pages_of(label: &Label, drive: &File, range: SectorRange) -> u64 {
     let identity = label.volume.identity();
     let mut count = 0;
@@ -143,10 +146,11 @@ fn pages_of(label: &Label, drive: &File, range: SectorRange) -> u64 {
     count
 }
 
-/// Where the engine keeps its state on the member of `label`, if it is home of anything.
+/// Returns the place of the engine's state on the member of `label`, if the member is home of
+/// blocks.
 pub(super) fn state_place(label: &Label, layout: &Layout) -> Option<SectorRange> {
     let start = tail_start(label.member_infos()[usize::from(label.index.0)].capacity)?;
-    // Of mirrors each has its own, and one without is made like the other.
+    // Each mirror has its own state, and a mirror without a state is restored from the other.
     let has_state = layout.homes().contains(&label.index) && !layout.is_mirrored();
     has_state.then(|| SectorRange::new(start.0, STATE_PAGES * PAGE_BYTES as u64 / SECTOR_BYTES))
 }
@@ -155,7 +159,8 @@ fn state_pages(label: &Label, layout: &Layout, drive: &File) -> io::Result<Optio
     Ok(state_place(label, layout).map(|place| pages_of(label, drive, place)))
 }
 
-/// Whether the newest state can be told: no turn has lost both of its copies. Version 1 wrote one copy of one turn at least.
+/// Returns true if the newest state is certain: no turn has lost both of its copies. Version 1
+/// wrote one copy of at least one turn.
 fn has_state(label: &Label, layout: &Layout, drive: &File) -> bool {
     let identity = label.volume.identity();
     let version_of = |turn: u64, copy: usize| {
@@ -170,7 +175,8 @@ fn has_state(label: &Label, layout: &Layout, drive: &File) -> bool {
     turns.iter().all(Option::is_some) || turns.iter().flatten().any(|&version| version == VERSION_1)
 }
 
-/// Pages at the beginning of the map that belong to the volume, and how many were looked at.
+/// Counts pages at the beginning of the map that belong to the volume. Returns their number, and
+/// the number of pages read.
 fn map_pages(label: &Label, layout: &Layout, drive: &File) -> io::Result<Option<(u64, u64)>> {
     let Some(region) = layout.metadata.filter(|region| region.member == label.index) else { return Ok(None) };
     let sectors = region.sectors.min(MAP_PAGES * PAGE_BYTES as u64 / SECTOR_BYTES);
@@ -181,7 +187,7 @@ fn map_pages(label: &Label, layout: &Layout, drive: &File) -> io::Result<Option<
 fn beginning(area: Area, drive: &File) -> io::Result<Beginning> {
     let [first, second] = area.copies();
     let copy = |range: SectorRange| read(drive, range.start.0 * SECTOR_BYTES, GUARDED.bytes().0 as usize);
-    // One that cannot be read is made from the other when the volume is taken.
+    // An unreadable copy is restored from the other when the volume is taken.
     let (first, second) = match (copy(first), copy(second)) {
         (Ok(first), Ok(second)) => (first, second),
         (Ok(one), Err(_)) | (Err(_), Ok(one)) => (one.clone(), one),
@@ -194,14 +200,14 @@ fn beginning(area: Area, drive: &File) -> io::Result<Beginning> {
     })
 }
 
-/// Of a file, what is no hole.
+/// Measures the part of a file that is not holes.
 fn holes(drive: &File, size: Sectors) -> io::Result<Filled> {
     let of = size.bytes().0;
     let (mut bytes, mut at) = (0, 0);
     while at < of {
         let from = match rustix::fs::seek(drive, SeekFrom::Data(at)) {
             Ok(from) => from.min(of),
-            // Nothing but a hole is left.
+            // Only a hole is left.
             Err(Errno::NXIO) => break,
             Err(error) => return Err(error.into()),
         };
@@ -212,7 +218,7 @@ fn holes(drive: &File, size: Sectors) -> io::Result<Filled> {
     Ok(Filled::Holes { bytes: bytes.min(of), of })
 }
 
-/// Of a device, pages evenly spread over it.
+/// Reads pages evenly spread over a device.
 fn samples(drive: &File, size: Sectors) -> io::Result<Filled> {
     let all = size.bytes().0 / PAGE_BYTES as u64;
     let of = SAMPLES.min(all);

@@ -1,14 +1,18 @@
-//! Labels that another program wrote over, written again from those of the other members.
+//! Rescue: labels that another program has overwritten are written again, from the labels of the
+//! other members.
 //!
-//! 1. The volume is found by the labels that are left, second copies included.
-//! 2. Each member without a label gets the drive that was named for it, or the one drive whose content proves that it is the
-//!    member ([`evidence`]): pages of the engine that name the volume, or the header of the guard. Size proves nothing.
-//! 3. What is left on each drive is looked at: whatever was written over is named, as far as a look tells.
-//! 4. The label goes to the drive, the state of the engine where none is left, the header to where the guard has it; and
-//!    every member is labelled twice, so that an older copy of the drive is refused from then on.
+//! 1. The volume is found by the labels that are left, including second copies.
+//! 2. Each member without a label gets the drive that was named for it, or the only drive whose
+//!    content proves that it is the member ([`evidence`]). Proofs are pages of the engine that
+//!    belong to the volume, or the header of the guard. Size proves nothing.
+//! 3. The remains on each drive are examined, and losses are reported as far as the examination
+//!    shows them.
+//! 4. The label is written to the drive. A missing state of the engine and the header of the guard
+//!    are written as well. Then every member is labelled twice, so that an older copy of the drive
+//!    is refused from then on.
 //!
-//! Nothing is written before all of it is known to be possible, and nothing at all in a dry run. Content is never judged:
-//! blocks off home carry checksums, blocks at home carry none.
+//! Nothing is written before all steps are known to be possible, and nothing at all in a dry run.
+//! Content is never judged: blocks off home have checksums, blocks at home have none.
 
 use std::fs::File;
 use std::io;
@@ -40,103 +44,103 @@ pub mod evidence;
 
 use evidence::{Beginning, Evidence, Filled, look};
 
-/// What is to be rescued, and how far to go.
+/// Options of a rescue.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Drives that were named for members (`hdd`, `ssd1`).
     pub members: Vec<(String, PathBuf)>,
-    /// Whether a drive is taken that nothing proves to be the member.
+    /// Set to accept a drive without proof that it is the member.
     pub force: bool,
-    /// Whether nothing is written.
+    /// Set to write nothing.
     pub dry_run: bool,
 }
 
-/// Why nothing is rescued. Nothing was written, except where a drive failed while it was.
+/// Reasons for which nothing is rescued. Nothing was written, unless a drive failed during a write.
 #[derive(Debug, thiserror::Error)]
 pub enum RescueError {
     /// No label of the volume is left.
     #[error(transparent)]
     Find(#[from] FindError),
-    /// A change of sizes was cut short.
+    /// A change of sizes was interrupted.
     #[error("volume '{0}' is being resized, and that was cut short: finish it with `bimetal resize {0}`")]
     Resizing(String),
-    /// The scheme is not known.
+    /// The scheme is unknown.
     #[error(
         "volume '{name}' has the scheme '{scheme}', which this version of bimetal does not know: use the one that made it"
     )]
     Scheme {
-        /// The volume.
+        /// Name of the volume.
         name: String,
-        /// The scheme.
+        /// Name of the scheme.
         scheme: String,
     },
-    /// The settings are not possible.
+    /// The settings are not valid.
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// The volume cannot be laid out.
     #[error(transparent)]
     Volume(#[from] VolumeError),
-    /// No member is called so.
+    /// No member has this name.
     #[error("volume '{volume}' has no member '{member}': expected {known}")]
     NoSuchMember {
-        /// The volume.
+        /// Name of the volume.
         volume: String,
-        /// As it was named.
+        /// Name that was given.
         member: String,
-        /// Its members.
+        /// Names of the members.
         known: String,
     },
-    /// The member has its drive.
+    /// The member has a drive.
     #[error("--member {member}={}: {found} has the label of {member}: leave that option out, or take {found} away", path.display())]
     Taken {
-        /// The member.
+        /// Name of the member.
         member: String,
-        /// The drive that was named.
+        /// Path of the drive that was named.
         path: PathBuf,
-        /// The drive that has the label.
+        /// Path of the drive with the label.
         found: String,
     },
-    /// The drive is one of something else.
+    /// The drive belongs to another volume.
     #[error("{}: is a drive of volume '{volume}': expected a drive that has lost its label", path.display())]
     OtherVolume {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// Its volume.
+        /// Name of its volume.
         volume: String,
     },
-    /// The volume went on without the member.
+    /// The volume was served without the member.
     #[error(
         "volume '{volume}' went on without {member}: what that drive holds is old, so its label is not written again; \
          `bimetal attach {volume} {}` takes it as a new drive", path.display()
     )]
     WentOn {
-        /// The volume.
+        /// Name of the volume.
         volume: String,
-        /// The member.
+        /// Name of the member.
         member: String,
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
     },
     /// The drive is too small.
     #[error("{}: has {is} bytes, and {member} had {was}: expected the drive that was {member}", path.display())]
     Size {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// The member.
+        /// Name of the member.
         member: String,
-        /// Its size.
+        /// Size of the drive.
         is: u64,
-        /// The size of the member.
+        /// Size of the member.
         was: u64,
     },
     /// No drive is known to be the member.
     #[error("{member} of volume '{volume}' is missing, and no drive that was looked at proves to be it{}", suspected(.volume, .member, .suspects))]
     NoDrive {
-        /// The volume.
+        /// Name of the volume.
         volume: String,
-        /// The member.
+        /// Name of the member.
         member: String,
-        /// Drives of its size, and what lies on them.
+        /// Drives of the member's size, with their content.
         suspects: Vec<(PathBuf, Vec<String>)>,
     },
     /// Nothing proves that the drive is the member.
@@ -145,13 +149,13 @@ pub enum RescueError {
          holds is used as it is", path.display(), carries(.foreign)
     )]
     NoProof {
-        /// The volume.
+        /// Name of the volume.
         volume: String,
-        /// The member.
+        /// Name of the member.
         member: String,
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// What lies on it.
+        /// Existing content of the drive.
         foreign: Vec<String>,
     },
     /// Two drives prove to be the member.
@@ -160,39 +164,39 @@ pub enum RescueError {
          that you mean: --member {member}=PATH", first.display(), second.display()
     )]
     Ambiguous {
-        /// The volume.
+        /// Name of the volume.
         volume: String,
-        /// The member.
+        /// Name of the member.
         member: String,
-        /// A drive.
+        /// Path of the first drive.
         first: PathBuf,
-        /// The other.
+        /// Path of the second drive.
         second: PathBuf,
     },
-    /// The drive was a plain disk when something was written to it.
+    /// The drive was a plain disk when another program wrote to it.
     #[error("{}: was a plain disk when its label was written over, so what it carries now may be yours, and \
              --force gives it up: {refusal}", path.display())]
     Plain {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// Why what it carries is in the way.
+        /// Reason for which its content is in the way.
         refusal: Refusal,
     },
-    /// A path is no drive.
+    /// A path is not a drive.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// Somebody has the volume or a drive.
+    /// Another process holds the volume or a drive.
     #[error(transparent)]
     Hold(#[from] HoldError),
-    /// A label cannot be written. It can be tried again.
+    /// A label cannot be written. The rescue can be repeated.
     #[error(transparent)]
     Label(#[from] LabelError),
-    /// A drive fails. It can be tried again.
+    /// A drive fails. The rescue can be repeated.
     #[error("{}: {error}", path.display())]
     Io {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
 }
@@ -212,49 +216,50 @@ fn suspected(volume: &str, member: &str, suspects: &[(PathBuf, Vec<String>)]) ->
     )
 }
 
-/// What is left of a member's label.
+/// Remains of a member's label.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LabelLeft {
-    /// A first copy.
+    /// A first copy is left.
     Whole,
-    /// Second copies alone.
+    /// Only second copies are left.
     SecondCopy,
-    /// Nothing.
+    /// No copy is left.
     Nothing,
-    /// The drive is not there.
+    /// The drive is missing.
     Missing,
-    /// The volume went on without the drive, or let it go.
+    /// The volume was served without the drive, or the drive was detached.
     NotNeeded,
 }
 
-/// What was found of a member, and what was done.
+/// Findings about a member.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MemberReport {
-    /// As the command line names it.
+    /// Name on the command line.
     pub id: String,
-    /// Its drive.
+    /// Path of its drive.
     pub path: Option<String>,
-    /// What was left of its label.
+    /// Remains of its label.
     pub label: LabelLeft,
-    /// What proves that the drive is the member, where its label is gone.
+    /// Proofs that the drive is the member, if its label is lost.
     pub proofs: Vec<String>,
-    /// Kinds of content that another program left on it.
+    /// Kinds of content that another program left on the drive.
     pub foreign: Vec<String>,
-    /// The first sector that another program wrote over the header that stands in the place of its beginning.
+    /// First sector that another program has overwritten in the header, which replaces the drive's
+    /// beginning.
     pub foreign_sector: Option<u64>,
-    /// The copies of its beginning, kept at its end.
+    /// Copies of the drive's beginning, kept at its end.
     pub beginning: Option<Beginning>,
-    /// Whether the state that the engine keeps on it is gone.
+    /// Set if the engine's state on the drive is lost.
     pub state_lost: bool,
-    /// How much of it holds anything.
+    /// Amount of data on the drive.
     pub filled: Option<Filled>,
-    /// Whether blocks are at home on it.
+    /// Set if the member is home of blocks.
     pub is_home: bool,
 }
 
 impl MemberReport {
-    /// Whether anything of it is to be written again.
+    /// Returns true if metadata of the member is to be written again.
     pub fn is_damaged(&self) -> bool {
         matches!(self.label, LabelLeft::SecondCopy | LabelLeft::Nothing)
             || self.foreign_sector.is_some()
@@ -262,22 +267,22 @@ impl MemberReport {
     }
 }
 
-/// What was found and done.
+/// Result of a rescue.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// The volume.
+    /// Name of the volume.
     pub name: String,
-    /// Whether nothing was written.
+    /// Set if nothing was written.
     pub dry_run: bool,
-    /// The members, in order.
+    /// Members of the volume, in order.
     pub members: Vec<MemberReport>,
-    /// Content that is off home and nowhere else, where the map could be read.
+    /// Size of content that is off home only, if the map could be read.
     pub dirty_bytes: Option<u64>,
-    /// Why the map could not be read.
+    /// Reason for which the map could not be read.
     pub trouble: Option<String>,
 }
 
-/// A member's drive, as it was found.
+/// Drive of a member, as it was found.
 struct Seated<'a> {
     id: MemberId,
     label: Label,
@@ -287,10 +292,11 @@ struct Seated<'a> {
     located: &'a Located,
 }
 
-/// Finds what another program wrote over on the drives of `volume`, and writes it again.
+/// Finds metadata that another program has overwritten on the drives of `volume`, and writes it
+/// again.
 ///
 /// # Errors
-/// No label is left, a drive cannot be told to be a member, is in use, or fails.
+/// Fails if no label is left, or if a drive cannot be identified, is in use, or fails.
 pub fn rescue(volume: &str, request: &Request) -> Result<Report, RescueError> {
     let paths: Vec<PathBuf> = request.members.iter().map(|(_, path)| path.clone()).collect();
     let located = find_among(volume, &paths)?;
@@ -349,7 +355,7 @@ fn io_error(path: &Path) -> impl Fn(io::Error) -> RescueError {
     move |error| RescueError::Io { path: path.to_owned(), error }
 }
 
-/// The drive of a member: by its label, by its name on the command line, or by what it proves.
+/// Returns the drive of a member: by its label, by its name on the command line, or by its proofs.
 fn seat<'a>(
     located: &'a Located,
     layout: &Layout,
@@ -383,7 +389,7 @@ fn seat<'a>(
     proven_drive(located, layout, label)
 }
 
-/// The drive that was named for a member without one.
+/// Returns the drive that was named for a member without a label.
 fn named_drive<'a>(
     located: &'a Located,
     layout: &Layout,
@@ -420,7 +426,7 @@ fn named_drive<'a>(
     Ok(seated)
 }
 
-/// The one drive without a label that proves to be the member.
+/// Returns the only drive without a label that proves to be the member.
 fn proven_drive<'a>(located: &'a Located, layout: &Layout, label: Label) -> Result<Option<Seated<'a>>, RescueError> {
     let mut proven: Option<Seated<'a>> = None;
     let is_large = |probe: &&Probe| usable(probe.size) >= label.own().size;
@@ -445,7 +451,7 @@ fn proven_drive<'a>(located: &'a Located, layout: &Layout, label: Label) -> Resu
     Ok(proven)
 }
 
-/// A member is missing, and there is nothing else to rescue.
+/// Refuses a rescue in which a member is missing, and nothing else is to be written.
 fn refuse_missing(located: &Located, reports: &[MemberReport]) -> Result<(), RescueError> {
     let label = &located.assembly.label;
     let mut members = reports.iter().zip(&label.members);
@@ -459,7 +465,7 @@ fn refuse_missing(located: &Located, reports: &[MemberReport]) -> Result<(), Res
     }
 }
 
-/// Drives of just the size of a member that have no label, and what lies on them.
+/// Returns drives of exactly a member's size that have no label, with their content.
 pub(crate) fn suspects(located: &Located, size: Sectors) -> Vec<(PathBuf, Vec<String>)> {
     let of_size = located.unlabelled.iter().filter(|probe| usable(probe.size) == size);
     let look = |probe: &Probe| {
@@ -470,9 +476,10 @@ pub(crate) fn suspects(located: &Located, size: Sectors) -> Vec<(PathBuf, Vec<St
     of_size.map(look).collect()
 }
 
-/// A drive without a label, in the seat of the member of `label`.
+/// Makes the entry of a drive without a label, for the member of `label`.
 fn unlabelled(located: &Located, mut label: Label, probe: Probe, evidence: Evidence) -> Seated<'_> {
-    // The labels of the others may be of before the guard was raised; the header is written after that.
+    // The other labels may be older than the raising of the guard; the header is written after the
+    // guard is raised.
     if evidence.has_header
         && let Some((member, guard)) = &mut label.guard
         && *member == label.index
@@ -484,7 +491,7 @@ fn unlabelled(located: &Located, mut label: Label, probe: Probe, evidence: Evide
     Seated { id: label.index, label, drive, left: LabelLeft::Nothing, evidence, located }
 }
 
-/// A drive that was a plain disk, and on which something lies that the volume would harm.
+/// Refuses a drive that was a plain disk and has content that the volume would harm.
 fn refuse_plain_disk(layout: &Layout, seated: &Seated<'_>, file: &File) -> Result<(), RescueError> {
     let Some((member, Guard::Down)) = seated.label.guard else { return Ok(()) };
     let Some(home) = layout.home.iter().find(|home| home.member == seated.id && member == seated.id) else {
@@ -517,7 +524,8 @@ fn report_of(
     let evidence = seated.map(|seated| &seated.evidence);
     let is_lost = seated.is_some_and(|seated| seated.left != LabelLeft::Whole);
     let foreign_sector = evidence.and_then(|evidence| evidence.foreign_sector);
-    // What lies at the beginning of a drive that is no home, or a plain disk, is what the volume or its user put there.
+    // The beginning of a drive that is no home, or of a plain disk, was written by the volume or
+    // its user.
     let foreign = evidence.filter(|_| is_lost || foreign_sector.is_some()).map(|evidence| evidence.foreign.clone());
     MemberReport {
         id: label.member_name(id),
@@ -537,7 +545,7 @@ fn report_of(
     }
 }
 
-/// The volume as it is with these drives in their seats.
+/// Returns the volume with these drives as its members.
 fn with_seats(located: &Located, seated: &[Seated<'_>]) -> Located {
     let mut whole = located.clone();
     for seat in seated.iter().filter(|seat| seat.left == LabelLeft::Nothing) {
@@ -547,7 +555,8 @@ fn with_seats(located: &Located, seated: &[Seated<'_>]) -> Located {
     whole
 }
 
-/// Writes what is lost: the label first, so that a rescue that is cut short finds the drive by it.
+/// Writes the lost metadata: the label first, so that an interrupted rescue can find the drive by
+/// it.
 fn write(whole: &Located, layout: &Layout, seated: &[Seated<'_>], reports: &[MemberReport]) -> Result<(), RescueError> {
     let name = &whole.assembly.label.name;
     {
@@ -557,7 +566,7 @@ fn write(whole: &Located, layout: &Layout, seated: &[Seated<'_>], reports: &[Mem
             if seat.left != LabelLeft::Whole {
                 write_label(seat, lock.file())?;
             }
-            // After the label: a state without one would be taken for a proof of what nobody has proven.
+            // The state follows the label: a state without a label would count as a proof.
             if report.state_lost {
                 write_state(layout, seat, lock.file()).map_err(io_error(&seat.drive.probe.path))?;
             }
@@ -575,14 +584,15 @@ fn write(whole: &Located, layout: &Layout, seated: &[Seated<'_>], reports: &[Mem
         }
     }
     let mut held = Held::take_overwriting(&labelled)?;
-    // Labels that are written while a drive is missing would make that drive's content old.
+    // Labels written while a drive is missing would make the drive's content outdated.
     if reports.iter().all(|report| report.label != LabelLeft::Missing) {
         held.close()?;
     }
     Ok(())
 }
 
-/// The label of a drive that has none, and where the drive is larger than the member one that points to it.
+/// Writes the label of a drive without one. On a drive larger than the member, a second label
+/// points to it.
 fn write_label(seat: &Seated<'_>, file: &File) -> Result<(), RescueError> {
     let (path, size, own) = (&seat.drive.probe.path, usable(seat.drive.probe.size), seat.label.own().size);
     let label = if seat.left == LabelLeft::SecondCopy { &seat.drive.found.label } else { &seat.label };
@@ -593,7 +603,7 @@ fn write_label(seat: &Seated<'_>, file: &File) -> Result<(), RescueError> {
     Ok(())
 }
 
-/// A state that says that every drive is needed, which nobody can refute.
+/// Writes a state that says that every drive is needed: nothing on the drives can refute it.
 fn write_state(layout: &Layout, seat: &Seated<'_>, file: &File) -> io::Result<()> {
     if evidence::state_place(&seat.label, layout).is_none() {
         return Ok(());
