@@ -1,7 +1,9 @@
-//! From the labels of a volume to the volume: its drives are held and opened, recovered, and labelled anew.
+//! Attachment of a volume: its drives are locked and opened, the volume is recovered, and the
+//! drives are labelled anew.
 //!
-//! What is missing is refused or, with leave, done without; whether that is possible at all is what the core's recovery
-//! says. Labels are written after the recovery and before anything is served: from then on a drive that was not there is behind.
+//! A missing drive is an error or, with permission, left out; the core's recovery decides whether
+//! that is possible. The labels are written after the recovery and before the volume is served.
+//! From then on, a drive that was missing is outdated.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,44 +29,44 @@ use crate::member::held::{Held, HoldError};
 use crate::member::plan::Plan;
 use crate::startup::{self, StartupError};
 
-/// What to do where something is missing, and how drives are worked.
+/// Options for missing drives and for the way operations are carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// Whether a volume is served of which members are missing, if nothing on them is needed.
+    /// Set to serve a volume without missing members, if nothing on them is needed.
     pub degraded: bool,
-    /// Whether to go on with what there is where content is lost.
+    /// Set to serve a volume although content is lost.
     pub accept_loss: bool,
-    /// How drives are worked.
+    /// Way in which operations are carried out.
     pub engine: Engine,
 }
 
-/// A volume that is ready to be served. Nobody else has it while this lives.
+/// Volume that is ready to be served. No other process holds the volume while this value exists.
 pub struct Attached {
-    /// The volume.
+    /// Volume to be served.
     pub volume: Volume<Buffers>,
-    /// Its drives, in order of members.
+    /// Drives of the volume, in order of members.
     pub drives: Vec<Box<dyn Drive>>,
-    /// Its labels and its guard, and what keeps others away.
+    /// Labels, guard and locks of the volume.
     pub held: Held,
 }
 
-/// Why a volume is not attached.
+/// Reasons for which a volume is not attached.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// Drives are missing, and nobody said to go on without.
+    /// Drives are missing, and the options do not permit to leave them out.
     #[error("volume '{name}' is not whole: {}: plug in what is missing (`bimetal rescue {name}` if another program has written over it), or serve without it with --degraded, and with --accept-loss where it has content that nobody else has", missing(.absent))]
     Incomplete {
-        /// The volume.
+        /// Name of the volume.
         name: String,
-        /// Who is missing.
+        /// Drives that are missing.
         absent: Vec<Missing>,
     },
-    /// A drive is missing without which there is no volume.
+    /// A missing drive is home of blocks, so the volume cannot be served without it.
     #[error("volume '{name}': {}: it is home of blocks, and nothing can be served without it: bring it back, or `bimetal rescue {name}` if another program has written over it", missing(.absent))]
     HomeIsMissing {
-        /// The volume.
+        /// Name of the volume.
         name: String,
-        /// Who is missing.
+        /// Drives that are missing.
         absent: Vec<Missing>,
     },
     /// The volume is of version 1 of the on-disk format, and has metadata of slots.
@@ -73,60 +75,60 @@ pub enum AttachError {
          drained, and is checked"
     )]
     Version1 {
-        /// The volume.
+        /// Name of the volume.
         name: String,
     },
-    /// A drive cannot be written, and nobody said to go on without.
+    /// A drive cannot be written, and the options do not permit to leave it out.
     #[error("{}", read_only(.name, .member, .path, *.is_home))]
     ReadOnly {
-        /// The volume.
+        /// Name of the volume.
         name: String,
-        /// The member.
+        /// Name of the member.
         member: String,
-        /// Its drive.
+        /// Path of its drive.
         path: PathBuf,
-        /// Whether blocks have their home there.
+        /// Set if the member is home of blocks.
         is_home: bool,
     },
-    /// A scheme of another version.
+    /// The scheme is unknown: it belongs to another version.
     #[error(
         "volume '{name}' has the scheme '{scheme}', which this version of bimetal does not know: use the one that made it"
     )]
     Scheme {
-        /// The volume.
+        /// Name of the volume.
         name: String,
-        /// Its scheme.
+        /// Name of the scheme.
         scheme: String,
     },
-    /// A file cannot play the drive that it is to play.
+    /// A file cannot emulate its drive.
     #[error(transparent)]
     Emulation(#[from] EmulationError),
-    /// Settings that the scheme does not take.
+    /// The scheme does not take the settings.
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// The members make no volume.
     #[error(transparent)]
     Volume(#[from] VolumeError),
-    /// Somebody has the volume or a drive, or its labels or its guard cannot be changed.
+    /// Another process holds the volume or a drive, or the labels or the guard cannot be changed.
     #[error(transparent)]
     Hold(#[from] HoldError),
     /// A drive cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A drive cannot be worked.
+    /// Operations of a drive cannot be carried out.
     #[error("{}: {error}", path.display())]
     Drive {
-        /// Which.
+        /// Path of the drive.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
-    /// What lies on the drives does not become a volume.
+    /// The content of the drives does not make a volume.
     #[error("volume '{name}': {error}")]
     Startup {
-        /// The volume.
+        /// Name of the volume.
         name: String,
-        /// Why.
+        /// Error of the recovery.
         error: StartupError,
     },
 }
@@ -146,9 +148,9 @@ fn read_only(name: &str, member: &str, path: &Path, is_home: bool) -> String {
     )
 }
 
-/// Sees to drives that are set read-only. One off home that has nothing alone is left as it is:
-/// refused or, with leave, done without. One that has content alone is read out, as one that began
-/// to refuse writes while it was served.
+/// Handles drives that are set read-only. If such a drive off home has no dirty blocks, it is
+/// refused or, with permission, left out. If it has dirty blocks, it is evacuated, like a drive
+/// that began to refuse writes while it was served.
 fn without_read_only(located: &Located, layout: &Layout, options: Options) -> Result<Located, AttachError> {
     let mut located = located.clone();
     let is_dirty = is_dirty(&located).unwrap_or(true);
@@ -163,7 +165,7 @@ fn without_read_only(located: &Located, layout: &Layout, options: Options) -> Re
         let is_guarded = label.guard.is_some_and(|(guarded, _)| guarded == member);
         let is_home = layout.homes().contains(&member);
         if is_home && !is_guarded {
-            // Others may have labels that can be written, and blocks that can be read.
+            // Other homes may have labels that can be written, and blocks that can be read.
             continue;
         }
         if is_home || !is_dirty && !options.degraded && !options.accept_loss {
@@ -185,11 +187,12 @@ fn missing(absent: &[Missing]) -> String {
     absent.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// Attaches a volume that was found. `progress` hears how much of what recovery must read is read.
+/// Attaches a volume that was found. `progress` gets the bytes that recovery has read, and those it
+/// must read.
 ///
 /// # Errors
 ///
-/// Drives are missing, in use or failing, or what lies on them is not enough.
+/// Fails if drives are missing, in use or failing, or if their content is not enough.
 pub fn attach(
     located: &Located,
     options: Options,
@@ -205,7 +208,7 @@ pub fn attach(
     Ok(attached)
 }
 
-/// The losses that a start with leave for them brought.
+/// Returns the losses of a start that permits losses.
 fn losses(attached: &Attached) -> Vec<AcceptedLoss> {
     let Attached { volume, held, .. } = attached;
     let at = seconds_since_1970();
@@ -222,7 +225,8 @@ fn losses(attached: &Attached) -> Vec<AcceptedLoss> {
     both.map(|((what, blocks), member)| AcceptedLoss { at, member, what, blocks }).collect()
 }
 
-/// As [`attach`], but leaves labels and guard as they are: for a look at the volume, not for serving it.
+/// Does the same as [`attach`], but does not change labels and guard: to examine the volume, not to
+/// serve it.
 pub(crate) fn recover(
     located: &Located,
     options: Options,
@@ -246,7 +250,7 @@ pub(crate) fn recover(
     if !layout.is_mirrored() && layout.homes().iter().any(|home| missing.contains(home)) {
         return Err(AttachError::HomeIsMissing { name: name.clone(), absent });
     }
-    // Whoever let a drive go has said already that the volume goes on without it.
+    // A drive that was detached, or given up earlier, needs no further permission.
     let given_up = given_up(located);
     let is_whole = missing.iter().all(|member| given_up >> member.0 & 1 != 0);
     if !is_whole && !options.degraded && !options.accept_loss {

@@ -1,7 +1,9 @@
-//! The live payload: a scatter list of slices of shared, aligned memory. Cutting and joining copy nothing.
+//! Payload of the live shell: a scatter list of slices of shared, aligned memory. Cutting and
+//! joining copy nothing.
 //!
-//! Memory comes from one pool and goes back to it, so that serving allocates nothing in the steady state. Every region is
-//! aligned to [`ALIGNMENT`], as direct I/O wants it. Zeroes are slices of one region that nobody writes.
+//! Memory is taken from a pool and returned to it, so that serving allocates nothing in the steady
+//! state. Every region is aligned to [`ALIGNMENT`], as direct I/O requires. Zeroes are slices of
+//! one region that is never written.
 
 #![allow(unsafe_code, reason = "aligned memory shared with the kernel")]
 
@@ -14,20 +16,22 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use bimetal_core::payload::Payload;
 use bimetal_core::units::{SECTOR_BYTES, Sectors};
 
-/// Where every region of memory begins.
+/// Alignment of every region of memory.
 pub const ALIGNMENT: usize = 4096;
 
-/// The smallest region; each class of the pool is twice the one before.
+/// Size of the smallest region; each class of the pool has twice the size of the class before.
 const REGION_BYTES_MIN: usize = 4096;
-/// Classes of the pool: 4 KiB to 4 MiB. What is larger is given back to the system at once.
+/// Number of classes of the pool: 4 KiB to 4 MiB. Larger regions are returned to the system at
+/// once.
 const CLASSES: usize = 11;
-/// What the pool keeps of each class, in bytes; but always [`KEPT_REGIONS_MIN`].
+/// Maximum that the pool keeps of each class, in bytes; but at least [`KEPT_REGIONS_MIN`] regions.
 const KEPT_BYTES: usize = 16 << 20;
 const KEPT_REGIONS_MIN: usize = 8;
-/// Zeroes are slices of one region of this size.
+/// Size of the region of zeroes.
 const ZERO_BYTES: usize = 1 << 20;
 
-/// Aligned memory, zeroed when it was first allocated: always initialised, though a used region has what it had last.
+/// Aligned memory, zeroed at its first allocation. So it is always initialised, although a reused
+/// region has old content.
 struct Region {
     start: NonNull<u8>,
     bytes: usize,
@@ -52,12 +56,13 @@ impl Region {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: the region owns `bytes` initialised bytes from `start` on, and nobody has it mutably.
+        // SAFETY: the region owns `bytes` initialised bytes from `start` on, and there is no
+        // mutable reference to them.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and `&mut self` says that nobody else has it.
+        // SAFETY: as above, and `&mut self` excludes other references.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 }
@@ -69,7 +74,7 @@ impl Drop for Region {
     }
 }
 
-/// Regions that nobody uses, by class.
+/// Unused regions, by class.
 static POOL: [Mutex<Vec<Arc<Region>>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
 
 fn class_of(bytes: usize) -> Option<usize> {
@@ -85,9 +90,10 @@ fn take_region(bytes: usize) -> Arc<Region> {
     kept.unwrap_or_else(|| Arc::new(Region::new(REGION_BYTES_MIN << class)))
 }
 
-/// Gives a region back when its last user is gone.
+/// Returns a region to the pool when its last user ends.
 fn give_back(mut region: Arc<Region>) {
-    // Two threads that give back at once may both see the other's count; then the region is freed, not kept.
+    // Two threads that drop a slice at once may both see the other's count; then the region is
+    // freed, not kept.
     if Arc::get_mut(&mut region).is_none() {
         return;
     }
@@ -99,43 +105,44 @@ fn give_back(mut region: Arc<Region>) {
     }
 }
 
-/// Memory with one owner, to be filled: by a socket or by a drive.
+/// Memory with one owner, to be filled by a socket or by a drive.
 ///
-/// What it holds before that is whatever the memory held last. So only what was filled may be handed on.
+/// Bytes that are not filled yet have old content of the memory, so only filled bytes may be passed
+/// on.
 pub struct Filling {
     region: ManuallyDrop<Arc<Region>>,
     len: u32,
 }
 
 impl Filling {
-    /// `len` bytes from the pool.
+    /// Takes `len` bytes from the pool.
     ///
     /// # Panics
     ///
-    /// If `len` is 4 GiB or more: no request and no operation is.
+    /// Panics if `len` is 4 GiB or more: requests and operations are smaller.
     pub fn new(len: usize) -> Self {
         let region = ManuallyDrop::new(take_region(len));
         Self { region, len: u32::try_from(len).expect("a buffer is smaller than 4 GiB") }
     }
 
-    /// How many bytes it has.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether it has none.
+    /// Returns true if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bytes, to be filled.
+    /// Returns the bytes, to be filled.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let len = self.len();
         let region = Arc::get_mut(&mut self.region).expect("memory that is being filled has one owner");
         &mut region.bytes_mut()[..len]
     }
 
-    /// What was filled, shared from now on.
+    /// Returns the filled bytes as a slice, shared from now on.
     pub fn share(self) -> Slice {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not dropped, so the region is taken once.
@@ -151,7 +158,7 @@ impl Drop for Filling {
     }
 }
 
-/// A part of a shared region.
+/// Part of a shared region.
 pub struct Slice {
     region: ManuallyDrop<Arc<Region>>,
     start: u32,
@@ -159,18 +166,18 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         let start = self.start as usize;
         &self.region.bytes()[start..start + self.len as usize]
     }
 
-    /// Whether `next` begins in memory where this one ends.
+    /// Returns true if `next` begins in memory at the end of this slice.
     fn is_followed_by(&self, next: &Self) -> bool {
         Arc::ptr_eq(&self.region, &next.region) && self.start + self.len == next.start
     }
 
-    /// `len` bytes from `start` on. The caller stays within the slice.
+    /// Returns `len` bytes from `start` on. The range must be within the slice.
     pub fn part(&self, start: usize, len: usize) -> Self {
         assert!(start + len <= self.len as usize, "{len} bytes from {start} on of {}", self.len);
         Self { region: self.region.clone(), start: self.start + start as u32, len: len as u32 }
@@ -196,7 +203,7 @@ impl fmt::Debug for Slice {
     }
 }
 
-/// Some zeroes, at most [`ZERO_BYTES`].
+/// Returns zeroes, at most [`ZERO_BYTES`].
 fn zero_slice(len: usize) -> Slice {
     static ZEROES: OnceLock<Arc<Region>> = OnceLock::new();
     let region = ZEROES.get_or_init(|| Arc::new(Region::new(ZERO_BYTES))).clone();
@@ -210,7 +217,7 @@ pub struct Buffers {
     bytes: u64,
 }
 
-/// Almost always there is one part: that one needs no list.
+/// Parts of a scatter list. There is almost always one part, which needs no list.
 #[derive(Clone, Debug, Default)]
 enum Parts {
     #[default]
@@ -220,7 +227,7 @@ enum Parts {
 }
 
 impl Buffers {
-    /// Its parts in order.
+    /// Returns the parts in order.
     pub fn parts(&self) -> &[Slice] {
         match &self.parts {
             Parts::None => &[],
@@ -229,12 +236,13 @@ impl Buffers {
         }
     }
 
-    /// How many bytes it holds.
+    /// Returns the number of bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Appends a slice; an empty one leaves no part, and one that goes on where the last part ends lengthens that.
+    /// Appends a slice. An empty slice adds no part, and a slice that follows the last part in
+    /// memory extends this part.
     pub fn push(&mut self, slice: Slice) {
         if slice.len == 0 {
             return;
@@ -264,7 +272,7 @@ impl Buffers {
         }
     }
 
-    /// Copies everything into `target`, which is as long.
+    /// Copies everything into `target`, which must have the same length.
     pub fn copy_to(&self, target: &mut [u8]) {
         assert_eq!(target.len() as u64, self.bytes, "the target is as long as what it is to hold");
         let mut at = 0;
@@ -425,7 +433,7 @@ mod tests {
 
     #[test]
     fn memory_goes_back_to_the_pool_only_when_nobody_has_a_part_of_it() {
-        // A size that no other test uses, so that its class of the pool is this test's alone.
+        // A size that no other test uses, so that only this test uses its class of the pool.
         let len = 2 << 20;
         let mut filling = Filling::new(len);
         let address = filling.bytes_mut().as_ptr();

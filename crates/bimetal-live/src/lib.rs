@@ -1,11 +1,19 @@
-//! The live shell: runs [`bimetal_core::volume::Volume`] over real drives and serves it as a block device.
+//! The live shell: runs [`bimetal_core::volume::Volume`] over real drives and serves it as a block
+//! device.
 //!
-//! It opens drives, moves bytes between them and clients, keeps the time, and counts. It decides nothing about bytes on
-//! disk: where a block lies and what a label or a journal page says is the core's. Start with [`server`], the one
-//! owner of all state and its loop; [`nbd`] is the protocol that clients speak, [`drive`] where operations go, [`buffer`]
-//! what carries the data, [`member`] finds, labels and makes the drives of a volume, [`startup`] formats and
-//! recovers one, [`attach`] does all that comes before serving, [`control`] is how a running server is asked about itself,
-//! [`metrics`] what it tells Prometheus, `ublk` a block device of the kernel (with the feature of that name).
+//! It opens drives, moves bytes between drives and clients, keeps the time, and counts. It decides
+//! nothing about bytes on disk: the core decides the places of blocks and the content of labels and
+//! journal pages. Start with [`server`], which owns all state and runs the loop.
+//!
+//! - [`nbd`]: the protocol of the clients.
+//! - [`drive`]: drives that carry out operations.
+//! - [`buffer`]: memory for data.
+//! - [`member`]: search, labels and creation of a volume's drives.
+//! - [`startup`]: formatting and recovery of a volume.
+//! - [`attach`]: all steps before serving.
+//! - [`control`]: requests to a running server about itself.
+//! - [`metrics`]: figures for Prometheus.
+//! - `ublk`: a block device of the kernel (with the feature of this name).
 
 pub mod attach;
 pub mod buffer;

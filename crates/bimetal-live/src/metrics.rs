@@ -1,7 +1,8 @@
-//! What Prometheus gets: everything that `status` tells and that changes, as text, made anew for each scrape.
+//! Metrics for Prometheus: every figure of `status` that changes, as text, made anew for each
+//! scrape.
 //!
-//! Names follow Prometheus: `bimetal_`, a noun, the unit, `_total` where it only grows. Every one has the label `volume`.
-//! The dashboard in `contrib/grafana` is made of these names.
+//! Names follow Prometheus: `bimetal_`, a noun, the unit, and `_total` for counters. Every metric
+//! has the label `volume`. The dashboard in `contrib/grafana` uses these names.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,15 +22,16 @@ use crate::control::message::Progress;
 use crate::control::status::Status;
 use crate::server::{KINDS, Latencies, Snapshot};
 
-/// The type of [`page`], as HTTP names it.
+/// Content type of a [`page`] in HTTP.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0";
 
-/// Upper bounds of the buckets of a duration, in seconds: from a hit in a fast drive to a disk that retries.
+/// Upper bounds of the buckets of a duration, in seconds: from a hit in a fast drive to a disk that
+/// retries.
 const BOUNDS: [f64; 17] = [
     50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1.0, 2.5, 5.0, 10.0,
 ];
 
-/// Every metric of a server as text.
+/// Returns every metric of a server as text.
 pub fn page(about: &About, snapshot: &Snapshot, scrub: Option<Progress>) -> String {
     let volume = (Cow::Borrowed("volume"), Cow::Owned(about.name.clone()));
     let mut registry = Registry::with_prefix_and_labels("bimetal", [volume].into_iter());
@@ -45,7 +47,7 @@ fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }
 
-/// What is put on a page.
+/// Figures for a page.
 #[derive(Debug)]
 struct Page {
     status: Status,
@@ -53,10 +55,10 @@ struct Page {
     clock: f64,
 }
 
-/// The labels of one value.
+/// Labels of one value.
 type Labels = Vec<(&'static str, String)>;
 
-/// The states that a volume can be in while it is served.
+/// States of a volume while it is served.
 const STATES: [&str; 5] = ["serving", "degraded", "failed", "draining", "stopping"];
 
 impl Collector for Page {
@@ -211,7 +213,7 @@ fn kind_name(kind: OpKind) -> &'static str {
     }
 }
 
-/// Where metrics are put; one without a value is left out.
+/// Encoder of metrics; a metric without a value is left out.
 struct Sheet<'a>(DescriptorEncoder<'a>);
 
 impl Sheet<'_> {
@@ -280,7 +282,7 @@ impl Sheet<'_> {
     }
 }
 
-/// How many lie in each bucket.
+/// Returns the number of values in each bucket.
 fn buckets(histogram: &Histogram<u64>) -> Vec<(f64, u64)> {
     let mut buckets: Vec<(f64, u64)> = BOUNDS.iter().map(|&bound| (bound, 0)).collect();
     buckets.push((f64::INFINITY, 0));

@@ -1,8 +1,10 @@
-//! Replay: a workload is issued to a server as it would arrive, and each response time is measured.
+//! Replay: a workload is issued to a server at its times of arrival, and each response time is
+//! measured.
 //!
-//! One thread, one connection. Open loop: a request is issued when it is due, whatever is under way, and its response time
-//! counts from that moment, so that being late here shows as time and not as its absence; lateness is counted besides. The
-//! thread sleeps until shortly before the next request is due, and then looks again and again.
+//! There is one thread and one connection. In an open loop, a request is issued when it is due,
+//! regardless of requests under way. Its response time counts from this moment, so that lateness of
+//! the replay adds to the time; lateness is counted as well. The thread sleeps until shortly before
+//! the next request is due, and then polls.
 
 use std::io::{self, IoSlice};
 use std::net::TcpStream;
@@ -22,83 +24,83 @@ use crate::buffer::{Buffers, Filling, Slice};
 use crate::nbd::client::{Client, ClientError, Offer, Reply};
 use crate::server::Endpoint;
 
-/// How long before a request is due the thread stops to sleep: longer than waking takes.
+/// Time before a request is due at which the thread stops sleeping: longer than waking takes.
 const EARLY: Nanoseconds = Nanoseconds::from_micros(120);
-/// For so long after something happened, replies are looked for again and again: waking takes tens of microseconds, which
-/// would be measured, too.
+/// Time after an event for which the thread polls for replies: waking takes tens of microseconds,
+/// which would be measured, too.
 const AWAKE: Nanoseconds = Nanoseconds::from_micros(500);
-/// What is issued later than this counts as late.
+/// Delay from which a request counts as late.
 pub const LATE: Nanoseconds = Nanoseconds::from_micros(100);
-/// Requests under way at most; further ones wait, and are late.
+/// Maximum of requests under way; further requests wait, and are late.
 const UNDER_WAY_MAX: usize = 1 << 16;
-/// From the beginning to the first request.
+/// Time from the beginning to the first request.
 const LEAD: Nanoseconds = Nanoseconds::from_millis(20);
-/// What writes carry is a part of this, again and again.
+/// Size of the data from which writes take their payload, again and again.
 const NOISE_BYTES: usize = 1 << 20;
-/// Parts sent with one call.
+/// Maximum of parts sent with one call.
 const PARTS_MAX: usize = 256;
 
-/// When requests are issued.
+/// Times at which requests are issued.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Issue {
-    /// At their times, divided by `speedup`.
+    /// Requests are issued at their times, divided by `speedup`.
     Timed {
-        /// How much faster than recorded.
+        /// Factor by which the replay is faster than the recording.
         speedup: f64,
     },
-    /// As soon as fewer than `depth` are under way.
+    /// Requests are issued as soon as fewer than `depth` are under way.
     Closed {
-        /// How many are under way at once.
+        /// Number of requests under way.
         depth: u32,
     },
 }
 
-/// Why a replay ended before its time.
+/// Reasons for which a replay ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// No server is there.
+    /// No server listens there.
     #[error("cannot connect to {place}: {error}; is the volume served? (bimetal serve)")]
     Connect {
-        /// Where.
+        /// Endpoint of the server.
         place: String,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
     /// The connection broke.
     #[error("the connection to the server broke: {0}")]
     Connection(#[from] Errno),
-    /// The server left.
+    /// The server closed the connection.
     #[error("the server closed the connection with {0} requests under way")]
     Closed(usize),
-    /// The server makes no sense, or refuses.
+    /// The server violates the protocol, or refuses.
     #[error(transparent)]
     Protocol(#[from] ClientError),
     /// A request is larger than a server takes.
     #[error("a request of {bytes} bytes is more than the server takes at once ({max})")]
     TooLarge {
-        /// Its size.
+        /// Size of the request.
         bytes: u64,
-        /// The largest.
+        /// Size of the largest request.
         max: u32,
     },
 }
 
-/// A request that was answered.
+/// Request that was answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answered {
-    /// What it did.
+    /// Kind of the request.
     pub kind: OpKind,
-    /// From the moment it was due to its reply; from its issue in a closed loop.
+    /// Time from the moment the request was due to its reply; in a closed loop, from its issue.
     pub response: Nanoseconds,
-    /// How much later than due it was issued.
+    /// Time by which the request was issued late.
     pub late: Nanoseconds,
-    /// Bytes that it read or wrote.
+    /// Number of bytes that it read or wrote.
     pub bytes: u64,
-    /// 0, or the number of the server's error.
+    /// Number of the server's error; 0 for success.
     pub error: u32,
 }
 
-/// A connection to a server, ready for requests.
+/// Connection to a server, ready for requests.
 pub struct Connection {
     socket: OwnedFd,
     client: Client,
@@ -118,7 +120,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// If nobody serves there, or what does is not understood.
+    /// Fails if no server listens there, or if the server violates the protocol.
     pub fn open(endpoint: &Endpoint) -> Result<Self, ReplayError> {
         let socket = match endpoint {
             Endpoint::Unix(path) => UnixStream::connect(path).map(OwnedFd::from),
@@ -146,17 +148,18 @@ impl Connection {
         Ok(connection)
     }
 
-    /// What the server offers.
+    /// Returns the server's offer.
     pub fn offer(&self) -> Offer {
         self.offer
     }
 
-    /// Issues `requests` and waits for all replies. `answered` hears of each, in the order of the replies. What is not
-    /// aligned as the server wants it is widened until it is.
+    /// Issues `requests` and waits for all replies. `answered` gets each, in the order of the
+    /// replies. Ranges that are not aligned to the server's blocks are widened.
     ///
     /// # Errors
     ///
-    /// The first error of the connection or of `requests`. What the server answers with an error is no error here.
+    /// Fails with the first error of the connection or of `requests`. A reply with an error is not
+    /// an error here.
     pub fn replay<E: From<ReplayError>>(
         mut self,
         requests: impl Iterator<Item = Result<Request, E>>,
@@ -204,7 +207,8 @@ impl Connection {
             }
         }
         self.client.disconnect();
-        // Who does not wait for a good-bye is gone just as well.
+        // An error is ignored: the server may close the connection before it reads the last
+        // request.
         let _ = self.send();
         Ok(())
     }
@@ -251,7 +255,7 @@ impl Connection {
         payload
     }
 
-    /// Sends what there is and what the socket takes.
+    /// Sends as many bytes as the socket takes.
     fn send(&mut self) -> Result<(), Errno> {
         while !self.client.outbox().is_empty() {
             let mut slices = [IoSlice::new(&[]); PARTS_MAX];
@@ -267,7 +271,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives what is there; whether the server is.
+    /// Receives bytes from the socket. Returns false if the server has closed the connection.
     fn receive(&mut self) -> Result<bool, Errno> {
         match rustix::io::read(&self.socket, self.client.input()) {
             Ok(0) => return Ok(false),
@@ -278,7 +282,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Waits until the socket has something, or takes something; at most for `limit`.
+    /// Waits until the socket has bytes, or takes bytes; at most for `limit`.
     fn wait(&self, limit: Option<Nanoseconds>) -> Result<(), Errno> {
         let limit = limit.map(|limit| Timespec {
             tv_sec: (limit.0 / 1_000_000_000) as i64,
@@ -293,7 +297,7 @@ impl Connection {
     }
 }
 
-/// Bytes that nothing compresses.
+/// Returns bytes that cannot be compressed.
 fn noise() -> Slice {
     let mut filling = Filling::new(NOISE_BYTES);
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;

@@ -1,4 +1,5 @@
-//! Before serving: lets the core's recovery, and what makes empty members a volume, run over drives, and waits for the end.
+//! Work before serving: runs the core's recovery, or the formatting of empty members, over drives,
+//! and waits for its end.
 
 use std::time::Instant;
 
@@ -11,32 +12,33 @@ use rustix::io::Errno;
 use crate::buffer::Buffers;
 use crate::drive::Drive;
 
-/// Why members do not become a volume.
+/// Reasons for which members do not become a volume.
 #[derive(Debug, thiserror::Error)]
 pub enum StartupError {
-    /// What lies on them does not.
+    /// The content of the members does not make a volume.
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
     /// A member could not be written.
     #[error("member {member}: {kind:?} of its metadata failed with {status:?}: check the drive, and try again")]
     Format {
-        /// The member, by number.
+        /// Number of the member.
         member: u16,
-        /// What failed.
+        /// Kind of the operation that failed.
         kind: OpKind,
-        /// How.
+        /// Status of the operation.
         status: Status,
     },
-    /// The system does not let us wait.
+    /// The system does not permit to wait for drives.
     #[error("cannot wait for drives: {0}")]
     Wait(Errno),
 }
 
-/// Runs a recovery over its members' drives, to its end. `progress` hears how much of what must be read is read.
+/// Runs a recovery over its members' drives, to its end. `progress` gets the bytes that were read,
+/// and those that must be read.
 ///
 /// # Errors
 ///
-/// Why there is no volume.
+/// Fails with the reason for which there is no volume.
 pub fn recover(
     mut recovery: Recovery<Buffers>,
     drives: &mut [Box<dyn Drive>],
@@ -55,11 +57,12 @@ pub fn recover(
     Ok(recovery.finish()?)
 }
 
-/// Carries out what [`format`](bimetal_core::volume::format) gave, each operation after the one before.
+/// Carries out the operations of [`format`](bimetal_core::volume::format), one after the other.
 ///
 /// # Errors
 ///
-/// The first operation that fails; a drive that needs no flush may say that it knows none.
+/// Fails with the first operation that fails. A drive that needs no flush may report flushes as
+/// unsupported.
 pub fn format(operations: Vec<Operation<Buffers>>, drives: &mut [Box<dyn Drive>]) -> Result<(), StartupError> {
     for operation in operations {
         let (member, kind) = (operation.target, operation.command.kind);
@@ -74,7 +77,7 @@ pub fn format(operations: Vec<Operation<Buffers>>, drives: &mut [Box<dyn Drive>]
     Ok(())
 }
 
-/// What ends next, on whichever drive; nothing if nothing is under way.
+/// Waits for the next completions of any drive. Returns none if no operation is under way.
 fn wait(drives: &mut [Box<dyn Drive>]) -> Result<Vec<Completion<Buffers>>, StartupError> {
     let mut ended = Vec::new();
     loop {

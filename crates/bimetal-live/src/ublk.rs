@@ -1,8 +1,9 @@
-//! A volume as a block device of this machine's own kernel, by ublk (a feature of the build).
+//! A volume as a block device of the kernel of this machine, by ublk (a feature of the build).
 //!
-//! The kernel hands requests to the threads of this module, and each asks the server as a client over a socket of its own:
-//! whatever holds for clients holds here, and the server's loop waits for no thread. One request at a time goes over each
-//! queue; the device is for convenience, the speed is in NBD clients that keep many requests under way.
+//! The kernel passes requests to the threads of this module. Each thread is a client of the server
+//! over its own socket. So all rules for clients apply, and the server's loop waits for no thread.
+//! Each queue has one request under way; the device is for convenience. NBD clients that keep many
+//! requests under way are faster.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -18,18 +19,18 @@ use libublk::{BufDesc, UblkError, UblkFlags, UblkIORes, sys};
 use crate::nbd::Export;
 use crate::nbd::protocol::{self as nbd, command, command_flag, option};
 
-/// Where the kernel takes new devices.
+/// Path at which the kernel takes new devices.
 const CONTROL: &str = "/dev/ublk-control";
-/// Queues of a device, a thread and a connection each.
+/// Number of queues of a device, each with a thread and a connection.
 pub const QUEUES: u16 = 4;
-/// Requests that wait in a queue.
+/// Maximum of requests that wait in a queue.
 const DEPTH: u16 = 64;
-/// The largest request, in bytes.
+/// Size of the largest request, in bytes.
 const REQUEST_BYTES_MAX: u32 = 512 << 10;
-/// The largest range discarded or zeroed with one request, in sectors.
+/// Size of the largest range discarded or zeroed with one request, in sectors.
 const RANGE_SECTORS_MAX: u32 = 1 << 21;
 
-/// Why there is no device.
+/// Reasons for which there is no device.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// The kernel has no ublk.
@@ -41,44 +42,44 @@ pub enum DeviceError {
     /// The system gives no thread.
     #[error("no thread for the ublk device: {0}")]
     Thread(io::Error),
-    /// The device's thread is gone before the kernel answered.
+    /// The device's thread ended before the kernel answered.
     #[error("the thread of the ublk device ended before the kernel answered")]
     Ended,
 }
 
-/// Whether the kernel has ublk.
+/// Checks that the kernel has ublk.
 ///
 /// # Errors
-/// It does not.
+/// Fails if the kernel has no ublk.
 pub fn check() -> Result<(), DeviceError> {
     if Path::new(CONTROL).exists() { Ok(()) } else { Err(DeviceError::NoUblk) }
 }
 
-/// A block device that is there until it is dropped.
+/// Block device that exists until it is dropped.
 pub struct Device {
     number: i32,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Device {
-    /// Makes a device of an export. `lines` are as many connections to its server as there are [`QUEUES`]; once that runs and the
-    /// device is there, `ready` hears its path, or why there is none.
+    /// Makes a device of an export. `lines` are [`QUEUES`] connections to its server. Once the
+    /// server runs and the device exists, `ready` gets its path, or else the error.
     ///
     /// # Errors
-    /// The kernel has no ublk, or makes no device.
+    /// Fails if the kernel has no ublk, or makes no device.
     pub fn new(
         export: &Export,
         lines: Vec<UnixStream>,
         ready: impl FnOnce(Result<String, UblkError>) + Send + Sync + 'static,
     ) -> Result<Self, DeviceError> {
         check()?;
-        // The library's way to the kernel belongs to the thread that opened it.
+        // The library's connection to the kernel belongs to the thread that opened it.
         let (made, is_made) = mpsc::sync_channel(1);
         let export = export.clone();
         let builder = std::thread::Builder::new().name("ublk".into());
         let work = move || match new_control() {
             Ok(control) => {
-                // Who waits for it does so until it comes.
+                // The receiver waits until this message arrives.
                 let _ = made.send(Ok(control.dev_info().dev_id as i32));
                 run(&control, &export, lines, ready);
                 let _ = control.del_dev();
@@ -93,9 +94,10 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // What is under way ends with errors: the server is gone.
+        // Requests under way end with errors: the server has ended.
         let killed = UblkCtrl::new_simple(self.number).and_then(|control| control.kill_dev());
-        // Without that its threads would wait for ever; the kernel takes the device away when the process ends.
+        // If killing fails, the device's threads would wait forever; the kernel removes the device
+        // when the process ends.
         if killed.is_ok() {
             let _ = self.thread.take().map(JoinHandle::join);
         }
@@ -140,7 +142,7 @@ fn run(
     let queue = move |number: u16, device: &UblkDev| {
         let line = lines.lock().unwrap_or_else(PoisonError::into_inner).pop();
         if let Some(line) = line {
-            // A queue that cannot be worked is told by the kernel, which starts no device.
+            // The kernel reports a queue without a thread, and starts no device.
             let _ = work(number, device, line);
         }
     };
@@ -151,7 +153,7 @@ fn run(
     }
 }
 
-/// What the kernel is told of the device.
+/// Sets the device's parameters for the kernel.
 fn describe(device: &mut UblkDev, export: &Export) {
     device.set_default_params(export.bytes);
     let params = &mut device.tgt.params;
@@ -167,20 +169,20 @@ fn describe(device: &mut UblkDev, export: &Export) {
     params.discard.max_discard_segments = 1;
 }
 
-/// Works a queue until the device is taken down.
+/// Handles the requests of a queue until the device is removed.
 fn work(number: u16, device: &UblkDev, mut line: Line) -> Result<(), UblkError> {
     let mut buffers = device.alloc_queue_io_bufs();
     let queue = UblkQueue::new(number, device)?.submit_fetch_commands_unified(BufDescList::Slices(Some(&buffers)))?;
     queue.wait_and_handle_io(|queue, tag, _| {
         let buffer = &mut buffers[usize::from(tag)];
         let result = answer(queue, tag, buffer, &mut line);
-        // Fails only when the queue goes down, and then nobody waits.
+        // This fails only when the queue is removed, and then no requester waits.
         let _ = queue.complete_io_cmd_unified(tag, BufDesc::Slice(buffer.as_slice()), Ok(UblkIORes::Result(result)));
     });
     Ok(())
 }
 
-/// Bytes done, or the number of an error, negative.
+/// Returns the number of bytes done, or the negative number of an error.
 fn answer(queue: &UblkQueue<'_>, tag: u16, buffer: &mut IoBuf<u8>, line: &mut Line) -> i32 {
     let asked = queue.get_iod(tag);
     let bytes = asked.nr_sectors << 9;
@@ -204,11 +206,11 @@ fn answer(queue: &UblkQueue<'_>, tag: u16, buffer: &mut IoBuf<u8>, line: &mut Li
     }
 }
 
-/// A connection to the server, with one request at a time.
+/// Connection to the server, with one request at a time.
 struct Line(UnixStream);
 
 impl Line {
-    /// Chooses the export: the fixed newstyle without zeroes, and `NBD_OPT_EXPORT_NAME`.
+    /// Chooses the export: the fixed newstyle handshake without zeroes, and `NBD_OPT_EXPORT_NAME`.
     fn new(mut socket: UnixStream, export: &str) -> io::Result<Self> {
         socket.read_exact(&mut [0; 18])?;
         let length = (export.len() as u32).to_be_bytes();
@@ -224,7 +226,7 @@ impl Line {
         Ok(Self(socket))
     }
 
-    /// Asks and waits; the error that the server tells, or 0.
+    /// Sends a request and waits. Returns the server's error, or 0.
     fn ask(&mut self, asks: u16, fua: bool, offset: u64, len: u32, data: &mut [u8]) -> io::Result<u32> {
         let head: [&[u8]; 6] = [
             &nbd::REQUEST_MAGIC.to_be_bytes(),
