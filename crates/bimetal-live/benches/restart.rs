@@ -1,5 +1,7 @@
-//! How long a volume takes to come back after a crash, and how much memory its map takes, with a cache or a log that is
-//! full: the metadata of 100 GiB of slots in sparse files, made directly. `cargo bench -p bimetal-live --bench restart [-- GIB]`.
+//! Recovery time of a volume after a crash, and memory of its map, with a full cache or log. The
+//! metadata of 100 GiB of slots is written directly to sparse files.
+//!
+//! Run `cargo bench -p bimetal-live --bench restart [-- GIB]`.
 
 use std::fs::File;
 use std::path::Path;
@@ -23,7 +25,7 @@ use bimetal_live::drive::file::DriveFile;
 use bimetal_live::drive::{self, Drive, Engine};
 use bimetal_live::startup;
 
-/// Table pages of one write.
+/// Number of table pages in one write.
 const PAGES_AT_ONCE: u64 = 1024;
 
 fn main() {
@@ -70,7 +72,8 @@ fn sparse(path: &Path, bytes: u64) -> Box<dyn Drive> {
     drive::attach(file, Engine::default()).expect("a drive")
 }
 
-/// Fills every slot with a block of its own, far from its neighbours', every other one dirty; how many those are.
+/// Fills every slot with a different block, far from the blocks of neighbouring slots; every other
+/// one is dirty. Returns the number of blocks.
 fn fill_table(config: &VolumeConfig<'_>, drives: &mut [Box<dyn Drive>]) -> u64 {
     let layout = (config.scheme.layout)(config.settings, &config.layout).expect("a layout");
     let (slots, metadata) = (layout.slots.expect("slots"), layout.metadata.expect("metadata"));
@@ -107,7 +110,8 @@ fn fill_table(config: &VolumeConfig<'_>, drives: &mut [Box<dyn Drive>]) -> u64 {
     u64::from(slots.count)
 }
 
-/// Fills the index of a log whose segments are full and stable; how many blocks they hold.
+/// Fills the index of a log whose segments are full and stable. Returns the number of blocks in
+/// them.
 fn fill_index(config: &VolumeConfig<'_>, drives: &mut [Box<dyn Drive>]) -> u64 {
     const SEGMENT: u64 = 34;
     let layout = (config.scheme.layout)(config.settings, &config.layout).expect("a layout");
@@ -146,7 +150,8 @@ fn write(member: MemberId, sector: u64, bytes: &[u8], drives: &mut [Box<dyn Driv
     startup::format(vec![write], drives).expect("a write of metadata");
 }
 
-/// A block for each slot, far from its neighbours' and none twice.
+/// Returns a function that gives each slot a different block, far from the blocks of neighbouring
+/// slots.
 fn scatter(total: u64) -> impl Fn(u64) -> Block {
     let step =
         (total / 2..).find(|step| gcd(*step, total) == 1).expect("a step that is coprime to the number of blocks");

@@ -1,14 +1,18 @@
-//! Speed of serving, beside other servers on equal files: `make bench-live`.
+//! Speed of serving, compared with other servers on equal files: `make bench-live`.
 //!
-//! Each workload runs in rounds; in each round every server has its turn, one after the other, so that what else the machine does
-//! hits all alike. Printed are medians over the rounds, and of each round's quotient of ours and the better peer. Peers
-//! are qemu-nbd with direct I/O and nbdkit's file plugin; the plain file with direct I/O is the ceiling. fio's NBD engine drives.
+//! Each workload runs in rounds. In each round every server has its turn, one after the other, so
+//! that other load on the machine affects all servers alike. The output has medians over the
+//! rounds, and medians of each round's quotient of Bimetal and the better peer. Peers are qemu-nbd
+//! with direct I/O and nbdkit's file plugin; the plain file with direct I/O is the ceiling. fio's
+//! NBD engine makes the load.
 //!
-//! Durability: nobody is asked to flush, and what was written is on the drive with all but two. nbdkit works through the page
-//! cache, so it forces every write to the drive and drops what was read; the kernel reads ahead for it. Griffin's log keeps up
-//! to some MiB in memory until a flush, as a drive's volatile cache does (5.4).
+//! Durability: no server gets flushes. With every server but two, written data is on the drive at
+//! once. nbdkit uses the page cache, so it forces every write to the drive and drops data that was
+//! read; the kernel reads ahead for it. Griffin's log keeps up to some MiB in memory until a flush,
+//! as a drive's volatile cache does (5.4).
 //!
-//! Words on the command line choose workloads and servers. BENCH_SECONDS, BENCH_ROUNDS and BENCH_MIB change sizes.
+//! Words on the command line choose workloads and servers. BENCH_SECONDS, BENCH_ROUNDS and
+//! BENCH_MIB change sizes.
 
 use std::fs;
 use std::io::Write;
@@ -28,10 +32,12 @@ use bimetal_live::server::{Endpoint, Server, ServerOptions};
 use bimetal_live::startup;
 use rustix::fs::{Advice, fadvise};
 
-/// A workload: its name, fio's arguments, whether it writes, and whether it goes through the file once instead of for a time.
+/// Workload: its name, fio's arguments, set if it writes, and set if it reads the file once instead
+/// of for a time.
 ///
-/// nbdkit drops page by page what it has read, and the kernel keeps what lies in larger folios: three quarters of the file stayed in
-/// the page cache, and a second pass hardly read the drive. So reading in order goes through the file once at a time.
+/// nbdkit drops read data page by page, and the kernel keeps data in larger folios. Three quarters
+/// of the file stayed in the page cache, and a second pass hardly read the drive. So sequential
+/// reads go through the file once at a time.
 const WORKLOADS: [(&str, &str, bool, bool); 6] = [
     ("read-1m-4", "--rw=read --bs=1m --iodepth=4", false, true),
     ("write-1m-4", "--rw=write --bs=1m --iodepth=4", true, false),
@@ -41,21 +47,21 @@ const WORKLOADS: [(&str, &str, bool, bool); 6] = [
     ("randwrite-4k-32", "--rw=randwrite --bs=4k --iodepth=32", true, false),
 ];
 
-/// Passes through the file that make a turn.
+/// Number of passes through the file in a turn.
 const PASSES: u64 = 3;
 
 const PEERS: [&str; 2] = ["qemu-nbd", "nbdkit"];
-/// A server of ours, which has the name of its scheme.
+/// Server of Bimetal, with the name of its scheme.
 struct Ours {
     scheme: &'static str,
     settings: &'static [(&'static str, &'static str)],
-    /// The share of the better peer that it is to reach.
+    /// Share of the better peer's speed that the server should reach.
     target: f64,
 }
 
 const OURS: [Ours; 3] = [
     Ours { scheme: "ssd-only", settings: &[], target: 1.0 },
-    // Everything is to hit, streams too.
+    // All requests should be hits, including streams.
     Ours { scheme: "smart-response", settings: &[("mode", "maximized"), ("stream_bypass", "off")], target: 0.9 },
     Ours { scheme: "griffin", settings: &[("timeout", "off"), ("read_threshold", "off")], target: 0.9 },
 ];
@@ -71,7 +77,7 @@ fn main() {
     {
         return serve(name, Path::new(directory));
     }
-    // `cargo test` runs benchmarks too, to see that they build: it says so by leaving this out.
+    // `cargo test` runs benchmarks without this argument, to check that they build.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -133,7 +139,7 @@ impl Bench {
         for &name in servers {
             let child = bench.start(name);
             bench.servers.push((name.to_owned(), child));
-            // What is to be found in a cache is put there: everything is written once.
+            // Everything is written once, so that the caches are filled.
             if name != "file" {
                 bench.fio(name, "--rw=write --bs=1m --iodepth=4", false);
             }
@@ -147,7 +153,7 @@ impl Bench {
 
     fn start(&self, name: &str) -> Option<Child> {
         let file = self.directory.join(format!("{name}.ssd"));
-        // Room for what the engine needs for itself, and to spare.
+        // Room for the engine's metadata, with a reserve.
         filled(&file, self.mib * 5 / 4 + 16);
         let (file, socket) = (file.display().to_string(), self.socket(name).display().to_string());
         let mut command = match name {
@@ -163,7 +169,7 @@ impl Bench {
                 command
             }
             _ => {
-                // Griffin's log takes what is written in all rounds, so that it never has to move anything.
+                // Griffin's log has room for the writes of all rounds, so that it never migrates.
                 let hdd_mib = if name == "griffin" { self.mib * 24 } else { self.mib + 16 };
                 filled(&self.directory.join(format!("{name}.hdd")), hdd_mib);
                 let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
@@ -179,14 +185,15 @@ impl Bench {
         Some(child)
     }
 
-    /// Drops what the page cache has of a server's file: what nbdkit wrote is there as a whole, and reads of parts do not drop it.
+    /// Drops cached data of a server's file: data written by nbdkit is cached as a whole, and
+    /// partial reads do not drop it.
     fn forget(&self, name: &str) {
         let file = fs::File::open(self.directory.join(format!("{name}.ssd"))).expect("the file is there");
         file.sync_all().expect("it can be written out");
         fadvise(&file, 0, None, Advice::DontNeed).expect("the page cache takes advice");
     }
 
-    /// Runs one turn of a server; operations a second.
+    /// Runs fio once on a server. Returns operations a second.
     fn fio(&self, name: &str, arguments: &str, timed: bool) -> f64 {
         let mut command = Command::new("timeout");
         command.args(["-k", "1", "60", "fio", "--name=x", "--randrepeat=0", "--norandommap", "--output-format=json"]);
@@ -211,7 +218,7 @@ impl Bench {
         iops
     }
 
-    /// One turn of a server; operations a second.
+    /// Runs one turn of a server. Returns operations a second.
     fn turn(&self, name: &str, arguments: &str, once: bool) -> f64 {
         if !once {
             self.forget(name);
@@ -262,7 +269,7 @@ fn median(values: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-/// A file whose every block is on the drive already.
+/// Makes a file whose blocks are all allocated on the drive.
 fn filled(path: &Path, mib: u64) {
     let file = fs::File::create(path).expect("a file for the bench can be made");
     let chunk = vec![0x5a; 1 << 20];
@@ -272,7 +279,7 @@ fn filled(path: &Path, mib: u64) {
     file.sync_all().expect("there is room for the bench");
 }
 
-/// Serves until it is killed.
+/// Serves until the process is killed.
 fn serve(name: &str, directory: &Path) {
     let ours = OURS.into_iter().find(|ours| ours.scheme == name).expect("the bench knows its servers");
     let scheme = schemes::find(ours.scheme).expect("the bench knows its schemes");

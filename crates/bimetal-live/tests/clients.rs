@@ -1,4 +1,5 @@
-//! Clients that others wrote, against a server over files: what they write they read again, under every scheme.
+//! Independent NBD clients against a server over files: under every scheme, they read the data that
+//! they wrote.
 
 mod common;
 
@@ -10,7 +11,8 @@ use common::{Plan, Running, has, noise, run, serve};
 
 const SSD_ONLY: Plan = Plan { scheme: "ssd-only", settings: &[], ssd_mib: 64, hdd_mib: 0, engine: Engine::Auto };
 
-/// Every scheme that is run here; caches are smaller than what is written, and Griffin migrates all the time.
+/// Schemes of these tests. Caches are smaller than the written data, and Griffin migrates all the
+/// time.
 const PLANS: [Plan; 5] = [
     SSD_ONLY,
     Plan { engine: Engine::Pool, ..SSD_ONLY },
@@ -29,7 +31,7 @@ fn export_bytes(running: &Running) -> u64 {
     running.handle.snapshot().unwrap().exports[0].1.0
 }
 
-/// Stops a server that must have answered everything well.
+/// Stops a server, which must have answered every request without an error.
 fn stop_clean(running: Running) {
     let statistics = running.handle.snapshot().unwrap().statistics;
     assert_eq!(statistics.failed, 0);
@@ -60,7 +62,7 @@ fn nbdinfo_sees_what_is_offered() {
     stop_clean(running);
 }
 
-/// What `nbdinfo --map` tells: offset, length and type of each extent.
+/// Returns offset, length and type of each extent in `nbdinfo --map`.
 fn map(running: &Running) -> Vec<(u64, u64, u64)> {
     let map: serde_json::Value = serde_json::from_str(&run("nbdinfo", &["--map", "--json", &running.uri])).unwrap();
     let number = |extent: &serde_json::Value, key: &str| extent[key].as_u64().unwrap();
@@ -75,7 +77,8 @@ fn what_nothing_is_stored_for_is_told_as_a_hole_under_every_scheme() {
     }
     const HOLE: u64 = 3;
     for plan in PLANS {
-        // Where a log is in use, home is not told of a discard: what a migration brought there meanwhile would be stored still.
+        // With a log in use, a discard does not reach home: blocks that a migration has written
+        // back would still be stored.
         let settings = if plan.scheme == "griffin" { &[("timeout", "off")] } else { plan.settings };
         let running = serve(Plan { settings, ..plan });
         let bytes = export_bytes(&running);
@@ -94,7 +97,7 @@ fn what_nothing_is_stored_for_is_told_as_a_hole_under_every_scheme() {
         let told = run("qemu-img", &["map", "--output=json", "-f", "raw", &running.uri]);
         let told: serde_json::Value = serde_json::from_str(&told).unwrap();
         assert_eq!((&told[0]["zero"], &told[1]["data"]), (&true.into(), &true.into()), "{told}");
-        // Discarded, it holds nothing again.
+        // A discarded range is a hole again.
         disk.ask(4, 4 << 20, 64 << 10, &[]).unwrap();
         disk.flush();
         assert_eq!(map(&running), [(0, bytes - 4096, HOLE), (bytes - 4096, 4096, 0)], "{}", plan.scheme);
@@ -186,7 +189,7 @@ fn qemu_img_bench_ends() {
     stop_clean(running);
 }
 
-/// Several jobs at once, each with a connection and an area of its own; what they wrote is verified.
+/// Several jobs at once, each with its own connection and area; their data is verified.
 #[test]
 fn fio_verifies_what_two_connections_wrote_at_once() {
     if !has(&["fio"]) {

@@ -1,4 +1,4 @@
-//! A running server that is asked about itself: status, drain, detach, while clients write.
+//! Control requests to a running server: status, drain, detach, while clients write.
 
 mod common;
 
@@ -166,7 +166,8 @@ fn drain_with_detach_is_refused_while_clients_are_connected() {
     assert!(message.contains("2 clients are connected to 'disk'") && message.contains("--force"), "{message}");
     let message = error(ask(&running, Request::Stop { force: false }));
     assert!(message.contains("2 clients are connected"), "{message}");
-    // Nothing has changed for them; and a drain that goes on serving disturbs nobody.
+    // Nothing has changed for the clients, and a drain that continues serving does not disturb
+    // them.
     assert!(done(ask(&running, Request::Drain { detach: false, force: false })).contains("home has everything"));
     disks[1].write(8192, &[2; 4096]);
     let [first, second] = disks;
@@ -204,7 +205,7 @@ fn nonsense_is_answered_and_a_visitor_who_never_ends_a_line_is_turned_out() {
     let mut lines = BufReader::new(socket.try_clone().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().contains("'nonsense' is no request"));
     assert!(lines.next().unwrap().unwrap().contains("\"reply\":\"status\""));
-    // The server hangs up in the midst of it.
+    // The server closes the connection before it has read all bytes.
     let _ = socket.write_all(&[b'x'; 1 << 20]);
     let mut rest = String::new();
     let _ = BufReader::new(socket).read_to_string(&mut rest);

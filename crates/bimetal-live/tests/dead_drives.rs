@@ -1,5 +1,5 @@
-//! Drives of which every operation fails: what the server asks of them, what it says of them, and
-//! what is there once they answer again.
+//! Drives that fail every operation: the server's operations on them, its status, and the data
+//! after the drives recover.
 
 mod common;
 
@@ -20,7 +20,7 @@ struct Case {
     failed: Arc<AtomicU64>,
 }
 
-/// Serves a volume whose member with this number can die.
+/// Serves a volume whose member with this number can fail.
 fn serve(plan: Plan, member: usize) -> Case {
     let scratch = Scratch::new();
     let (volume, mut drives) = common::volume(plan, &scratch, true);
@@ -37,8 +37,8 @@ fn serve(plan: Plan, member: usize) -> Case {
 }
 
 impl Case {
-    /// Operations that failed in so many seconds, each second for itself, while `client` does
-    /// something every 50 ms.
+    /// Returns the number of failed operations in each of `seconds` seconds, while `client` runs
+    /// every 50 ms.
     fn failures(&self, seconds: usize, mut client: impl FnMut()) -> Vec<u64> {
         let second = |_| {
             let before = self.failed.load(Ordering::SeqCst);
@@ -71,9 +71,9 @@ fn fill(disk: &mut Disk) {
     disk.flush();
 }
 
-/// A dead SSD was asked thousands of times a second, as long as it was dead, and `status` said that
-/// it "is read on". The cache of hybrid-disk failed 3,220 operations a second while a client asked
-/// for 40, the log of griffin 15,417 by itself.
+/// A dead SSD got thousands of operations a second, as long as it was dead, and `status` said that
+/// it "is read on". The cache of hybrid-disk failed 3,220 operations a second while a client sent
+/// 40 requests, the log of griffin 15,417 without a client.
 #[test]
 fn dead_drive_is_asked_once_a_second() {
     for (scheme, member, needed) in [("hybrid-disk", 0, true), ("griffin", 1, true), ("griffin", 0, false)] {
@@ -81,7 +81,7 @@ fn dead_drive_is_asked_once_a_second() {
         let mut disk = case.running.connect();
         fill(&mut disk);
         case.is_dead.store(true, Ordering::SeqCst);
-        // What it takes to find out.
+        // Time for the server to find out.
         case.failures(1, || drop((disk.ask(1, 4096, 4096, &[9; 4096]), disk.ask(3, 0, 0, &[]))));
         case.failures(2, || {});
         let idle = case.failures(5, || {});
@@ -100,7 +100,7 @@ fn dead_drive_is_asked_once_a_second() {
         assert!(!status.meaning.contains("is read on"), "{}", status.meaning);
         assert!(!needed || status.meaning.contains("cannot be read"), "{}", status.meaning);
 
-        // Once it answers again all is there, and what it refused goes home.
+        // Once the drive works again, all data is readable, and refused writes are written back.
         case.is_dead.store(false, Ordering::SeqCst);
         for at in 0..3000 {
             let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Clients that mean ill or are broken: they harm neither the server nor other clients.
+//! Hostile or broken clients harm neither the server nor other clients.
 
 mod common;
 
@@ -13,7 +13,7 @@ use common::{Plan, Running, Scratch, noise, serve, start};
 
 const PLAN: Plan = Plan { scheme: "ssd-only", settings: &[], ssd_mib: 48, hdd_mib: 0, engine: Engine::Auto };
 
-/// A handshake with the empty name for everything, so that it fits any export.
+/// Returns a handshake with the empty name for everything, so that it fits any export.
 fn handshake() -> Vec<u8> {
     let mut bytes = HANDSHAKE[..4].to_vec();
     bytes.extend(b"IHAVEOPT\0\0\0\x07\0\0\0\x06\0\0\0\0\0\0");
@@ -32,16 +32,16 @@ fn connect(running: &Running) -> UnixStream {
     client
 }
 
-/// A client that has chosen the export.
+/// Connects a client that has chosen the export.
 fn chosen(running: &Running) -> UnixStream {
     let mut client = connect(running);
     client.write_all(&handshake()).unwrap();
-    // Greeting, two answers of information with their heads, and the acknowledgement.
+    // Greeting, two information replies with their heads, and the acknowledgement.
     client.read_exact(&mut [0; 18 + 20 + 12 + 20 + 14 + 20]).unwrap();
     client
 }
 
-/// Reads a block as a good client does.
+/// Reads a block as a valid client does.
 fn assert_serves(running: &Running) {
     let mut client = chosen(running);
     client.write_all(&request(0, 4096, 4096)).unwrap();
@@ -62,7 +62,7 @@ fn garbage_in_any_phase_ends_that_connection_only() {
     for (seed, begin) in [Vec::new(), HANDSHAKE[..4].to_vec(), handshake()].into_iter().enumerate() {
         let mut client = connect(&running);
         client.write_all(&begin).unwrap();
-        // It may be cut off before all of it is written.
+        // The server may close the connection before all bytes are written.
         let _ = client.write_all(&noise(100_000, seed as u64 + 1));
         assert_closed(client);
         assert_serves(&running);
@@ -90,12 +90,12 @@ fn who_never_takes_replies_holds_little_memory_and_holds_nobody_up() {
     let mut greedy = chosen(&running);
     greedy.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
     let reads: Vec<u8> = (0..2000).flat_map(|_| request(0, 0, 32 << 20)).collect();
-    // The server stops reading long before this is written.
+    // The server stops reading long before all requests are written.
     let _ = greedy.write_all(&reads);
     assert_serves(&running);
     let begun = running.handle.snapshot().unwrap().statistics.arrived;
     assert!(begun < 100, "{begun} requests of 32 MiB were taken from one client");
-    // It does not keep the server from stopping either.
+    // The client does not prevent the server from stopping either.
     let before = Instant::now();
     let (summary, _) = running.stop();
     assert!(summary.clean);
@@ -117,7 +117,7 @@ fn requests_for_what_cannot_be_are_answered_with_an_error() {
     running.stop();
 }
 
-/// The client that was one too many waited for ever without an answer.
+/// A client beyond the maximum waited forever without an answer.
 #[test]
 fn client_is_refused_where_all_places_are_taken() {
     let options = ServerOptions { clients_max: 3, ..ServerOptions::default() };
@@ -129,14 +129,14 @@ fn client_is_refused_where_all_places_are_taken() {
     refused.read_exact(&mut answer).unwrap();
     // NBD_REP_ERR_POLICY to NBD_OPT_GO.
     assert_eq!(answer[18 + 8..18 + 16], [0, 0, 0, 7, 0x80, 0, 0, 2]);
-    // The old way to choose an export has no answer but the end of the connection.
+    // `NBD_OPT_EXPORT_NAME` has no error reply: the connection is closed.
     let mut old = connect(&running);
     old.write_all(&[&handshake()[..4], b"IHAVEOPT\0\0\0\x01\0\0\0\0"].concat()).unwrap();
     assert_closed(old);
     let snapshot = running.handle.snapshot().unwrap();
     assert_eq!((snapshot.clients, snapshot.clients_max, snapshot.clients_refused), (3, 3, 2));
     drop(first);
-    // On the same connection, as soon as there is a place.
+    // The same connection is accepted as soon as another client has left.
     refused.write_all(&handshake()[4..]).unwrap();
     let mut rest = vec![0; u32::from_be_bytes(answer[34..].try_into().unwrap()) as usize];
     refused.read_exact(&mut rest).unwrap();
@@ -146,7 +146,7 @@ fn client_is_refused_where_all_places_are_taken() {
     running.stop();
 }
 
-/// Connections that say nothing took all places, so that nobody else could connect.
+/// Silent connections used up the maximum of clients, so that no other client could connect.
 #[test]
 fn silent_connections_keep_no_client_away() {
     let options = ServerOptions { clients_max: 2, ..ServerOptions::default() };
@@ -155,7 +155,7 @@ fn silent_connections_keep_no_client_away() {
     let before = Instant::now();
     assert_serves(&running);
     assert!(before.elapsed() < Duration::from_secs(5));
-    // The oldest were closed for the others.
+    // The oldest connections were closed for newer ones.
     silent.into_iter().take(100).for_each(assert_closed);
     running.stop();
 }

@@ -1,4 +1,5 @@
-//! A volume's drives from `create` to an open volume and back: labels, locks, and the guard of the home drive.
+//! Drives of a volume from `create` to an open volume and back: labels, locks, and the guard of the
+//! home drive.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -23,10 +24,10 @@ use bimetal_live::member::held::{Held, HoldError};
 use bimetal_live::member::report;
 use bimetal_live::member::verdict::Verdict;
 
-/// Where a test runs: in a process of its own, whose directories are the test's.
+/// Variable with the directory of a test, which runs in its own process.
 const PLACE: &str = "BIMETAL_TEST_PLACE";
 
-/// Runs `body` in a directory of its own; `name` is the name of the test.
+/// Runs `body` in its own directory; `name` is the name of the test.
 fn in_own_place(name: &str, body: impl FnOnce(&Path)) {
     if let Some(place) = std::env::var_os(PLACE) {
         return body(Path::new(&place));
@@ -116,7 +117,7 @@ fn an_open_volume_keeps_its_home_from_being_taken_for_a_plain_drive() {
         assert_eq!(held.label().guard, Some((MemberId(0), Guard::Up)));
         assert_eq!(start_of(&hdd), *b"-rom1fs-");
         let home = &mut drives[0];
-        // Across the border of what lies elsewhere.
+        // Across the end of the redirected beginning.
         let range = SectorRange::new(2040, 16);
         let read = run(home.as_mut(), OpKind::Read, range, Buffers::empty());
         assert_eq!((read.status, read.payload.to_metadata()), (Status::Done, vec![0x42; 16 * 512]));
@@ -124,7 +125,7 @@ fn an_open_volume_keeps_its_home_from_being_taken_for_a_plain_drive() {
         assert_eq!(run(home.as_mut(), OpKind::Write, range, new).status, Status::Done);
         let flush = run(home.as_mut(), OpKind::Flush, SectorRange::default(), Buffers::empty());
         assert_eq!(flush.status, Status::Done);
-        // As after a crash: nothing is closed, and it is found again with the guard up.
+        // As after a crash: nothing is closed, and the volume is found again with the guard up.
         drop((drives, held));
         let (mut held, mut drives) = begin(&ssd.display().to_string()).expect("begun again");
         assert_eq!(held.label().guard, Some((MemberId(0), Guard::Up)));
@@ -180,7 +181,7 @@ fn a_member_that_is_missing_is_told_and_its_return_is_behind() {
         fs::rename(&ssd, away.join("ssd")).expect("a drive goes");
         let located = find("alone").expect("found");
         assert_eq!(located.assembly.absent(&located.found())[0].member, "ssd");
-        // To look is not to go on without it.
+        // Taking the volume does not make the missing drive outdated.
         drop(Held::take(&located).expect("taken"));
         fs::rename(away.join("ssd"), &ssd).expect("a drive comes back");
         assert_eq!(find("alone").expect("found").members().flatten().count(), 2);
@@ -246,8 +247,8 @@ fn damage(path: &Path, magic: &[u8]) {
     fs::write(path, bytes).expect("a drive");
 }
 
-/// Power that went between a recovery that gave content up and the first writing of the report left a volume that said that all was
-/// well.
+/// A power cut between a recovery that gave content up and the first write of the report left a
+/// volume whose status reported no loss.
 #[test]
 fn a_start_that_may_give_content_up_leaves_a_doubt_until_it_is_over() {
     in_own_place("a_start_that_may_give_content_up_leaves_a_doubt_until_it_is_over", |place| {
@@ -266,7 +267,7 @@ fn a_start_that_may_give_content_up_leaves_a_doubt_until_it_is_over() {
         assert!(report.doubtful, "the start did not come to its end");
         assert!(report.history()[0].text.contains("did not come to its end"), "{:?}", report.history());
 
-        // What the start that was cut short gave up is not known to the next one.
+        // The next start does not know the losses of the interrupted start.
         fs::write(&hdd, sound).expect("a drive");
         drop(start().expect("attached"));
         assert!(report::of(&located()).doubtful, "the doubt lasts until it is acknowledged");

@@ -1,4 +1,4 @@
-//! What Prometheus gets from a running server, and the dashboard that is made of it.
+//! Metrics of a running server for Prometheus, and the dashboard that uses them.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn fetch(url: &str, path: &str) -> String {
     text
 }
 
-/// The value of the line that begins so.
+/// Returns the value of the line that begins with `line`.
 fn value(page: &str, line: &str) -> f64 {
     let found =
         page.lines().find_map(|found| found.strip_prefix(line)).unwrap_or_else(|| panic!("no {line} in {page}"));
@@ -57,7 +57,7 @@ fn everything_that_moves_is_on_the_page() {
     running.stop();
 }
 
-/// Names of metrics in a text: `bimetal_` and what follows.
+/// Returns the names of metrics in a text: `bimetal_` and the characters after it.
 fn names(text: &str) -> BTreeSet<String> {
     let of =
         |part: &str| part.chars().take_while(|&sign| sign.is_ascii_alphanumeric() || sign == '_').collect::<String>();
@@ -69,7 +69,7 @@ fn the_dashboard_names_metrics_that_are_there() {
     let dashboard = include_str!("../../../contrib/grafana/bimetal.json");
     let json: serde_json::Value = serde_json::from_str(dashboard).unwrap();
     assert!(json["panels"].as_array().unwrap().len() >= 8);
-    // Those that show only where something is known or has happened.
+    // Metrics that exist only if a value is known or an event has happened.
     let sometimes = [
         "bimetal_bypassed_blocks_total",
         "bimetal_flash_end_of_life_timestamp_seconds",

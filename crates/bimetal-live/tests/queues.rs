@@ -1,10 +1,10 @@
-//! The queues between a server and the threads of a drive, under every schedule that shuttle tries: nothing is lost, nothing
-//! comes twice, and nobody sleeps for ever (shuttle tells a deadlock).
+//! Queues between a server and the threads of a drive, under the schedules that shuttle tries: no
+//! job is lost or duplicated, and no thread sleeps forever (shuttle reports a deadlock).
 
 use shuttle::sync::Arc;
 use shuttle::thread;
 
-/// What the queues are made of here, and of std elsewhere.
+/// Locks of the queues in this test; elsewhere they are from std.
 mod sync {
     pub(super) use shuttle::sync::{Condvar, Mutex, MutexGuard};
 }
@@ -16,7 +16,7 @@ use queue::{Ended, Work};
 
 const SCHEDULES: usize = 5000;
 
-/// What an eventfd is to a server: it sleeps until somebody has written, and reading takes that back.
+/// Model of an eventfd: a server sleeps until a write, and a read clears the event.
 struct Event {
     written: sync::Mutex<bool>,
     changed: sync::Condvar,
@@ -44,7 +44,7 @@ impl Event {
     }
 }
 
-/// A server with `jobs` for as many `threads`, which collects until it has them all.
+/// Runs a server with `jobs` for `threads`, which collects until all jobs have ended.
 fn serve(threads: usize, jobs: u32) {
     let shared = Arc::new((Work::new(), Ended::new(), Event::new()));
     let workers: Vec<_> = (0..threads)
@@ -62,7 +62,7 @@ fn serve(threads: usize, jobs: u32) {
     let mut all = Vec::new();
     for job in 0..jobs {
         work.push(job);
-        // A look in between, as a server takes before it sleeps.
+        // A collection in between, as by a server before it sleeps.
         if job % 2 == 1 {
             ended.collect(|| event.clear(), &mut all);
         }
@@ -89,7 +89,8 @@ fn threads_without_work_end_when_the_queue_is_closed() {
     shuttle::check_random(|| serve(3, 0), SCHEDULES);
 }
 
-/// A server that looks first and takes the wake-up back afterwards can sleep for ever: were the test blind, this would pass.
+/// A server that collects before it clears the event can sleep forever. If the test missed such
+/// errors, this test would fail.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn the_other_order_would_be_noticed() {

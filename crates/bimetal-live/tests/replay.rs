@@ -1,4 +1,5 @@
-//! A workload issued to a server over emulated drives: every request is answered, in the time of the models.
+//! Workload issued to a server over emulated drives: every request is answered, in the time of the
+//! models.
 
 mod common;
 
@@ -25,7 +26,7 @@ struct Running {
     _scratch: Scratch,
 }
 
-/// Serves a volume over two files that play drives.
+/// Serves a volume over two files that emulate drives.
 fn serve(scheme: &str, hdd: &str) -> Running {
     let scratch = Scratch::new();
     let scheme = schemes::find(scheme).unwrap();
@@ -69,7 +70,7 @@ impl Running {
     }
 }
 
-/// Reads and writes, flushes and discards at random places, one each millisecond.
+/// Returns reads, writes, flushes and discards at random addresses, one each millisecond.
 fn requests(count: u64) -> Vec<Request> {
     let mut state = 7u64;
     let mut random = |below: u64| {
@@ -113,14 +114,14 @@ fn every_request_is_answered_in_both_loops_and_both_drives_play_theirs() {
 
 #[test]
 fn a_slow_drive_is_slow_and_its_response_times_are_measured_from_when_a_request_was_due() {
-    // A laptop's disk turns in 11 ms: half a turn, and some seek.
+    // A laptop's disk rotates in 11 ms: half a rotation, and some seek.
     let running = serve("smart-response", "hitachi-travelstar-5k500-500gb");
     let mut reads: Vec<Request> = requests(300).into_iter().filter(|request| request.kind == OpKind::Read).collect();
     reads.truncate(40);
     let alone = running.replay(&reads, Issue::Closed { depth: 1 });
     let mean_ns = alone.iter().map(|answer| answer.response.0).sum::<u64>() / alone.len() as u64;
     assert!(mean_ns >= 3_000_000, "{mean_ns}");
-    // All at once: the last waits for all others.
+    // All at once: the last request waits for all others.
     reads.iter_mut().for_each(|read| read.range.start.0 += 300_000);
     let together = running.replay(&reads, Issue::Timed { speedup: 1e6 });
     let longest = together.iter().map(|answer| answer.response).max().unwrap();
@@ -130,7 +131,7 @@ fn a_slow_drive_is_slow_and_its_response_times_are_measured_from_when_a_request_
 
 #[test]
 fn a_flood_of_small_requests_is_answered_however_far_behind_the_drives_are() {
-    // More than the server takes on at once, and more than it has room to receive.
+    // More requests than the server accepts at once, and than it has room to receive.
     let running = serve("griffin", "seagate-barracuda-7200.12-1tb");
     let requests: Vec<Request> = requests(8000)
         .into_iter()

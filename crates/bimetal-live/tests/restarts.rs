@@ -1,4 +1,4 @@
-//! A server that ends, well or not, and the next one over the same drives.
+//! A server that ends, cleanly or not, and the next server over the same drives.
 
 mod common;
 
@@ -43,7 +43,7 @@ fn what_was_written_is_there_after_a_restart_under_every_scheme() {
         let running = serve_again(plan, scratch);
         qemu_io(&running.uri, &["read -P 0x21 0 256k", "read -P 0x22 5M 512", "read -P 0x23 6M 3M"]);
         qemu_io(&running.uri, &["write -P 0x24 64k 64k", "flush"]);
-        // Not asked to make anything stable, it has nothing left to do for what was flushed.
+        // The server is not asked to make data stable: flushed writes are stable already.
         let scratch = running.stop_at_once();
         let running = serve_again(plan, scratch);
         qemu_io(&running.uri, &["read -P 0x21 0 64k", "read -P 0x24 64k 64k", "read -P 0x21 128k 128k"]);

@@ -1,4 +1,5 @@
-//! TCP with TLS: clients that others wrote get what they wrote; who comes without it, or with the wrong certificate, gets nothing.
+//! TCP with TLS: independent clients read the data that they wrote. Clients without TLS, or with
+//! the wrong certificate, are refused.
 
 mod common;
 
@@ -12,8 +13,8 @@ use common::{Plan, Scratch, has, noise, run, run_any, volume};
 
 const PLAN: Plan = Plan { scheme: "ssd-only", settings: &[], ssd_mib: 48, hdd_mib: 0, engine: Engine::Auto };
 
-/// A server at a TCP port, and certificates: `ours` has all that server and client need, `nobody` only the authority,
-/// `stranger` all, of another authority.
+/// Server at a TCP port, and certificates: `ours` has all files of server and client, `nobody` only
+/// the authority, `stranger` all files, of another authority.
 struct Encrypted {
     scratch: Scratch,
     uri: String,
@@ -21,7 +22,8 @@ struct Encrypted {
     thread: JoinHandle<Result<Summary, ServeError>>,
 }
 
-/// A key and a certificate for `who` in `directory`, signed by the authority there, or its own.
+/// Makes a key and a certificate for `who` in `directory`, signed by the authority there, or
+/// self-signed for the authority.
 fn certify(directory: &str, who: &str) {
     let file = |name: &str| format!("{directory}/{name}.pem");
     let (key, certificate) = (file(&format!("{who}-key")), file(&format!("{who}-cert")));
@@ -67,7 +69,7 @@ impl Encrypted {
         Self { scratch, uri, handle, thread }
     }
 
-    /// The URI for a client with the certificates in `directory`.
+    /// Returns the URI for a client with the certificates in `directory`.
     fn with(&self, directory: &str) -> String {
         format!("{}?tls-certificates={}", self.uri, self.scratch.path(directory).display())
     }
@@ -120,7 +122,8 @@ fn a_client_without_tls_or_with_the_wrong_certificate_gets_nothing() {
     };
     let told = refused(&server.uri.replace("nbds:", "nbd:"));
     assert!(told.contains("TLS"), "{told}");
-    // Nobody has no certificate; the stranger has one that nobody here knows, and does not know ours.
+    // The client `nobody` has no certificate. The certificate of `stranger` is unknown to the
+    // server, and it does not know the server's.
     refused(&server.with("nobody"));
     refused(&server.with("stranger"));
     fs::copy(server.file("ours").join("ca-cert.pem"), server.file("stranger").join("ca-cert.pem")).unwrap();
@@ -128,7 +131,7 @@ fn a_client_without_tls_or_with_the_wrong_certificate_gets_nothing() {
     run("nbdinfo", &["--size", &server.with("ours")]);
     server.stop();
 
-    // Where no certificate is asked for, encryption alone is enough.
+    // If no client certificate is required, encryption alone is enough.
     let server = Encrypted::serve(false);
     run("nbdinfo", &["--size", &server.with("nobody")]);
     refused(&server.uri.replace("nbds:", "nbd:"));

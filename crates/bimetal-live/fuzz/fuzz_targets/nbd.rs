@@ -1,4 +1,5 @@
-//! Feeds the codec as a client would: the first bytes say how the rest is cut and whether a good handshake comes before it.
+//! Feeds the codec as a client would: the first bytes choose the sizes of pieces, and whether a
+//! valid handshake comes first.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

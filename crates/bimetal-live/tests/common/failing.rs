@@ -1,4 +1,4 @@
-//! A drive that fails the operations that a test chooses.
+//! Drive that fails the operations that a test chooses.
 
 use std::os::fd::BorrowedFd;
 
@@ -18,7 +18,7 @@ pub struct Failing {
 }
 
 impl Failing {
-    /// `inner`, of which those operations fail that `fails` says.
+    /// Wraps `inner`, and fails operations for which `fails` returns true.
     pub fn new(inner: Box<dyn Drive>, fails: impl FnMut(&Operation<Buffers>) -> bool + Send + 'static) -> Self {
         Self { inner, fails: Box::new(fails), ended: Vec::new() }
     }

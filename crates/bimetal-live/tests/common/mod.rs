@@ -1,4 +1,4 @@
-//! A server over files, and clients that speak to it.
+//! Server over files, and clients for it.
 
 #![allow(unreachable_pub, dead_code, reason = "each test uses its part of it")]
 
@@ -26,11 +26,11 @@ use bimetal_live::drive::{Drive, Engine, attach};
 use bimetal_live::server::{Endpoint, Handle, ServeError, Server, ServerOptions, Summary};
 use bimetal_live::startup;
 
-/// A directory that is removed at the end of the test.
+/// Directory that is removed at the end of the test.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
-    /// A new one.
+    /// Makes a new directory.
     pub fn new() -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -39,12 +39,12 @@ impl Scratch {
         Self(path)
     }
 
-    /// The path of a file in it.
+    /// Returns the path of a file in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// An empty file of this size, in MiB.
+    /// Makes an empty file of this size, in MiB.
     pub fn file(&self, name: &str, mib: u64) -> PathBuf {
         let path = self.path(name);
         fs::File::create(&path).unwrap().set_len(mib << 20).unwrap();
@@ -58,35 +58,35 @@ impl Drop for Scratch {
     }
 }
 
-/// A volume to be made.
+/// Volume to be made.
 #[derive(Clone, Copy)]
 pub struct Plan {
-    /// The scheme.
+    /// Name of the scheme.
     pub scheme: &'static str,
-    /// Its settings.
+    /// Settings of the scheme.
     pub settings: &'static [(&'static str, &'static str)],
-    /// The size of the SSD, in MiB.
+    /// Size of the SSD, in MiB.
     pub ssd_mib: u64,
-    /// The size of the HDD, in MiB; none where that is 0.
+    /// Size of the HDD, in MiB; 0 for no HDD.
     pub hdd_mib: u64,
-    /// How drives are worked.
+    /// Way in which operations are carried out.
     pub engine: Engine,
 }
 
-/// A running server.
+/// Running server.
 pub struct Running {
-    /// To ask it and to stop it.
+    /// Handle to query and stop the server.
     pub handle: Handle,
-    /// Where it serves.
+    /// URI of the export.
     pub uri: String,
-    /// Where its metrics are.
+    /// URL of the metrics.
     pub metrics: String,
-    /// Where its files are.
+    /// Directory of the server's files.
     pub scratch: Scratch,
     thread: JoinHandle<Result<Summary, ServeError>>,
 }
 
-/// The drives of a plan, and the volume on them: made anew, or found again.
+/// Makes the drives of a plan, with a new volume on them or the recovered one.
 pub fn volume(plan: Plan, scratch: &Scratch, fresh: bool) -> (Volume<Buffers>, Vec<Box<dyn Drive>>) {
     let mut members = vec![(Role::Ssd, "ssd", plan.ssd_mib)];
     if plan.hdd_mib > 0 {
@@ -115,7 +115,7 @@ pub fn serve(plan: Plan) -> Running {
     start(plan, Scratch::new(), true, ServerOptions::default())
 }
 
-/// Starts a server for the volume that lies in `scratch`.
+/// Starts a server for the existing volume in `scratch`.
 pub fn serve_again(plan: Plan, scratch: Scratch) -> Running {
     start(plan, scratch, false, ServerOptions::default())
 }
@@ -148,7 +148,7 @@ fn start_serving(
     Running { handle, uri, metrics, scratch, thread }
 }
 
-/// What labels would tell of a plan.
+/// Returns the description of a plan, as from labels.
 pub fn about(plan: Plan, scratch: &Scratch) -> About {
     let scheme = schemes::find(plan.scheme).unwrap();
     let settings = Settings::new(scheme.name, scheme.parameters, plan.settings.iter().copied()).unwrap();
@@ -169,7 +169,7 @@ pub fn about(plan: Plan, scratch: &Scratch) -> About {
 }
 
 impl Running {
-    /// A client of the block device.
+    /// Connects a client to the block device.
     pub fn connect(&self) -> Disk {
         Disk::connect(&self.scratch.path("nbd.sock"))
     }
@@ -186,17 +186,17 @@ impl Running {
         (summary, self.scratch)
     }
 
-    /// Stops the server as a second SIGTERM would.
+    /// Stops the server, as a second SIGTERM would.
     pub fn stop_at_once(self) -> Scratch {
         self.handle.stop().unwrap();
-        // The first may have been enough by then.
+        // The server may have ended after the first call.
         let _ = self.handle.stop();
         self.thread.join().unwrap().unwrap();
         self.scratch
     }
 }
 
-/// Whether all these programs are there; says which is not.
+/// Returns true if all these programs are installed; prints the first missing one.
 pub fn has(programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| {
         let paths = std::env::var_os("PATH").unwrap_or_default();
@@ -208,7 +208,7 @@ pub fn has(programs: &[&str]) -> bool {
     false
 }
 
-/// Runs a program for at most a minute; it must end well.
+/// Runs a program for at most a minute. The program must succeed.
 pub fn run(program: &str, arguments: &[&str]) -> String {
     let output = run_any(program, arguments);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -222,7 +222,7 @@ pub fn run_any(program: &str, arguments: &[&str]) -> Output {
     Command::new("timeout").args(["-k", "1", "60", program]).args(arguments).output().unwrap()
 }
 
-/// Bytes that no two places have in common.
+/// Returns pseudo-random bytes: no two positions have the same content.
 pub fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -234,7 +234,7 @@ pub fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     (0..bytes.div_ceil(8)).flat_map(|_| next().to_le_bytes()).take(bytes).collect()
 }
 
-/// A client of the block device that waits for each reply: enough of the protocol to read, write and flush.
+/// Client of the block device that waits for each reply. It supports reads, writes and flushes.
 pub struct Disk {
     socket: UnixStream,
     requests: u64,
@@ -258,7 +258,7 @@ impl Disk {
         Self { socket, requests: 0 }
     }
 
-    /// Asks, and gives what was read, or the error.
+    /// Sends a request. Returns the data of a read, or the error.
     pub fn ask(&mut self, kind: u16, offset: u64, length: u32, data: &[u8]) -> Result<Vec<u8>, u32> {
         self.requests += 1;
         let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
@@ -281,17 +281,17 @@ impl Disk {
         Ok(read)
     }
 
-    /// Reads.
+    /// Reads from the device.
     pub fn read(&mut self, offset: u64, bytes: u32) -> Vec<u8> {
         self.ask(0, offset, bytes, &[]).unwrap()
     }
 
-    /// Writes.
+    /// Writes to the device.
     pub fn write(&mut self, offset: u64, data: &[u8]) {
         self.ask(1, offset, data.len() as u32, data).unwrap();
     }
 
-    /// Flushes.
+    /// Flushes the device.
     pub fn flush(&mut self) {
         self.ask(3, 0, 0, &[]).unwrap();
     }
