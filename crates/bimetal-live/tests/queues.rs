@@ -1,4 +1,4 @@
-//! Queues between a server and the threads of a drive, under the schedules that shuttle tries: no
+//! Queues between a server and the threads of a drive, under the schedules that shuttle tries. No
 //! job is lost or duplicated, and no thread sleeps forever (shuttle reports a deadlock).
 
 use shuttle::sync::Arc;

@@ -122,8 +122,8 @@ fn a_client_without_tls_or_with_the_wrong_certificate_gets_nothing() {
     };
     let told = refused(&server.uri.replace("nbds:", "nbd:"));
     assert!(told.contains("TLS"), "{told}");
-    // The client `nobody` has no certificate. The certificate of `stranger` is unknown to the
-    // server, and it does not know the server's.
+    // The client `nobody` has no certificate. The server does not know the certificate of
+    // `stranger`, and `stranger` does not know the server's.
     refused(&server.with("nobody"));
     refused(&server.with("stranger"));
     fs::copy(server.file("ours").join("ca-cert.pem"), server.file("stranger").join("ca-cert.pem")).unwrap();

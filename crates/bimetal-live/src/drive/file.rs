@@ -196,8 +196,8 @@ impl DriveFile {
         self.block_device && !matches!(device_bytes(&self.fd), Ok(1..))
     }
 
-    /// Carries a step out if it needs no waiting: a copy from or to the page cache, or any short
-    /// step on a file in memory. Returns `None` for other steps, which are not begun.
+    /// Carries a step out if it needs no waiting. These are copies from or to the page cache, and
+    /// short steps on a file in memory. Returns `None` for other steps, which are not begun.
     pub(super) fn perform_at_once(&self, step: Step<'_>) -> Option<Result<u64, Errno>> {
         match step {
             Step::Read { offset, bytes } if bytes.len() as u64 <= AT_ONCE_BYTES_MAX => {

@@ -1,9 +1,9 @@
 //! One operation on a drive as a sequence of system calls: the next call, and the meaning of each
 //! result.
 //!
-//! A [`Job`] makes no call itself: a thread or the kernel's ring makes it. Here stand the rules for
-//! short transfers (the rest is requested again), for commands that a drive does not support, and
-//! for the [`Status`] of each error.
+//! A [`Job`] makes no call itself: a thread or the kernel's ring makes it. This module has the
+//! rules for short transfers (the rest is requested again) and for commands that a drive does not
+//! support. It also maps each error to a [`Status`].
 
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use bimetal_core::payload::Payload;

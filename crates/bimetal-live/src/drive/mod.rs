@@ -82,8 +82,8 @@ pub trait Drive: Send {
     /// Describes the way operations are carried out, for people.
     fn describe(&self) -> String;
 
-    /// Returns true if the beginning of `range` is known to be a hole that reads as zeroes, and the
-    /// number of sectors for which the answer holds. Most drives know of no holes.
+    /// Returns true if `range` is known to begin with a hole, which reads as zeroes; and the number
+    /// of sectors for which this answer holds. Most drives know of no holes.
     fn hole(&self, range: SectorRange) -> (bool, Sectors) {
         (false, range.len)
     }

@@ -1,5 +1,5 @@
-//! Drive worked by the kernel's ring: one system call begins many operations, and completions lie
-//! in shared memory.
+//! Drive whose operations are carried out by the kernel's ring. One system call begins many
+//! operations, and their completions are in shared memory.
 
 #![allow(unsafe_code, reason = "the ring is told addresses of memory that it reads and writes later")]
 
@@ -31,7 +31,7 @@ const HELPER: u64 = u64::MAX;
 /// `RWF_DSYNC`: the write is stable when it completes.
 const DSYNC: u32 = 0x2;
 
-/// Drive worked by the kernel's ring.
+/// Drive whose operations are carried out by the kernel's ring.
 pub struct Uring {
     ring: IoUring,
     file: Arc<DriveFile>,

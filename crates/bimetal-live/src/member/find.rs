@@ -267,8 +267,8 @@ const GROWN_BY_MAX: Bytes = Bytes::from_gib(8);
 /// Maximum time for which the ends of drives that were not named are read for labels.
 const RUMMAGE_TIME: Duration = Duration::from_secs(3);
 
-/// Reads the label of the named drive. If the drive has grown, its label is at an end that other
-/// labels suggest, or is searched: near the drive's end or, if `everywhere`, on the whole drive.
+/// Reads the label of the named drive. If the drive has grown, other labels suggest its former end.
+/// Otherwise the label is searched near the drive's end or, if `everywhere`, on the whole drive.
 fn look_at_named(path: &Path, scan: &Scan, everywhere: bool) -> Result<Labelled, FindError> {
     let (probe, error) = match look(path) {
         Ok(drive) => return Ok(drive),

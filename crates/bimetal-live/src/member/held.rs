@@ -283,8 +283,8 @@ impl Held {
         self.present.iter().find(|present| present.id == member).map(|present| present.before).unwrap_or_default()
     }
 
-    /// Writes the totals of members: adds the bytes written to each, in order, and the seconds for
-    /// which they were served, to the totals before the members were taken.
+    /// Writes the totals of members. They are the totals before the members were taken, plus the
+    /// bytes written to each, in order, and the seconds of service.
     ///
     /// # Errors
     /// Fails if a drive fails.
@@ -367,8 +367,8 @@ impl Held {
         self.lock
     }
 
-    /// Detaches a member that is no longer needed, and records it in the other labels: the drive
-    /// does not belong to the volume from then on, whatever happens to it.
+    /// Detaches a member that is no longer needed, and records it in the other labels. From then
+    /// on, the drive does not belong to the volume, whatever happens to it.
     ///
     /// # Errors
     /// Fails if a drive fails. The member is detached all the same.

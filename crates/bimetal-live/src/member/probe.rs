@@ -1,9 +1,12 @@
 //! Properties of a path: a file or a block device, its size, its sectors, and its users.
 //!
 //! The kernel is asked, by the files under `/proc` and `/sys` and by opening; no content is read.
-//! Uses of a drive are searched in every way, because each way misses some uses: mounts of the
-//! drive and of its partitions, swap, devices stacked on it (LVM, md, bcache, loop), an exclusive
-//! owner, and a lock on a file.
+//! Uses of a drive are searched in several ways, because each way misses some uses:
+//!
+//! - mounts of the drive and of its partitions, and swap
+//! - devices stacked on it (LVM, md, bcache, loop)
+//! - an exclusive owner
+//! - a lock on a file
 
 use std::fs;
 use std::io;
@@ -281,8 +284,8 @@ fn uses_of(number: DeviceNumber, device: &str) -> Vec<Use> {
     uses
 }
 
-/// Returns the mount points of file systems whose device is `wanted`, by its number and its name in
-/// the table of mounts: some file systems have their own number there.
+/// Returns the mount points of file systems whose device is `wanted`. The device has its number and
+/// its name from the table of mounts, because some file systems have their own number there.
 fn mount_points<'a>(
     mountinfo: &'a str,
     wanted: impl Fn(DeviceNumber, &str) -> bool + 'a,

@@ -208,8 +208,8 @@ fn look_at(path: &Path, label: &Label, member: MemberId) -> Result<Probe, Replac
     Ok(found)
 }
 
-/// Changes the size of the missing or detached member off home to the size of the drive at `path`,
-/// in a volume that is not served. Only the label changes, because no content of the old drive is
+/// Changes the size of the missing or detached member off home to the size of the drive at `path`.
+/// The volume must not be served. Only the label changes, because no content of the old drive is
 /// needed. Returns true if the size changed; then the volume has to be found again.
 ///
 /// # Errors

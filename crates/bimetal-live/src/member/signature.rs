@@ -1,9 +1,9 @@
 //! Existing content of a drive: file systems, partition tables and members of other volumes, found
 //! by their signatures.
 //!
-//! Each kind is a line of a table: the position of its magic, and its name. The size of some file
-//! systems (ext2/3/4, xfs, btrfs) is read as well, so that their end can be compared with the needs
-//! of a volume. Nothing is written.
+//! Each kind is a line of a table: the position of its magic, and its name. Some file systems
+//! (ext2/3/4, xfs, btrfs) state their size, which is read as well. So their end can be compared
+//! with the needs of a volume. Nothing is written.
 
 use std::fs::File;
 use std::io;
@@ -224,8 +224,9 @@ fn ext(superblock: &[u8; 1024]) -> (&'static str, Option<Bytes>) {
     let (compatible, incompatible, read_only) =
         (u32_le(superblock, 0x5c), u32_le(superblock, 0x60), u32_le(superblock, 0x64));
     let has_journal = compatible & 0x4 != 0;
-    // Features that only ext4 has: any but file types, recovery, a journal device and optional
-    // block groups; and any but sparse superblocks, large files and directory trees.
+    // Features that only ext4 has. Incompatible features of all versions are file types, recovery,
+    // a journal device and optional block groups. Read-only features of all versions are sparse
+    // superblocks, large files and directory trees.
     let name = match () {
         () if incompatible & !0x1e != 0 || read_only & !0x7 != 0 => "ext4",
         () if has_journal => "ext3",

@@ -1,10 +1,10 @@
 //! Verdict about a drive that is to become a member, from its existing content: kept, erased with
 //! the user's permission, or refused.
 //!
-//! A file system on a drive that is to be home is kept ("adopted") if it verifiably ends before the
-//! part that the volume needs at the drive's end, and if the drive has no other content. All other
-//! content is in the way: without `--force` the drive is refused, with the kind of content and the
-//! remedy. There is no I/O here.
+//! A file system on a drive that is to be home is kept ("adopted") under two conditions. It
+//! verifiably ends before the part that the volume needs at the drive's end, and the drive has no
+//! other content. All other content is in the way: without `--force` the drive is refused, with the
+//! kind of content and the remedy. There is no I/O here.
 
 use std::path::{Path, PathBuf};
 

@@ -48,7 +48,7 @@ pub struct Seen {
 ///
 /// # Panics
 /// Panics if the codec returns a request outside its export, not aligned, too long, or with a wrong
-/// payload, or exceeds the memory of its limits.
+/// payload. Panics if the codec exceeds the memory of its limits.
 pub fn converse(data: &[u8], pieces: &[usize], limits: Limits) -> Seen {
     converse_with(Codec::new(exports(), limits), data, pieces, limits)
 }

@@ -2,9 +2,9 @@
 //! socket, clock or thread.
 //!
 //! It supports the fixed newstyle handshake with its options, simple and structured replies, and
-//! the block status of `base:allocation`, as specified in doc/proto.md of the NBD project. Whatever
-//! bytes a client sends, memory stays within [`Limits`], and the worst effect is that the client's
-//! connection is closed.
+//! the block status of `base:allocation`. The specification is doc/proto.md of the NBD project.
+//! Whatever bytes a client sends, memory stays within [`Limits`], and the worst effect is that the
+//! client's connection is closed.
 //!
 //! [`codec`] is one connection; `handshake` and `transmission` are its two phases. [`outbox`] holds
 //! the bytes to be sent, and `protocol` has the numbers.

@@ -1,8 +1,8 @@
 //! Control requests: questions and commands to the server, and the long tasks that they begin.
 //!
-//! A short request is answered at once. A long one (a drain) begins a task, and the requester
-//! *watches* it: the requester gets a progress report each second until the task is done. The task
-//! continues without watchers.
+//! A short request is answered at once. A long one (a drain) begins a task, which the requester
+//! *watches*: the requester gets a progress report each second. The task continues without
+//! watchers.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

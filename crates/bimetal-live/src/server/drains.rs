@@ -1,7 +1,7 @@
 //! Drains: all dirty blocks are written back, on request. The volume does the work
 //! ([`Volume::drain`]). This module keeps the requester's intent, the rate, and the limit of
 //! attempts. After some attempts in a row that could not write everything back, the drain is given
-//! up: writes follow the scheme again, and the volume stays attached and readable.
+//! up. Then writes follow the scheme again, and the volume stays attached and readable.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;

@@ -3,7 +3,7 @@
 //!
 //! An `Event` is for example: a client or a drive is ready, a client connects, a control request or
 //! a signal arrives. Applying an event changes only the server's own state. Then `settle` lets the
-//! volume do all that it can: its operations go to the drives in one batch, finished requests
+//! volume do all that it can. Its operations go to the drives in one batch. Finished requests
 //! become replies, and each client gets its replies with one call.
 //!
 //! Other threads (signals, control socket, metrics) send messages to the server through a

@@ -126,8 +126,8 @@ impl Mishap {
         if matches!(status, Status::Done | Status::Unsupported) {
             return None;
         }
-        // The drive's own calls may be larger, split, or redirected: the newest failure of the kind
-        // that overlaps is taken, else the newest of the kind.
+        // The drive's own calls may be larger, split, or redirected. The newest failure of the kind
+        // that overlaps is taken, else the newest failure of the kind.
         let of_kind = || failures.iter().rev().filter(|failure| failure.command.kind == command.kind);
         let here = of_kind().find(|failure| failure.command.range.overlaps(command.range));
         let errno = here.or_else(|| of_kind().next()).map(|failure| failure.errno);

@@ -5,10 +5,10 @@
 //! (`pace.rs`). In the model it begins when the engine requested it: further delays of the server
 //! do not count as drive time.
 //!
-//! A copy from or to the page cache is made at once, because a thread takes longer to wake than a
-//! fast drive needs for the whole operation. Operations that may block go to threads. With a
-//! volatile cache (`volatile_cache.rs`), writes stay in this process until they are flushed:
-//! killing the process loses them, as a power cut does.
+//! A copy from or to the page cache is made at once: a thread takes longer to wake than a fast
+//! drive needs for an operation. Operations that may block go to threads. With a volatile cache
+//! (`volatile_cache.rs`), writes stay in this process until they are flushed: killing the process
+//! loses them, as a power cut does.
 //!
 //! A timer wakes the loop shortly before the next operation ends, and stays readable, so that the
 //! loop polls until the end. A sleeping thread would be late by tens of microseconds.

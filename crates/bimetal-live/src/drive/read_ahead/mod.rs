@@ -1,10 +1,10 @@
-//! Read-ahead for sequential reads. Direct I/O has no read-ahead of the page cache. A client that
-//! requests one part after the other would leave the drive idle while each answer is sent.
+//! Read-ahead for sequential reads. Direct I/O has no read-ahead of the page cache. If a client
+//! requests one part after the other, the drive would be idle while each answer is sent.
 //!
-//! `ReadAhead` is a drive that wraps a drive. It follows a few runs, which are sequences of reads
-//! that each begin where the last one ended. It reads ahead of each run as far as the run is long,
-//! within bounds, in pieces. A read that lies in pieces is answered from them, without a copy, when
-//! they have arrived. Each sector is returned once.
+//! `ReadAhead` is a drive that wraps a drive. It follows a few runs: sequences of reads that each
+//! begin at the end of the last one. It reads ahead of each run, in pieces, as far as the run is
+//! long, within bounds. A read within pieces is answered from them, without a copy, when they have
+//! arrived. Each sector is returned once.
 //!
 //! A change invalidates the pieces that it overlaps, whether they have arrived or not. Nothing is
 //! read ahead of a run where a change is under way. So data from a piece was read after the last
@@ -60,7 +60,7 @@ struct Piece {
     readers: u32,
 }
 
-/// Read that lies in pieces of which some have not arrived.
+/// Read within pieces of which some have not arrived.
 struct Waiting {
     operation: Operation<Buffers>,
     pieces: Vec<usize>,

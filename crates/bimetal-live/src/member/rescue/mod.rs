@@ -2,7 +2,9 @@
 //! other members.
 //!
 //! 1. The volume is found by the labels that are left, including second copies.
-//! 2. Each member without a label gets the drive that was named for it, or the only drive whose
+//! 2. Each member without a label gets the drive that was named for it. If none was named, it gets
+//!    the only drive whose content proves that it is the member ([`evidence`]). Proofs are pages of
+//!    the engine that belong to the volume, or the header of the guard. Size proves nothing.
 //!    content proves that it is the member ([`evidence`]). Proofs are pages of the engine that
 //!    belong to the volume, or the header of the guard. Size proves nothing.
 //! 3. The remains on each drive are examined, and losses are reported as far as the examination
