@@ -67,8 +67,8 @@ impl Codec {
         let start = output.len();
         match serde_json::to_writer(&mut *output, reply) {
             Ok(()) => output.push(b'\n'),
-            // Every reply has a JSON form. If one had none, the client would need an end, so the
-            // connection is closed.
+            // Every reply has a JSON form. For a reply without one, the connection is closed, so
+            // that the client does not wait.
             Err(_) => {
                 output.truncate(start);
                 self.broken = true;

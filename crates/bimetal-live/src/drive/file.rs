@@ -67,7 +67,7 @@ const BLKGETSIZE64: rustix::ioctl::Opcode = opcode::read::<usize>(0x12, 114);
 const BLKDISCARD: rustix::ioctl::Opcode = opcode::none(0x12, 119);
 
 impl DriveFile {
-    /// Opens a file or block device for reading and writing past the page cache.
+    /// Opens a file or block device for reading and writing without the page cache.
     ///
     /// Uses the page cache if the file system does not support direct I/O; see
     /// [`is_direct`](Self::is_direct).

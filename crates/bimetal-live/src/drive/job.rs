@@ -236,7 +236,7 @@ impl Job {
         };
     }
 
-    /// Takes the error and the number of calls that found no room, if the last call found none. The
+    /// Takes the error of the last call, if it found no room, with the number of such calls. The
     /// next call is to be made later.
     pub(super) fn take_no_room(&mut self) -> Option<(Errno, u32)> {
         Some((self.no_room.take()?, self.without_room))

@@ -296,7 +296,7 @@ pub fn find(volume: &str) -> Result<Located, FindError> {
 /// whole drive is read.
 ///
 /// # Errors
-/// As [`find`].
+/// Fails for the reasons of [`find`].
 pub fn find_grown(volume: &str) -> Result<Located, FindError> {
     find_in(Scan::of_machine(), volume, true)
 }
@@ -304,7 +304,7 @@ pub fn find_grown(volume: &str) -> Result<Located, FindError> {
 /// Does the same as [`find`], and also reads `paths`, which may have lost their labels.
 ///
 /// # Errors
-/// As [`find`].
+/// Fails for the reasons of [`find`].
 pub fn find_among(volume: &str, paths: &[PathBuf]) -> Result<Located, FindError> {
     let mut scan = Scan::of_machine();
     for path in paths {

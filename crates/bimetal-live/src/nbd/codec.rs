@@ -41,7 +41,8 @@ pub enum Closed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Encryption {
     None,
-    /// TLS is required: other options are refused until the client requests it.
+    /// TLS is required: options other than `STARTTLS` and `ABORT` are refused until the client
+    /// requests it.
     Needed,
     /// The client has requested TLS. No bytes are parsed until TLS has begun.
     Begins,

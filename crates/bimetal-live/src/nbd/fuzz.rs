@@ -57,7 +57,7 @@ pub fn converse(data: &[u8], pieces: &[usize], limits: Limits) -> Seen {
 /// start of TLS is the decrypted bytes.
 ///
 /// # Panics
-/// As [`converse`].
+/// Panics for the reasons of [`converse`].
 pub fn converse_with(mut codec: Codec, data: &[u8], pieces: &[usize], limits: Limits) -> Seen {
     let exports = exports();
     let mut seen = Seen::default();

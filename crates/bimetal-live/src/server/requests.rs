@@ -80,7 +80,7 @@ impl Server {
         if self.volume.next_timeout().is_some_and(|due| due <= self.now) {
             self.volume.advance(self.now);
         }
-        // Each client is received from once; the next time is after a look at the events.
+        // Receives once from each client; the next time is after a look at the events.
         self.look_at_clients();
         loop {
             self.work_drives();

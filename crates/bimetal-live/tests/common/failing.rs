@@ -7,7 +7,7 @@ use bimetal_core::payload::Payload;
 use bimetal_live::buffer::Buffers;
 use bimetal_live::drive::Drive;
 
-/// Question of a test about one operation: does it fail?
+/// Function of a test that returns true for operations that fail.
 type Fails = Box<dyn FnMut(&Operation<Buffers>) -> bool + Send>;
 
 /// See the [module](self).

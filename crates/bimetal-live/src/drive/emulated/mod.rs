@@ -122,7 +122,7 @@ impl Player {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// Fails for the reasons of [`new`](Self::new).
     pub fn of_member(label: &Label, member: MemberId) -> Result<Option<Self>, EmulationError> {
         let member = &label.members[usize::from(member.0)];
         let player = member.emulates.as_deref().map(|profile| Self::new(profile, label.drive_settings(member.role)));
