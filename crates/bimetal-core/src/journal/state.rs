@@ -3,7 +3,8 @@
 //! ([`turns`](super::turns)).
 
 use super::format::{StatePage, view, view_mut};
-use super::page::{self, Page, PageError};
+use super::page::{self, Page, PageError, VERSION_1};
+use super::turns::{Found, NoneHolds, Repair, TURNS, Turns};
 use crate::block::{Block, BlockRun};
 
 /// See the [module](self).
@@ -115,6 +116,52 @@ impl State {
             refusing: (page.refusing != 0).then(|| Left(Box::new(page.left))),
         };
         Ok((volume, state, version))
+    }
+}
+
+/// The copies of the state on one home member, as they were found.
+#[derive(Default)]
+pub struct StateCopies(Turns<(State, u16)>);
+
+impl StateCopies {
+    /// Records a copy of a state of `volume`; `None` for a page that cannot be read.
+    pub fn note(&mut self, turn: usize, copy: usize, page: Option<&Page>, volume: u64) {
+        let decode = |page: &_| {
+            let (of, state, version) = State::decode(page).ok()?;
+            (of == volume).then_some((state.sequence, (state, version)))
+        };
+        self.0.note(turn, copy, Found::of(turn, page, decode));
+    }
+
+    /// Returns the newest state. If a newer state may be lost, the second value is the highest
+    /// number that it may have.
+    pub fn newest(&self) -> (Option<State>, Option<u64>) {
+        let of_version_1 = self.0.newest_of_version_1().map(|(_, (state, _))| state.clone());
+        if self.is_of_version_1() {
+            return (of_version_1, None);
+        }
+        match self.0.newest() {
+            Ok((_, (state, _))) => (Some(state.clone()), None),
+            Err(NoneHolds::Damaged { at_most, .. }) => (of_version_1, at_most.map(|number| number + AHEAD_MAX)),
+            Err(NoneHolds::Blank) => (None, None),
+        }
+    }
+
+    /// Returns the copies that differ from the other copy of their turn, each with what it is to
+    /// have.
+    pub(crate) fn repairs(&self) -> Vec<(Repair, &State)> {
+        let content = |repair: Repair| self.content(repair.turn).map(|state| (repair, state));
+        self.0.repairs().into_iter().filter_map(content).collect()
+    }
+
+    /// Returns the newest state of a turn.
+    pub(crate) fn content(&self, turn: usize) -> Option<&State> {
+        self.0.content(turn).map(|(state, _)| state)
+    }
+
+    /// Returns true if all copies that were found are of version 1 of the format.
+    pub fn is_of_version_1(&self) -> bool {
+        (0..TURNS).filter_map(|turn| self.0.content(turn)).all(|(_, version)| *version == VERSION_1)
     }
 }
 

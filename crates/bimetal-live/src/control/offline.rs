@@ -6,7 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use bimetal_core::journal::page::PAGE_BYTES;
-use bimetal_core::journal::state::State;
+use bimetal_core::journal::state::{State, StateCopies};
+use bimetal_core::journal::turns::{COPIES, TURNS};
 use bimetal_core::label::assembly::Seat;
 use bimetal_core::label::lifetime::Lifetime;
 use bimetal_core::label::report::Report;
@@ -222,7 +223,10 @@ fn meaning(process: Option<u32>, whole: bool, state: Option<&State>) -> &'static
         (None, Some(false), false) => {
             "everything is at home, on the drives that are there: `bimetal serve --degraded` serves it"
         }
-        (None, None, _) => "whether everything is at home is not known: no drive that is home of it can be read",
+        (None, None, _) => {
+            "whether everything is at home is not known: no drive that is home of it has a state that can be read and is \
+             surely the newest; `bimetal rescue` writes it again"
+        }
     }
 }
 
@@ -305,7 +309,7 @@ pub(crate) fn look_off_home(located: &Located) -> Result<u64, String> {
     Ok(u64::from(view.map.dirty_blocks()) * view.block().bytes().0)
 }
 
-/// Returns the newest state on the home members that are present.
+/// Returns the newest state on the home members that are present; `None` if a newer one may be lost.
 pub(crate) fn newest_state(located: &Located) -> Option<State> {
     let label = &located.assembly.label;
     let scheme = schemes::find(&label.scheme)?;
@@ -315,21 +319,26 @@ pub(crate) fn newest_state(located: &Located) -> Option<State> {
     };
     let infos = label.member_infos();
     let homes = located.members().enumerate().filter(|&(at, _)| is_home(at));
-    let states = homes.filter_map(|(at, drive)| {
+    let copies = homes.filter_map(|(at, drive)| {
         let start = tail_start(infos[at].capacity)?.0 * SECTOR_BYTES;
         states_at(&drive?.probe.canonical, start, label.volume.identity())
     });
-    states.flatten().max_by_key(|state| state.sequence)
+    let copies: Vec<StateCopies> = copies.collect();
+    let newest = copies.iter().filter_map(|copies| copies.newest().0).max_by_key(|state| state.sequence)?;
+    // As in a recovery: of a mirror another member may have it.
+    let may_be_newer = |copies: &StateCopies| copies.newest().1.is_some_and(|most| most > newest.sequence);
+    let is_mirrored = plan(label).and_then(|plan| plan.lay_out().ok()).is_some_and(|layout| layout.is_mirrored());
+    (is_mirrored || !copies.iter().any(may_be_newer)).then_some(newest)
 }
 
-/// Returns the states in the four pages from byte `start` of a drive on.
-fn states_at(path: &Path, start: u64, volume: u64) -> Option<Vec<State>> {
+/// Returns the copies of the state in the four pages from byte `start` of a drive on.
+fn states_at(path: &Path, start: u64, volume: u64) -> Option<StateCopies> {
     let drive = File::open(path).ok()?;
-    let mut states = Vec::new();
-    for turn in 0..4 {
+    let mut copies = StateCopies::default();
+    for number in 0..TURNS * COPIES {
         let mut page = [0; PAGE_BYTES];
-        drive.read_exact_at(&mut page, start + turn * PAGE_BYTES as u64).ok()?;
-        states.extend(State::decode(&page).ok().filter(|&(of, ..)| of == volume).map(|(_, state, _)| state));
+        let is_read = drive.read_exact_at(&mut page, start + (number * PAGE_BYTES) as u64).is_ok();
+        copies.note(number % TURNS, number / TURNS, is_read.then_some(&page), volume);
     }
-    Some(states)
+    Some(copies)
 }

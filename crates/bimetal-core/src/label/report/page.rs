@@ -45,25 +45,26 @@ pub type Pages = [[Option<Page>; 2]; 2];
 /// doubtful if a newer report may have been there; `now` is the time of the line that says so.
 pub fn newest(members: &[Pages], volume: u64, now: u64) -> Report {
     let mut newest = Report::default();
-    // For each turn: a copy can be read, and a copy is damaged.
+    // For each turn: a copy can be read, and a member has a damaged copy that may have been stable.
     let (mut whole, mut damaged) = ([false; 2], [false; 2]);
-    for (turn, copy) in members
-        .iter()
-        .flat_map(|pages| pages.iter().enumerate())
-        .flat_map(|(turn, copies)| copies.iter().map(move |copy| (turn, copy)))
-    {
-        match copy.as_ref().map(Report::decode) {
-            Some(Ok((of, report))) if of == volume => {
-                whole[turn] |= report.turn() == turn;
-                if report.sequence > newest.sequence {
-                    newest = report;
+    for (turn, copies) in members.iter().flat_map(|pages| pages.iter().enumerate()) {
+        let (mut is_damaged, mut is_blank) = (false, false);
+        for copy in copies {
+            match copy.as_ref().map(Report::decode) {
+                Some(Ok((of, report))) if of == volume => {
+                    whole[turn] |= report.turn() == turn;
+                    if report.sequence > newest.sequence {
+                        newest = report;
+                    }
                 }
+                // The page is of another volume.
+                Some(Ok(_)) => {}
+                Some(Err(_)) if copy.as_ref().is_some_and(|page| page.iter().all(|&byte| byte == 0)) => is_blank = true,
+                Some(Err(_)) | None => is_damaged = true,
             }
-            // The page is of another volume, or was never written.
-            Some(Ok(_)) => {}
-            Some(Err(_)) if copy.as_ref().is_some_and(|page| page.iter().all(|&byte| byte == 0)) => {}
-            Some(Err(_)) | None => damaged[turn] = true,
         }
+        // Beside a copy that was never written no report of this turn was complete on the member.
+        damaged[turn] |= is_damaged && !is_blank;
     }
     // From the second writing on, both turns have been written.
     let is_doubtful = |turn: usize| !whole[turn] && (damaged[turn] || newest.sequence > 1);

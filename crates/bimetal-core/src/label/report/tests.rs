@@ -263,6 +263,22 @@ fn rot_of_both_copies_of_the_newest_report_is_told() {
     assert_eq!(newest(&[sound], VOLUME + 1, 9), Report::default(), "another volume's");
 }
 
+/// One flipped bit in a page that no report was ever written to made the report of a new volume doubtful.
+#[test]
+fn damage_of_a_page_that_was_never_written_is_no_doubt() {
+    let blank = [[Some([0; PAGE_BYTES]); 2]; 2];
+    let mut bit = [0; PAGE_BYTES];
+    bit[100] = 1;
+    for (turn, copy) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let mut damaged = blank;
+        damaged[turn][copy] = Some(bit);
+        assert_eq!(newest(&[damaged, blank], VOLUME, 9), Report::default());
+        // With both copies gone a report may have been there.
+        damaged[turn] = [Some(bit); 2];
+        assert!(newest(&[damaged, blank], VOLUME, 9).doubtful);
+    }
+}
+
 #[test]
 fn an_acknowledgement_clears_all_but_what_is_still_lost() {
     let mut report = Report::default();

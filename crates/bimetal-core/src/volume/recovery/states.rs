@@ -2,38 +2,16 @@
 //! slots are needed.
 
 use super::{Answer, Recovery, RecoveryError, only_page};
-use crate::journal::page::VERSION_1;
-use crate::journal::state::{AHEAD_MAX, State};
-use crate::journal::turns::{COPIES, Found, NoneHolds, TURNS, Turns};
+use crate::journal::state::StateCopies;
+use crate::journal::turns::{COPIES, TURNS};
 use crate::layout::MemberId;
 use crate::payload::Payload;
 
 /// The states found on one home.
 #[derive(Default)]
 pub(super) struct HomeStates {
-    found: Turns<(State, u16)>,
+    found: StateCopies,
     unreadable: Option<u64>,
-}
-
-impl HomeStates {
-    /// Returns the newest state. If a newer state may be lost, the second value is the highest
-    /// number that it may have.
-    fn newest(&self) -> (Option<State>, Option<u64>) {
-        let states = (0..TURNS).filter_map(|turn| self.found.content(turn));
-        let of_version_1 = self.found.newest_of_version_1().map(|(_, (state, _))| state.clone());
-        if states.clone().all(|(_, version)| *version == VERSION_1) {
-            return (of_version_1, None);
-        }
-        match self.found.newest() {
-            Ok((_, (state, _))) => (Some(state.clone()), None),
-            Err(NoneHolds::Damaged { at_most, .. }) => (of_version_1, at_most.map(|number| number + AHEAD_MAX)),
-            Err(NoneHolds::Blank) => (None, None),
-        }
-    }
-
-    fn is_of_version_1(&self) -> bool {
-        (0..TURNS).filter_map(|turn| self.found.content(turn)).all(|(_, version)| *version == VERSION_1)
-    }
 }
 
 impl<P: Payload> Recovery<P> {
@@ -52,13 +30,8 @@ impl<P: Payload> Recovery<P> {
         let (turn, copy) = (answer.purpose as usize / COPIES, answer.purpose as usize % COPIES);
         let identity = self.volume.identity;
         let page = answer.payload.as_ref().and_then(only_page);
-        let decode = |page: &_| {
-            let (volume, state, version) = State::decode(page).ok()?;
-            (volume == identity).then_some((state.sequence, (state, version)))
-        };
-        let found = Found::of(turn, page.as_ref(), decode);
         let home = self.home_states.entry(answer.member).or_default();
-        home.found.note(turn, copy, found);
+        home.found.note(turn, copy, page.as_ref(), identity);
         if page.is_none() {
             home.unreadable = Some(answer.range.start.0);
         }
@@ -69,7 +42,7 @@ impl<P: Payload> Recovery<P> {
     pub(super) fn settle_states(&mut self) -> bool {
         let mut doubtful = Vec::new();
         for (&home, states) in &self.home_states {
-            let (newest, at_most) = states.newest();
+            let (newest, at_most) = states.found.newest();
             if newest.is_none() || at_most.is_some() {
                 doubtful.push((home, at_most, newest.is_none(), states.unreadable));
             }
@@ -77,14 +50,14 @@ impl<P: Payload> Recovery<P> {
                 self.state = newest;
             }
         }
-        let current = |states: &HomeStates| !states.is_of_version_1();
+        let current = |states: &HomeStates| !states.found.is_of_version_1();
         self.of_version_1 = !self.home_states.values().any(current);
         if self.of_version_1 && self.state.sequence == 0 && !self.layout().is_mirrored() {
             // Version 1 wrote number 0 alone: number 1 is written beside it when the recovery has
             // succeeded.
             self.state.sequence = 1;
         }
-        let known = self.home_states.values().any(|states| states.newest().0.is_some());
+        let known = self.home_states.values().any(|states| states.found.newest().0.is_some());
         for (home, at_most, has_none, unreadable) in doubtful {
             let is_old = at_most.is_some_and(|at_most| at_most <= self.state.sequence);
             if !has_none && is_old {
@@ -101,7 +74,8 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn state_is_lost(&mut self, home: MemberId, is_damaged: bool, unreadable: Option<u64>) {
-        const WHAT: &str = "both copies of a state are damaged, and it may have been the newest";
+        const WHAT: &str = "both copies of a state are damaged, and it may have been the newest: `bimetal rescue` writes it \
+                            again";
         self.state_in_doubt = true;
         match unreadable {
             Some(sector) => self.fail(|member, role| RecoveryError::Unreadable { member, role, sector }, home),
@@ -120,15 +94,13 @@ impl<P: Payload> Recovery<P> {
             if self.is_out(home) {
                 continue;
             }
-            if states.is_of_version_1() {
+            if states.found.is_of_version_1() {
                 self.add_copies(home, &states);
                 continue;
             }
-            for repair in states.found.repairs() {
-                if let Some((state, _)) = states.found.content(repair.turn) {
-                    let place = self.layout().state_place(home, repair.turn as u64, repair.copy);
-                    self.repairs.push((home, place, state.encode(identity).to_vec()));
-                }
+            for (repair, state) in states.found.repairs() {
+                let place = self.layout().state_place(home, repair.turn as u64, repair.copy);
+                self.repairs.push((home, place, state.encode(identity).to_vec()));
             }
         }
     }
@@ -140,7 +112,7 @@ impl<P: Payload> Recovery<P> {
             return;
         }
         for turn in 0..TURNS {
-            let found = states.found.content(turn).map(|(state, _)| state.clone());
+            let found = states.found.content(turn).cloned();
             let is_found = found.is_some();
             let next = (self.state.sequence as usize % TURNS == turn).then(|| self.state.clone());
             let Some(state) = found.or(next) else { continue };
