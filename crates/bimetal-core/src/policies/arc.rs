@@ -2,9 +2,10 @@
 //! once lately (T1) and of what was used more often (T2), the ghosts of either (B1, B2), and a target for the size of T1 that moves
 //! towards the list whose ghosts are asked for.
 //!
-//! Our choices: the target moves by whole slots (the quotient of the ghosts' numbers rounded down); and ghosts beyond the
-//! paper's bounds are forgotten when a block comes in, not before room is made, which leaves the same ghosts. A slot that may
-//! not go stays in its place, and the other list is asked where one has no more to offer.
+//! The target is a real number, as in the paper: it moves by the quotient of the ghosts' numbers, not rounded.
+//!
+//! Our choices: ghosts beyond the paper's bounds are forgotten when a block comes in, not before room is made, which leaves the
+//! same ghosts. A slot that may not go stays in its place, and the other list is asked where one has no more to offer.
 
 use super::ghosts::{self, Ghosts};
 use super::replacement::{Key, Replacement, Verdict};
@@ -26,7 +27,7 @@ pub struct Arc {
     ghosts: Ghosts<2>,
     slots: u32,
     /// The paper's p.
-    once_target: u32,
+    once_target: f64,
     /// The block that was announced, and whose ghost it was.
     expected: Option<(Key, Option<usize>)>,
 }
@@ -40,19 +41,19 @@ impl Arc {
             // One more than the bound, for the time between making room and filling it.
             ghosts: Ghosts::new(slots.saturating_add(1)),
             slots,
-            once_target: 0,
+            once_target: 0.0,
             expected: None,
         }
     }
 
     /// Cases II and III: takes the ghost of `key` and adapts the target.
     fn recognise(&mut self, key: Key) -> Option<usize> {
-        let (once, often) = (self.ghosts.len(ONCE), self.ghosts.len(OFTEN));
+        let (once, often) = (f64::from(self.ghosts.len(ONCE)), f64::from(self.ghosts.len(OFTEN)));
         let list = self.ghosts.take(key)?;
         if list == ONCE {
-            self.once_target = self.slots.min(self.once_target.saturating_add((often / once).max(1)));
+            self.once_target = (self.once_target + (often / once).max(1.0)).min(f64::from(self.slots));
         } else {
-            self.once_target = self.once_target.saturating_sub((once / often).max(1));
+            self.once_target = (self.once_target - (once / often).max(1.0)).max(0.0);
         }
         Some(list)
     }
@@ -105,7 +106,8 @@ impl Replacement for Arc {
         let ghost_of_often = matches!(self.expected, Some((_, Some(OFTEN))));
         loop {
             let once = self.lists.len(ONCE);
-            let from_once = once > self.once_target || once == self.once_target && ghost_of_often;
+            let size = f64::from(once);
+            let from_once = size > self.once_target || size == self.once_target && ghost_of_often;
             let list = match (next[ONCE], next[OFTEN]) {
                 (Some(_), None) => ONCE,
                 (Some(_), Some(_)) if from_once && once > 0 => ONCE,
@@ -125,5 +127,25 @@ impl Replacement for Arc {
 
     fn len(&self) -> u32 {
         self.lists.len(ONCE) + self.lists.len(OFTEN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three ghosts of blocks that were used often and two of blocks used once move the target by one and a half slots.
+    #[test]
+    fn target_moves_by_the_real_quotient_of_the_ghosts() {
+        let mut arc = Arc::new(10);
+        (0..3).for_each(|key| arc.ghosts.push(OFTEN, Key(key)));
+        (10..12).for_each(|key| arc.ghosts.push(ONCE, Key(key)));
+        assert_eq!(arc.recognise(Key(10)), Some(ONCE));
+        assert_eq!(arc.once_target, 1.5);
+        // One of those used once is left beside three: the quotient below one counts as one.
+        assert_eq!(arc.recognise(Key(0)), Some(OFTEN));
+        assert_eq!(arc.once_target, 0.5);
+        assert_eq!(arc.recognise(Key(1)), Some(OFTEN));
+        assert_eq!(arc.once_target, 0.0);
     }
 }
