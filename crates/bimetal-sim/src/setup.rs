@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bimetal_core::block::{Block, BlockSize};
-use bimetal_core::layout::{LABEL_SECTORS, Layout, LayoutError, LayoutRequest, MemberId, MemberInfo, Role};
+use bimetal_core::layout::{LABEL_SECTORS, LayoutError, LayoutRequest, MemberId, MemberInfo, Role};
 use bimetal_core::nearest::nearest;
 use bimetal_core::operation::OpKind;
 use bimetal_core::payload::NoPayload;
@@ -323,7 +323,7 @@ impl Setup {
         let (mut volume, sizes) = plan.fit(&chosen)?;
         volume.foresee(&Foresight { requests: survey.requests, files: &choices.files });
         let assumed = plan.assumed;
-        let drives = build(scheme.name, chosen, &sizes, &volume.view().layout, choices)?;
+        let drives = build(scheme.name, chosen, &sizes, &volume, choices)?;
         let controller_usd = controller_usd(choices)?;
         let (name, tree) = (scheme.name.to_owned(), volume.into());
         let inner_settings = BTreeMap::new();
@@ -448,8 +448,7 @@ impl Setup {
         });
         let chosen: Vec<Chosen> = chosen.collect();
         let sizes: Vec<Sectors> = chosen.iter().map(|drive| drive.size).collect();
-        let drives =
-            build(scheme.name, chosen, &sizes, &volume.view().layout, &Choices { block, ..Choices::default() })?;
+        let drives = build(scheme.name, chosen, &sizes, &volume, &Choices { block, ..Choices::default() })?;
         let (name, tree, inner_settings) = (scheme.name.to_owned(), volume.into(), BTreeMap::new());
         let (units, assumed, controller_usd) = (BTreeMap::from([(0, 0)]), BTreeMap::new(), 0.0);
         Ok(Self { name, scheme, settings, inner_settings, tree, drives, units, assumed, controller_usd })
@@ -614,11 +613,10 @@ impl Plan<'_> {
     fn default_size(&self, holds: Holds, profile: &Profile, geometry_given: bool) -> Sectors {
         let addresses: u64 = self.units.iter().map(|size| size.0.next_multiple_of(self.choices.block.sectors())).sum();
         let block = self.choices.block;
+        let label = LABEL_SECTORS + block.sectors();
         let size = match holds {
             _ if geometry_given => return profile.capacity,
-            Holds::Home | Holds::Copy if profile.capacity.0 < addresses + LABEL_SECTORS + block.sectors() => {
-                addresses + LABEL_SECTORS + block.sectors()
-            }
+            Holds::Home | Holds::Copy if profile.capacity.0 < addresses + label => addresses + label,
             Holds::Home | Holds::Copy | Holds::Log => return profile.capacity,
             Holds::Cache => self.survey.footprint_blocks * block.sectors() / 10,
             // At least one block in front of the label.
@@ -627,12 +625,19 @@ impl Plan<'_> {
         Sectors(size.next_multiple_of(block.sectors()))
     }
 
+    /// The room for a label that the volume believes to be behind the end of its drive: a plain drive has none on it.
+    fn tail_beyond(&self) -> Sectors {
+        let is_plain = matches!(self.scheme.members, [(_, Holds::Home)]);
+        if is_plain { Sectors(LABEL_SECTORS) } else { Sectors(0) }
+    }
+
     /// Enlarges drives whose size is ours to choose until the scheme is content, and makes the volume.
     fn fit(&mut self, chosen: &[Chosen]) -> Result<(Volume<NoPayload>, Vec<Sectors>), SetupError> {
         let mut sizes: Vec<Sectors> = chosen.iter().map(|drive| drive.size).collect();
         loop {
-            let members: Vec<MemberInfo> =
-                chosen.iter().zip(&sizes).map(|(drive, &capacity)| MemberInfo { role: drive.role, capacity }).collect();
+            let tail = self.tail_beyond();
+            let member = |(drive, size): (&Chosen, &Sectors)| MemberInfo { role: drive.role, capacity: *size + tail };
+            let members: Vec<MemberInfo> = chosen.iter().zip(&sizes).map(member).collect();
             let layout = LayoutRequest { block: self.choices.block, members: &members, units: self.units };
             let config = VolumeConfig { scheme: self.scheme, settings: self.settings, layout, identity: 0 };
             match Volume::new(&config) {
@@ -641,6 +646,7 @@ impl Plan<'_> {
                     return Ok((volume, sizes));
                 }
                 Err(error) => {
+                    let error = without_tail(error, tail);
                     let Some(at) = enlargeable(chosen, &sizes, &error) else {
                         return Err(SetupError::Volume { scheme: self.scheme.name, error });
                     };
@@ -681,6 +687,14 @@ fn sets_geometry(key: &str) -> bool {
     GEOMETRY.iter().any(|name| key.ends_with(&format!(".{name}")))
 }
 
+/// The error of a volume whose drive it believes to be larger by `tail`, in sizes of the drive.
+fn without_tail(mut error: VolumeError, tail: Sectors) -> VolumeError {
+    if let VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { needed, available, .. })) = &mut error {
+        (*needed, *available) = (*needed - tail.bytes(), *available - tail.bytes());
+    }
+    error
+}
+
 /// The drive that was too small, and the size that would do, if the size is ours to choose.
 fn enlargeable(chosen: &[Chosen], sizes: &[Sectors], error: &VolumeError) -> Option<(usize, Sectors)> {
     let VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { role, needed, .. })) = error else {
@@ -696,7 +710,7 @@ fn build(
     scheme: &'static str,
     chosen: Vec<Chosen>,
     sizes: &[Sectors],
-    layout: &Layout,
+    volume: &Volume<NoPayload>,
     choices: &Choices,
 ) -> Result<Vec<Drive>, SetupError> {
     let mut drives: Vec<Drive> = Vec::new();
@@ -707,29 +721,35 @@ fn build(
             0 => role.name().to_owned(),
             others => format!("{}{}", role.name(), others + 1),
         };
-        let model = build_model((scheme, &id), &profile, size, (layout, member), choices)?;
+        let model = build_model((scheme, &id), &profile, size, (volume, member), choices)?;
         let (volume, volume_name, size) = (0, None, size.bytes());
         drives.push(Drive { id, volume, volume_name, member, role, holds, profile, size, model });
     }
     Ok(drives)
 }
 
-/// The model of a drive, in the state in which the volume finds it.
+/// The model of a drive, in the state in which the volume finds it: what holds content before the first request was written,
+/// whatever the precondition of the rest.
 pub(crate) fn build_model(
-    (volume, id): (&str, &str),
+    (name, id): (&str, &str),
     profile: &Profile,
     size: Sectors,
-    (layout, member): (&Layout, MemberId),
+    (volume, member): (&Volume<NoPayload>, MemberId),
     choices: &Choices,
 ) -> Result<Box<dyn DeviceModel>, SetupError> {
     if let Some(DriveState { tables, .. }) = choices.restored.iter().find(|state| state.drive == id) {
-        let (volume, drive) = (volume.to_owned(), id.to_owned());
+        let (volume, drive) = (name.to_owned(), id.to_owned());
         let refused = |error| SetupError::Restore { volume, drive, error: Box::new(error) };
         return profile.restore(Some(size), tables).map_err(refused);
     }
-    let home = layout.home_on(member);
-    let is_home = !home.is_empty();
-    let default = if is_home { Precondition::Sequential } else { Precondition::Clean };
-    let used = if is_home { home } else { SectorRange::new(0, size.0) };
-    Ok(profile.build_preconditioned(Some(size), choices.precondition.unwrap_or(default), used, choices.seed)?)
+    let is_home = !volume.view().layout.home_on(member).is_empty();
+    let held = volume.held_at_first(member);
+    let (precondition, used) = match choices.precondition {
+        None | Some(Precondition::Clean) if !is_home && !held.is_empty() => (Precondition::Sequential, held),
+        None if !is_home => (Precondition::Clean, held),
+        chosen => {
+            (chosen.unwrap_or(Precondition::Sequential), if is_home { held } else { SectorRange::new(0, size.0) })
+        }
+    };
+    Ok(profile.build_preconditioned(Some(size), precondition, used, choices.seed)?)
 }

@@ -235,9 +235,8 @@ impl Builder<'_> {
         volume: &Volume<NoPayload>,
         scheme: &SchemeInfo,
     ) -> Result<Drive, SetupError> {
-        let layout = &volume.view().layout;
         let profile = made.profile.clone().expect("a leaf has a profile");
-        let model = build_model((volume_name, &choice.name), &profile, made.capacity, (layout, member), self.choices)?;
+        let model = build_model((volume_name, &choice.name), &profile, made.capacity, (volume, member), self.choices)?;
         let holds = scheme.members.iter().find(|(role, _)| *role == made.role).map(|&(_, holds)| holds);
         let holds = if made.role == Role::Log { Holds::Log } else { holds.unwrap_or(Holds::Home) };
         Ok(Drive {

@@ -5,6 +5,7 @@ use super::operations::purpose;
 use super::{Job, TaskId, Volume};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
+use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
 use crate::scheme::FETCH_BLOCKS_MAX;
@@ -74,6 +75,15 @@ impl<P: Payload> Volume<P> {
         self.begin_promotions_of(task, job.sectors, wanted, &payload);
         self.view.fetching -= 1;
         self.end_task(task);
+    }
+
+    /// The sectors of `member` that hold content before the first request: its part of home, or the copies that a simulation
+    /// takes for granted, from the first to the last.
+    pub fn held_at_first(&self, member: MemberId) -> SectorRange {
+        let home = self.view.layout.home_on(member);
+        let slots = self.view.layout.slots.filter(|slots| home.is_empty() && slots.member == member);
+        let last = slots.and_then(|_| self.view.map.occupied().last());
+        last.map_or(home, |(last, _)| self.slot_sectors(Slot(0), u64::from(last.0) + 1))
     }
 
     /// Takes the copies for granted that the scheme has before the first request.

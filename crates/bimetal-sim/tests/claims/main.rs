@@ -12,6 +12,7 @@ mod griffin;
 mod hybrid_disk;
 mod mirrors;
 mod mixedstore;
+mod places;
 mod yardsticks;
 
 use std::collections::BTreeSet;
