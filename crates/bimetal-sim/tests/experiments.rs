@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::schemes;
-use bimetal_core::units::{Bytes, Nanoseconds, SectorRange};
+use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
+use bimetal_models::flash::Precondition;
 use bimetal_models::flash::state::DriveState;
 use bimetal_sim::experiment::{Experiment, ExperimentError, NoProgress};
 use bimetal_sim::results::{Document, Run, RunSpeed};
@@ -147,6 +148,28 @@ fn a_drive_too_small_for_the_addresses_is_an_error_and_no_run() {
     choices.hdd.size = Some(Size::Bytes(Bytes::from_mib(10)));
     let error = try_run(&workload, &["hdd-only"], &[], TIMED, choices).unwrap_err().to_string();
     assert!(error.contains("the hdd drive of 10MiB is too small") && error.contains("every address"), "{error}");
+}
+
+/// A plain drive has no label of ours: a trace that fills a drive of 192 MiB was refused, since room was kept for one.
+#[test]
+fn plain_drive_takes_a_trace_that_fills_it() {
+    let size = Bytes::from_mib(192);
+    let last = SectorRange::new(size.sectors().0 - 8, 8);
+    let mut workload = generated(100);
+    workload[50].range = last;
+    for (name, member) in [("ssd-only", "ssd"), ("hdd-only", "hdd")] {
+        let mut choices = Choices { precondition: Some(Precondition::Clean), ..Choices::default() };
+        choices.ssd.size = Some(Size::Bytes(size));
+        choices.hdd.size = Some(Size::Bytes(size));
+        let run = try_run(&workload, &[name], &[], TIMED, choices.clone()).unwrap().runs.pop().unwrap();
+        assert_eq!(run.exported_bytes, size.0, "{name}");
+        let mut beyond = workload.clone();
+        beyond[50].range.start += Sectors(8);
+        let error = try_run(&beyond, &[name], &[], TIMED, choices).unwrap_err().to_string();
+        let needed = Bytes(size.0 + 4096);
+        let sizes = format!("the {member} drive of {size} is too small for its role: at least {needed} are needed");
+        assert!(error.contains(&sizes), "{error}");
+    }
 }
 
 #[test]
