@@ -110,6 +110,11 @@ impl Bench {
         }
     }
 
+    /// A drive answers one operation that was taken from the volume by hand.
+    pub(crate) fn answer(&mut self, token: Token) {
+        self.volume.complete(self.now, Completion { token, status: Status::Done, payload: NoPayload });
+    }
+
     /// Lets time pass, waking the volume whenever it wants to be called.
     pub(crate) fn pass(&mut self, time: Nanoseconds) {
         let end = self.now + time;

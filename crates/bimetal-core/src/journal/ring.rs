@@ -420,6 +420,19 @@ mod tests {
         assert!(ring.take_pages(1).is_some());
     }
 
+    /// A checkpoint that began when the ring is nearly full would not end before it is, and all writes would wait for it.
+    #[test]
+    fn checkpoint_is_wanted_once_half_of_the_ring_is_durable() {
+        let mut ring = Ring::new(1000, 1000, 5000);
+        let wanted = (1..=20).map(|taken| {
+            assert_eq!(ring.take_pages(1).map(|pages| pages.count), Some(1));
+            ring.all_durable();
+            (taken, ring.wants_checkpoint())
+        });
+        let wanted: Vec<(u64, bool)> = wanted.collect();
+        assert!(wanted.iter().all(|&(taken, wanted)| wanted == (taken > 16)), "of 32 pages: {wanted:?}");
+    }
+
     #[test]
     fn copies_and_marks_fill_their_region_without_overlap() {
         for (slots, blocks) in [(16, 1), (253, 16_384), (254, 16_385), (100_000, 9_000_000_000)] {

@@ -152,7 +152,8 @@ fn s3fifo(size: usize) -> Twin {
 /// Figure 4 of the paper, case by case.
 fn arc(size: usize) -> Twin {
     let (mut t1, mut t2, mut b1, mut b2) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut p = 0;
+    let mut p: f64 = 0.0;
+    let quotient = |one: &Vec<u32>, other: &Vec<u32>| (one.len() as f64 / other.len() as f64).max(1.0);
     Box::new(move |object| {
         if take(&mut t1, object) || take(&mut t2, object) {
             t2.push(object);
@@ -160,12 +161,13 @@ fn arc(size: usize) -> Twin {
         }
         let (in_b1, in_b2) = (position(&b1, object).is_some(), position(&b2, object).is_some());
         if in_b1 {
-            p = size.min(p + (b2.len() / b1.len()).max(1));
+            p = (p + quotient(&b2, &b1)).min(size as f64);
         } else if in_b2 {
-            p = p.saturating_sub((b1.len() / b2.len()).max(1));
+            p = (p - quotient(&b1, &b2)).max(0.0);
         }
         let replace = |t1: &mut Vec<u32>, t2: &mut Vec<u32>, b1: &mut Vec<u32>, b2: &mut Vec<u32>| {
-            if !t1.is_empty() && (t1.len() > p || in_b2 && t1.len() == p) {
+            let once = t1.len() as f64;
+            if !t1.is_empty() && (once > p || in_b2 && once == p) {
                 b1.push(t1.remove(0));
             } else {
                 b2.push(t2.remove(0));

@@ -521,6 +521,53 @@ mod tests {
         assert_eq!((migrations.blocks, migrations.count), (20, 2), "the first came alone");
     }
 
+    /// Each of these flushes is a move of its own: requests that come meanwhile have the disk between them.
+    #[test]
+    fn partial_flush_moves_at_most_an_eighth_of_the_flash() {
+        let mut bench = Bench::new("hybrid-disk", &[("flush", "partial")]);
+        let slots = fill(&mut bench);
+        let eighth = slots / super::WANTED_PART;
+        // The first finds no page and waits alone; all others wait together.
+        (0..256).for_each(|at| {
+            bench.submit(0, OpKind::Write, (slots + at) * 16, 8);
+        });
+        bench.serve();
+        assert_eq!(bench.volume.requests_under_way(), 0);
+        let migrations = &bench.volume.statistics().migrations;
+        assert!(255 > 2 * eighth, "more wait than two parts of {slots} slots");
+        assert_eq!(migrations.blocks, 256);
+        let parts = 1 + 255u64.div_ceil(eighth);
+        assert!(migrations.count >= parts, "{} flushes, at least {parts} parts", migrations.count);
+    }
+
+    /// A write that waits for a slot has a quarter of what requests have under way on the disk; else it would wait behind all of them.
+    #[test]
+    fn flush_that_writes_wait_for_has_a_quarter_of_the_queue() {
+        let mut bench = Bench::new("hybrid-disk", &[("flush", "partial")]);
+        let slots = fill(&mut bench);
+        // Reads of the disk that are not answered.
+        (0..12).for_each(|at| {
+            bench.submit(0, OpKind::Read, 120_000 + at * 16, 8);
+        });
+        let reads = std::iter::from_fn(|| bench.volume.next_operation()).count();
+        (0..20).for_each(|at| {
+            bench.submit(0, OpKind::Write, (slots + at) * 16, 8);
+        });
+        let (mut writes, mut most) = (Vec::new(), 0);
+        for _ in 0..10_000 {
+            match bench.volume.next_operation() {
+                Some(operation) if operation.target == 1 && operation.command.kind == OpKind::Write => {
+                    writes.push(operation.token);
+                    most = most.max(writes.len());
+                }
+                Some(operation) => bench.answer(operation.token),
+                None if writes.is_empty() => break,
+                None => bench.answer(writes.remove(0)),
+            }
+        }
+        assert_eq!((reads, most), (12, 3));
+    }
+
     #[test]
     fn a_flush_by_watermark_makes_room_before_anybody_waits() {
         let mut bench = Bench::new("hybrid-disk", &[("flush", "watermark"), ("low_watermark", "0.25")]);
