@@ -4,6 +4,9 @@
 //! a drive: entries lie in chunks that exist while a slot in them is in use, found by slot; a hash index of slot
 //! numbers finds them by block. An entry is 12 bytes and the index at most 11.5 ([`BYTES_PER_BLOCK`]).
 //!
+//! In a simulation a mirror is there before the first request: its first copies lie in the slots of their blocks' numbers, and take
+//! a bit each ([`GRANTED_BYTES_PER_BLOCK`]) until they change.
+//!
 //! In a cache a block has one slot. In a log it may have several *pieces* (`pieces.rs`), each in a slot of its own.
 
 mod pieces;
@@ -22,6 +25,10 @@ pub struct Slot(pub u32);
 /// at the lowest load to which a doubling leads (7/16), a quarter for the two bits "in use" and "dirty" with their
 /// summaries.
 pub const BYTES_PER_BLOCK: f64 = 12.0 + 5.0 * 16.0 / 7.0 + 0.5;
+
+/// Resident bytes of a simulation for each copy that is [granted](BlockMap::grant) and has not changed: bits of the map, of the
+/// free slots, of what is dirty and of what a mirror lacks, with their summaries.
+pub const GRANTED_BYTES_PER_BLOCK: f64 = 0.6;
 
 /// What a slot holds of a block off home.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +73,9 @@ struct Chunk {
 pub struct BlockMap {
     chunks: Vec<Option<Chunk>>,
     index: HashTable<u32>,
+    /// Blocks that lie clean and whole in the slots of their numbers.
+    granted: BitSet,
+    granted_end: u32,
     dirty: BitSet,
     slots: u32,
     /// Pieces of blocks beside the first one of each.
@@ -117,7 +127,29 @@ impl BlockMap {
     pub(crate) fn new(slots: u32) -> Self {
         let chunks = (slots as usize).div_ceil(CHUNK);
         let chunks = (0..chunks).map(|_| None).collect();
-        Self { chunks, index: HashTable::new(), dirty: BitSet::new(slots), slots, further: 0 }
+        let (granted, dirty) = (BitSet::new(0), BitSet::new(slots));
+        Self { chunks, index: HashTable::new(), granted, granted_end: 0, dirty, slots, further: 0 }
+    }
+
+    /// The first `blocks` blocks have clean copies in the slots of their numbers, in a map that is empty.
+    pub(crate) fn grant(&mut self, blocks: u32) {
+        assert!(self.is_empty() && blocks <= self.slots, "{blocks} copies for {} slots", self.slots);
+        (self.granted, self.granted_end) = (BitSet::of_all(blocks), blocks);
+    }
+
+    #[inline]
+    fn is_granted(&self, number: u64) -> bool {
+        number < u64::from(self.granted_end) && self.granted.contains(number as u32)
+    }
+
+    fn granted_entry(number: u32) -> Entry {
+        Entry { block: Block(u64::from(number)), valid: ValidMask::ALL, dirty: false, checksum: 0 }
+    }
+
+    /// Takes back what was granted in `number`, if it still is.
+    #[inline]
+    fn take_back(&mut self, number: u64) -> bool {
+        self.is_granted(number) && self.granted.remove(number as u32)
     }
 
     /// Makes room for every slot at once, so that the index never grows while a volume serves.
@@ -194,12 +226,12 @@ impl BlockMap {
 
     /// Slots that hold something of a block: in a log a block may have several.
     pub fn slots_in_use(&self) -> u64 {
-        self.index.len() as u64
+        self.index.len() as u64 + u64::from(self.granted.len())
     }
 
     /// Whether every block is only at its home.
     pub fn is_empty(&self) -> bool {
-        self.index.is_empty()
+        self.index.is_empty() && self.granted.len() == 0
     }
 
     /// How many slots there are.
@@ -222,6 +254,9 @@ impl BlockMap {
     /// [pieces](Self::pieces).
     #[inline]
     pub fn get(&self, block: Block) -> Option<(Slot, Entry)> {
+        if self.is_granted(block.0) {
+            return Some((Slot(block.0 as u32), Self::granted_entry(block.0 as u32)));
+        }
         if self.index.is_empty() {
             return None;
         }
@@ -233,6 +268,9 @@ impl BlockMap {
     /// The entry in `slot`, if something in it is the newest of its block.
     #[inline]
     pub fn in_slot(&self, slot: Slot) -> Option<Entry> {
+        if self.is_granted(u64::from(slot.0)) {
+            return Some(Self::granted_entry(slot.0));
+        }
         packed(&self.chunks, slot.0).entry()
     }
 
@@ -243,14 +281,13 @@ impl BlockMap {
 
     /// All slots in use, in order of slot.
     pub fn occupied(&self) -> impl Iterator<Item = (Slot, Entry)> {
-        self.chunks.iter().enumerate().flat_map(|(number, chunk)| {
-            chunk.iter().flat_map(move |chunk| {
-                chunk
-                    .entries
-                    .iter()
-                    .enumerate()
-                    .filter_map(move |(at, packed)| Some((Slot((number * CHUNK + at) as u32), packed.entry()?)))
-            })
+        (0..self.chunks.len()).flat_map(move |number| {
+            let first = (number * CHUNK) as u32;
+            let end = self.granted_end.min(first + CHUNK as u32);
+            let has_granted = self.granted.next_member(first).is_some_and(|member| member < end);
+            let is_used = has_granted || self.chunks[number].is_some();
+            let slots = if is_used { first..(first + CHUNK as u32) } else { 0..0 };
+            slots.filter_map(move |slot| Some((Slot(slot), self.in_slot(Slot(slot))?)))
         })
     }
 
@@ -258,6 +295,8 @@ impl BlockMap {
     pub(crate) fn insert(&mut self, slot: Slot, entry: Entry) -> Option<Slot> {
         assert!(entry.block.0 < BLOCK_LIMIT, "block {} is beyond what the map addresses", entry.block.0);
         assert!(!entry.valid.is_empty(), "block {} would be off home with nothing valid", entry.block.0);
+        let was_granted = self.take_back(entry.block.0).then_some(Slot(entry.block.0 as u32));
+        assert!(was_granted != Some(slot), "slot {} was overwritten in place", slot.0);
         self.fill(slot, &entry);
         let chunks = &self.chunks;
         let found = self.index.find_mut(hash(entry.block), |&old| packed(chunks, old).block() == entry.block);
@@ -272,11 +311,12 @@ impl BlockMap {
             assert!(old != slot.0, "slot {old} was overwritten in place");
             self.clear(old);
         }
-        old.map(Slot)
+        old.map(Slot).or(was_granted)
     }
 
     /// Writes the entry of a slot that is not in use.
     fn fill(&mut self, slot: Slot, entry: &Entry) {
+        assert!(!self.is_granted(u64::from(slot.0)), "slot {} holds its block already", slot.0);
         let chunk = self.chunks[slot.0 as usize / CHUNK]
             .get_or_insert_with(|| Chunk { entries: Box::new([Packed::NOTHING; CHUNK]), used: 0 });
         let place = &mut chunk.entries[slot.0 as usize % CHUNK];
@@ -309,6 +349,9 @@ impl BlockMap {
     /// Takes `block` out of the map: it is only at its home from now on. Gives the slot it had. In a log: takes out
     /// one of its pieces.
     pub(crate) fn remove(&mut self, block: Block) -> Option<Slot> {
+        if self.take_back(block.0) {
+            return Some(Slot(block.0 as u32));
+        }
         let chunks = &self.chunks;
         let found = self.index.find_entry(hash(block), |&slot| packed(chunks, slot).block() == block).ok()?;
         let (slot, _) = found.remove();
@@ -321,6 +364,9 @@ impl BlockMap {
 
     /// Says that home holds what `slot` holds.
     pub(crate) fn mark_clean(&mut self, slot: Slot) {
+        if self.is_granted(u64::from(slot.0)) {
+            return;
+        }
         let place = self.place_mut(slot);
         place.state = CLEAN;
         self.dirty.remove(slot.0);
@@ -329,6 +375,9 @@ impl BlockMap {
     /// Says that only `valid` of the block is in `slot` any more, with the checksum of that.
     pub(crate) fn narrow(&mut self, slot: Slot, valid: ValidMask, checksum: u32) {
         assert!(!valid.is_empty());
+        if self.take_back(u64::from(slot.0)) {
+            self.insert(slot, Self::granted_entry(slot.0));
+        }
         let place = self.place_mut(slot);
         place.valid = valid.0;
         place.checksum = checksum;
@@ -380,12 +429,19 @@ mod tests {
     proptest! {
         /// Against a plain map: blocks go in, are overwritten, narrowed, cleaned and taken out.
         #[test]
-        fn behaves_as_a_map(steps in proptest::collection::vec((0u8..4, 0u64..40, any::<u8>(), any::<bool>()), 1..400)) {
+        fn behaves_as_a_map(
+            steps in proptest::collection::vec((0u8..4, 0u64..40, any::<u8>(), any::<bool>()), 1..400),
+            granted in 0u32..40,
+        ) {
             let mut map = BlockMap::new(64 * 1024);
-            let mut model: BTreeMap<u64, (u32, Entry)> = BTreeMap::new();
-            let mut next_slot = 0u32;
+            map.grant(granted);
+            let mut model: BTreeMap<u64, (u32, Entry)> =
+                (0..granted).map(|number| (u64::from(number), (number, BlockMap::granted_entry(number)))).collect();
+            // Beyond the slots of what is granted.
+            let mut next_slot = 1u32;
+            let spread = if granted > 0 { 1 } else { 0x3_0000_0001 };
             for (step, number, valid, dirty) in steps {
-                let block = Block(number * 0x3_0000_0001);
+                let block = Block(number * spread);
                 match step {
                     0 | 1 => {
                         let entry = Entry { block, valid: ValidMask(valid | 1), dirty, checksum: next_slot };
@@ -407,7 +463,7 @@ mod tests {
                 prop_assert_eq!(map.len() as usize, model.len());
                 prop_assert_eq!(map.dirty_blocks() as usize, model.values().filter(|(_, entry)| entry.dirty).count());
                 for number in 0..40 {
-                    let block = Block(number * 0x3_0000_0001);
+                    let block = Block(number * spread);
                     let expected = model.get(&block.0).map(|(slot, entry)| (Slot(*slot), *entry));
                     prop_assert_eq!(map.get(block), expected);
                 }

@@ -37,7 +37,7 @@ pub struct Foresight<'a> {
 /// A part of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileExtent {
-    /// Its path.
+    /// Its path; empty for free space.
     pub path: String,
     /// Where the part lies, in the volume's flat address space.
     pub sectors: SectorRange,
@@ -353,11 +353,16 @@ pub trait Scheme: Send {
         None
     }
 
-    /// What has copies in slots before the first request, because a user of the product waits for that first. A simulation
-    /// takes it for granted; a volume with data has no copies before they were made.
-    fn copied_at_first(&self, view: &View) -> Vec<BlockRun> {
+    /// So many of the first blocks have copies in slots before the first request, because a user of the product waits for that
+    /// first. A simulation takes it for granted; a volume with data has no copies before they were made.
+    fn copied_at_first(&self, view: &View) -> u64 {
         let _ = view;
-        Vec::new()
+        0
+    }
+
+    /// The first `copies` blocks have the copies that [`copied_at_first`](Self::copied_at_first) asked for.
+    fn began_with(&mut self, copies: u64) {
+        let _ = copies;
     }
 
     /// Which of `copies`, members that all have the content of these of their sectors and are there, serves a read of it.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use bimetal_core::block_map::GRANTED_BYTES_PER_BLOCK;
 use bimetal_core::layout::{LayoutError, Role};
 use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::{Holds, SchemeError};
@@ -269,12 +270,13 @@ fn why_not_built(error: SetupError) -> String {
     }
 }
 
-/// Why the map of a scheme that knows a place for every block of its SSD from the start takes more memory than an option may; of
-/// other schemes it follows what the workload touches.
+/// Why the map of a scheme that knows a place for every block of its SSD from the start takes more memory than an option may,
+/// though that is some bits a block; beyond that, and of other schemes, it follows what the workload touches.
 fn too_large_a_map(candidate: &Candidate, choices: &Choices) -> Option<String> {
-    let mirrors = candidate.scheme.members.contains(&(Role::Ssd, Holds::Ranges));
+    let has_map = candidate.scheme.memory_bytes_per_block > 0.0;
+    let mirrors = has_map && candidate.scheme.members.contains(&(Role::Ssd, Holds::Ranges));
     let blocks = candidate.drive(Role::Ssd).filter(|_| mirrors)?.size.0 / choices.block.bytes().0;
-    let bytes = blocks as f64 * candidate.scheme.memory_bytes_per_block;
+    let bytes = blocks as f64 * GRANTED_BYTES_PER_BLOCK;
     let size = |bytes: f64| short(bytes / f64::from(1 << 20));
     (bytes > MAP_BYTES_MAX).then(|| {
         format!(

@@ -59,11 +59,18 @@ pub(crate) struct Missing {
 impl Missing {
     /// All of the first `blocks`.
     pub(crate) fn all(blocks: u32) -> Self {
-        let mut missing = BitSet::new(blocks);
-        (0..blocks).for_each(|block| {
-            missing.insert(block);
-        });
-        Self { missing, blocks, cursor: 0 }
+        Self { missing: BitSet::of_all(blocks), blocks, cursor: 0 }
+    }
+
+    /// The first `copies` blocks have copies.
+    pub(crate) fn copied(&mut self, copies: u64) {
+        if copies >= u64::from(self.blocks) {
+            self.missing = BitSet::new(self.blocks);
+        } else {
+            (0..copies as u32).for_each(|block| {
+                self.missing.remove(block);
+            });
+        }
     }
 
     /// Whether every block has a copy.

@@ -82,8 +82,12 @@ impl Scheme for HddBoost {
         self.missing.set(block, true);
     }
 
-    fn copied_at_first(&self, _view: &View) -> Vec<BlockRun> {
-        vec![BlockRun { first: Block(0), count: self.mirrored }]
+    fn copied_at_first(&self, _view: &View) -> u64 {
+        self.mirrored
+    }
+
+    fn began_with(&mut self, copies: u64) {
+        self.missing.copied(copies);
     }
 
     fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {

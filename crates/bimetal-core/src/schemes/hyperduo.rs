@@ -5,9 +5,10 @@
 //! files in SSD": an "MRU data structure periodically identifies hot and cold LBA ranges and pin the hot to SSD". Of capacity
 //! mode the paper has only the name and figure 4: the sum of both.
 //!
-//! Our choices: a share of the SSD (`mirrored`) holds the first addresses, the rest ranges of `range`. The table counts the requests for each range;
-//! every `period` the ranges in it are ranked by their count, which is halved each time, the most recently used first among
-//! equals, and the best are pinned while the others leave. A range that was used once is not hot. Copies are made when the HDD is idle, and from what
+//! Our choices: a share of the SSD (`mirrored`) holds the first addresses, the rest ranges of `range`. The table is in order of use,
+//! the most recently used range first; every `period` as many from its front are pinned as fit, while the others leave. A range
+//! that was used once is not hot, and neither is one that has not been used for long: its requests are counted, the count is
+//! halved each period. From two on a range is hot, and at none it is cold. Copies are made when the HDD is idle, and from what
 //! requests read. Capacity mode puts the SSD at the low addresses, as Combo Drive does, and moves nothing.
 
 use crate::block::{Block, BlockRun, ValidMask};
@@ -190,9 +191,12 @@ impl HotRanges {
     fn rank(&mut self, now: Nanoseconds) -> (Vec<u32>, Vec<u32>) {
         self.next_ranking = now.saturating_add(self.period);
         let heat = &self.heat;
-        let key = |range: u32| (heat[range as usize].count, heat[range as usize].last);
-        self.ranked.sort_unstable_by_key(|&range| std::cmp::Reverse((key(range), range)));
-        let hot = self.ranked.iter().take(self.pinned_max).take_while(|&&range| key(range).0 >= HOT).count();
+        let is_hot = |range: u32| {
+            let Heat { count, pinned, .. } = heat[range as usize];
+            count >= HOT || pinned && count > 0
+        };
+        self.ranked.sort_unstable_by_key(|&range| std::cmp::Reverse((is_hot(range), heat[range as usize].last, range)));
+        let hot = self.ranked.iter().take(self.pinned_max).take_while(|&&range| is_hot(range)).count();
         let (mut pinned, mut left) = (Vec::new(), Vec::new());
         for (place, range) in std::mem::take(&mut self.ranked).into_iter().enumerate() {
             let heat = &mut self.heat[range as usize];
@@ -315,8 +319,12 @@ impl Scheme for Safe {
         self.missing.set(block, true);
     }
 
-    fn copied_at_first(&self, _view: &View) -> Vec<BlockRun> {
-        vec![BlockRun { first: Block(0), count: self.mirrored }]
+    fn copied_at_first(&self, _view: &View) -> u64 {
+        self.mirrored
+    }
+
+    fn began_with(&mut self, copies: u64) {
+        self.missing.copied(copies);
     }
 
     fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
@@ -387,6 +395,19 @@ mod tests {
         bench.take_log();
         bench.request(OpKind::Read, FAR, 8);
         assert_eq!(bench.take_log(), ["hdd read 8"]);
+    }
+
+    /// "MRU data structure periodically identifies hot and cold LBA ranges": the one used last goes before the one used most.
+    #[test]
+    fn most_recently_used_range_is_pinned_before_the_most_used() {
+        let mut bench = Bench::new("hyperduo", &[("range", "1MiB"), ("period", "1s")]);
+        (0..8).for_each(|_| bench.request(OpKind::Read, FAR, 8));
+        (0..2).for_each(|_| bench.request(OpKind::Read, FAR + 8192, 8));
+        bench.pass(Nanoseconds::from_seconds(2));
+        bench.take_log();
+        bench.request(OpKind::Read, FAR + 8192 + 64, 8);
+        bench.request(OpKind::Read, FAR + 64, 8);
+        assert_eq!(bench.take_log(), ["ssd read 8", "hdd read 8"], "there is room for one of them");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 
 use super::operations::purpose;
 use super::{Job, TaskId, Volume};
-use crate::block::{Block, BlockRun, ValidMask};
-use crate::block_map::{Entry, Slot};
+use crate::block::{Block, BlockRun};
+use crate::block_map::Slot;
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
@@ -81,26 +81,21 @@ impl<P: Payload> Volume<P> {
     /// takes for granted, from the first to the last.
     pub fn held_at_first(&self, member: MemberId) -> SectorRange {
         let home = self.view.layout.home_on(member);
-        let slots = self.view.layout.slots.filter(|slots| home.is_empty() && slots.member == member);
-        let last = slots.and_then(|_| self.view.map.occupied().last());
-        last.map_or(home, |(last, _)| self.slot_sectors(Slot(0), u64::from(last.0) + 1))
+        let copies = self.view.map.slots_in_use();
+        let has_copies = copies > 0 && self.view.layout.slots.is_some_and(|slots| slots.member == member);
+        if home.is_empty() && has_copies { self.slot_sectors(Slot(0), copies) } else { home }
     }
 
-    /// Takes the copies for granted that the scheme has before the first request.
+    /// Takes the copies for granted that the scheme has before the first request: of the first blocks, in the slots of their numbers.
     pub(super) fn copy_at_first(&mut self) {
-        for run in self.scheme.copied_at_first(&self.view) {
-            let mut next = run.first.0;
-            while next < run.end() {
-                let Some((first, count)) = self.take_cache_slots(run.end() - next) else { return };
-                for at in 0..count {
-                    let slot = Slot(first.0 + at as u32);
-                    let block = Block(next + at);
-                    let entry = Entry { block, valid: ValidMask::ALL, dirty: false, checksum: 0 };
-                    self.view.map.insert(slot, entry);
-                    self.scheme.mapped(&self.view, slot, ValidMask::ALL, None);
-                }
-                next += count;
-            }
+        let blocks = self.scheme.copied_at_first(&self.view);
+        let mut taken = 0;
+        while taken < blocks {
+            let Some((first, count)) = self.take_cache_slots(blocks - taken) else { break };
+            assert_eq!(u64::from(first.0), taken, "an empty cache gives its slots in order");
+            taken += count;
         }
+        self.view.map.grant(taken as u32);
+        self.scheme.began_with(taken);
     }
 }
