@@ -243,7 +243,7 @@ mod tests {
             logs: Vec::new(),
             set,
             vary: &[],
-            controller_usd: 0.0,
+            controller_usd: std::collections::BTreeMap::new(),
         };
         grid.candidates()
     }

@@ -3,6 +3,8 @@
 //! Schemes come from the registry of `bimetal-core`, and so does what is varied: the first parameter of a scheme, which is
 //! its main one by convention, unless the user sets it; other parameters where the user gives values for them.
 
+use std::collections::BTreeMap;
+
 use bimetal_core::layout::Role;
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_core::settings::{Kind as ParameterKind, Parameter};
@@ -68,8 +70,8 @@ pub struct Grid<'a> {
     pub set: &'a [(String, String)],
     /// What the user wants varied: a key, with or without a scheme's name in front, and its values.
     pub vary: &'a [(String, Vec<String>)],
-    /// Price of the controller.
-    pub controller_usd: f64,
+    /// Price of what manages the drives, by scheme; nothing where it is not named.
+    pub controller_usd: BTreeMap<&'static str, f64>,
 }
 
 impl Grid<'_> {
@@ -79,7 +81,8 @@ impl Grid<'_> {
         for &scheme in self.schemes {
             let settings = self.settings_of(scheme);
             for drives in self.drives_of(scheme) {
-                let cost_usd = self.controller_usd + drives.iter().map(|(_, offer)| offer.usd).sum::<f64>();
+                let controller_usd = self.controller_usd.get(scheme.name).copied().unwrap_or(0.0);
+                let cost_usd = controller_usd + drives.iter().map(|(_, offer)| offer.usd).sum::<f64>();
                 // In cents, so that the same prices are the same sum in any order.
                 let cost_usd = (cost_usd * 100.0).round() / 100.0;
                 for (variant, settings) in settings.iter().enumerate() {
@@ -197,7 +200,7 @@ mod tests {
             logs: Vec::new(),
             set,
             vary,
-            controller_usd: 10.0,
+            controller_usd: schemes::ALL.iter().map(|info| (info.name, 10.0)).collect(),
         }
     }
 

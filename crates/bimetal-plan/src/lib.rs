@@ -34,7 +34,7 @@ use std::time::Instant;
 
 use bimetal_core::scheme::SchemeInfo;
 use bimetal_sim::experiment::{peak_rss_bytes, summary_of};
-use bimetal_sim::setup::{Choices, SetupError};
+use bimetal_sim::setup::{Choices, SetupError, controller_usd};
 use bimetal_sim::simulator::{Replay, SimulationError};
 use bimetal_sim::survey::Survey;
 use bimetal_sim::workload::{Workload, WorkloadError};
@@ -288,6 +288,8 @@ fn candidates_of(question: &Question<'_>) -> Result<Vec<grid::Candidate>, PlanEr
 
 fn grid_of<'a>(question: &'a Question<'_>) -> Result<Grid<'a>, PlanError> {
     let logs = question.logs.as_ref().map(|logs| logs.offers.iter().collect()).unwrap_or_default();
+    let price = |info: &&'static SchemeInfo| Ok((info.name, controller_usd(&question.common, info.name)?));
+    let controller_usd = question.schemes.iter().map(price).collect::<Result<_, SetupError>>()?;
     Ok(Grid {
         schemes: &question.schemes,
         ssds: question.catalogue.of_kind(Kind::Ssd),
@@ -295,7 +297,7 @@ fn grid_of<'a>(question: &'a Question<'_>) -> Result<Grid<'a>, PlanError> {
         logs,
         set: &question.common.settings,
         vary: &question.vary,
-        controller_usd: bimetal_sim::setup::controller_usd(&question.common)?,
+        controller_usd,
     })
 }
 

@@ -472,6 +472,7 @@ fn cost(setup: &Setup, throughput: Throughput, replay: Replay) -> Cost {
         usd_per_gb: total_usd.map(|usd| usd / exported_gb),
         score,
         score_per_usd: per(total_usd),
+        score_per_controller_usd: per(Some(controller_usd)),
         budget: per(ssd_usd.map(|usd| usd + controller_usd)),
     }
 }

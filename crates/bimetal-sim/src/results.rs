@@ -364,7 +364,7 @@ pub struct Cost {
     pub ssd_usd: Option<f64>,
     /// All HDDs; null where the scheme has none or the profile no price.
     pub hdd_usd: Option<f64>,
-    /// `--set controller_usd=`.
+    /// `--set controller_usd=`, or that of the scheme alone: `--set hyperduo.controller_usd=`.
     pub controller_usd: Option<f64>,
     /// All together; null if the price of a drive is not known.
     pub total_usd: Option<f64>,
@@ -374,6 +374,8 @@ pub struct Cost {
     pub score: Option<f64>,
     /// Score / total.
     pub score_per_usd: Option<f64>,
+    /// Score / controller, storage managers figure 8; null where the controller costs nothing.
+    pub score_per_controller_usd: Option<f64>,
     /// Score / (controller + SSD), storage managers eq. 1.
     pub budget: Option<f64>,
 }
@@ -629,7 +631,10 @@ mod tests {
         );
         assert_has(&run["members"][0], "id role profile bytes metadata_bytes");
         assert_has(&run["members"][0], ssd);
-        assert_has(&run["cost"], "ssd_usd hdd_usd controller_usd total_usd usd_per_gb score score_per_usd budget");
+        assert_has(
+            &run["cost"],
+            "ssd_usd hdd_usd controller_usd total_usd usd_per_gb score score_per_usd score_per_controller_usd budget",
+        );
         assert_has(&run["run"], "wall_s requests_per_s peak_rss_bytes");
     }
 

@@ -289,7 +289,7 @@ fn check_parameter(key: &str, scheme: &str, parameter: &str) -> Result<(), Setup
         let names = bimetal_core::schemes::every().map(|info| info.name);
         return Err(unknown_key(key, nearest(scheme, names.chain(["ssd", "hdd", "log"]))));
     };
-    let known = info.parameters.iter().map(|parameter| parameter.name);
+    let known = info.parameters.iter().map(|parameter| parameter.name).chain([CONTROLLER_USD]);
     if known.clone().any(|name| name == parameter) {
         return Ok(());
     }
@@ -324,7 +324,7 @@ impl Setup {
         volume.foresee(&Foresight { requests: survey.requests, files: &choices.files });
         let assumed = plan.assumed;
         let drives = build(scheme.name, chosen, &sizes, &volume, choices)?;
-        let controller_usd = controller_usd(choices)?;
+        let controller_usd = controller_usd(choices, scheme.name)?;
         let (name, tree) = (scheme.name.to_owned(), volume.into());
         let inner_settings = BTreeMap::new();
         Ok(Self { name, scheme, settings, inner_settings, tree, drives, units, assumed, controller_usd })
@@ -475,6 +475,7 @@ fn sized_as(role: Role, holds: Holds) -> Holds {
 
 fn settings_for(scheme: &'static SchemeInfo, choices: &Choices) -> Result<Settings, SettingError> {
     let own = choices.settings.iter().filter_map(|(key, value)| match key.split_once('.') {
+        Some((_, CONTROLLER_USD)) => None,
         Some((name, parameter)) if name == scheme.name => Some((parameter, value.as_str())),
         Some(_) => None,
         None => scheme.parameters.iter().any(|known| known.name == key).then_some((key.as_str(), value.as_str())),
@@ -482,12 +483,15 @@ fn settings_for(scheme: &'static SchemeInfo, choices: &Choices) -> Result<Settin
     Settings::new(scheme.name, scheme.parameters, own)
 }
 
-/// Price of the controller (`--set controller_usd=`), 0 where none is given.
+/// Price of what manages the drives of `scheme` (`--set hyperduo.controller_usd=`, or `--set controller_usd=` for all schemes), 0
+/// where none is given. What is said of the scheme goes before what is said of all.
 ///
 /// # Errors
 /// It is no price.
-pub fn controller_usd(choices: &Choices) -> Result<f64, SetupError> {
-    let Some((key, value)) = choices.settings.iter().rfind(|(key, _)| key == CONTROLLER_USD) else { return Ok(0.0) };
+pub fn controller_usd(choices: &Choices, scheme: &str) -> Result<f64, SetupError> {
+    let is_own = |key: &str| key.split_once('.') == Some((scheme, CONTROLLER_USD));
+    let given = |is: &dyn Fn(&str) -> bool| choices.settings.iter().rfind(|(key, _)| is(key));
+    let Some((key, value)) = given(&is_own).or_else(|| given(&|key| key == CONTROLLER_USD)) else { return Ok(0.0) };
     let refuse = || SetupError::Value { key: key.clone(), value: value.clone(), expected: "dollars, 0 or more" };
     value.parse().ok().filter(|usd: &f64| usd.is_finite() && *usd >= 0.0).ok_or_else(refuse)
 }

@@ -114,7 +114,7 @@ impl Setup {
             drives: drives.into_iter().flatten().collect(),
             units,
             assumed,
-            controller_usd: controller_usd(choices)?,
+            controller_usd: controller_usd(choices, tree.scheme.name)?,
         })
     }
 }

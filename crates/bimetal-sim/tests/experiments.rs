@@ -172,6 +172,22 @@ fn plain_drive_takes_a_trace_that_fills_it() {
     }
 }
 
+/// Storage managers, figure 8 and equation 1: each manager has a price of its own.
+#[test]
+fn each_scheme_has_the_price_of_its_own_manager() {
+    let settings = [("controller_usd", "5"), ("hyperduo.controller_usd", "33"), ("hddboost.controller_usd", "0")];
+    let names = ["hyperduo", "hddboost", "smart-response"];
+    let runs = run(&generated(500), &names, &settings, Replay::Closed { depth: 1 }).runs;
+    assert_eq!(runs.iter().map(|run| run.cost.controller_usd).collect::<Vec<_>>(), [Some(33.0), Some(0.0), Some(5.0)]);
+    for run in &runs {
+        let (cost, price) = (&run.cost, run.cost.controller_usd.unwrap());
+        let score = cost.score.unwrap();
+        assert_eq!(cost.score_per_controller_usd, (price > 0.0).then(|| score / price), "{}", run.scheme);
+        assert_eq!(cost.budget, Some(score / (cost.ssd_usd.unwrap() + price)), "{}", run.scheme);
+        assert!(!run.settings.contains_key("controller_usd"), "{}: a price is no parameter of the engine", run.scheme);
+    }
+}
+
 #[test]
 fn units_of_several_devices_are_kept_apart_on_the_same_drives() {
     let mut workload = generated(2000);

@@ -13,6 +13,7 @@ pub mod config;
 mod emulated_files;
 pub mod error;
 mod extents;
+mod geometric;
 mod memory;
 pub mod options;
 pub mod output;

@@ -3,9 +3,12 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use bimetal_core::scheme::SchemeInfo;
+use bimetal_sim::results::to_json;
 use clap::Args;
 
 use crate::error::Error;
+use crate::geometric::Comparison;
 use crate::options::JsonOption;
 use crate::output::{OutputFile, note, print};
 use crate::report;
@@ -22,9 +25,9 @@ use crate::table;
     bimetal compare monday.bin.zst --schemes griffin,smart-response,hdd-only --report report.html\n  \
     bimetal compare monday.bin.zst --ssd-size 20% --hdd seagate-exos-x18-18tb --json")]
 pub(crate) struct Arguments {
-    /// The trace [default: the embedded sample]
+    /// The trace [default: the embedded sample]; of several, geometric means are given as well
     #[arg(value_name = "TRACE")]
-    trace: Option<PathBuf>,
+    traces: Vec<PathBuf>,
     /// The schemes, with commas between, or all [default: all, or only the volumes of --config]
     #[arg(long, value_name = "a,b|all")]
     schemes: Option<String>,
@@ -45,9 +48,22 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         None if !trees.is_empty() => Vec::new(),
         list => schemes_named(list.as_deref().unwrap_or("all"))?,
     };
+    if arguments.report.is_some() && arguments.traces.len() > 1 {
+        return Err(Error::new("--report is a page about one trace: expected one trace, or --json for several"));
+    }
     // Before anything is simulated: a path that cannot be written is no news after a long run.
     let report = arguments.report.as_deref().map(OutputFile::create).transpose()?;
-    let document = run_experiment(arguments.trace, schemes, trees, &arguments.options, &arguments.restore, None)?;
+    if arguments.traces.len() > 1 {
+        return compare_over_several(&arguments, &schemes);
+    }
+    let document = run_experiment(
+        arguments.traces.into_iter().next(),
+        schemes,
+        trees,
+        &arguments.options,
+        &arguments.restore,
+        None,
+    )?;
     if let (Some(mut file), Some(path)) = (report, &arguments.report) {
         file.write_all(report::html(&document).as_bytes())?;
         file.finish()?;
@@ -57,4 +73,22 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         return print(&document.to_json());
     }
     print(&format!("{}\n\n{}", self_check(&document.trace), table::comparison(&document.runs)))
+}
+
+/// One comparison a trace, and the geometric means over all.
+fn compare_over_several(arguments: &Arguments, schemes: &[&'static SchemeInfo]) -> Result<(), Error> {
+    let mut documents = Vec::new();
+    for trace in &arguments.traces {
+        let (schemes, trees) = (schemes.to_vec(), arguments.options.trees()?);
+        let options = &arguments.options;
+        documents.push(run_experiment(Some(trace.clone()), schemes, trees, options, &arguments.restore, None)?);
+    }
+    let comparison = Comparison::of(documents);
+    if arguments.json.json {
+        return print(&to_json(&comparison));
+    }
+    for document in comparison.traces() {
+        print(&format!("{}\n\n{}\n", self_check(&document.trace), table::comparison(&document.runs)))?;
+    }
+    print(&comparison.table())
 }

@@ -245,6 +245,7 @@ fn figures(run: &Run) -> Vec<(&'static str, String)> {
     add("Price of an exported GB", run.cost.usd_per_gb.map(|price| format!("${}", significant(price))));
     add("Score (MB/s, closed replay)", run.cost.score.map(significant));
     add("Score per dollar", run.cost.score_per_usd.map(significant));
+    add("Score per dollar of the manager alone", run.cost.score_per_controller_usd.map(significant));
     let bypass: Vec<_> =
         run.bypass.iter().map(|(reason, blocks)| format!("{} {}", count(*blocks), html(reason))).collect();
     add("Blocks that bypassed the cache", (!bypass.is_empty()).then(|| bypass.join(", ")));
