@@ -13,6 +13,7 @@ pub mod config;
 mod emulated_files;
 pub mod error;
 mod extents;
+mod free_space;
 mod geometric;
 mod memory;
 pub mod options;

@@ -98,7 +98,7 @@ pub struct JsonOption {
     pub json: bool,
 }
 
-/// The map of files at `path`.
+/// The map of files at `path`, which may be compressed.
 pub(crate) fn file_map(path: &Path) -> Result<FileMap, Error> {
     let name = path.display().to_string();
     let file = File::open(path).map_err(|error| Error::new(format!("{name}: cannot be opened: {error}")))?;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bimetal_core::block::BlockSize;
 use bimetal_core::scheme::{FileExtent, SchemeInfo};
 use bimetal_core::schemes;
-use bimetal_core::units::{Bytes, SectorRange};
+use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange};
 use bimetal_models::flash::Precondition;
 use bimetal_models::flash::state::{self, DriveState};
 use bimetal_sim::experiment::{Experiment, Progress as ExperimentProgress};
@@ -63,7 +63,7 @@ pub(crate) struct SimulationOptions {
     /// Play this share of the requests before anything is measured
     #[arg(long, value_name = "FRACTION", value_parser = fraction, allow_hyphen_values = true, default_value = "0")]
     warmup: f64,
-    /// State of the flash before the trace [default: sequential where flash is home, clean where it is a cache]
+    /// State of the flash before the trace [default: sequential where flash is home or begins with copies, clean where it is a cache]
     #[arg(long, value_name = "clean|sequential|random")]
     precondition: Option<Precondition>,
     /// Map the touched address ranges densely, so that a trace of a large drive fits small ones
@@ -391,13 +391,15 @@ pub(crate) fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
     })
 }
 
-fn file_extents(path: &Path) -> Result<Vec<FileExtent>, Error> {
-    let sector = 512;
-    let extent = |(start, end, path): (u64, u64, &str)| {
-        let first = start / sector;
-        FileExtent { path: path.to_owned(), sectors: SectorRange::new(first, end.div_ceil(sector) - first) }
+/// The extents of all files, and free space as extents without a path.
+pub(crate) fn file_extents(path: &Path) -> Result<Vec<FileExtent>, Error> {
+    let extent = |start: u64, end: u64, path: &str| {
+        let first = start / SECTOR_BYTES;
+        FileExtent { path: path.to_owned(), sectors: SectorRange::new(first, end.div_ceil(SECTOR_BYTES) - first) }
     };
-    Ok(file_map(path)?.extents().map(extent).collect())
+    let map = file_map(path)?;
+    let files = map.extents().map(|(start, end, path)| extent(start, end, path));
+    Ok(files.chain(map.free().map(|(start, end)| extent(start, end, ""))).collect())
 }
 
 /// Timed where there are times.
@@ -428,7 +430,7 @@ fn replay_with_times(wanted: Option<Replay>, speedup: f64) -> Result<Replay, Err
     }
 }
 
-const PRECONDITION_ASSUMED: &str = "sequential fill of home on flash, clean where flash is a cache";
+const PRECONDITION_ASSUMED: &str = "sequential fill of home and of first copies on flash, clean where flash is a cache";
 
 fn assume(assumed: &mut BTreeMap<String, String>, options: &SimulationOptions, trace: &Trace, replay: Replay) {
     if options.trace.format.is_none() {

@@ -418,3 +418,41 @@ fn drives_with_sectors_of_4_kib_serve_and_recover_alone_and_beside_others() {
         );
     }
 }
+
+/// `strategy=type` was accepted without a map, served, and did nothing, without a word.
+#[test]
+fn served_volume_moves_by_a_map_that_is_refreshed() {
+    let place = Place::new("files");
+    place.file("ssd.img", 64);
+    place.file("hdd.img", 256);
+    let create = "create box --scheme combo --set strategy=type --set idle=10ms --ssd ssd.img --hdd hdd.img";
+    let refused = place.refuse(create);
+    assert!(refused.contains("strategy=type") && refused.contains("--files MAP.csv"), "{refused}");
+    let mib = |mib: u64| mib << 20;
+    let map = |more: &str| {
+        let text = format!("0,{},<free>\n{},{},/usr/bin/tool\n{more}", mib(8), mib(100), mib(4));
+        fs::write(place.0.join("new.csv"), text).expect("a file for the test");
+        fs::rename(place.0.join("new.csv"), place.0.join("map.csv")).expect("a file for the test");
+    };
+    map("");
+    place.succeed(&format!("{create} --files map.csv"));
+    let server = place.serve("serve box --files map.csv");
+    // What has come to the SSD.
+    let wait_for = |bytes: u64| {
+        let limit = Instant::now() + Duration::from_secs(40);
+        loop {
+            let status = place.bimetal("status box --json").output().expect("bimetal starts").stdout;
+            let status: serde_json::Value = serde_json::from_slice(&status).expect("JSON");
+            let written = &status["members"][0]["write_bytes"];
+            if written.as_u64() == Some(bytes) {
+                return;
+            }
+            assert!(Instant::now() < limit, "{written} bytes were written to the SSD, expected {bytes}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    wait_for(mib(4));
+    map(&format!("{},{},/usr/lib/libc.so.6\n", mib(150), mib(2)));
+    wait_for(mib(6));
+    assert_eq!(server.terminate(), 0);
+}

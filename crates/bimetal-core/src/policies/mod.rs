@@ -9,6 +9,7 @@ pub mod arc;
 pub mod belady;
 pub(crate) mod buffer_cache;
 pub mod clock;
+pub(crate) mod file_map;
 mod ghosts;
 pub mod hotspots;
 mod indexed_heap;

@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use bimetal_core::scheme::{FileExtent, Foresight};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::{ServeError, Server, Snapshot};
@@ -49,6 +50,16 @@ impl Handle {
     /// Fails if the server has stopped.
     pub fn stop(&self) -> Result<(), Stopped> {
         self.post(Letter::Stop)
+    }
+
+    /// Gives the volume's scheme a map of files, in place of the one before: it goes by that from now on, if it goes by files.
+    ///
+    /// # Errors
+    ///
+    /// If it has stopped.
+    pub fn take_files(&self, files: Vec<FileExtent>) -> Result<(), Stopped> {
+        let take = move |server: &mut Server| server.volume.foresee(&Foresight { requests: 0, files: &files });
+        self.post(Letter::Apply(Box::new(take)))
     }
 
     pub(super) fn post(&self, letter: Letter) -> Result<(), Stopped> {

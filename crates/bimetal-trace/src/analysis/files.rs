@@ -1,11 +1,17 @@
 //! Which file a range of the device belongs to, and which files are overwritten most (Griffin table 2, section 4.4).
 
-use std::io::BufRead;
+use std::io::{BufRead, BufReader};
 
 use bimetal_core::units::{Bytes, Nanoseconds};
 use serde::Serialize;
 
 use super::figures::{QUOTED_SECONDS, Within};
+
+/// Stands in a map in the place of a path: free space.
+pub const FREE: &str = "<free>";
+
+/// The first bytes of what zstd compressed.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// The most overwritten files that are listed.
 const LISTED_FILES: usize = 20;
@@ -65,17 +71,29 @@ pub struct FileMap {
     /// By start, without overlaps.
     extents: Vec<Extent>,
     paths: Vec<String>,
+    /// What belongs to no file and holds nothing, by start.
+    free: Vec<Extent>,
 }
 
 impl FileMap {
     /// Reads lines `offset,length,path`, offset and length in bytes; a first line that says just that is a header. A
-    /// path may hold commas, or stand in double quotes. A file may have several lines, a byte belongs to one file only.
-    /// `name` is what errors call the map.
+    /// path may hold commas, or stand in double quotes. A file may have several lines, a byte belongs to one file only. A line
+    /// with the path [`FREE`] is free space; what no line names belongs to the file system itself, for all that is known.
+    /// `name` is what errors call the map. The lines may be compressed by zstd.
     ///
     /// # Errors
     /// If it cannot be read, a line is malformed, or two lines overlap.
-    pub fn read(name: &str, lines: impl BufRead) -> Result<Self, FileMapError> {
-        let mut map = Self { extents: Vec::new(), paths: Vec::new() };
+    pub fn read(name: &str, mut lines: impl BufRead) -> Result<Self, FileMapError> {
+        let failed = |source| FileMapError::Read { name: name.to_owned(), source };
+        if !lines.fill_buf().map_err(failed)?.starts_with(&ZSTD_MAGIC) {
+            return Self::read_lines(name, lines);
+        }
+        let unpacked = zstd::Decoder::with_buffer(lines).map_err(failed)?;
+        Self::read_lines(name, BufReader::new(unpacked))
+    }
+
+    fn read_lines(name: &str, lines: impl BufRead) -> Result<Self, FileMapError> {
+        let mut map = Self { extents: Vec::new(), paths: Vec::new(), free: Vec::new() };
         let mut index_of_path = std::collections::BTreeMap::new();
         for (index, text) in lines.lines().enumerate() {
             let text = text.map_err(|source| FileMapError::Read { name: name.to_owned(), source })?;
@@ -89,6 +107,10 @@ impl FileMap {
                 line,
                 text: text.to_owned(),
             })?;
+            if path == FREE {
+                map.free.extend((start < end).then_some(Extent { start, end, file: usize::MAX, line }));
+                continue;
+            }
             let file = *index_of_path.entry(path).or_insert_with_key(|path| {
                 map.paths.push(path.clone());
                 map.paths.len() - 1
@@ -98,6 +120,7 @@ impl FileMap {
             }
         }
         map.extents.sort_unstable_by_key(|extent| (extent.start, extent.line));
+        map.free.sort_unstable_by_key(|extent| (extent.start, extent.line));
         map.refuse_overlaps(name)?;
         Ok(map)
     }
@@ -107,16 +130,27 @@ impl FileMap {
         self.extents.iter().map(|extent| (extent.start, extent.end, self.paths[extent.file].as_str()))
     }
 
+    /// Every range of free space with its first byte and the one behind its last; in order of address.
+    pub fn free(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.free.iter().map(|extent| (extent.start, extent.end))
+    }
+
+    fn path(&self, extent: &Extent) -> String {
+        self.paths.get(extent.file).map_or_else(|| "free space".to_owned(), String::clone)
+    }
+
     fn refuse_overlaps(&self, name: &str) -> Result<(), FileMapError> {
-        for pair in self.extents.windows(2) {
-            let (first, second) = (&pair[0], &pair[1]);
+        let mut all: Vec<&Extent> = self.extents.iter().chain(&self.free).collect();
+        all.sort_unstable_by_key(|extent| (extent.start, extent.line));
+        for pair in all.windows(2) {
+            let (first, second) = (pair[0], pair[1]);
             if second.start < first.end {
                 return Err(FileMapError::Overlap {
                     name: name.to_owned(),
                     line: second.line,
-                    path: self.paths[second.file].clone(),
+                    path: self.path(second),
                     other_line: first.line,
-                    other: self.paths[first.file].clone(),
+                    other: self.path(first),
                 });
             }
         }
@@ -278,5 +312,17 @@ mod tests {
     fn two_files_cannot_own_the_same_bytes() {
         let error = read("0,4096,/a\n4096,4096,/b\n8191,2,/c\n").unwrap_err().to_string();
         assert!(error.contains("map.csv:3: the range of '/c' overlaps that of '/b' in line 2"), "{error}");
+        let error = read("0,4096,/a\n1024,4096,<free>\n").unwrap_err().to_string();
+        assert!(error.contains("map.csv:2: the range of 'free space' overlaps that of '/a' in line 1"), "{error}");
+    }
+
+    #[test]
+    fn free_space_is_no_file_and_a_compressed_map_is_read() {
+        let text = "8192,4096,<free>\n0,4096,/a\n16384,4096,<free>\n";
+        for bytes in [text.as_bytes().to_vec(), zstd::encode_all(text.as_bytes(), 3).unwrap()] {
+            let map = FileMap::read("map.csv", bytes.as_slice()).unwrap();
+            assert_eq!(map.extents().collect::<Vec<_>>(), [(0, 4096, "/a")]);
+            assert_eq!(map.free().collect::<Vec<_>>(), [(8192, 12_288), (16_384, 20_480)]);
+        }
     }
 }

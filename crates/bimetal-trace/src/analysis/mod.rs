@@ -25,7 +25,7 @@ use intervals::IntervalHistogram;
 use popularity::Popularity;
 
 pub use figures::{Analysis, Within};
-pub use files::{FileFigures, FileMap, FileMapError};
+pub use files::{FREE, FileFigures, FileMap, FileMapError};
 pub use popularity::TopBlocks;
 
 /// Accesses that are looked up together.

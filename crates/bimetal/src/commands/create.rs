@@ -1,6 +1,7 @@
 //! `bimetal create`: a volume of drives.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::label::Label;
@@ -16,7 +17,7 @@ use clap::Args;
 
 use crate::emulated_files::{FileSize, MadeFiles, file_size};
 use crate::error::Error;
-use crate::options::BlockOption;
+use crate::options::{BlockOption, file_map};
 use crate::output::{note, print};
 use crate::simulation::schemes_named;
 use crate::volume::{DrivePath, drive_path, member, setting, size};
@@ -57,6 +58,9 @@ pub(crate) struct Arguments {
     /// A parameter of the scheme (timeout=30s) or of an emulated drive (hdd.volatile_cache=on)
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
+    /// Which file lies where, as `bimetal place -o` writes it: for strategy=type, which goes by files, and for `serve --files`
+    #[arg(long, value_name = "MAP.csv")]
+    files: Option<PathBuf>,
     #[command(flatten)]
     block: BlockOption,
     /// Erase what lies on the drives (a file system that can stay on its home stays); never one in use
@@ -77,6 +81,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let drives = drives_of(&arguments, scheme)?;
     let settings = settings_of(&arguments.set, scheme, &drives)?;
+    check_files(&arguments, &settings)?;
     let made = MadeFiles::make(&drives, |role| match role {
         Role::Ssd => arguments.ssd_size,
         Role::Hdd => arguments.hdd_size,
@@ -93,13 +98,30 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     };
     let created = create(&request)?;
     made.keep();
+    let files = arguments.files.as_ref();
     if let Some(error) = &created.forgotten {
         note(format_args!(
             "the files of '{}' cannot be remembered ({error}): name the volume by the path of one of them",
             request.name
         ));
     }
-    print(&describe(&created, scheme))
+    print(&describe(&created, scheme))?;
+    let with_files = files.map_or_else(String::new, |path| format!(" --files {}", path.display()));
+    print(&format!("Serve it with: bimetal serve {}{with_files}\n", created.label.name))
+}
+
+/// A strategy that goes by files has a map of them, and a map can be read.
+fn check_files(arguments: &Arguments, settings: &[(String, String)]) -> Result<(), Error> {
+    if let Some(path) = &arguments.files {
+        return file_map(path).map(drop);
+    }
+    if settings.iter().any(|(key, value)| (key.as_str(), value.as_str()) == ("strategy", "type")) {
+        return Err(Error::new(
+            "--set strategy=type: programs are told by their names, and nothing would move: expected a map of files beside it, \
+             --files MAP.csv; `bimetal place DIRECTORY -o MAP.csv` writes one",
+        ));
+    }
+    Ok(())
 }
 
 /// The drives in the order of the scheme's members.
@@ -226,7 +248,6 @@ fn describe(created: &Created, scheme: &SchemeInfo) -> String {
         (1, None) => "alone        the drive is a plain disk, with Bimetal or without\n",
         _ => "drained      no drive is a plain disk: each has a part of the addresses\n",
     });
-    let _ = writeln!(text, "Serve it with: bimetal serve {}", label.name);
     text
 }
 

@@ -1,6 +1,7 @@
 //! `bimetal place`: which files of a mounted file system belong on the SSD, by the strategies of Combo Drive.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,11 +12,13 @@ use bimetal_core::schemes::combo;
 use bimetal_core::settings::Settings;
 use bimetal_core::units::{Bytes, SECTOR_BYTES};
 use bimetal_trace::Request;
+use bimetal_trace::analysis::FREE;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::error::Error;
 use crate::extents::{Found, PlacedFile, files_below};
+use crate::free_space::free_space;
 use crate::options::{ConfigOption, JsonOption, TraceOptions};
 use crate::output::{OutputFile, note, print, print_json};
 use crate::trace_file::TraceReader;
@@ -142,7 +145,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         None => None,
     };
     if let Some(path) = &arguments.output {
-        write_map(path, &files)?;
+        let free = free_space(&arguments.path).unwrap_or_else(|error| {
+            note(format_args!("{}: its file system does not say what is free: {error}", arguments.path.display()));
+            Vec::new()
+        });
+        write_map(path, &files, &free)?;
     }
     let ssd_bytes = arguments.ssd_size.map(|size| size.0);
     let entries = decide(&rule, &files, uses.as_deref(), ssd_bytes);
@@ -203,10 +210,11 @@ fn uses_of(files: &[PlacedFile], mut reader: TraceReader) -> Result<Vec<Uses>, E
         ranges.extend(file.extents.iter().map(|&(start, length)| (start, start + length, number)));
     }
     ranges.sort_unstable();
+    let bytes: Vec<u64> = files.iter().map(PlacedFile::bytes).collect();
     let (mut uses, mut streams) = (vec![Uses::default(); files.len()], Streams::default());
     let mut inside = 0u64;
     while let Some(request) = reader.next()? {
-        inside += u64::from(count(&request, &ranges, &mut streams, &mut uses));
+        inside += u64::from(count(&request, (&ranges, &bytes), &mut streams, &mut uses));
     }
     let trace = reader.finish();
     if inside == 0 {
@@ -218,8 +226,14 @@ fn uses_of(files: &[PlacedFile], mut reader: TraceReader) -> Result<Vec<Uses>, E
     Ok(uses)
 }
 
-/// Counts a request for each file that it touches, and says whether there is one.
-fn count(request: &Request, ranges: &[(u64, u64, usize)], streams: &mut Streams, uses: &mut [Uses]) -> bool {
+/// Counts a request for each file that it touches, and says whether there is one. What continues another request is contiguous, and
+/// so is what has a file whole. Beside the ranges stand the bytes of each file.
+fn count(
+    request: &Request,
+    (ranges, bytes): (&[(u64, u64, usize)], &[u64]),
+    streams: &mut Streams,
+    uses: &mut [Uses],
+) -> bool {
     if !matches!(request.kind, OpKind::Read | OpKind::Write) {
         return false;
     }
@@ -227,12 +241,13 @@ fn count(request: &Request, ranges: &[(u64, u64, usize)], streams: &mut Streams,
     let contiguous = streams.length(request.kind, request.range) > request.range.len.bytes();
     let (start, end) = (request.range.start.0 * SECTOR_BYTES, request.range.end().0 * SECTOR_BYTES);
     let first = ranges.partition_point(|&(_, range_end, _)| range_end <= start);
-    let mut touched: Vec<usize> =
-        ranges[first..].iter().take_while(|&&(from, ..)| from < end).map(|&(.., file)| file).collect();
-    touched.dedup();
-    for &file in &touched {
+    let mut touched: BTreeMap<usize, u64> = BTreeMap::new();
+    for &(from, to, file) in ranges[first..].iter().take_while(|&&(from, ..)| from < end) {
+        *touched.entry(file).or_default() += to.min(end) - from.max(start);
+    }
+    for (&file, &part) in &touched {
         uses[file].accesses += 1;
-        uses[file].contiguous += u64::from(contiguous);
+        uses[file].contiguous += u64::from(contiguous || part == bytes[file]);
     }
     !touched.is_empty()
 }
@@ -298,11 +313,12 @@ fn totals_of(entries: &[Entry<'_>], place_is_known: bool) -> Totals {
 }
 
 /// Writes the map that `--files` takes. Bytes that several files share belong to the first of them.
-fn write_map(path: &Path, files: &[PlacedFile]) -> Result<(), Error> {
+fn write_map(path: &Path, files: &[PlacedFile], free: &[(u64, u64)]) -> Result<(), Error> {
     let mut lines: Vec<(u64, u64, &str)> = Vec::new();
     for file in files.iter().filter(|file| !file.path.contains(['\n', '\r', '"'])) {
         lines.extend(file.extents.iter().map(|&(start, length)| (start, length, file.path.as_str())));
     }
+    lines.extend(free.iter().map(|&(start, length)| (start, length, FREE)));
     lines.sort_by_key(|&(start, ..)| start);
     let mut map = OutputFile::create(path)?;
     let mut end = 0;
@@ -388,10 +404,11 @@ mod tests {
             let range = SectorRange::new(start, sectors);
             let kind = OpKind::Read;
             let request = Request { arrival: Nanoseconds(0), device: 0, kind, fua: false, range, response: None };
-            count(&request, &ranges, &mut streams, &mut uses)
+            count(&request, (&ranges, &[8192, 4096]), &mut streams, &mut uses)
         };
         assert!(access(0, 8) && access(8, 1) && access(7, 3) && access(39, 2));
         assert!(!access(16, 16) && !access(40, 8));
-        assert_eq!(uses, [(3, 0), (2, 1)].map(|(accesses, contiguous)| Uses { accesses, contiguous }));
+        assert!(access(8, 8), "the second file whole");
+        assert_eq!(uses, [(3, 0), (3, 2)].map(|(accesses, contiguous)| Uses { accesses, contiguous }));
     }
 }

@@ -1,18 +1,23 @@
 //! `bimetal serve`: a volume as a network block device.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
+use bimetal_core::scheme::Foresight;
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_live::attach::{Attached, Options, attach};
 use bimetal_live::control::socket_of;
 use bimetal_live::member::find::find;
-use bimetal_live::server::{CLIENTS_MAX, Credentials, Endpoint, ScrubPlan, Server, ServerOptions, SocketAccess, Tcp};
+use bimetal_live::server::{
+    CLIENTS_MAX, Credentials, Endpoint, Handle, ScrubPlan, Server, ServerOptions, SocketAccess, Tcp,
+};
 use clap::Args;
 
 use crate::error::Error;
 use crate::output::{note, print};
 use crate::progress::Progress;
+use crate::simulation::file_extents;
 use crate::target::{control, let_go, run_time};
 
 /// The least that may be scrubbed in a second.
@@ -66,6 +71,9 @@ pub(crate) struct Arguments {
     /// for]
     #[arg(long, value_name = "SIZE", requires = "scrub_every", value_parser = scrub_rate)]
     scrub_rate: Option<Bytes>,
+    /// Which file lies where, as `bimetal place -o` writes it, for combo's strategies; read again whenever it changes
+    #[arg(long, value_name = "MAP.csv")]
+    files: Option<PathBuf>,
     /// Serve also where drives are missing, if nothing on them is needed
     #[arg(long)]
     degraded: bool,
@@ -121,14 +129,23 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let tcp = tcp(&arguments)?;
     let located = find(&arguments.volume)?;
     check_places(&arguments, &located.assembly.label.name, &tcp)?;
+    let files = arguments.files.as_deref().map(file_extents).transpose()?;
     let options = Options { degraded: arguments.degraded, accept_loss: arguments.accept_loss, ..Options::default() };
     let mut progress: Option<Progress> = None;
     let attached = attach(&located, options, |done, total| {
         progress.get_or_insert_with(|| Progress::new(Some(total.0), "bytes")).set(done.0);
     });
     drop(progress);
-    let Attached { volume, drives, held } = attached?;
+    let Attached { mut volume, drives, held } = attached?;
     let name = held.label().name.clone();
+    match &files {
+        Some(files) => volume.foresee(&Foresight { requests: 0, files }),
+        None if held.label().scheme_settings().any(|setting| setting == ("strategy", "type")) => note(format_args!(
+            "'{name}': strategy=type goes by files, and nothing moves without a map of them: `bimetal place DIRECTORY -o MAP.csv` \
+             writes one, and --files MAP.csv gives it"
+        )),
+        None => {}
+    }
     if held.has_overwritten() {
         note(format_args!(
             "'{name}': what another program had written over the beginning of its home drive was given up (--accept-loss): the \
@@ -148,6 +165,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         ServerOptions { names: vec![name.clone()], tcp, clients_max, access, scrub, ..ServerOptions::default() };
     let mut server = Server::new(volume, drives, options)?;
     let held = control(&mut server, &located, held)?;
+    if let Some(path) = arguments.files.clone() {
+        read_when_changed(path, server.handle());
+    }
     let volume = name.clone();
     server.on_trouble(move |line| note(format_args!("'{volume}': {line}")));
     if let Some(address) = &arguments.metrics {
@@ -167,6 +187,32 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::new(format!("volume '{}' was stopped at once: what was not flushed may be lost", name)))
+}
+
+/// How often the map of files is looked at.
+const FILES_LOOKED_AT: Duration = Duration::from_secs(1);
+
+/// Reads the map of files at `path` again whenever it has changed, until the server has stopped. A map that cannot be read is said
+/// once, and the one before stays.
+fn read_when_changed(path: PathBuf, server: Handle) {
+    let changed = move |path: &Path| std::fs::metadata(path).and_then(|file| Ok((file.modified()?, file.len()))).ok();
+    let mut seen = changed(&path);
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(FILES_LOOKED_AT);
+            let now = changed(&path);
+            if now.is_none() || std::mem::replace(&mut seen, now) == now {
+                continue;
+            }
+            match file_extents(&path) {
+                Ok(files) => match server.take_files(files) {
+                    Ok(()) => note(format_args!("{}: the map of files was read again", path.display())),
+                    Err(_) => return,
+                },
+                Err(error) => note(format_args!("{error}; the map of files from before stays")),
+            }
+        }
+    });
 }
 
 /// What would be refused later, when the volume is attached already and its home no plain disk any more.
