@@ -13,6 +13,13 @@ use crate::input::Input;
 /// Addresses from this sector on (512 TiB) are taken for nonsense.
 pub(crate) const SECTORS_MAX: u64 = 1 << 40;
 
+/// Sectors of a read or write, at most: 256 MiB, many times what drives take at once. A longer one is taken for nonsense: block
+/// by block, a few of them would cost more memory than there is.
+pub(crate) const TRANSFER_SECTORS_MAX: u64 = 1 << 19;
+
+/// Sectors of a write-zeroes, at most: 4 GiB, behind the longest that Linux can ask for at once.
+pub(crate) const ZEROES_SECTORS_MAX: u64 = 1 << 23;
+
 /// Which moment in a request's life an entry records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Moment {
@@ -55,7 +62,30 @@ impl Entry {
             response: None,
         }
     }
+
+    /// The entry, if it moves no more than one request can.
+    ///
+    /// # Errors
+    /// A read or write of more than [`TRANSFER_SECTORS_MAX`], a write-zeroes of more than [`ZEROES_SECTORS_MAX`]. A
+    /// discard moves nothing and may be of any size.
+    #[inline]
+    pub(crate) fn bounded(self) -> Result<Self, Box<Bad>> {
+        let (most, expected) = match self.kind {
+            OpKind::Read | OpKind::Write => (TRANSFER_SECTORS_MAX, TRANSFER_EXPECTED),
+            OpKind::WriteZeroes => (ZEROES_SECTORS_MAX, ZEROES_EXPECTED),
+            OpKind::Flush | OpKind::Discard | OpKind::Hint => return Ok(self),
+        };
+        if self.range.len.0 <= most {
+            return Ok(self);
+        }
+        Err(Bad::value("size", format!("{} sectors", self.range.len.0), expected))
+    }
 }
+
+const TRANSFER_EXPECTED: &str =
+    "at most 524288 sectors (256 MiB) in one read or write (--skip-bad-lines passes over longer ones)";
+const ZEROES_EXPECTED: &str =
+    "at most 8388608 sectors (4 GiB) in one write-zeroes (--skip-bad-lines passes over longer ones)";
 
 /// Why a line or record is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -131,7 +161,7 @@ pub(crate) trait Decoder: Send {
     fn fill(&mut self, input: &mut Input, entries: &mut VecDeque<Entry>) -> Result<bool, Fault> {
         for _ in 0..FILLED {
             match self.next(input)? {
-                Some(entry) => entries.push_back(entry),
+                Some(entry) => entries.push_back(entry.bounded()?),
                 None => return Ok(false),
             }
         }
@@ -206,6 +236,18 @@ mod tests {
         assert_eq!(byte_range(511, 2).unwrap(), SectorRange::new(0, 2));
         assert_eq!(byte_range(512, 512).unwrap(), SectorRange::new(1, 1));
         assert_eq!(byte_range(1000, 1).unwrap(), SectorRange::new(1, 1));
+    }
+
+    #[test]
+    fn bounded_refuses_transfers_above_256_mib() {
+        let entry = |kind, sectors| Entry::request(0, 0, kind, SectorRange::new(0, sectors)).bounded();
+        for (kind, most) in [(OpKind::Read, 1 << 19), (OpKind::Write, 1 << 19), (OpKind::WriteZeroes, 1 << 23)] {
+            assert!(entry(kind, most).is_ok(), "{kind:?}");
+            let bad = entry(kind, most + 1).unwrap_err();
+            assert_eq!((bad.field, bad.value), ("size", format!("{} sectors", most + 1)), "{kind:?}");
+            assert!(bad.formed && !bad.fatal && bad.expected.contains(&most.to_string()), "{}", bad.expected);
+        }
+        assert!(entry(OpKind::Discard, SECTORS_MAX).is_ok());
     }
 
     #[test]

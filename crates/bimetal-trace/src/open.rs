@@ -291,11 +291,11 @@ impl Trace {
             match self.stage {
                 Stage::Reading if self.order.is_none() => self.fill()?,
                 Stage::Reading => match self.decoder.next(&mut self.input) {
-                    Ok(Some(entry)) => {
-                        if self.is_wanted(&entry)? {
-                            self.put_in_order(entry)?;
-                        }
-                    }
+                    Ok(Some(entry)) => match entry.bounded() {
+                        Ok(entry) if self.is_wanted(&entry)? => self.put_in_order(entry)?,
+                        Ok(_) => {}
+                        Err(bad) => self.fault(bad.into())?,
+                    },
                     Ok(None) => self.drain()?,
                     Err(fault) => self.fault(fault)?,
                 },
