@@ -512,6 +512,19 @@ impl Layout {
         self.units.last().map_or(0, |unit| unit.end())
     }
 
+    /// The sectors of the volume's `range` that lie on `member` of a striped array: its stripes follow each other there.
+    /// `None` where there are no stripes.
+    pub(crate) fn striped_part(&self, range: SectorRange, member: MemberId) -> Option<SectorRange> {
+        let Some(Array::Striped { members, blocks }) = self.array else { return None };
+        let stripe = blocks * self.block.sectors();
+        let row = stripe * u64::from(members);
+        let before = |sector: u64| {
+            sector / row * stripe + (sector % row).saturating_sub(u64::from(member.0) * stripe).min(stripe)
+        };
+        let start = before(range.start.0);
+        Some(SectorRange::new(start, before(range.end().0) - start))
+    }
+
     /// Returns the member and sector of the home of `block`, and the number of blocks from it on
     /// that are adjacent there.
     #[inline]
@@ -573,6 +586,27 @@ mod tests {
         assert!(error.to_string().contains("the ssd drive of 2MiB is too small"), "{error}");
         let one = LayoutRequest { members: &members[..1], ..request };
         assert_eq!(one.array(None), Err(LayoutError::Members(1)));
+    }
+
+    /// Sector by sector as `home_of` has it.
+    #[test]
+    fn striped_part_is_what_each_member_has_of_a_range() {
+        let members = members(&[(Role::Ssd, 2), (Role::Ssd, 3), (Role::Hdd, 9)]);
+        let request = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
+        let layout = request.array(Some(16)).unwrap();
+        for (start, len) in [(0, 1), (5, 700), (127, 2), (128, 384), (384, 3000), (1000, 1)] {
+            let mut expected = [(u64::MAX, 0); 3];
+            for sector in start..start + len {
+                let (member, first, _) = layout.home_of(Block(sector / 8));
+                let (least, count) = &mut expected[usize::from(member.0)];
+                (*least, *count) = ((*least).min(first + sector % 8), *count + 1);
+            }
+            for (member, (least, count)) in (0..).zip(expected) {
+                let part = layout.striped_part(SectorRange::new(start, len), MemberId(member)).unwrap();
+                assert_eq!(part.len.0, count, "{start}+{len} on {member}");
+                assert!(count == 0 || part.start.0 == least, "{start}+{len} on {member}: {part:?}");
+            }
+        }
     }
 
     #[test]

@@ -248,8 +248,8 @@ pub trait Scheme: Send {
         let _ = (view, access);
     }
 
-    /// Where the first blocks of `rest` go, which are what `access` has not placed yet, and for how many of them
-    /// (at least 1) that holds.
+    /// Where the first blocks of `rest` go, and for how many of them (at least 1) that holds. `rest` is what `access` has
+    /// not placed yet, of a long write as much as the volume places at a time.
     fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
         let _ = (view, access);
         (Placement::Home(None), rest.count)

@@ -32,7 +32,7 @@ use crate::scheme::{
     Access, CacheMode, Holds, LinuxCounterpart, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work,
 };
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
-use crate::units::{Bytes, Nanoseconds};
+use crate::units::{Bytes, Nanoseconds, SectorRange};
 
 /// The scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
@@ -153,6 +153,8 @@ struct HybridDisk {
     wanted_for_pinned: u64,
     dirty_since: DirtySince,
     last_flush: Nanoseconds,
+    /// The large write that was judged last, and whether it goes to the disk.
+    judged: Option<(SectorRange, bool)>,
 }
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
@@ -183,6 +185,7 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         wanted_for_pinned: 0,
         dirty_since: DirtySince::default(),
         last_flush: Nanoseconds::ZERO,
+        judged: None,
     };
     disk.take(settings);
     Ok(Box::new(disk))
@@ -244,6 +247,21 @@ impl HybridDisk {
         }
         let first = self.is_pinned(blocks.first);
         (first, blocks.blocks().take_while(|&block| self.is_pinned(block) == first).count() as u64)
+    }
+
+    /// Whether a write is large and has no page on flash. A write is judged once, not again for each of its parts.
+    fn goes_home_as_large(&mut self, view: &View, access: &Access) -> bool {
+        if access.sectors.len.bytes() < self.write_threshold {
+            return false;
+        }
+        match self.judged {
+            Some((sectors, goes_home)) if sectors == access.sectors => goes_home,
+            _ => {
+                let goes_home = access.blocks.blocks().all(|block| view.map.get(block).is_none());
+                self.judged = Some((access.sectors, goes_home));
+                goes_home
+            }
+        }
     }
 
     /// Slots that must be made free for requests that wait, unless everything goes home for them, and for what was read of pinned ranges.
@@ -328,6 +346,7 @@ impl Scheme for HybridDisk {
 
     fn arrived(&mut self, view: &View, access: &Access) {
         self.room.arrived();
+        self.judged = None;
         self.dirty_since.arrived(view);
         self.gate.arrived(view, access);
     }
@@ -338,8 +357,7 @@ impl Scheme for HybridDisk {
         }
         let (is_pinned, mut count) = self.alike(rest);
         if !is_pinned {
-            let large = access.sectors.len.bytes() >= self.write_threshold;
-            if large && access.blocks.blocks().all(|block| view.map.get(block).is_none()) {
+            if self.goes_home_as_large(view, access) {
                 return (Placement::Home(Some(Reason::LARGE)), count);
             }
             let (refused, alike) = self.gate.of_write(view, access, BlockRun { count, ..rest });

@@ -55,4 +55,12 @@ mod tests {
         bench.request(OpKind::Read, 14, 4);
         assert_eq!(bench.take_log(), ["ssd read 2", "hdd read 2"]);
     }
+
+    /// A discard of all of a large array was an operation a stripe, and failed for being too many.
+    #[test]
+    fn discard_is_one_operation_on_each_member() {
+        let mut bench = Bench::new("raid0", &[("stripe", "8KiB")]);
+        bench.request(OpKind::Discard, 8, 2000);
+        assert_eq!(bench.take_log(), ["ssd discard 1000", "hdd discard 1000"]);
+    }
 }

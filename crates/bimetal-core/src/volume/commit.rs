@@ -6,7 +6,7 @@
 //! durable (to free slots, or for a mark) flushes the member that holds them. Where that member is
 //! read-only, a commit waits instead until the affected regions are evacuated (`refusal.rs`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::log_tail::Position;
 use super::operations::{InFlight, purpose};
@@ -773,17 +773,26 @@ impl<P: Payload> Volume<P> {
         if no_copies || !matches!(self.store, Store::Cache { .. }) || !self.view.slots_online() {
             return false;
         }
-        let regions = blocks.first.0 / MARK_REGION_BLOCKS..=(blocks.end() - 1) / MARK_REGION_BLOCKS;
-        let mut needed = false;
-        for region in regions {
-            let region = region as u32;
-            if self.intents.durable.contains(region) || !self.has_clean_copies(blocks) {
-                continue;
-            }
-            needed = true;
-            self.ask_for_mark(region);
+        let wanted = self.regions_to_mark(blocks);
+        wanted.iter().for_each(|&region| self.ask_for_mark(region));
+        !wanted.is_empty()
+    }
+
+    /// The regions of `blocks` that have clean copies, or could have them after a crash, and no durable mark.
+    fn regions_to_mark(&self, blocks: BlockRun) -> Vec<u32> {
+        let is_unmarked = |region: &u32| !self.intents.durable.contains(*region);
+        let region_of = |block: u64| (block / MARK_REGION_BLOCKS) as u32;
+        if blocks.count <= self.view.map.len() {
+            let unmarked: Vec<u32> =
+                (region_of(blocks.first.0)..=region_of(blocks.end() - 1)).filter(is_unmarked).collect();
+            return if unmarked.is_empty() || self.has_clean_copies(blocks) { unmarked } else { Vec::new() };
         }
-        needed
+        // A discard of a whole drive costs what it changes: where the map is smaller, it is the map that is walked.
+        let within = |block: &Block| (blocks.first.0..blocks.end()).contains(&block.0);
+        let copies = self.view.map.occupied().filter(|(_, entry)| !entry.dirty).map(|(_, entry)| entry.block);
+        let all = copies.chain(self.pending.copies_that_could_come_back()).filter(within);
+        let regions: BTreeSet<u32> = all.map(|block| region_of(block.0)).collect();
+        regions.into_iter().filter(is_unmarked).collect()
     }
 
     fn ask_for_mark(&mut self, region: u32) {
@@ -804,9 +813,7 @@ impl<P: Payload> Volume<P> {
     }
 
     fn has_clean_copies(&self, blocks: BlockRun) -> bool {
-        // A range larger than the map is not walked: a superfluous mark is harmless.
-        blocks.count > self.view.map.len()
-            || blocks.blocks().any(|block| self.view.map.get(block).is_some_and(|(_, entry)| !entry.dirty))
+        blocks.blocks().any(|block| self.view.map.get(block).is_some_and(|(_, entry)| !entry.dirty))
             || self.pending.could_come_back(blocks, false)
     }
 

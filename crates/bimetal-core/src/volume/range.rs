@@ -158,6 +158,9 @@ impl<P: Payload> Volume<P> {
     fn issue_range(&mut self, task: TaskId, job: &RangeJob) {
         // The journal will record home as newest: that record must not be stable before home is.
         let fua = job.command.fua || (P::CARRIES_DATA && self.view.map.dirty_blocks() > 0);
+        if self.issue_by_member(task, job, fua) {
+            return;
+        }
         let mut done = 0;
         while done < job.sectors.len.0 {
             let rest = SectorRange::new(job.sectors.start.0 + done, job.sectors.len.0 - done);
@@ -165,6 +168,22 @@ impl<P: Payload> Volume<P> {
             self.change_home(task, member, Command { range, fua, ..job.command }, P::empty());
             done += range.len.0;
         }
+    }
+
+    /// Tells each member of a striped array of its part of a range, as one, where members have several stripes of it.
+    /// Stripe by stripe, a discard of a large array would be millions of operations. Whether it did.
+    fn issue_by_member(&mut self, task: TaskId, job: &RangeJob, fua: bool) -> bool {
+        let layout = &self.view.layout;
+        let parts = layout.homes().into_iter().map(|member| Some((member, layout.striped_part(job.sectors, member)?)));
+        let Some(parts) = parts.collect::<Option<Vec<_>>>() else { return false };
+        let (_, _, stripe) = layout.home_of(layout.block.block_of(job.sectors.start.0));
+        if job.sectors.len.0 <= parts.len() as u64 * stripe * layout.block.sectors() {
+            return false;
+        }
+        for (member, range) in parts.into_iter().filter(|(_, range)| !range.is_empty()) {
+            self.change_home(task, member, Command { range, fua, ..job.command }, P::empty());
+        }
+        true
     }
 
     /// Takes every block that lies whole in `sectors` out of the map.

@@ -344,7 +344,9 @@ impl<P: Payload> Volume<P> {
         let access = access(&self.view.layout, OpKind::Write, job.sectors);
         let first = job.next;
         while job.next < access.blocks.end() && job.next - first < PART_BLOCKS_MAX {
-            let rest = BlockRun { first: Block(job.next), count: access.blocks.end() - job.next };
+            // A scheme that looks at each block of what it places must not look at all of a long write for every part.
+            let room = PART_BLOCKS_MAX - (job.next - first);
+            let rest = BlockRun { first: Block(job.next), count: room.min(access.blocks.end() - job.next) };
             let (placement, blocks) = if self.is_draining() {
                 (Placement::Home(Some(Reason::DRAINING)), rest.count)
             } else if self.slots_refuse() {
@@ -353,7 +355,7 @@ impl<P: Payload> Volume<P> {
                 self.scheme.place_write(&self.view, &access, rest)
             };
             assert!(blocks >= 1 && blocks <= rest.count, "a scheme places 1 to {} blocks, not {blocks}", rest.count);
-            let run = BlockRun { count: blocks.min(PART_BLOCKS_MAX), ..rest };
+            let run = BlockRun { count: blocks, ..rest };
             match self.place_whole_run(job, &access, run, placement) {
                 Err(obstacle) if job.next == first => return Err(obstacle),
                 Err(_) if job.next == run.first.0 => break,
