@@ -13,11 +13,14 @@ test:
 	CARGO="$(CARGO)" scripts/test
 
 # Kills the server twenty times under each file system, runs 20,000 seeds of every scheme from a
-# random start (printed first), and draws ten times as many cases of every property.
+# random start (printed first), draws ten times as many cases of every property, and runs 100,000 mutants of the sample
+# traces through the commands that read one.
 soak:
 	PROPTEST_CASES=2560 $(CARGO) test --workspace --lib --locked
 	BIMETAL_SOAK=20 $(CARGO) test --package bimetal --test power_cuts --locked -- --nocapture
 	$(CARGO) run --release --locked --package bimetal -- fault --from random --seeds 20000
+	$(CARGO) build --release --locked --package bimetal
+	$(CARGO) run --release --locked --package bimetal --example mutants -- target/release/bimetal 100000
 
 # Serves a volume by ublk in a kernel that has it, booted in qemu: KERNEL_DEB=linux-image-6.12….deb
 ublk-test:

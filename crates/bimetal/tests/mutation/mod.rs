@@ -1,0 +1,301 @@
+//! Mutants of sample traces, and a run of the program on one: shared by the test and by the soak.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use bimetal_trace::write::{Content, Writer};
+use bimetal_trace::{Format, OpenOptions, Trace};
+
+/// Requests that are taken of each shipped trace.
+const HEAD_REQUESTS: u64 = 300;
+
+/// Bytes of a mutant, at most.
+const BYTES_MAX: usize = 64 << 10;
+
+/// The time of processors that a command may take, in a build with optimisations. Where several programs share a machine, a
+/// clock on the wall would measure the others.
+pub(crate) const TIME_MAX: Duration = Duration::from_secs(10);
+
+/// The most memory that a command may have resident.
+pub(crate) const MEMORY_MAX: u64 = 1 << 30;
+
+/// All schemes but HyperDuo and HDDBoost: what those mirror at first takes memory by the size of the SSD, whatever the trace
+/// touches.
+const SCHEMES: &str =
+    "ssd-only,hdd-only,combo,smart-response,dataplex,hybrid-disk,os-managed,griffin,mixedstore,smq,bcache,writeboost";
+
+/// The commands that read a trace, with what stands behind the trace.
+pub(crate) const COMMANDS: [&[&str]; 5] = [
+    &["analyze", "TRACE"],
+    &["mrc", "TRACE", "--policies", "lru,arc,lirs"],
+    &["simulate", "TRACE", "--scheme", "smart-response"],
+    &["compare", "TRACE", "--schemes", SCHEMES],
+    &["plan", "TRACE", "--latency", "mean<1000s"],
+];
+
+/// A trace to make mutants of.
+pub(crate) struct Sample {
+    /// Its format, and its file.
+    pub(crate) name: String,
+    bytes: Vec<u8>,
+    is_text: bool,
+}
+
+impl Sample {
+    fn new(name: String, bytes: Vec<u8>) -> Self {
+        let is_text = std::str::from_utf8(&bytes).is_ok() && !bytes.contains(&0);
+        Self { name, bytes, is_text }
+    }
+}
+
+/// The corpus of the readers, and the heads of the shipped traces in three formats.
+pub(crate) fn samples(scratch: &Path) -> Vec<Sample> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut samples = Vec::new();
+    for format in entries(&root.join("crates/bimetal-trace/fuzz-corpus")) {
+        for path in entries(&format) {
+            let name = path.iter().rev().take(2).map(|part| part.to_string_lossy()).collect::<Vec<_>>();
+            samples.push(Sample::new(format!("{}/{}", name[1], name[0]), fs::read(&path).expect("a sample")));
+        }
+    }
+    for path in entries(&root.join("traces")).iter().filter(|path| path.to_string_lossy().ends_with(".bin.zst")) {
+        samples.extend([Format::Bin, Format::Csv, Format::Msr].map(|format| head(path, format, scratch)));
+    }
+    samples
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(folder).expect("a folder of samples").map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    paths
+}
+
+/// The first requests of the trace at `path`, written as `format`, not compressed.
+fn head(path: &Path, format: Format, scratch: &Path) -> Sample {
+    let options = OpenOptions { limit: Some(HEAD_REQUESTS), ..OpenOptions::default() };
+    let trace = Trace::open(path, &options).expect("a shipped trace");
+    let written = scratch.join("head");
+    let mut writer = Writer::create(&written, format, Content::from(&trace)).expect("room for a head");
+    trace.for_each(|request| writer.write(&request.expect("a request")).expect("room for a request"));
+    writer.finish().expect("room for a head");
+    let bytes = fs::read(&written).expect("the head");
+    let bytes = if format == Format::Bin { zstd::decode_all(&bytes[..]).expect("what was packed") } else { bytes };
+    let stem = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Sample::new(format!("{}/{stem}", format.name()), bytes)
+}
+
+/// Draws mutants; the same seed draws the same ones.
+pub(crate) struct Mutator(u64);
+
+/// Numbers that a reader may meet for the first time here.
+const ODD_NUMBERS: [u64; 21] = [
+    0,
+    1,
+    7,
+    511,
+    4097,
+    1 << 20,
+    1 << 19,
+    (1 << 19) + 1,
+    1 << 23,
+    (1 << 31) - 1,
+    1 << 32,
+    1 << 33,
+    1 << 39,
+    (1 << 40) - 1,
+    1 << 40,
+    1 << 49,
+    1 << 53,
+    1_900_000_000_000_000_000,
+    (1 << 63) - 1,
+    1 << 63,
+    u64::MAX,
+];
+
+impl Mutator {
+    /// The mutants of `seed`.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next of SplitMix64.
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit.max(1) as u64) as usize
+    }
+
+    /// A mutant of one of `samples`: its number, and what became of it.
+    pub(crate) fn mutant(&mut self, samples: &[Sample]) -> (usize, Vec<u8>) {
+        let number = self.below(samples.len());
+        let sample = &samples[number];
+        let mut bytes = sample.bytes.clone();
+        for _ in 0..=self.below(4) {
+            self.change(&mut bytes, sample.is_text, samples);
+        }
+        bytes.truncate(BYTES_MAX);
+        (number, bytes)
+    }
+
+    fn change(&mut self, bytes: &mut Vec<u8>, is_text: bool, samples: &[Sample]) {
+        let len = bytes.len();
+        let at = self.below(len);
+        match self.below(8) {
+            0 if len > 0 => bytes[at] ^= 1 << self.below(8),
+            1 if len > 0 => bytes[at] = self.next() as u8,
+            2 => bytes.truncate(at),
+            3 => {
+                let end = (at + 1 + self.below(64)).min(len);
+                drop(bytes.drain(at.min(end)..end));
+            }
+            4 => self.copy_within(bytes, at),
+            5 => {
+                let other = &samples[self.below(samples.len())].bytes;
+                let from = self.below(other.len());
+                let piece = &other[from..(from + 1 + self.below(256)).min(other.len())];
+                bytes.splice(at..at, piece.iter().copied());
+            }
+            _ if is_text => self.change_number(bytes, at),
+            _ => self.write_number(bytes, at),
+        }
+    }
+
+    /// Copies a piece, now and then many times.
+    fn copy_within(&mut self, bytes: &mut Vec<u8>, from: usize) {
+        let end = (from + 1 + self.below(256)).min(bytes.len());
+        let piece = bytes[from.min(end)..end].to_vec();
+        let times = if self.below(8) == 0 { self.below(64) } else { 1 };
+        let to = self.below(bytes.len());
+        for _ in 0..times {
+            bytes.splice(to..to, piece.iter().copied());
+        }
+    }
+
+    fn odd_number(&mut self) -> u64 {
+        if self.below(3) == 0 { self.next() >> self.below(64) } else { ODD_NUMBERS[self.below(ODD_NUMBERS.len())] }
+    }
+
+    /// Puts another number in the place of the next one at `at`.
+    fn change_number(&mut self, bytes: &mut Vec<u8>, at: usize) {
+        let Some(start) = bytes[at..].iter().position(u8::is_ascii_digit).map(|skipped| at + skipped) else { return };
+        let digits = bytes[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let number = self.odd_number().to_string();
+        bytes.splice(start..start + digits, number.into_bytes());
+    }
+
+    /// Writes a number over the bytes at `at`: 4 or 8 bytes of either order, or 7 bits a byte.
+    fn write_number(&mut self, bytes: &mut Vec<u8>, at: usize) {
+        let mut number = self.odd_number();
+        let written = match self.below(5) {
+            0 => (number as u32).to_le_bytes().to_vec(),
+            1 => (number as u32).to_be_bytes().to_vec(),
+            2 => number.to_le_bytes().to_vec(),
+            3 => number.to_be_bytes().to_vec(),
+            _ => {
+                let mut sevens = Vec::new();
+                while number >= 0x80 {
+                    sevens.push(number as u8 | 0x80);
+                    number >>= 7;
+                }
+                sevens.push(number as u8);
+                bytes.splice(at..at, sevens);
+                return;
+            }
+        };
+        let end = (at + written.len()).min(bytes.len());
+        bytes.splice(at..end, written);
+    }
+}
+
+/// How a run of the program came out.
+pub(crate) struct Outcome {
+    pub(crate) status: ExitStatus,
+    pub(crate) said: String,
+    /// Time of processors.
+    pub(crate) took: Duration,
+    /// The most that was resident.
+    pub(crate) memory: u64,
+}
+
+impl Outcome {
+    /// Why it is not what a run on any input may be, if it is not.
+    pub(crate) fn fault(&self, is_plan: bool, time_max: Duration) -> Option<String> {
+        // 3 is the plan's answer that nothing keeps the budgets.
+        let allowed = self.status.code().is_some_and(|code| code <= 1 || is_plan && code == 3);
+        let refused = self.status.code() != Some(0);
+        if self.said.contains("panicked") {
+            Some("it panicked".to_owned())
+        } else if self.took >= time_max {
+            Some(format!("it took {:.1} s", self.took.as_secs_f64()))
+        } else if !allowed {
+            Some(format!("it ended with {:?}, signal {:?}", self.status.code(), self.status.signal()))
+        } else if refused && !self.said.lines().any(|line| line.starts_with("error: ") && line.len() > 20) {
+            Some("it refused without a message".to_owned())
+        } else if self.memory > MEMORY_MAX {
+            Some(format!("it had {} MiB resident", self.memory >> 20))
+        } else {
+            None
+        }
+    }
+}
+
+/// A run that has not ended after so long hangs, however busy the machine is.
+const HANGS_AFTER: Duration = Duration::from_secs(600);
+
+/// Runs `program` with `arguments`, of which `TRACE` stands for `trace`. The system ends a run of more than `time_max`.
+pub(crate) fn run(program: &Path, arguments: &[&str], trace: &Path, time_max: Duration) -> Outcome {
+    let errors = trace.with_extension("err");
+    let mut command = Command::new("sh");
+    let limit = format!("ulimit -t {}; exec \"$0\" \"$@\"", time_max.as_secs() + 1);
+    command.args(["-c", &limit]).arg(program);
+    for &argument in arguments {
+        if argument == "TRACE" {
+            command.arg(trace)
+        } else {
+            command.arg(argument)
+        };
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&errors).expect("room for messages"));
+    let began = Instant::now();
+    let mut child = command.spawn().expect("the program starts");
+    let mut nap = Duration::from_micros(200);
+    let (status, took, memory) = loop {
+        if let Some(ended) = ended(&child) {
+            break ended;
+        }
+        if began.elapsed() >= HANGS_AFTER {
+            child.kill().expect("our own child");
+        }
+        std::thread::sleep(nap);
+        nap = (nap * 2).min(Duration::from_millis(5));
+    };
+    let mut said = Vec::new();
+    File::open(&errors).and_then(|mut file| file.read_to_end(&mut said)).expect("what it said");
+    Outcome { status, said: String::from_utf8_lossy(&said).into_owned(), took, memory }
+}
+
+/// The status of a child that has ended, the time of processors that it took, and the most memory that it had resident.
+fn ended(child: &Child) -> Option<(ExitStatus, Duration, u64)> {
+    let mut status = 0;
+    // SAFETY: all fields of the structure are numbers, and the call fills it in.
+    #[expect(unsafe_code, reason = "nothing else tells the memory of one child")]
+    let (ended, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::wait4(child.id() as libc::pid_t, &raw mut status, libc::WNOHANG, &raw mut usage), usage)
+    };
+    assert!(ended >= 0, "the child is ours");
+    let time = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+    let took = time(usage.ru_utime) + time(usage.ru_stime);
+    (ended > 0).then(|| (ExitStatus::from_raw(status), took, usage.ru_maxrss as u64 * 1024))
+}
