@@ -49,6 +49,8 @@ pub struct Bounds {
     carrying_requests: u64,
     /// Whether a disk's electronics take what its profile says, and nothing that the user set.
     knows_disks: bool,
+    /// Whether a block layer decides in which order a cache sees the requests.
+    reorders: bool,
     /// Writes that may come faster than drives take them; none where their times or the drives are not known.
     bursts: Option<Bursts>,
     /// For each budget of hits: the smallest SSD that may keep it, in bytes; none: no size does.
@@ -73,6 +75,7 @@ impl Bounds {
             carrying_reads: 0,
             carrying_requests: 0,
             knows_disks: !sets("hdd."),
+            reorders: common.merge,
             bursts,
             least: Vec::new(),
         };
@@ -111,7 +114,7 @@ impl Bounds {
             return Some(format!("breaks {budget} for certain: its drives cannot take {late} of the writes in time"));
         }
         let only_a_disk = candidate.drive(Role::Ssd).is_none();
-        if !only_a_disk && !candidate.scheme.takes_only_what_is_accessed {
+        if !only_a_disk && (self.reorders || !candidate.scheme.takes_only_what_is_accessed) {
             return None;
         }
         let disk = candidate.drive(Role::Hdd).filter(|_| self.knows_disks);

@@ -8,6 +8,7 @@ use bimetal_core::layout::{LayoutError, Role};
 use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::{Holds, SchemeError};
 use bimetal_core::volume::VolumeError;
+use bimetal_sim::block_layer::BlockLayerSettings;
 use bimetal_sim::figures::run_of;
 use bimetal_sim::limits::{Limits, Which};
 use bimetal_sim::results::{Run, RunSpeed, Series};
@@ -243,7 +244,11 @@ impl Evaluator<'_> {
             let why = "with these settings it can only be simulated: no volume can do it".to_owned();
             return Ok(Outcome::Impossible(why));
         }
-        let play = Play { replay: self.replay, warmup_requests: self.load.warmup_requests };
+        let block_layer = match BlockLayerSettings::chosen(choices, &setup) {
+            Ok(block_layer) => block_layer,
+            Err(error) => return Ok(Outcome::Impossible(error.to_string())),
+        };
+        let play = Play { replay: self.replay, warmup_requests: self.load.warmup_requests, block_layer };
         match simulate_within(&mut setup, self.load.requests.open()?, play, limits, &|_| {}) {
             Ok(measured) => {
                 let span = (measured.end - measured.start).as_seconds_f64();

@@ -10,7 +10,9 @@ use bimetal_models::flash::state::DriveState;
 use bimetal_trace::Request;
 use rayon::prelude::*;
 
+use crate::block_layer::BlockLayerSettings;
 use crate::figures;
+use crate::findings;
 use crate::results::{Document, Run, RunSpeed, TraceSummary};
 use crate::setup::{Choices, Setup, SetupError, check_keys_with};
 use crate::simulator::{Play, Replay, SimulationError, simulate};
@@ -106,7 +108,8 @@ impl Experiment<'_> {
         let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
         let trace = describe(&survey, summary_of(&survey, self.choices.block));
         let (command, options) = (None, self.options());
-        Ok(Document { bimetal: env!("CARGO_PKG_VERSION").to_owned(), command, options, trace, runs })
+        let findings = findings::of(&runs);
+        Ok(Document { bimetal: env!("CARGO_PKG_VERSION").to_owned(), command, options, trace, findings, runs })
     }
 
     fn run_one(
@@ -122,7 +125,8 @@ impl Experiment<'_> {
         let warmup_requests = (survey.requests as f64 * self.warmup) as u64;
         setup.foresee_uses(|| self.requests(survey))?;
         setup.foresee_idle(self.replay, || self.requests(survey))?;
-        let play = Play { replay: self.replay, warmup_requests };
+        let block_layer = BlockLayerSettings::chosen(&self.choices, &setup)?;
+        let play = Play { replay: self.replay, warmup_requests, block_layer };
         let counted = std::cell::Cell::new(0);
         let began = Instant::now();
         let measured = simulate(&mut setup, self.requests(survey)?, play, &|issued| {
@@ -152,6 +156,7 @@ impl Experiment<'_> {
         [
             ("block", choices.block.bytes().to_string()),
             ("compact", choices.compact.to_string()),
+            ("merge", if choices.merge { "on" } else { "off" }.to_owned()),
             ("replay", replay),
             ("seed", choices.seed.to_string()),
             ("set", set),

@@ -9,9 +9,10 @@ use bimetal_core::volume::Statistics;
 use bimetal_models::DeviceStatistics;
 use bimetal_models::statistics::FlashStatistics;
 
+use crate::block_layer::{BlockLayerCounts, BlockLayerSettings};
 use crate::results::{
-    Coefficient, Cost, Devices, EraseCount, FlashFigures, HddFigures, HitRatio, Member, MemberFigures,
-    MigrationSummary, PredictionError, Provenance, Run, RunSpeed, Series, SsdFigures, Throughput,
+    BlockLayerFigures, Coefficient, Cost, Devices, EraseCount, FlashFigures, HddFigures, HitRatio, Member,
+    MemberFigures, MigrationSummary, PredictionError, Provenance, Run, RunSpeed, Series, SsdFigures, Throughput,
 };
 use crate::setup::{Drive, Setup};
 use crate::simulator::{Measured, Replay};
@@ -38,6 +39,9 @@ pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpee
         response_time_ms: measured.response.response_times(),
         throughput,
         queue_depth_mean: measured.queue_depth.mean(),
+        queue_depth_max: Some(measured.queue_depth.max()),
+        behind_fraction: measured.backlog.share(measured.end),
+        block_layer: measured.block_layer.map(block_layer),
         write_savings: write_savings(setup, measured),
         read_penalty: read_penalty(setup, measured),
         ssd_hit_ratio: hit_ratio(setup, measured),
@@ -50,6 +54,19 @@ pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpee
         series: series(setup, measured),
         members,
         run: speed,
+    }
+}
+
+fn block_layer((settings, counts): (BlockLayerSettings, BlockLayerCounts)) -> BlockLayerFigures {
+    let sector = bimetal_core::units::SECTOR_BYTES;
+    BlockLayerFigures {
+        queued: counts.queued,
+        issued: counts.issued,
+        mean_issued_bytes: ratio(counts.moved_sectors * sector, counts.moves),
+        mean_ms: (counts.moves > 0).then(|| counts.took.as_millis_f64() / counts.moves as f64),
+        max_sectors_kb: settings.max_sectors * sector / 1024,
+        scheduler: settings.scheduler.to_string(),
+        queue_depth: settings.queue_depth,
     }
 }
 

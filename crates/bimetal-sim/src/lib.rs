@@ -7,9 +7,11 @@
 //! [`metrics`] are the recorders of the inner loop. Apart from all that, [`mrc`] measures how much caches of any size and
 //! policy would miss. Nothing here decides where a block lives.
 
+pub mod block_layer;
 pub mod combo_hdtune;
 pub mod experiment;
 pub mod figures;
+pub mod findings;
 pub mod limits;
 pub mod metrics;
 pub mod mrc;

@@ -15,6 +15,8 @@ use std::io;
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
 
+use crate::findings::Finding;
+
 /// Significant digits of a figure in JSON.
 pub const FIGURE_DIGITS: usize = 9;
 
@@ -33,6 +35,8 @@ pub struct Document {
     pub options: BTreeMap<String, String>,
     /// The workload, as it was simulated (after `--limit` and `--device`, warm-up included).
     pub trace: TraceSummary,
+    /// What to know before the figures.
+    pub findings: Vec<Finding>,
     /// One run a scheme, in the order asked for.
     pub runs: Vec<Run>,
 }
@@ -94,6 +98,12 @@ pub struct Run {
     pub throughput: Throughput,
     /// Requests arrived and not finished, averaged over time.
     pub queue_depth_mean: Option<f64>,
+    /// Requests arrived and not finished, at most.
+    pub queue_depth_max: Option<u64>,
+    /// Share of the time at which some request had waited for more than a second.
+    pub behind_fraction: Option<f64>,
+    /// What the block layer made of the trace's requests; null where there is none.
+    pub block_layer: Option<BlockLayerFigures>,
     /// 1 − blocks written to the home / blocks written by the host (Griffin 3.2); `griffin` and `ssd-only` only.
     pub write_savings: Option<f64>,
     /// Fraction of read blocks served by the log (Griffin 3.2); `griffin` and `ssd-only` only.
@@ -118,6 +128,25 @@ pub struct Run {
     pub run: RunSpeed,
     /// Curves for the plots.
     pub series: Series,
+}
+
+/// What the block layer made of the requests of a trace, warm-up included.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BlockLayerFigures {
+    /// Requests of the trace.
+    pub queued: u64,
+    /// Requests to the drive.
+    pub issued: u64,
+    /// Bytes of a read or write to the drive.
+    pub mean_issued_bytes: Option<f64>,
+    /// Milliseconds that a read or write to the drive took, from the arrival of the first request that is a part of it.
+    pub mean_ms: Option<f64>,
+    /// KiB of a request to the drive, at most.
+    pub max_sectors_kb: u64,
+    /// `mq-deadline` or `none`.
+    pub scheduler: String,
+    /// Requests that the drive has at once.
+    pub queue_depth: u32,
 }
 
 /// Response times in milliseconds; `all` is reads and writes together.
@@ -574,7 +603,14 @@ mod tests {
             provenance: Provenance::default(),
         };
         let run = Run { scheme: "griffin".into(), members: vec![member], ..Run::default() };
-        Document { bimetal: "0.1.0".into(), command: None, options: BTreeMap::new(), trace, runs: vec![run] }
+        Document {
+            bimetal: "0.1.0".into(),
+            command: None,
+            options: BTreeMap::new(),
+            trace,
+            findings: Vec::new(),
+            runs: vec![run],
+        }
     }
 
     fn parsed(document: &Document) -> Value {

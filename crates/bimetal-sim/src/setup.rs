@@ -23,6 +23,7 @@ use bimetal_models::flash::Precondition;
 use bimetal_models::flash::state::DriveState;
 use bimetal_models::profile::{DEFAULT_HDD, DEFAULT_SSD, Profile, ProfileError};
 
+use crate::block_layer;
 use crate::simulator::Replay;
 use crate::survey::Survey;
 use crate::workload::{Requests, WorkloadError};
@@ -64,6 +65,8 @@ pub struct Choices {
     pub restored: Arc<[DriveState]>,
     /// `--compact`.
     pub compact: bool,
+    /// `--merge`: the requests have not been through a block layer.
+    pub merge: bool,
     /// `--files`: which file lies where.
     pub files: Vec<FileExtent>,
     /// `--seed`.
@@ -230,6 +233,8 @@ pub(crate) fn check_keys_with(
     for (key, _) in &choices.settings {
         match key.split_once('.') {
             Some((name, _)) if named.contains(&name) => {}
+            Some(("block", figure)) if block_layer::KEYS.contains(&figure) => {}
+            Some(("block", figure)) => return Err(unknown_key(key, nearest(figure, block_layer::KEYS))),
             Some((role @ ("ssd" | "hdd" | "log"), figure)) => check_figure(schemes, choices, role, key, figure)?,
             Some((scheme, parameter)) => check_parameter(key, scheme, parameter)?,
             None if key == CONTROLLER_USD => {}

@@ -14,8 +14,9 @@ use bimetal_core::volume::Statistics;
 use bimetal_models::{DeviceStatistics, Finished};
 use bimetal_trace::Request;
 
+use crate::block_layer::{BlockLayer, BlockLayerCounts, BlockLayerSettings, PLUG_GAP};
 use crate::limits::{self, Limits};
-use crate::metrics::{AmountOverTime, Gauge, LatencyOverTime, ResponseTimeRecorder, WriteSequentiality};
+use crate::metrics::{AmountOverTime, Backlog, Gauge, LatencyOverTime, ResponseTimeRecorder, WriteSequentiality};
 use crate::setup::{Drive, Setup};
 use crate::workload::{Requests, WorkloadError};
 
@@ -41,6 +42,8 @@ pub struct Play {
     pub replay: Replay,
     /// So many requests at the beginning are played and not measured.
     pub warmup_requests: u64,
+    /// The block layer between the requests and the volume, if they have not been through one.
+    pub block_layer: Option<BlockLayerSettings>,
 }
 
 /// Why a run ended before its time.
@@ -125,6 +128,10 @@ pub struct Measured {
     pub latency: LatencyOverTime,
     /// Requests under way.
     pub queue_depth: Gauge,
+    /// When requests waited for longer than any drive alone lets them.
+    pub backlog: Backlog,
+    /// What the block layer did since the beginning of the run.
+    pub block_layer: Option<(BlockLayerSettings, BlockLayerCounts)>,
     /// Bytes off home that home does not have.
     pub dirty: Gauge,
     /// Bytes written to SSDs.
@@ -151,6 +158,8 @@ impl Measured {
             response: ResponseTimeRecorder::new(),
             latency: LatencyOverTime::new(start),
             queue_depth: Gauge::new(start, 0),
+            backlog: Backlog::new(start),
+            block_layer: None,
             dirty: Gauge::new(start, 0),
             ssd_written: AmountOverTime::new(start),
             sequentiality: vec![WriteSequentiality::default(); setup.drives.len()],
@@ -196,6 +205,10 @@ struct Simulator<'a> {
     play: Play,
     now: Nanoseconds,
     submitted: u64,
+    /// Requests to the volume.
+    issued: u64,
+    /// Makes those of what the trace queues, where it does.
+    block_layer: Option<BlockLayer>,
     finished: u64,
     /// Requests from the oldest unfinished one on.
     under_way: VecDeque<UnderWay>,
@@ -250,6 +263,8 @@ pub fn simulate_within(
         play,
         now: Nanoseconds::ZERO,
         submitted: 0,
+        issued: 0,
+        block_layer: play.block_layer.map(BlockLayer::new),
         finished: 0,
         under_way: VecDeque::new(),
         unfinished: 0,
@@ -265,8 +280,11 @@ pub fn simulate_within(
         limits,
         measured,
     };
-    for request in requests {
-        simulator.play(&request?)?;
+    let mut requests = requests.peekable();
+    while let Some(request) = requests.next() {
+        let request = request?;
+        let next = requests.peek().and_then(|next| next.as_ref().ok());
+        simulator.play(&request, next)?;
         if simulator.submitted.is_multiple_of(8192) {
             progress(simulator.submitted);
         }
@@ -276,7 +294,7 @@ pub fn simulate_within(
 
 impl Simulator<'_> {
     /// Lets time pass until `request` is due, and issues it.
-    fn play(&mut self, request: &Request) -> Result<(), SimulationError> {
+    fn play(&mut self, request: &Request, next: Option<&Request>) -> Result<(), SimulationError> {
         match self.play.replay {
             Replay::Timed { speedup: 1.0 } => self.run_until(request.arrival)?,
             Replay::Timed { speedup } => {
@@ -288,16 +306,18 @@ impl Simulator<'_> {
                 }
             }
         }
-        self.submit(request)
+        // In a closed replay times say nothing, and nobody knows what is issued in one go.
+        let timed = matches!(self.play.replay, Replay::Timed { .. });
+        let follows = |next: &Request| timed && next.arrival.saturating_sub(request.arrival) <= PLUG_GAP;
+        self.submit(request, next.is_some_and(follows))
     }
 
-    fn submit(&mut self, request: &Request) -> Result<(), SimulationError> {
+    /// Issues `request`; with `more`, the next one follows in one go.
+    fn submit(&mut self, request: &Request, more: bool) -> Result<(), SimulationError> {
         if self.submitted == self.play.warmup_requests && self.submitted > 0 {
             self.begin_measuring();
         }
         self.submitted += 1;
-        let unit = self.setup.units.get(&request.device).copied().unwrap_or(u16::MAX);
-        let command = Command { kind: request.kind, range: request.range, fua: request.fua };
         self.under_way.push_back(UnderWay {
             arrival: self.now,
             kind: request.kind,
@@ -307,14 +327,38 @@ impl Simulator<'_> {
         });
         self.unfinished += 1;
         self.measured.queue_depth.increment(self.now);
-        let token = Token(self.submitted);
         if self.submitted > self.play.warmup_requests {
             self.limits.begin(request.kind, self.now);
         }
         self.look_at_limits()?;
-        self.setup.tree.submit(self.now, Operation { token, target: unit, command, payload: NoPayload });
-        self.pass_on_wear_levelling();
+        if let Some(block_layer) = &mut self.block_layer {
+            block_layer.arrive(self.now, self.submitted, request, more);
+        } else {
+            let command = Command { kind: request.kind, range: request.range, fua: request.fua };
+            self.issue(request.device, command);
+        }
         self.settle()
+    }
+
+    /// Hands a command to the volume.
+    fn issue(&mut self, device: u32, command: Command) {
+        self.issued += 1;
+        let target = self.setup.units.get(&device).copied().unwrap_or(u16::MAX);
+        let token = Token(self.issued);
+        self.setup.tree.submit(self.now, Operation { token, target, command, payload: NoPayload });
+        self.pass_on_wear_levelling();
+    }
+
+    /// Hands on what the block layer lets through now; whether there was any.
+    fn dispatch(&mut self) -> bool {
+        let mut any = false;
+        while let Some((device, command)) =
+            self.block_layer.as_mut().and_then(|layer| layer.dispatch(self.now, self.issued + 1))
+        {
+            any = true;
+            self.issue(device, command);
+        }
+        any
     }
 
     /// Tells each drive whether its volume wants its wear levelled.
@@ -397,13 +441,15 @@ impl Simulator<'_> {
 
     /// Hands the volume's operations to the drives and takes finished requests, until both are empty.
     fn settle(&mut self) -> Result<(), SimulationError> {
-        while let Some(operation) = self.setup.tree.next_operation() {
-            self.start(&operation);
-        }
-        while let Some(completion) = self.setup.tree.next_finished() {
-            match self.copied_at(completion.token).filter(|&at| completion.status == Status::Done && at > self.now) {
-                Some(at) => self.copying.push(Reverse((at, completion.token.0))),
-                None => self.take_finished(completion.token, completion.status)?,
+        loop {
+            while let Some(operation) = self.setup.tree.next_operation() {
+                self.start(&operation);
+            }
+            while let Some(completion) = self.setup.tree.next_finished() {
+                self.take_completion(completion.token, completion.status)?;
+            }
+            if !self.dispatch() {
+                break;
             }
         }
         let dirty: u32 = self.setup.tree.volumes().map(|volume| volume.view().map.dirty_blocks()).sum();
@@ -413,6 +459,27 @@ impl Simulator<'_> {
             self.measured.dirty.record(self.now, u64::from(dirty) * block);
         }
         Ok(())
+    }
+
+    /// The volume has served a request: with it end those of the trace that are parts of it.
+    fn take_completion(&mut self, token: Token, status: Status) -> Result<(), SimulationError> {
+        let Some(block_layer) = &mut self.block_layer else { return self.take_served(token, status) };
+        let mut served = Vec::new();
+        if !block_layer.complete(self.now, token.0, status, |number, status| served.push((Token(number), status))) {
+            return Err(self.broken(format!("request {} to the drive finished twice or was never issued", token.0)));
+        }
+        served.into_iter().try_for_each(|(token, status)| self.take_served(token, status))
+    }
+
+    /// A request of the trace is served: it is finished when its bytes have been copied.
+    fn take_served(&mut self, token: Token, status: Status) -> Result<(), SimulationError> {
+        match self.copied_at(token).filter(|&at| status == Status::Done && at > self.now) {
+            Some(at) => {
+                self.copying.push(Reverse((at, token.0)));
+                Ok(())
+            }
+            None => self.take_finished(token, status),
+        }
     }
 
     fn start(&mut self, operation: &Operation<NoPayload>) {
@@ -484,6 +551,7 @@ impl Simulator<'_> {
     fn measure(&mut self, number: u64, arrival: Nanoseconds, kind: OpKind, sectors: u64) {
         let response = self.now - arrival;
         self.measured.requests += 1;
+        self.measured.backlog.finished(arrival, self.now);
         self.limits.record(number, kind, arrival, response);
         match kind {
             OpKind::Read => self.measured.response.record_read(response),
@@ -509,6 +577,8 @@ impl Simulator<'_> {
             self.step_to_next_event()?;
         }
         self.measured.end = self.now;
+        let counts = self.block_layer.as_ref().map(BlockLayer::counts);
+        self.measured.block_layer = self.play.block_layer.zip(counts);
         self.measured.queue_depth.advance(self.now);
         self.measured.dirty.advance(self.now);
         if self.measured.requests == 0 {
@@ -520,13 +590,10 @@ impl Simulator<'_> {
 
     fn check_conservation(&self) -> Result<(), SimulationError> {
         let statistics = self.setup.volume().statistics();
-        if statistics.arrived != self.submitted
-            || statistics.finished != self.finished
-            || self.submitted != self.finished
-        {
+        if statistics.arrived != self.issued || statistics.finished != self.issued || self.submitted != self.finished {
             return Err(self.broken(format!(
-                "{} requests were issued, {} arrived, {} finished",
-                self.submitted, statistics.arrived, statistics.finished
+                "{} requests were played, {} issued, {} arrived, {} finished, {} of those played",
+                self.submitted, self.issued, statistics.arrived, statistics.finished, self.finished
             )));
         }
         self.setup.tree.check_conservation().map_err(|what| self.broken(what))?;

@@ -14,12 +14,13 @@ use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange};
 use bimetal_models::flash::Precondition;
 use bimetal_models::flash::state::{self, DriveState};
 use bimetal_sim::experiment::{Experiment, Progress as ExperimentProgress};
+use bimetal_sim::findings::Finding;
 use bimetal_sim::results::{Document, TraceSummary};
 use bimetal_sim::setup::{Choices, DriveChoice, Size};
 use bimetal_sim::simulator::Replay;
 use bimetal_sim::tree::VolumeChoice;
 use bimetal_sim::workload::{Requests, Workload, WorkloadError};
-use bimetal_trace::{OpenOptions, Trace, TraceError};
+use bimetal_trace::{Event, OpenOptions, Trace, TraceError};
 use clap::Args;
 
 use crate::error::Error;
@@ -69,6 +70,9 @@ pub(crate) struct SimulationOptions {
     /// Map the touched address ranges densely, so that a trace of a large drive fits small ones
     #[arg(long)]
     compact: bool,
+    /// Merge requests as Linux' block layer does [default: on where they are queue events]
+    #[arg(long, value_name = "on|off", value_parser = on_or_off)]
+    merge: Option<bool>,
     /// Which file lies where, as offset,length,path in bytes, for combo's strategies
     #[arg(long, value_name = "MAP.csv", conflicts_with = "compact")]
     files: Option<PathBuf>,
@@ -133,6 +137,11 @@ impl SimulationOptions {
         }
     }
 
+    /// Whether a block layer merges the requests: by default those that are queue events.
+    pub(crate) fn merges(&self, queue_events: bool) -> bool {
+        self.merge.unwrap_or(queue_events)
+    }
+
     /// The share of the requests that is played before anything is measured.
     pub(crate) fn warmup(&self) -> f64 {
         self.warmup
@@ -187,6 +196,14 @@ fn member(text: &str) -> Result<(String, DriveChoice), String> {
         _ => (drive, None),
     };
     Ok((id.to_owned(), DriveChoice { profile: Some(profile.to_owned()), size }))
+}
+
+fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("expected on or off".to_owned()),
+    }
 }
 
 pub(crate) fn replay(text: &str) -> Result<Replay, String> {
@@ -335,8 +352,10 @@ pub(crate) fn run(
         let text = format!("as {} has it; {PRECONDITION_ASSUMED} where it has nothing of a drive", path.display());
         assumed.insert("precondition".to_owned(), text);
     }
+    let queue_events = opened.event() == Some(Event::Queue);
     drop(opened);
-    let choices = Choices { restored: restore.read()?, ..choices(options)? };
+    let merge = options.merges(queue_events);
+    let choices = Choices { restored: restore.read()?, merge, ..choices(options)? };
     // Before anything is simulated: a path that cannot be written is no news after a long run.
     let save_to = save_state.map(OutputFile::create).transpose()?;
     let saved = Mutex::new(Vec::new());
@@ -358,6 +377,9 @@ pub(crate) fn run(
     }
     for run in &mut document.runs {
         run.assumed.extend(assumed.iter().map(|(key, value)| (key.clone(), value.clone())));
+    }
+    if queue_events {
+        document.findings.insert(0, Finding::queue_events(merge));
     }
     document.command = Some(command_line());
     document.options.extend(trace_options(options));
@@ -386,6 +408,7 @@ pub(crate) fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
         precondition: options.precondition,
         restored: Arc::default(),
         compact: options.compact,
+        merge: options.merges(false),
         files: options.files.as_deref().map_or_else(|| Ok(Vec::new()), file_extents)?,
         seed: options.seed,
     })
@@ -484,6 +507,12 @@ pub(crate) fn schemes_named(list: &str) -> Result<Vec<&'static SchemeInfo>, Erro
 
 fn unknown_scheme(name: &str) -> Error {
     Error::unknown("scheme", name, schemes::every().map(|info| info.name))
+}
+
+/// What stands above a table: what was read, and what to know before the figures.
+pub(crate) fn head(document: &Document) -> String {
+    let findings = document.findings.iter().map(|finding| format!("\n{}", finding.line()));
+    std::iter::once(self_check(&document.trace)).chain(findings).collect()
 }
 
 /// One line that shows at a glance whether times, sizes and addresses were read in the right units.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use bimetal_core::units::Nanoseconds;
 use bimetal_sim::simulator::Replay;
 use bimetal_sim::workload::{Requests, Workload, WorkloadError};
-use bimetal_trace::Request;
 use bimetal_trace::synthetic::{Generator, WorkloadSpec};
+use bimetal_trace::{Event, Request};
 
 use crate::commands::generate::phases_in;
 use crate::error::Error;
@@ -28,6 +28,8 @@ pub(crate) struct Workloads {
     pub(crate) name: String,
     /// The formats it is read from.
     pub(crate) format: String,
+    /// Whether requests of it are queue events.
+    pub(crate) queue_events: bool,
 }
 
 impl Workloads {
@@ -39,6 +41,7 @@ impl Workloads {
     pub(crate) fn open(paths: &[PathBuf], options: &SimulationOptions) -> Result<(Self, Replay), Error> {
         let mut replay = options.replay_of_described()?;
         let (mut parts, mut names, mut formats) = (Vec::new(), Vec::new(), Vec::new());
+        let mut queue_events = false;
         for path in paths {
             if is_description(path) {
                 let phases = described(path)?;
@@ -60,12 +63,13 @@ impl Workloads {
                 )));
             }
             replay = own;
+            queue_events |= opened.event() == Some(Event::Queue);
             names.push(opened.name().to_owned());
             formats.push(opened.format().name().to_owned());
             parts.push(Part::Trace(Box::new(trace)));
         }
         formats.dedup();
-        Ok((Self { parts, name: names.join(" + "), format: formats.join(" + ") }, replay))
+        Ok((Self { parts, name: names.join(" + "), format: formats.join(" + "), queue_events }, replay))
     }
 
     /// Lines that could not be read, once everything was read through.
@@ -176,7 +180,7 @@ mod tests {
     #[test]
     fn workloads_side_by_side_come_in_order_of_time_and_each_has_addresses_of_its_own() {
         let parts = vec![described(10, 2), described(4, 5)];
-        let workloads = Workloads { parts, name: String::new(), format: String::new() };
+        let workloads = Workloads { parts, name: String::new(), format: String::new(), queue_events: false };
         let requests: Vec<Request> = workloads.open().unwrap().map(Result::unwrap).collect();
         assert_eq!(requests.len(), 14);
         assert!(requests.is_sorted_by_key(|request| request.arrival));

@@ -23,6 +23,7 @@ use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES};
 use bimetal_models::flash::FlashProfile;
 use bimetal_models::flash::geometry::Geometry;
 use bimetal_models::profile::{Body, Profile};
+use bimetal_sim::block_layer::BlockLayerSettings;
 use bimetal_sim::limits::Limits;
 use bimetal_sim::setup::{Choices, Setup};
 use bimetal_sim::simulator::{Play, Replay, SimulationError, simulate_within};
@@ -135,7 +136,8 @@ pub fn lives(
             Ok(Request { arrival: request.arrival.saturating_add(later), ..*request })
         })
     });
-    let play = Play { replay: evaluator.replay, warmup_requests: warm * requests.len() as u64 };
+    let block_layer = BlockLayerSettings::chosen(choices, &setup).unwrap_or_default();
+    let play = Play { replay: evaluator.replay, warmup_requests: warm * requests.len() as u64, block_layer };
     let measured = simulate_within(&mut setup, Box::new(all), play, Limits::default(), &|_| {})?;
     // The last request's time until the next round is a part of it.
     let span = Nanoseconds(played_in.0.saturating_mul(recorded)).max(measured.end - measured.start);

@@ -8,6 +8,7 @@
 //! Read first: `response_time.rs`, then `buckets.rs`, on which everything over time rests.
 
 mod amount_over_time;
+mod backlog;
 mod buckets;
 mod gauge;
 mod latency_over_time;
@@ -15,6 +16,7 @@ mod response_time;
 mod sequentiality;
 
 pub use amount_over_time::AmountOverTime;
+pub use backlog::{BEHIND_AFTER, Backlog};
 pub use gauge::Gauge;
 pub use latency_over_time::LatencyOverTime;
 pub use response_time::ResponseTimeRecorder;

@@ -12,7 +12,7 @@ use crate::geometric::Comparison;
 use crate::options::JsonOption;
 use crate::output::{OutputFile, note, print};
 use crate::report;
-use crate::simulation::{RestoreOption, SimulationOptions, run as run_experiment, schemes_named, self_check};
+use crate::simulation::{RestoreOption, SimulationOptions, head, run as run_experiment, schemes_named};
 use crate::table;
 
 /// Compare schemes over a trace: latency, flash wear and cost side by side
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if arguments.json.json {
         return print(&document.to_json());
     }
-    print(&format!("{}\n\n{}", self_check(&document.trace), table::comparison(&document.runs)))
+    print(&format!("{}\n\n{}", head(&document), table::comparison(&document.runs)))
 }
 
 /// One comparison a trace, and the geometric means over all.

@@ -118,6 +118,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let report = arguments.report.as_deref().map(OutputFile::create).transpose()?;
     let (workload, replay) = Workloads::open(&arguments.traces, &arguments.options)?;
     let (name, format) = (workload.name.clone(), workload.format.clone());
+    common.merge = arguments.options.merges(workload.queue_events);
     let question = Question {
         workload: &workload,
         catalogue,

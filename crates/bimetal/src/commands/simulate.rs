@@ -8,7 +8,7 @@ use clap::Args;
 use crate::error::Error;
 use crate::options::JsonOption;
 use crate::output::print;
-use crate::simulation::{RestoreOption, SimulationOptions, run as run_experiment, schemes_named, self_check};
+use crate::simulation::{RestoreOption, SimulationOptions, head, run as run_experiment, schemes_named};
 use crate::table;
 
 /// Simulate one scheme over one trace
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         return print(&document.to_json());
     }
     let predictions: String = document.runs.iter().filter_map(prediction).collect();
-    print(&format!("{}\n\n{}{predictions}", self_check(&document.trace), table::comparison(&document.runs)))
+    print(&format!("{}\n\n{}{predictions}", head(&document), table::comparison(&document.runs)))
 }
 
 /// The forecast of a scheme that makes one, and the regression behind it.

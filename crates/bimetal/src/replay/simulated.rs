@@ -48,7 +48,7 @@ pub(crate) fn play(
 ) -> Result<ResponseTimeRecorder, Error> {
     let progress = std::cell::RefCell::new(Progress::new(Some(requests), "requests"));
     let requests = workload.open().map_err(|error| Error::new(error.to_string()))?;
-    let play = Play { replay, warmup_requests: 0 };
+    let play = Play { replay, warmup_requests: 0, block_layer: None };
     let measured = simulate(&mut setup, requests, play, &|issued| progress.borrow_mut().set(issued))?;
     Ok(measured.response)
 }

@@ -47,7 +47,7 @@ pub(crate) fn document() -> Document {
     let options =
         [("block", "4KiB"), ("replay", "timed, speedup 1")].map(|(key, value)| (key.into(), value.into())).into();
     let runs = shapes().iter().map(run).collect();
-    Document { bimetal: "0.1.0".into(), command: Some(command), options, trace, runs }
+    Document { bimetal: "0.1.0".into(), command: Some(command), options, trace, findings: Vec::new(), runs }
 }
 
 fn shapes() -> [Shape; 6] {

@@ -317,6 +317,7 @@ mod tests {
             bimetal: "0".into(),
             command: None,
             options: Default::default(),
+            findings: Vec::new(),
             trace: TraceSummary::default(),
             runs,
         }

@@ -1,0 +1,269 @@
+//! The block layer between a trace of queue events and the drive, as Linux has it: requests are split, plugged, merged and
+//! dispatched.
+//!
+//! A queue event is what a file system asks for; a drive gets what the block layer makes of that. Its steps, in their order
+//! (`block/blk-merge.c`, `blk-core.c`, `blk-mq.c`, `mq-deadline.c` of Linux 6):
+//!
+//! 1. *Split*: a request longer than `max_sectors_kb` becomes several.
+//! 2. *Plug*: requests that one task issues in one go gather before any is dispatched. A trace does not say who plugs. Requests
+//!    that follow each other within [`PLUG_GAP`] count as issued in one go: nobody who waits for an answer is as quick.
+//! 3. *Merge*: a request that begins where another ends, or ends where another begins, becomes a part of it, as long as both
+//!    have the same kind and `max_sectors_kb` allows it. Flushes, discards and writes with force unit access stay alone.
+//! 4. *Schedule* (`scheduler.rs`): what is merged waits for one of `queue_depth` places on the drive. `mq-deadline` sorts and
+//!    goes on merging meanwhile; `none` keeps the order and merges with the last few.
+//!
+//! Not modelled: limits of scatter-gather lists (`max_segments`), of requests of a scheduler (`nr_requests`), priorities,
+//! several hardware queues.
+
+mod scheduler;
+mod settings;
+
+use std::collections::BTreeMap;
+
+use bimetal_core::operation::{Command, OpKind, Status};
+use bimetal_core::units::{Nanoseconds, SectorRange};
+use bimetal_trace::Request;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use scheduler::Scheduled;
+pub use scheduler::Scheduler;
+pub use settings::KEYS;
+
+/// Requests of a trace that are no further apart count as issued in one go.
+pub const PLUG_GAP: Nanoseconds = Nanoseconds::from_micros(30);
+
+/// Requests that a plug holds (`BLK_MAX_REQUEST_COUNT`).
+const PLUG_REQUESTS_MAX: usize = 32;
+
+/// Sectors of a plugged request behind which no further one is plugged (`BLK_PLUG_FLUSH_SIZE`, 128 KiB).
+const PLUG_FLUSH_SECTORS: u64 = 256;
+
+/// How the block layer is set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockLayerSettings {
+    /// Sectors of a request to the drive, at most: `max_sectors_kb`.
+    pub max_sectors: u64,
+    /// Who decides what is dispatched next.
+    pub scheduler: Scheduler,
+    /// Requests that the drive has at once.
+    pub queue_depth: u32,
+}
+
+impl Default for BlockLayerSettings {
+    /// Linux' own where a disk is behind SATA.
+    fn default() -> Self {
+        Self { max_sectors: 1280 * 2, scheduler: Scheduler::MqDeadline, queue_depth: 32 }
+    }
+}
+
+/// What is under way to the drive: one request, of which several of the trace may be parts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Merged {
+    pub(crate) kind: OpKind,
+    pub(crate) fua: bool,
+    pub(crate) range: SectorRange,
+    /// When its first part arrived.
+    pub(crate) arrival: Nanoseconds,
+    /// Numbers of the requests of the trace that it carries parts of.
+    pub(crate) parts: Vec<u64>,
+}
+
+impl Merged {
+    fn can_merge(&self) -> bool {
+        matches!(self.kind, OpKind::Read | OpKind::Write) && !self.fua
+    }
+
+    /// Takes `other` in if it is adjacent and of the same kind; gives it back otherwise.
+    pub(crate) fn merge(&mut self, other: Merged, max_sectors: u64) -> Option<Merged> {
+        let alike = self.can_merge() && other.can_merge() && self.kind == other.kind;
+        if !alike || self.range.len.0 + other.range.len.0 > max_sectors {
+            return Some(other);
+        }
+        let start = if self.range.end() == other.range.start {
+            self.range.start
+        } else if other.range.end() == self.range.start {
+            other.range.start
+        } else {
+            return Some(other);
+        };
+        self.range = SectorRange { start, len: self.range.len + other.range.len };
+        self.arrival = self.arrival.min(other.arrival);
+        self.parts.extend(other.parts);
+        None
+    }
+}
+
+/// The queue of one device.
+struct Queue {
+    plug: Vec<Merged>,
+    scheduled: Scheduled,
+    /// What goes past the scheduler: flushes.
+    ahead: Vec<Merged>,
+    under_way: u32,
+}
+
+/// A request of the trace that is split or merged.
+struct Waiting {
+    /// Parts that are not done.
+    parts: u32,
+    status: Status,
+}
+
+/// What the block layer did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct BlockLayerCounts {
+    /// Requests of the trace.
+    pub queued: u64,
+    /// Requests to the drive.
+    pub issued: u64,
+    /// Sectors that reads and writes to the drive moved, and how many those were.
+    pub moved_sectors: u64,
+    /// Reads and writes to the drive.
+    pub moves: u64,
+    /// What those took, from the arrival of the first part of each.
+    pub took: Nanoseconds,
+}
+
+/// The block layer. See the [module](self).
+pub(crate) struct BlockLayer {
+    settings: BlockLayerSettings,
+    queues: BTreeMap<u32, Queue>,
+    /// By the number of a request to the drive.
+    issued: HashMap<u64, (u32, Merged), FixedState>,
+    /// By the number of a request of the trace.
+    waiting: HashMap<u64, Waiting, FixedState>,
+    counts: BlockLayerCounts,
+}
+
+impl BlockLayer {
+    pub(crate) fn new(settings: BlockLayerSettings) -> Self {
+        Self {
+            settings,
+            queues: BTreeMap::new(),
+            issued: HashMap::with_hasher(FixedState::with_seed(0)),
+            waiting: HashMap::with_hasher(FixedState::with_seed(0)),
+            counts: BlockLayerCounts::default(),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> BlockLayerCounts {
+        self.counts
+    }
+
+    /// Takes request `number` of the trace, which arrives now. With `more`, the task goes on at once: the plug stays.
+    pub(crate) fn arrive(&mut self, now: Nanoseconds, number: u64, request: &Request, more: bool) {
+        self.counts.queued += 1;
+        let max_sectors = self.settings.max_sectors;
+        let scheduler = self.settings.scheduler;
+        let queue = self.queues.entry(request.device).or_insert_with(|| Queue {
+            plug: Vec::new(),
+            scheduled: Scheduled::new(scheduler, max_sectors),
+            ahead: Vec::new(),
+            under_way: 0,
+        });
+        let whole =
+            Merged { kind: request.kind, fua: request.fua, range: request.range, arrival: now, parts: vec![number] };
+        let pieces = split(whole, max_sectors);
+        self.waiting.insert(number, Waiting { parts: pieces.len() as u32, status: Status::Done });
+        for piece in pieces {
+            if matches!(piece.kind, OpKind::Flush | OpKind::Hint) {
+                queue.ahead.push(piece);
+            } else {
+                queue.plug(piece, max_sectors, now);
+            }
+        }
+        if !more {
+            self.queues.values_mut().for_each(|queue| queue.unplug(now));
+        }
+    }
+
+    /// The next request to the drive, which gets `number`, if the drive has room: its device, and what it asks for.
+    pub(crate) fn dispatch(&mut self, now: Nanoseconds, number: u64) -> Option<(u32, Command)> {
+        let depth = self.settings.queue_depth;
+        let (device, merged) =
+            self.queues.iter_mut().filter(|(_, queue)| queue.under_way < depth).find_map(|(&device, queue)| {
+                let next = if queue.ahead.is_empty() { queue.scheduled.next(now) } else { Some(queue.ahead.remove(0)) };
+                next.map(|merged| {
+                    queue.under_way += 1;
+                    (device, merged)
+                })
+            })?;
+        let command = Command { kind: merged.kind, range: merged.range, fua: merged.fua };
+        self.counts.issued += 1;
+        if matches!(merged.kind, OpKind::Read | OpKind::Write) {
+            self.counts.moves += 1;
+            self.counts.moved_sectors += merged.range.len.0;
+        }
+        self.issued.insert(number, (device, merged));
+        Some((device, command))
+    }
+
+    /// Request `number` to the drive has ended: calls `done` with each request of the trace that ends with it. Whether the
+    /// drive had such a request.
+    pub(crate) fn complete(
+        &mut self,
+        now: Nanoseconds,
+        number: u64,
+        status: Status,
+        mut done: impl FnMut(u64, Status),
+    ) -> bool {
+        let Some((device, merged)) = self.issued.remove(&number) else { return false };
+        if let Some(queue) = self.queues.get_mut(&device) {
+            queue.under_way -= 1;
+        }
+        if matches!(merged.kind, OpKind::Read | OpKind::Write) {
+            self.counts.took = self.counts.took.saturating_add(now - merged.arrival);
+        }
+        for part in merged.parts {
+            let Some(waiting) = self.waiting.get_mut(&part) else { return false };
+            waiting.parts -= 1;
+            if status != Status::Done {
+                waiting.status = status;
+            }
+            if waiting.parts == 0 {
+                let status = waiting.status;
+                self.waiting.remove(&part);
+                done(part, status);
+            }
+        }
+        true
+    }
+}
+
+impl Queue {
+    /// Merges a request with the last that was plugged, or plugs it behind that.
+    fn plug(&mut self, piece: Merged, max_sectors: u64, now: Nanoseconds) {
+        let rest = match self.plug.last_mut() {
+            Some(last) => last.merge(piece, max_sectors),
+            None => Some(piece),
+        };
+        let Some(rest) = rest else { return };
+        // Merging with what waits comes before a place of its own.
+        let Some(rest) = self.scheduled.merge_waiting(rest) else { return };
+        let large = self.plug.last().is_some_and(|last| last.range.len.0 >= PLUG_FLUSH_SECTORS);
+        if large || self.plug.len() >= PLUG_REQUESTS_MAX {
+            self.unplug(now);
+        }
+        self.plug.push(rest);
+    }
+
+    /// Hands what is plugged to the scheduler.
+    fn unplug(&mut self, now: Nanoseconds) {
+        self.plug.drain(..).for_each(|merged| self.scheduled.insert(merged, now));
+    }
+}
+
+/// Pieces of at most `max_sectors`; a discard, a write-zeroes and a flush move nothing and stay whole.
+fn split(whole: Merged, max_sectors: u64) -> Vec<Merged> {
+    if !matches!(whole.kind, OpKind::Read | OpKind::Write) || whole.range.len.0 <= max_sectors {
+        return vec![whole];
+    }
+    let SectorRange { start, len } = whole.range;
+    let starts = (0..len.0).step_by(max_sectors as usize);
+    let piece = |at: u64| SectorRange::new(start.0 + at, max_sectors.min(len.0 - at));
+    starts.map(|at| Merged { range: piece(at), ..whole.clone() }).collect()
+}
+
+#[cfg(test)]
+mod tests;

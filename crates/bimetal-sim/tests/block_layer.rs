@@ -1,0 +1,78 @@
+//! The block layer against Linux' own: traces that hold both the queue events and the issue events that it made of them.
+//!
+//! `block-layer/*.zst` were recorded by tracefs (`block_bio_queue`, `block_rq_issue`) on Linux 6.18, on a loop device over a
+//! file with `mq-deadline`, `max_sectors_kb` 1280 and a queue of 256 requests, served by a virtual SSD. `file-system`: on
+//! ext4, source files copied in, a film written and read back, files searched with a cold cache, 4 KiB written and 16 KiB
+//! read at random. `block-device`: pieces of 4 to 256 KiB and runs of 8 MiB written through the page cache without a file
+//! system, which queues every page on its own.
+
+use std::path::PathBuf;
+
+use bimetal_core::schemes;
+use bimetal_sim::experiment::{Experiment, NoProgress};
+use bimetal_sim::results::Run;
+use bimetal_sim::setup::Choices;
+use bimetal_sim::simulator::Replay;
+use bimetal_sim::workload::{Requests, Workload, WorkloadError};
+use bimetal_trace::{Event, Format, OpenOptions, Trace};
+
+struct Recorded {
+    name: &'static str,
+    event: Event,
+}
+
+impl Workload for Recorded {
+    fn open(&self) -> Result<Requests<'_>, WorkloadError> {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/block-layer").join(self.name);
+        let options = OpenOptions { format: Some(Format::Tracefs), event: Some(self.event), ..OpenOptions::default() };
+        Ok(Box::new(Trace::open(path, &options)?.map(|request| request.map_err(WorkloadError::from))))
+    }
+}
+
+fn run(name: &'static str, event: Event, scheme: &str, settings: &[(&str, &str)], merge: bool) -> Run {
+    let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let choices = Choices { settings, merge, ..Choices::default() };
+    let schemes = vec![schemes::find(scheme).unwrap()];
+    let replay = Replay::Timed { speedup: 1.0 };
+    let workload = Recorded { name, event };
+    let experiment =
+        Experiment { workload: &workload, schemes, trees: Vec::new(), choices, replay, warmup: 0.0, keep: None };
+    experiment.run(&NoProgress, |_, summary| summary).unwrap().runs.remove(0)
+}
+
+/// As the device had it that was recorded.
+const LOOP: [(&str, &str); 2] = [("block.scheduler", "mq-deadline"), ("block.queue_depth", "256")];
+
+fn near(ours: f64, expected: f64, tolerance: f64) {
+    assert!((ours / expected - 1.0).abs() <= tolerance, "{ours} against {expected}");
+}
+
+/// Linux made 5,628 requests of 58.7 KiB of the 6,660 that the file system queued, and 827 of 110 KiB of the 19,914 of the
+/// block device; ours are 5,608 of 58.8 and 791 of 115.5.
+#[test]
+fn queue_events_become_the_requests_that_linux_issued() {
+    for (name, issued, mean_kib) in [("file-system.zst", 5628.0, 58.73), ("block-device.zst", 827.0, 110.39)] {
+        let merged = run(name, Event::Queue, "ssd-only", &LOOP, true).block_layer.unwrap();
+        assert!(merged.queued as f64 > issued * 1.15);
+        near(merged.issued as f64, issued, 0.06);
+        near(merged.mean_issued_bytes.unwrap(), mean_kib * 1024.0, 0.06);
+    }
+}
+
+/// A disk that got every page on its own looked many times slower than it is.
+#[test]
+fn disk_behind_the_block_layer_is_as_fast_as_under_issue_events() {
+    let name = "block-device.zst";
+    let truth = run(name, Event::Issue, "hdd-only", &[], false);
+    let bare = run(name, Event::Queue, "hdd-only", &[], false);
+    let merged = run(name, Event::Queue, "hdd-only", &[], true);
+    let mean = |run: &Run| run.response_time_ms.all.mean.unwrap();
+    let read = |run: &Run| run.response_time_ms.read.mean.unwrap();
+    near(read(&merged), read(&truth), 0.06);
+    assert!(read(&bare) > 3.0 * read(&truth), "{} {}", read(&bare), read(&truth));
+    near(merged.block_layer.as_ref().unwrap().mean_ms.unwrap(), mean(&truth), 0.15);
+    let busy = |run: &Run| run.devices.hdd.busy_fraction.unwrap();
+    near(busy(&merged), busy(&truth), 0.1);
+    assert!(bare.queue_depth_max.unwrap() > 1000 && bare.behind_fraction.unwrap() > 0.05);
+    assert_eq!(truth.behind_fraction, Some(0.0));
+}
