@@ -2,6 +2,7 @@
 
 use crate::error::TraceError;
 use crate::format::Format;
+use crate::hints::Hints;
 use crate::open::{Event, OpenOptions, Trace};
 
 /// Reads `data` as `format` (by content where that is `None`), once stopping at the first bad line and once, for each
@@ -45,4 +46,25 @@ fn read(data: &[u8], options: &OpenOptions) -> u64 {
     }
     assert!(requests > 0, "no request and no error");
     requests
+}
+
+/// Reads `data` as [hints](crate::hints), and returns their number.
+///
+/// # Panics
+/// If the reader breaks its word: hints out of order, an empty range, a range beyond 2^40 sectors, or an error that does not
+/// name the file.
+pub fn read_hints(data: &[u8]) -> u64 {
+    match Hints::read("fuzz", std::io::Cursor::new(data.to_vec())) {
+        Err(error) => {
+            assert!(error.to_string().starts_with("fuzz:"), "{error}");
+            0
+        }
+        Ok(hints) => {
+            assert!(hints.is_sorted_by_key(|hint| hint.time), "hints are out of order");
+            for hint in hints.iter() {
+                assert!(!hint.range.is_empty() && hint.range.checked_end().is_some_and(|end| end.0 <= 1 << 40));
+            }
+            hints.len() as u64
+        }
+    }
 }

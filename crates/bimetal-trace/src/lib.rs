@@ -9,6 +9,7 @@ mod fields;
 pub mod format;
 mod formats;
 pub mod fuzz;
+pub mod hints;
 mod input;
 pub mod open;
 mod pairing;
@@ -24,6 +25,7 @@ use bimetal_core::units::{Nanoseconds, SectorRange};
 
 pub use error::TraceError;
 pub use format::Format;
+pub use hints::{Hint, Hints};
 pub use open::{Event, OpenOptions, Trace};
 pub use summary::Summary;
 pub use write::Writer;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-use bimetal_trace::fuzz::read_any;
+use bimetal_trace::fuzz::{read_any, read_hints};
 use bimetal_trace::{Format, OpenOptions, Trace};
 
 /// The files of the corpus with the format of their folder.
@@ -44,6 +44,18 @@ fn no_part_of_a_file_breaks_its_reader() {
         for length in 0..data.len().min(600) {
             read_any(Some(format), &data[..length]);
         }
+    }
+}
+
+/// The hints of the corpus, whole and cut at every byte.
+#[test]
+fn no_part_of_a_file_breaks_the_reader_of_hints() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz-corpus/hints"));
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let data = fs::read(&path).unwrap();
+        assert_eq!(read_hints(&data) > 0, is_good(&path), "{}", path.display());
+        (0..data.len()).for_each(|length| assert!(read_hints(&data[..length]) <= read_hints(&data) || !is_good(&path)));
     }
 }
 

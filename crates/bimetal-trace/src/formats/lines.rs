@@ -68,6 +68,11 @@ impl<F: LineFormat> Lines<F> {
         Self { format, line: 0, first_ignored: None }
     }
 
+    /// Whether a header line has named the format.
+    pub(crate) fn saw_header(&self) -> bool {
+        self.format.saw_header()
+    }
+
     #[cold]
     fn ignore(&mut self, text: String) {
         self.first_ignored = Some((self.line, text));

@@ -20,7 +20,7 @@ mod fiu;
 pub(crate) mod five_columns;
 mod hadoop_csv;
 mod keys32le;
-mod lines;
+pub(crate) mod lines;
 mod linnos;
 mod lis;
 mod mqsim;
