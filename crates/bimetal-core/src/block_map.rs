@@ -7,7 +7,8 @@
 //! In a simulation a mirror is there before the first request: its first copies lie in the slots of their blocks' numbers, and take
 //! a bit each ([`GRANTED_BYTES_PER_BLOCK`]) until they change.
 //!
-//! In a cache a block has one slot. In a log it may have several *pieces* (`pieces.rs`), each in a slot of its own.
+//! In a cache a block has one slot. In a log it may have several *pieces* (`pieces.rs`), each in a slot of its own and linked to
+//! the next; a further piece is not in the index.
 
 mod pieces;
 
@@ -15,7 +16,7 @@ use hashbrown::HashTable;
 
 use crate::bit_set::BitSet;
 use crate::block::{Block, ValidMask};
-pub use pieces::Pieces;
+pub use pieces::{BYTES_PER_FURTHER_PIECE, Pieces};
 
 /// A place of one block in a region off home: a cache slot or a position in a log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -56,6 +57,8 @@ struct Packed {
 const EMPTY: u8 = 0;
 const CLEAN: u8 = 1;
 const DIRTY: u8 = 2;
+/// A piece that is not the last of its block: `block_low` is the slot of the next one, and the last one names the block.
+const LINKED: u8 = 3;
 const CHUNK: usize = 4096;
 
 /// In so many parts an index is built: each fits a processor's cache.
@@ -115,7 +118,16 @@ impl Packed {
     }
 }
 
+/// What is in `slot`, with the block that it is of.
+#[inline]
 fn packed(chunks: &[Option<Chunk>], slot: u32) -> Packed {
+    let own = stored(chunks, slot);
+    if own.state == LINKED { pieces::resolved(chunks, own) } else { own }
+}
+
+/// What is in `slot`, as it lies in memory.
+#[inline]
+fn stored(chunks: &[Option<Chunk>], slot: u32) -> Packed {
     match chunks.get(slot as usize / CHUNK) {
         Some(Some(chunk)) => chunk.entries[slot as usize % CHUNK],
         _ => Packed::NOTHING,
@@ -221,12 +233,12 @@ impl BlockMap {
 
     /// How many blocks are in it.
     pub fn len(&self) -> u64 {
-        self.slots_in_use() - u64::from(self.further)
+        self.index.len() as u64 + u64::from(self.granted.len())
     }
 
     /// Slots that hold something of a block: in a log a block may have several.
     pub fn slots_in_use(&self) -> u64 {
-        self.index.len() as u64 + u64::from(self.granted.len())
+        self.len() + u64::from(self.further)
     }
 
     /// Whether every block is only at its home.
@@ -355,9 +367,11 @@ impl BlockMap {
         let chunks = &self.chunks;
         let found = self.index.find_entry(hash(block), |&slot| packed(chunks, slot).block() == block).ok()?;
         let (slot, _) = found.remove();
+        let next = pieces::next(&self.chunks, slot);
         self.clear(slot);
-        if self.further > 0 && self.get(block).is_some() {
+        if let Some(next) = next {
             self.further -= 1;
+            self.point_to(block, next);
         }
         Some(Slot(slot))
     }
@@ -368,6 +382,7 @@ impl BlockMap {
             return;
         }
         let place = self.place_mut(slot);
+        assert!(place.state != LINKED, "slot {} of a log is clean", slot.0);
         place.state = CLEAN;
         self.dirty.remove(slot.0);
     }

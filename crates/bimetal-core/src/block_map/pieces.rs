@@ -4,13 +4,18 @@
 //! a piece that keeps none leaves the map. So the masks of a block's pieces never overlap, no order among them is to be
 //! remembered, and there are at most eight.
 //!
-//! All pieces of a block are in the index under the block's hash: a further piece takes what its slot would take for a block
-//! of its own ([`BYTES_PER_BLOCK`](super::BYTES_PER_BLOCK)), and a cache, which has none, pays nothing.
+//! The index knows one piece of a block. Each piece but the last has, in place of the block's number, a link to the next one;
+//! the last one has the number. So a further piece takes [`BYTES_PER_FURTHER_PIECE`], and a cache, which has none, pays
+//! nothing.
 
 use std::ops::Deref;
 
-use super::{BLOCK_LIMIT, BlockMap, Entry, Slot, hash, packed};
+use super::{BLOCK_LIMIT, BlockMap, Chunk, DIRTY, Entry, LINKED, Packed, Slot, hash, packed, stored};
 use crate::block::{Block, ValidMask};
+
+/// Resident bytes of a piece beside the first of its block: its entry, and the two bits "in use" and "dirty" with their
+/// summaries.
+pub const BYTES_PER_FURTHER_PIECE: f64 = size_of::<Packed>() as f64 + 0.5;
 
 /// Pieces of a block: one for each of its eighths, if every one is somewhere else.
 const PIECES_MAX: usize = 8;
@@ -35,6 +40,13 @@ impl Pieces {
         self.count += 1;
     }
 
+    /// Those whose slot is none of `left_out`.
+    fn without(&self, left_out: impl Fn(Slot) -> bool) -> Self {
+        let mut stays = Self::none();
+        self.iter().filter(|(slot, _)| !left_out(*slot)).for_each(|&(slot, entry)| stays.push(slot, entry));
+        stays
+    }
+
     /// Eighths that are in any of them.
     pub fn valid(&self) -> ValidMask {
         self.iter().fold(ValidMask::NONE, |valid, (_, entry)| valid.union(entry.valid))
@@ -49,20 +61,32 @@ impl Deref for Pieces {
     }
 }
 
+/// The piece behind the one in `slot`, if there is one.
+pub(super) fn next(chunks: &[Option<Chunk>], slot: u32) -> Option<u32> {
+    let own = stored(chunks, slot);
+    (own.state == LINKED).then_some(own.block_low)
+}
+
+/// A linked piece with the number of its block, which the last piece has.
+#[cold]
+pub(super) fn resolved(chunks: &[Option<Chunk>], own: Packed) -> Packed {
+    let mut last = own;
+    while last.state == LINKED {
+        last = stored(chunks, last.block_low);
+    }
+    Packed { block_low: last.block_low, block_high: last.block_high, state: DIRTY, ..own }
+}
+
 impl BlockMap {
     /// All pieces of `block`: none where it is only at its home, one in a cache.
     pub fn pieces(&self, block: Block) -> Pieces {
         let mut pieces = Pieces::none();
-        if self.index.is_empty() {
-            return pieces;
-        }
-        for &slot in self.index.iter_hash(hash(block)) {
-            let packed = packed(&self.chunks, slot);
-            if packed.block() == block
-                && let Some(entry) = packed.entry()
-            {
+        let mut at = self.get(block).map(|(slot, _)| slot.0);
+        while let Some(slot) = at {
+            if let Some(entry) = packed(&self.chunks, slot).entry() {
                 pieces.push(Slot(slot), entry);
             }
+            at = next(&self.chunks, slot);
         }
         pieces.found[..pieces.count].sort_unstable_by_key(|(_, entry)| entry.valid.span().0);
         pieces
@@ -109,35 +133,59 @@ impl BlockMap {
                 self.narrow(other, entry.valid.without(valid), entry.checksum);
             }
         }
-        left.iter().for_each(|&(other, _)| self.take_out(other, block));
+        self.take_out_of_index(block);
+        left.iter().for_each(|&(other, _)| self.clear(other.0));
+        let mut stays = others.without(|other| left.iter().any(|&(left, _)| left == other));
         if valid.is_empty() {
             self.clear(slot.0);
         } else {
             self.place_mut(slot).valid = valid.0;
-            let chunks = &self.chunks;
-            self.index.insert_unique(hash(block), slot.0, |&slot| hash(packed(chunks, slot).block()));
+            stays.push(slot, Pieces::NOTHING.1);
         }
-        let now = others.count - left.count + usize::from(!valid.is_empty());
-        self.further = self.further - beside_first(others.count) + beside_first(now);
+        self.link(block, &stays);
+        self.further = self.further - beside_first(others.count) + beside_first(stays.count);
         left
     }
 
     /// Takes one piece of a block out of the map, if it is in it.
     pub(crate) fn remove_piece(&mut self, slot: Slot) -> Option<Entry> {
         let entry = self.in_slot(slot)?;
-        self.take_out(slot, entry.block);
-        if self.further > 0 && self.get(entry.block).is_some() {
-            self.further -= 1;
-        }
+        let pieces = self.pieces(entry.block);
+        let stays = pieces.without(|other| other == slot);
+        self.take_out_of_index(entry.block);
+        self.clear(slot.0);
+        self.link(entry.block, &stays);
+        self.further = self.further - beside_first(pieces.count) + beside_first(stays.count);
         Some(entry)
     }
 
-    /// Empties a slot of `block`, and takes it out of the index.
-    fn take_out(&mut self, slot: Slot, block: Block) {
-        if let Ok(found) = self.index.find_entry(hash(block), |&other| other == slot.0) {
+    /// Takes `block` out of the index, while its pieces are still linked.
+    fn take_out_of_index(&mut self, block: Block) {
+        let chunks = &self.chunks;
+        if let Ok(found) = self.index.find_entry(hash(block), |&slot| packed(chunks, slot).block() == block) {
             found.remove();
         }
-        self.clear(slot.0);
+    }
+
+    /// Links `pieces`, whose slots are filled, as those of `block`, and puts the first one into the index.
+    fn link(&mut self, block: Block, pieces: &Pieces) {
+        let (Some(&(first, _)), Some(&(last, _))) = (pieces.first(), pieces.last()) else { return };
+        for pair in pieces.windows(2) {
+            let place = self.place_mut(pair[0].0);
+            (place.state, place.block_low, place.block_high) = (LINKED, pair[1].0.0, 0);
+        }
+        let place = self.place_mut(last);
+        (place.block_low, place.block_high) = (block.0 as u32, (block.0 >> 32) as u8);
+        if place.state == LINKED {
+            place.state = DIRTY;
+        }
+        self.point_to(block, first.0);
+    }
+
+    /// Puts `slot`, from which all pieces of `block` are linked, into the index.
+    pub(super) fn point_to(&mut self, block: Block, slot: u32) {
+        let chunks = &self.chunks;
+        self.index.insert_unique(hash(block), slot, |&slot| hash(packed(chunks, slot).block()));
     }
 }
 
@@ -261,6 +309,20 @@ mod tests {
             loaded.build_index_of_pieces(|slot, other| slot > other);
             assert_same(&loaded, &model);
         }
+    }
+
+    /// Eighty blocks of eight pieces have the index of eighty blocks, and a further piece costs at most 16 bytes.
+    #[test]
+    fn further_piece_costs_its_entry_and_no_index() {
+        const { assert!(BYTES_PER_FURTHER_PIECE <= 16.0) };
+        let mut map = BlockMap::new(640);
+        for write in 0..640 {
+            map.insert_piece(Slot(write), piece(u64::from(write / 8), 1 << (write % 8), write));
+        }
+        assert_eq!((map.index.len(), map.slots_in_use(), map.len()), (80, 640, 80));
+        assert!(map.index.capacity() < 160, "{}", map.index.capacity());
+        assert!((0..80).all(|number| map.pieces(block(number)).valid() == ValidMask::ALL));
+        (0..640).for_each(|slot| assert_eq!(map.in_slot(Slot(slot)).map(|entry| entry.checksum), Some(slot)));
     }
 
     #[test]
