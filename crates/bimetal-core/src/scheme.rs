@@ -327,6 +327,17 @@ pub trait Scheme: Send {
         let _ = after;
     }
 
+    /// Whether the scheme wants to know what a host's buffer cache evicts.
+    fn takes_evictions(&self) -> bool {
+        false
+    }
+
+    /// A host's buffer cache has evicted `blocks`: from now on the host reads them from the volume. Only a simulation knows
+    /// it.
+    fn evicted(&mut self, view: &View, blocks: BlockRun) {
+        let _ = (view, blocks);
+    }
+
     /// An operation of a request on `member` has ended.
     fn served(&mut self, view: &View, service: &Service) {
         let _ = (view, service);

@@ -134,6 +134,11 @@ impl<P: Payload> Tree<P> {
         self.pass_on(now);
     }
 
+    /// As [`Volume::tell_evicted`], of the outermost volume, which is the one that a host knows.
+    pub fn tell_evicted(&mut self, now: Nanoseconds, unit: u16, range: SectorRange) {
+        self.nodes[0].volume.tell_evicted(now, unit, range);
+    }
+
     /// As [`Volume::tell_wear`], from a leaf, which is `member` of its volume.
     pub fn tell_wear(&mut self, now: Nanoseconds, leaf: u16, member: MemberId, wear: Wear) {
         self.nodes[self.leaves[usize::from(leaf)]].volume.tell_wear(now, member, wear);

@@ -13,8 +13,9 @@
 //! an index of them is written as they fill. What that costs is counted as the log's metadata.
 //!
 //! Two variants know more than a device does, and are for the simulator: the *oracle* sends a block home just before it is read
-//! (3.2), the *eviction hint* when a host's buffer cache evicts it (7). That cache is simulated from the requests: a block that is
-//! read or written is in it until `eviction_hint` bytes of others were used since.
+//! (3.2), the *eviction hint* when a host's buffer cache evicts it (7). The evictions come from a recording beside the requests,
+//! or from a cache that is simulated from them: a block that is read or written is in it until `eviction_hint` bytes of others
+//! were used since.
 //!
 //! How the triggers count is fixed so that figures compare. The timer restarts when a migration starts, and when it fires
 //! while nothing is logged. The read threshold is tested after each block read, once at least `read_window` blocks were
@@ -101,7 +102,8 @@ pub const INFO: SchemeInfo = SchemeInfo {
             name: "eviction_hint",
             kind: Kind::SizeOrOff,
             default: "off",
-            doc: "blocks go home when a host's buffer cache of this size evicts them (7); with migration=instant only",
+            doc: "blocks go home when a host's buffer cache of this size evicts them (7); with migration=instant only; \
+                  --hints has the evictions of a real one",
         },
         Parameter {
             name: "migration",
@@ -359,6 +361,24 @@ impl Scheme for Griffin {
         if let Some(cache) = &mut self.buffer_cache {
             let evicted = access.blocks.blocks().filter_map(|block| cache.use_block(block));
             self.impending.extend(evicted.flat_map(|block| logged(view, block)));
+        }
+    }
+
+    fn takes_evictions(&self) -> bool {
+        self.instant && self.buffer_cache.is_none()
+    }
+
+    fn evicted(&mut self, view: &View, blocks: BlockRun) {
+        if !self.takes_evictions() {
+            return;
+        }
+        // A host may evict a whole device at once: the log may have less.
+        if blocks.count <= view.map.slots_in_use() {
+            self.impending.extend(blocks.blocks().flat_map(|block| logged(view, block)));
+        } else {
+            let is_evicted = |block: Block| (blocks.first.0..blocks.end()).contains(&block.0);
+            let slots = view.map.occupied().filter(|(_, entry)| is_evicted(entry.block)).map(|(slot, _)| slot);
+            self.impending.extend(slots);
         }
     }
 

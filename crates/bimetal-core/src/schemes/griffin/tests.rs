@@ -401,6 +401,46 @@ fn a_block_goes_home_when_the_hosts_buffer_cache_evicts_it() {
     assert_eq!(bench.volume.statistics().read_blocks_from_slots, 0);
 }
 
+/// A host tells what it evicts: the whole of a device at once, part of a block, or blocks that the log does not have.
+#[test]
+fn block_goes_home_when_its_host_tells_of_its_eviction() {
+    let mut bench = Bench::new("griffin", &[("timeout", "off"), ("migration", "instant")]);
+    let home = |bench: &Bench| bench.volume.statistics().home_blocks_written;
+    (0..6).for_each(|block| bench.request(OpKind::Write, block * 80, 8));
+    let mut evict = |range, blocks| {
+        bench.volume.tell_evicted(Nanoseconds::ZERO, 0, range);
+        bench.pass(Nanoseconds::ZERO);
+        assert_eq!(home(&bench), blocks, "{range:?}");
+    };
+    evict(SectorRange::new(87, 1), 1);
+    evict(SectorRange::new(88, 8), 1);
+    evict(SectorRange::new(72, 96), 2);
+    evict(SectorRange::new(1 << 30, 8), 2);
+    evict(SectorRange::new(240, 1 << 39), 5);
+    bench.volume.tell_evicted(Nanoseconds::ZERO, 7, SectorRange::new(0, 8));
+    bench.pass(Nanoseconds::ZERO);
+    assert_eq!((home(&bench), bench.volume.view().map.len()), (5, 1), "there is no unit 7");
+    bench.request(OpKind::Read, 80, 8);
+    assert_eq!(bench.volume.statistics().read_blocks_from_slots, 0);
+}
+
+#[test]
+fn host_is_heard_only_where_migrations_take_no_time() {
+    for (settings, heard) in [
+        (&[("migration", "instant")][..], true),
+        (&[("migration", "timed")], false),
+        (&[("migration", "instant"), ("eviction_hint", "1MiB")], false),
+    ] {
+        let mut bench = Bench::new("griffin", settings);
+        assert_eq!(bench.volume.takes_evictions(), heard, "{settings:?}");
+        bench.request(OpKind::Write, 80, 8);
+        bench.volume.tell_evicted(Nanoseconds::ZERO, 0, SectorRange::new(80, 8));
+        bench.pass(Nanoseconds::ZERO);
+        assert_eq!(bench.volume.statistics().home_blocks_written, u64::from(heard), "{settings:?}");
+    }
+    assert!(!Bench::new("smart-response", &[]).volume.takes_evictions());
+}
+
 #[test]
 fn what_knows_more_than_a_device_does_is_for_the_simulator() {
     let info = super::INFO;
