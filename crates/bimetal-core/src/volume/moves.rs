@@ -14,7 +14,7 @@ mod begin;
 mod order;
 mod reads;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::health::ASK_AGAIN;
 use super::log_tail::Position;
@@ -92,6 +92,9 @@ pub(crate) struct MoveJob<P> {
     batch: Vec<Moving<P>>,
     /// Operations of the phase that are not started yet: (first, count) of `order` or `batch`.
     todo: VecDeque<Transfer>,
+    /// While the batch is written home: its blocks, and those of which an operation is not started yet.
+    blocks: u64,
+    blocks_waiting: u64,
     /// Positions in `batch`, in order of slot.
     order: Vec<u32>,
     /// The superblock that ends it.
@@ -380,6 +383,7 @@ impl<P: Payload> Volume<P> {
             let Some(Transfer { member, range, first, count, valid }) = job.todo.pop_front() else { return };
             if !reading {
                 self.pace.wrote(self.view.now, range.len.bytes());
+                job.note_started(first, count);
             }
             let kind = if reading { OpKind::Read } else { OpKind::Write };
             let payload =
@@ -395,13 +399,8 @@ impl<P: Payload> Volume<P> {
             return 0;
         };
         match job.phase {
-            Phase::Writing => {
-                // Several transfers may be about the same pieces of one block.
-                let waiting: BTreeMap<u32, u64> =
-                    job.todo.iter().map(|transfer| (transfer.first, blocks_of(job.pieces(transfer)))).collect();
-                blocks_of(&job.batch).saturating_sub(waiting.values().sum())
-            }
-            Phase::Flushing => blocks_of(&job.batch),
+            Phase::Writing => job.blocks.saturating_sub(job.blocks_waiting),
+            Phase::Flushing => job.blocks,
             _ => 0,
         }
     }
@@ -722,6 +721,8 @@ impl<P: Payload> MoveJob<P> {
             phase: Phase::NextBatch,
             batch: Vec::new(),
             todo: VecDeque::new(),
+            blocks: 0,
+            blocks_waiting: 0,
             order: Vec::new(),
             superblock: None,
             settled: (0, 0),
@@ -752,6 +753,26 @@ impl<P: Payload> MoveJob<P> {
             }
             !is_futile
         });
+        self.count_blocks();
+    }
+
+    /// Counts the blocks of the batch, and those that wait for a write. Progress is asked for after every operation: it must
+    /// not look at the whole batch then.
+    fn count_blocks(&mut self) {
+        // Several writes may be about the same pieces of one block; they follow each other.
+        let mut firsts = self.todo.iter().map(|transfer| (transfer.first, transfer.count)).collect::<Vec<_>>();
+        firsts.dedup();
+        let of = |&(first, count): &(u32, u32)| blocks_of(self.pieces(first, count));
+        self.blocks_waiting = firsts.iter().map(of).sum();
+        self.blocks = blocks_of(&self.batch);
+    }
+
+    /// A write of these pieces was started.
+    fn note_started(&mut self, first: u32, count: u32) {
+        let has_more = self.todo.front().is_some_and(|next| next.first == first);
+        if !self.instant && !has_more {
+            self.blocks_waiting = self.blocks_waiting.saturating_sub(blocks_of(self.pieces(first, count)));
+        }
     }
 
     /// What was to be durable before home changes is not: nothing of the batch moves.
@@ -791,11 +812,12 @@ impl<P: Payload> MoveJob<P> {
             first += count;
         }
         self.todo = transfers.into();
+        self.count_blocks();
     }
 
     /// The pieces that a write home is about.
-    fn pieces(&self, transfer: &Transfer) -> &[Moving<P>] {
-        &self.batch[transfer.first as usize..(transfer.first + transfer.count) as usize]
+    fn pieces(&self, first: u32, count: u32) -> &[Moving<P>] {
+        &self.batch[first as usize..(first + count) as usize]
     }
 
     /// What a write of the batch carries: of each block the eighths `valid`, from the piece that has them.
