@@ -294,7 +294,7 @@ impl LayoutRequest<'_> {
     /// Returns a layout whose blocks are at home on `homes`. Each unit has a home of its own if
     /// there are as many units as homes. Otherwise the homes lie one behind the other.
     pub fn side_by_side(&self, homes: &[MemberId]) -> Result<Layout, LayoutError> {
-        if homes.len() != self.units.len() {
+        if homes.len() == 1 || homes.len() != self.units.len() {
             return self.concatenated(homes);
         }
         let mut whole = Vec::new();
