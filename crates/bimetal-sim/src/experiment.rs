@@ -13,8 +13,10 @@ use rayon::prelude::*;
 use crate::block_layer::BlockLayerSettings;
 use crate::figures;
 use crate::findings;
+use crate::hints;
+use crate::keys::check_keys_with;
 use crate::results::{Document, Run, RunSpeed, TraceSummary};
-use crate::setup::{Choices, Setup, SetupError, check_keys_with};
+use crate::setup::{Choices, Setup, SetupError};
 use crate::simulator::{Play, Replay, SimulationError, simulate};
 use crate::survey::Survey;
 use crate::tree::VolumeChoice;
@@ -94,6 +96,10 @@ impl Experiment<'_> {
             named.extend(["ssd", "hdd"]);
         }
         check_keys_with(&schemes, &self.choices, &named)?;
+        let mut outermost = self.schemes.iter().copied().chain(self.trees.iter().map(|tree| tree.scheme));
+        if !self.choices.hints.is_empty() && !outermost.any(hints::has_use) {
+            return Err(SetupError::NoUseForHints.into());
+        }
         let survey = Survey::of(self.workload, self.choices.block, &|read| progress.surveyed(read))?;
         let schemes = self.schemes.iter().map(|scheme| Subject::Scheme(scheme));
         let subjects: Vec<Subject<'_>> = schemes.chain(self.trees.iter().map(Subject::Tree)).collect();

@@ -8,12 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bimetal_core::block::{Block, BlockSize};
-use bimetal_core::layout::{LABEL_SECTORS, LayoutError, LayoutRequest, MemberId, MemberInfo, Role};
-use bimetal_core::nearest::nearest;
+use bimetal_core::layout::{HomeExtent, LABEL_SECTORS, LayoutError, LayoutRequest, MemberId, MemberInfo, Role};
 use bimetal_core::operation::OpKind;
 use bimetal_core::payload::NoPayload;
 use bimetal_core::policies::uses::Uses;
-use bimetal_core::scheme::{FileExtent, Foresight, Holds, SchemeError, SchemeInfo};
+use bimetal_core::scheme::{FileExtent, Foresight, Holds, SchemeError, SchemeInfo, View};
 use bimetal_core::settings::{SettingError, Settings};
 use bimetal_core::tree::Tree;
 use bimetal_core::units::{Bytes, SectorRange, Sectors};
@@ -22,8 +21,12 @@ use bimetal_models::DeviceModel;
 use bimetal_models::flash::Precondition;
 use bimetal_models::flash::state::DriveState;
 use bimetal_models::profile::{DEFAULT_HDD, DEFAULT_SSD, Profile, ProfileError};
+use bimetal_trace::{Hints, TraceError};
 
-use crate::block_layer;
+use crate::hints;
+pub use crate::keys::check_keys;
+use crate::keys::uses_role;
+use crate::member_name::MemberName;
 use crate::simulator::Replay;
 use crate::survey::Survey;
 use crate::workload::{Requests, WorkloadError};
@@ -53,7 +56,7 @@ pub struct Choices {
     pub ssd: DriveChoice,
     /// `--hdd`, `--hdd-size`.
     pub hdd: DriveChoice,
-    /// `--member ID=PROFILE[:SIZE]`: the id is a role (`log`).
+    /// `--member ID=PROFILE[:SIZE]`: the id is a role (`log`), with a number from the second drive of it on (`ssd2`).
     pub members: Vec<(String, DriveChoice)>,
     /// `--set KEY=VALUE`, in order.
     pub settings: Vec<(String, String)>,
@@ -69,6 +72,10 @@ pub struct Choices {
     pub merge: bool,
     /// `--files`: which file lies where.
     pub files: Vec<FileExtent>,
+    /// `--hints`: what a host's buffer cache evicted, and when.
+    pub hints: Hints,
+    /// Whether only a part of the trace is played (`--limit`), so that devices may be missing.
+    pub is_part: bool,
     /// `--seed`.
     pub seed: u64,
 }
@@ -106,8 +113,65 @@ pub enum SetupError {
         expected: &'static str,
     },
     /// A member that no scheme of this run has a use for.
-    #[error("--member {0}: expected the id of a drive that a scheme uses: ssd, hdd or log")]
+    #[error(
+        "--member {0}: expected the id of a drive that a scheme of this run uses: ssd, hdd or log, and ssd2, ssd3 and so on \
+         for further SSDs"
+    )]
     UnknownMember(String),
+    /// Numbers of members that do not follow each other.
+    #[error("--member {member}: expected {missing} before it: number the drives of a role without a gap")]
+    MemberGap {
+        /// The member.
+        member: String,
+        /// The one before it.
+        missing: String,
+    },
+    /// A further drive of a role of which the scheme takes one.
+    #[error(
+        "--member {member}: {scheme} uses one {role} drive: leave {member} out, or choose schemes that take several \
+         (SSDs: griffin and ssd-only; drives of any kind: raid0 and raid1)"
+    )]
+    FurtherMember {
+        /// The scheme.
+        scheme: &'static str,
+        /// The member.
+        member: String,
+        /// Its role.
+        role: &'static str,
+    },
+    /// One of several drives of a role is too small.
+    #[error(
+        "{scheme}: drive {drive} has {has}, and at least {needed} are needed{reason}: give it a larger size ({flag})"
+    )]
+    DriveTooSmall {
+        /// The scheme.
+        scheme: &'static str,
+        /// The drive.
+        drive: String,
+        /// What it has.
+        has: Bytes,
+        /// What would do.
+        needed: Bytes,
+        /// For what.
+        reason: &'static str,
+        /// How to say so.
+        flag: String,
+    },
+    /// A hint that cannot be of this run.
+    #[error(transparent)]
+    Hint(#[from] TraceError),
+    /// Hints that settings leave without effect.
+    #[error(
+        "--hints: {scheme} sends home what a host evicts only where that takes no time, and knows of it from one place: \
+         expected --set {scheme}.migration=instant beside it, and eviction_hint=off"
+    )]
+    HintsInVain {
+        /// The scheme.
+        scheme: &'static str,
+    },
+    /// Hints that no scheme has a use for.
+    #[error("--hints: no scheme of this run sends home what a host evicts: expected griffin")]
+    NoUseForHints,
     /// A volume of a tree cannot be made.
     #[error("volume '{volume}': {}", with_scheme(scheme, error))]
     InTree {
@@ -209,104 +273,15 @@ pub struct Setup {
     pub drives: Vec<Drive>,
     /// The unit of each device of the trace.
     pub units: BTreeMap<u32, u16>,
+    /// What the outermost volume is told of a host's buffer cache.
+    pub hints: Hints,
     /// What was chosen and not given.
     pub assumed: BTreeMap<String, String>,
     /// Price of the controller.
     pub controller_usd: f64,
 }
 
-/// Settings of a list of schemes: every key must mean something to one of them, or to a drive that one of them uses; and
-/// every drive that is named must be one.
-///
-/// # Errors
-/// A key that nobody has, a drive that nobody uses.
-pub fn check_keys(schemes: &[&'static SchemeInfo], choices: &Choices) -> Result<(), SetupError> {
-    check_keys_with(schemes, choices, &[])
-}
-
-/// The same where `named` volumes and drives have settings of their own, which they check themselves.
-pub(crate) fn check_keys_with(
-    schemes: &[&'static SchemeInfo],
-    choices: &Choices,
-    named: &[&str],
-) -> Result<(), SetupError> {
-    for (key, _) in &choices.settings {
-        match key.split_once('.') {
-            Some((name, _)) if named.contains(&name) => {}
-            Some(("block", figure)) if block_layer::KEYS.contains(&figure) => {}
-            Some(("block", figure)) => return Err(unknown_key(key, nearest(figure, block_layer::KEYS))),
-            Some((role @ ("ssd" | "hdd" | "log"), figure)) => check_figure(schemes, choices, role, key, figure)?,
-            Some((scheme, parameter)) => check_parameter(key, scheme, parameter)?,
-            None if key == CONTROLLER_USD => {}
-            None => {
-                let known = schemes.iter().flat_map(|info| info.parameters).map(|parameter| parameter.name);
-                if !known.clone().any(|name| name == key) {
-                    return Err(unknown_key(key, nearest(key, known)));
-                }
-            }
-        }
-    }
-    for (id, _) in &choices.members {
-        if !["ssd", "hdd", "log"].contains(&id.as_str()) {
-            return Err(SetupError::UnknownMember(id.clone()));
-        }
-    }
-    for DriveState { drive, .. } in choices.restored.iter() {
-        // The second drive of a role and those behind it have a number.
-        let role = drive.trim_end_matches(|c: char| c.is_ascii_digit());
-        let of_schemes = schemes.iter().flat_map(|info| info.members).any(|(needed, _)| needed.name() == role);
-        let of_flags = choices.members.iter().any(|(id, _)| id == drive);
-        if !of_schemes && !of_flags && !named.contains(&drive.as_str()) {
-            return Err(SetupError::UnusedState(drive.clone()));
-        }
-    }
-    for choice in [&choices.ssd, &choices.hdd].into_iter().chain(choices.members.iter().map(|(_, choice)| choice)) {
-        choice.profile.as_deref().map(Profile::load).transpose()?;
-    }
-    Ok(())
-}
-
-/// `--set ssd.FIGURE`: some scheme uses such a drive, and the drive has the figure.
-fn check_figure(
-    schemes: &[&'static SchemeInfo],
-    choices: &Choices,
-    role: &str,
-    key: &str,
-    figure: &str,
-) -> Result<(), SetupError> {
-    let own = choices.members.iter().rfind(|(id, _)| id == role).map(|(_, choice)| choice);
-    let common = if role == "ssd" { (&choices.ssd, DEFAULT_SSD) } else { (&choices.hdd, DEFAULT_HDD) };
-    let used = schemes.iter().flat_map(|info| info.members).any(|(needed, _)| needed.name() == role) || own.is_some();
-    if !used {
-        return Err(unknown_key(key, None));
-    }
-    let choice = own.unwrap_or(common.0);
-    let profile = Profile::load(choice.profile.as_deref().unwrap_or(common.1))?;
-    if profile.keys().any(|known| known == figure) {
-        return Ok(());
-    }
-    Err(unknown_key(key, nearest(figure, profile.keys())))
-}
-
-/// `--set SCHEME.PARAMETER`.
-fn check_parameter(key: &str, scheme: &str, parameter: &str) -> Result<(), SetupError> {
-    let Some(info) = bimetal_core::schemes::find(scheme) else {
-        let names = bimetal_core::schemes::every().map(|info| info.name);
-        return Err(unknown_key(key, nearest(scheme, names.chain(["ssd", "hdd", "log"]))));
-    };
-    let known = info.parameters.iter().map(|parameter| parameter.name).chain([CONTROLLER_USD]);
-    if known.clone().any(|name| name == parameter) {
-        return Ok(());
-    }
-    Err(unknown_key(key, nearest(parameter, known)))
-}
-
-fn unknown_key(key: &str, nearest: Option<&str>) -> SetupError {
-    let hint = nearest.map_or_else(String::new, |name| format!("; did you mean '{name}'?"));
-    SetupError::UnknownKey { key: key.to_owned(), hint }
-}
-
-const CONTROLLER_USD: &str = "controller_usd";
+pub(crate) const CONTROLLER_USD: &str = "controller_usd";
 
 impl Setup {
     /// Makes drives and a volume for `scheme`, fit for the workload that `survey` describes.
@@ -330,9 +305,10 @@ impl Setup {
         let assumed = plan.assumed;
         let drives = build(scheme.name, chosen, &sizes, &volume, choices)?;
         let controller_usd = controller_usd(choices, scheme.name)?;
+        let hints = hints::of_run(scheme, &volume, &units, choices)?;
         let (name, tree) = (scheme.name.to_owned(), volume.into());
         let inner_settings = BTreeMap::new();
-        Ok(Self { name, scheme, settings, inner_settings, tree, drives, units, assumed, controller_usd })
+        Ok(Self { name, scheme, settings, inner_settings, tree, drives, units, hints, assumed, controller_usd })
     }
 
     /// The volume; the outermost one.
@@ -449,14 +425,20 @@ impl Setup {
         let holds = scheme.members.iter().map(|&(_, holds)| holds).chain(std::iter::repeat(Holds::Cache));
         let chosen = drives.into_iter().zip(holds).map(|(drive, holds)| {
             let ExistingDrive { member, profile, size } = drive;
-            Chosen { role: member.role, holds, profile, size, given: true }
+            Chosen { id: String::new(), role: member.role, holds, profile, size, given: true }
         });
-        let chosen: Vec<Chosen> = chosen.collect();
+        let mut chosen: Vec<Chosen> = chosen.collect();
+        for at in 0..chosen.len() {
+            let role = chosen[at].role;
+            let number = 1 + chosen[..at].iter().filter(|before| before.role == role).count();
+            chosen[at].id = MemberName { role, number }.text();
+        }
         let sizes: Vec<Sectors> = chosen.iter().map(|drive| drive.size).collect();
         let drives = build(scheme.name, chosen, &sizes, &volume, &Choices { block, ..Choices::default() })?;
         let (name, tree, inner_settings) = (scheme.name.to_owned(), volume.into(), BTreeMap::new());
         let (units, assumed, controller_usd) = (BTreeMap::from([(0, 0)]), BTreeMap::new(), 0.0);
-        Ok(Self { name, scheme, settings, inner_settings, tree, drives, units, assumed, controller_usd })
+        let hints = Hints::default();
+        Ok(Self { name, scheme, settings, inner_settings, tree, drives, units, hints, assumed, controller_usd })
     }
 }
 
@@ -503,6 +485,8 @@ pub fn controller_usd(choices: &Choices, scheme: &str) -> Result<f64, SetupError
 
 /// A drive before its size is settled.
 struct Chosen {
+    /// Its name: that of its role, with a number from the second one on.
+    id: String,
     role: Role,
     holds: Holds,
     profile: Profile,
@@ -531,33 +515,59 @@ impl Plan<'_> {
         }
     }
 
+    /// The drives in the order of the scheme's members. Further drives of a role follow the last one that the scheme names.
     fn choose_drives(&mut self) -> Result<Vec<Chosen>, SetupError> {
         let mut chosen = Vec::new();
-        for &(role, holds) in self.scheme.members {
+        for (at, &(role, holds)) in self.scheme.members.iter().enumerate() {
             // A log may have a drive of its own.
             let own_log = (holds == Holds::Log).then(|| self.member("log")).flatten();
-            let (role, choice) = match own_log {
-                Some(choice) => (Role::Log, choice),
-                None => (role, self.choice_of(role)),
-            };
-            chosen.push(self.choose(role, holds, &choice)?);
+            let named = if own_log.is_some() { Role::Log } else { role };
+            let number = 1 + self.scheme.members[..at].iter().filter(|(before, _)| *before == role).count();
+            let name = MemberName { role: named, number };
+            let choice = own_log.unwrap_or_else(|| self.choice_of(name));
+            chosen.push(self.choose(name, holds, &choice)?);
+            if self.scheme.members[at + 1..].iter().any(|(behind, _)| *behind == role) {
+                continue;
+            }
+            for number in number + 1.. {
+                let name = MemberName { role: named, number };
+                let Some(choice) = self.member(&name.text()) else { break };
+                chosen.push(self.choose(name, holds, &choice)?);
+            }
         }
+        self.refuse_further(&chosen)?;
         Ok(chosen)
+    }
+
+    /// Refuses numbered members that have no place here, though the scheme uses their role.
+    fn refuse_further(&self, chosen: &[Chosen]) -> Result<(), SetupError> {
+        let numbered = self.choices.members.iter().filter_map(|(id, _)| MemberName::parse(id));
+        let mut further = numbered.filter(|name| name.number > 1 && uses_role(self.scheme, name.role));
+        match further.find(|name| !chosen.iter().any(|drive| drive.id == name.text())) {
+            Some(name) => Err(self.further(name)),
+            None => Ok(()),
+        }
+    }
+
+    fn further(&self, name: MemberName) -> SetupError {
+        let (scheme, member, role) = (self.scheme.name, name.text(), name.role.name());
+        SetupError::FurtherMember { scheme, member, role }
     }
 
     fn member(&self, id: &str) -> Option<DriveChoice> {
         self.choices.members.iter().rfind(|(name, _)| name == id).map(|(_, choice)| choice.clone())
     }
 
-    fn choice_of(&self, role: Role) -> DriveChoice {
-        let common = if role == Role::Ssd { &self.choices.ssd } else { &self.choices.hdd };
-        self.member(role.name()).unwrap_or_else(|| common.clone())
+    fn choice_of(&self, name: MemberName) -> DriveChoice {
+        let common = if name.role == Role::Ssd { &self.choices.ssd } else { &self.choices.hdd };
+        self.member(&name.text()).unwrap_or_else(|| common.clone())
     }
 
-    fn choose(&mut self, role: Role, holds: Holds, choice: &DriveChoice) -> Result<Chosen, SetupError> {
+    fn choose(&mut self, name: MemberName, holds: Holds, choice: &DriveChoice) -> Result<Chosen, SetupError> {
+        let (role, id) = (name.role, name.text());
         let default = if role == Role::Ssd { DEFAULT_SSD } else { DEFAULT_HDD };
         if choice.profile.is_none() {
-            self.assume(role.name(), default);
+            self.assume(&id, default);
         }
         let mut profile = Profile::load(choice.profile.as_deref().unwrap_or(default))?;
         let expected = if role == Role::Ssd { "flash" } else { "hdd" };
@@ -565,21 +575,18 @@ impl Plan<'_> {
             let (profile, kind, role) = (profile.name.clone(), profile.kind(), role.name());
             return Err(SetupError::WrongKind { profile, kind, role, expected });
         }
-        let prefix = format!("{}.", role.name());
-        let own =
-            self.choices.settings.iter().filter_map(|(key, value)| Some((key.strip_prefix(&prefix)?, value.as_str())));
-        profile.set_all(own)?;
+        let of_drive = settings_of_drive(self.choices, role, &id);
+        profile.set_all(of_drive.iter().copied())?;
         self.level_wear(role, &mut profile)?;
-        let geometry_given =
-            self.choices.settings.iter().any(|(key, _)| key.starts_with(&prefix) && sets_geometry(key));
-        self.assume_write_cache(&prefix, &profile);
+        let geometry_given = of_drive.iter().any(|(figure, _)| sets_geometry(figure));
+        self.assume_write_cache(&id, &of_drive, &profile);
         let footprint = self.survey.footprint_blocks * self.choices.block.bytes().0;
         let (size, given) = match choice.size {
             Some(Size::Bytes(bytes)) => (bytes.sectors(), true),
             Some(Size::OfFootprint(share)) => (Sectors::covering(Bytes((footprint as f64 * share) as u64)), true),
-            None => (self.default_size(sized_as(role, holds), &profile, geometry_given), geometry_given),
+            None => (self.default_size(role, sized_as(role, holds), &profile, geometry_given), geometry_given),
         };
-        Ok(Chosen { role, holds, profile, size, given })
+        Ok(Chosen { id, role, holds, profile, size, given })
     }
 
     /// Gives the drive the wear levelling that a scheme wants of it (MixedStore 5.5), where its translation layer levels wear. A
@@ -609,22 +616,30 @@ impl Plan<'_> {
     }
 
     /// Whether writes end in the drive's volatile cache decides what they take: it is said.
-    fn assume_write_cache(&mut self, prefix: &str, profile: &Profile) {
+    fn assume_write_cache(&mut self, id: &str, given: &[(&str, &str)], profile: &Profile) {
         let figure = profile.figures().find(|(key, ..)| ["write_cache", "write_buffer"].contains(key));
         let Some((key, value, _)) = figure else { return };
-        let key = format!("{prefix}{key}");
-        if !self.choices.settings.iter().any(|(given, _)| *given == key) {
+        if !given.iter().any(|(given, _)| *given == key) {
             let value = value.trim_matches('"').to_owned();
-            self.assume(key, format!("{value} (the profile's)"));
+            self.assume(format!("{id}.{key}"), format!("{value} (the profile's)"));
         }
     }
 
-    fn default_size(&self, holds: Holds, profile: &Profile, geometry_given: bool) -> Sectors {
+    /// Whether further drives share the addresses with the ones that the scheme names for `role`.
+    fn has_further(&self, role: Role) -> bool {
+        let array = bimetal_core::schemes::ARRAYS.iter().any(|array| array.name == self.scheme.name);
+        let named = self.choices.members.iter().filter_map(|(id, _)| MemberName::parse(id));
+        !array && named.filter(|name| name.number > 1).any(|name| name.role == role)
+    }
+
+    fn default_size(&self, role: Role, holds: Holds, profile: &Profile, geometry_given: bool) -> Sectors {
         let addresses: u64 = self.units.iter().map(|size| size.0.next_multiple_of(self.choices.block.sectors())).sum();
         let block = self.choices.block;
         let label = LABEL_SECTORS + block.sectors();
         let size = match holds {
             _ if geometry_given => return profile.capacity,
+            // What is too small is enlarged once it is known which addresses lie where.
+            Holds::Home if self.has_further(role) => return profile.capacity,
             Holds::Home | Holds::Copy if profile.capacity.0 < addresses + label => addresses + label,
             Holds::Home | Holds::Copy | Holds::Log => return profile.capacity,
             Holds::Cache => self.survey.footprint_blocks * block.sectors() / 10,
@@ -652,12 +667,13 @@ impl Plan<'_> {
             match Volume::new(&config) {
                 Ok(volume) => {
                     self.assume_sizes(chosen, &sizes);
+                    self.assume_homes(chosen, volume.view());
                     return Ok((volume, sizes));
                 }
                 Err(error) => {
                     let error = without_tail(error, tail);
                     let Some(at) = enlargeable(chosen, &sizes, &error) else {
-                        return Err(SetupError::Volume { scheme: self.scheme.name, error });
+                        return Err(self.named(chosen, &sizes, error));
                     };
                     sizes[at.0] = at.1;
                 }
@@ -678,9 +694,62 @@ impl Plan<'_> {
                 Holds::Cache => "10 % of the footprint, or what the scheme needs",
                 Holds::Ranges => "10 % of the address range, or what the scheme needs",
             };
-            self.assume(format!("{}_size", drive.role.name()), format!("{} ({why}{extended})", size.bytes().0));
+            self.assume(format!("{}_size", drive.id), format!("{} ({why}{extended})", size.bytes().0));
         }
     }
+
+    /// Says which addresses are at home on which of several drives of a role, and which of them no request can reach.
+    fn assume_homes(&mut self, chosen: &[Chosen], view: &View) {
+        let homes = &view.layout.home;
+        let further = |home: &&HomeExtent| self.has_further(chosen[usize::from(home.member.0)].role);
+        if homes.iter().find(further).is_none() {
+            return;
+        }
+        let block = self.choices.block.bytes().0;
+        let sectors = self.choices.block.sectors();
+        let ends = view.layout.units.iter().zip(self.units);
+        let ends: Vec<(u64, u64)> =
+            ends.map(|(unit, wanted)| (unit.first.0, unit.first.0 + wanted.0.div_ceil(sectors))).collect();
+        let text = homes.iter().map(|home| {
+            let (first, end) = (home.blocks.first.0, home.blocks.end());
+            let reached = ends.iter().any(|&(from, to)| from < end && first < to);
+            let why = if reached { "" } else { " (beyond the trace's addresses: smaller drives before it reach it)" };
+            format!("{} from {}{why}", chosen[usize::from(home.member.0)].id, first * block)
+        });
+        let text = text.collect::<Vec<_>>().join(", ");
+        self.assume("homes", text);
+    }
+
+    /// The error by the name of the drive, where its role alone does not tell it.
+    fn named(&self, chosen: &[Chosen], sizes: &[Sectors], error: VolumeError) -> SetupError {
+        let scheme = self.scheme.name;
+        match error {
+            VolumeError::Scheme(SchemeError::Layout(LayoutError::TooMany { role, .. })) => {
+                self.further(MemberName { role, number: 2 })
+            }
+            VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { role, needed, available, reason }))
+                if chosen.iter().filter(|drive| drive.role == role).count() > 1 =>
+            {
+                let is_it = |at: &usize| chosen[*at].role == role && sizes[*at].bytes() == available;
+                let drive = (0..chosen.len()).find(is_it).map_or_else(String::new, |at| chosen[at].id.clone());
+                let flag = match drive.as_str() {
+                    "ssd" | "hdd" => format!("--{drive}-size"),
+                    drive => format!("--member {drive}=PROFILE:SIZE"),
+                };
+                SetupError::DriveTooSmall { scheme, drive, has: available, needed, reason, flag }
+            }
+            error => SetupError::Volume { scheme, error },
+        }
+    }
+}
+
+/// Figures that `--set` gives a drive: by its role, which is of every drive of the role, or by its name.
+fn settings_of_drive<'a>(choices: &'a Choices, role: Role, id: &str) -> Vec<(&'a str, &'a str)> {
+    let own = choices.settings.iter().filter_map(|(key, value)| {
+        let (name, figure) = key.split_once('.')?;
+        (name == role.name() || name == id).then_some((figure, value.as_str()))
+    });
+    own.collect()
 }
 
 /// Translation layers that level wear.
@@ -693,7 +762,7 @@ const UNLIMITED_MB_PER_S: &str = "1000000000";
 fn sets_geometry(key: &str) -> bool {
     const GEOMETRY: [&str; 6] =
         ["channels", "dies_per_channel", "planes_per_die", "blocks_per_plane", "pages_per_block", "page_size"];
-    GEOMETRY.iter().any(|name| key.ends_with(&format!(".{name}")))
+    GEOMETRY.contains(&key)
 }
 
 /// The error of a volume whose drive it believes to be larger by `tail`, in sizes of the drive.
@@ -706,12 +775,13 @@ fn without_tail(mut error: VolumeError, tail: Sectors) -> VolumeError {
 
 /// The drive that was too small, and the size that would do, if the size is ours to choose.
 fn enlargeable(chosen: &[Chosen], sizes: &[Sectors], error: &VolumeError) -> Option<(usize, Sectors)> {
-    let VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { role, needed, .. })) = error else {
+    let VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { role, needed, available, .. })) = error else {
         return None;
     };
-    let needed = Sectors::covering(*needed).0.next_multiple_of(8);
-    let is_short = |at: &usize| chosen[*at].role == *role && !chosen[*at].given && sizes[*at].0 < needed;
-    (0..chosen.len()).find(is_short).map(|at| (at, Sectors(needed)))
+    let of_role = |at: &usize| chosen[*at].role == *role;
+    let is_it = |at: &usize| of_role(at) && sizes[*at].bytes() == *available && !chosen[*at].given;
+    let at = (0..chosen.len()).rfind(is_it)?;
+    Some((at, Sectors(Sectors::covering(*needed).0.next_multiple_of(8))))
 }
 
 /// The drives of the only volume.
@@ -724,12 +794,8 @@ fn build(
 ) -> Result<Vec<Drive>, SetupError> {
     let mut drives: Vec<Drive> = Vec::new();
     for (at, (drive, &size)) in chosen.into_iter().zip(sizes).enumerate() {
-        let Chosen { role, holds, profile, .. } = drive;
+        let Chosen { id, role, holds, profile, .. } = drive;
         let member = MemberId(at as u16);
-        let id = match drives.iter().filter(|other| other.role == role).count() {
-            0 => role.name().to_owned(),
-            others => format!("{}{}", role.name(), others + 1),
-        };
         let model = build_model((scheme, &id), &profile, size, (volume, member), choices)?;
         let (volume, volume_name, size) = (0, None, size.bytes());
         drives.push(Drive { id, volume, volume_name, member, role, holds, profile, size, model });

@@ -12,7 +12,7 @@ use bimetal_core::payload::NoPayload;
 use bimetal_core::units::{Bytes, Nanoseconds, Sectors};
 use bimetal_core::volume::Statistics;
 use bimetal_models::{DeviceStatistics, Finished};
-use bimetal_trace::Request;
+use bimetal_trace::{Hint, Request};
 
 use crate::block_layer::{BlockLayer, BlockLayerCounts, BlockLayerSettings, PLUG_GAP};
 use crate::limits::{self, Limits};
@@ -200,6 +200,11 @@ impl limits::UnderWay for UnderWay {
     }
 }
 
+/// A time of a trace that is played faster.
+fn faster(time: Nanoseconds, speedup: f64) -> Nanoseconds {
+    if speedup == 1.0 { time } else { Nanoseconds((time.0 as f64 / speedup).round() as u64) }
+}
+
 struct Simulator<'a> {
     setup: &'a mut Setup,
     play: Play,
@@ -221,6 +226,8 @@ struct Simulator<'a> {
     written: Vec<Bytes>,
     /// Hints under way: the drive that was asked, and for how much at most.
     hints: Vec<(usize, Token, Sectors)>,
+    /// What a host evicted is told up to here.
+    evictions_told: usize,
     dirty_blocks: u32,
     /// Bytes that each drive had erased when it last told, and whether it was told to halt its wear levelling.
     erased: Vec<Option<Bytes>>,
@@ -274,6 +281,7 @@ pub fn simulate_within(
         operations: vec![0; members],
         written: vec![Bytes::ZERO; members],
         hints: Vec::new(),
+        evictions_told: 0,
         dirty_blocks: 0,
         erased: vec![None; members],
         halted: vec![false; members],
@@ -296,9 +304,9 @@ impl Simulator<'_> {
     /// Lets time pass until `request` is due, and issues it.
     fn play(&mut self, request: &Request, next: Option<&Request>) -> Result<(), SimulationError> {
         match self.play.replay {
-            Replay::Timed { speedup: 1.0 } => self.run_until(request.arrival)?,
             Replay::Timed { speedup } => {
-                self.run_until(Nanoseconds((request.arrival.0 as f64 / speedup).round() as u64))?;
+                self.tell_evictions(request.arrival, speedup)?;
+                self.run_until(faster(request.arrival, speedup))?;
             }
             Replay::Closed { depth } => {
                 while self.unfinished >= depth {
@@ -310,6 +318,21 @@ impl Simulator<'_> {
         let timed = matches!(self.play.replay, Replay::Timed { .. });
         let follows = |next: &Request| timed && next.arrival.saturating_sub(request.arrival) <= PLUG_GAP;
         self.submit(request, next.is_some_and(follows))
+    }
+
+    /// Tells the volume what its host's buffer cache evicted up to `time` of the trace, each at its time. What follows from it
+    /// comes with the volume's timer, once for all evictions of a moment.
+    fn tell_evictions(&mut self, time: Nanoseconds, speedup: f64) -> Result<(), SimulationError> {
+        while let Some(&Hint { time: at, device, range, .. }) =
+            self.setup.hints.get(self.evictions_told).filter(|hint| hint.time <= time)
+        {
+            self.evictions_told += 1;
+            self.run_until(faster(at, speedup))?;
+            if let Some(&unit) = self.setup.units.get(&device) {
+                self.setup.tree.tell_evicted(self.now, unit, range);
+            }
+        }
+        Ok(())
     }
 
     /// Issues `request`; with `more`, the next one follows in one go.

@@ -15,6 +15,7 @@ use bimetal_core::units::{Bytes, Sectors};
 use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
 use bimetal_models::profile::Profile;
 
+use crate::hints;
 use crate::setup::{Choices, Drive, Setup, SetupError, Size, build_model, controller_usd, units_of};
 use crate::survey::Survey;
 
@@ -110,8 +111,9 @@ impl Setup {
             scheme: tree.scheme,
             settings: own,
             inner_settings,
-            tree: made,
             drives: drives.into_iter().flatten().collect(),
+            hints: hints::of_run(tree.scheme, made.outermost(), &units, choices)?,
+            tree: made,
             units,
             assumed,
             controller_usd: controller_usd(choices, tree.scheme.name)?,

@@ -3,18 +3,22 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use bimetal_core::layout::Role;
 use bimetal_core::operation::OpKind;
 use bimetal_core::schemes;
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use bimetal_models::flash::Precondition;
 use bimetal_models::flash::state::DriveState;
+use bimetal_models::profile::DEFAULT_HDD;
 use bimetal_sim::experiment::{Experiment, ExperimentError, NoProgress};
-use bimetal_sim::results::{Document, Run, RunSpeed};
-use bimetal_sim::setup::{Choices, Size};
+use bimetal_sim::results::{Document, MemberFigures, Run, RunSpeed};
+use bimetal_sim::setup::{Choices, DriveChoice, Size};
 use bimetal_sim::simulator::Replay;
+use bimetal_sim::tree::{MemberChoice, NamedDrive, VolumeChoice};
 use bimetal_sim::workload::{Requests, Workload, WorkloadError};
+use bimetal_trace::hints::HEADER;
 use bimetal_trace::synthetic::{Generator, WorkloadSpec};
-use bimetal_trace::{OpenOptions, Request, Trace};
+use bimetal_trace::{Hints, OpenOptions, Request, Trace};
 
 struct File(PathBuf);
 
@@ -197,6 +201,164 @@ fn units_of_several_devices_are_kept_apart_on_the_same_drives() {
         let moved = run.devices.ssd.write_bytes.unwrap_or(0) + run.devices.hdd.write_bytes.unwrap_or(0);
         assert!(moved > 0, "{}", run.scheme);
     }
+}
+
+/// `--member ID=PROFILE:SIZE`.
+fn member(id: &str, profile: &str, size: Option<u64>) -> (String, DriveChoice) {
+    let size = size.map(|mib| Size::Bytes(Bytes::from_mib(mib)));
+    (id.to_owned(), DriveChoice { profile: Some(profile.to_owned()), size })
+}
+
+/// Two SSDs of one role and a log, asked for by name.
+fn two_ssds() -> Choices {
+    let members = vec![member("ssd", "intel-x25-m-80gb", Some(512)), member("ssd2", "intel-x25-e-32gb", Some(768))];
+    Choices { members, ..Choices::default() }
+}
+
+/// A run of the tree that says the same.
+fn tree_of_two_ssds(workload: &dyn Workload) -> Run {
+    let drive = |name: &str, profile: &str, size| {
+        let (name, profile, settings) = (name.to_owned(), profile.to_owned(), Vec::new());
+        let size = Some(Size::Bytes(Bytes::from_mib(size)));
+        MemberChoice::Drive(NamedDrive { name, profile, size, settings })
+    };
+    let members = vec![
+        (Some(Role::Ssd), drive("a", "intel-x25-m-80gb", 512)),
+        (Some(Role::Ssd), drive("b", "intel-x25-e-32gb", 768)),
+        (Some(Role::Hdd), drive("c", DEFAULT_HDD, 953_869)),
+    ];
+    let scheme = schemes::find("griffin").unwrap();
+    let tree = VolumeChoice { name: "pair".to_owned(), scheme, settings: Vec::new(), members };
+    let settings = vec![("timeout".to_owned(), "2s".to_owned())];
+    let choices = Choices { settings, ..Choices::default() };
+    Experiment { workload, schemes: Vec::new(), trees: vec![tree], choices, replay: TIMED, warmup: 0.0, keep: None }
+        .run(&NoProgress, |_, summary| summary)
+        .unwrap_or_else(|error| panic!("{error}"))
+        .runs
+        .remove(0)
+}
+
+/// The run without what a tree calls by other names.
+fn nameless(mut run: Run) -> Run {
+    (run.scheme, run.assumed, run.run) = (String::new(), Default::default(), RunSpeed::default());
+    run.members.iter_mut().for_each(|member| (member.id, member.volume) = (String::new(), None));
+    run
+}
+
+/// Addresses of one device go on behind the first SSD, and each of two devices has an SSD of its own.
+#[test]
+fn numbered_ssds_behind_one_log_run_as_the_tree_does() {
+    for devices in [1, 2] {
+        let mut workload = generated(4000);
+        let spread = |(at, request): (usize, &mut Request)| {
+            request.device = at as u32 % devices;
+            request.range.start.0 += if devices == 1 && at % 2 == 1 { (600 << 20) / 512 } else { 0 };
+        };
+        workload.iter_mut().enumerate().for_each(spread);
+        let named = Choices {
+            hdd: DriveChoice { profile: None, size: Some(Size::Bytes(Bytes::from_mib(953_869))) },
+            ..two_ssds()
+        };
+        let settings = [("timeout", "2s")];
+        let run = try_run(&workload, &["griffin"], &settings, TIMED, named).unwrap().runs.remove(0);
+        let ids: Vec<&str> = run.members.iter().map(|member| member.id.as_str()).collect();
+        assert_eq!(ids, ["ssd", "ssd2", "hdd"]);
+        let written = |at: usize| match &run.members[at].figures {
+            MemberFigures::Ssd(ssd) => ssd.write_bytes.unwrap(),
+            MemberFigures::Hdd(hdd) => hdd.write_bytes.unwrap(),
+        };
+        assert!((0..3).all(|at| written(at) > 0), "{devices}: each has its part");
+        assert!(run.assumed["homes"].starts_with("ssd from 0, ssd2 from 536805376"), "{}", run.assumed["homes"]);
+        assert_eq!(nameless(run), nameless(tree_of_two_ssds(&workload)), "{devices} devices");
+    }
+}
+
+/// What no scheme, or not this one, has a use for is named with what would do.
+#[test]
+fn numbered_member_is_refused_where_it_has_no_place() {
+    let workload = generated(50);
+    let refused = |scheme: &str, members: Vec<(String, DriveChoice)>| {
+        let choices = Choices { members, ..Choices::default() };
+        try_run(&workload, &[scheme], &[], TIMED, choices).unwrap_err().to_string()
+    };
+    let x25e = |id: &str| member(id, "intel-x25-e-32gb", None);
+    for scheme in schemes::ALL {
+        let takes_several = ["griffin", "ssd-only"].contains(&scheme.name);
+        let uses_one = scheme.members.iter().any(|(role, _)| *role == Role::Ssd);
+        let choices = Choices { members: vec![x25e("ssd2")], ..Choices::default() };
+        let run = try_run(&workload, &[scheme.name], &[], TIMED, choices);
+        assert_eq!(run.is_ok(), takes_several, "{}", scheme.name);
+        let message = run.err().map(|error| error.to_string()).unwrap_or_default();
+        let expected = format!("--member ssd2: {} uses one ssd drive: leave ssd2 out, or choose", scheme.name);
+        assert!(takes_several || message.starts_with(&expected) || !uses_one, "{message}");
+    }
+    let hdd = |id: &str| member(id, DEFAULT_HDD, None);
+    assert!(refused("hdd-only", vec![x25e("ssd2")]).contains("a drive that a scheme of this run uses"));
+    assert!(refused("griffin", vec![x25e("ssd3")]).contains("--member ssd3: expected ssd2 before it"));
+    assert!(refused("griffin", vec![hdd("hdd2")]).contains("--member hdd2: griffin uses one hdd drive"));
+    assert!(refused("griffin", vec![hdd("log"), hdd("log2")]).contains("--member log2: griffin uses one log drive"));
+    assert!(refused("griffin", vec![hdd("log"), hdd("hdd2")]).contains("--member hdd2: griffin uses one hdd drive"));
+    assert!(refused("griffin", vec![hdd("log2")]).contains("--member log2: expected log before it"));
+    assert!(refused("griffin", vec![hdd("ssd2")]).contains("kind hdd, which cannot be the ssd drive"));
+}
+
+/// A size that is given and too small is an error that names the drive; one that is not given grows.
+#[test]
+fn second_ssd_grows_unless_its_size_is_given() {
+    let mut workload = generated(200);
+    workload.iter_mut().enumerate().for_each(|(at, request)| request.device = at as u32 % 2);
+    let run = |size| {
+        let members = vec![member("ssd2", "sandisk-usb-1gb", size)];
+        workload.last().map(|last| assert_eq!(last.device, 1));
+        let mut far = workload.clone();
+        far[199].range.start.0 = (4 << 30) / 512;
+        try_run(&far, &["griffin"], &[], TIMED, Choices { members, ..Choices::default() })
+    };
+    let grown = run(None).unwrap().runs.remove(0);
+    assert!(grown.assumed["ssd2_size"].ends_with("(the trace's addresses, the profile's geometry extended)"));
+    let message = run(Some(64)).unwrap_err().to_string();
+    assert!(message.starts_with("griffin: drive ssd2 has 64MiB, and at least "), "{message}");
+    assert!(message.ends_with("give it a larger size (--member ssd2=PROFILE:SIZE)"), "{message}");
+}
+
+/// `ssd.KEY` is of every SSD, `ssd2.KEY` of the second.
+#[test]
+fn setting_of_a_role_is_of_all_its_drives_and_of_a_name_of_one() {
+    let workload = generated(500);
+    let written = |settings: &[(&str, &str)]| {
+        let run = try_run(&workload, &["griffin"], settings, TIMED, two_ssds()).unwrap().runs.remove(0);
+        ["ssd.write_buffer", "ssd2.write_buffer"].map(|key| run.assumed.contains_key(key))
+    };
+    assert_eq!(written(&[]), [true, true], "what is assumed is said of each");
+    assert_eq!(written(&[("ssd2.write_buffer", "off")]), [true, false]);
+    assert_eq!(written(&[("ssd.write_buffer", "off")]), [false, false]);
+    let error = try_run(&workload, &["griffin"], &[("ssd3.write_buffer", "off")], TIMED, two_ssds());
+    assert!(
+        error.unwrap_err().to_string().contains("--set ssd3.write_buffer: no scheme or drive of this run has that key")
+    );
+}
+
+/// Hints of a device that is not there, beyond the volume, or that nobody takes, are errors that name what would do.
+#[test]
+fn hint_is_refused_where_it_cannot_be_of_the_run() {
+    let workload = generated(50);
+    let refused = |line: &str, scheme: &str, settings: &[(&str, &str)]| {
+        let text = format!("{HEADER}\n0,0,0,8\n{line}\n");
+        let hints = Hints::read("h.csv", std::io::Cursor::new(text.into_bytes())).unwrap();
+        let choices = Choices { hints, ..Choices::default() };
+        try_run(&workload, &[scheme], settings, TIMED, choices)
+            .map(|_| String::new())
+            .unwrap_or_else(|error| error.to_string())
+    };
+    let instant = [("migration", "instant")];
+    assert_eq!(refused("5,0,8,8", "griffin", &instant), "");
+    assert_eq!(refused("5,1,8,8", "griffin", &instant), "h.csv:3: device '1': expected a device of the trace (0)");
+    let message = refused("5,0,8,1000000000000", "griffin", &instant);
+    assert!(message.starts_with("h.csv:3: sectors '1000000000000': expected the range to end within"), "{message}");
+    assert!(refused("5,0,8,8", "griffin", &[]).contains("expected --set griffin.migration=instant beside it"));
+    let both = [("migration", "instant"), ("eviction_hint", "1MiB")];
+    assert!(refused("5,0,8,8", "griffin", &both).contains("eviction_hint=off"));
+    assert!(refused("5,0,8,8", "smq", &[]).contains("expected griffin"));
 }
 
 #[test]

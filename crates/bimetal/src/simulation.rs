@@ -20,7 +20,7 @@ use bimetal_sim::setup::{Choices, DriveChoice, Size};
 use bimetal_sim::simulator::Replay;
 use bimetal_sim::tree::VolumeChoice;
 use bimetal_sim::workload::{Requests, Workload, WorkloadError};
-use bimetal_trace::{Event, OpenOptions, Trace, TraceError};
+use bimetal_trace::{Event, Hints, OpenOptions, Trace, TraceError};
 use clap::Args;
 
 use crate::error::Error;
@@ -49,7 +49,7 @@ pub(crate) struct SimulationOptions {
     /// Size of the HDD [default: the profile's, or the trace's addresses if they need more]
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     hdd_size: Option<Size>,
-    /// A drive of its own for a role: log=PROFILE puts Griffin's log on it
+    /// A drive of its own for a role: log=PROFILE puts Griffin's log on it, ssd2=PROFILE is a second SSD behind that log
     #[arg(long, value_name = "ID=PROFILE[:SIZE]", value_parser = member)]
     member: Vec<(String, DriveChoice)>,
     /// A parameter of a scheme (timeout=30s, griffin.timeout=30s) or of a drive (ssd.gc=greedy, hdd.scheduler=sptf)
@@ -145,6 +145,33 @@ impl SimulationOptions {
     /// The share of the requests that is played before anything is measured.
     pub(crate) fn warmup(&self) -> f64 {
         self.warmup
+    }
+}
+
+/// What is known of the host.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct HintsOption {
+    /// What the host's buffer cache evicted, as time_ns,device,lba,sectors (the columns of a csv trace), for griffin with
+    /// migration=instant
+    #[arg(long, value_name = "FILE.csv", conflicts_with = "compact")]
+    hints: Option<PathBuf>,
+}
+
+impl HintsOption {
+    /// Whether a file of hints was named.
+    pub(crate) fn is_given(&self) -> bool {
+        self.hints.is_some()
+    }
+
+    fn read(&self, replay: Replay, trace: &TraceOptions) -> Result<Hints, Error> {
+        let Some(path) = &self.hints else { return Ok(Hints::default()) };
+        if let Replay::Closed { .. } = replay {
+            return Err(Error::new(
+                "--hints: a closed replay has no times at which a host could evict anything: expected --replay timed",
+            ));
+        }
+        let hints = Hints::open(path)?;
+        Ok(trace.device.map_or_else(|| hints.clone(), |device| hints.of_device(device)))
     }
 }
 
@@ -337,6 +364,7 @@ pub(crate) fn run(
     trees: Vec<VolumeChoice>,
     options: &SimulationOptions,
     restore: &RestoreOption,
+    hints: &HintsOption,
     save_state: Option<&Path>,
 ) -> Result<Document, Error> {
     if schemes.is_empty() {
@@ -355,7 +383,8 @@ pub(crate) fn run(
     let queue_events = opened.event() == Some(Event::Queue);
     drop(opened);
     let merge = options.merges(queue_events);
-    let choices = Choices { restored: restore.read()?, merge, ..choices(options)? };
+    let hints = hints.read(replay, &options.trace)?;
+    let choices = Choices { restored: restore.read()?, merge, hints, ..choices(options)? };
     // Before anything is simulated: a path that cannot be written is no news after a long run.
     let save_to = save_state.map(OutputFile::create).transpose()?;
     let saved = Mutex::new(Vec::new());
@@ -410,6 +439,8 @@ pub(crate) fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
         compact: options.compact,
         merge: options.merges(false),
         files: options.files.as_deref().map_or_else(|| Ok(Vec::new()), file_extents)?,
+        hints: Hints::default(),
+        is_part: options.trace.limit.is_some(),
         seed: options.seed,
     })
 }

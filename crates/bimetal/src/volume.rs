@@ -41,7 +41,16 @@ pub(crate) fn member(text: &str) -> Result<(Role, DrivePath), String> {
     let (id, path) = text.split_once('=').ok_or("expected ID=PATH, like log=/dev/sdb1")?;
     let roles = [Role::Ssd, Role::Hdd, Role::Log];
     let role = roles.into_iter().find(|role| role.name() == id);
-    let role = role.ok_or_else(|| format!("'{id}' is the id of no drive: expected ssd, hdd or log"))?;
+    let numbered = |role: &Role| id.strip_prefix(role.name()).is_some_and(|number| number.parse::<u16>().is_ok());
+    let expected = match roles.iter().find(|role| numbered(role)) {
+        Some(role) => format!(
+            "a live volume has one drive of each role, and several SSDs behind one log are for simulations: expected \
+             {}, an array of mdadm where one drive is too small",
+            role.name()
+        ),
+        None => "expected ssd, hdd or log".to_owned(),
+    };
+    let role = role.ok_or_else(|| format!("'{id}' is the id of no drive: {expected}"))?;
     Ok((role, drive_path(path)?))
 }
 
@@ -88,6 +97,8 @@ mod tests {
             assert!(drive_path(wrong).is_err(), "{wrong}");
         }
         assert!(member("cache=/dev/sdb").unwrap_err().contains("expected ssd, hdd or log"));
+        let refused = member("ssd2=/dev/sdb").unwrap_err();
+        assert!(refused.contains("'ssd2'") && refused.contains("an array of mdadm"), "{refused}");
     }
 
     #[test]

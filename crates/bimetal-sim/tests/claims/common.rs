@@ -7,7 +7,8 @@ use bimetal_sim::experiment::{Experiment, NoProgress};
 use bimetal_sim::results::Run;
 use bimetal_sim::setup::{Choices, DriveChoice, Size};
 use bimetal_sim::simulator::Replay;
-use bimetal_trace::Request;
+use bimetal_trace::hints::HEADER;
+use bimetal_trace::{Hints, Request};
 
 fn request(kind: OpKind, at_ms: u64, block: u64, blocks: u64) -> Request {
     let range = SectorRange::new(block * 8, blocks * 8);
@@ -37,6 +38,7 @@ pub(crate) struct Bench {
     workload: Vec<Request>,
     ssd: Option<Size>,
     warmup: f64,
+    hints: Hints,
 }
 
 impl Bench {
@@ -44,7 +46,24 @@ impl Bench {
     pub(crate) fn new(scheme: &'static str, settings: &[(&str, &str)], mut workload: Vec<Request>) -> Self {
         workload.sort_by_key(|request| request.arrival);
         let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        Self { scheme, settings, workload, ssd: None, warmup: 0.0 }
+        Self { scheme, settings, workload, ssd: None, warmup: 0.0, hints: Hints::default() }
+    }
+
+    /// With what a host's buffer cache of `blocks` blocks evicts, by a least recently used list of its own, as the file of
+    /// `--hints` has it.
+    pub(crate) fn evicting(mut self, blocks: usize) -> Self {
+        let (mut cached, mut text) = (Vec::new(), format!("{HEADER}\n"));
+        for request in &self.workload {
+            for block in request.range.start.0 / 8..request.range.end().0.div_ceil(8) {
+                cached.retain(|other| *other != block);
+                cached.push(block);
+                if cached.len() > blocks {
+                    text += &format!("{},0,{},8\n", request.arrival.0, cached.remove(0) * 8);
+                }
+            }
+        }
+        self.hints = Hints::read("hints", std::io::Cursor::new(text.into_bytes())).expect("hints are well formed");
+        self
     }
 
     /// With an SSD of this size.
@@ -67,6 +86,7 @@ impl Bench {
         let choices = Choices {
             ssd: DriveChoice { size: self.ssd, ..DriveChoice::default() },
             settings: self.settings.iter().cloned().chain(given).collect(),
+            hints: self.hints.clone(),
             ..Choices::default()
         };
         let schemes = vec![schemes::find(self.scheme).expect("a scheme")];

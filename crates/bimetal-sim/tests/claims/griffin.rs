@@ -154,6 +154,36 @@ fn a_larger_buffer_cache_of_the_host_saves_more_writes() {
     assert!(rises(&figures), "{figures:?}");
 }
 
+/// "At the file system level, evictions of blocks from the buffer cache can be used to signal impending reads" (7): they come
+/// from a file, and count as those of the simulated cache, to the last write.
+#[test]
+fn recorded_evictions_count_as_those_of_the_simulated_cache() {
+    let quiet = [QUIET, &[("migration", "instant")]].concat();
+    let simulated = Bench::new("griffin", &quiet, overwriting(200)).run(&[("eviction_hint", "256KiB")]);
+    let told = Bench::new("griffin", &quiet, overwriting(200)).evicting(64).run(&[]);
+    let figures = |run: &Run| {
+        let ssd = &run.devices.ssd;
+        (savings(run), penalty(run), ssd.writes, ssd.write_bytes, run.ssd_write_sequentiality)
+    };
+    assert_eq!(figures(&told), figures(&simulated));
+    assert_eq!(told.response_time_ms, simulated.response_time_ms);
+    let deaf = Bench::new("griffin", &quiet, overwriting(200)).run(&[]);
+    assert!(savings(&deaf) > savings(&told) + 0.1 && penalty(&deaf) > penalty(&told) + 0.1, "evictions matter");
+}
+
+/// "The maximum write savings with no read penalty" (7): a cache that reads what it has evicted reads it from the SSD.
+#[test]
+fn evictions_of_a_host_leave_no_read_to_the_log() {
+    let quiet = [QUIET, &[("migration", "instant")]].concat();
+    // Each block is written, and read once it was evicted: what is in the cache is not read again.
+    let writes = (0..400).map(|at| write(20 * at, at, 1));
+    let reads = (0..300).map(|at| read(20 * at + 2010, at, 1));
+    let workload: Vec<Request> = writes.chain(reads).collect();
+    let told = Bench::new("griffin", &quiet, workload.clone()).evicting(64).run(&[]);
+    assert_eq!((penalty(&told), count(told.devices.ssd.reads)), (0.0, 300.0));
+    assert_eq!(penalty(&Bench::new("griffin", &quiet, workload).run(&[])), 1.0);
+}
+
 /// The paper's own policy simulator lets migrations take no time (6.1). With time to spare, that is no different.
 #[test]
 fn a_migration_that_takes_no_time_counts_as_one_that_does() {

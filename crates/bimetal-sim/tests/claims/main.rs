@@ -152,6 +152,7 @@ const CLAIMS: &[Claim] = &[
     ("griffin", &["move_memory"], "griffin/tests.rs", "migration_of_many_batches_writes_in_order_of_address"),
     ("griffin", &["oracle"], "claims/griffin.rs", "the_ideal_cache_saves_most_without_any_read_from_the_log"),
     ("griffin", &["eviction_hint"], "claims/griffin.rs", "a_larger_buffer_cache_of_the_host_saves_more_writes"),
+    ("griffin", &["eviction_hint"], "claims/griffin.rs", "recorded_evictions_count_as_those_of_the_simulated_cache"),
     ("griffin", &["migration"], "claims/griffin.rs", "a_migration_that_takes_no_time_counts_as_one_that_does"),
     ("mixedstore", &["partition"], "mixedstore.rs", "the_static_partition_sends_writes_over_4_kib_to_the_disk"),
     ("mixedstore", &["partition"], "mixedstore.rs", "writes_go_where_they_are_predicted_to_be_served_sooner"),

@@ -12,7 +12,7 @@ use crate::geometric::Comparison;
 use crate::options::JsonOption;
 use crate::output::{OutputFile, note, print};
 use crate::report;
-use crate::simulation::{RestoreOption, SimulationOptions, head, run as run_experiment, schemes_named};
+use crate::simulation::{HintsOption, RestoreOption, SimulationOptions, head, run as run_experiment, schemes_named};
 use crate::table;
 
 /// Compare schemes over a trace: latency, flash wear and cost side by side
@@ -37,6 +37,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     options: SimulationOptions,
     #[command(flatten)]
+    hints: HintsOption,
+    #[command(flatten)]
     restore: RestoreOption,
     #[command(flatten)]
     json: JsonOption,
@@ -51,6 +53,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if arguments.report.is_some() && arguments.traces.len() > 1 {
         return Err(Error::new("--report is a page about one trace: expected one trace, or --json for several"));
     }
+    if arguments.hints.is_given() && arguments.traces.len() > 1 {
+        return Err(Error::new("--hints are the evictions beside one trace: expected one trace"));
+    }
     // Before anything is simulated: a path that cannot be written is no news after a long run.
     let report = arguments.report.as_deref().map(OutputFile::create).transpose()?;
     if arguments.traces.len() > 1 {
@@ -62,6 +67,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         trees,
         &arguments.options,
         &arguments.restore,
+        &arguments.hints,
         None,
     )?;
     if let (Some(mut file), Some(path)) = (report, &arguments.report) {
@@ -81,14 +87,22 @@ fn compare_over_several(arguments: &Arguments, schemes: &[&'static SchemeInfo]) 
     for trace in &arguments.traces {
         let (schemes, trees) = (schemes.to_vec(), arguments.options.trees()?);
         let options = &arguments.options;
-        documents.push(run_experiment(Some(trace.clone()), schemes, trees, options, &arguments.restore, None)?);
+        documents.push(run_experiment(
+            Some(trace.clone()),
+            schemes,
+            trees,
+            options,
+            &arguments.restore,
+            &arguments.hints,
+            None,
+        )?);
     }
     let comparison = Comparison::of(documents);
     if arguments.json.json {
         return print(&to_json(&comparison));
     }
     for document in comparison.traces() {
-        print(&format!("{}\n\n{}\n", self_check(&document.trace), table::comparison(&document.runs)))?;
+        print(&format!("{}\n\n{}\n", head(document), table::comparison(&document.runs)))?;
     }
     print(&comparison.table())
 }

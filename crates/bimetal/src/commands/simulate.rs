@@ -8,7 +8,7 @@ use clap::Args;
 use crate::error::Error;
 use crate::options::JsonOption;
 use crate::output::print;
-use crate::simulation::{RestoreOption, SimulationOptions, head, run as run_experiment, schemes_named};
+use crate::simulation::{HintsOption, RestoreOption, SimulationOptions, head, run as run_experiment, schemes_named};
 use crate::table;
 
 /// Simulate one scheme over one trace
@@ -32,6 +32,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     options: SimulationOptions,
     #[command(flatten)]
+    hints: HintsOption,
+    #[command(flatten)]
     restore: RestoreOption,
     /// Also write what the flash is like afterwards, where data lie and how often blocks were erased, for --restore-state
     #[arg(long, value_name = "FILE")]
@@ -41,11 +43,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let Arguments { trace, scheme, options, restore, save_state, json } = arguments;
+    let Arguments { trace, scheme, options, hints, restore, save_state, json } = arguments;
     let trees = options.trees()?;
     let schemes = scheme.as_deref().map_or_else(|| Ok(Vec::new()), schemes_named)?;
     check_is_one(&scheme.unwrap_or_default(), schemes.len(), trees.len())?;
-    let document = run_experiment(Some(trace), schemes, trees, &options, &restore, save_state.as_deref())?;
+    let document = run_experiment(Some(trace), schemes, trees, &options, &restore, &hints, save_state.as_deref())?;
     if json.json {
         return print(&document.to_json());
     }

@@ -1,0 +1,113 @@
+//! Checks what `--set`, `--member` and `--restore-state` name, before anything runs.
+
+use bimetal_core::layout::Role;
+use bimetal_core::nearest::nearest;
+use bimetal_core::scheme::{Holds, SchemeInfo};
+use bimetal_models::flash::state::DriveState;
+use bimetal_models::profile::{DEFAULT_HDD, DEFAULT_SSD, Profile};
+
+use crate::block_layer;
+use crate::member_name::{MemberName, check_names};
+use crate::setup::{CONTROLLER_USD, Choices, SetupError};
+
+/// Settings of a list of schemes: every key must mean something to one of them, or to a drive that one of them uses; and
+/// every drive that is named must be one.
+///
+/// # Errors
+/// A key that nobody has, a drive that nobody uses.
+pub fn check_keys(schemes: &[&'static SchemeInfo], choices: &Choices) -> Result<(), SetupError> {
+    check_keys_with(schemes, choices, &[])
+}
+
+/// The same where `named` volumes and drives have settings of their own, which they check themselves.
+pub(crate) fn check_keys_with(
+    schemes: &[&'static SchemeInfo],
+    choices: &Choices,
+    named: &[&str],
+) -> Result<(), SetupError> {
+    for (key, _) in &choices.settings {
+        match key.split_once('.') {
+            Some((name, _)) if named.contains(&name) => {}
+            Some(("block", figure)) if block_layer::KEYS.contains(&figure) => {}
+            Some(("block", figure)) => return Err(unknown_key(key, nearest(figure, block_layer::KEYS))),
+            Some((name, figure)) => match MemberName::parse(name) {
+                Some(drive) => check_figure(schemes, choices, drive, key, figure)?,
+                None => check_parameter(key, name, figure)?,
+            },
+            None if key == CONTROLLER_USD => {}
+            None => {
+                let known = schemes.iter().flat_map(|info| info.parameters).map(|parameter| parameter.name);
+                if !known.clone().any(|name| name == key) {
+                    return Err(unknown_key(key, nearest(key, known)));
+                }
+            }
+        }
+    }
+    check_names(choices)?;
+    for (id, _) in &choices.members {
+        let further = MemberName::parse(id).filter(|name| name.number > 1);
+        if further.is_some_and(|name| !schemes.iter().any(|info| uses_role(info, name.role))) {
+            return Err(SetupError::UnknownMember(id.clone()));
+        }
+    }
+    for DriveState { drive, .. } in choices.restored.iter() {
+        // The second drive of a role and those behind it have a number.
+        let role = drive.trim_end_matches(|c: char| c.is_ascii_digit());
+        let of_schemes = schemes.iter().flat_map(|info| info.members).any(|(needed, _)| needed.name() == role);
+        let of_flags = choices.members.iter().any(|(id, _)| id == drive);
+        if !of_schemes && !of_flags && !named.contains(&drive.as_str()) {
+            return Err(SetupError::UnusedState(drive.clone()));
+        }
+    }
+    for choice in [&choices.ssd, &choices.hdd].into_iter().chain(choices.members.iter().map(|(_, choice)| choice)) {
+        choice.profile.as_deref().map(Profile::load).transpose()?;
+    }
+    Ok(())
+}
+
+/// Whether a drive of this role has a place under the scheme.
+pub(crate) fn uses_role(scheme: &SchemeInfo, role: Role) -> bool {
+    scheme.members.iter().any(|&(used, holds)| used == role || (role == Role::Log && holds == Holds::Log))
+}
+
+/// `--set ssd.FIGURE`: some scheme uses such a drive, and the drive has the figure.
+fn check_figure(
+    schemes: &[&'static SchemeInfo],
+    choices: &Choices,
+    drive: MemberName,
+    key: &str,
+    figure: &str,
+) -> Result<(), SetupError> {
+    let (role, name) = (drive.role, drive.text());
+    let own = choices.members.iter().rfind(|(id, _)| *id == name).map(|(_, choice)| choice);
+    let common = if role == Role::Ssd { (&choices.ssd, DEFAULT_SSD) } else { (&choices.hdd, DEFAULT_HDD) };
+    let places = |info: &&SchemeInfo| info.members.iter().filter(|(needed, _)| *needed == role).count();
+    let used = schemes.iter().map(places).any(|places| places >= drive.number) || own.is_some();
+    if !used {
+        return Err(unknown_key(key, None));
+    }
+    let choice = own.unwrap_or(common.0);
+    let profile = Profile::load(choice.profile.as_deref().unwrap_or(common.1))?;
+    if profile.keys().any(|known| known == figure) {
+        return Ok(());
+    }
+    Err(unknown_key(key, nearest(figure, profile.keys())))
+}
+
+/// `--set SCHEME.PARAMETER`.
+fn check_parameter(key: &str, scheme: &str, parameter: &str) -> Result<(), SetupError> {
+    let Some(info) = bimetal_core::schemes::find(scheme) else {
+        let names = bimetal_core::schemes::every().map(|info| info.name);
+        return Err(unknown_key(key, nearest(scheme, names.chain(["ssd", "hdd", "log"]))));
+    };
+    let known = info.parameters.iter().map(|parameter| parameter.name).chain([CONTROLLER_USD]);
+    if known.clone().any(|name| name == parameter) {
+        return Ok(());
+    }
+    Err(unknown_key(key, nearest(parameter, known)))
+}
+
+fn unknown_key(key: &str, nearest: Option<&str>) -> SetupError {
+    let hint = nearest.map_or_else(String::new, |name| format!("; did you mean '{name}'?"));
+    SetupError::UnknownKey { key: key.to_owned(), hint }
+}
