@@ -1,4 +1,4 @@
-//! The `bimetal create` line that builds an option: with every setting that it was judged with.
+//! The `bimetal create` line that builds an option, with every setting of its evaluation.
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
@@ -6,12 +6,13 @@ use bimetal_core::schemes;
 
 use crate::grid::Candidate;
 
-/// What to do with an array, which has no line.
+/// Returns advice for an array, which `bimetal create` cannot build.
 pub fn instead(scheme: &str) -> String {
     format!("{scheme} is for simulations: make the array with mdadm")
 }
 
-/// The line, with SSD, HDD and LOG for the paths of the drives; none for arrays, which are only simulated.
+/// Returns the line, with SSD, HDD and LOG for the paths of the drives. Arrays are only simulated
+/// and have no line.
 pub fn command(candidate: &Candidate, block: BlockSize) -> Option<String> {
     let scheme = candidate.scheme.name;
     if schemes::ARRAYS.iter().any(|array| array.name == scheme) {

@@ -1,4 +1,5 @@
-//! One option over the workload: exactly what `simulate` does with the same drives, sizes and settings.
+//! One option run over the workload, exactly as `simulate` runs the same drives, sizes and
+//! settings.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -24,14 +25,15 @@ use crate::budget::{Budget, Metric, at, short};
 use crate::grid::Candidate;
 use crate::lifetime::{KnownWear, Life};
 
-/// How the reason begins why an option is impossible whose map is too large for a plan.
+/// Beginning of the reason for options whose map is too large for a plan.
 pub(crate) const MAP_TOO_LARGE: &str = "a map of every block of its SSD takes";
 
-/// Most memory for the map of an option.
+/// Most memory for the map of an option, in bytes.
 const MAP_BYTES_MAX: f64 = (160 << 20) as f64;
 
-/// Schemes that keep more than this for each block of their SSD have tables beside map and recency that fill with what is
-/// touched anywhere, and those that give ranges of addresses a home have a table of all: of these, one runs at a time.
+/// Bytes per SSD block above which a scheme has large tables beside its map and recency list. Such
+/// tables fill with every address that the workload touches. A scheme that is home to address
+/// ranges has a table of all of them. Options with large tables run one at a time.
 const SLIM_BYTES_PER_BLOCK: f64 = 36.0;
 static LARGE: Mutex<()> = Mutex::new(());
 
@@ -40,23 +42,24 @@ fn has_large_tables(candidate: &Candidate) -> bool {
         || candidate.scheme.members.iter().any(|(_, holds)| *holds == Holds::Ranges)
 }
 
-/// A workload in memory, looked at once.
+/// A workload in memory, with its survey.
 pub struct Load {
-    /// The requests; where untouched addresses are left out, with the addresses that are left.
+    /// The requests. If untouched addresses are left out, the requests have the compacted
+    /// addresses.
     pub requests: Vec<Request>,
-    /// What they are.
+    /// Survey of the requests.
     pub survey: Survey,
-    /// Requests that are played before anything is measured.
+    /// Number of requests played before measurement begins.
     pub warmup_requests: u64,
-    /// Measured reads and writes.
+    /// Number of measured reads and of measured writes.
     measured: (u64, u64),
 }
 
 impl Load {
-    /// Reads `workload` through. `progress` is told now and then how far.
+    /// Reads all of `workload`. Calls `progress` now and then with the number of requests read.
     ///
     /// # Errors
-    /// The reader's.
+    /// Returns the errors of the workload's reader.
     pub fn read(
         workload: &dyn Workload,
         common: &Choices,
@@ -71,23 +74,23 @@ impl Load {
         Ok(Self::new(requests, survey, warmup))
     }
 
-    /// `requests`, which `survey` describes.
+    /// Creates a load of `requests`, which `survey` describes.
     pub fn new(requests: Vec<Request>, survey: Survey, warmup: f64) -> Self {
         let warmup_requests = (survey.requests as f64 * warmup) as u64;
         Self::measured_from(requests, survey, warmup_requests)
     }
 
-    /// The number of the request with which the second half of those that are measured begins.
+    /// Returns the number of the first request in the second half of the measured requests.
     pub fn half(&self) -> u64 {
         self.warmup_requests + (self.requests.len() as u64 - self.warmup_requests) / 2
     }
 
-    /// The requests from number `from` to in front of `to` alone, as a workload of their own.
+    /// Returns requests `from` to `to` (exclusive) as a workload without warm-up.
     pub fn alone(whole: &Self, from: u64, to: u64) -> Self {
         Self::measured_from(whole.requests[from as usize..to as usize].to_vec(), whole.survey.clone(), 0)
     }
 
-    /// The part of `whole` that ends in front of request `to`, and is measured from request `from` on.
+    /// Returns the part of `whole` before request `to`, measured from request `from` on.
     pub fn part(whole: &Self, from: u64, to: u64) -> Self {
         Self::measured_from(whole.requests[..to as usize].to_vec(), whole.survey.clone(), from)
     }
@@ -100,7 +103,7 @@ impl Load {
         Self { requests, survey, warmup_requests, measured }
     }
 
-    /// How many requests of a kind are measured.
+    /// Returns the number of measured requests of a kind.
     pub fn measured(&self, which: Which) -> u64 {
         match which {
             Which::All => self.measured.0 + self.measured.1,
@@ -110,34 +113,34 @@ impl Load {
     }
 }
 
-/// What came of an option.
+/// Result of running an option.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// It ran to its end.
+    /// The option ran to its end.
     Done(Box<Figures>),
-    /// It broke a limit for certain before its end.
+    /// The option was certain to break a limit before its end.
     Stopped {
-        /// Requests finished until then.
+        /// Number of requests finished by then.
         finished: u64,
-        /// Which.
+        /// Text of the broken limit.
         broken: String,
     },
-    /// It cannot be built.
+    /// The option cannot be built, for this reason.
     Impossible(String),
 }
 
-/// The figures of an option.
+/// Figures of an option.
 #[derive(Clone, Debug)]
 pub struct Figures {
     /// The run as JSON, without its series.
     pub run: Value,
-    /// How long each flash drive lasts, where that was asked for.
+    /// Lifetime of each flash drive, if it was computed.
     pub lives: Option<Vec<Life>>,
-    /// What it costs.
+    /// Price of the option in US dollars.
     pub cost_usd: f64,
-    /// Joules over the run; `None` where a profile does not say.
+    /// Energy in joules over the run; `None` if a profile has no power figures.
     pub energy_j: Option<f64>,
-    /// The same when the load has grown, where it grows.
+    /// Figures under the grown load, if the load grows.
     pub grown: Option<Box<Figures>>,
     /// Length of the measured part of the run in seconds.
     pub span_s: Option<f64>,
@@ -145,7 +148,7 @@ pub struct Figures {
 
 impl Figures {
     fn new(mut run: Run, candidate: &Candidate, span_s: f64) -> Self {
-        // Nobody looks at its curves over time, and a search keeps the figures of many options.
+        // A search keeps the figures of many options and does not use their curves over time.
         run.series = Series::default();
         let run = serde_json::to_value(&run).unwrap_or_default();
         let members = run.get("members").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -156,18 +159,19 @@ impl Figures {
         figures
     }
 
-    /// The figure at a dotted path; prices are the catalogue's.
+    /// Returns the figure at a dotted path. Prices are the catalogue's.
     pub fn at(&self, path: &str) -> Option<f64> {
         at(&self.run, path).and_then(Value::as_f64)
     }
 
-    /// Years until the first flash drive is worn out, infinite where none is; `None` where that was not asked for.
+    /// Returns the years until the first flash drive is worn out: infinity if none wears out,
+    /// `None` if lifetimes were not computed.
     pub fn life_years(&self) -> Option<f64> {
         let lives = self.lives.as_ref()?;
         Some(lives.iter().map(Life::years_or_more).fold(f64::INFINITY, f64::min))
     }
 
-    /// The figure that a budget limits.
+    /// Returns the figure that `budget` limits.
     pub fn of(&self, budget: &Budget) -> Option<f64> {
         match &budget.metric {
             Metric::Path(path) => self.at(path),
@@ -178,7 +182,7 @@ impl Figures {
         }
     }
 
-    /// Why it breaks a budget, or nothing.
+    /// Returns the reason for which the figures break `budget`, or `None` if they keep it.
     pub fn breaks(&self, budget: &Budget) -> Option<String> {
         let value = self.of(budget);
         let unknown = matches!(budget.metric, Metric::Energy | Metric::Power) && value.is_none();
@@ -190,20 +194,20 @@ impl Figures {
     }
 }
 
-/// How options are run.
+/// Runs options over a workload.
 pub struct Evaluator<'a> {
     /// The workload.
     pub load: &'a Load,
-    /// What is the same for all.
+    /// Choices that all options share.
     pub common: &'a Choices,
-    /// When requests are issued.
+    /// Times at which requests are issued.
     pub replay: Replay,
-    /// What is known of drives already.
+    /// Wear figures of drives that are already known.
     pub known_wear: &'a KnownWear,
 }
 
 impl Evaluator<'_> {
-    /// The limits that `budgets` set on response times.
+    /// Returns the limits that `budgets` set on response times.
     pub fn limits(&self, budgets: &[Budget]) -> Limits {
         let mut limits = Limits::default();
         for budget in budgets {
@@ -214,18 +218,19 @@ impl Evaluator<'_> {
         limits
     }
 
-    /// Runs `candidate` until its end or until one of `limits` is broken.
+    /// Runs `candidate` until its end or until it breaks one of `limits`.
     ///
     /// # Errors
-    /// The simulation does not add up, or nothing is left to measure: no fault of the option.
+    /// Returns an error if the simulation's totals contradict each other, or no request is
+    /// measured. The option is not the cause.
     pub fn run(&self, candidate: &Candidate, limits: Limits) -> Result<Outcome, SimulationError> {
         self.run_with(candidate, &candidate.choices(self.common), limits)
     }
 
-    /// As [`run`](Self::run), with other choices than the candidate's own.
+    /// Runs `candidate` as [`run`](Self::run) does, with `choices` instead of its own.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// Returns the same errors as [`run`](Self::run).
     pub fn run_with(
         &self,
         candidate: &Candidate,
@@ -262,7 +267,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// Why an option cannot be built; sizes as drives are sold.
+/// Returns the reason for which an option cannot be built, with sizes in powers of ten.
 fn why_not_built(error: SetupError) -> String {
     match error {
         SetupError::Volume {
@@ -275,8 +280,9 @@ fn why_not_built(error: SetupError) -> String {
     }
 }
 
-/// Why the map of a scheme that knows a place for every block of its SSD from the start takes more memory than an option may,
-/// though that is some bits a block; beyond that, and of other schemes, it follows what the workload touches.
+/// Returns the reason for which a map takes more memory than allowed, or `None`. The check applies
+/// to schemes that hold a place for every SSD block from the start, some bits a block. The map of
+/// other schemes grows with the addresses that the workload touches.
 fn too_large_a_map(candidate: &Candidate, choices: &Choices) -> Option<String> {
     let has_map = candidate.scheme.memory_bytes_per_block > 0.0;
     let mirrors = has_map && candidate.scheme.members.contains(&(Role::Ssd, Holds::Ranges));
@@ -293,7 +299,7 @@ fn too_large_a_map(candidate: &Candidate, choices: &Choices) -> Option<String> {
 }
 
 impl Figures {
-    /// Puts the catalogue's prices in the place of the profiles'.
+    /// Replaces the profiles' prices by the catalogue's.
     fn price(&mut self, candidate: &Candidate) {
         let exported_gb = self.at("exported_bytes").unwrap_or(0.0) / 1e9;
         let sum = |kind| {

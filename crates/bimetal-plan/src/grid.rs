@@ -1,7 +1,9 @@
-//! The options: every scheme with every drive that can be bought, in every size, and its main parameter at several values.
+//! The grid of options: every scheme with every drive for sale in every size, and several values of
+//! its main parameter.
 //!
-//! Schemes come from the registry of `bimetal-core`, and so does what is varied: the first parameter of a scheme, which is
-//! its main one by convention, unless the user sets it; other parameters where the user gives values for them.
+//! Schemes come from the registry of `bimetal-core`. By convention, a scheme's first parameter is
+//! its main parameter. The grid varies it unless the user sets it. Other parameters vary only if
+//! the user gives values for them.
 
 use std::collections::BTreeMap;
 
@@ -13,33 +15,35 @@ use bimetal_sim::setup::{Choices, DriveChoice, Size};
 
 use crate::catalogue::Offer;
 
-/// Numbers are also tried at a fourth and at four times their default.
+/// Divisor and factor for numeric parameters, which are also tried at a fourth and at four times
+/// their default.
 const STEP: u64 = 4;
 
-/// One way to build it.
+/// An option: a scheme with drives and settings.
 #[derive(Clone)]
 pub struct Candidate {
-    /// Its place in the grid.
+    /// Number of the option in the grid.
     pub index: usize,
-    /// Which of the settings of its scheme it has; 0: the first, the defaults.
+    /// Number of the option's settings among those of its scheme; 0: the first, the defaults.
     pub variant: usize,
-    /// How the drives work together.
+    /// Scheme of the option.
     pub scheme: &'static SchemeInfo,
-    /// The drives, in the order of the scheme's members.
+    /// Drives, in the order of the scheme's members.
     pub drives: Vec<(Role, Offer)>,
-    /// Parameters that are not at their defaults, what the user set included, without the scheme's name.
+    /// Parameters that are not at their defaults, including those set by the user. Names have no
+    /// scheme prefix.
     pub settings: Vec<(String, String)>,
-    /// What all of it costs.
+    /// Price of the drives and the controller in US dollars.
     pub cost_usd: f64,
 }
 
 impl Candidate {
-    /// The drive with this role.
+    /// Returns the drive with this role.
     pub fn drive(&self, role: Role) -> Option<&Offer> {
         self.drives.iter().find(|(own, _)| *own == role).map(|(_, offer)| offer)
     }
 
-    /// As `simulate` takes it, beside what is the same for all.
+    /// Returns the option as `simulate` takes it, on top of the `common` choices.
     pub fn choices(&self, common: &Choices) -> Choices {
         let mut choices = common.clone();
         for (role, offer) in &self.drives {
@@ -56,26 +60,28 @@ impl Candidate {
     }
 }
 
-/// What the grid is made of.
+/// Ingredients of the grid.
 pub struct Grid<'a> {
-    /// The schemes.
+    /// Schemes of the grid.
     pub schemes: &'a [&'static SchemeInfo],
-    /// SSDs.
+    /// SSDs for sale.
     pub ssds: Vec<&'a Offer>,
-    /// HDDs.
+    /// HDDs for sale.
     pub hdds: Vec<&'a Offer>,
-    /// Drives of its own for a log; none: the log is on the HDD.
+    /// Drives for a log of its own. Empty: the log lies on the HDD.
     pub logs: Vec<&'a Offer>,
-    /// What the user set, a key with or without a scheme's name in front: not varied.
+    /// Parameters that the user set and the grid does not vary. A key may begin with a scheme's
+    /// name.
     pub set: &'a [(String, String)],
-    /// What the user wants varied: a key, with or without a scheme's name in front, and its values.
+    /// Parameters that the user varies: a key, with or without a scheme's name in front, and its
+    /// values.
     pub vary: &'a [(String, Vec<String>)],
-    /// Price of what manages the drives, by scheme; nothing where it is not named.
+    /// Price of the manager of each scheme in US dollars; 0 for a scheme that is not named.
     pub controller_usd: BTreeMap<&'static str, f64>,
 }
 
 impl Grid<'_> {
-    /// Every option, scheme by scheme.
+    /// Returns every option, scheme by scheme.
     pub fn candidates(&self) -> Vec<Candidate> {
         let mut candidates = Vec::new();
         for &scheme in self.schemes {
@@ -83,7 +89,7 @@ impl Grid<'_> {
             for drives in self.drives_of(scheme) {
                 let controller_usd = self.controller_usd.get(scheme.name).copied().unwrap_or(0.0);
                 let cost_usd = controller_usd + drives.iter().map(|(_, offer)| offer.usd).sum::<f64>();
-                // In cents, so that the same prices are the same sum in any order.
+                // Rounding to cents gives equal prices equal sums in any order.
                 let cost_usd = (cost_usd * 100.0).round() / 100.0;
                 for (variant, settings) in settings.iter().enumerate() {
                     let (index, drives, settings) = (candidates.len(), drives.clone(), settings.clone());
@@ -94,7 +100,7 @@ impl Grid<'_> {
         candidates
     }
 
-    /// Every combination of drives for the members of a scheme.
+    /// Returns every combination of drives for the members of a scheme.
     fn drives_of(&self, scheme: &SchemeInfo) -> Vec<Vec<(Role, Offer)>> {
         let mut combinations = vec![Vec::new()];
         for &(role, holds) in scheme.members {
@@ -117,7 +123,8 @@ impl Grid<'_> {
         combinations
     }
 
-    /// Every combination of values of what is varied, the defaults first; what is set is in each.
+    /// Returns every combination of the varied values, the defaults first. Each contains the
+    /// parameters that the user set.
     fn settings_of(&self, scheme: &SchemeInfo) -> Vec<Vec<(String, String)>> {
         let mut combinations: Vec<Vec<(String, String)>> = vec![Vec::new()];
         for (place, parameter) in scheme.parameters.iter().enumerate() {
@@ -146,12 +153,13 @@ impl Grid<'_> {
     }
 }
 
-/// Whether a key of `--set` or `--vary` is this parameter, with or without the scheme's name in front.
+/// Returns true if a key of `--set` or `--vary` names this parameter, with or without the scheme's
+/// name in front.
 pub(crate) fn names(key: &str, scheme: &SchemeInfo, parameter: &Parameter) -> bool {
     key == parameter.name || key.strip_prefix(scheme.name) == Some(&format!(".{}", parameter.name))
 }
 
-/// The values at which a parameter is tried, its default first.
+/// Returns the values at which the grid tries a parameter, its default first.
 fn values_of(parameter: &Parameter) -> Vec<String> {
     let default = parameter.default.to_owned();
     let around = |smaller: String, larger: String| vec![default.clone(), smaller, larger];

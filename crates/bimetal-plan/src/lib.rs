@@ -1,11 +1,14 @@
-//! The planner: which SSD, how big, under which scheme, for how many years, at what price.
+//! The planner: which SSD to buy, of which size, under which scheme, for how many years, at what
+//! price.
 //!
-//! A [`budget`] says what must be kept, a [`catalogue`] what can be bought; the [`grid`] of all options is made of them and
-//! of the schemes of the registry. [`evaluate`] runs one option over the workload, exactly as `simulate` does; [`search`] finds the
-//! cheapest that keeps every budget without running them all; [`lifetime`] says how long its flash lasts, [`advice`] how sure that is; [`answer`] is the
-//! document that comes out. Nothing here decides where a block lives or how long a drive takes.
+//! A [`budget`] is a limit that an option must keep. A [`catalogue`] lists the drives for sale. The
+//! [`grid`] combines them with the schemes of the registry into all options. [`evaluate`] runs one
+//! option over the workload, exactly as `simulate` does. [`search`] finds the cheapest option that
+//! keeps every budget, without running all of them. [`lifetime`] estimates how long the option's
+//! flash lasts, [`advice`] how certain the answer is. [`answer`] is the document that the planner
+//! produces. Nothing here decides where a block lies or how long a drive takes.
 //!
-//! [`mixcp`] answers as a paper of 2009 did, by regression.
+//! [`mixcp`] answers by regression, as the paper MixedStore (2009) does.
 //!
 //! Read first: [`plan()`] below, then [`search`].
 
@@ -53,52 +56,52 @@ use progress::Steps;
 pub use progress::{Progress, Stage};
 use search::{Search, Tried};
 
-/// What is asked.
+/// Question to the planner.
 pub struct Question<'a> {
     /// The workload.
     pub workload: &'a dyn Workload,
-    /// What can be bought.
+    /// Drives for sale, with their prices.
     pub catalogue: Catalogue,
-    /// A catalogue of drives for a log of its own; none: the log is on the HDD.
+    /// Catalogue of drives for a log of its own. `None`: the log lies on the HDD.
     pub logs: Option<Catalogue>,
-    /// The schemes to consider.
+    /// Schemes to consider.
     pub schemes: Vec<&'static SchemeInfo>,
-    /// What must be kept.
+    /// Budgets that an option must keep.
     pub budgets: Vec<Budget>,
-    /// What is the same for all options; drives and sizes in it are ignored.
+    /// Choices that all options share. Drives and sizes in them are ignored.
     pub common: Choices,
-    /// How the load grows, if it does.
+    /// Growth of the load, if any.
     pub growth: Option<Growth>,
     /// Parameters to vary, and their values.
     pub vary: Vec<(String, Vec<String>)>,
-    /// When requests are issued.
+    /// Times at which requests are issued.
     pub replay: Replay,
-    /// The share of the requests that is played before anything is measured.
+    /// Share of the requests that is played before measurement begins.
     pub warmup: f64,
-    /// Whether every option is run to its end.
+    /// Set to run every option to its end.
     pub exhaustive: bool,
-    /// Whether only the first half of the requests is planned on, so that the second one tells whether the plan holds.
+    /// Set to plan on the first half of the requests only. The second half then tests the plan.
     pub holdout: bool,
-    /// Whether MixCP leaves out predictors that are insignificant.
+    /// Set to leave insignificant predictors out of MixCP's regressions.
     pub significant: bool,
 }
 
-/// Why there is no answer.
+/// Reasons for which a question has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// The workload cannot be read.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    /// Something that is set for all options is not possible.
+    /// A setting for all options is not possible.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// A run does not add up.
+    /// The totals of a run contradict each other.
     #[error(transparent)]
     Simulation(#[from] SimulationError),
     /// Budgets contradict each other.
     #[error(transparent)]
     Budget(#[from] BudgetError),
-    /// A parameter cannot be varied or set like that.
+    /// A parameter cannot be varied or set as asked.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
     /// The catalogue has no drives for any of the schemes.
@@ -106,44 +109,45 @@ pub enum PlanError {
     NothingToBuy {
         /// The catalogue.
         catalogue: String,
-        /// What is missing.
+        /// Text that names the missing kind of drive.
         missing: &'static str,
     },
-    /// MixCP has no model for what is asked.
+    /// MixCP has no model for the question.
     #[error(transparent)]
     Model(#[from] mixcp::ModelError),
-    /// The trace has no reads and writes.
+    /// The trace has neither reads nor writes.
     #[error(
         "there is no read and no write to plan for: of {discards} discards and {flushes} flushes nothing can be told"
     )]
     NothingToDo {
-        /// What it has instead.
+        /// Number of discards in the trace.
         discards: u64,
-        /// And that.
+        /// Number of flushes in the trace.
         flushes: u64,
     },
 }
 
-/// The answer, and what a text about it needs.
+/// The answer, and the values that a text about it needs.
 pub struct Planned {
-    /// The document.
+    /// The answer as a document.
     pub answer: Answer,
-    /// Every option with what came of it: those that keep the budgets first, the best in front.
+    /// All options with their results. Options that keep the budgets come first, the best in front.
     pub tried: Vec<Tried>,
-    /// How many of them keep every budget.
+    /// Number of options that keep every budget.
     pub kept: usize,
-    /// Which of them no other beats in price, latency, lifetime and energy at once: places in `tried`, the cheapest first.
+    /// Positions in `tried` of the Pareto front, the cheapest first. No other option beats these in
+    /// price, latency, lifetime and energy at once.
     pub front: Vec<usize>,
-    /// The response time by which options of one price are told apart.
+    /// Response time that decides between options of the same price.
     pub latency: Budget,
-    /// What had to be kept.
+    /// Budgets that an option must keep.
     pub budgets: Vec<Budget>,
-    /// How the load grows, if it does.
+    /// Growth of the load, if any.
     pub growth: Option<Growth>,
 }
 
 impl Planned {
-    /// `value` of the budget with this text or name, as people read it.
+    /// Formats `value` as a figure of the budget that has this text or name.
     pub fn show(&self, budget: &str, value: Option<f64>) -> String {
         let budget = self.budgets.iter().find(|known| known.text == budget || known.name() == budget);
         match (budget, value) {
@@ -154,7 +158,8 @@ impl Planned {
         }
     }
 
-    /// The figures by which options are told apart: the response time, and what else is budgeted of a run.
+    /// Returns the figures by which options are compared: the response time and every other
+    /// budgeted figure of a run.
     pub fn compared(&self) -> Vec<&Budget> {
         let mut compared = vec![&self.latency];
         for budget in &self.budgets {
@@ -165,7 +170,7 @@ impl Planned {
         compared
     }
 
-    /// The winner's figures when the load has grown, in a sentence; nothing without growth.
+    /// Returns a sentence with the winner's figures under the grown load; `None` without growth.
     pub fn after_growth(&self) -> Option<String> {
         let (growth, (_, figures)) = (self.growth?, self.best()?);
         let grown = figures.grown.as_deref()?;
@@ -181,7 +186,8 @@ impl Planned {
         Some(format!("after {years} years of growth, {} times the load: {shown}{life}", budget::short(times)))
     }
 
-    /// That options were left out for the size of their map, and what to do about it.
+    /// Returns a sentence about the options left out because their map is too large, with a command
+    /// that helps.
     pub fn left_out_for_their_map(&self) -> Option<String> {
         let too_large =
             |tried: &&Tried| matches!(&tried.outcome, Some(Outcome::Impossible(why)) if why.starts_with(MAP_TOO_LARGE));
@@ -199,7 +205,7 @@ impl Planned {
         })
     }
 
-    /// The option that won, and its figures.
+    /// Returns the winning option and its figures.
     fn best(&self) -> Option<(&grid::Candidate, &evaluate::Figures)> {
         let best = self.tried.first().filter(|tried| tried.keeps_all())?;
         Some((&best.candidate, best.figures()?))
@@ -209,7 +215,8 @@ impl Planned {
 /// Answers `question`.
 ///
 /// # Errors
-/// Input that makes no sense; that no option keeps the budgets is an answer, and no error.
+/// Returns an error for invalid input. If no option keeps the budgets, the result is an answer, not
+/// an error.
 pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned, PlanError> {
     let began = Instant::now();
     check(question)?;
@@ -276,7 +283,7 @@ fn refuse_nothing(load: &Load) -> Result<(), PlanError> {
     if reads + writes == 0 { Err(PlanError::NothingToDo { discards, flushes }) } else { Ok(()) }
 }
 
-/// Every option that can be bought.
+/// Returns every option that can be bought.
 fn candidates_of(question: &Question<'_>) -> Result<Vec<grid::Candidate>, PlanError> {
     let candidates = grid_of(question)?.candidates();
     if candidates.is_empty() {
@@ -301,13 +308,14 @@ fn grid_of<'a>(question: &'a Question<'_>) -> Result<Grid<'a>, PlanError> {
     })
 }
 
-/// The load when it has grown.
+/// Returns the load after growth.
 fn grown_load(question: &Question<'_>, load: &Load, growth: Growth) -> Result<Load, WorkloadError> {
     let requests = grown(&load.requests, &load.survey, growth.factor());
     Load::read(&requests, &question.common, question.warmup, &|_| {})
 }
 
-/// Puts what came of the options in order. `nearest` are the numbers of those that break the budgets least, where none keeps them.
+/// Sorts the results of the options into the answer. If no option keeps the budgets, `nearest`
+/// holds the grid numbers of the options that break them least.
 fn planned(
     question: &Question<'_>,
     load: &Load,

@@ -1,29 +1,31 @@
-//! How far a plan is.
+//! Progress reports of a plan.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A part of the work whose steps are counted.
+/// Part of the work whose steps are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// Options are tried, from the cheapest on.
+    /// The search tries options, from the cheapest on.
     Search,
-    /// Nothing keeps the budgets: options are looked at for the closest.
+    /// No option keeps the budgets: the planner searches for the closest.
     Closest,
-    /// What more money buys, how sure the winner is and what would change it.
+    /// The planner evaluates dearer options, the winner's confidence and its sensitivity to
+    /// changes.
     Confidence,
-    /// Models are trained.
+    /// MixCP trains its models.
     Training,
 }
 
-/// Who is told how far a plan is.
+/// Receiver of progress reports.
 pub trait Progress: Sync {
-    /// So many requests of the trace have been read.
+    /// Reports the number of requests read from the trace so far.
     fn read(&self, requests: u64);
-    /// So many steps of so many of a stage are over; a stage begins with none.
+    /// Reports that `done` of `of` steps of a stage are finished. Each stage begins with a report
+    /// of 0.
     fn stepped(&self, stage: Stage, done: u64, of: u64);
 }
 
-/// The steps of a stage.
+/// Counter of a stage's steps.
 pub(crate) struct Steps<'a> {
     progress: &'a dyn Progress,
     stage: Stage,
@@ -37,7 +39,7 @@ impl<'a> Steps<'a> {
         Self { progress, stage, done: AtomicU64::new(0), of }
     }
 
-    /// One more is over.
+    /// Counts one more finished step and reports it.
     pub(crate) fn over(&self) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         debug_assert!(done <= self.of, "{done} steps of {}", self.of);

@@ -1,14 +1,17 @@
 //! The search: the cheapest option that keeps every budget.
 //!
-//! Options are taken by price, and the first price at which one keeps the budgets ends the search: whatever costs more cannot
-//! win. Some options break a budget for certain before anything is run ([`crate::bounds`]). What is too slow is found out early, because a run stops once a budget is broken for certain
-//! ([`bimetal_sim::limits`]). How long flash lasts costs several runs to find out, so of the options of one price it is asked in order of
-//! speed, and only until one is known that keeps all budgets. All of it is exact: an exhaustive search chooses the same.
-//! Among options of one price the one with the better first response time wins, then the one with the better mean, then the earlier
-//! one in the grid.
+//! The search takes options by price. It ends at the first price at which an option keeps the
+//! budgets, because a dearer option cannot win. Some options break a budget for certain before any
+//! run ([`crate::bounds`]). Slow options are found out early: a run stops once a broken budget is
+//! certain ([`bimetal_sim::limits`]). The lifetime of flash costs several runs. So among options of
+//! one price, the search computes it in order of speed, until an option keeps all budgets. All of
+//! this is exact: an exhaustive search chooses the same option.
 //!
-//! Runs of a batch go side by side, one a core; what one batch found steers the next, so that the result does not depend on
-//! how many cores there are.
+//! Among options of one price, the option with the better first response time wins. Ties go to the
+//! better mean, then to the option that is earlier in the grid.
+//!
+//! Runs of a batch go side by side, one per core. The results of a batch steer the next batch, so
+//! the answer does not depend on the number of cores.
 
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -25,30 +28,31 @@ use crate::growth::Growth;
 use crate::lifetime;
 use crate::progress::{Progress, Stage, Steps};
 
-/// The mean of all response times.
+/// Path of the mean of all response times.
 const MEAN: &str = "response_time_ms.all.mean";
 
-/// Options that are run side by side before the search looks at what came of them.
+/// Number of options that run side by side before the search looks at their results.
 pub(crate) const BATCH: usize = 16;
 
-/// Options whose flash is looked at side by side.
+/// Number of options whose flash lifetime is computed side by side.
 const LIVES_BATCH: usize = 2;
 
-/// An option and what came of it.
+/// An option and its results.
 #[derive(Clone)]
 pub struct Tried {
     /// The option.
     pub candidate: Candidate,
-    /// Its run, where it was run.
+    /// Outcome of its run, if it was run.
     pub outcome: Option<Outcome>,
-    /// Which budgets it breaks, or why it was not run; empty: it keeps all that were looked at.
+    /// Budgets that the option breaks, or the reason for which it was not run. Empty: it keeps
+    /// every budget checked so far.
     pub reasons: Vec<String>,
-    /// Whether every budget was looked at, those that cost runs of their own included.
+    /// Set once every budget was checked, including budgets that cost extra runs.
     pub(crate) judged: bool,
 }
 
 impl Tried {
-    /// Its figures, if it ran to its end.
+    /// Returns the figures of the option, if it ran to its end.
     pub fn figures(&self) -> Option<&Figures> {
         match &self.outcome {
             Some(Outcome::Done(figures)) => Some(figures),
@@ -56,7 +60,7 @@ impl Tried {
         }
     }
 
-    /// Whether it keeps every budget.
+    /// Returns true if the option keeps every budget.
     pub fn keeps_all(&self) -> bool {
         self.judged && self.reasons.is_empty() && self.figures().is_some()
     }
@@ -65,15 +69,15 @@ impl Tried {
         Self { candidate, outcome: None, reasons: vec![reason], judged: false }
     }
 
-    /// Whether it may still keep every budget.
+    /// Returns true if the option may still keep every budget.
     fn is_pending(&self) -> bool {
         !self.judged && self.reasons.is_empty() && self.figures().is_some()
     }
 }
 
-/// Where an option stands among those of its price.
+/// Rank of an option among the options of the same price.
 struct Place {
-    /// The first response time that has a budget, and the mean.
+    /// First response time that has a budget, and the mean.
     first: f64,
     mean: f64,
     index: usize,
@@ -89,17 +93,17 @@ impl Place {
 /// The search.
 #[derive(Clone, Copy)]
 pub struct Search<'a> {
-    /// Runs options.
+    /// Evaluator that runs the options.
     pub evaluator: &'a Evaluator<'a>,
-    /// The load as it will be, where it grows.
+    /// Evaluator of the grown load, if the load grows.
     pub grown: Option<(&'a Evaluator<'a>, Growth)>,
-    /// What must be kept.
+    /// Budgets that an option must keep.
     pub budgets: &'a [Budget],
-    /// What is certain of options before they are run.
+    /// Limits that no run of an option can beat.
     pub bounds: &'a Bounds,
-    /// Told how many options are decided.
+    /// Receiver of the number of decided options.
     pub progress: &'a dyn Progress,
-    /// Runs so far.
+    /// Number of runs so far.
     pub simulations: &'a AtomicU64,
 }
 
@@ -107,7 +111,7 @@ impl Search<'_> {
     /// Runs every candidate to its end.
     ///
     /// # Errors
-    /// A run that does not add up.
+    /// Returns an error if the totals of a run contradict each other.
     pub fn exhaustive(&self, candidates: Vec<Candidate>) -> Result<Vec<Tried>, SimulationError> {
         let steps = Steps::of(self.progress, Stage::Search, candidates.len() as u64);
         let run = |candidate| {
@@ -120,10 +124,11 @@ impl Search<'_> {
         candidates.into_par_iter().with_max_len(1).map(run).collect()
     }
 
-    /// Runs candidates by price until the best one is known; of the rest says why they were left out.
+    /// Runs candidates by price until the best option is known. Gives all dearer candidates the
+    /// reason for which they were left out.
     ///
     /// # Errors
-    /// A run that does not add up.
+    /// Returns an error if the totals of a run contradict each other.
     pub fn cheapest_first(&self, mut candidates: Vec<Candidate>) -> Result<Vec<Tried>, SimulationError> {
         candidates.sort_by(|one, other| one.cost_usd.total_cmp(&other.cost_usd).then(one.index.cmp(&other.index)));
         let steps = Steps::of(self.progress, Stage::Search, candidates.len() as u64);
@@ -146,8 +151,8 @@ impl Search<'_> {
         Ok(tried)
     }
 
-    /// Runs options of one price, in batches, every scheme with its defaults first. Once one of them keeps the budgets, what is
-    /// slower stops early.
+    /// Runs options of one price in batches, each scheme with its defaults first. Once an option
+    /// keeps the budgets, slower options stop early.
     fn try_group(
         &self,
         group: Vec<Candidate>,
@@ -177,7 +182,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Judges pending options of one price, the fastest first, until one keeps all budgets and is faster than all that are left.
+    /// Judges pending options of one price, the fastest first. Stops once an option keeps all
+    /// budgets and is faster than all pending options.
     fn judge_the_fastest(&self, group: &mut [Tried]) -> Result<(), SimulationError> {
         loop {
             let enough = self.best(group).map(|tried| self.place(tried));
@@ -192,17 +198,18 @@ impl Search<'_> {
         }
     }
 
-    /// By what options of one price are told apart.
+    /// Returns the rank of an option among the options of the same price.
     fn place(&self, tried: &Tried) -> Place {
         let mean = tried.figures().and_then(|figures| figures.at(MEAN)).unwrap_or(f64::INFINITY);
         Place { first: self.first_response_time(tried), mean, index: tried.candidate.index }
     }
 
-    /// Of what was left out for its price, runs the winner's scheme and settings on all other SSDs (of a scheme without one,
-    /// on all other disks): what more money would buy.
+    /// Runs the winner's scheme and settings on the other SSDs, which were left out for their
+    /// price. Their results show what more money would buy. A scheme without an SSD is run on the
+    /// other disks instead.
     ///
     /// # Errors
-    /// A run that does not add up.
+    /// Returns an error if the totals of a run contradict each other.
     pub fn dearer(&self, tried: &mut [Tried]) -> Result<(), SimulationError> {
         let Some(best) = self.best(tried).map(|best| best.candidate.clone()) else { return Ok(()) };
         let same_disk =
@@ -220,8 +227,8 @@ impl Search<'_> {
         })
     }
 
-    /// Runs an option: until it breaks a budget of the user or one of `rivals`, or to its end. What its run alone says is looked
-    /// at, and nothing else.
+    /// Runs an option to its end, or until it breaks a budget of the user or of `rivals`. Checks
+    /// only the budgets that the run itself decides.
     pub(crate) fn try_one(
         &self,
         candidate: Candidate,
@@ -258,8 +265,8 @@ impl Search<'_> {
         self.simulations.fetch_add(runs, Relaxed);
     }
 
-    /// Looks at the budgets that cost runs of their own, where no other is broken: how long the flash lasts, if that is asked, and
-    /// what growth brings.
+    /// Checks the budgets that cost extra runs: flash lifetime and, if the load grows, the grown
+    /// load. Skips options that already break a budget.
     pub(crate) fn judge(&self, tried: &mut Tried) -> Result<(), SimulationError> {
         if !tried.is_pending() {
             return Ok(());
@@ -275,7 +282,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Finds out how long the flash of an option lasts that breaks no budget of its run, if that is not known yet.
+    /// Computes the flash lifetime of a judged option that ran to its end, unless it is known.
     fn look_at_flash(&self, tried: &mut Tried) -> Result<(), SimulationError> {
         let Tried { candidate, outcome: Some(Outcome::Done(figures)), judged: true, reasons } = tried else {
             return Ok(());
@@ -293,16 +300,17 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Finds out how long the flash of every option lasts that keeps all budgets.
+    /// Computes the flash lifetime of every option that keeps all budgets.
     ///
     /// # Errors
-    /// A run that does not add up.
+    /// Returns an error if the totals of a run contradict each other.
     pub fn look_at_flash_of_all(&self, tried: &mut [Tried]) -> Result<(), SimulationError> {
         let kept: Vec<&mut Tried> = tried.iter_mut().filter(|tried| tried.keeps_all()).collect();
         kept.into_par_iter().with_max_len(1).try_for_each(|tried| self.look_at_flash(tried))
     }
 
-    /// What of the budgets is broken when the load has grown; lives become those under growing load.
+    /// Returns the budgets that break under the grown load. Replaces lifetimes by lifetimes under
+    /// growing load.
     fn judge_grown(&self, candidate: &Candidate, figures: &mut Figures) -> Result<Vec<String>, SimulationError> {
         let Some((evaluator, growth)) = &self.grown else { return Ok(Vec::new()) };
         let when = format!("after {} years of growth", short(growth.years));
@@ -320,7 +328,8 @@ impl Search<'_> {
                     life.range_years = life.range_years.map(|(least, most)| (least * years / now, most * years / now));
                     life.years = Some(years).filter(|years| years.is_finite());
                 }
-                // When it begins to wear is not known: as if it had from the start.
+                // The time at which the drive begins to wear is unknown. Assume that it wears from
+                // the start.
                 (None, Some(_)) => *life = end.clone(),
                 (_, None) => {}
             }
@@ -339,12 +348,12 @@ impl Search<'_> {
         limits.clone().find(broken).map(|budget| budget.broken_by(Some(candidate.cost_usd)))
     }
 
-    /// The option that wins.
+    /// Returns the winning option.
     pub fn best<'t>(&self, tried: &'t [Tried]) -> Option<&'t Tried> {
         self.ranked(tried).into_iter().next()
     }
 
-    /// Options that keep every budget, the best first.
+    /// Returns the options that keep every budget, the best first.
     pub fn ranked<'t>(&self, tried: &'t [Tried]) -> Vec<&'t Tried> {
         let mut kept: Vec<&Tried> = tried.iter().filter(|tried| tried.keeps_all()).collect();
         kept.sort_by(|one, other| {
@@ -354,7 +363,8 @@ impl Search<'_> {
         kept
     }
 
-    /// The response time that decides between options of one price: the first that has an upper budget, else the mean.
+    /// Returns the response time that decides between options of one price: the first with an upper
+    /// budget, else the mean.
     pub fn first_response_budget(&self) -> Budget {
         let limited = self.budgets.iter().find(|budget| budget.response_limit().is_some()).cloned();
         limited.unwrap_or_else(|| Budget {
@@ -369,7 +379,7 @@ impl Search<'_> {
         tried.figures().and_then(|figures| figures.of(&self.first_response_budget())).unwrap_or(f64::INFINITY)
     }
 
-    /// That an option is at least as fast as the best so far.
+    /// Returns a budget that an option keeps if it is at least as fast as the best option so far.
     fn best_as_budget(&self, tried: &[Tried]) -> Option<Budget> {
         let value = self.best(tried).map(|best| self.first_response_time(best)).filter(|value| value.is_finite())?;
         let first = self.first_response_budget();
@@ -400,12 +410,12 @@ mod tests {
         fn stepped(&self, _: Stage, _: u64, _: u64) {}
     }
 
-    /// SSDs of these sizes and prices, and a disk.
+    /// Returns a catalogue of SSDs with these sizes and prices, and one disk.
     fn shop(ssds: &[(u64, u32)]) -> Catalogue {
         let mut text = String::new();
         for (kind, (mib, usd)) in ssds.iter().enumerate() {
             let model = ["intel-x25-e-32gb", "micron-c200-60gb", "samsung-970-evo-plus-500gb"][kind % 3];
-            // A size more for each, so that none is sold twice.
+            // Each SSD is 1 MiB larger than the one before, so that no size is sold twice.
             let mib = mib + kind as u64;
             text += &format!(
                 "[[drive]]\nmodel = \"{model}\"\nsizes = [\"{mib}MiB\"]\nprices_usd = [{usd}]\ndate = \"d\"\nsource = \"s\"\n"
@@ -415,7 +425,7 @@ mod tests {
         Catalogue::parse(&text, "shop").unwrap()
     }
 
-    /// What is the same for a quick search and an exhaustive one.
+    /// Inputs that a quick search and an exhaustive search share.
     struct Asked {
         requests: Vec<Request>,
         catalogue: Catalogue,
