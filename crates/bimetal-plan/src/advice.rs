@@ -1,5 +1,5 @@
-//! How far the answer can be trusted, and what changes it: the same option over windows of the trace, over its second half, under a
-//! fifth more and less load, with half the SSD.
+//! Confidence in the answer, and its sensitivity to changes. The winning option runs over windows
+//! of the trace and over its second half, with a fifth more and less load, and with half the SSD.
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
@@ -14,69 +14,70 @@ use crate::grid::Candidate;
 use crate::halves;
 use crate::lifetime::{self, Life};
 
-/// Windows into which the trace is cut.
+/// Number of windows into which the trace is cut.
 const WINDOWS: u64 = 4;
 
-/// Fewer measured requests in a window tell nothing.
+/// Fewest measured requests in a window that give a useful figure.
 const REQUESTS_MIN: u64 = 50;
 
 /// Half the width of a 95 % interval in standard errors, for a spread estimated from four windows (Student's t).
 const STUDENT_95: f64 = 3.182;
 
-/// How sure the answer is.
+/// Confidence in the answer.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Confidence {
-    /// Requests that were measured.
+    /// Number of measured requests.
     pub requests: u64,
-    /// Windows of equally many requests by which the error is judged; 0 where the trace is too short.
+    /// Number of windows, of equally many requests, from which the error is estimated; 0 if the
+    /// trace is too short.
     pub windows: u64,
-    /// For each budget of a figure of the run.
+    /// Spread of each budgeted figure of the run, and of the budgeted lifetime.
     pub budgets: Vec<Spread>,
-    /// What else to know, in sentences.
+    /// Further notes, in sentences.
     pub notes: Vec<String>,
 }
 
 /// A figure over parts of the trace.
 #[derive(Clone, Debug, Serialize)]
 pub struct Spread {
-    /// The budget.
+    /// Text of the budget.
     pub budget: String,
     /// The figure over the whole trace.
     pub predicted: Option<f64>,
-    /// Half the width of the 95 % interval of the mean of windows.
+    /// Half the width of the 95 % interval of the mean of the windows.
     pub error: Option<f64>,
-    /// The smallest of any window.
+    /// Smallest figure of any window.
     pub least: Option<f64>,
-    /// The largest of any window.
+    /// Largest figure of any window.
     pub most: Option<f64>,
-    /// The figure of the first half alone.
+    /// Figure of the first half alone.
     pub first_half: Option<f64>,
-    /// The figure of the second half, the first played before it.
+    /// Figure of the second half, with the first half played before it.
     pub second_half: Option<f64>,
-    /// Whether the second half keeps the budget.
+    /// Set if the second half keeps the budget.
     pub kept_in_second_half: bool,
 }
 
-/// What a change would do.
+/// Effect of a change.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sensitivity {
-    /// The change.
+    /// Name of the change.
     pub change: String,
-    /// The figures of the budgets, by their names.
+    /// Budgeted figures, by their names.
     pub figures: Vec<(String, Option<f64>)>,
-    /// Years until the flash is worn out; null where it never is or there is none.
+    /// Years until the flash is worn out; null if it never wears out or there is none.
     pub lifetime_years: Option<f64>,
-    /// Whether every budget is still kept.
+    /// Set if every budget is still kept.
     pub keeps_budgets: bool,
-    /// What is not.
+    /// Budgets that break.
     pub reasons: Vec<String>,
 }
 
-/// How sure `candidate` is, whose figures over the whole trace are `figures`; the range of its flash's life is widened by what each
-/// half says of it.
+/// Computes the confidence in `candidate`, whose figures over the whole trace are `figures`. Widens
+/// the range of its flash lifetime by the lifetime under each half.
 ///
 /// # Errors
-/// A run that does not add up.
+/// Returns an error if the totals of a run contradict each other.
 pub fn confidence(
     evaluator: &Evaluator<'_>,
     candidate: &Candidate,
@@ -126,7 +127,8 @@ pub fn confidence(
     Ok(confidence)
 }
 
-/// How long the flash lasts under each half alone, round and round; the ranges of `figures` then have room for both.
+/// Computes the flash lifetime under each half alone, repeated. Widens the ranges in `figures` to
+/// include both.
 fn life_in_halves(
     evaluator: &Evaluator<'_>,
     candidate: &Candidate,
@@ -143,7 +145,7 @@ fn life_in_halves(
     let halves: Result<Vec<Vec<Life>>, SimulationError> =
         [(load.warmup_requests, half), (half, end)].into_par_iter().with_max_len(1).map(years).collect();
     let halves = halves?;
-    // Under growth lives are shorter than those of halves that do not grow.
+    // Lifetimes under growing load are shorter than those of the halves, which do not grow.
     for life in figures.lives.iter_mut().flatten().filter(|_| figures.grown.is_none()) {
         for half in halves.iter().flatten() {
             life.may_be(half.years.filter(|_| half.member == life.member));
@@ -165,7 +167,8 @@ fn life_in_halves(
 }
 
 impl Spread {
-    /// By how much the second half breaks the budget, and why.
+    /// Returns a sentence about the factor by which the second half breaks the budget, and the
+    /// reason.
     fn why_broken(&self, budgets: &[Budget], load: &Load, block: BlockSize) -> Option<String> {
         let budget = budgets.iter().find(|budget| budget.text == self.budget)?;
         let times = short((budget.excess(self.second_half) * 100.0).round() / 100.0);
@@ -179,7 +182,7 @@ impl Spread {
     }
 }
 
-/// `candidate` measured from one request to another, those before played first.
+/// Runs `candidate` over requests up to `to`, measured from request `from` on.
 fn part(
     evaluator: &Evaluator<'_>,
     candidate: &Candidate,
@@ -223,7 +226,7 @@ fn notes(figures: &Figures, budgets: &[Budget]) -> Vec<String> {
         }
         let broken = budgets.iter().find(|budget| budget.metric == Metric::Lifetime && !budget.kept_by(Some(least)));
         if let Some(budget) = broken {
-            // Rounded, it may look as if it kept the budget.
+            // A rounded value may look as if it kept the budget.
             let (shown, limit) = (short(least), short(budget.limit));
             let shown = if shown == limit { format!("just under {shown}") } else { shown };
             notes.push(format!(
@@ -235,10 +238,10 @@ fn notes(figures: &Figures, budgets: &[Budget]) -> Vec<String> {
     notes
 }
 
-/// What a fifth more or less load, and half the SSD, would do to `candidate`.
+/// Computes the effects of a fifth more load, a fifth less load, and half the SSD on `candidate`.
 ///
 /// # Errors
-/// A run that does not add up.
+/// Returns an error if the totals of a run contradict each other.
 pub fn sensitivity(
     evaluator: &Evaluator<'_>,
     candidate: &Candidate,

@@ -1,4 +1,4 @@
-//! The answer as the document that `plan` prints.
+//! The answer: the document that `plan` prints.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::kernel;
 use crate::lifetime::Life;
 use crate::search::Tried;
 
-/// Figures that every option is described by, beside those that a budget limits.
+/// Figures that describe every option, beside the figures that a budget limits.
 const PREDICTED: [&str; 17] = [
     "response_time_ms.all.mean",
     "response_time_ms.all.p50",
@@ -39,12 +39,12 @@ const PREDICTED: [&str; 17] = [
     "devices.hdd.energy_j",
 ];
 
-/// What `plan --json` prints.
+/// Document that `plan --json` prints.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
-    /// The version of Bimetal that made it.
+    /// Version of Bimetal that made the document.
     pub bimetal: String,
-    /// The command line that made it.
+    /// Command line that made the document.
     pub command: Option<String>,
     /// The workload.
     pub trace: TraceSummary,
@@ -52,79 +52,82 @@ pub struct Answer {
     pub budgets: Vec<String>,
     /// The price catalogue.
     pub catalogue: CatalogueNote,
-    /// The cheapest option that keeps every budget; null when none does.
+    /// Cheapest option that keeps every budget; null if no option does.
     pub best: Option<Described>,
-    /// The next one of those that were run to their end.
+    /// Second-best option that keeps every budget, among the options run to their end.
     pub next_best: Option<Described>,
-    /// Options that no other beats in cost, latency, lifetime and energy at once, of those that were run to their end.
+    /// Pareto front of the options run to their end. No other option beats these in cost, latency,
+    /// lifetime and energy at once.
     pub pareto: Vec<Described>,
-    /// Every other option, and why it is not the best.
+    /// Every other option, with the reason for which it is not the best.
     pub rejected: Vec<Rejected>,
-    /// Where no option keeps the budgets: those that break them least, and which would have to give way.
+    /// Options that break the budgets least, if no option keeps them, with the budgets to relax.
     pub closest: Vec<Closest>,
-    /// How sure the best option is; null without one.
+    /// Confidence in the best option; null without a best option.
     pub confidence: Option<Confidence>,
-    /// What more or less load and half the SSD would do to the best option.
+    /// Effects of more load, less load and half the SSD on the best option.
     pub sensitivity: Vec<Sensitivity>,
-    /// What it took.
+    /// Effort of the planner.
     pub run: Effort,
 }
 
-/// What [`Answer::closest`] is, as the beginning of a sentence.
+/// Meaning of [`Answer::closest`], as the beginning of a sentence.
 pub const CLOSEST: &str = "The closest, by how many times over its budgets an option is, multiplied";
 
-/// An option that comes near.
+/// An option that nearly keeps the budgets.
 #[derive(Clone, Debug, Serialize)]
 pub struct Closest {
     /// The option.
     #[serde(flatten)]
     pub option: Described,
-    /// Each budget that it breaks, what it would have to be, and how many times over it the option is.
+    /// Each broken budget, with the limit that would keep it and the factor by which the option
+    /// exceeds it.
     pub relax: Vec<String>,
-    /// How many times over them it is, all multiplied; null where a limit of 0 leaves no such factor.
+    /// Product of all factors by which the option exceeds its budgets; null if a limit of 0 leaves
+    /// no factor.
     pub times_over: Option<f64>,
 }
 
-/// Which prices were used.
+/// The catalogue whose prices were used.
 #[derive(Clone, Debug, Serialize)]
 pub struct CatalogueNote {
-    /// Its file.
+    /// File of the catalogue.
     pub name: String,
-    /// Whether it is the built-in example, whose prices are old.
+    /// Set for the built-in example, whose prices are old.
     pub example: bool,
 }
 
-/// An option.
+/// An option as the document describes it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Described {
-    /// A name that `--ssd` accepts; null where there is none.
+    /// Name of the SSD, as `--ssd` accepts it; null without an SSD.
     pub ssd: Option<String>,
-    /// Its size.
+    /// Size of the SSD.
     pub ssd_bytes: Option<u64>,
-    /// A name that `--hdd` accepts; null where there is none.
+    /// Name of the HDD, as `--hdd` accepts it; null without an HDD.
     pub hdd: Option<String>,
-    /// Its size.
+    /// Size of the HDD.
     pub hdd_bytes: Option<u64>,
-    /// A drive of its own for the log, as `--member log=` takes it.
+    /// Drive of its own for the log, as `--member log=` takes it.
     pub log: Option<String>,
     /// The scheme.
     pub scheme: String,
-    /// Its parameters, as `--set` takes them.
+    /// Parameters of the scheme, as `--set` takes them.
     pub settings: BTreeMap<String, String>,
-    /// The price of its drives.
+    /// Price of the option in US dollars.
     pub cost_usd: f64,
-    /// What `simulate` says of exactly these drives, sizes and settings.
+    /// Figures that `simulate` gives for exactly these drives, sizes and settings.
     pub predicted: BTreeMap<String, Value>,
-    /// The same when the load has grown; null without growth.
+    /// Figures under the grown load; null without growth.
     pub predicted_when_grown: Option<BTreeMap<String, Value>>,
-    /// How long each flash drive lasts.
+    /// Lifetime of each flash drive.
     pub lifetime: Vec<Life>,
-    /// The `bimetal create` line that builds it, with SSD, HDD and LOG for the paths of the drives; null for a scheme that is only
-    /// simulated.
+    /// The `bimetal create` line that builds the option, with SSD, HDD and LOG for the paths of the
+    /// drives; null for a scheme that is only simulated.
     pub create_command: Option<String>,
-    /// Commands that set up what Linux itself has that is like it; empty where it has nothing.
+    /// Commands that set up the most similar function of Linux; empty if there is none.
     pub kernel_commands: Vec<String>,
-    /// The option in words, as [`name`] has it.
+    /// Text that names the option, from [`name`].
     #[serde(skip)]
     pub name: String,
 }
@@ -135,25 +138,25 @@ pub struct Rejected {
     /// The option.
     #[serde(flatten)]
     pub option: Described,
-    /// Why.
+    /// Reason for which the option is not the best.
     pub reason: String,
 }
 
-/// What a plan took.
+/// Effort of a plan.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Effort {
-    /// Options in the grid.
+    /// Number of options in the grid.
     pub options: u64,
-    /// Runs, those that were stopped included.
+    /// Number of runs, including runs that were stopped.
     pub simulations: u64,
-    /// Seconds.
+    /// Wall-clock time in seconds.
     pub wall_s: f64,
     /// Most memory that the process held.
     pub peak_rss_bytes: Option<u64>,
 }
 
 impl Closest {
-    /// `tried`, which breaks some of `budgets`, as the document shows it; nothing where its figures are not known.
+    /// Describes `tried`, which breaks some of `budgets`; `None` if its figures are unknown.
     pub(crate) fn of(tried: &Tried, budgets: &[Budget], block: BlockSize) -> Option<Self> {
         let broken = closest::broken(tried.figures()?, budgets);
         let relax = broken.iter().map(closest::Broken::relaxed).collect();
@@ -162,7 +165,7 @@ impl Closest {
 }
 
 impl Described {
-    /// `tried` as the document shows it; its volume has blocks of this size.
+    /// Describes `tried`, whose volume has blocks of size `block`.
     pub fn of(tried: &Tried, budgets: &[Budget], block: BlockSize) -> Self {
         let Tried { candidate, .. } = tried;
         let figures = tried.figures();
@@ -189,7 +192,7 @@ impl Described {
     }
 }
 
-/// All parameters of the scheme.
+/// Returns all parameters of the scheme.
 fn settings_of(candidate: &Candidate, figures: Option<&Figures>) -> BTreeMap<String, String> {
     let of_run = figures.and_then(|figures| figures.run.get("settings")).and_then(Value::as_object);
     match of_run {
@@ -206,7 +209,7 @@ fn settings_of(candidate: &Candidate, figures: Option<&Figures>) -> BTreeMap<Str
 
 fn predicted(figures: &Figures, budgets: &[Budget]) -> BTreeMap<String, Value> {
     let limited = budgets.iter().filter_map(|budget| match &budget.metric {
-        // Prices are the catalogue's, and not those of the profiles that `simulate` knows.
+        // The catalogue's prices apply, not those of the profiles that `simulate` uses.
         Metric::Path(path) if !path.starts_with("cost.") => Some(path.as_str()),
         _ => None,
     });
@@ -214,7 +217,8 @@ fn predicted(figures: &Figures, budgets: &[Budget]) -> BTreeMap<String, Value> {
     PREDICTED.into_iter().chain(limited).map(|path| (path.to_owned(), value(path))).collect()
 }
 
-/// Scheme, what of it is not at its default, drives and price: `griffin (timeout=225s) on MODEL 500 GB and MODEL 1 TB for 212 $`.
+/// Returns scheme, parameters that are not at their defaults, drives and price:
+/// `griffin (timeout=225s) on MODEL 500 GB and MODEL 1 TB for 212 $`.
 pub fn name(candidate: &Candidate) -> String {
     let settings: Vec<String> = candidate.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let settings = if settings.is_empty() { String::new() } else { format!(" ({})", settings.join(", ")) };
@@ -224,7 +228,7 @@ pub fn name(candidate: &Candidate) -> String {
     format!("{scheme}{settings} on {drives} for {}", dollars(candidate.cost_usd))
 }
 
-/// An option in a sentence: `500 GB TLC, griffin, p99 3.1 ms, 9.4 years, 212 $`.
+/// Returns an option as a sentence: `500 GB TLC, griffin, p99 3.1 ms, 9.4 years, 212 $`.
 pub fn sentence(tried: &Tried, budget: &Budget) -> String {
     let candidate = &tried.candidate;
     let flash = |role: Role| {
@@ -253,19 +257,20 @@ pub fn sentence(tried: &Tried, budget: &Budget) -> String {
     parts.join(", ")
 }
 
-/// Years as people say them.
+/// Formats years: rounded to a tenth, or `over 100`.
 pub fn short_years(years: f64) -> String {
     if years >= 100.0 { "over 100".to_owned() } else { short((years * 10.0).round() / 10.0) }
 }
 
-/// A size as drives are sold: in powers of ten.
+/// Formats a size as drives are sold: in powers of ten.
 pub fn decimal(bytes: u64) -> String {
     const UNITS: [(f64, &str); 3] = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB")];
     let (factor, unit) = UNITS.into_iter().find(|(factor, _)| bytes as f64 >= *factor).unwrap_or((1.0, "B"));
     format!("{} {unit}", short(bytes as f64 / factor))
 }
 
-/// The options of `tried` that no other beats in cost, latency, lifetime and energy at once, the cheapest first.
+/// Returns the Pareto front of `tried`, the cheapest first: no other option beats these in cost,
+/// latency, lifetime and energy at once.
 pub fn pareto<'t>(tried: &[&'t Tried], latency: &Budget) -> Vec<&'t Tried> {
     let key = |tried: &Tried| {
         let figures = tried.figures();

@@ -1,15 +1,20 @@
-//! What no run of an option can beat, known from one pass over the workload: options that break a budget for certain are left
-//! out without a run.
+//! Limits that no run of an option can beat, known from one pass over the workload. An option that
+//! certainly breaks a budget is left out without a run.
 //!
-//! A read of a block that nobody has touched before can only come from the disk that is home, and takes at least the time that the
-//! disk's electronics need for a command; so does every request where there is only a disk. And no cache serves more reads than
-//! one of its size under Belady's MIN, with one block more (for it may pass a block by): its miss-ratio curve is measured over a sample of
-//! the blocks where there are many, and then believed only as far as twice its stated error. Misses under MIN never become more with more
-//! room, so the smallest size that may do is found by bisection; that they do not is checked at the ends.
+//! The first read of an untouched block must come from the disk that is its home. The read takes at
+//! least as long as the disk's electronics need for a command. So does every request if there is
+//! only a disk.
 //!
-//! Of writes that come in a burst some are late for certain, whatever the scheme: `bursts.rs`.
+//! No cache serves more reads than a cache of its size under Belady's MIN with one extra block. The
+//! extra block is needed because a cache may bypass a block. If there are many blocks, the
+//! miss-ratio curve is measured on a sample of them. The measured miss ratio is then lowered by
+//! twice its stated error. Misses under MIN never grow with the cache, so bisection finds the smallest size
+//! that may suffice. The two end sizes are checked separately.
 //!
-//! Only of caches that take in nothing but what was accessed can that be said (`takes_only_what_is_accessed` of the registry).
+//! Some writes of a burst are late for certain, whatever the scheme: see `bursts.rs`.
+//!
+//! The bounds on reads apply only to caches that store nothing but accessed blocks
+//! (`takes_only_what_is_accessed` of the registry).
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -29,36 +34,38 @@ use crate::bursts::Bursts;
 use crate::evaluate::Load;
 use crate::grid::Candidate;
 
-/// Accesses of blocks that are looked at: of more, a sample.
+/// Number of block accesses above which a sample is measured.
 const ACCESSES_MAX: f64 = 500_000.0;
 
-/// A budget of the share of reads that the SSD serves.
+/// Path of the share of reads that the SSD serves.
 const HIT_RATIO: &str = "ssd_hit_ratio.read";
 
-/// What is certain before anything is run.
+/// Limits that are certain before any run.
 pub struct Bounds {
-    /// Measured reads that need a block nobody has touched before.
+    /// Number of measured reads that touch a block for the first time.
     fresh_reads: u64,
-    /// Measured block reads, and those of blocks that nobody has touched before.
+    /// Number of measured block reads, and of those that touch a block for the first time.
     block_reads: u64,
     fresh_block_reads: u64,
-    /// Measured reads, and measured reads and writes; and those of them that carry something.
+    /// Number of measured reads, of measured reads and writes, and of each that carry data.
     reads: u64,
     requests: u64,
     carrying_reads: u64,
     carrying_requests: u64,
-    /// Whether a disk's electronics take what its profile says, and nothing that the user set.
+    /// Set if the user changed no disk figure, so that the profile's command time holds.
     knows_disks: bool,
-    /// Whether a block layer decides in which order a cache sees the requests.
+    /// Set if a block layer decides the order in which a cache gets the requests.
     reorders: bool,
-    /// Writes that may come faster than drives take them; none where their times or the drives are not known.
+    /// Writes that may arrive faster than drives take them. `None`: arrival times or drives are
+    /// unknown.
     bursts: Option<Bursts>,
-    /// For each budget of hits: the smallest SSD that may keep it, in bytes; none: no size does.
+    /// Smallest SSD, in bytes, that may keep each hit-ratio budget. `None`: no size does.
     least: Vec<(Budget, Option<u64>)>,
 }
 
 impl Bounds {
-    /// Looks `load` through once, and where there are budgets of hits, at sizes of SSDs among `candidates`.
+    /// Scans `load` once. For budgets of the hit ratio, also examines the SSD sizes of
+    /// `candidates`.
     pub fn of(load: &Load, common: &Choices, replay: Replay, budgets: &[Budget], candidates: &[Candidate]) -> Self {
         let sets = |prefix: &str| common.settings.iter().any(|(key, _)| key.starts_with(prefix));
         let knows_drives = !["ssd.", "hdd.", "log."].into_iter().any(sets);
@@ -107,7 +114,7 @@ impl Bounds {
         bounds
     }
 
-    /// Why `candidate` breaks one of `budgets` for certain, or nothing.
+    /// Returns the reason for which `candidate` breaks one of `budgets` for certain, or `None`.
     pub fn excludes(&self, candidate: &Candidate, budgets: &[Budget]) -> Option<String> {
         let late = budgets.iter().find_map(|budget| Some((budget, self.too_many_late(candidate, budget)?)));
         if let Some((budget, late)) = late {
@@ -135,7 +142,7 @@ impl Bounds {
         Some(format!("breaks {budget} for certain: no cache of this size serves as many of the reads"))
     }
 
-    /// How many writes are late for certain, if those are too many for `budget`.
+    /// Returns the number of certainly late writes if there are too many of them for `budget`.
     fn too_many_late(&self, candidate: &Candidate, budget: &Budget) -> Option<u64> {
         let (which, figure, _) = budget.response_limit()?;
         let Figure::Quantile(share) = figure else { return None };
@@ -144,7 +151,7 @@ impl Bounds {
         is_too_many(late, share, all).then_some(late)
     }
 
-    /// How many writes are over the limit of `budget` for certain.
+    /// Returns the number of writes that are certainly over the limit of `budget`.
     pub(crate) fn late(&self, candidate: &Candidate, budget: &Budget) -> u64 {
         match (&self.bursts, budget.response_limit()) {
             (Some(bursts), Some((Which::All | Which::Writes, _, limit))) => bursts.late(candidate, limit),
@@ -152,7 +159,8 @@ impl Bounds {
         }
     }
 
-    /// Whether so many requests of at least `least` each break `budget` for certain.
+    /// Returns true if slow requests of at least `least` each certainly break `budget`. All
+    /// requests are slow if `all_slow` is set, else only first reads.
     fn breaks(&self, budget: &Budget, all_slow: bool, least: Nanoseconds) -> bool {
         let Some((which, figure, limit)) = budget.response_limit() else { return false };
         let (slow, all) = match which {
@@ -168,7 +176,7 @@ impl Bounds {
         }
     }
 
-    /// The smallest SSD among `candidates` whose cache may keep `budget`.
+    /// Returns the smallest SSD among `candidates` whose cache may keep `budget`.
     fn least_size(&self, load: &Load, common: &Choices, budget: &Budget, candidates: &[Candidate]) -> Option<u64> {
         let mut sizes: Vec<u64> =
             candidates.iter().filter_map(|candidate| Some(candidate.drive(Role::Ssd)?.size.0)).collect();
@@ -185,12 +193,12 @@ impl Bounds {
         sizes.get(sizes.partition_point(|size| !may(size))).copied()
     }
 
-    /// The largest share of measured block reads that a cache of `size` can serve.
+    /// Returns the largest share of measured block reads that a cache of `size` can serve.
     fn most_hits(&self, load: &Load, common: &Choices, size: Bytes) -> f64 {
         let all = self.block_reads.max(1) as f64;
         let mut misses = self.fresh_block_reads as f64;
         let objects = (size.0 / common.block.bytes().0).min(u64::from(OBJECTS_MAX) - 1) as u32 + 1;
-        // Misses before the measured part would count too, and writes may miss.
+        // Misses during warm-up would count too, and writes may miss.
         if load.warmup_requests == 0 && u64::from(objects) < load.survey.footprint_blocks {
             let accesses = (load.survey.read_bytes + load.survey.write_bytes).0 / common.block.bytes().0;
             let options = Options {
@@ -215,8 +223,8 @@ impl Bounds {
     }
 }
 
-/// Whether with so many over a limit of `all` a quantile lies over it, too. One more than must be: which of two neighbours a
-/// quantile between them names may depend on rounding.
+/// Returns true if `over` slow requests of `all` put a quantile above the limit. One extra slow
+/// request is required. Rounding may decide which of two neighbours a quantile names.
 fn is_too_many(over: u64, share: f64, all: u64) -> bool {
     over >= all.saturating_sub((share * all as f64).ceil() as u64) + 2
 }
@@ -264,7 +272,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
 
-        /// What is excluded does break its budget when it is run.
+        /// Every excluded option breaks its budget when it is run.
         #[test]
         fn what_is_excluded_breaks_its_budget(
             first in 16u64..40,
@@ -292,7 +300,8 @@ mod tests {
         }
     }
 
-    /// What bounds exclude breaks a budget when it is run. How many that were.
+    /// Checks that excluded options break a budget when they are run. Returns the number of options
+    /// checked.
     fn excluded_ones_break_a_budget(
         load: &Load,
         common: &Choices,
@@ -314,7 +323,7 @@ mod tests {
         Ok(excluded)
     }
 
-    /// Requests that come in bursts, with some sequential writes of up to half a MiB among them.
+    /// Returns requests in bursts, among them some sequential writes of up to 512 KiB.
     fn bursts(requests: u64, in_a_burst: u64, read_fraction: f64, seed: u64) -> Load {
         let spec = WorkloadSpec {
             read_fraction,
@@ -332,7 +341,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
 
-        /// What is excluded for its bursts breaks its budget when it is run, under every scheme.
+        /// An option excluded for its bursts breaks its budget when it is run, under every scheme.
         #[test]
         fn what_cannot_take_a_burst_breaks_its_budget(
             in_a_burst in 100u64..1200,
@@ -365,7 +374,8 @@ mod tests {
 
     #[test]
     fn a_cache_that_is_too_small_for_the_hits_asked_for_is_excluded_and_a_large_one_is_not() {
-        // 40 MiB are read in turn five times: a cache of 16 MiB can serve 40 % of four rounds at most, one of 64 MiB all of them.
+        // The workload reads 40 MiB in turn five times. A cache of 16 MiB serves at most 40 % of
+        // four rounds, a cache of 64 MiB all of them.
         let read = |number: u64| Request {
             arrival: Nanoseconds::from_millis(number),
             device: 0,

@@ -1,5 +1,6 @@
-//! Budgets: what an option must keep. `p99<5ms`, `read.p999<20ms`, the dotted path of any figure of a run
-//! (`devices.ssd.flash.write_amplification<3`), a lifetime, a price, energy.
+//! Budgets: limits that an option must keep. A budget limits a response time (`p99<5ms`,
+//! `read.p999<20ms`), any other figure of a run by its dotted path
+//! (`devices.ssd.flash.write_amplification<3`), a lifetime, a price or energy.
 
 use std::fmt;
 
@@ -9,7 +10,7 @@ use bimetal_sim::limits::{Figure, Which};
 use bimetal_sim::results::Run;
 use serde_json::Value;
 
-/// Response times by their last name.
+/// Response times by the last part of their path.
 const RESPONSE_TIMES: [(&str, Figure); 8] = [
     ("mean", Figure::Mean),
     ("p50", Figure::Quantile(0.5)),
@@ -21,7 +22,7 @@ const RESPONSE_TIMES: [(&str, Figure); 8] = [
     ("max", Figure::Quantile(1.0)),
 ];
 
-/// What a budget is about.
+/// Figure that a budget limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// A figure of a run, by its dotted path in the JSON.
@@ -36,75 +37,76 @@ pub enum Metric {
     Power,
 }
 
-/// Which side of the limit is right.
+/// Side of the limit that keeps the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Below it.
+    /// Values below the limit.
     Below,
-    /// At most it.
+    /// Values up to the limit.
     AtMost,
-    /// Above it.
+    /// Values above the limit.
     Above,
-    /// At least it.
+    /// Values from the limit on.
     AtLeast,
 }
 
 /// A limit on a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Budget {
-    /// As the user wrote it.
+    /// Text of the budget as the user wrote it.
     pub text: String,
-    /// What is limited.
+    /// Figure that is limited.
     pub metric: Metric,
-    /// On which side.
+    /// Side of the limit that keeps the budget.
     pub side: Side,
     /// The limit, in the unit of the figure.
     pub limit: f64,
 }
 
-/// Why a budget, or several together, make no sense.
+/// Reasons for which a budget, or several together, are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetError {
-    /// It is not `FIGURE<VALUE`.
+    /// The text does not have the form `FIGURE<VALUE`.
     #[error("budget '{0}': expected FIGURE<VALUE or FIGURE>VALUE, like p99<5ms or write_savings>0.3")]
     Form(String),
-    /// No such figure.
+    /// The figure does not exist.
     #[error(
         "budget '{text}': no figure '{name}'{hint}: expected mean, p99, read.p999 and the like, or the dotted path of a figure of `simulate --json`"
     )]
     Figure {
         /// The budget.
         text: String,
-        /// What was asked for.
+        /// Name in the budget.
         name: String,
-        /// The nearest.
+        /// Most similar figure.
         hint: String,
     },
-    /// The value is not one of the figure.
+    /// The value does not fit the figure.
     #[error("budget '{text}': value '{value}': expected {expected}")]
     Value {
         /// The budget.
         text: String,
-        /// What was given.
+        /// Value in the budget.
         value: String,
-        /// What would do.
+        /// Expected form of the value.
         expected: &'static str,
     },
-    /// No figure can keep both.
+    /// No figure can keep both budgets.
     #[error("the budgets '{one}' and '{other}' contradict each other: no figure keeps both")]
     Contradiction {
-        /// The one.
+        /// First budget.
         one: String,
-        /// The other.
+        /// Second budget.
         other: String,
     },
 }
 
 impl Budget {
-    /// Reads `p99<5ms`.
+    /// Parses a budget such as `p99<5ms`.
     ///
     /// # Errors
-    /// It has no such form, names no figure, or its value has the wrong unit.
+    /// Returns an error if the form is wrong, the figure is unknown, or the value has the wrong
+    /// unit.
     pub fn parse(text: &str) -> Result<Self, BudgetError> {
         let text = text.trim();
         let at = text.find(['<', '>']).ok_or_else(|| BudgetError::Form(text.to_owned()))?;
@@ -130,10 +132,10 @@ impl Budget {
         Ok(Self { text: text.to_owned(), metric: Metric::Path(path), side, limit })
     }
 
-    /// So many years at least, from `5y`.
+    /// Creates a budget for a minimum lifetime, such as `5y`.
     ///
     /// # Errors
-    /// It is no duration above 0.
+    /// Returns an error if the value is not a duration above 0.
     pub fn lifetime(value: &str) -> Result<Self, BudgetError> {
         let text = format!("lifetime>={value}");
         let years = value.parse::<Nanoseconds>().ok().map(years).filter(|years| *years > 0.0);
@@ -142,15 +144,16 @@ impl Budget {
         Ok(Self { text, metric: Metric::Lifetime, side: Side::AtLeast, limit })
     }
 
-    /// So many dollars at most.
+    /// Creates a budget for a maximum price in US dollars.
     pub fn cost(usd: f64) -> Self {
         Self { text: format!("cost<={usd}"), metric: Metric::Cost, side: Side::AtMost, limit: usd }
     }
 
-    /// So much energy over the trace (`500J`, `2kJ`, `0.1kWh`), or so much power on average (`6W`).
+    /// Creates a budget for the energy over the trace (`500J`, `2kJ`, `0.1kWh`), or for the mean
+    /// power (`6W`).
     ///
     /// # Errors
-    /// It is neither.
+    /// Returns an error if the value is neither energy nor power.
     pub fn energy(value: &str) -> Result<Self, BudgetError> {
         let text = format!("energy<={value}");
         const UNITS: [(&str, f64, Metric); 7] = [
@@ -172,7 +175,8 @@ impl Budget {
         Ok(Self { text, metric, side: Side::AtMost, limit })
     }
 
-    /// Whether `value` keeps it. A figure that does not exist (no read was slow where there was none) keeps an upper limit.
+    /// Returns true if `value` keeps the budget. A missing figure (the reads of a workload without
+    /// reads) keeps an upper limit and breaks a lower limit.
     pub fn kept_by(&self, value: Option<f64>) -> bool {
         let Some(value) = value else { return self.is_upper() };
         match self.side {
@@ -183,15 +187,16 @@ impl Budget {
         }
     }
 
-    /// Whether it limits from above.
+    /// Returns true for an upper limit.
     pub fn is_upper(&self) -> bool {
         matches!(self.side, Side::Below | Side::AtMost)
     }
 
-    /// How many times over the limit (or below it, for a lower limit) `value` is; 1 at the limit.
+    /// Returns the factor by which `value` exceeds an upper limit or falls below a lower limit; 1
+    /// at the limit.
     pub fn excess(&self, value: Option<f64>) -> f64 {
         let Some(value) = value else {
-            // How long flash lasts is not asked of what breaks other budgets.
+            // Lifetimes are not computed for options that break other budgets.
             return if self.is_upper() || self.metric == Metric::Lifetime { 1.0 } else { f64::INFINITY };
         };
         let (above, below) = if self.is_upper() { (value, self.limit) } else { (self.limit, value) };
@@ -204,15 +209,17 @@ impl Budget {
         }
     }
 
-    /// Whether it limits a figure of a run: not a price, nor what takes runs of its own to find out.
+    /// Returns true if the budget limits a figure of one run. Prices do not come from a run, and
+    /// lifetimes cost extra runs.
     pub(crate) fn is_of_run(&self) -> bool {
         matches!(self.metric, Metric::Path(_) | Metric::Power)
     }
 
-    /// The same with a limit that is so many times as wide, itself included.
+    /// Returns the budget with its limit relaxed by the factor `times`. The new limit itself keeps
+    /// the budget.
     pub(crate) fn wider(&self, times: f64) -> Self {
         let limit = match (self.is_upper(), times.is_finite()) {
-            // Of such a limit nothing is so many times as wide.
+            // A limit of 0 or less has no multiple that is wider.
             (_, true) if self.limit <= 0.0 => self.limit,
             (true, true) => self.limit * times,
             (true, false) => f64::INFINITY,
@@ -223,7 +230,7 @@ impl Budget {
         Self { side, limit, ..self.clone() }
     }
 
-    /// How `value` breaks it, in a word.
+    /// Returns a text that says by which figure the budget is broken.
     pub(crate) fn broken_by(&self, value: Option<f64>) -> String {
         match (&self.metric, value) {
             (Metric::Cost, Some(usd)) => format!("{} over {self}", self.show(Some(usd - self.limit))),
@@ -231,7 +238,7 @@ impl Budget {
         }
     }
 
-    /// The response times that it limits, if it is such a limit.
+    /// Returns the response times that the budget limits from above; `None` for other budgets.
     pub fn response_limit(&self) -> Option<(Which, Figure, Nanoseconds)> {
         let Metric::Path(path) = &self.metric else { return None };
         let (which, name) = path.strip_prefix("response_time_ms.")?.split_once('.')?;
@@ -242,12 +249,13 @@ impl Budget {
             _ => return None,
         };
         let figure = RESPONSE_TIMES.iter().find(|(known, _)| *known == name)?.1;
-        // A response time is a whole number of nanoseconds: with the limit rounded up none that keeps it is refused.
+        // A response time is a whole number of nanoseconds. Rounding the limit up refuses no value
+        // that keeps it.
         let limits = self.is_upper() && self.limit.is_finite();
         limits.then(|| (which, figure, Nanoseconds((self.limit * 1e6).ceil() as u64)))
     }
 
-    /// A short name of its figure, as people say it: `p99`, `read p999`, `lifetime`.
+    /// Returns a short name of the figure: `p99`, `read p999`, `lifetime`.
     pub fn name(&self) -> String {
         match &self.metric {
             Metric::Path(path) => match path.strip_prefix("response_time_ms.") {
@@ -261,7 +269,7 @@ impl Budget {
         }
     }
 
-    /// `value` with the unit of the figure.
+    /// Formats `value` with the unit of the figure.
     pub fn show(&self, value: Option<f64>) -> String {
         let Some(value) = value else { return "does not apply".to_owned() };
         let number = short(value);
@@ -286,7 +294,7 @@ impl fmt::Display for Budget {
 /// Refuses limits that no figure can keep together.
 ///
 /// # Errors
-/// The first pair that contradicts.
+/// Returns the first pair of budgets that contradict each other.
 pub fn check(budgets: &[Budget]) -> Result<(), BudgetError> {
     for upper in budgets.iter().filter(|budget| budget.is_upper()) {
         for lower in budgets.iter().filter(|budget| !budget.is_upper() && budget.metric == upper.metric) {
@@ -299,7 +307,7 @@ pub fn check(budgets: &[Budget]) -> Result<(), BudgetError> {
     Ok(())
 }
 
-/// A number with at most four significant digits, without needless zeros.
+/// Formats a number with at most four significant digits, without trailing zeros.
 pub fn short(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
@@ -312,23 +320,23 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// A price as people say it: with cents below 10 dollars, where there are any.
+/// Formats a price: with cents only below 10 dollars and only if they are not 0.
 pub fn dollars(usd: f64) -> String {
     let cents = (usd * 100.0).round() / 100.0;
     if cents < 10.0 && cents.fract() != 0.0 { format!("{cents:.2} $") } else { format!("{usd:.0} $") }
 }
 
-/// A span in years of 365.25 days.
+/// Returns a duration in years of 365.25 days.
 pub fn years(span: Nanoseconds) -> f64 {
     span.as_seconds_f64() / (365.25 * 86_400.0)
 }
 
-/// Years in which a stream of `per_s` a second uses `amount` up.
+/// Returns the years in which a rate of `per_s` per second uses up `amount`.
 pub fn years_of_wear(amount: f64, per_s: f64) -> f64 {
     amount / per_s * years(Nanoseconds::from_seconds(1))
 }
 
-/// The dotted path that a name is short for.
+/// Returns the dotted path for a short name.
 fn path_of(name: &str) -> String {
     let is_response_time = |name: &str| RESPONSE_TIMES.iter().any(|(known, _)| *known == name);
     match name.split_once('.') {
@@ -338,7 +346,7 @@ fn path_of(name: &str) -> String {
     }
 }
 
-/// Maps whose keys a run decides.
+/// Maps whose keys depend on the run.
 const OPEN_MAPS: [&str; 3] =
     ["bypass.", "devices.ssd.flash.pages_programmed_by_cause.", "devices.ssd.flash.erases_by_cause."];
 
@@ -353,9 +361,9 @@ fn check_path(text: &str, name: &str, path: &str) -> Result<(), BudgetError> {
     Err(BudgetError::Figure { text: text.to_owned(), name: name.to_owned(), hint })
 }
 
-/// The dotted path of every figure of a run that can be a number.
+/// Returns the dotted path of every figure of a run that can be a number.
 pub fn figures() -> Vec<String> {
-    // An empty run has every key, and null where a number would be.
+    // An empty run has every key, with null where a number would be.
     let run = serde_json::to_value(Run::default()).unwrap_or_default();
     let mut paths = Vec::new();
     leaves("", &run, &mut paths);
@@ -379,7 +387,7 @@ fn leaves(prefix: &str, value: &Value, paths: &mut Vec<String>) {
     }
 }
 
-/// Reads a value in the unit that the path ends in.
+/// Parses a value in the unit that the end of the path names.
 fn value_of(path: &str, value: &str) -> Result<f64, &'static str> {
     if let Ok(number) = value.parse::<f64>() {
         return if number.is_finite() { Ok(number) } else { Err("a number") };
@@ -407,7 +415,7 @@ fn value_of(path: &str, value: &str) -> Result<f64, &'static str> {
     Err("a number")
 }
 
-/// The figure at a dotted path of a run's JSON.
+/// Returns the figure at a dotted path of a run's JSON.
 pub fn at<'a>(run: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(run, |value, key| value.get(key))
 }

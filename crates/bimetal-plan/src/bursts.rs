@@ -1,10 +1,13 @@
-//! Bursts of writes: how many of them no drives of an option can have taken within a limit.
+//! Bursts of writes: a lower bound on the writes of a burst that are late with an option's drives,
+//! whatever the scheme.
 //!
-//! A write is done when a drive has it, or the memory of a log, which is bounded. A drive of flash takes what crosses its link, and
-//! no more than its buffer holds and its dies program meanwhile; a disk what its cache holds and passes under its heads. Of
-//! writes that arrive within a window, as many can be in time as the smallest of them together have room in the drives until the window's end and the
-//! limit behind it. What is written again within a window counts once, since a log may have it in place. The rest is late for certain, whatever the
-//! scheme. Windows do not overlap, so what is late in them adds up.
+//! A write is done once a drive, or a log's bounded memory, has taken it. A flash drive takes no
+//! more than crosses its link, and no more than its buffer holds and its dies program meanwhile. A
+//! disk takes what its cache holds and what passes under its heads. Writes that arrive within a
+//! window must fit into the drives by the window's end plus the limit. At most as many are in time
+//! as fit there if the smallest writes go first. The remaining writes are late for certain. A block
+//! that is written again within a window counts once, since a log may overwrite it in place.
+//! Windows do not overlap, so the late writes of all windows add up.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
@@ -22,16 +25,17 @@ use bimetal_trace::Request;
 use crate::evaluate::Load;
 use crate::grid::Candidate;
 
-/// Lengths of windows, in limits: bursts that come at once, and longer ones.
+/// Lengths of windows as multiples of the limit: 0 for bursts that arrive at once, and longer ones.
 const WINDOWS: [u64; 4] = [0, 1, 4, 16];
 
-/// Places of a disk that are looked at for the fastest of its tracks.
+/// Number of positions on a disk at which its longest track is sought.
 const PLACES: u64 = 256;
 
-/// What is never exact to the last byte: a page that is on its way, rounded rates.
+/// Safety factor for inexact figures: a page in flight, rounded rates.
 const MARGIN: f64 = 1.05;
 
-/// What drives take: bytes at once, and bytes a nanosecond from then on; of flash no more than crosses its link.
+/// Intake of a drive: bytes at once, then bytes per nanosecond. The link limits the intake of
+/// flash.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Intake {
     at_once: f64,
@@ -45,7 +49,7 @@ impl Intake {
         (self.at_once + self.per_ns * time).min(self.link_per_ns * time) * MARGIN
     }
 
-    /// Of `profile`, `size` large; nothing is known of one that cannot be built.
+    /// Returns the intake of `profile` with `size` sectors; `None` if the drive cannot be built.
     fn of(profile: &Profile, size: Sectors) -> Option<Self> {
         match &profile.body {
             Body::Flash(flash) => Self::of_flash(flash, profile.capacity, size),
@@ -78,36 +82,37 @@ impl Intake {
     }
 }
 
-/// A model and its size in bytes.
+/// Model of a drive and its size in bytes.
 type Drive = (String, u64);
 
-/// A write.
+/// A write of the workload.
 #[derive(Clone, Copy)]
 struct Write {
     arrival: Nanoseconds,
     device: u32,
-    /// Its blocks: the first, and the first behind them.
+    /// Blocks that the write covers wholly: the first block, and the block behind the last.
     blocks: (u64, u64),
     measured: bool,
 }
 
-/// The writes of a workload, by which options are judged.
+/// Writes of a workload, against which options are checked.
 pub(crate) struct Bursts {
     writes: Vec<Write>,
     block: BlockSize,
-    /// What each drive of the options takes.
+    /// Intake of each drive among the options.
     drives: BTreeMap<Drive, Option<Intake>>,
-    /// What was found of drives and a limit: the same under every scheme.
+    /// Number of late writes for drives and a limit. It is the same under every scheme.
     known: Mutex<HashMap<(Vec<Drive>, Nanoseconds), u64>>,
 }
 
 impl Bursts {
-    /// The writes of `load`, played faster by `speedup`, for drives of `candidates`.
+    /// Collects the writes of `load`, played faster by `speedup`, and the intakes of the drives of
+    /// `candidates`.
     pub(crate) fn of(load: &Load, block: BlockSize, speedup: f64, candidates: &[Candidate]) -> Self {
         let sectors = block.sectors();
         let mut now = Nanoseconds::ZERO;
         let write = |(number, request): (usize, &Request)| {
-            // A request that was recorded late is issued when it is its turn.
+            // A request recorded out of order is issued in its turn.
             now = now.max(Nanoseconds((request.arrival.0 as f64 / speedup).round() as u64));
             let writes = request.kind == OpKind::Write && !request.range.is_empty();
             writes.then(|| Write {
@@ -127,7 +132,8 @@ impl Bursts {
         Self { writes, block, drives, known: Mutex::default() }
     }
 
-    /// How many measured writes take longer than `limit` for certain with the drives of `candidate`.
+    /// Returns the number of measured writes that certainly take longer than `limit` with the
+    /// drives of `candidate`.
     pub(crate) fn late(&self, candidate: &Candidate, limit: Nanoseconds) -> u64 {
         let drives: Vec<Drive> =
             candidate.drives.iter().map(|(_, offer)| (offer.model.clone(), offer.size.0)).collect();
@@ -146,7 +152,7 @@ impl Bursts {
         late
     }
 
-    /// The same in windows of length `window`.
+    /// Returns the number of late writes in windows of length `window`.
     fn late_in_windows(&self, window: Nanoseconds, limit: Nanoseconds, room: &dyn Fn(Nanoseconds) -> f64) -> u64 {
         let (mut rest, mut late) = (&self.writes[..], 0);
         let block = self.block.bytes().0;
@@ -166,7 +172,8 @@ impl Bursts {
     }
 }
 
-/// How many measured ones of `writes` have no place in `room` bytes when the smallest are served first.
+/// Returns the number of measured `writes` that do not fit into `room` bytes when the smallest go
+/// first.
 fn late_of(writes: &[Write], block: u64, room: f64) -> u64 {
     let mut seen: HashSet<(u32, u64)> = HashSet::new();
     let mut sizes: Vec<u64> = Vec::new();

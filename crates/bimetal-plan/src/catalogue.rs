@@ -1,4 +1,4 @@
-//! A price catalogue: the drives that can be bought, in which sizes, for how much, and who says so.
+//! A price catalogue: the drives for sale, with their sizes, prices and the sources of the prices.
 
 use std::path::Path;
 
@@ -6,21 +6,21 @@ use bimetal_core::units::Bytes;
 use bimetal_models::profile::{Profile, ProfileError};
 use serde::Deserialize;
 
-/// The catalogue that is used where none is given. Its prices are old: it shows what a catalogue is.
+/// Catalogue that is used if none is given. Its prices are old: it only shows the format.
 const EXAMPLE: &str = include_str!("example-catalogue.toml");
 
-/// The least that a drive can have.
+/// Smallest size of a drive.
 pub const SIZE_MIN: Bytes = Bytes::from_mib(1);
 
-/// What results call it.
+/// Name of the example in results.
 const EXAMPLE_NAME: &str = "built-in example (old prices)";
 
-/// What kind of drive is offered.
+/// Kind of a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Flash.
+    /// Flash drive.
     Ssd,
-    /// A disk.
+    /// Hard disk.
     Hdd,
 }
 
@@ -32,7 +32,7 @@ impl Kind {
         }
     }
 
-    /// The flag that names one.
+    /// Returns the flag that names a drive of this kind.
     fn flag(self) -> &'static str {
         match self {
             Self::Ssd => "--ssd",
@@ -46,45 +46,45 @@ impl Kind {
 pub struct Offer {
     /// A name that `--ssd` and `--hdd` take.
     pub model: String,
-    /// What it is.
+    /// Kind of the drive.
     pub kind: Kind,
-    /// Its size.
+    /// Size of the drive.
     pub size: Bytes,
-    /// Its price in US dollars.
+    /// Price in US dollars.
     pub usd: f64,
-    /// When it cost that.
+    /// Date of the price.
     pub date: String,
-    /// Who says so.
+    /// Source of the price.
     pub source: String,
-    /// The cells of flash, as people call them: `TLC`.
+    /// Usual name of the flash cells, such as `TLC`.
     pub cell: Option<String>,
 }
 
-/// Drives that can be bought.
+/// Drives for sale.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Catalogue {
-    /// Its file, or that it is the example.
+    /// File of the catalogue, or the name of the example.
     pub name: String,
-    /// Whether it is the example, whose prices nobody should buy by.
+    /// Set for the example, whose prices are out of date.
     pub example: bool,
     /// Every drive in every size.
     pub offers: Vec<Offer>,
 }
 
-/// Why a catalogue is refused.
+/// Reasons for which a catalogue is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogueError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error(
         "{file}: {reason}: expected a TOML file with a [[drive]] for each model; without --catalog a built-in example is used"
     )]
     Unreadable {
         /// The file.
         file: String,
-        /// Why not.
+        /// Error of the operating system.
         reason: String,
     },
-    /// It is no TOML, or has a key that no catalogue has.
+    /// The file is not TOML, or has an unknown key.
     #[error("{file}: {reason}")]
     Syntax {
         /// The file.
@@ -92,26 +92,26 @@ pub enum CatalogueError {
         /// Line and what was expected.
         reason: String,
     },
-    /// There is nothing in it.
+    /// The catalogue has no drives.
     #[error("{0}: the catalogue is empty: expected at least one [[drive]] with model, sizes, prices_usd, date, source")]
     Empty(String),
-    /// A drive of it makes no sense.
+    /// A drive of the catalogue is invalid.
     #[error("{file}: [[drive]] {entry} ({model}): {key} = {value}: expected {expected}")]
     Entry {
         /// The file.
         file: String,
-        /// Its number, from 1.
+        /// Number of the entry, from 1.
         entry: usize,
-        /// Its model.
+        /// Model of the entry.
         model: String,
-        /// What is wrong.
+        /// Key of the invalid value.
         key: &'static str,
-        /// What it holds.
+        /// Value of the key.
         value: String,
-        /// What it should.
+        /// Expected value.
         expected: &'static str,
     },
-    /// A drive is asked for whose price nobody gives.
+    /// A requested drive has no known price.
     #[error("{model}: no price is known, in {file} or in its profile: write a catalogue that has one (--catalog)")]
     NoPrice {
         /// The catalogue.
@@ -119,30 +119,30 @@ pub enum CatalogueError {
         /// The drive.
         model: String,
     },
-    /// A disk was asked for as SSD, or an SSD as disk.
+    /// A disk was requested as an SSD, or an SSD as a disk.
     #[error("{model} is no {}: expected one", expected.name())]
     WrongKind {
         /// The drive.
         model: String,
-        /// What it should be.
+        /// Kind that was expected.
         expected: Kind,
     },
-    /// A model is asked for that no profile describes.
+    /// A requested model has no profile.
     #[error("{flag}: {error}")]
     Asked {
-        /// Where.
+        /// Flag that names the model.
         flag: &'static str,
-        /// What is wrong with the profile.
+        /// Error of the profile.
         error: Box<ProfileError>,
     },
-    /// A model of the catalogue that no profile describes.
+    /// A model of the catalogue has no profile.
     #[error("{file}: [[drive]] {entry}: {error}")]
     Model {
         /// The file.
         file: String,
-        /// Its number, from 1.
+        /// Number of the entry, from 1.
         entry: usize,
-        /// What is wrong with the profile.
+        /// Error of the profile.
         error: Box<ProfileError>,
     },
 }
@@ -165,17 +165,17 @@ struct Entry {
 }
 
 impl Catalogue {
-    /// The built-in example.
+    /// Returns the built-in example.
     pub fn example() -> Self {
         let parsed = Self::parse(EXAMPLE, EXAMPLE_NAME);
         let catalogue = parsed.unwrap_or_else(|error| panic!("the built-in catalogue is tested: {error}"));
         Self { example: true, ..catalogue }
     }
 
-    /// The catalogue in a file.
+    /// Reads the catalogue in a file.
     ///
     /// # Errors
-    /// It cannot be read or makes no sense: the message names file and entry.
+    /// Returns an error if the file cannot be read or is invalid. The message names file and entry.
     pub fn read(path: &Path) -> Result<Self, CatalogueError> {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path)
@@ -183,10 +183,10 @@ impl Catalogue {
         Self::parse(&text, &file)
     }
 
-    /// The catalogue that `text` is; messages call it `name`.
+    /// Parses the catalogue in `text`. Messages call it `name`.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// Returns the same errors as [`read`](Self::read).
     pub fn parse(text: &str, name: &str) -> Result<Self, CatalogueError> {
         let written: Written = toml::from_str(text).map_err(|error| CatalogueError::Syntax {
             file: name.to_owned(),
@@ -202,18 +202,19 @@ impl Catalogue {
         Ok(Self { name: name.to_owned(), example: false, offers })
     }
 
-    /// The offers of a kind, cheapest first.
+    /// Returns the offers of a kind, the cheapest first.
     pub fn of_kind(&self, kind: Kind) -> Vec<&Offer> {
         let mut offers: Vec<&Offer> = self.offers.iter().filter(|offer| offer.kind == kind).collect();
         offers.sort_by(|one, other| one.usd.total_cmp(&other.usd).then(one.size.cmp(&other.size)));
         offers
     }
 
-    /// Keeps of a kind only what `model` and `size` say. What is not for sale here is offered for its profile's price, by
-    /// the gigabyte.
+    /// Keeps only the offers of a kind with this `model` and `size`. If none is for sale, offers a
+    /// part of a larger drive. If no larger drive is for sale, offers the model at its profile's
+    /// price.
     ///
     /// # Errors
-    /// A model that no profile describes, of the other kind, or without a price.
+    /// Returns an error for a model without a profile, of the other kind, or without a price.
     pub fn narrow(&mut self, kind: Kind, model: Option<&str>, size: Option<Bytes>) -> Result<(), CatalogueError> {
         let mut models: Vec<String> = model.map(str::to_owned).into_iter().collect();
         if models.is_empty() {
@@ -239,21 +240,23 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Whether `model` is flash or a disk.
+    /// Returns the kind of `model`.
     ///
     /// # Errors
-    /// No profile describes it.
+    /// Returns an error if no profile describes the model.
     pub fn kind_of(&self, model: &str) -> Result<Kind, ProfileError> {
         Profile::load(model).map(|profile| kind_of(&profile))
     }
 
-    /// `size` of the smallest `model` that is sold and has as much, at the price of all of it: nobody sells a part.
+    /// Returns an offer of `size` bytes on the smallest larger `model` for sale. The price is that
+    /// of the whole drive, since parts of a drive are not sold.
     fn part_of_a_larger(&self, model: &str, size: Bytes) -> Option<Offer> {
         let larger = self.offers.iter().filter(|offer| offer.model == model && offer.size > size);
         larger.min_by_key(|offer| offer.size).map(|offer| Offer { size, ..offer.clone() })
     }
 
-    /// `model` at `size` for the price of its profile; for more than that has, at its price a gigabyte.
+    /// Returns an offer of `model` at its profile's price. A size above the profile's capacity
+    /// costs more in proportion.
     fn by_profile(&self, kind: Kind, model: &str, size: Option<Bytes>) -> Result<Offer, CatalogueError> {
         let profile = Profile::load(model)
             .map_err(|error| CatalogueError::Asked { flag: kind.flag(), error: Box::new(error) })?;

@@ -1,5 +1,5 @@
-//! What a question must be before anything is read: budgets that can be kept together, and parameters that the schemes of the
-//! plan have, at values that they take.
+//! Checks of a question before anything is read: budgets do not contradict each other, and
+//! parameters exist and have valid values.
 
 use bimetal_core::nearest::nearest;
 use bimetal_core::scheme::SchemeInfo;
@@ -8,42 +8,42 @@ use bimetal_core::settings::{SettingError, Settings};
 use crate::grid::names;
 use crate::{PlanError, Question, budget};
 
-/// Why a parameter cannot be varied, or set for all options.
+/// Reasons for which a parameter cannot be varied, or set for all options.
 #[derive(Debug, thiserror::Error)]
 pub enum ParameterError {
-    /// No scheme of the plan has it.
+    /// No scheme of the plan has the parameter.
     #[error("--vary {key}: no scheme of this plan has that parameter{hint}; `bimetal schemes` lists them")]
     Unknown {
-        /// The key.
+        /// Key of the parameter.
         key: String,
-        /// The nearest one.
+        /// Most similar parameter.
         hint: String,
     },
-    /// It is fixed and varied.
+    /// The parameter is both fixed and varied.
     #[error("--vary {vary}: --set {set} fixes that parameter: leave one of the two out")]
     Fixed {
-        /// The key that is varied.
+        /// Key that is varied.
         vary: String,
-        /// The key that is set.
+        /// Key that is set.
         set: String,
     },
-    /// It is varied twice.
+    /// The parameter is varied twice.
     #[error("--vary {0} and --vary {1} name one parameter: give all its values in one of them")]
     Twice(String, String),
-    /// A value that no scheme of the plan takes.
+    /// No scheme of the plan accepts the value.
     #[error("{flag}: {error}")]
     Value {
-        /// The flag and the key.
+        /// Flag and key.
         flag: String,
-        /// What the scheme says.
+        /// Error of the scheme.
         error: SettingError,
     },
 }
 
-/// Refuses what makes no sense.
+/// Refuses an invalid question.
 ///
 /// # Errors
-/// What it is, by the flag that says it.
+/// Returns an error that names the invalid flag.
 pub(crate) fn check(question: &Question<'_>) -> Result<(), PlanError> {
     budget::check(&question.budgets)?;
     bimetal_sim::setup::check_keys(&question.schemes, &question.common)?;
@@ -68,7 +68,7 @@ pub(crate) fn check(question: &Question<'_>) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// The first of `others` that names the parameter `key` of a scheme, too.
+/// Returns the first of `others` that names the same parameter as `key`.
 fn same_parameter<'q>(
     schemes: &[&'static SchemeInfo],
     key: &str,
@@ -79,7 +79,7 @@ fn same_parameter<'q>(
     others.find(|other| varied.iter().any(|(info, known)| names(other, info, known)))
 }
 
-/// Refuses a value that none of the schemes takes that have the parameter.
+/// Refuses a value that none of the schemes with this parameter accepts.
 fn check_value(schemes: &[&'static SchemeInfo], flag: &str, key: &str, value: &str) -> Result<(), ParameterError> {
     let mut refused = None;
     for info in schemes {

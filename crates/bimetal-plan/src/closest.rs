@@ -1,12 +1,15 @@
-//! Where nothing keeps the budgets: the options that break them least, and what would have to give way.
+//! Closest options: if no option keeps the budgets, the options that break them least, and the
+//! budgets to relax.
 //!
-//! How far off an option is: for each budget that it breaks, how many times over it its figure is (of a lower limit: how many
-//! times below), all multiplied. Twice the price is as far off as twice the response time. Options that cost no more than
-//! they may are offered beside those that do: the ones say what the money gives, the others what the other budgets cost.
+//! The distance of an option is a product over its broken budgets. Each broken budget contributes
+//! the factor by which the figure exceeds an upper limit or falls below a lower limit. So twice the
+//! price is as far off as twice the response time. The planner offers options within the price
+//! budget and, beside them, dearer options. The first show what the money buys, the second what the
+//! other budgets cost.
 //!
-//! Options are run with all budgets wider, by as much as may be broken before they are further off than those that would be
-//! offered without them, so that most stop early; the first few, one of each scheme, run to their end. Parameters that are not at
-//! their defaults are tried of what would be offered.
+//! Options run with all budgets widened up to the distance of the worst offered option. Most
+//! therefore stop early. The first few, one per scheme, run to their end. Parameters off their
+//! defaults are tried only for the options that would be offered.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -20,15 +23,15 @@ use crate::grid::Candidate;
 use crate::progress::{Stage, Steps};
 use crate::search::{BATCH, Search, Tried};
 
-/// Options that are offered within the price, and as many beyond it.
+/// Number of options offered within the price budget, and of options offered beyond it.
 const OFFERED: usize = 2;
 
-/// How far off an option is.
+/// Distance of an option from the budgets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Off {
-    /// Budgets that are broken without a factor that could say by how much: those of which limit or figure is 0.
+    /// Number of broken budgets without a factor, because the limit or the figure is 0.
     without_factor: u32,
-    /// By how many times the others are broken, multiplied.
+    /// Product of the factors of the other broken budgets.
     times: f64,
 }
 
@@ -44,25 +47,25 @@ impl Off {
         self.without_factor.cmp(&other.without_factor).then(self.times.total_cmp(&other.times))
     }
 
-    /// How many times over all budgets are, multiplied; nothing where one of them has no factor.
+    /// Returns the product of all factors; `None` if a broken budget has no factor.
     pub(crate) fn times(self) -> Option<f64> {
         (self.without_factor == 0).then_some(self.times)
     }
 }
 
-/// A budget that an option breaks.
+/// Budget that an option breaks.
 pub(crate) struct Broken<'b> {
     budget: &'b Budget,
-    /// The figure, where there is one.
+    /// Figure of the option, if it has one.
     value: Option<f64>,
-    /// How many times over (or below) the limit it is.
+    /// Factor by which the figure exceeds an upper limit or falls below a lower limit.
     factor: f64,
-    /// Whether it is so when the load has grown, and better now.
+    /// Set if the figure is that of the grown load, which is worse than today's.
     when_grown: bool,
 }
 
 impl Broken<'_> {
-    /// What the budget would have to be.
+    /// Returns a text with the limit that the option would keep.
     pub(crate) fn relaxed(&self) -> String {
         let Self { budget, value, factor, .. } = self;
         let side = if budget.is_upper() { "over" } else { "below" };
@@ -79,7 +82,7 @@ impl Broken<'_> {
     }
 }
 
-/// Each of `budgets` that an option with these figures breaks, now or when its load has grown.
+/// Returns each of `budgets` that these figures break, now or under the grown load.
 pub(crate) fn broken<'b>(figures: &Figures, budgets: &'b [Budget]) -> Vec<Broken<'b>> {
     let worst = |budget: &'b Budget| {
         let of = |figures: &Figures, when_grown| {
@@ -87,7 +90,7 @@ pub(crate) fn broken<'b>(figures: &Figures, budgets: &'b [Budget]) -> Vec<Broken
             let broken = figures.breaks(budget).is_some();
             broken.then(|| Broken { budget, value, factor: budget.excess(value), when_grown })
         };
-        // The life under growing load is among the figures of now.
+        // The lifetime under growing load is part of today's figures.
         let grown = figures.grown.as_deref().filter(|_| budget.metric != Metric::Lifetime);
         let (now, grown) = (of(figures, false), grown.and_then(|grown| of(grown, true)));
         match (now, grown) {
@@ -98,24 +101,24 @@ pub(crate) fn broken<'b>(figures: &Figures, budgets: &'b [Budget]) -> Vec<Broken
     budgets.iter().filter_map(worst).collect()
 }
 
-/// How far off an option is that breaks these budgets.
+/// Returns the distance of an option that breaks these budgets.
 pub(crate) fn off(broken: &[Broken<'_>]) -> Off {
     Off::of(broken.iter().map(|broken| broken.factor))
 }
 
-/// Of options whose figures are known, the numbers in the grid of those that are nearest.
+/// Returns the grid numbers of the nearest options among those with known figures.
 pub(crate) fn among(tried: &[Tried], budgets: &[Budget]) -> Vec<usize> {
     let mut nearest = Nearest::default();
     (0..tried.len()).for_each(|at| nearest.add(tried, at, budgets));
     nearest.0.into_iter().map(|(_, at)| tried[at].candidate.index).collect()
 }
 
-/// The nearest options so far, in order: of each scheme on each choice of drives one.
+/// Nearest options so far, in order, with at most one option per scheme and choice of drives.
 #[derive(Default)]
 struct Nearest(Vec<(Off, usize)>);
 
 impl Nearest {
-    /// Takes option number `at` of `tried` in, if it is one of them.
+    /// Adds option number `at` of `tried` if it is among the nearest.
     fn add(&mut self, tried: &[Tried], at: usize, budgets: &[Budget]) {
         let Some(figures) = tried[at].figures() else { return };
         let own = off(&broken(figures, budgets));
@@ -133,22 +136,23 @@ impl Nearest {
         self.0.truncate(OFFERED);
     }
 
-    /// How far off an option may be to become one of them; nothing: as far as it likes.
+    /// Returns the distance below which an option joins the nearest; `None` if any distance does.
     fn worst(&self) -> Option<Off> {
         self.0.get(OFFERED - 1).map(|(off, _)| *off)
     }
 }
 
-/// The same scheme on the same drives.
+/// Returns true if both options have the same scheme on the same drives.
 fn builds_alike(one: &Candidate, other: &Candidate) -> bool {
     one.scheme.name == other.scheme.name && one.drives == other.drives
 }
 
 impl Search<'_> {
-    /// Where nothing keeps the budgets: finds what breaks them least, and gives its numbers in the grid, the nearest first.
+    /// Finds the options that break the budgets least. Returns their grid numbers, the nearest
+    /// first.
     ///
     /// # Errors
-    /// A run that does not add up.
+    /// Returns an error if the totals of a run contradict each other.
     pub fn closest(&self, tried: &mut [Tried]) -> Result<Vec<usize>, SimulationError> {
         let possible = |tried: &Tried| !matches!(tried.outcome, Some(Outcome::Impossible(_)));
         let within = |tried: &Tried| self.too_dear(&tried.candidate).is_none();
@@ -172,7 +176,7 @@ impl Search<'_> {
         Ok(offered.into_iter().map(|(_, at)| tried[at].candidate.index).collect())
     }
 
-    /// Looks among `options` for what is nearer than what `nearest` has.
+    /// Runs those of `options` that may be nearer than the options in `nearest`.
     fn nearest(
         &self,
         tried: &mut [Tried],
@@ -204,7 +208,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// In which order options are looked at: first one of each scheme, then by what is known of how far off they are.
+    /// Returns the options in the order in which they run: first one per scheme, then by known
+    /// distance.
     fn in_turns(&self, tried: &[Tried], mut options: Vec<usize>) -> Vec<usize> {
         let late = |tried: &Tried| self.budgets.iter().map(|budget| self.bounds.late(&tried.candidate, budget)).max();
         let came_to = |tried: &Tried| match tried.outcome {
@@ -227,25 +232,27 @@ impl Search<'_> {
         first.into_iter().chain(rest).map(|(at, _)| at).collect()
     }
 
-    /// How far off an option is at least: by its price.
+    /// Returns a lower bound of an option's distance, from its price.
     fn least(&self, candidate: &Candidate) -> Off {
         let limits = self.budgets.iter().filter(|budget| budget.metric == Metric::Cost);
         Off::of(limits.map(|budget| budget.excess(Some(candidate.cost_usd))))
     }
 
-    /// By how many times an option may break the other budgets and still be nearer than `worst`; nothing: it is not.
+    /// Returns the factor by which an option may break the other budgets and still be nearer than
+    /// `worst`; `None` if it cannot be nearer.
     fn room(&self, candidate: &Candidate, worst: Option<Off>) -> Option<f64> {
         let least = self.least(candidate);
         let Some(worst) = worst else { return Some(f64::INFINITY) };
         match least.without_factor.cmp(&worst.without_factor) {
             Ordering::Equal => Some(worst.times / least.times).filter(|room| *room >= 1.0),
-            // It is nearer, by however much it breaks the others, if it keeps one of those that have no factor.
+            // The option breaks fewer budgets without a factor. It is nearer, by whatever factor it
+            // breaks the other budgets.
             Ordering::Less => Some(f64::INFINITY),
             Ordering::Greater => None,
         }
     }
 
-    /// Whether all that budgets ask is known of an option.
+    /// Returns true if all figures that the budgets need are known of an option.
     fn knows_all_of(&self, tried: &Tried) -> bool {
         let asks_life = self.budgets.iter().any(|budget| budget.metric == Metric::Lifetime);
         let knows = |figures: &Figures| {
@@ -254,7 +261,8 @@ impl Search<'_> {
         tried.judged && tried.figures().is_some_and(knows)
     }
 
-    /// Runs an option unless it breaks a budget by more than `room`.
+    /// Runs an option until it breaks a budget by more than the factor `room`. Returns `None` in
+    /// that case.
     fn within(&self, candidate: &Candidate, room: f64) -> Result<Option<Tried>, SimulationError> {
         let others = self.budgets.iter().filter(|budget| budget.metric != Metric::Cost);
         let wider: Vec<Budget> = others.map(|budget| budget.wider(room)).collect();

@@ -1,8 +1,10 @@
-//! Growth: the workload as it will be when the flash is to be replaced.
+//! Growth: the workload at the time when the flash is to be replaced.
 //!
-//! A workload that grows by a factor has that many times the requests, on that many times the addresses. What is new is like
-//! what is there: a copy of the requests on addresses behind the last one, as often as the factor has wholes, and of what is left the
-//! share of 1 MiB chunks. It arrives with what it is a copy of, so bursts grow too, which is the harder case.
+//! A workload that grows by a factor has that many times the requests, on that many times the
+//! addresses. Growth adds copies of the requests, on addresses behind the last one. There is a copy
+//! for each whole unit that the factor exceeds 1. The remaining fraction copies that share of the
+//! 1 MiB chunks. A copy arrives together with its original. So bursts grow too, which is the harder
+//! case.
 
 use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
 use bimetal_sim::survey::Survey;
@@ -10,26 +12,27 @@ use bimetal_trace::Request;
 
 use crate::budget::years;
 
-/// Chunks that are copied or not: 1 MiB.
+/// Sectors of a chunk, which is copied wholly or not at all: 1 MiB.
 const CHUNK_SECTORS: u64 = 2048;
 
-/// The horizon where no lifetime is asked for.
+/// Years of growth if no lifetime is budgeted.
 const YEARS: f64 = 5.0;
 
-/// How fast footprint and rate grow, and until when that is looked at.
+/// Growth of footprint and rate, and the time that it lasts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Growth {
-    /// Share by which they grow in a year.
+    /// Share by which footprint and rate grow each year.
     pub per_year: f64,
-    /// Years until the end: the lifetime that is asked for, else five.
+    /// Years of growth: the budgeted lifetime, else five.
     pub years: f64,
 }
 
 impl Growth {
-    /// Reads `20%/y`; it lasts for `lifetime`, as `--lifetime` has it, where that is given.
+    /// Parses a rate such as `20%/y`. The growth lasts for `lifetime`, as `--lifetime` has it, else
+    /// five years.
     ///
     /// # Errors
-    /// What was expected instead.
+    /// Returns a text with the expected form.
     pub fn parse(text: &str, lifetime: Option<&str>) -> Result<Self, String> {
         let percent = text.trim().trim_end_matches("/y").trim_end().strip_suffix('%');
         let percent = percent.and_then(|percent| percent.trim().parse::<f64>().ok());
@@ -41,25 +44,26 @@ impl Growth {
         })
     }
 
-    /// How many times the load there is at the end.
+    /// Returns the load at the end as a multiple of today's load.
     pub fn factor(&self) -> f64 {
         (1.0 + self.per_year).powf(self.years)
     }
 
-    /// How long flash lasts that would last `now` years under today's load for ever and `end` under the last: the wear of a
-    /// year grows by the same factor every year.
+    /// Returns the lifetime of flash under growing load. The flash would last `now` years under
+    /// today's load and `end` years under the load at the end. The wear of a year grows by the same
+    /// factor each year.
     pub fn life(&self, now: f64, end: f64) -> f64 {
         let rate = (now / end).ln() / self.years;
         if rate.abs() < 1e-9 || !rate.is_finite() {
             return now;
         }
-        // Of flash that wears less and less, a rest may last for ever.
+        // If wear shrinks from year to year, the flash may never wear out.
         let used = 1.0 + now * rate;
         if used > 0.0 { used.ln() / rate } else { f64::INFINITY }
     }
 }
 
-/// `requests` as they will be with `factor` times the load.
+/// Returns `requests` with `factor` times the load.
 pub fn grown(requests: &[Request], survey: &Survey, factor: f64) -> Vec<Request> {
     let mut all = Vec::with_capacity((requests.len() as f64 * factor) as usize + 1);
     for request in requests {
@@ -79,7 +83,8 @@ pub fn grown(requests: &[Request], survey: &Survey, factor: f64) -> Vec<Request>
     all
 }
 
-/// Whether the chunk in which a request starts is among the share that has this copy.
+/// Returns true if the chunk in which a request starts is in the share that copy number `copy`
+/// contains.
 fn chosen(request: &Request, copy: u64, share: f64) -> bool {
     let chunk = request.range.start.0 / CHUNK_SECTORS;
     let mixed = (chunk ^ copy << 48 ^ u64::from(request.device) << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -117,7 +122,8 @@ mod tests {
         let growth = Growth::parse("20%/y", Some("5y")).unwrap();
         assert!((growth.factor() - 2.488).abs() < 0.001);
         let life = growth.life(10.0, 10.0 / growth.factor());
-        // The sum of a year's wear, 1/10 growing by a fifth each year, reaches 1: ln(1 + 10 ln 1.2) / ln 1.2.
+        // Wear of 1/10 per year grows by a fifth each year. Its sum reaches 1 after
+        // ln(1 + 10 ln 1.2) / ln 1.2 years.
         assert!((life - 5.692).abs() < 0.01, "{life}");
         assert_eq!(growth.life(10.0, 10.0), 10.0);
         assert_eq!(Growth::parse("0%/y", None).unwrap().years, 5.0);

@@ -1,4 +1,5 @@
-//! What differs between the two halves of a workload: why what was planned on the one may not hold for the other.
+//! Differences between the two halves of a workload: reasons for which a plan for the first may
+//! fail on the second.
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::units::Bytes;
@@ -7,10 +8,10 @@ use bimetal_trace::Request;
 
 use crate::budget::short;
 
-/// What differs by less is not worth a word.
+/// Ratio below which a difference is not reported.
 const NOTABLE: f64 = 1.1;
 
-/// A half.
+/// Figures of one half.
 struct Half {
     requests_per_s: f64,
     read_fraction: f64,
@@ -33,7 +34,8 @@ impl Half {
     }
 }
 
-/// What the second of two halves, cut behind request number `cut`, has otherwise than the first, as the end of a sentence.
+/// Returns the differences of the second half from the first, as the end of a sentence. The halves
+/// are cut in front of request number `cut`.
 pub fn difference(requests: &[Request], cut: usize, block: BlockSize) -> String {
     let (first, second) = requests.split_at(cut.min(requests.len()));
     let all = Half::of(requests, block).blocks;

@@ -1,12 +1,13 @@
-//! What Linux itself has that is like a scheme: the commands that set it up. They are no translation: its policies are its
-//! own, and what the plan predicts holds for Bimetal.
+//! Commands that set up the function of Linux that is most similar to a scheme. They are not a
+//! translation: Linux has policies of its own. The plan's predictions hold for Bimetal only.
 
 use bimetal_core::scheme::{CacheMode, LinuxCounterpart};
 use bimetal_core::settings::Settings;
 
 use crate::grid::Candidate;
 
-/// The commands, with SSD and HDD for the paths of the drives; none where Linux has nothing like the scheme.
+/// Returns the commands, with SSD and HDD for the paths of the drives; none if Linux has nothing
+/// similar.
 pub fn commands(candidate: &Candidate) -> Vec<String> {
     let given = candidate.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let settings = Settings::new(candidate.scheme.name, candidate.scheme.parameters, given);
@@ -19,7 +20,7 @@ pub fn commands(candidate: &Candidate) -> Vec<String> {
     }
 }
 
-/// As lvmcache and bcache call it.
+/// Returns the name of the mode in lvmcache and bcache.
 fn word(mode: CacheMode) -> &'static str {
     match mode {
         CacheMode::WriteThrough => "writethrough",
