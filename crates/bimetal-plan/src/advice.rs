@@ -20,7 +20,8 @@ const WINDOWS: u64 = 4;
 /// Fewest measured requests in a window that give a useful figure.
 const REQUESTS_MIN: u64 = 50;
 
-/// Half the width of a 95 % interval in standard errors, for a spread estimated from four windows (Student's t).
+/// Half the width of a 95 % interval in standard errors, for a spread estimated from four windows
+/// (Student's t).
 const STUDENT_95: f64 = 3.182;
 
 /// Confidence in the answer.

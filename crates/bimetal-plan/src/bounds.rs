@@ -8,8 +8,8 @@
 //! No cache serves more reads than a cache of its size under Belady's MIN with one extra block. The
 //! extra block is needed because a cache may bypass a block. If there are many blocks, the
 //! miss-ratio curve is measured on a sample of them. The measured miss ratio is then lowered by
-//! twice its stated error. Misses under MIN never grow with the cache, so bisection finds the smallest size
-//! that may suffice. The two end sizes are checked separately.
+//! twice its stated error. Misses under MIN never grow with the cache, so bisection finds the
+//! smallest size that may suffice. The two end sizes are checked separately.
 //!
 //! Some writes of a burst are late for certain, whatever the scheme: see `bursts.rs`.
 //!

@@ -89,7 +89,7 @@ pub enum CatalogueError {
     Syntax {
         /// The file.
         file: String,
-        /// Line and what was expected.
+        /// Line of the error, with the expected content.
         reason: String,
     },
     /// The catalogue has no drives.

@@ -1,4 +1,5 @@
-//! Where a drive is written, and how often: the addresses in chunks, and a few of them that stand for all.
+//! Chunks of a drive's addresses with their write counts, and a sample of chunks that represents
+//! all.
 
 use std::collections::HashMap;
 
@@ -7,29 +8,31 @@ use bimetal_core::units::{Nanoseconds, SectorRange};
 
 use super::record::stores;
 
-/// Mapping units of a chunk: with units of 4 KiB it is 256 KiB, so that a file's or a log's neighbours stay together.
+/// Mapping units of a chunk: 256 KiB with units of 4 KiB, so that neighbours in a file or a log
+/// stay together.
 pub(super) const CHUNK_UNITS: u64 = 64;
 
-/// A part of a drive's addresses.
+/// A range of a drive's addresses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Chunk {
-    /// Which.
+    /// Number of the chunk.
     pub(super) number: u64,
-    /// A bit for each of its units that is ever written.
+    /// Bit mask of the units that are ever written.
     pub(super) units: u64,
-    /// Sectors written to it.
+    /// Number of sectors written to the chunk.
     pub(super) written: u64,
 }
 
-/// Every chunk that is written, in order of address.
+/// Every written chunk, in order of address.
 pub(super) struct Chunks {
     pub(super) unit_sectors: u64,
     pub(super) all: Vec<Chunk>,
 }
 
 impl Chunks {
-    /// The chunks that `stream` writes on a drive that maps units of `unit_sectors`. Where `whole` is set, a chunk that is written
-    /// anywhere counts as written everywhere: of layers that map whole blocks, a unit's place in its block matters.
+    /// Returns the chunks that `stream` writes on a drive with mapping units of `unit_sectors`. If
+    /// `whole` is set, a chunk written anywhere counts as written everywhere. Layers that map whole
+    /// blocks need this, because there a unit's place in its block matters.
     pub(super) fn of(stream: &[(Nanoseconds, Command)], unit_sectors: u64, whole: bool) -> Self {
         let mut chunks: HashMap<u64, Chunk> = HashMap::new();
         for (_, command) in stream.iter().filter(|(_, command)| stores(command)) {
@@ -44,14 +47,15 @@ impl Chunks {
         Self { unit_sectors, all }
     }
 
-    /// Sectors of all units that are written.
+    /// Returns the number of sectors of all written units.
     pub(super) fn sectors(&self) -> u64 {
         sectors(&self.all, self.unit_sectors)
     }
 
-    /// So many chunks that together are written as all are: of chunks in order of how much is written to them, as many
-    /// groups are made, and of each one chunk is taken, the nearest to the group's mean and to what earlier groups have left to be
-    /// made up for. For another sample it is the next nearest, and so on.
+    /// Chooses `count` chunks that together are written as all chunks are. Chunks are sorted by
+    /// their written sectors and divided into `count` groups. Each group contributes the chunk
+    /// nearest to its mean, corrected for the deviation of earlier groups. Another `sample` takes
+    /// the next nearest chunk, and so on.
     pub(super) fn stand_for_all(&self, count: usize, sample: u64) -> Vec<Chunk> {
         let mut by_written = self.all.clone();
         by_written.sort_by_key(|chunk| (std::cmp::Reverse(chunk.written), chunk.number));
@@ -73,12 +77,13 @@ impl Chunks {
     }
 }
 
-/// Sectors of all units of `chunks` that are written.
+/// Returns the number of sectors of all written units of `chunks`.
 pub(super) fn sectors(chunks: &[Chunk], unit_sectors: u64) -> u64 {
     chunks.iter().map(|chunk| u64::from(chunk.units.count_ones())).sum::<u64>() * unit_sectors
 }
 
-/// The chunks that `range` touches, and what of each, from its first sector on.
+/// Returns the chunks that `range` touches, and the touched part of each, relative to the chunk's
+/// first sector.
 pub(super) fn parts(range: SectorRange, unit_sectors: u64) -> impl Iterator<Item = (u64, SectorRange)> {
     let size = unit_sectors * CHUNK_UNITS;
     let (start, end) = (range.start.0, range.end().0);
@@ -89,14 +94,14 @@ pub(super) fn parts(range: SectorRange, unit_sectors: u64) -> impl Iterator<Item
     })
 }
 
-/// A bit for each unit that `within`, a part of a chunk, touches.
+/// Returns a bit for each unit that `within`, a part of a chunk, touches.
 pub(super) fn bits(within: SectorRange, unit_sectors: u64) -> u64 {
     let (first, end) = (within.start.0 / unit_sectors, within.end().0.div_ceil(unit_sectors));
     let below = |unit: u64| if unit == CHUNK_UNITS { u64::MAX } else { (1 << unit) - 1 };
     below(end) & !below(first)
 }
 
-/// The finaliser of SplitMix64: neighbours have nothing in common.
+/// Returns the SplitMix64 finaliser of `value`: neighbouring values have unrelated hashes.
 pub(super) fn hash(value: u64, seed: u64) -> u64 {
     let mixed = value.wrapping_add(seed.wrapping_mul(0xD1B5_4A32_D192_ED03)).wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -116,7 +121,8 @@ mod tests {
 
     #[test]
     fn a_chunk_knows_its_units_and_how_much_is_written() {
-        // Units of 8 sectors, chunks of 512: the last unit of chunk 0 and the first two of chunk 1, then one of them again.
+        // Units have 8 sectors, chunks 512. The first write covers the last unit of chunk 0 and the
+        // first two of chunk 1. The second writes one of these again.
         let chunks = Chunks::of(&[write(504, 20), write(512, 4)], 8, false);
         let seen: Vec<(u64, u64, u64)> =
             chunks.all.iter().map(|chunk| (chunk.number, chunk.units, chunk.written)).collect();

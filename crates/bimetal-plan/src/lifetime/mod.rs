@@ -1,13 +1,19 @@
-//! How long the flash of an option lasts at steady state.
+//! Lifetime of an option's flash at steady state.
 //!
-//! A short trace never fills a large drive, so what a run wears says little. Here the workload goes round and round: the
-//! volume sees it twice, and what each flash member is given in the second round (caches are warm then) is taken down (`record`); of a
-//! trace that is shorter than a timer of the scheme, as many more rounds as show what comes of it. That
-//! stream is played again and again, until the erases for each byte written no longer change (`wear`), to the drive or, where
-//! it is large, to a smaller one that wears the same (`small`). How many bytes the host writes is that of the whole stream.
+//! A short trace never fills a large drive, so the wear of one run says little. Here the workload
+//! is repeated:
+//! 1. The volume serves the workload twice. Caches are warm in the second round. The commands to
+//!    each flash member in the second round are recorded (`record`). If the trace is shorter than a
+//!    timer of the scheme, enough further rounds follow to show the timer's effect.
+//! 2. The recorded stream is played again and again until the erases per written byte no longer
+//!    change (`wear`). It is played to the drive or, if the drive is large, to a smaller drive that
+//!    wears the same (`small`).
 //!
-//! What a short trace cannot say is in a range. Its short end: writes all over the part in use, as many as in the first round, when
-//! all was new, or as all that waits in a log.
+//! The rate of bytes written is that of the whole stream.
+//!
+//! A range covers what a short trace cannot show. Its short end assumes writes at random over the
+//! part in use. Their number is that of the first round, when all data were new, or that of all
+//! data waiting in a log.
 
 mod chunks;
 mod record;
@@ -36,52 +42,54 @@ use crate::grid::Candidate;
 use record::{Begins, Member, Rounds, record_members, stores};
 use wear::Wear;
 
-/// A drive with more flash than this is played by a smaller one, of about this size.
+/// Amount of flash above which a drive is played by a smaller drive of about this size.
 const PLAYED_BYTES: u64 = 256 << 20;
 
-/// How many times each timer of a scheme comes while what it does is taken down.
+/// Number of times that each timer of a scheme fires while commands are recorded.
 const TIMERS: u64 = 4;
 
-/// Most requests of all rounds, beside the two that there always are, and the longest that they may take.
+/// Most requests of all rounds beyond the first two, and the longest time that the rounds may take.
 const REQUESTS_MAX: u64 = 100_000;
 const SPAN_MAX: Nanoseconds = Nanoseconds::from_seconds(50 * 365 * 86_400);
 
-/// Between the rounds that warm the volume and those that are taken down: what the first ones still have to do is done by then.
+/// Pause between the warm-up rounds and the recorded rounds. Pending work of the warm-up is done by
+/// then.
 const GAP: Nanoseconds = Nanoseconds::from_seconds(10);
 
-/// How long one flash drive lasts.
+/// Lifetime of one flash drive.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Life {
-    /// The member: `ssd`, `log`.
+    /// Name of the member: `ssd` or `log`.
     pub member: String,
-    /// Its profile.
+    /// Name of the drive's profile.
     pub profile: String,
-    /// Years until its rated cycles are used up; null where nothing is ever erased.
+    /// Years until the rated cycles are used up; null if nothing is ever erased.
     pub years: Option<f64>,
-    /// Whether `years` is null because nothing is ever erased.
+    /// Set if `years` is null because nothing is ever erased.
     pub unlimited: bool,
-    /// The shortest and the longest life that the trace leaves possible; infinite, in JSON null, where nothing was written while it was
-    /// watched.
+    /// Shortest and longest lifetime that the trace leaves possible. The longest is infinite (in
+    /// JSON null) if nothing was written while the stream was recorded.
     pub range_years: Option<(f64, f64)>,
     /// Bytes erased for each byte written to the drive, at steady state.
     pub erased_per_written: Option<f64>,
     /// Bytes written to the drive each second, once caches are warm.
     pub written_bytes_per_s: f64,
-    /// The drive that was played is smaller than the real one by this factor.
+    /// Factor by which the played drive is smaller than the real drive.
     pub scaled_down: f64,
-    /// Whether the wear stopped changing before we stopped.
+    /// Set if the wear settled within the played rounds.
     pub converged: bool,
-    /// Whether the trace writes less than the drive holds, so that how it goes on is not known from it.
+    /// Set if the trace writes less than the drive's flash holds, so that it does not show the
+    /// long-term wear.
     pub trace_too_short: bool,
 }
 
 impl Life {
-    /// The years; infinite where nothing is erased.
+    /// Returns the years; infinity if nothing is erased.
     pub fn years_or_more(&self) -> f64 {
         self.years.unwrap_or(f64::INFINITY)
     }
 
-    /// Widens the range by a life that a part of the trace says.
+    /// Widens the range to include a lifetime computed from a part of the trace.
     pub(crate) fn may_be(&mut self, years: Option<f64>) {
         if let (Some((least, most)), Some(years)) = (&mut self.range_years, years) {
             (*least, *most) = (least.min(years), most.max(years));
@@ -89,10 +97,10 @@ impl Life {
     }
 }
 
-/// The lives of the flash members of `candidate`.
+/// Computes the lifetimes of the flash members of `candidate`.
 ///
 /// # Errors
-/// A run that does not add up.
+/// Returns an error if the totals of a run contradict each other.
 pub fn lives(
     evaluator: &Evaluator<'_>,
     candidate: &Candidate,
@@ -109,7 +117,8 @@ pub fn lives(
     let (warm, recorded) = rounds_of(timer, played_in, requests.len() as u64);
     let timed = matches!(evaluator.replay, Replay::Timed { .. });
     let gap = if timed { Nanoseconds((GAP.0 as f64 / played_in.0 as f64 * period.0 as f64) as u64) } else { GAP };
-    // Of all rounds, each `period` behind the one before and those that are taken down a gap later.
+    // Start of a round: each is `period` after the previous round, and the recorded rounds are a
+    // gap later.
     let later = move |round: u64| {
         let rounds = Nanoseconds(period.0.saturating_mul(round));
         if round < warm { rounds } else { rounds.saturating_add(gap) }
@@ -139,27 +148,28 @@ pub fn lives(
     let block_layer = BlockLayerSettings::chosen(choices, &setup).unwrap_or_default();
     let play = Play { replay: evaluator.replay, warmup_requests: warm * requests.len() as u64, block_layer };
     let measured = simulate_within(&mut setup, Box::new(all), play, Limits::default(), &|_| {})?;
-    // The last request's time until the next round is a part of it.
+    // The time from the last request to the next round is part of the span.
     let span = Nanoseconds(played_in.0.saturating_mul(recorded)).max(measured.end - measured.start);
     let waiting = u64::from(setup.volume().view().map.dirty_blocks()) * choices.block.bytes().0;
-    // It comes home once in the time of a timer; had it come sooner, it would have been seen.
+    // Waiting data are written back once per timer period. Earlier write-backs would have been
+    // recorded.
     let share = span.0 as f64 / span.max(timer).0.max(1) as f64;
     let seen = Seen { span, rounds: recorded, waiting_bytes: (waiting as f64 * share).ceil() as u64 };
     Ok(members.iter().map(|member| life_of(member, seen, evaluator.known_wear, choices.seed)).collect())
 }
 
-/// What was seen of all members.
+/// Observations that all members share.
 #[derive(Clone, Copy)]
 struct Seen {
-    /// How long the rounds took that were taken down, and how many they were.
+    /// Duration and number of the recorded rounds.
     span: Nanoseconds,
     rounds: u64,
-    /// As much of what was off home when they were over as may come there in as long a time.
+    /// Bytes off home at the end of the rounds that may be written back in an equally long time.
     waiting_bytes: u64,
 }
 
-/// How often the workload goes round until the volume is warm, and how often while it is taken down: long enough for each timer
-/// of the scheme, if that is not too long.
+/// Returns the number of warm-up rounds and of recorded rounds. They are long enough for each timer
+/// of the scheme, within the limits.
 fn rounds_of(timer: Nanoseconds, period: Nanoseconds, requests: u64) -> (u64, u64) {
     let most = (REQUESTS_MAX / (TIMERS + 1) / requests.max(1)).min(SPAN_MAX.0 / (TIMERS + 1) / period.0.max(1));
     let one = timer.0.div_ceil(period.0.max(1)).min(most).max(1);
@@ -167,24 +177,25 @@ fn rounds_of(timer: Nanoseconds, period: Nanoseconds, requests: u64) -> (u64, u6
     (one, all)
 }
 
-/// The longest time after which a scheme does something by itself.
+/// Returns the longest time after which a scheme acts by itself.
 fn longest_timer(setup: &Setup) -> Nanoseconds {
     let timers = setup.scheme.parameters.iter().filter(|it| matches!(it.kind, Kind::Duration | Kind::DurationOrOff));
     timers.filter_map(|timer| setup.settings.duration(timer.name)).max().unwrap_or(Nanoseconds::ZERO)
 }
 
-/// From one round to the next: the span of the requests, and a mean gap.
+/// Returns the time from one round to the next: the span of the requests, plus a mean gap.
 fn period_of(requests: &[Request]) -> Nanoseconds {
     let (Some(first), Some(last)) = (requests.first(), requests.last()) else { return Nanoseconds::ZERO };
     let span = last.arrival.saturating_sub(first.arrival).0;
     Nanoseconds((span + span / requests.len() as u64).max(1_000_000))
 }
 
-/// The wear of random writes of drives that were asked about: the same for every scheme under which a drive is used alike.
+/// Wear of drives under random writes, computed once. It is the same for every scheme that uses a
+/// drive alike.
 #[derive(Default)]
 pub struct KnownWear(Mutex<HashMap<Use, Option<f64>>>);
 
-/// The whole of a drive's profile, as it is set, its sectors and how many are in use.
+/// The whole profile of a drive as text, its sectors, and the number of sectors in use.
 type Use = (String, u64, u64);
 
 impl KnownWear {
@@ -199,14 +210,15 @@ impl KnownWear {
     }
 }
 
-/// The life of a member.
+/// Computes the lifetime of a member.
 fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
     let stream = member.take_stream();
     let written: u64 =
         stream.iter().filter(|(_, command)| stores(command)).map(|(_, command)| command.range.len.0).sum();
     let written = written * SECTOR_BYTES;
     let seconds = seen.span.as_seconds_f64();
-    // What waits may come to it in the same time; and where anything comes at all, as much as in the first round.
+    // Data that wait off home may be written to a home drive in the same time. A drive that is
+    // written at all may get as much as in the first round.
     let waiting = if member.is_home { seen.waiting_bytes } else { 0 };
     let mut life = Life {
         member: member.id.clone(),
@@ -233,7 +245,7 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
     life.trace_too_short = (written as f64) < physical;
     let random = life.trace_too_short.then(|| known.of_random_writes(member, drive, seed)).flatten().unwrap_or(0.0);
     if written == 0 {
-        // All that is known is what may come.
+        // The data that may be written back are all that is known.
         let shortest = years_with(random.max(1.0), waiting);
         (life.years, life.range_years) = (Some(shortest), Some((shortest, f64::INFINITY)));
         return life;
@@ -249,8 +261,9 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
     life
 }
 
-/// Bytes erased for each byte written by a drive of `size`, full at first, under a stream of `span` round and round; played by a
-/// drive of about `played` if it is larger. `None` where nothing is written or the profile cannot have that size.
+/// Returns the bytes erased per byte written by a drive of `size`, full at first. The drive serves
+/// `stream`, which lasts for `span`, again and again. If it is larger than `played`, a drive of
+/// about that size is played. `None`: nothing is written, or the profile cannot have that size.
 pub fn wear_of_stream(
     profile: &Profile,
     size: Bytes,
@@ -275,7 +288,7 @@ mod tests {
     use crate::evaluate::{Load, Outcome};
     use bimetal_trace::synthetic::{Generator, Skew, WorkloadSpec};
 
-    /// Writes with a skew, more than the drive holds.
+    /// Returns skewed writes of twice the size of the drive.
     fn stream_of(size: Bytes, skew: &str, sequential: f64) -> Vec<(Nanoseconds, Command)> {
         let requests = size.0 * 2 / 4096;
         let skew = skew.parse::<Skew>().unwrap();
@@ -286,7 +299,7 @@ mod tests {
             .collect()
     }
 
-    /// The wear of a whole drive, and what one of a few parts in a hundred of it says it is.
+    /// Compares the wear of a whole drive with that of a drive a twelfth as large.
     fn check(profile: &str, size: Bytes, skew: &str, sequential: f64) {
         let stream = stream_of(size, skew, sequential);
         let span = stream.last().unwrap().0 + Nanoseconds(1);
@@ -316,7 +329,8 @@ mod tests {
         }
     }
 
-    /// Of the flash of these drives under a scheme, the lives; and the run's write savings.
+    /// Returns the lifetimes of the flash of these drives under a scheme, and the run's write
+    /// savings.
     fn lives_of(
         scheme: &str,
         drives: &[(Role, &str, Bytes)],
@@ -342,15 +356,16 @@ mod tests {
         (lives, figures.at("write_savings"))
     }
 
-    /// So many random writes of 4 KiB over `footprint`.
+    /// Returns `count` random writes of 4 KiB over `footprint`.
     fn random_writes(count: u64, gap: Nanoseconds, footprint: Bytes) -> Vec<Request> {
         let interarrival = bimetal_trace::synthetic::Interarrival::Constant(gap);
         let spec = WorkloadSpec { read_fraction: 0.0, interarrival, ..WorkloadSpec::new(count, footprint) };
         Generator::new(&[spec], 1).unwrap().collect()
     }
 
-    /// 16 MiB that are written over and over lie on all dies of a drive. The small drive that stands for it has one die, and must have the
-    /// time for it: what it had before it still counted as written, and had erased nothing.
+    /// 16 MiB that are overwritten again and again lie on all dies of a drive. The small drive that
+    /// stands for it has one die, so it must get the time that it needs. Otherwise queued commands
+    /// would count as written, and have erased nothing.
     #[test]
     fn the_wear_of_a_write_does_not_depend_on_how_fast_writes_come() {
         let ssd = [(Role::Ssd, "intel-x25-m-80gb", Bytes(80_000_000_000))];
@@ -363,7 +378,7 @@ mod tests {
         assert!((0.95..1.05).contains(&slow), "{slow}");
     }
 
-    /// The same for a drive that cannot keep up at all.
+    /// A drive that cannot keep up at all wears the same, too.
     #[test]
     fn a_drive_that_cannot_keep_up_wears_all_the_same() {
         let ssd = [(Role::Ssd, "intel-x25-m-80gb", Bytes::from_mib(2048))];
@@ -372,7 +387,7 @@ mod tests {
         assert!(lives[0].erased_per_written.unwrap() > 0.9, "{lives:?}");
     }
 
-    /// A few writes say nothing of what many of their kind would do, and the range has room for that.
+    /// A short trace does not show the wear of many writes of its kind. Its range covers that wear.
     #[test]
     fn the_range_of_a_short_trace_holds_the_life_under_a_long_one() {
         let ssd = [(Role::Ssd, "intel-x25-m-80gb", Bytes::from_mib(256))];
@@ -388,8 +403,9 @@ mod tests {
         assert!(least > 0.5 * long, "{least} years, and {long}");
     }
 
-    /// In a minute nothing comes home from a log that is emptied every 15: that is seen when the minute goes round for an hour.
-    /// In a millisecond it is not, but what waits does not last for ever.
+    /// A log emptied every 15 minutes writes nothing back within a minute. The write-back shows
+    /// when the minute is repeated for an hour. It does not show when a millisecond is repeated,
+    /// but the lifetime is still finite.
     #[test]
     fn what_waits_in_a_log_wears_the_flash_that_it_goes_to() {
         let drives = [
@@ -405,8 +421,9 @@ mod tests {
         assert_eq!(instant.written_bytes_per_s, 0.0, "{instant:?}");
     }
 
-    /// Lives of log and SSD in years under `griffin`, and its write savings: 16 MiB are written from end to end again and again, and every
-    /// second time they are moved to the SSD.
+    /// Returns the lifetimes of log and SSD in years under `griffin`, and its write savings. The
+    /// workload writes 16 MiB from end to end again and again. Every second round is migrated to
+    /// the SSD.
     fn griffin_with_a_log_of(log: Bytes) -> (f64, f64, f64) {
         let write = |number: u64| Request {
             arrival: Nanoseconds::from_millis(10 * number),
@@ -423,8 +440,9 @@ mod tests {
         (years("log"), years("ssd"), savings.unwrap())
     }
 
-    /// Griffin, section 7: with ten times the cycles, and twice the writes at savings of a half, an SLC log must be a fifth of the
-    /// MLC to last as long. The paper counts data alone; here each request of 16 blocks is a segment with a head and a foot.
+    /// Griffin, section 7: an SLC log has ten times the cycles. At savings of a half it takes twice
+    /// the writes, so it lasts as long with a fifth of the MLC's size. The paper counts data alone.
+    /// Here each request of 16 blocks is a segment with a head and a foot.
     #[test]
     fn an_slc_log_must_be_a_fifth_of_the_mlc_at_savings_of_a_half() {
         let data = 16.0 / 18.0;

@@ -1,4 +1,4 @@
-//! What each flash drive of a volume is told to store, taken down while the volume runs.
+//! Recording of the commands to each flash drive of a volume while the volume runs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,15 +11,15 @@ use bimetal_models::profile::Profile;
 use bimetal_models::{DeviceModel, DeviceStatistics, Finished, Wear};
 use bimetal_sim::setup::{Choices, Setup};
 
-/// What a drive is told, and when.
+/// Commands to a drive, with their times.
 pub(super) type Stream = Vec<(Nanoseconds, Command)>;
 
-/// Whether `command` gives a drive something to store.
+/// Returns true if `command` gives a drive data to store.
 pub(super) fn stores(command: &Command) -> bool {
     matches!(command.kind, OpKind::Write | OpKind::WriteZeroes) && !command.range.is_empty()
 }
 
-/// In which round of the workload a volume is, shared with those who watch it.
+/// Current round of the workload, shared between the player and the recorders.
 #[derive(Clone)]
 pub(super) struct Rounds {
     entered: Arc<AtomicU64>,
@@ -27,17 +27,18 @@ pub(super) struct Rounds {
     begins: Option<Begins>,
 }
 
-/// When rounds begin that come at times of their own.
+/// Times at which rounds begin, if requests are timed.
 #[derive(Clone, Copy)]
 pub(super) struct Begins {
-    /// The second round.
+    /// Begin of the second round.
     pub(super) second: Nanoseconds,
-    /// The first that is taken down.
+    /// Begin of the first recorded round.
     pub(super) recorded: Nanoseconds,
 }
 
 impl Rounds {
-    /// After so many rounds, what drives are told is taken down. Without times, a round begins where its first request is issued.
+    /// Creates rounds of which the first `warm` are not recorded. Without times, a round begins
+    /// when its first request is issued.
     pub(super) fn new(warm: u64, begins: Option<Begins>) -> Self {
         Self { entered: Arc::default(), warm, begins }
     }
@@ -57,24 +58,24 @@ impl Rounds {
 
 /// A flash drive of a volume.
 pub(super) struct Member {
-    /// Its role's name.
+    /// Name of the drive's role.
     pub(super) id: String,
-    /// What it is.
+    /// Profile of the drive.
     pub(super) profile: Profile,
-    /// Its size.
+    /// Size of the drive.
     pub(super) size: Sectors,
-    /// The sectors that are full before the first request.
+    /// Sectors that are full before the first request.
     pub(super) used: SectorRange,
-    /// How they are.
+    /// State of these sectors.
     pub(super) precondition: Precondition,
-    /// Whether it is home to addresses of the volume.
+    /// Set if the drive is home to addresses of the volume.
     pub(super) is_home: bool,
     stream: Arc<Mutex<Stream>>,
     cold_sectors: Arc<AtomicU64>,
 }
 
 impl Member {
-    /// A drive that is home, for whoever has one without a volume.
+    /// Creates a home drive that belongs to no volume.
     pub(super) fn home(profile: &Profile, size: Sectors) -> Self {
         Self {
             id: "ssd".to_owned(),
@@ -88,12 +89,12 @@ impl Member {
         }
     }
 
-    /// Bytes that it was given to store in the first round.
+    /// Returns the bytes that the drive had to store in the first round.
     pub(super) fn cold_bytes(&self) -> u64 {
         self.cold_sectors.load(Ordering::Relaxed) * SECTOR_BYTES
     }
 
-    /// What was taken down, from time zero on.
+    /// Takes the recorded stream, shifted to begin at time zero.
     pub(super) fn take_stream(&self) -> Stream {
         let mut stream = std::mem::take(&mut *self.stream.lock().expect("nobody panics while it is held"));
         let start = stream.first().map_or(Nanoseconds::ZERO, |(at, _)| *at);
@@ -102,7 +103,7 @@ impl Member {
     }
 }
 
-/// A drive that takes down what it is told to store.
+/// A drive that records the commands to store, discard and flush.
 struct Recorder {
     inner: Box<dyn DeviceModel>,
     rounds: Rounds,
@@ -151,7 +152,8 @@ impl DeviceModel for Recorder {
     }
 }
 
-/// A drive that has done everything at once: what one drive alone is told does not depend on how long it takes.
+/// A drive that finishes every command at once. The commands to a drive that is alone do not depend
+/// on its speed.
 struct Instant {
     capacity: Sectors,
     now: Nanoseconds,
@@ -185,8 +187,8 @@ impl DeviceModel for Instant {
     }
 }
 
-/// Puts a recorder in front of each flash drive; it takes down what `rounds` says. Where requests are `timed`, a drive
-/// that is alone needs not be simulated for that.
+/// Puts a recorder in front of each flash drive; `rounds` decides what it records. If requests are
+/// `timed`, a drive that is alone need not be simulated for that.
 pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: &Rounds, timed: bool) -> Vec<Member> {
     let layout = setup.volume().view().layout.clone();
     let alone = timed && setup.drives.len() == 1;

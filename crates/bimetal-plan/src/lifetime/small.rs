@@ -1,12 +1,19 @@
 //! The small drive that stands for a large one.
 //!
-//! What a collector must move is decided by how much free space there is beside the data that change, and by how often each
-//! address is overwritten. So the small drive has a few chunks of the large one, chosen so that they are written as all are, and
-//! beside them the same share of free space and of data at rest. What would spoil that is seen to: the blocks that a die keeps
-//! open or free are as many on a small die as on a large one, so they are added and not scaled; blocks with few pages wear less
-//! than long ones, so it is dies that go first; data at rest between those that change stay between them, because the collector moves
-//! them together. Of data at rest that lie elsewhere, and of free space that is many times what changes, more makes no difference,
-//! so it is left out.
+//! The collector's work depends on the free space beside the changing data, and on the rate at
+//! which each address is overwritten. So the small drive has a few chunks of the large drive, which
+//! represent the writes to all chunks. Beside them it has the same share of free space and of data
+//! at rest.
+//!
+//! Four details keep the wear the same:
+//! - Blocks that a die keeps open or free are as many on a small die as on a large one. They are
+//!   added, not scaled.
+//! - Blocks with few pages wear less than long blocks. So the small drive gives up dies before
+//!   pages per block.
+//! - Data at rest between changing data stay between them, because the collector moves them
+//!   together.
+//! - Data at rest elsewhere, and free space of many times the changing data, are left out beyond a
+//!   limit. More of them makes no difference.
 
 use std::collections::HashMap;
 
@@ -21,51 +28,53 @@ use bimetal_models::profile::{Body, Profile, ProfileError, Size};
 use super::chunks::{CHUNK_UNITS, Chunks, bits, parts, sectors};
 use super::record::{Member, Stream};
 
-/// Chunks that must be chosen: fewer do not show the spread.
+/// Fewest chosen chunks: fewer do not show the spread.
 const CHUNKS_MIN: usize = 48;
 
-/// Blocks of the small drive's die: with fewer, the collector has too little choice.
+/// Blocks of the small drive's die. With fewer blocks, the collector has too little choice.
 const BLOCKS: u64 = 128;
 
-/// Pages of a block below which no drive goes.
+/// Fewest pages in a block of a small drive.
 const PAGES_MIN: u32 = 32;
 
-/// Free space, and data at rest, beyond so many times the data that change is left out under a greedy collector, which
-/// never moves data at rest once they lie alone. With that much free, a collector moves less than a hundredth.
+/// Factors of the changing data beyond which free space and data at rest are left out under a
+/// greedy collector. Such a collector never moves data at rest once they lie alone. With that much
+/// free space, a collector moves less than a hundredth.
 const FREE_MAX: f64 = 6.0;
 const REST_MAX: f64 = 2.0;
 
-/// The same for all others, which move data at rest now and then: both together, in the proportion that they have.
+/// Factor for other collectors, which move data at rest now and then. It limits both together, in
+/// their proportion.
 const BESIDE_MAX: f64 = 16.0;
 
-/// Blocks of a die that hold no closed data, on average, with two free blocks: the open ones are half full, the victim half
-/// emptied, one is free or half free.
+/// Mean number of blocks of a die, with two free blocks, that hold no closed data. Open blocks are
+/// half full, the victim is half emptied, and one block is free or half free.
 const OPEN_BLOCKS: f64 = 2.1;
 
-/// A drive as it is played.
+/// A drive that is played.
 pub(super) struct Played {
     profile: Profile,
     size: Option<Sectors>,
     used: SectorRange,
     precondition: Precondition,
     seed: u64,
-    /// Where each chosen chunk's units lie; none: the drive is played as it is.
+    /// Position of each chosen chunk's units; `None`: the drive is played as it is.
     places: Option<HashMap<u64, Place>>,
     unit_sectors: u64,
-    /// Of its flash.
+    /// Bytes of the drive's flash.
     pub(super) physical_bytes: f64,
-    /// How many times larger the real drive is.
+    /// Factor by which the real drive is larger.
     pub(super) factor: f64,
 }
 
-/// Where the units of a chunk that are written lie: one behind the other from a sector on.
+/// Position of the written units of a chunk: one behind the other from a sector on.
 #[derive(Clone, Copy)]
 struct Place {
     first_sector: u64,
     units: u64,
 }
 
-/// What fills a drive, in bytes.
+/// Contents of a drive, in bytes.
 struct Filling {
     /// Data that change.
     hot: f64,
@@ -73,15 +82,15 @@ struct Filling {
     near: f64,
     /// Data at rest elsewhere.
     rest: f64,
-    /// What else there is, without the blocks that are open.
+    /// All other space, without the open blocks.
     free: f64,
 }
 
 impl Played {
-    /// `member` as it is.
+    /// Returns `member` as it is.
     ///
     /// # Errors
-    /// It cannot be built.
+    /// Returns an error if the drive cannot be built.
     pub(super) fn as_it_is(member: &Member, geometry: &Geometry, seed: u64) -> Result<Self, ProfileError> {
         let Member { profile, size, used, precondition, .. } = member;
         let (profile, physical_bytes) = (profile.clone(), geometry.physical_bytes().0 as f64);
@@ -93,10 +102,11 @@ impl Played {
         Ok(played)
     }
 
-    /// A drive of about `bytes` that stands for `member`, whose chunks are `chunks`.
+    /// Returns a drive of about `bytes` that stands for `member`, whose written chunks are
+    /// `chunks`.
     ///
     /// # Errors
-    /// It cannot be built.
+    /// Returns an error if the drive cannot be built.
     pub(super) fn small(
         member: &Member,
         (flash, geometry): (&FlashProfile, &Geometry),
@@ -112,7 +122,7 @@ impl Played {
         let mut places = HashMap::new();
         let mut end = 0;
         for chunk in &chosen {
-            // Of a clean drive only what is written takes room.
+            // On a clean drive, only written units take room.
             let units = if member.precondition == Precondition::Clean { chunk.units } else { u64::MAX };
             places.insert(chunk.number, Place { first_sector: end, units });
             end += u64::from(units.count_ones()) * chunks.unit_sectors;
@@ -136,10 +146,10 @@ impl Played {
         played.with_its_size(geometry)
     }
 
-    /// A drive that stands for `member` under writes all over what is in use.
+    /// Returns a drive that stands for `member` under random writes over the part in use.
     ///
     /// # Errors
-    /// It cannot be built.
+    /// Returns an error if the drive cannot be built.
     pub(super) fn for_random_writes(
         member: &Member,
         (flash, geometry): (&FlashProfile, &Geometry),
@@ -161,7 +171,7 @@ impl Played {
     }
 
     fn with_its_size(mut self, real: &Geometry) -> Result<Self, ProfileError> {
-        // Whether it can be built is known only by building it.
+        // Only building the drive shows if it can be built.
         self.build(self.precondition)?;
         let Body::Flash(flash) = &self.profile.body else { return Ok(self) };
         if let Ok(geometry) = flash.geometry(self.profile.capacity, self.size) {
@@ -171,25 +181,26 @@ impl Played {
         Ok(self)
     }
 
-    /// The drive before its first write.
+    /// Builds the drive as it is before its first write.
     ///
     /// # Errors
-    /// It cannot be built.
+    /// Returns an error if the drive cannot be built.
     pub(super) fn build(&self, precondition: Precondition) -> Result<Box<dyn DeviceModel>, ProfileError> {
         self.profile.build_preconditioned(self.size, precondition, self.used, self.seed)
     }
 
-    /// The state in which its part in use begins.
+    /// Returns the state in which the drive's part in use begins.
     pub(super) fn precondition(&self) -> Precondition {
         self.precondition
     }
 
-    /// The mapping units of the part in use, each of so many sectors.
+    /// Returns the number of mapping units in use, and the sectors of a unit.
     pub(super) fn units_in_use(&self) -> (u64, u64) {
         (self.used.len.0 / self.unit_sectors, self.unit_sectors)
     }
 
-    /// What of `stream` this drive is told. Of the flushes as large a part is kept as of the drive.
+    /// Returns the commands of `stream` that this drive gets. The share of the flushes that is kept
+    /// equals the drive's share of the real drive.
     pub(super) fn part_of(&self, stream: &[(Nanoseconds, Command)]) -> Stream {
         let Some(places) = &self.places else { return stream.to_vec() };
         let mut own = Stream::new();
@@ -213,7 +224,8 @@ impl Played {
 }
 
 impl Place {
-    /// Tells `each` where the parts of `within`, a part of the chunk, lie. A discard may cover units that are never written.
+    /// Calls `each` with the positions of the units in `within`, a part of the chunk. A discard may
+    /// cover units that are never written.
     fn of(self, within: SectorRange, unit_sectors: u64, mut each: impl FnMut(SectorRange)) {
         let mut left = self.units & bits(within, unit_sectors);
         while left != 0 {
@@ -265,7 +277,8 @@ impl Filling {
     }
 }
 
-/// Bytes of the blocks that are open or free at any time. Layers that map whole blocks count none.
+/// Returns the bytes of the blocks that are open or free at any time: 0 for layers that map whole
+/// blocks.
 fn open_bytes(flash: &FlashProfile, geometry: &Geometry) -> f64 {
     open_blocks(flash) * f64::from(geometry.dies()) * block_bytes(geometry)
 }
@@ -277,7 +290,7 @@ fn open_blocks(flash: &FlashProfile) -> f64 {
     }
 }
 
-/// Whether every unit can lie anywhere.
+/// Returns true if every unit can lie anywhere.
 pub(super) fn maps_pages(flash: &FlashProfile) -> bool {
     ["page", "dftl"].contains(&format!("{:?}", flash.ftl).as_str())
 }
@@ -286,7 +299,8 @@ fn block_bytes(geometry: &Geometry) -> f64 {
     f64::from(geometry.units_per_block()) * f64::from(geometry.unit_bytes)
 }
 
-/// A drive of one die that holds `filling`, a `share` of the whole, and the part of it that is in use.
+/// Returns the profile of a drive of one die that holds `filling`, the share `share` of the whole,
+/// and its range in use.
 fn shrunk(
     profile: &Profile,
     flash: &FlashProfile,
@@ -301,7 +315,7 @@ fn shrunk(
     let blocks = (filling.sum() / block + open_blocks(flash)).round() as u32;
     let unit = f64::from(geometry.unit_bytes);
     let units = (filling.data() / unit).ceil();
-    // The least with which the layer can work: what it reserves, beside blocks for all data.
+    // Fewest blocks with which the layer can work: its reserve, and blocks for all data.
     let blocks = blocks.max((units * unit / block).ceil() as u32 + 4 + flash.gc_free_blocks);
     let physical_units = f64::from(blocks) * block / unit;
     let small = FlashProfile {
@@ -310,7 +324,7 @@ fn shrunk(
         planes_per_die: geometry.planes_per_die,
         blocks_per_plane: Some(blocks),
         pages_per_block: pages,
-        // Half a unit more, so that rounding takes none away.
+        // Half a unit more, so that rounding removes none.
         spare_factor: (1.0 - (units + 0.5) / physical_units).max(0.0),
         log_blocks: flash.log_blocks.map(|blocks| ((f64::from(blocks) * share) as u32).max(1)),
         map_cache: Size(scaled(flash.map_cache.0, share)),

@@ -1,4 +1,5 @@
-//! What a stream, round and round, wears off a drive: bytes erased for each byte written, once that no longer changes.
+//! Wear of a drive under a repeated stream: bytes erased per byte written, once that ratio is
+//! steady.
 
 use std::ops::Range;
 
@@ -12,17 +13,19 @@ use super::chunks::{Chunks, hash};
 use super::record::{Member, stores};
 use super::small::{Played, maps_pages};
 
-/// Samples of one stream, whose spread is the error.
+/// Number of samples of one stream. Their spread is the error.
 const SAMPLES: u64 = 2;
 
-/// Two windows whose wear differs by less are taken for the steady state.
+/// Relative difference between the wear of two windows below which the wear is steady.
 const CONVERGED: f64 = 0.01;
 
-/// Operations that a drive has before it at once; who has more for it waits. The one die of a small drive may get what all dies of the
-/// large one share, and what it has not done yet has erased nothing.
+/// Number of operations that a drive has at once; further operations wait. The one die of a small
+/// drive may get the operations that all dies of the large drive share. Operations that are not
+/// done yet have erased nothing.
 const QUEUE_DEPTH: u64 = 32;
 
-/// Most operations for one drive, and how many times it may be written, before it counts as not converged.
+/// Most operations for one drive, and most times that it is overwritten, before it counts as not
+/// converged.
 const OPERATIONS_MAX: u64 = 2_000_000;
 const TIMES_WRITTEN_MAX: f64 = 64.0;
 
@@ -30,21 +33,23 @@ const TIMES_WRITTEN_MAX: f64 = 64.0;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wear {
     pub(super) mean: f64,
-    /// The least and the most of any sample.
+    /// Lowest and highest wear of any sample.
     pub(super) low: f64,
     pub(super) high: f64,
-    /// How many times larger the real drive is than the one that was played.
+    /// Factor by which the real drive is larger than the played drive.
     pub(super) factor: f64,
-    /// Whether it stopped changing.
+    /// Set if the wear settled.
     pub(super) converged: bool,
 }
 
 impl Wear {
-    /// Of what writes too little to fill the drive while it is played: sooner or later all that is written is erased, once at least.
+    /// Wear of a stream too small to fill the drive while it is played. Sooner or later, all
+    /// written data are erased, at least once.
     pub(super) const ONCE: Self = Self { mean: 1.0, low: 1.0, high: 1.0, factor: 1.0, converged: false };
 
-    /// What `stream`, which lasts for `span`, does to `member`, played by a drive of about `bytes` if it is larger; `None` where no
-    /// drive can be built or nothing is written.
+    /// Computes the wear of `member` under `stream`, which lasts for `span`. A member larger than
+    /// `bytes` is played by a drive of about that size. `None`: no drive can be built, or nothing
+    /// is written.
     pub(super) fn of(
         member: &Member,
         (flash, geometry): (&FlashProfile, &Geometry),
@@ -78,7 +83,8 @@ impl Wear {
     }
 }
 
-/// The same for writes of single mapping units all over the part of `member` that is in use, in the steady state of such writes.
+/// Computes the wear under writes of single mapping units at random over the part of `member` in
+/// use, in their steady state.
 pub(super) fn of_random_writes(
     member: &Member,
     (flash, geometry): (&FlashProfile, &Geometry),
@@ -103,18 +109,18 @@ pub(super) fn of_random_writes(
 }
 
 impl Played {
-    /// Bytes erased for each byte written once that no longer changes, and whether it stopped changing; `None` where
-    /// nothing is written.
+    /// Returns the bytes erased per byte written once the ratio is steady, and whether it settled;
+    /// `None` if nothing is written.
     fn wear_of(&self, stream: &[(Nanoseconds, Command)], span: Nanoseconds) -> Option<(f64, bool)> {
         if !stream.iter().any(|(_, command)| stores(command)) {
             return None;
         }
         let mut drive = Driven::new(self.build(self.precondition()).ok()?);
         let span = span.max(stream.last().map_or(Nanoseconds(1), |(at, _)| *at + Nanoseconds(1)));
-        // The first window. Where two differ, the next is twice as long: blocks are erased one by one, so short windows may have one
-        // more and one less in turn for ever.
+        // Bytes written in the first window. If two windows differ, the next is twice as long.
+        // Blocks are erased one by one, so the counts of short windows may alternate for ever.
         let mut window = (self.physical_bytes / 2.0) as u64;
-        // Until the free part of the drive is full for the first time, hardly anything is erased.
+        // Hardly anything is erased until the free part of the drive is full for the first time.
         let fill = self.physical_bytes as u64;
         let most = (self.physical_bytes * TIMES_WRITTEN_MAX) as u64;
         let (mut before, mut last, mut began) = (None, None, Nanoseconds::ZERO);
@@ -141,7 +147,8 @@ impl Played {
                 window *= 2;
             }
         }
-        // Not even filled: what was erased until now for what was written.
+        // The wear did not settle: return the last window's, or the overall ratio if there was no
+        // window.
         let (erased, written) = drive.erased_and_written();
         Some((last.unwrap_or(erased * self.physical_bytes / written.max(1) as f64), false))
     }
@@ -163,7 +170,7 @@ impl Driven {
         Self { model, now, operations: 0, unfinished: 0, written: 0, finished }
     }
 
-    /// Gives it an operation at `at`, or once it has room for one.
+    /// Submits an operation at `at`, or once the queue has room.
     fn submit(&mut self, at: Nanoseconds, command: Command) {
         self.advance(at);
         while self.unfinished >= QUEUE_DEPTH
@@ -186,7 +193,7 @@ impl Driven {
         self.finished.clear();
     }
 
-    /// Erases of a block on average, and bytes written.
+    /// Returns the mean erases per block, and the bytes written.
     fn erased_and_written(&self) -> (f64, u64) {
         let flash = self.model.statistics(self.now).flash.unwrap_or_default();
         (flash.erase_count.mean, self.written)
@@ -201,7 +208,8 @@ mod tests {
 
     use super::*;
 
-    /// Long writes one behind the other, round and round: windows have one erase more and one less in turn.
+    /// Long writes one behind the other, repeated: windows alternate between one erase more and one
+    /// less.
     #[test]
     fn erases_that_come_one_by_one_settle() {
         let profile = Profile::load("samsung-970-evo-plus-500gb").unwrap();

@@ -1,10 +1,12 @@
-//! MixCP, the capacity planner of MixedStore, as the paper has it (section 4): two regressions tell an SSD's mean response time
-//! (equation 2) and its rate of block erases (equation 3) from five averages of a workload, the cheapest SSD that keeps the
-//! budgets by them is bought (equation 1).
+//! MixCP, the capacity planner of MixedStore, as the paper describes it (section 4). Two
+//! regressions predict an SSD's mean response time (equation 2) and its rate of block erases
+//! (equation 3). Their predictors are five averages of a workload. MixCP buys the cheapest SSD that
+//! keeps the budgets by these predictions (equation 1).
 //!
-//! The SSD is a black box: [`training`] simulates synthetic workloads on it, [`regression`] explains what was measured,
-//! [`plan`](plan()) answers a question with that in the place of simulation, [`paper`] repeats the paper's tables and figures.
-//! Nothing here is more exact than the paper: where it errs, the figures beside it show how far.
+//! The SSD is a black box. [`training`] simulates synthetic workloads on it and [`regression`]
+//! explains the measurements. [`plan`](plan()) answers a question with the regressions instead of
+//! simulation. [`paper`] repeats the paper's tables and figures. Nothing here is more exact than
+//! the paper: errors are printed beside the figures.
 //!
 //! Read first: [`Model`] below.
 
@@ -24,32 +26,35 @@ use crate::budget::years_of_wear;
 use regression::{Design, Fit, RegressionError, fit_significant};
 use training::{Sample, Spans};
 
-/// The averages of a workload that tell what an SSD does (section 4.2).
+/// Averages of a workload from which MixCP predicts the behaviour of an SSD (section 4.2).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Characteristics {
-    /// Share of the requests that start where the one before of their device and direction ended.
+    /// Share of the requests that start where the previous request of their device and direction
+    /// ended.
     pub sequentiality: f64,
     /// Mean size of a request in sectors.
     pub request_sectors: f64,
     /// Mean time between arrivals in milliseconds.
     pub interarrival_ms: f64,
-    /// Working set over the size of the flash.
+    /// Working set divided by the size of the flash.
     pub utilisation: f64,
-    /// Share of the requests that read: not the paper's ratio of reads to writes, which is infinite where nothing is written.
+    /// Share of reads among the requests. The paper uses the ratio of reads to writes, which is
+    /// infinite without writes.
     pub read_fraction: f64,
 }
 
 impl Characteristics {
-    /// Their names, in the order of [`values`](Self::values).
+    /// Names of the averages, in the order of [`values`](Self::values).
     pub const NAMES: [&'static str; 5] =
         ["sequentiality", "request_sectors", "interarrival_ms", "utilisation", "read_fraction"];
 
-    /// As an observation of a regression.
+    /// Returns the averages as an observation of a regression.
     pub fn values(&self) -> [f64; 5] {
         [self.sequentiality, self.request_sectors, self.interarrival_ms, self.utilisation, self.read_fraction]
     }
 
-    /// Those of `requests`, whose working set fills this part of the flash. Only reads and writes count.
+    /// Returns the averages of `requests`, whose working set fills the share `utilisation` of the
+    /// flash. Only reads and writes count.
     pub fn of(requests: &[Request], utilisation: f64) -> Self {
         let (mut reads, mut all, mut sequential, mut sectors) = (0u64, 0u64, 0u64, 0u64);
         let mut ends = std::collections::BTreeMap::new();
@@ -79,18 +84,18 @@ impl Characteristics {
     }
 }
 
-/// What an SSD does under a workload, measured or predicted.
+/// Behaviour of an SSD under a workload, measured or predicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Behaviour {
-    /// Mean response time.
+    /// Mean response time in milliseconds.
     pub response_ms: f64,
-    /// Blocks erased in a second, of the size that they have on the whole drive.
+    /// Blocks erased per second, counted in blocks of the whole drive.
     pub erases_per_s: f64,
 }
 
 impl Behaviour {
-    /// Years until the rated cycles of `profile`, made `size` sectors large, are used up; `None` where nothing is erased, or
-    /// the drive cannot have that size.
+    /// Returns the years until the rated cycles of `profile`, with `size` sectors, are used up.
+    /// `None`: nothing is erased, or the drive cannot have that size.
     pub fn life_years(&self, profile: &Profile, size: bimetal_core::units::Sectors) -> Option<f64> {
         let Body::Flash(flash) = &profile.body else { return None };
         let geometry = flash.geometry(profile.capacity, Some(size)).ok()?;
@@ -100,13 +105,13 @@ impl Behaviour {
     }
 }
 
-/// Why there is no model.
+/// Reasons for which MixCP has no model.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// A drive cannot be made as small as training needs it.
+    /// The drive cannot be made as small as training needs it.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// A workload that cannot be made.
+    /// A workload cannot be generated.
     #[error(transparent)]
     Workload(#[from] SpecError),
     /// The training set does not determine the coefficients.
@@ -114,21 +119,21 @@ pub enum ModelError {
     Regression {
         /// The drive.
         drive: String,
-        /// Which equation.
+        /// Name of the predicted figure.
         of: &'static str,
-        /// Why not.
+        /// Error of the regression.
         error: RegressionError,
     },
-    /// The drive is no SSD.
+    /// The drive is not an SSD.
     #[error("{0} is no flash drive: MixCP is a model of SSDs")]
     NoFlash(String),
-    /// Without times there are no arrivals.
+    /// The trace has no arrival times, or is replayed without them.
     #[error("MixCP predicts from the mean time between arrivals: the trace has no times, or is replayed without them")]
     NoArrivals,
-    /// What MixCP does not know.
+    /// MixCP does not support the named flag.
     #[error("MixCP plans for the load that there is: leave out {0}, or take --model simulate")]
     NotKnown(&'static str),
-    /// A budget of what MixCP does not predict.
+    /// MixCP does not predict the budgeted figure.
     #[error(
         "budget '{0}': MixCP predicts the mean response time and the lifetime, and knows the price: leave this budget out, or take \
          --model simulate"
@@ -136,32 +141,35 @@ pub enum ModelError {
     NotPredicted(String),
 }
 
-/// Both regressions of a drive.
+/// Both regressions for a drive.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// The drive's profile.
+    /// Name of the drive's profile.
     pub drive: String,
-    /// Its translation layer.
+    /// Translation layer of the drive.
     pub ftl: String,
-    /// From where to where the training workloads go.
+    /// Spans of the characteristics of the training workloads.
     pub spans: Spans,
     /// Equation 2: the logarithm of the mean response time in milliseconds.
     pub response: Fit,
-    /// Equation 3: the logarithm of the blocks erased in a second.
+    /// Equation 3: the logarithm of the number of blocks erased per second.
     pub erases: Fit,
-    /// The two predictors that go together most in the training set, and their correlation.
+    /// The two most correlated predictors of the training set, and their correlation.
     pub correlation: (&'static str, &'static str, f64),
-    /// Variance inflation factors of the predictors: 1 where they have nothing to do with each other.
+    /// Variance inflation factors of the predictors: 1 for a predictor that is independent of the
+    /// others.
     pub inflation: [f64; 5],
-    /// Workloads in which something was erased, by which equation 3 is fitted.
+    /// Number of workloads with erases, from which equation 3 is fitted.
     pub wearing: usize,
 }
 
 impl Model {
-    /// Explains `samples` of `profile`, which were drawn from `spans`; by the significant predictors alone if `significant`.
+    /// Fits both equations to `samples` of `profile`, drawn from `spans`. Uses only the significant
+    /// predictors if `significant` is set.
     ///
     /// # Errors
-    /// The samples do not determine the coefficients: too few, or their predictors depend on each other.
+    /// Returns an error if the samples do not determine the coefficients: too few samples, or
+    /// predictors that depend on each other.
     pub fn fit(profile: &Profile, spans: Spans, samples: &[Sample], significant: bool) -> Result<Self, ModelError> {
         let worn: Vec<&Sample> = samples.iter().filter(|sample| sample.measured.erases_per_s > 0.0).collect();
         let all: Vec<&Sample> = samples.iter().collect();
@@ -180,7 +188,7 @@ impl Model {
         })
     }
 
-    /// What the drive is predicted to do.
+    /// Returns the predicted behaviour of the drive under `workload`.
     pub fn predict(&self, workload: &Characteristics) -> Behaviour {
         let predictors = workload.values();
         Behaviour {
@@ -189,7 +197,8 @@ impl Model {
         }
     }
 
-    /// Mean relative errors over `samples`: of the response time, and of the erase rate where anything was erased.
+    /// Returns the mean relative errors over `samples`: of the response time, and of the erase rate
+    /// where anything was erased.
     pub fn errors(&self, samples: &[Sample]) -> (f64, f64) {
         let mean = |errors: Vec<f64>| errors.iter().sum::<f64>() / errors.len().max(1) as f64;
         let both = samples.iter().map(|sample| (self.predict(&sample.workload), sample.measured));
@@ -202,12 +211,13 @@ impl Model {
     }
 }
 
-/// By how much of what was seen a prediction is off.
+/// Returns the relative error of a prediction.
 pub fn relative(predicted: f64, measured: f64) -> f64 {
     (predicted - measured).abs() / measured
 }
 
-/// One of the equations: the logarithm of `figure` by the characteristics, which must not follow from each other.
+/// Fits one of the equations: the logarithm of `figure` as a function of the characteristics, which
+/// must be independent.
 fn fit_one(
     profile: &Profile,
     of: &'static str,

@@ -1,9 +1,11 @@
-//! Tables 3 and 4 and figures 6 and 7 of MixedStore's section 4 again: what the paper says, what equations 2 and 3 say of our
-//! model of its SSD, and what is simulated.
+//! Tables 3 and 4 and figures 6 and 7 of MixedStore's section 4, repeated. They compare the paper's
+//! figures, the predictions of equations 2 and 3 for the model of its SSD, and simulation.
 //!
-//! What the paper leaves open is chosen here, and said: the SSD has the cycles of table 4 and all of its map in memory; Financial is that of table 3
-//! (W5), whose utilisation of 0.91 is taken to be that of the flash that the planner chose, 1 GB, because the ratios of table
-//! 4's lives fit that; of TPC-H only table 2's averages are known, and it gets the same working set.
+//! The paper leaves some inputs open. The choices here:
+//! - The SSD has the cycles of table 4, and all of its map in memory.
+//! - Financial is the workload of table 3 (W5). Its utilisation of 0.91 is taken to be that of the
+//!   flash that the planner chose, 1 GB. The ratios of the lifetimes in table 4 fit that.
+//! - Of TPC-H, only the averages in table 2 are known. It gets the same working set.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,29 +28,30 @@ use crate::evaluate::{Evaluator, Load, Outcome};
 use crate::grid::Candidate;
 use crate::lifetime::{self, KnownWear};
 
-/// The paper's SSD, and its disk.
+/// SSD and disk of the paper.
 const DRIVE: &str = "super-talent-32gb";
 const DISK: &str = "ibm-ultrastar-36z15-36gb";
 
-/// Cycles that table 4 assumes; and memory for all of DFTL's map, whose size the paper does not know either: with less, a
-/// drive that is made small writes fewer translation pages than a large one.
+/// Cycles that table 4 assumes, and memory for all of DFTL's map. The paper does not give the map's
+/// size. With less memory, a small drive writes fewer translation pages than a large one.
 const SETTINGS: [(&str, &str); 2] = [("rated_cycles", "10000"), ("map_cache", "128MiB")];
 
-/// How much is done: less is quicker, and tells less.
+/// Amount of work: less is quicker, and less exact.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
-    /// Workloads in the training set.
+    /// Number of workloads in the training set.
     pub workloads: usize,
-    /// Workloads that only the errors are measured on.
+    /// Number of held-out workloads, used only to measure the errors.
     pub held_out: usize,
-    /// The flash that MixCP chooses in table 4.
+    /// Size of the flash that MixCP chooses in table 4.
     pub chosen: Bytes,
-    /// Requests of a simulated MixedStore: for the response time, of which the last quarter is measured, and for the life.
+    /// Number of requests of a simulated MixedStore: for the response time, measured over the last
+    /// quarter, and for the lifetime.
     pub mixed_requests: (u64, u64),
 }
 
 impl Scale {
-    /// The paper's.
+    /// Scale of the paper.
     pub const PAPER: Self =
         Self { workloads: WORKLOADS, held_out: 100, chosen: Bytes(1_000_000_000), mixed_requests: (600_000, 300_000) };
 }
@@ -56,11 +59,11 @@ impl Scale {
 /// A workload of table 3.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed {
-    /// Its name there.
+    /// Name of the workload in the table.
     pub name: &'static str,
-    /// Its averages; the paper says of reads only that W1 to W4 are writes.
+    /// Averages of the workload. The paper says of reads only that W1 to W4 are writes.
     pub workload: Characteristics,
-    /// The paper's error of response time and erase rate in per cent, where it gives them.
+    /// Errors of response time and erase rate in per cent in the paper, where it gives them.
     pub paper_error: (Option<f64>, Option<f64>),
 }
 
@@ -70,7 +73,7 @@ const fn listed(name: &'static str, averages: [f64; 5], paper_error: (Option<f64
     Listed { name, workload, paper_error }
 }
 
-/// Table 3, and Financial as table 2 has it.
+/// Workloads of table 3, and Financial of table 2.
 const LISTED: [Listed; 6] = [
     listed("W1", [0.10, 41.54, 0.89, 322.18, 0.0], (None, None)),
     listed("W2", [0.70, 16.90, 0.89, 79.90, 0.0], (Some(4.0), None)),
@@ -80,10 +83,10 @@ const LISTED: [Listed; 6] = [
     listed("Financial, table 2", [0.02, 8.76, 0.91, 133.50, 0.09], (None, None)),
 ];
 
-/// Financial as table 3 has it.
+/// Financial of table 3.
 const FINANCIAL: Characteristics = LISTED[4].workload;
 
-/// TPC-H as table 2 has it.
+/// TPC-H of table 2.
 const TPC_H: Characteristics = Characteristics {
     sequentiality: 0.18,
     request_sectors: 25.64,
@@ -92,34 +95,36 @@ const TPC_H: Characteristics = Characteristics {
     read_fraction: 0.95,
 };
 
-/// Table 4: how flash is provisioned, its size over the chosen one, and the lives in years of Financial and TPC-H.
+/// Rows of table 4: provisioning of the flash, its size relative to the chosen size, and the
+/// lifetimes of Financial and TPC-H in years.
 const PROVISIONED: [(&str, f64, [Option<f64>; 2]); 3] = [
     ("over", 2.0, [Some(52.69), Some(97.50)]),
     ("MixCP", 1.0, [Some(7.29), Some(21.65)]),
     ("under", 0.5, [Some(2.67), None]),
 ];
 
-/// Flash sizes of figure 7 over the chosen one, and how much faster requests arrive.
+/// Flash sizes of figure 7 relative to the chosen size, and factors by which requests arrive
+/// faster.
 const SIZES: [f64; 5] = [1.0, 1.25, 1.5, 2.0, 3.0];
 const FASTER: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
 
-/// What is predicted, and what is simulated.
+/// Predicted and simulated behaviour.
 #[derive(Clone, Copy, Debug)]
 pub struct Compared {
-    /// By equations 2 and 3.
+    /// Behaviour predicted by equations 2 and 3.
     pub predicted: Behaviour,
-    /// On the SSD alone.
+    /// Behaviour simulated on the SSD alone.
     pub simulated: Behaviour,
-    /// Years that each gives flash of the size.
+    /// Lifetime of the flash in years, from the prediction and from the simulation.
     pub years: (f64, f64),
 }
 
 /// A row of table 3.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Which workload.
+    /// Workload of the row.
     pub listed: Listed,
-    /// What came of it.
+    /// Prediction and simulation of the workload.
     pub compared: Compared,
 }
 
@@ -128,51 +133,51 @@ pub struct Row {
 pub struct Provisioned {
     /// The workload.
     pub workload: &'static str,
-    /// How flash is provisioned.
+    /// Provisioning of the flash: over, MixCP or under.
     pub name: &'static str,
-    /// How large it is.
+    /// Size of the flash.
     pub flash: Bytes,
-    /// The paper's life in years.
+    /// Lifetime in years in the paper.
     pub paper_years: Option<f64>,
-    /// The SSD that serves all; `None` where the working set does not fit.
+    /// Results of the SSD that serves the whole workload; `None` if the working set does not fit.
     pub alone: Option<Compared>,
-    /// A MixedStore with it and a disk.
+    /// Results of a MixedStore of this SSD and a disk.
     pub mixed: Mixed,
 }
 
-/// What a simulated MixedStore does.
+/// Results of a simulated MixedStore.
 #[derive(Clone, Copy, Debug)]
 pub struct Mixed {
-    /// Its mean response time in milliseconds.
+    /// Mean response time in milliseconds.
     pub response_ms: f64,
-    /// The years that its flash lasts; infinite where nothing is erased.
+    /// Lifetime of the flash in years; infinite if nothing is erased.
     pub years: f64,
-    /// The share of the written blocks that the flash took.
+    /// Share of the written blocks that the flash stored.
     pub flash_share: f64,
 }
 
 /// A point of figure 7.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
-    /// How much faster requests arrive.
+    /// Factor by which requests arrive faster.
     pub faster: f64,
-    /// How large the flash is.
+    /// Size of the flash.
     pub flash: Bytes,
-    /// What came of it.
+    /// Prediction and simulation at this point.
     pub compared: Compared,
 }
 
-/// Everything again.
+/// Results of all repeated tables and figures.
 pub struct Reproduction {
-    /// The model, trained on as many workloads as the paper's.
+    /// The model, trained on as many workloads as in the paper.
     pub model: Model,
-    /// The size of the drive on which it was trained.
+    /// Size of the drive on which the model was trained.
     pub trained_on: Bytes,
-    /// Mean errors of response time and erase rate on the training set and on held-out workloads.
+    /// Mean errors of response time and erase rate, on the training set and on held-out workloads.
     pub errors: [(f64, f64); 2],
-    /// How many workloads each has.
+    /// Number of workloads in the training set and in the held-out set.
     pub workloads: [usize; 2],
-    /// Predicted and measured of the held-out workloads, which figure 5 draws.
+    /// Predicted and measured behaviour of the held-out workloads, drawn in figure 5.
     pub held_out: Vec<(Behaviour, Behaviour)>,
     /// Table 3.
     pub table_3: Vec<Row>,
@@ -182,7 +187,7 @@ pub struct Reproduction {
     pub figure_7: Vec<Point>,
 }
 
-/// Why it cannot be done again: a mistake of ours.
+/// Reasons for which the paper cannot be repeated. Each is a defect of Bimetal.
 #[derive(Debug, thiserror::Error)]
 pub enum PaperError {
     /// The drive cannot be trained on.
@@ -191,7 +196,7 @@ pub enum PaperError {
     /// The workload cannot be surveyed.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    /// A simulated MixedStore does not add up.
+    /// The totals of a simulated MixedStore contradict each other.
     #[error(transparent)]
     Simulation(#[from] SimulationError),
     /// A MixedStore cannot be built.
@@ -199,10 +204,11 @@ pub enum PaperError {
     Impossible(Bytes, String),
 }
 
-/// Does it again. `progress` is told of so many parts of so many that are over.
+/// Repeats the paper's tables and figures. Calls `progress` with the number of finished runs and of
+/// all runs.
 ///
 /// # Errors
-/// None that a user can cause.
+/// Returns no error that a user can cause.
 pub fn reproduce(scale: &Scale, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Reproduction, PaperError> {
     let mut profile = Profile::load(DRIVE).map_err(ModelError::from)?;
     profile.set_all(SETTINGS).map_err(ModelError::from)?;
@@ -230,7 +236,7 @@ pub fn reproduce(scale: &Scale, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<
     })
 }
 
-/// The drive and its model.
+/// The SSD, its model and the flash size that MixCP chose.
 struct Subject {
     profile: Profile,
     model: Model,
@@ -272,12 +278,12 @@ impl Subject {
         rows.collect()
     }
 
-    /// The chosen flash, so many times as large.
+    /// Returns the chosen flash size times a factor.
     fn times(&self, times: f64) -> Bytes {
         Bytes((self.chosen.0 as f64 * times) as u64)
     }
 
-    /// Predicted, and simulated on the SSD alone, `flash` large.
+    /// Predicts and simulates the behaviour of the SSD alone, with `flash` bytes.
     fn compare(&self, flash: Bytes, workload: &Characteristics) -> Result<Compared, ModelError> {
         let sample = measure(&sized(&self.profile, flash)?, flash, workload, 3)?;
         let predicted = self.model.predict(&sample.workload);
@@ -286,7 +292,7 @@ impl Subject {
         Ok(Compared { predicted, simulated: sample.measured, years: (years(predicted), years(sample.measured)) })
     }
 
-    /// A simulated MixedStore with `flash` of flash.
+    /// Simulates a MixedStore with `flash` bytes of flash.
     fn mixed(&self, flash: Bytes, averages: &Characteristics, requests: (u64, u64)) -> Result<Mixed, PaperError> {
         let drive = sized(&self.profile, flash)?;
         let settings = ["rated_cycles", "map_cache"].map(|key| {
@@ -333,7 +339,8 @@ fn mixed_candidate(flash: Bytes) -> Candidate {
     Candidate { index: 0, variant: 0, scheme, drives, settings: Vec::new(), cost_usd: 0.0 }
 }
 
-/// A workload of the chosen flash on flash so many `times` as large, arriving `faster` times as fast.
+/// Returns `workload` on flash that is larger by the factor `times`, with arrivals that are faster
+/// by the factor `faster`.
 fn on(workload: &Characteristics, times: f64, faster: f64) -> Characteristics {
     Characteristics {
         utilisation: workload.utilisation / times,
@@ -342,7 +349,8 @@ fn on(workload: &Characteristics, times: f64, faster: f64) -> Characteristics {
     }
 }
 
-/// Requests with these averages over the working set that fills `chosen` so far.
+/// Returns requests with these averages, over the working set that fills the chosen flash to the
+/// utilisation.
 fn generated(averages: &Characteristics, chosen: Bytes, requests: u64) -> Result<Vec<Request>, ModelError> {
     let spec = WorkloadSpec {
         read_fraction: averages.read_fraction,
@@ -358,7 +366,7 @@ fn generated(averages: &Characteristics, chosen: Bytes, requests: u64) -> Result
 mod tests {
     use super::*;
 
-    /// All of it in little: what the paper's figures are about must still be there.
+    /// Repeats everything at a small scale. The trends of the paper's figures must still appear.
     #[test]
     fn larger_flash_lasts_longer_faster_arrivals_wear_more_and_reads_hardly_at_all() {
         let scale = Scale { workloads: 40, held_out: 8, chosen: Bytes(64 << 20), mixed_requests: (8000, 4000) };

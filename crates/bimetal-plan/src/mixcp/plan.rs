@@ -1,7 +1,8 @@
-//! `plan --model mixcp`: equation 1 of the paper, with the regressions in the place of simulation.
+//! `plan --model mixcp`: equation 1 of the paper, with the regressions instead of simulation.
 //!
-//! What is predicted is the SSD that serves the whole workload: alone (`ssd-only`), or in a MixedStore beside a disk that
-//! costs what it costs (`mixedstore`). Other schemes are not in the model.
+//! The model predicts the SSD that serves the whole workload. The SSD is alone (`ssd-only`), or in
+//! a MixedStore beside a disk that adds its price (`mixedstore`). The model covers no other
+//! schemes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -30,42 +31,45 @@ use crate::progress::{Progress, Stage, Steps};
 use crate::search::{Search, Tried};
 use crate::{PlanError, Planned, Question, candidates_of, check, planned, refuse_nothing};
 
-/// The schemes that the model knows.
+/// Schemes that the model covers.
 const SCHEMES: [&str; 2] = ["ssd-only", MIXEDSTORE];
 const MIXEDSTORE: &str = "mixedstore";
 
-/// The settings that a plan gives the controller, and the regulation among them: the milder one of the paper.
+/// Settings that a plan gives to MixedStore's controller, and the value of `regulation`: the milder
+/// one of the paper.
 const FOR_CONTROLLER: [&str; 4] = ["regulation", "expected_erases", "expected_life", "wear_model"];
 const REGULATION: &str = "25%";
 
-/// A longer life is no setting.
+/// Lifetime in years above which a plan does not set `expected_life`.
 const LIFE_YEARS_MAX: f64 = 500.0;
 
-/// An option that can be predicted, or why not.
+/// Profile and size of the SSD of a predictable option, or the reason for which the option cannot
+/// be predicted.
 type Known = Result<(Profile, Bytes), String>;
 
-/// A model, and its errors on its training set.
+/// A model, and its errors on its training set: of the response time and of the erase rate.
 struct Trained {
     model: Model,
     errors: (f64, f64),
 }
 
-/// What is asked about the SSD.
+/// The question, reduced to the SSD.
 struct Asked<'a> {
     question: &'a Question<'a>,
     load: &'a Load,
-    /// Of the whole workload; the utilisation is each option's own.
+    /// Averages of the measured requests. Each option sets its own utilisation.
     workload: Characteristics,
     working_set: u64,
-    /// By how much the workload is played faster than it was recorded.
+    /// Factor by which the workload is played faster than recorded.
     speedup: f64,
 }
 
 /// Answers `question` by MixCP.
 ///
 /// # Errors
-/// As [`crate::plan()`]; a workload without arrival times; a drive that cannot be trained on; growth, and budgets of what the model
-/// does not predict.
+/// Returns the errors of [`crate::plan()`]. Also refuses a workload without arrival times, a drive
+/// that cannot be trained on, growth, a holdout, and budgets of figures that the model does not
+/// predict.
 pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned, PlanError> {
     let began = Instant::now();
     let Replay::Timed { speedup } = question.replay else { return Err(ModelError::NoArrivals.into()) };
@@ -125,7 +129,8 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
 }
 
 impl Asked<'_> {
-    /// The SSD of an option as it would be built, or why the model cannot tell what it does.
+    /// Returns the SSD of an option as it would be built, or the reason for which the model does
+    /// not cover the option.
     fn known(&self, candidate: &Candidate) -> Known {
         if !SCHEMES.contains(&candidate.scheme.name) {
             return Err(format!("MixCP is a model of an SSD: it knows {} only", SCHEMES.join(" and ")));
@@ -143,7 +148,7 @@ impl Asked<'_> {
         Ok((ssd.profile.clone(), ssd.size))
     }
 
-    /// A model of each drive.
+    /// Trains a model of each drive.
     fn train(
         &self,
         options: &[(Candidate, Known)],
@@ -166,7 +171,7 @@ impl Asked<'_> {
         Characteristics { utilisation: self.working_set as f64 / size.0 as f64, ..self.workload }
     }
 
-    /// What becomes of an option, as far as the model knows.
+    /// Judges an option by the model's predictions.
     fn judge(&self, mut candidate: Candidate, known: Known, models: &BTreeMap<String, Trained>) -> Tried {
         let (profile, size) = match known {
             Ok(known) => known,
@@ -184,8 +189,8 @@ impl Asked<'_> {
         Tried { candidate, outcome: Some(Outcome::Done(Box::new(figures))), reasons, judged: true }
     }
 
-    /// What MixedStore's controller is to hold the flash to (section 5.4): the predicted erase rate and life, and the lifetime
-    /// model itself, for a drive that does not tell its wear.
+    /// Returns the targets for MixedStore's controller (section 5.4): the predicted erase rate and
+    /// lifetime. Adds the lifetime model itself, for a drive that does not report its wear.
     fn for_controller(
         &self,
         candidate: &Candidate,
@@ -277,7 +282,7 @@ impl Asked<'_> {
         confidence
     }
 
-    /// A fifth more and less load, and half the SSD.
+    /// Predicts the effects of a fifth more load, a fifth less load, and half the SSD.
     fn sensitivity(&self, candidate: &Candidate, models: &BTreeMap<String, Trained>) -> Vec<Sensitivity> {
         let Ok((profile, size)) = self.known(candidate) else { return Vec::new() };
         let changes = [
@@ -308,12 +313,12 @@ impl Asked<'_> {
     }
 }
 
-/// The SSD as the catalogue calls it.
+/// Returns the catalogue's name of the SSD.
 fn drive_of(candidate: &Candidate) -> &str {
     candidate.drive(Role::Ssd).map_or("", |offer| &offer.model)
 }
 
-/// Whether the model tells what a budget limits.
+/// Returns true if the model predicts the budgeted figure.
 fn is_predicted(budget: &Budget) -> bool {
     match &budget.metric {
         Metric::Path(path) => path == "response_time_ms.all.mean",

@@ -1,80 +1,82 @@
-//! Multiple linear regression by least squares, with what tells whether to trust it: standard errors, adjusted R², and how much
-//! the predictors depend on each other.
+//! Multiple linear regression by least squares, with figures of its reliability: standard errors,
+//! adjusted R², and the dependence of the predictors on each other.
 //!
-//! Predictors are centred and brought to one length before they are decomposed, so that sectors and shares, a hundred and a
-//! tenth, do not spoil the figures. The decomposition is QR by Householder's reflections: exact to the last digits in a known
-//! number of steps, which the iterated singular values were not (coefficients were off in the seventh digit).
+//! Predictors are centred and scaled to length one before the decomposition. Otherwise their
+//! different magnitudes, such as a hundred sectors and a share of a tenth, would cost precision.
+//! The decomposition is QR by Householder's reflections, exact to the last digits in a known number
+//! of steps. Iterated singular values were less exact: coefficients were off in the seventh digit.
 
 use nalgebra::{DMatrix, DVector};
 
-/// Predictors that depend on each other more than to this part of their length count as dependent.
+/// Length of a residual, relative to its predictor, up to which the predictor counts as dependent.
 const DEPENDENT: f64 = 1e-9;
 
-/// A predictor whose variance inflation factor is larger follows too much from the others for its coefficient to mean anything
-/// (the usual limit).
+/// Variance inflation factor (the usual limit) above which a predictor's coefficient means nothing.
+/// The predictor then follows too closely from the others.
 pub const INFLATION_MAX: f64 = 10.0;
 
-/// Why there is no regression.
+/// Reasons for which a regression fails.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RegressionError {
-    /// There is no more than one observation for each coefficient.
+    /// The observations are not more than the coefficients.
     #[error("{observations} workloads do not determine {coefficients} coefficients: train on at least {}", coefficients + 1)]
     TooFew {
-        /// How many there are.
+        /// Number of observations.
         observations: usize,
-        /// How many coefficients are sought.
+        /// Number of coefficients.
         coefficients: usize,
     },
-    /// A value is infinite, or none.
+    /// A value is infinite or not a number.
     #[error("{what} of workload {observation} is {value}: expected a finite number")]
     NotFinite {
-        /// Which predictor, or what is predicted.
+        /// Name of the predictor, or of the predicted figure.
         what: String,
-        /// Which observation, from 1.
+        /// Number of the observation, from 1.
         observation: usize,
         /// The value.
         value: f64,
     },
-    /// A predictor has one value everywhere.
+    /// A predictor has the same value in every observation.
     #[error("{predictor} is {value} in every workload, so what it does cannot be told: vary it, or leave it out")]
     Constant {
-        /// Which.
+        /// Name of the predictor.
         predictor: String,
-        /// Its value.
+        /// Value of the predictor.
         value: f64,
     },
-    /// Predictors follow from each other.
+    /// Predictors depend on each other.
     #[error(
         "{} depend on each other (variance inflation {inflation:.3e}, at most {INFLATION_MAX} is right), so what each does \
          cannot be told: vary them apart, or leave one out",
         predictors.join(" and ")
     )]
     Collinear {
-        /// Which.
+        /// Names of the dependent predictors.
         predictors: Vec<String>,
-        /// The largest variance inflation factor; infinite where they follow from each other exactly.
+        /// Largest variance inflation factor; infinite if the dependence is exact.
         inflation: f64,
     },
 }
 
-/// The observed predictors, decomposed: `N` of them, with their names.
+/// The `N` observed predictors with their names, decomposed.
 pub struct Design<const N: usize> {
     names: [&'static str; N],
     means: [f64; N],
     /// Lengths of the centred columns.
     lengths: [f64; N],
-    /// Of the columns, centred and of length one: an orthonormal basis of what they span.
+    /// Orthonormal basis of the space that the columns span, centred and of length one.
     basis: DMatrix<f64>,
-    /// The columns in that basis: upper triangular.
+    /// Coordinates of the columns in that basis: upper triangular.
     triangle: DMatrix<f64>,
     correlations: DMatrix<f64>,
 }
 
 impl<const N: usize> Design<N> {
-    /// Of `rows`, an observation each.
+    /// Decomposes `rows`, each an observation.
     ///
     /// # Errors
-    /// Too few rows, a value that is no number, a predictor that is constant, or predictors that follow from each other exactly.
+    /// Returns an error for too few rows, a value that is not a finite number, a constant
+    /// predictor, or an exact dependence between predictors.
     pub fn new(names: [&'static str; N], rows: &[[f64; N]]) -> Result<Self, RegressionError> {
         let coefficients = N + 1;
         if rows.len() <= coefficients {
@@ -103,13 +105,14 @@ impl<const N: usize> Design<N> {
         }
     }
 
-    /// The variance inflation factor of each predictor: 1 where it has nothing to do with the others.
+    /// Returns the variance inflation factor of each predictor: 1 for a predictor that is
+    /// independent of the others.
     pub fn inflation(&self) -> [f64; N] {
         let inverse = self.inverse();
         std::array::from_fn(|predictor| inverse[(predictor, predictor)])
     }
 
-    /// The two predictors that go together most, and their correlation.
+    /// Returns the two most correlated predictors, and their correlation.
     pub fn strongest_correlation(&self) -> (&'static str, &'static str, f64) {
         let pairs = (0..N).flat_map(|one| (0..one).map(move |other| (other, one)));
         let strongest =
@@ -117,16 +120,18 @@ impl<const N: usize> Design<N> {
         strongest.map_or(("", "", 0.0), |pair| (self.names[pair.0], self.names[pair.1], self.correlations[pair]))
     }
 
-    /// Refuses predictors that follow too much from each other for their coefficients to mean anything.
+    /// Refuses predictors that depend too much on each other for their coefficients to mean
+    /// anything.
     ///
     /// # Errors
-    /// A variance inflation factor above [`INFLATION_MAX`]; it names the predictors that depend on each other.
+    /// Returns an error for a variance inflation factor above [`INFLATION_MAX`]. The error names
+    /// the dependent predictors.
     pub fn check_independent(&self) -> Result<(), RegressionError> {
         let worst = self.inflation().into_iter().fold(1.0, f64::max);
         if worst > INFLATION_MAX { Err(self.collinear(worst)) } else { Ok(()) }
     }
 
-    /// The predictors that take part in the combination of least length.
+    /// Returns an error that names the predictors in the linear combination of least length.
     fn collinear(&self, inflation: f64) -> RegressionError {
         let directions = self.correlations.clone().symmetric_eigen();
         let least = directions.eigenvectors.column(directions.eigenvalues.imin());
@@ -137,24 +142,24 @@ impl<const N: usize> Design<N> {
         RegressionError::Collinear { predictors, inflation }
     }
 
-    /// The inverse of the matrix of correlations.
+    /// Returns the inverse of the correlation matrix.
     fn inverse(&self) -> DMatrix<f64> {
         let columns = self.solve(&DMatrix::identity(N, N));
         &columns * columns.transpose()
     }
 
-    /// What the triangle makes `values` of.
+    /// Solves the triangular system for `values` on the right-hand side.
     fn solve(&self, values: &DMatrix<f64>) -> DMatrix<f64> {
         self.triangle.solve_upper_triangular(values).expect("no predictor follows from the others: `new` refused that")
     }
 
-    /// Explains `values`, one for each observation.
+    /// Fits the plane to `values`, one per observation.
     ///
     /// # Errors
-    /// A value that is no number.
+    /// Returns an error for a value that is not a finite number.
     ///
     /// # Panics
-    /// There are not as many values as observations: a mistake of the caller.
+    /// Panics if the number of values is not the number of observations. The caller is at fault.
     pub fn fit(&self, values: &[f64]) -> Result<Fit, RegressionError> {
         assert_eq!(values.len(), self.basis.nrows(), "a value for each observation");
         for (observation, value) in values.iter().enumerate() {
@@ -187,11 +192,11 @@ impl<const N: usize> Design<N> {
     }
 }
 
-/// The plane through `values` over `rows`, without the predictors that are insignificant: they leave one by one, the least
-/// significant first (backward elimination), and have a slope of 0 then.
+/// Fits the plane to `values` over `rows`, without insignificant predictors. These leave one by
+/// one, the least significant first (backward elimination). A predictor that left has a slope of 0.
 ///
 /// # Errors
-/// As [`Design::new`] and [`Design::fit`].
+/// Returns the errors of [`Design::new`] and [`Design::fit`].
 pub fn fit_significant<const N: usize>(
     names: [&'static str; N],
     rows: &[[f64; N]],
@@ -207,7 +212,7 @@ pub fn fit_significant<const N: usize>(
     }
 }
 
-/// The plane over the predictors at `kept` alone.
+/// Fits the plane over the predictors at the positions in `kept` alone.
 fn fit_of<const N: usize>(
     names: [&'static str; N],
     rows: &[[f64; N]],
@@ -242,36 +247,37 @@ fn finite<'a>(values: impl IntoIterator<Item = (f64, &'a str)>, observation: usi
     }
 }
 
-/// A plane through observations: an intercept, and a slope for each predictor.
+/// Plane fitted to observations: an intercept, and a slope for each predictor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
-    /// The value where all predictors are 0.
+    /// Predicted value if all predictors are 0.
     pub intercept: f64,
-    /// What one more of each predictor adds.
+    /// Increase of the prediction per unit of each predictor.
     pub slopes: Vec<f64>,
-    /// The standard error of the intercept.
+    /// Standard error of the intercept.
     pub intercept_error: f64,
-    /// The standard error of each slope.
+    /// Standard error of each slope.
     pub slope_errors: Vec<f64>,
-    /// How far observations lie from the plane: the estimated standard deviation of ε.
+    /// Estimated standard deviation of the residuals ε.
     pub deviation: f64,
-    /// Share of the variance that is accounted for, corrected for the number of predictors; 0 where nothing varies.
+    /// Share of the variance that the fit explains, corrected for the number of predictors; 0 if
+    /// the values are constant.
     pub adjusted_r2: f64,
 }
 
-/// What is known of a predictor in a fit.
+/// Significance of a predictor in a fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Significance {
-    /// Its slope is not 0, at the 95 % level.
+    /// The slope differs from 0 at the 95 % level.
     Significant,
-    /// Its slope may as well be 0.
+    /// The slope does not differ from 0 at the 95 % level.
     Insignificant,
-    /// It was left out.
+    /// The predictor was left out.
     LeftOut,
 }
 
 impl Significance {
-    /// As a mark behind the slope; nothing for one that matters.
+    /// Returns a mark to print behind the slope; empty for a significant predictor.
     pub fn mark(self) -> &'static str {
         match self {
             Self::Significant => "",
@@ -281,11 +287,12 @@ impl Significance {
     }
 }
 
-/// Standard errors by which a slope must differ from 0, at the 95 % level with hundreds of observations.
+/// Number of standard errors by which a slope must differ from 0: the 95 % level with hundreds of
+/// observations.
 const SIGNIFICANT: f64 = 1.96;
 
 impl Fit {
-    /// What is known of the predictor at this place.
+    /// Returns the significance of predictor number `at`.
     pub fn significance(&self, at: usize) -> Significance {
         let (slope, error) = (self.slopes[at], self.slope_errors[at]);
         match slope.abs() < SIGNIFICANT * error {
@@ -295,14 +302,14 @@ impl Fit {
         }
     }
 
-    /// The insignificant predictor that matters least.
+    /// Returns the position of the least significant among the insignificant predictors.
     fn least_significant(&self) -> Option<usize> {
         let ratio = |at: &usize| (self.slopes[*at] / self.slope_errors[*at]).abs();
         let insignificant = (0..self.slopes.len()).filter(|at| self.significance(*at) == Significance::Insignificant);
         insignificant.min_by(|one, other| ratio(one).total_cmp(&ratio(other)))
     }
 
-    /// With slopes and errors of 0 for the predictors that are not among `kept`.
+    /// Returns the fit with slopes and errors of 0 for the predictors that are not in `kept`.
     fn widened<const N: usize>(self, kept: &[usize]) -> Self {
         let wide = |narrow: &[f64]| {
             let place = |at| kept.iter().position(|kept| *kept == at).map_or(0.0, |from| narrow[from]);
@@ -311,7 +318,7 @@ impl Fit {
         Self { slopes: wide(&self.slopes), slope_errors: wide(&self.slope_errors), ..self }
     }
 
-    /// The value that belongs to these predictors.
+    /// Returns the prediction for these predictors.
     pub fn predict(&self, predictors: &[f64]) -> f64 {
         self.intercept + self.slopes.iter().zip(predictors).map(|(slope, value)| slope * value).sum::<f64>()
     }

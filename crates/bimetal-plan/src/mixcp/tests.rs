@@ -8,7 +8,7 @@ use super::*;
 
 const DRIVE: &str = "super-talent-32gb";
 
-/// With memory for all of DFTL's map, which is quicker.
+/// Returns the drive with memory for all of DFTL's map, which is quicker to simulate.
 fn drive() -> Profile {
     let mut profile = Profile::load(DRIVE).unwrap();
     profile.set("map_cache", "128MiB").unwrap();
@@ -28,7 +28,7 @@ fn workload() -> Characteristics {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// The averages are those that `analyze` has, which counts them in its own way.
+    /// The averages equal those of `analyze`, which counts them with separate code.
     #[test]
     fn characteristics_are_those_of_analyze(
         seed in any::<u64>(),
@@ -93,7 +93,7 @@ fn training_gives_the_same_on_one_thread_and_on_four() {
     assert_ne!(one, samples(&drive(), &Spans::PAPER, 6, 8, &|| {}).unwrap(), "another seed, other workloads");
 }
 
-/// A drive eight times as large does the same.
+/// A drive eight times as large has the same response time and erase rate.
 #[test]
 fn the_small_drive_does_as_a_larger_one() {
     let (small, size) = small(&drive()).unwrap();

@@ -1,9 +1,9 @@
-//! The training set: synthetic workloads over the five characteristics, on the SSD alone, simulated.
+//! The training set: synthetic workloads over the five characteristics, simulated on the SSD alone.
 //!
-//! The drive is made small, so that some ten thousand requests overwrite all of it, in such a way that it behaves as the whole
-//! one ([`small`]). A workload begins on a drive in the steady state of random writes over the working set, overwrites the
-//! working set twice with its own writes, and is measured from then on: a model is to know what a drive does in its life, and
-//! not in its first minute.
+//! The drive is made small, so that some ten thousand requests overwrite all of it, yet it behaves
+//! as the whole drive does ([`small`]). A workload begins in the steady state of random writes over
+//! the working set. It then overwrites the working set twice with its own writes, and is measured
+//! from then on. So the model learns the behaviour of a used drive, not of a new one.
 
 use bimetal_core::operation::{Command, Token};
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange};
@@ -18,26 +18,27 @@ use rayon::prelude::*;
 
 use super::{Behaviour, Characteristics, ModelError};
 
-/// Workloads in the training set of the paper (section 4.4).
+/// Number of workloads in the training set of the paper (section 4.4).
 pub const WORKLOADS: usize = 900;
 
-/// The smallest and the largest drive that stands for the real one.
+/// Smallest and largest size of the drive that stands for the real drive.
 const DRIVE: (Bytes, Bytes) = (Bytes(64 << 20), Bytes(128 << 20));
 
-/// Blocks that a plane of it should have: the collector's reserve is then a small part of the spare area, as on the whole drive.
+/// Blocks that a plane of the small drive should have. The collector's reserve is then a small part
+/// of the spare area, as on the whole drive.
 const BLOCKS_PER_PLANE: u32 = 128;
 
-/// How often the working set is overwritten before anything is measured.
+/// Number of times that the working set is overwritten before measurement.
 const PASSES: u64 = 2;
 
-/// Bytes that are written while it is measured, and between how many requests.
+/// Bytes written during measurement, and the limits of the number of measured requests.
 const MEASURED_BYTES: u64 = 48 << 20;
 const MEASURED_REQUESTS: (u64, u64) = (2_000, 20_000);
 
-/// Addresses of generated workloads are multiples of this.
+/// Alignment of the addresses of generated workloads, in bytes.
 const ALIGNMENT: u64 = 4096;
 
-/// From where to where each characteristic goes in a training set, evenly.
+/// Span of each characteristic in a training set. Values are drawn uniformly from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spans {
     /// Share of sequential requests.
@@ -46,15 +47,16 @@ pub struct Spans {
     pub request_sectors: (f64, f64),
     /// Mean time between arrivals in milliseconds.
     pub interarrival_ms: (f64, f64),
-    /// Working set over flash.
+    /// Working set divided by the size of the flash.
     pub utilisation: (f64, f64),
     /// Share of reads.
     pub read_fraction: (f64, f64),
 }
 
 impl Spans {
-    /// Those of the paper's table 3 with room on both sides: it has 0.03 to 0.7, 6.6 to 116 sectors, 80 to 322 ms (which figure 7
-    /// divides by 8), 0.58 to 0.94.
+    /// Spans of the paper's table 3, with room on both sides. The table has
+    /// sequentialities of 0.03 to 0.7, sizes of 6.6 to 116 sectors, times of 80 to 322 ms (which
+    /// figure 7 divides by 8), and utilisations of 0.58 to 0.94.
     pub const PAPER: Self = Self {
         sequentiality: (0.0, 0.9),
         request_sectors: (2.0, 128.0),
@@ -63,7 +65,8 @@ impl Spans {
         read_fraction: (0.0, 0.9),
     };
 
-    /// The paper's, moved to where `workload` is: ten times as fast at one end as at the other, and up to twice its requests.
+    /// Returns the paper's spans, moved to `workload`. Arrivals are ten times as fast at one end as
+    /// at the other. Requests are up to twice the workload's.
     pub fn around(workload: &Characteristics) -> Self {
         let third = 10_f64.sqrt();
         Self {
@@ -73,7 +76,7 @@ impl Spans {
         }
     }
 
-    /// In the order of [`Characteristics::NAMES`].
+    /// Returns the spans in the order of [`Characteristics::NAMES`].
     pub fn all(&self) -> [(f64, f64); 5] {
         [self.sequentiality, self.request_sectors, self.interarrival_ms, self.utilisation, self.read_fraction]
     }
@@ -85,20 +88,20 @@ impl Spans {
     }
 }
 
-/// A workload and what the drive did.
+/// A workload and the behaviour of the drive under it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// The workload as it came out, not as it was asked for.
+    /// Characteristics of the generated workload, which differ a little from those requested.
     pub workload: Characteristics,
-    /// What was simulated.
+    /// Simulated behaviour.
     pub measured: Behaviour,
 }
 
-/// `count` workloads drawn from `spans`, simulated on `profile` made small, one a core. The same on any number of cores.
-/// `progress` is told of each that is over.
+/// Simulates `count` workloads drawn from `spans` on `profile` made small, one per core. The result
+/// does not depend on the number of cores. Calls `progress` after each workload.
 ///
 /// # Errors
-/// The drive is no flash, or cannot be made small.
+/// Returns an error if the drive is not flash, or cannot be made small.
 pub fn samples(
     profile: &Profile,
     spans: &Spans,
@@ -116,11 +119,12 @@ pub fn samples(
     workloads.collect()
 }
 
-/// `profile` as a drive that is quick to overwrite, and its size: the smallest that keeps all dies with blocks enough,
-/// or the largest that is quick enough.
+/// Returns `profile` as a drive that is quick to overwrite, and its size. The size is the smallest
+/// that keeps all dies with enough blocks. If none does, it is the largest size that is quick
+/// enough.
 ///
 /// # Errors
-/// The drive is no flash, or cannot be made small.
+/// Returns an error if the drive is not flash, or cannot be made small.
 pub fn small(profile: &Profile) -> Result<(Profile, Bytes), ModelError> {
     let flash = flash_of(profile)?;
     let dies = flash.channels * flash.dies_per_channel * flash.planes_per_die;
@@ -137,11 +141,12 @@ pub fn small(profile: &Profile) -> Result<(Profile, Bytes), ModelError> {
     Ok((sized(profile, size)?, size))
 }
 
-/// `profile` with what grows with a drive in proportion to `size`: the memory for DFTL's map and the cache of single bits.
-/// Its own size is no part of a profile, and is to be given when it is built.
+/// Scales the figures of `profile` that are proportional to a drive's size down to `size`: the
+/// memory for DFTL's map and the SLC cache. The size itself is not part of a profile: the caller
+/// gives it when the drive is built.
 ///
 /// # Errors
-/// The drive is no flash, or is left without what it needs.
+/// Returns an error if the drive is not flash, or a scaled figure is invalid.
 pub fn sized(profile: &Profile, size: Bytes) -> Result<Profile, ModelError> {
     let flash = flash_of(profile)?;
     let part = size.0 as f64 / profile.capacity.bytes().0 as f64;
@@ -164,15 +169,16 @@ fn flash_of(profile: &Profile) -> Result<&FlashProfile, ModelError> {
     }
 }
 
-/// Bytes of a block of the whole drive.
+/// Returns the bytes of a block of the whole drive.
 pub fn block_bytes(flash: &FlashProfile) -> f64 {
     f64::from(flash.pages_per_block) * flash.page_size.0.0 as f64
 }
 
-/// Simulates a workload with these characteristics on `profile` made `size` large, alone.
+/// Simulates a workload with these characteristics on `profile` with `size` bytes, alone.
 ///
 /// # Errors
-/// The drive is no flash or cannot have that size, or the workload does not fit on it.
+/// Returns an error if the drive is not flash or cannot have that size, or the workload does not
+/// fit on it.
 pub fn measure(profile: &Profile, size: Bytes, wanted: &Characteristics, seed: u64) -> Result<Sample, ModelError> {
     let footprint = footprint(size, wanted.utilisation);
     let sizes = sizes_around(wanted.request_sectors)?;
@@ -203,25 +209,27 @@ pub fn measure(profile: &Profile, size: Bytes, wanted: &Characteristics, seed: u
     Ok(Sample { workload, measured: Behaviour { response_ms, erases_per_s } })
 }
 
-/// A working set that fills this part of a drive of `size`.
+/// Returns the bytes of a working set that fills the share `utilisation` of a drive.
 pub(super) fn footprint(size: Bytes, utilisation: f64) -> Bytes {
     Bytes((size.0 as f64 * utilisation) as u64 / ALIGNMENT * ALIGNMENT)
 }
 
-/// Sizes of four kinds whose mean is `sectors`: from a fourth of it to twice, the small ones as frequent as the large.
+/// Returns a mix of four request sizes whose mean is `sectors`: a fourth, a half, five fourths and
+/// twice the mean, all equally frequent.
 pub(super) fn sizes_around(sectors: f64) -> Result<SizeMix, SpecError> {
     let one = |part: f64| (sectors * part).round().max(1.0) as u64 * 512;
     let mix = [0.25, 0.5, 1.25, 2.0].map(|part| format!("{}B:0.25", one(part)));
     mix.join(",").parse()
 }
 
-/// A drive without a volume.
+/// A drive without a volume, under a workload.
 struct Alone<'a> {
     model: Box<dyn DeviceModel>,
     requests: &'a [Request],
-    /// The request from which on is measured.
+    /// Number of the first measured request.
     first: usize,
-    /// Milliseconds of all measured requests, and how many of them are over.
+    /// Sum of the measured response times in milliseconds, and number of finished measured
+    /// requests.
     response_ms: f64,
     count: usize,
     finished: Vec<Finished>,
@@ -232,7 +240,8 @@ impl<'a> Alone<'a> {
         Self { model, requests, first, response_ms: 0.0, count: 0, finished: Vec::new() }
     }
 
-    /// The mean response time in milliseconds, and how often a block is erased in a second on average.
+    /// Plays all requests. Returns the mean response time in milliseconds, and the mean erases per
+    /// block and second.
     fn play(mut self) -> (f64, f64) {
         let mut before = (0.0, Nanoseconds::ZERO);
         for (number, request) in self.requests.iter().enumerate() {
@@ -264,7 +273,7 @@ impl<'a> Alone<'a> {
         }
     }
 
-    /// Erases of a block on average.
+    /// Returns the mean number of erases per block.
     fn erased(&self, now: Nanoseconds) -> f64 {
         self.model.statistics(now).flash.map_or(0.0, |flash| flash.erase_count.mean)
     }

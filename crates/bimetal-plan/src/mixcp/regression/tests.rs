@@ -2,7 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Longley's data on employment (1967), the usual test of a regression's numbers, with the certified values of NIST.
+/// Longley's employment data (1967), the usual test of a regression's precision, with the certified
+/// values of NIST.
 const LONGLEY: [[f64; 7]; 16] = [
     [60323.0, 83.0, 234289.0, 2356.0, 1590.0, 107608.0, 1947.0],
     [61122.0, 88.5, 259426.0, 2325.0, 1456.0, 108632.0, 1948.0],
@@ -49,7 +50,8 @@ fn longleys_data_give_the_certified_figures() {
     assert!((fit.deviation / 304.854_073_561_965 - 1.0).abs() < 1e-9, "{}", fit.deviation);
     let adjusted = 1.0 - (1.0 - CERTIFIED_R2) * 15.0 / 9.0;
     assert!((fit.adjusted_r2 - adjusted).abs() < 1e-9, "{}", fit.adjusted_r2);
-    // The data are known for how much their predictors depend on each other: of the year, 758.98 in the literature.
+    // The data are known for their dependent predictors. The literature gives 758.98 as the
+    // variance inflation factor of the year.
     assert!((design.inflation()[5] - 758.98).abs() < 0.01, "{:?}", design.inflation());
     let error = design.check_independent().unwrap_err().to_string();
     assert!(error.contains("x6 depend on each other"), "{error}");
@@ -101,7 +103,7 @@ fn what_cannot_be_told_apart_is_refused_and_named() {
     assert!(design.fit(&[f64::NAN; 20]).is_err());
 }
 
-/// Coefficients by Gauss's elimination of the normal equations, as a textbook writes them.
+/// Computes coefficients by Gaussian elimination of the normal equations, as a textbook does.
 fn normal_equations(rows: &[[f64; 3]], values: &[f64]) -> Vec<f64> {
     let mut system = [[0.0; 5]; 4];
     for (row, value) in rows.iter().zip(values) {
@@ -158,7 +160,8 @@ proptest! {
         prop_assert!(!varies || fit.adjusted_r2 > 0.999_999, "{}", fit.adjusted_r2);
     }
 
-    /// No other plane lies nearer: a step along any coefficient makes the squares larger.
+    /// No neighbouring plane fits better: a step along any coefficient increases the sum of
+    /// squares.
     #[test]
     fn no_plane_near_by_explains_more((rows, values) in observations()) {
         let design = Design::new(["a", "b", "c"], &rows).unwrap();
@@ -176,7 +179,8 @@ proptest! {
     }
 }
 
-/// Two of five predictors have nothing to do with the values: they are marked, leave, and the others are as if they had never been.
+/// Two of five predictors are independent of the values. They are marked and left out, and the
+/// other coefficients are as if they had never been there.
 #[test]
 fn insignificant_predictors_are_marked_and_left_out() {
     let noise = |n: u64| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / (1u64 << 24) as f64 - 0.5;
