@@ -1,16 +1,21 @@
-//! The fault atlas: which faults are fair, and which errors they explain.
+//! The fault atlas: the fair faults, and the errors that they explain.
 //!
-//! An error without a fault behind it is a failure of the engine. A fault that passes (an operation that fails once) explains
-//! errors of the requests it could touch: those under way at the time, or that waited for a move it hit. One that stays
-//! explains errors of its block for as long as the case runs: an unreadable place that held the only copy, or a dirty block on
-//! a member that is gone. Content rots only in slots, where a checksum tells; at home nothing could. What a clean copy
-//! loses explains nothing: home has it too, unless a power cut takes back the record that says so.
+//! An error without a fault behind it is a failure of the engine. The kinds of fault explain
+//! different errors:
+//! - A passing fault (an operation that fails once) explains errors of the requests that it could
+//!   touch. These were in flight at the time, or waited for a move that the fault hit.
+//! - A lasting fault explains errors of its block until the case ends. Examples are an unreadable
+//!   sector with the only copy, and a dirty block on a member that is gone.
+//! - Content rots only in slots, where a checksum detects it. At home nothing could detect it.
+//! - Loss of a clean copy explains nothing, because home has the data too. The exception is a power
+//!   cut that takes back the record that says so.
 //!
-//! Where drives are sound and what lies on them was damaged at rest ([`damage`](crate::damage)),
-//! only requests of blocks that the damage may have cost may fail, and no member may be given up;
-//! where several pages of metadata are damaged, any.
+//! Data may also be damaged at rest on sound drives ([`damage`](crate::damage)). Then only requests
+//! of blocks that the damage may have cost may fail, and no member may be marked failed. If
+//! several pages of metadata are damaged, any request may fail.
 //!
-//! Where a member that refuses writes is the only fault there is, no read may fail, and no change but of what has its home there.
+//! If a member that refuses writes is the only fault, no read may fail, and no change except of
+//! data with its home there.
 
 use std::collections::BTreeSet;
 
@@ -22,45 +27,47 @@ use bimetal_core::units::SectorRange;
 
 use crate::shadow::{Moment, Request};
 
-/// So many operations of a member must have failed before the engine may give it up.
+/// Number of failed operations of a member before the engine may mark it failed.
 const FAULTS_BEFORE_GIVING_UP: u64 = 3;
 
 /// See the [module](self).
 pub struct Atlas {
-    /// Blocks of which something only one place had may be lost.
+    /// Blocks whose only copy of some data may be lost.
     suspects: BTreeSet<u64>,
     last_fault: Moment,
-    /// When the newest move began.
+    /// Moment at which the newest move began.
     move_began: Moment,
     was_moving: bool,
     failed: Vec<bool>,
     faults: Vec<u64>,
-    /// Members of which a flush failed: nobody knows what that has cost, so one is enough to give them up.
+    /// Set per member once a flush of it failed. The cost is unknown, so one failed flush justifies
+    /// marking the member failed.
     unflushed: Vec<bool>,
-    /// When a flush of a drive failed, so that one of the volume may; and when the last was answered of what one must tell of.
+    /// Moment of a drive's failed flush, which a flush of the volume may report. `must_tell` is the
+    /// last acknowledgement of data whose possible loss a flush must report.
     may_tell: Option<Moment>,
     must_tell: Option<Moment>,
-    /// The member that is let go because somebody asked for it.
+    /// Member that is detached on request.
     let_go: Option<MemberId>,
-    /// The member that refuses writes, where nothing else fails.
+    /// Member that refuses writes, if nothing else fails.
     refuses_alone: Option<MemberId>,
-    /// How many members were seen to refuse writes.
+    /// Set per member once the engine marked it read-only.
     read_only: Vec<bool>,
-    /// Drives are sound, and only damage at rest explains anything.
+    /// Extent of the damage at rest. If set, drives are sound and only this damage explains errors.
     damaged: Option<Damaged>,
 }
 
-/// How much was damaged at rest.
+/// Extent of the damage at rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Damaged {
-    /// At most one page of metadata, and slots.
+    /// At most one page of metadata, and slots, are damaged.
     OnePage,
-    /// Several pages of metadata.
+    /// Several pages of metadata are damaged.
     Pages,
 }
 
 impl Atlas {
-    /// No faults yet on `members` members.
+    /// Creates an atlas without faults for `members` members.
     pub fn new(members: usize, refuses_alone: Option<MemberId>) -> Self {
         Self {
             refuses_alone,
@@ -79,43 +86,43 @@ impl Atlas {
         }
     }
 
-    /// How many operations failed.
+    /// Returns the number of failed operations.
     pub fn faults(&self) -> u64 {
         self.faults.iter().sum()
     }
 
-    /// Whether nothing fails but writes to one member.
+    /// Returns true if nothing fails but writes to one member.
     pub fn is_only_of_refusals(&self) -> bool {
         self.refuses_alone.is_some()
     }
 
-    /// How many members the engine took for ones that refuse writes.
+    /// Returns the number of members that the engine marked read-only.
     pub fn read_only(&self) -> u64 {
         self.read_only.iter().map(|&seen| u64::from(seen)).sum()
     }
 
-    /// Drives are sound, and so much was damaged at rest.
+    /// Records damage at rest on sound drives.
     pub fn damage(&mut self, damaged: Damaged) {
         self.damaged = Some(damaged);
     }
 
-    /// Somebody asks the engine to let `member` go.
+    /// Records a request to detach `member`.
     pub fn let_go(&mut self, member: MemberId) {
         self.let_go = Some(member);
     }
 
-    /// Whether the engine gave `member` up.
+    /// Returns true if the engine marked `member` failed.
     pub fn has_given_up(&self, member: MemberId) -> bool {
         self.failed[usize::from(member.0)]
     }
 
-    /// An operation on `member` failed.
+    /// Records a failed operation on `member`.
     pub fn note_fault(&mut self, member: u16, now: Moment) {
         self.faults[usize::from(member)] += 1;
         self.last_fault = now;
     }
 
-    /// Whether enough failed on `member` for the engine to give it up.
+    /// Returns true if enough operations of `member` failed for the engine to mark it failed.
     fn may_be_given_up(&self, member: usize) -> bool {
         if let Some(damaged) = self.damaged {
             return damaged == Damaged::Pages;
@@ -123,30 +130,31 @@ impl Atlas {
         self.unflushed[member] || self.faults[member] >= FAULTS_BEFORE_GIVING_UP
     }
 
-    /// A forced change of a drive failed, which may have been a flush, too.
+    /// Records a failed forced change of a drive, which may have included a flush.
     pub fn note_failed_force(&mut self, now: Moment) {
         self.may_tell = Some(now);
     }
 
-    /// A flush of `member` failed. Where that may have cost what only a home has, of which the last was answered at `at_risk`, a
-    /// flush of the volume that came later must say so.
+    /// Records a failed flush of `member`. If it may have cost data that only a home has, `at_risk`
+    /// is the latest acknowledgement of that data. A later flush of the volume must then report the
+    /// error.
     pub fn note_failed_flush(&mut self, member: usize, now: Moment, at_risk: Option<Moment>) {
         self.unflushed[member] = true;
         self.may_tell = Some(now);
         self.must_tell = self.must_tell.max(at_risk);
     }
 
-    /// The power was cut: there is nothing to tell any more.
+    /// Forgets unreported flush errors, because the power was cut.
     pub fn forget_flushes(&mut self) {
         (self.may_tell, self.must_tell) = (None, None);
     }
 
-    /// A flush of the volume has ended well, or not.
+    /// Records the end of a flush of the volume.
     ///
     /// # Errors
-    /// It should have told that a drive's had failed.
+    /// Returns an error if the flush should have reported the failed flush of a drive.
     pub fn note_flush(&mut self, request: &Request, done: bool) -> Result<(), String> {
-        // One that came before may tell of something else.
+        // An earlier flush may report a different error.
         let covers = |since: &Moment| *since < request.began;
         match (done, self.must_tell.filter(covers)) {
             (true, Some(_)) => return Err("a home could not be flushed, and no flush said so".into()),
@@ -157,15 +165,15 @@ impl Atlas {
         Ok(())
     }
 
-    /// What only one place had of `block` may be lost.
+    /// Records that the only copy of some data of `block` may be lost.
     pub fn suspect(&mut self, block: Block) {
         self.suspects.insert(block.0);
     }
 
-    /// Follows what the view shows; `writing` are requests that change content and are under way.
+    /// Follows the state in `view`. `writing` are the changes in flight.
     ///
     /// # Errors
-    /// A member was given up without reason.
+    /// Returns an error if a member was marked failed or read-only without reason.
     pub fn follow<'a>(
         &mut self,
         view: &View,
@@ -205,18 +213,18 @@ impl Atlas {
         Ok(())
     }
 
-    /// Whether another member has all that `member` has.
+    /// Returns true if another member has all data of `member`.
     fn is_spare(&self, view: &View, member: usize) -> bool {
         let there = |copy: &MemberId| view.member(*copy).state != MemberState::Failed;
         view.layout.copies().any(|copy| usize::from(copy.0) != member && there(&copy))
     }
 
-    /// Whether the refusal of writes that is the only fault explains that `request` failed.
+    /// Returns true if the refusal of writes, as the only fault, explains that `request` failed.
     fn refusal_explains(view: &View, request: &Request, member: MemberId) -> bool {
         request.kind != OpKind::Read && view.layout.homes().contains(&member)
     }
 
-    /// Whether a fault explains that `request` ended with `status`.
+    /// Returns true if a fault explains that `request` ended with `status`.
     pub fn explains(&self, view: &View, request: &Request, status: Status, no_discard: bool) -> bool {
         if status == Status::Unsupported {
             return no_discard && request.kind == OpKind::Discard;
@@ -228,7 +236,8 @@ impl Atlas {
         if let Some(member) = self.refuses_alone {
             return possible && Self::refusal_explains(view, request, member);
         }
-        // A home that is not written any more fails all changes; what cannot be read holds up what must leave with it.
+        // A read-only home fails all changes. A block that cannot be read delays the evacuation of
+        // its member.
         let read_only = |member: &MemberId| view.member(*member).state == MemberState::ReadOnly;
         let held_up = view.layout.slots.is_some_and(|slots| read_only(&slots.member)) && !self.suspects.is_empty();
         if request.kind != OpKind::Read && (held_up || view.layout.homes().iter().any(read_only)) {
@@ -244,7 +253,7 @@ impl Atlas {
         possible && (passing || self.is_suspect(view, request.range))
     }
 
-    /// Whether a part of `range` may be lost, or has its home on a member that is gone.
+    /// Returns true if a part of `range` may be lost, or has its home on a member that is gone.
     pub fn is_suspect(&self, view: &View, range: SectorRange) -> bool {
         let blocks = view.block().touched(range);
         if self.suspects.range(blocks.first.0..blocks.end()).next().is_some() {

@@ -1,7 +1,8 @@
 //! A random case: drives, settings, faults and a workload, all from one seed.
 //!
-//! Caches and logs are tiny, so that eviction, migration, checkpoints and wraps happen all the time. Settings are drawn by
-//! kind from what the scheme declares, so a new scheme or parameter needs no line here.
+//! Caches and logs are tiny, so that eviction, migration, checkpoints and wraps happen often.
+//! Settings are drawn by kind from the scheme's declared parameters. So a new scheme or parameter
+//! needs no change here.
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::{LayoutError, LayoutRequest, MemberId, MemberInfo};
@@ -18,76 +19,78 @@ use crate::payload::Tags;
 use crate::random::Random;
 use crate::tester::Options;
 
-/// How often settings are drawn anew before the defaults are taken.
+/// Number of times that settings are drawn anew before the defaults are taken.
 const DRAWS_MAX: u32 = 20;
 
-/// What faults a case has.
+/// Faults of a case, beside those of the drives' plans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Faults {
-    /// Sectors rot or become unreadable at rest, once in so many events; never where 0.
+    /// Mean number of events until a sector rots or becomes unreadable at rest; 0: never.
     pub decay: u64,
-    /// A drive vanishes: which, and when.
+    /// Member that vanishes, and the time.
     pub vanishes: Option<(u16, Nanoseconds)>,
 }
 
-/// How large a case is.
+/// Size of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scale {
     /// Volumes of up to 16 MiB.
     Large,
-    /// At most 4 MiB and 500 requests, with flushes often: to be run again and again between power cuts.
+    /// Volumes of at most 4 MiB and 500 requests, with frequent flushes. They run again and again
+    /// between power cuts.
     Small,
 }
 
-/// What a volume is made from, so that it can be made again after a crash.
+/// Ingredients of a volume, so that it can be made again after a crash.
 pub struct Setup {
-    /// The scheme.
+    /// Scheme of the volume.
     pub scheme: &'static SchemeInfo,
-    /// Its parameters.
+    /// Parameters of the scheme.
     pub settings: Settings,
-    /// The size of a block.
+    /// Block size.
     pub block: BlockSize,
-    /// The drives.
+    /// Drives of the volume.
     pub members: Vec<MemberInfo>,
-    /// The sizes of units that were asked for.
+    /// Requested sizes of units.
     pub units: Vec<Sectors>,
 }
 
 impl Setup {
-    /// As the engine wants it.
+    /// Returns the configuration for the engine.
     pub fn config(&self) -> VolumeConfig<'_> {
         let layout = LayoutRequest { block: self.block, members: &self.members, units: &self.units };
         VolumeConfig { scheme: self.scheme, settings: &self.settings, layout, identity: 7 }
     }
 }
 
-/// A case before it runs.
+/// A case before its run.
 pub struct Case {
-    /// What it was made from, to be told when it fails.
+    /// Ingredients of the case as text, for the report of a failure.
     pub description: String,
-    /// What the volume was made from.
+    /// Ingredients of the volume.
     pub setup: Setup,
     /// The volume.
     pub volume: Volume<Tags>,
-    /// The size of each drive, in sectors.
+    /// Size of each drive, in sectors.
     pub capacities: Vec<u64>,
-    /// How each drive fails.
+    /// Faults of each drive.
     pub plans: Vec<Plan>,
-    /// How long operations of each drive take, about.
+    /// Approximate latency of each drive's operations.
     pub latencies: Vec<Nanoseconds>,
-    /// What else fails.
+    /// Faults beside those of the drives' plans.
     pub faults: Faults,
     /// The requests.
     pub workload: Workload,
-    /// Whether a member refuses writes from some operation on, and which, if nothing else fails.
+    /// Set if a member refuses writes from some operation on. `refuses_alone` names the member if
+    /// nothing else fails.
     pub refuses: bool,
     /// See [`refuses`](Self::refuses).
     pub refuses_alone: Option<MemberId>,
 }
 
 impl Case {
-    /// Lets a member refuse writes from some operation on: the one with the slots, or one that is home. As often as not nothing
-    /// else fails.
+    /// Makes a member refuse writes from some operation on: the member with the slots, or a home.
+    /// In half of the cases nothing else fails.
     pub fn refuse(&mut self, random: &mut Random) {
         let members = self.plans.len() as u64;
         let slots = self.volume.view().layout.slots.filter(|_| !random.one_in(4));
@@ -112,7 +115,7 @@ impl Case {
     ///
     /// # Panics
     ///
-    /// If the scheme cannot be made with its defaults on drives that are large enough.
+    /// Panics if the scheme cannot be made with its defaults on drives that are large enough.
     pub fn draw(scheme: &'static SchemeInfo, scale: Scale, random: &mut Random, options: &Options) -> Self {
         let block_kib = [4, 8, 64][random.weighted(&[6, 2, 2])];
         let block = BlockSize::new(Bytes::from_kib(block_kib)).expect("4, 8 and 64 KiB are block sizes");
@@ -163,7 +166,8 @@ pub(crate) fn draw_plan(random: &mut Random, with_faults: bool) -> Plan {
     let stuck = if random.one_in(4) { random.pick(&[30, 300]) } else { 0 };
     let no_discard = random.one_in(4);
     let mut rate = |rates: &[u64]| if with_faults && random.one_in(3) { random.pick(rates) } else { 0 };
-    // What cannot be read is tried a few times before it counts as lost: more often than this, and chance alone loses it.
+    // The engine retries a failed read a few times before the data count as lost. At higher rates,
+    // chance alone would lose data.
     let (reads, others) = ([24, 100, 1000], [8, 40, 300]);
     let (read_error, short) = (rate(&reads), rate(&reads));
     let (write_error, flush_error) = (rate(&others), rate(&others));
@@ -238,7 +242,7 @@ fn draw_value(kind: Kind, random: &mut Random) -> String {
             numbers.collect::<Vec<_>>().join(":")
         }
         Kind::Choice(words) => {
-            // No volume with data knows the future.
+            // A volume with data cannot know the future.
             let known = |word: &&str| ![OFFLINE_NAME, PROFILED].contains(word);
             let words: Vec<&str> = words.iter().copied().filter(known).collect();
             random.pick(&words).to_owned()
@@ -246,7 +250,7 @@ fn draw_value(kind: Kind, random: &mut Random) -> String {
     }
 }
 
-/// Small drives for each role.
+/// Draws small drives for each role.
 fn draw_members(scheme: &'static SchemeInfo, scale: Scale, block: BlockSize, random: &mut Random) -> Vec<MemberInfo> {
     let sectors = block.sectors();
     let homes = match scale {
@@ -275,7 +279,8 @@ fn draw_members(scheme: &'static SchemeInfo, scale: Scale, block: BlockSize, ran
     scheme.members.iter().map(member).collect()
 }
 
-/// A volume on those drives, made larger until the scheme accepts them; `None` where it refuses the settings.
+/// Makes a volume on those drives, enlarged until the scheme accepts them. Returns `None` if the
+/// scheme refuses the settings.
 fn make_volume(mut setup: Setup, random: &mut Random) -> Option<(Setup, Volume<Tags>)> {
     loop {
         let short = match Volume::new(&setup.config()) {
@@ -296,7 +301,7 @@ fn make_volume(mut setup: Setup, random: &mut Random) -> Option<(Setup, Volume<T
     }
 }
 
-/// No sizes (one unit, as large as the drives allow), or those of a few units.
+/// Draws the sizes of a few units, or none: one unit, as large as the drives allow.
 fn draw_units(scale: Scale, random: &mut Random, block_sectors: u64) -> Vec<Sectors> {
     if random.one_in(2) {
         return Vec::new();
@@ -305,9 +310,9 @@ fn draw_units(scale: Scale, random: &mut Random, block_sectors: u64) -> Vec<Sect
     (0..random.between(1, 4)).map(|_| Sectors(random.between(1, most))).collect()
 }
 
-/// Where and how requests come: some places again and again, in bursts.
+/// Workload of a case: requests to a few zones, repeated, in bursts.
 pub struct Workload {
-    /// Requests still to come.
+    /// Number of requests still to come.
     pub left: u64,
     units: Vec<(u64, u64)>,
     zones: Vec<(usize, u64, u64)>,
@@ -322,18 +327,18 @@ pub struct Workload {
     at: Nanoseconds,
 }
 
-/// A request as it comes from the workload.
+/// A request that the workload issues.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// To which unit; there may be no such unit.
+    /// Unit of the request. The unit may not exist.
     pub unit: u16,
-    /// What.
+    /// Kind of the request.
     pub kind: OpKind,
-    /// Where in the unit.
+    /// Range within the unit.
     pub range: SectorRange,
-    /// Must be stable when it is done.
+    /// Set if the request must be stable when it is done.
     pub fua: bool,
-    /// Where in the flat address space; `None` where it lies outside.
+    /// Range in the flat address space; `None` if the request lies outside its unit.
     pub flat: Option<SectorRange>,
 }
 
@@ -386,17 +391,17 @@ impl Workload {
         }
     }
 
-    /// When the next request comes; `None` after the last.
+    /// Returns the time of the next request; `None` after the last.
     pub fn next_at(&self) -> Option<Nanoseconds> {
         (self.left > 0).then_some(self.at)
     }
 
-    /// Nothing comes before `now`: there was no power.
+    /// Delays requests until `now`, because there was no power before.
     pub fn wait_until(&mut self, now: Nanoseconds) {
         self.at = self.at.max(now);
     }
 
-    /// The next request.
+    /// Returns the next request.
     pub fn next(&mut self, random: &mut Random) -> Arrival {
         self.left -= 1;
         if self.burst_left == 0 {
@@ -420,7 +425,7 @@ impl Workload {
             return (0, SectorRange::default());
         }
         if random.one_in(60) {
-            // Nowhere, or nothing.
+            // A request outside every unit, or of no sectors.
             let unit = random.below(self.units.len() as u64 + 1) as usize;
             let len = random.pick(&[0, 1, 100]);
             return (unit, SectorRange::new(random.below(20_000), len));

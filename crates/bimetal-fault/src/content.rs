@@ -1,11 +1,11 @@
-//! What each sector of a drive holds, in memory that follows what was written.
+//! Content of each sector of a drive, in memory that grows with the written sectors.
 
 use crate::payload::Sector;
 
-/// Sectors in a page.
+/// Number of sectors in a page.
 const PAGE: u64 = 128;
 
-/// For each sector its content, and the number of the change that wrote it.
+/// Content of each sector, with the number of the change that wrote it.
 #[derive(Default)]
 pub(crate) struct Content(Vec<Option<Vec<(Sector, u64)>>>);
 
@@ -15,17 +15,17 @@ impl Content {
         Some(&page[(sector % PAGE) as usize])
     }
 
-    /// The content alone; zeroes where nothing was written.
+    /// Returns the content of a sector; zeroes if it was never written.
     pub(crate) fn sector(&self, sector: u64) -> Sector {
         self.get(sector).map(|(content, _)| content.clone()).unwrap_or_default()
     }
 
-    /// The number of the change that wrote it; 0 where there was none.
+    /// Returns the number of the change that wrote the sector; 0 if there was none.
     pub(crate) fn change(&self, sector: u64) -> u64 {
         self.get(sector).map_or(0, |(_, change)| *change)
     }
 
-    /// Gives what was there before.
+    /// Sets the content of a sector. Returns its previous content.
     pub(crate) fn set(&mut self, sector: u64, to: Sector, change: u64) -> Sector {
         let page = (sector / PAGE) as usize;
         if self.0.len() <= page {

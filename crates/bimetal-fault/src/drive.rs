@@ -1,8 +1,8 @@
-//! A drive in memory: keeps sectors, answers in any order, and fails as its [`Plan`] says.
+//! A drive in memory: stores sectors, answers in any order, and fails as its [`Plan`] says.
 //!
-//! An operation takes effect when it completes; a read may see writes that are under way at the same time, sector by
-//! sector. A write that did not go through leaves each of its sectors old, new or unreadable. What was written since
-//! the last flush is known ([`Drive::is_stable`]): that is what a [power cut](Drive::power_cut) takes, or not.
+//! An operation takes effect when it completes. A read may see concurrent writes, sector by sector.
+//! A failed write leaves each of its sectors old, new or unreadable. The drive knows the changes
+//! since the last flush ([`Drive::is_stable`]). A [power cut](Drive::power_cut) may lose them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,61 +16,62 @@ use crate::payload::{Sector, Tags};
 use crate::random::Random;
 use crate::write_cache::{Change, Manner, WriteCache};
 
-/// How often a drive fails: once in so many operations, never where 0.
+/// Fault rates of a drive: one fault in so many operations; 0: never.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plan {
-    /// Reads that fail and would succeed when tried again.
+    /// Reads that fail once and would succeed when retried.
     pub read_error: u64,
     /// Writes that leave their sectors old, new or unreadable until they are written again.
     pub write_error: u64,
-    /// Reads and writes that do only a part of their range.
+    /// Reads and writes that transfer only a part of their range.
     pub short: u64,
     /// Flushes that fail and make nothing stable.
     pub flush_error: u64,
-    /// What a failed flush was to make stable no later one makes stable either: the drive, or what is above it, takes it for
-    /// written.
+    /// Set if no later flush makes stable what a failed flush did not. The drive, or a layer above
+    /// it, takes the data for written.
     pub forgets: bool,
     /// Operations that take seconds.
     pub stuck: u64,
-    /// The drive cannot discard.
+    /// Set if the drive cannot discard.
     pub no_discard: bool,
-    /// From its operation with this number on it refuses to write: what is there stays, and reads go on.
+    /// Number of the operation from which on the drive refuses writes. Existing data stay, and
+    /// reads continue.
     pub refuses_from: Option<u64>,
-    /// It refuses flushes, too, from then on.
+    /// Set if the drive also refuses flushes from then on.
     pub refuses_flushes: bool,
-    /// The drive lies: no scheme survives that, and the tester must notice.
+    /// Lie that the drive tells. No scheme survives a lie, and the tester must notice it.
     pub lie: Option<Lie>,
 }
 
-/// A drive that breaks its word.
+/// Lie of a drive: a violation of its interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lie {
     /// Acknowledges a write and drops it.
     DropsWrites,
-    /// Puts a write where another one belongs.
+    /// Stores a write at a wrong address.
     SwapsWrites,
-    /// Reads return what was there before the last write.
+    /// Returns the content from before the last write.
     ReadsStale,
     /// Acknowledges a flush and makes nothing stable.
     DropsFlushes,
-    /// Completes a write, but only the first half of it lands.
+    /// Acknowledges a write of which only the first half lands.
     TearsWrites,
 }
 
 struct InFlight {
     operation: Operation<Tags>,
     due: Nanoseconds,
-    /// How many changes had completed when it began.
+    /// Number of changes completed when the operation began.
     begun: u64,
 }
 
-/// An operation that has ended, and whether that was a fault.
+/// An operation that has ended.
 pub struct Ended {
     /// The operation.
     pub operation: Operation<Tags>,
-    /// What the engine is told.
+    /// Completion for the engine.
     pub completion: Completion<Tags>,
-    /// Sectors that became unreadable by it.
+    /// Sectors that the operation made unreadable.
     pub spoilt: Vec<u64>,
 }
 
@@ -81,25 +82,26 @@ pub struct Drive {
     latency: Nanoseconds,
     content: Content,
     unreadable: BTreeSet<u64>,
-    /// Changes that completed, and up to which of them a flush has made them stable.
+    /// Number of completed changes, and number of the last change that a flush made stable.
     changes: u64,
     stable: u64,
-    /// After which change, and up to which, no flush makes anything stable any more.
+    /// Ranges of changes that no flush makes stable any more: after the first number, up to the
+    /// second.
     forgotten: Vec<(u64, u64)>,
     in_flight: Vec<InFlight>,
-    /// Operations that it was given.
+    /// Number of operations started.
     started: u64,
-    /// What a power cut would take, where there will be one.
+    /// Changes that a power cut may lose, in cases with power cuts.
     cache: Option<WriteCache>,
     gone: bool,
-    /// What was there before the last write, for a drive that reads stale.
+    /// Content from before the last write, for a drive that reads stale.
     before: BTreeMap<u64, Sector>,
-    /// What was there some writes ago, where a case asks for it.
+    /// Older content of sectors, if a case needs it.
     older: Option<Older>,
 }
 
 impl Drive {
-    /// An empty drive of `capacity` sectors whose operations take around `latency`.
+    /// Creates an empty drive of `capacity` sectors whose operations take around `latency`.
     pub fn new(capacity: u64, latency: Nanoseconds, plan: Plan) -> Self {
         Self {
             capacity,
@@ -119,31 +121,32 @@ impl Drive {
         }
     }
 
-    /// The same drive, which remembers what its sectors outside of `home` held before their last
-    /// few writes.
+    /// Makes the drive remember the older content of its sectors outside of `home`.
     pub fn with_older_content(mut self, home: SectorRange) -> Self {
         self.older = Some(Older::outside(home));
         self
     }
 
-    /// What a sector held so many writes ago; none where the drive remembers nothing so old.
+    /// Returns the content of a sector before its last `writes` writes; `None` if it is not
+    /// remembered.
     pub fn older(&self, sector: u64, writes: usize) -> Option<&Sector> {
         self.older.as_ref()?.get(sector, writes)
     }
 
-    /// The same drive, which remembers from now on what a [power cut](Self::power_cut) would take.
+    /// Makes the drive remember from now on the changes that a [power cut](Self::power_cut) may
+    /// lose.
     pub fn with_write_cache(mut self) -> Self {
         self.cache = Some(WriteCache::default());
         self
     }
 
-    /// Cuts the power: everything under way is forgotten and may have landed in part; of what no flush has covered any
-    /// part is lost. What is left is stable. Gives the manner, and the sectors that cannot be read because what had
-    /// repaired them is lost.
+    /// Cuts the power. Operations in flight are forgotten and may have landed in part. Any part of
+    /// the unflushed changes is lost. The remaining content is stable. Returns the manner, and the
+    /// sectors that are unreadable because the write that repaired them is lost.
     ///
     /// # Panics
     ///
-    /// If the drive was made without [a write cache](Self::with_write_cache).
+    /// Panics if the drive was made without [a write cache](Self::with_write_cache).
     pub fn power_cut(&mut self, random: &mut Random) -> (Manner, Vec<u64>) {
         let under_way = std::mem::take(&mut self.in_flight);
         let mut landing = Vec::new();
@@ -170,58 +173,60 @@ impl Drive {
         (manner, unreadable)
     }
 
-    /// Its size in sectors.
+    /// Returns the size in sectors.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// How many changes of its content were completed.
+    /// Returns the number of completed changes of the content.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Whether it has vanished.
+    /// Returns true if the drive has vanished.
     pub fn is_gone(&self) -> bool {
         self.gone
     }
 
-    /// From now on it fails as `plan` says; how it failed before.
+    /// Replaces the plan of faults. Returns the previous plan.
     pub fn replace_plan(&mut self, plan: Plan) -> Plan {
         std::mem::replace(&mut self.plan, plan)
     }
 
-    /// From now on it fails no more: what is broken stays broken.
+    /// Ends passing faults. Lasting faults remain.
     pub fn calm(&mut self) {
         let Plan { lie, no_discard, forgets, refuses_from, refuses_flushes, .. } = self.plan;
         self.plan = Plan { lie, no_discard, forgets, refuses_from, refuses_flushes, ..Plan::default() };
     }
 
-    /// Whether it refuses to write.
+    /// Returns true if the drive refuses writes.
     pub fn is_refusing(&self) -> bool {
         self.plan.refuses_from.is_some_and(|from| self.started >= from)
     }
 
-    /// What a sector holds.
+    /// Returns the content of a sector.
     pub fn content(&self, sector: u64) -> Sector {
         self.content.sector(sector)
     }
 
-    /// Whether what a sector holds would be there after a power cut.
+    /// Returns true if the content of a sector would survive a power cut.
     pub fn is_stable(&self, sector: u64) -> bool {
         self.content.change(sector) <= self.stable && !self.is_forgotten(sector)
     }
 
-    /// Whether a flush failed that was to make stable what a sector holds: only another write and a flush can.
+    /// Returns true if a failed flush was to make the content of a sector stable. Only another
+    /// write and a flush can.
     pub fn is_forgotten(&self, sector: u64) -> bool {
         is_in(&self.forgotten, self.content.change(sector))
     }
 
-    /// Sectors that a power cut may take back behind a flush that succeeded, because one before it failed.
+    /// Returns the sectors that a power cut may take back in spite of a successful flush, because
+    /// an earlier flush failed.
     pub fn forgotten(&self) -> BTreeSet<u64> {
         self.missing(&self.forgotten)
     }
 
-    /// Those of them that are due to the last flush that failed.
+    /// Returns the forgotten sectors that the last failed flush caused.
     pub fn forgotten_last(&self) -> BTreeSet<u64> {
         self.missing(&self.forgotten[self.forgotten.len().saturating_sub(1)..])
     }
@@ -231,7 +236,7 @@ impl Drive {
         cache.flat_map(|cache| cache.missing(|change| is_in(changes, change))).collect()
     }
 
-    /// Whether a sector cannot be read until it is written again.
+    /// Returns true if a sector cannot be read until it is written again.
     pub fn is_unreadable(&self, sector: u64) -> bool {
         self.unreadable.contains(&sector)
     }
@@ -241,12 +246,12 @@ impl Drive {
         self.unreadable.insert(sector);
     }
 
-    /// Changes what a sector holds without a word.
+    /// Silently changes the content of a sector.
     pub fn rot(&mut self, sector: u64) {
         self.replace(sector, Sector::Rotten(sector as u32));
     }
 
-    /// A sector holds `value` from now on, on the medium too, though nobody wrote it.
+    /// Replaces the content of a sector, on the medium too, without a write.
     pub fn replace(&mut self, sector: u64, value: Sector) {
         if let Some(cache) = &mut self.cache {
             cache.set_stable(sector, value.clone(), self.changes);
@@ -254,23 +259,23 @@ impl Drive {
         self.content.set(sector, value, 0);
     }
 
-    /// It is no longer there: everything under way and everything to come ends as [`Status::Gone`].
+    /// Makes the drive vanish: all operations in flight and to come end as [`Status::Gone`].
     pub fn vanish(&mut self) {
         self.gone = true;
     }
 
-    /// An operation under way that shares a sector with `range` and for which `wanted` holds.
+    /// Returns an operation in flight that shares a sector with `range` and is of a `wanted` kind.
     pub fn under_way(&self, range: SectorRange, wanted: impl Fn(OpKind) -> bool) -> Option<&Operation<Tags>> {
         let mut operations = self.in_flight.iter().map(|in_flight| &in_flight.operation);
         operations.find(|other| wanted(other.command.kind) && other.command.range.overlaps(range))
     }
 
-    /// How many operations are under way.
+    /// Returns the number of operations in flight.
     pub fn busy(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Takes an operation.
+    /// Starts an operation.
     pub fn start(&mut self, now: Nanoseconds, operation: Operation<Tags>, random: &mut Random) {
         let mut latency = random.around(self.latency);
         if random.one_in(50) {
@@ -283,7 +288,7 @@ impl Drive {
         self.in_flight.push(InFlight { operation, due: now + latency, begun: self.changes });
     }
 
-    /// When the next operation ends.
+    /// Returns the time at which the next operation ends.
     pub fn next_due(&self) -> Option<Nanoseconds> {
         self.in_flight.iter().map(|in_flight| in_flight.due).min()
     }
@@ -400,7 +405,7 @@ impl Drive {
         if random.one_in(self.plan.write_error) {
             return Status::MediaError;
         }
-        // A drive may zero what is discarded, keep it, or do the one here and the other there.
+        // A drive may zero discarded sectors, keep them, or do either sector by sector.
         let manner = random.below(3);
         self.changes += 1;
         let mut change = Change::new(self.changes);
@@ -438,7 +443,7 @@ fn contains(range: SectorRange, at: u64) -> bool {
     range.start.0 <= at && at < range.end().0
 }
 
-/// What `write` puts at sector `at` of its drive.
+/// Returns the content that `write` gives to sector `at` of its drive.
 fn value_of(write: &Operation<Tags>, at: u64) -> Sector {
     let into = at - write.command.range.start.0;
     write.payload.at(into)

@@ -1,15 +1,21 @@
-//! The fault tester: the engine over in-memory drives that answer in any order, fail, vanish and lose power, and a model of
-//! what every read may return.
+//! The fault tester. It runs the engine over in-memory drives that answer in any order, fail,
+//! vanish and lose power. It checks every read against a reference model.
 //!
-//! Lives here: payloads that say who wrote each sector ([`payload`]), drives with faults and volatile caches ([`drive`]), the
-//! bounds within which faults are fair ([`atlas`]), damage to what lies at rest ([`damage`]), the
-//! model ([`shadow`]), random cases ([`case`]), the run of one and its power cuts ([`tester`]), the
-//! same of trees of volumes ([`tree`]), and ways to break the engine from outside ([`Sabotage`]).
-//! The checks stand outside the engine:
-//! they see requests, operations and the map, nothing inside. Does not live here: any knowledge of a scheme; a new one is
-//! found in `schemes::every`.
+//! The crate contains:
+//! - payloads that name the writer of each sector ([`payload`]);
+//! - drives with faults and volatile caches ([`drive`]);
+//! - the bounds within which faults are fair ([`atlas`]);
+//! - damage to data at rest ([`damage`]);
+//! - the reference model ([`shadow`]);
+//! - random cases ([`case`]);
+//! - the run of a case and its power cuts ([`tester`]), and of trees of volumes ([`tree`]);
+//! - ways to break the engine from outside ([`Sabotage`]).
 //!
-//! Read first: [`tester`], then [`shadow`]. One case is one scheme and one seed: the same two give the same run.
+//! The checks stand outside the engine. They see requests, operations and the map, and nothing
+//! inside. The crate knows nothing about any scheme: it finds new schemes in `schemes::every`.
+//!
+//! Read first: [`tester`], then [`shadow`]. A case is one scheme and one seed: the same pair gives
+//! the same run.
 
 pub mod atlas;
 pub mod case;

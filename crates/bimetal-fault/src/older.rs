@@ -1,5 +1,5 @@
-//! What sectors of a drive held before their last few writes: what a drive gives back that lost a
-//! write, or mixed two up.
+//! Older content of a drive's sectors, from before their last few writes. A drive returns it after
+//! it lost a write or mixed two up.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,24 +7,24 @@ use bimetal_core::units::SectorRange;
 
 use crate::payload::Sector;
 
-/// How many older contents of a sector are kept.
+/// Number of older contents kept per sector.
 pub(crate) const DEPTH: usize = 4;
 
 /// See the [module](self).
 pub(crate) struct Older {
-    /// Sectors of which nothing is kept.
+    /// Sectors whose older content is not kept.
     home: SectorRange,
-    /// The newest first.
+    /// Older contents per sector, the newest first.
     sectors: BTreeMap<u64, VecDeque<Sector>>,
 }
 
 impl Older {
-    /// Of all sectors but those in `home`.
+    /// Keeps the older content of all sectors outside of `home`.
     pub(crate) fn outside(home: SectorRange) -> Self {
         Self { home, sectors: BTreeMap::new() }
     }
 
-    /// `sector` held `old` until now.
+    /// Adds `old`, the content that `sector` had until now.
     pub(crate) fn push(&mut self, sector: u64, old: Sector) {
         if (self.home.start.0..self.home.end().0).contains(&sector) {
             return;
@@ -34,7 +34,7 @@ impl Older {
         held.push_front(old);
     }
 
-    /// What `sector` held so many writes ago, from 1 on.
+    /// Returns the content of `sector` before its last `writes` writes, from 1 on.
     pub(crate) fn get(&self, sector: u64, writes: usize) -> Option<&Sector> {
         self.sectors.get(&sector)?.get(writes.checked_sub(1)?)
     }

@@ -1,7 +1,8 @@
-//! Payloads of the fault tester: instead of bytes, each sector says who wrote it and where it belongs.
+//! Payloads of the fault tester. Instead of bytes, each sector names the request that wrote it and
+//! the address where it belongs.
 //!
-//! Metadata keeps its real bytes, so that pages can be decoded. Sectors that continue each other are held as runs: a write of
-//! several MiB is one run.
+//! Metadata keeps its real bytes, so that pages can be decoded. Consecutive sectors are stored as
+//! runs: a write of several MiB is one run.
 
 use std::sync::Arc;
 
@@ -12,32 +13,32 @@ use bimetal_core::units::{SECTOR_BYTES, Sectors};
 use crate::case::Arrival;
 use crate::sabotage;
 
-/// What a sector holds.
+/// Content of a sector.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Sector {
     /// Zeroes: never written, or written as zeroes.
     #[default]
     Zero,
-    /// What a request wrote.
+    /// Data that a request wrote.
     Data {
         /// The number of the request.
         request: u32,
-        /// Where it belongs, in the volume's flat address space.
+        /// Sector at which the data belong, in the volume's flat address space.
         sector: u32,
     },
-    /// Content that rotted: no longer what was written.
+    /// Content that rotted, and differs from what was written.
     Rotten(u32),
     /// Metadata of the engine.
     Metadata {
         /// All bytes that were written together.
         bytes: Arc<Vec<u8>>,
-        /// Which of their sectors.
+        /// Index of this sector among the sectors of `bytes`.
         at: u32,
     },
 }
 
 impl Sector {
-    /// What lies `by` sectors further on in the same run.
+    /// Returns the content `by` sectors further on in the same run.
     fn further(&self, by: u32) -> Self {
         match self {
             Self::Zero => Self::Zero,
@@ -47,7 +48,7 @@ impl Sector {
         }
     }
 
-    /// The bytes of a sector of metadata.
+    /// Returns the bytes of a sector of metadata.
     pub fn metadata(&self) -> Option<&[u8]> {
         let Self::Metadata { bytes, at } = self else { return None };
         let start = *at as usize * SECTOR_BYTES as usize;
@@ -83,14 +84,16 @@ pub struct Tags {
 }
 
 impl Tags {
-    /// What request number `request` writes to `sectors` from `start` on.
+    /// Returns the content that request number `request` writes to `sectors` sectors from `start`
+    /// on.
     pub fn written(request: u32, start: u64, sectors: u64) -> Self {
         let mut tags = Self::default();
         tags.push(Sector::Data { request, sector: start as u32 }, sectors as u32);
         tags
     }
 
-    /// What a request that arrives carries: `number` is none for one outside of its unit.
+    /// Returns the payload of an arriving request; `number` is `None` for a request outside its
+    /// unit.
     pub(crate) fn of_arrival(arrival: &Arrival, number: Option<u32>) -> Self {
         let Arrival { kind, range, flat, .. } = arrival;
         match (kind, number) {
@@ -100,7 +103,7 @@ impl Tags {
         }
     }
 
-    /// How many sectors.
+    /// Returns the number of sectors.
     pub(crate) fn len(&self) -> u64 {
         self.sectors
     }
@@ -115,12 +118,12 @@ impl Tags {
         }
     }
 
-    /// Runs of sectors that continue each other: the first, and how many.
+    /// Returns the runs: the first sector, and the number of sectors.
     pub fn runs(&self) -> impl Iterator<Item = (&Sector, u32)> {
         self.runs.iter().map(|run| (&run.first, run.len))
     }
 
-    /// The sector at place `at`; zeroes beyond the end.
+    /// Returns the sector at index `at`; zeroes beyond the end.
     pub fn at(&self, at: u64) -> Sector {
         let mut left = at;
         for run in &self.runs {
@@ -132,7 +135,7 @@ impl Tags {
         Sector::Zero
     }
 
-    /// Its sectors, one by one.
+    /// Returns the sectors, one by one.
     pub fn iter(&self) -> impl Iterator<Item = Sector> {
         self.runs.iter().flat_map(|run| (0..run.len).map(|by| run.first.further(by)))
     }

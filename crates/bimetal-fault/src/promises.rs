@@ -1,8 +1,8 @@
-//! What the fault tester holds a scheme to, in words.
+//! Promises that the fault tester checks of a scheme, in words.
 
 use bimetal_core::scheme::{Holds, SchemeInfo};
 
-/// One line for each promise that is checked under `scheme`.
+/// Returns one line for each promise that is checked under `scheme`.
 pub fn promises(scheme: &SchemeInfo) -> Vec<String> {
     let off_home = scheme.members.iter().any(|(_, holds)| matches!(holds, Holds::Cache | Holds::Log));
     let mut promises = vec!["what was flushed or forced survives any power cut, at any operation".to_owned()];

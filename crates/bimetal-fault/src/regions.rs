@@ -1,25 +1,25 @@
-//! Where an operation on a member lands, as the layout says: nothing may reach across two regions or beyond a drive.
+//! Regions of members, from the layout: no operation may cross two regions or reach beyond a drive.
 
 use bimetal_core::layout::{Layout, MemberId};
 use bimetal_core::units::SectorRange;
 
-/// A part of a member.
+/// A region of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Region {
-    /// Blocks at their own address; the flat sector of the operation's first one.
+    /// Blocks at their own address. The number is the flat sector of the operation's first sector.
     Home(u64),
-    /// Slots, from this sector of their region on.
+    /// Slots. The number is the operation's first sector within the region.
     Slots(u64),
     /// Ring, table and superblocks.
     Metadata,
-    /// Behind everything else: label and marks.
+    /// The space behind everything else: label and marks.
     Tail,
 }
 
-/// The region of `member` that holds all of `range`; `None` where no single one does.
+/// Returns the region of `member` that holds all of `range`; `None` if no single region does.
 pub fn region_of(layout: &Layout, member: MemberId, capacity: u64, range: SectorRange) -> Option<Region> {
     if range.is_empty() {
-        // A flush.
+        // The operation is a flush.
         return Some(Region::Tail);
     }
     let sectors = layout.block.sectors();

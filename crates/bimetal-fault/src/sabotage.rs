@@ -1,5 +1,5 @@
-//! The engine broken on purpose, from outside: between it and the drives something goes wrong that a mistake in the
-//! engine would look like. The tester must notice.
+//! Sabotage: the engine broken on purpose, from outside. An error between engine and drives
+//! imitates a defect of the engine. The tester must notice it.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -11,18 +11,18 @@ use crate::drive::{Drive, Ended};
 use crate::payload::{Sector, Tags};
 use crate::random::Random;
 
-/// What is broken.
+/// Kind of sabotage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sabotage {
     /// One flush in so many never reaches its drive, and succeeds.
     SkipsFlushes(u64),
-    /// The checksum of every content is the same: whatever a slot holds passes for what was written.
+    /// Every checksum is the same, so any content of a slot passes.
     ChecksumsPass,
-    /// One page of metadata in so many is read as what it was before it was last written.
+    /// One read page of metadata in so many has the content from before its last write.
     ServesOlderPages(u64),
-    /// What damages a page of metadata at rest takes its copies along.
+    /// Damage to a page of metadata at rest also destroys the page's copies.
     LosesCopies,
-    /// One write in so many changes places with the next one on its drive: it succeeds, and lands after that.
+    /// One write in so many is acknowledged early and lands only after the next write on its drive.
     SwapsWrites(u64),
 }
 
@@ -30,16 +30,16 @@ thread_local! {
     static CHECKSUMS_PASS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether every checksum is the same in this thread.
+/// Returns true if every checksum is the same in this thread.
 pub(crate) fn checksums_pass() -> bool {
     CHECKSUMS_PASS.get()
 }
 
-/// Ends [`Sabotage::ChecksumsPass`] when it goes.
+/// Guard that ends [`Sabotage::ChecksumsPass`] when it is dropped.
 pub(crate) struct Scope(());
 
 impl Scope {
-    /// Begins what has no place between engine and drives.
+    /// Begins sabotage that does not act between engine and drives.
     pub(crate) fn enter(sabotage: Option<Sabotage>) -> Self {
         CHECKSUMS_PASS.set(sabotage == Some(Sabotage::ChecksumsPass));
         Self(())
@@ -52,11 +52,11 @@ impl Drop for Scope {
     }
 }
 
-/// What stands between the engine and its drives.
+/// Saboteur between the engine and its drives.
 #[derive(Default)]
 pub(crate) struct Saboteur {
     sabotage: Option<Sabotage>,
-    /// Operations that the drive does not know of, and whose success is a pretence.
+    /// Operations that never reach the drive, and whose success is pretended.
     pretended: BTreeSet<Token>,
     held: Option<Operation<Tags>>,
     landed_late: u64,
@@ -67,18 +67,18 @@ impl Saboteur {
         Self { sabotage, ..Self::default() }
     }
 
-    /// Whether something is broken: what lies on the drives is then no business of the checks.
+    /// Returns true if there is sabotage. The checks then ignore the content of the drives.
     pub(crate) fn is_at_work(&self) -> bool {
         self.sabotage.is_some()
     }
 
-    /// What reaches the drive instead of `operation`.
+    /// Returns the operations that reach the drive instead of `operation`.
     pub(crate) fn pass(&mut self, operation: Operation<Tags>, random: &mut Random) -> Vec<Operation<Tags>> {
         match (self.sabotage, operation.command.kind) {
             (Some(Sabotage::SkipsFlushes(n)), OpKind::Flush) if random.one_in(n) => vec![self.pretend(&operation)],
             (Some(Sabotage::SwapsWrites(n)), OpKind::Write) => match self.held.take() {
                 Some(held) if held.target == operation.target => {
-                    // Not a name that the engine uses.
+                    // The engine never uses this token.
                     self.landed_late += 1;
                     let late = Operation { token: Token(u64::MAX - self.landed_late), ..held };
                     vec![operation, late]
@@ -98,7 +98,7 @@ impl Saboteur {
         }
     }
 
-    /// An operation that does nothing, in place of `operation`.
+    /// Returns an operation without effect, in place of `operation`.
     fn pretend(&mut self, operation: &Operation<Tags>) -> Operation<Tags> {
         self.pretended.insert(operation.token);
         let mut pretence = operation.clone();
@@ -107,7 +107,8 @@ impl Saboteur {
         pretence
     }
 
-    /// What the engine hears of an operation that ended; `None` where it never asked.
+    /// Returns the completion that the engine receives; `None` for an operation that the engine did
+    /// not issue.
     pub(crate) fn ended(&mut self, mut ended: Ended) -> Option<Ended> {
         if self.landed_late > 0 && ended.operation.token.0 >= u64::MAX - self.landed_late {
             return None;
@@ -118,12 +119,12 @@ impl Saboteur {
         Some(ended)
     }
 
-    /// Whether copies of damaged pages are lost.
+    /// Returns true if copies of damaged pages are destroyed.
     pub(crate) fn loses_copies(&self) -> bool {
         self.sabotage == Some(Sabotage::LosesCopies)
     }
 
-    /// What the engine is given of a read of `drive`.
+    /// Replaces the result of a read by the content that the engine is given.
     pub(crate) fn serve(&self, ended: &mut Ended, drive: &Drive, random: &mut Random) {
         let Some(Sabotage::ServesOlderPages(n)) = self.sabotage else { return };
         let start = ended.operation.command.range.start.0;
@@ -139,7 +140,7 @@ impl Saboteur {
         ended.completion.payload = (0..).zip(payload.iter()).map(serve).collect();
     }
 
-    /// The power is cut: what was held back is gone.
+    /// Forgets all pretended and delayed operations, because the power is cut.
     pub(crate) fn forget(&mut self) {
         self.pretended.clear();
         self.held = None;

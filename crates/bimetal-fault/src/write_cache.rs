@@ -1,8 +1,11 @@
-//! The volatile write cache of a drive: what a power cut may take, and in which manners it takes it.
+//! The volatile write cache of a drive: the changes that a power cut may lose, and the manners in
+//! which it loses them.
 //!
-//! Beside the newest content of a drive there is what its medium holds for certain, and every completed change that
-//! no flush has covered yet, in order. A power cut lets any part of those changes, and of the changes under way, reach the
-//! medium: an older change without a newer one, single sectors of a write, or nothing. What is on the medium then is stable.
+//! Beside a drive's newest content, the cache knows the stable content of the medium. It also
+//! keeps, in order, every completed change that no flush has covered. At a power cut, any part of
+//! those changes and of the changes in flight may reach the medium. So an older change may land
+//! without a newer one, or single sectors of a write, or nothing. The content of the medium is
+//! stable afterwards.
 
 use std::collections::VecDeque;
 
@@ -10,24 +13,24 @@ use crate::content::Content;
 use crate::payload::{Sector, Tags};
 use crate::random::Random;
 
-/// What reaches the medium when the power is cut.
+/// Manner of a power cut: the changes that reach the medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Manner {
-    /// Nothing that was not flushed.
+    /// Nothing unflushed reaches the medium.
     LosesAll,
-    /// Everything, what is under way included.
+    /// Everything reaches the medium, including changes in flight.
     KeepsAll,
-    /// What completed, and nothing that is under way.
+    /// All completed changes reach the medium, and none in flight.
     KeepsCompleted,
-    /// The first changes, the last of them in part.
+    /// The first changes reach the medium, the last of them in part.
     KeepsFirst,
-    /// All changes but one.
+    /// All changes but one reach the medium.
     LosesOne,
-    /// One change.
+    /// One change reaches the medium.
     KeepsOne,
-    /// Each change whole, in part or not, by chance.
+    /// Each change reaches the medium whole, in part or not, by chance.
     Changes,
-    /// Each sector by chance.
+    /// Each sector reaches the medium or not, by chance.
     Sectors,
 }
 
@@ -42,7 +45,7 @@ const MANNERS: [Manner; 8] = [
     Manner::Sectors,
 ];
 
-/// What a change did: runs of sectors, and those that could not be read before it.
+/// A change of content: runs of sectors, and sectors that were unreadable before it.
 #[derive(Default)]
 pub(crate) struct Change {
     number: u64,
@@ -55,7 +58,7 @@ impl Change {
         Self { number, ..Self::default() }
     }
 
-    /// `value` landed at `at`.
+    /// Adds `value` at sector `at`.
     pub(crate) fn push(&mut self, at: u64, value: Sector) {
         match self.pieces.last_mut() {
             Some((first, sectors)) if *first + sectors.len() == at => sectors.push(value, 1),
@@ -63,7 +66,7 @@ impl Change {
         }
     }
 
-    /// `sectors` are to land from `first` on.
+    /// Adds `sectors` from sector `first` on.
     pub(crate) fn push_all(&mut self, first: u64, sectors: Tags) {
         self.pieces.push((first, sectors));
     }
@@ -77,7 +80,7 @@ impl Change {
     }
 }
 
-/// How much of one change reaches the medium.
+/// Part of one change that reaches the medium.
 #[derive(Clone, Copy)]
 enum Share {
     Nothing,
@@ -117,17 +120,17 @@ pub(crate) struct WriteCache {
 }
 
 impl WriteCache {
-    /// A change completed and is not flushed.
+    /// Keeps a change that completed and is not flushed.
     pub(crate) fn keep(&mut self, change: Change) {
         self.unstable.push_back(change);
     }
 
-    /// A sector is on the medium, whatever happens.
+    /// Puts a stable sector on the medium.
     pub(crate) fn set_stable(&mut self, sector: u64, value: Sector, number: u64) {
         self.medium.set(sector, value, number);
     }
 
-    /// A flush has covered every change up to `number` but those that are forgotten.
+    /// Applies a flush that covers every change up to `number`, except forgotten ones.
     pub(crate) fn flush(&mut self, number: u64, is_forgotten: impl Fn(u64) -> bool) {
         let mut forgotten = Vec::new();
         while let Some(change) = self.unstable.pop_front_if(|change| change.number <= number) {
@@ -144,7 +147,8 @@ impl WriteCache {
         forgotten.into_iter().rev().for_each(|change| self.unstable.push_front(change));
     }
 
-    /// Sectors of which the medium does not have a change for which `wanted` holds, or a newer one.
+    /// Returns the sectors of which the medium lacks a change that `wanted` selects, or a newer
+    /// change.
     pub(crate) fn missing(&self, wanted: impl Fn(u64) -> bool) -> impl Iterator<Item = u64> {
         let changes = self.unstable.iter().filter(move |change| wanted(change.number));
         changes.flat_map(|change| {
@@ -153,8 +157,9 @@ impl WriteCache {
         })
     }
 
-    /// Cuts the power while `under_way` are on their way. `content` is what the drive held, and holds afterwards what is
-    /// left. Gives the manner, and the sectors that can be read no more: what made them readable is lost.
+    /// Cuts the power with the changes `under_way` in flight. Reduces `content` to what survives.
+    /// Returns the manner, and the sectors that are unreadable because the write that repaired them
+    /// is lost.
     pub(crate) fn cut(
         &mut self,
         content: &mut Content,
@@ -202,7 +207,8 @@ impl WriteCache {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-    /// Writes 1, 2, ... each of sectors 0..4; those up to `flushed` are flushed.
+    /// Returns the writers of sectors 0..4 after writes 1, 2, ... to all four and a cut. Writes up
+    /// to `flushed` are flushed.
     fn after_cut(seed: u64, flushed: u64, completed: u64, under_way: u64) -> Vec<u32> {
         let mut cache = WriteCache::default();
         let mut content = Content::default();

@@ -1,10 +1,16 @@
-//! Trees of volumes under random requests, drives that fail or vanish, and power cuts: seen from outside alone.
+//! Trees of volumes under random requests, failing or vanishing drives, and power cuts, seen only
+//! from outside.
 //!
-//! A tree is drawn around any scheme ([`shape`]): members of volumes are drives or volumes again. The checks know nothing of
-//! what is inside: every request finishes, every read returns what the shadow allows, what was flushed survives a cut, and
-//! what was read after one stays. Without faults no request may end with an error; with a drive that vanishes none may where
-//! a mirror stands above it. After a cut volumes recover from the leaves up (`recovery.rs`); one that cannot be recovered is a
-//! member that is missing to the one above.
+//! A tree is drawn around any scheme ([`shape`]). Members of volumes are drives or further volumes.
+//! The checks know nothing of the inside:
+//! - Every request finishes.
+//! - Every read returns a value that the shadow allows.
+//! - Flushed data survive a cut, and values read after a cut stay.
+//! - Without faults, no request may end with an error.
+//! - If a drive vanishes below a mirror, no request may end with an error either.
+//!
+//! After a cut, volumes recover from the leaves up (`recovery.rs`). A volume that cannot be
+//! recovered is a missing member of the volume above.
 
 mod recovery;
 pub mod shape;
@@ -25,15 +31,15 @@ use crate::random::Random;
 use crate::shadow::Shadow;
 use crate::tester::{Failure, Options, Report, guarded};
 
-/// Events without a request that finishes, while some are under way: more lead nowhere.
+/// Most events without a finished request while requests are open. More events mean a livelock.
 const EVENTS_MAX: u64 = 2_000_000;
-/// Sectors of a read when everything is read back.
+/// Sectors per read when the whole volume is read back.
 const READ_BACK_SECTORS: u64 = 96;
 
 /// Runs the case `seed` of a tree whose outermost volume has `scheme`.
 ///
 /// # Errors
-/// The first thing that is wrong; a panic of the engine is one.
+/// Returns the first violation. A panic of the engine counts as one.
 pub fn run_tree_case(scheme: &'static SchemeInfo, seed: u64) -> Result<Report, Box<Failure>> {
     run(scheme, seed, |random| Shape::draw(scheme, random))
 }
@@ -41,7 +47,7 @@ pub fn run_tree_case(scheme: &'static SchemeInfo, seed: u64) -> Result<Report, B
 /// Runs the case `seed` of the tree `shape`.
 ///
 /// # Errors
-/// As [`run_tree_case`].
+/// Returns the same errors as [`run_tree_case`].
 pub fn run_shape_case(shape: &Shape, seed: u64) -> Result<Report, Box<Failure>> {
     run(shape.scheme(), seed, |_| shape.clone())
 }
@@ -56,21 +62,21 @@ fn run(scheme: &'static SchemeInfo, seed: u64, shape: impl Fn(&mut Random) -> Sh
     })
 }
 
-/// What may fail in a case.
+/// Faults of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Trouble {
-    /// Nothing but the power.
+    /// Nothing fails but the power.
     None,
-    /// This leaf vanishes then.
+    /// This leaf vanishes at this time.
     Vanishes(u16, Nanoseconds),
-    /// Operations of every leaf.
+    /// Operations of every leaf fail at times.
     Errors,
 }
 
 /// See the [module](self).
 struct TreeTester {
     drawn: Drawn,
-    /// The drives of the leaves; the last one is gone, for what is not there.
+    /// Drives of the leaves. The last drive is gone and stands for missing members.
     drives: Vec<Drive>,
     /// The tree, while the power is on.
     tree: Option<Part>,
@@ -79,13 +85,14 @@ struct TreeTester {
     workload: Option<Workload>,
     trouble: Trouble,
     now: Nanoseconds,
-    /// Requests by token: the number in the shadow, or none for one that lies outside.
+    /// Open requests by token, with their number in the shadow; `None` for a request outside its
+    /// unit.
     open: BTreeMap<u64, Option<u32>>,
     tokens: u64,
-    /// Starts and ends of operations until the power is cut.
+    /// Number of starts and ends of operations until the power is cut.
     countdown: Option<u64>,
     cut: bool,
-    /// Since a request finished, or a volume began to be brought up.
+    /// Number of events since a request finished, or a volume began to be brought up.
     events: u64,
     report: Report,
 }
@@ -104,7 +111,7 @@ impl TreeTester {
         let mut drive = |capacity: u64| {
             let drawn = draw_plan(&mut random, trouble == Trouble::Errors);
             let latency = Nanoseconds(random.pick(&[10_000, 100_000, 1_000_000]));
-            // From outside nobody can tell which sectors a leaf that forgets has cost.
+            // From outside, the sectors that a forgetting leaf has cost are unknown.
             Drive::new(capacity, latency, Plan { forgets: false, ..drawn }).with_write_cache()
         };
         let mut drives: Vec<Drive> = drawn.leaves.iter().map(|&capacity| drive(capacity)).collect();
@@ -168,7 +175,8 @@ impl TreeTester {
         self.tree.as_mut().expect("the power is on")
     }
 
-    /// Recovers, cut again and again; false where there is no volume any more, and may be none.
+    /// Recovers the tree, with cuts during recovery. Returns false if the volume is lost for a fair
+    /// reason.
     fn recover_to_the_end(&mut self) -> Result<bool, String> {
         for attempt in 0.. {
             let bits = self.random.between(0, 7);
@@ -190,7 +198,8 @@ impl TreeTester {
         unreachable!("attempts have no end")
     }
 
-    /// Whether a fault explains any error: not where a mirror stands above what vanishes.
+    /// Returns true if a fault explains any error. A leaf that vanishes below a mirror explains
+    /// none.
     fn may_fail(&self) -> bool {
         match self.trouble {
             Trouble::None => false,
@@ -214,7 +223,7 @@ impl TreeTester {
         }
     }
 
-    /// Counts the start or end of an operation; whether the power is cut at it, or was before.
+    /// Counts the start or end of an operation. Returns true if the power is or was cut.
     fn is_cut_now(&mut self) -> bool {
         if let Some(countdown) = &mut self.countdown {
             self.cut |= *countdown == 0;
@@ -223,7 +232,7 @@ impl TreeTester {
         self.cut
     }
 
-    /// Requests come until there are no more or the power is cut.
+    /// Issues requests until none are left or the power is cut.
     fn serve(&mut self) -> Result<(), String> {
         loop {
             let arrival = self.workload.as_ref().and_then(Workload::next_at);
@@ -246,7 +255,7 @@ impl TreeTester {
         self.drives.iter().filter_map(Drive::next_due).chain(timeout).min()
     }
 
-    /// What comes next of drives and timers.
+    /// Handles the next event of drives and timers.
     fn event(&mut self) -> Result<(), String> {
         // A short timer fires millions of times between two requests that are hours apart.
         self.events += u64::from(!self.open.is_empty());
@@ -285,7 +294,8 @@ impl TreeTester {
         self.take()
     }
 
-    /// Ends the operation that is due first, if one is due now; none where the power is cut at it.
+    /// Ends the operation that is due first, if it is due now. Returns `None` if the power is cut
+    /// at it.
     fn end_due(&mut self) -> Option<(u16, Completion<Tags>)> {
         let due = |drive: &Drive| drive.next_due().unwrap_or(Nanoseconds::MAX);
         let leaf = (0..self.drives.len()).min_by_key(|&leaf| due(&self.drives[leaf]))?;
@@ -298,7 +308,7 @@ impl TreeTester {
         (!self.is_cut_now()).then_some((leaf as u16, ended.completion))
     }
 
-    /// Starts an operation on a leaf; false where the power is cut at it.
+    /// Starts an operation on a leaf. Returns false if the power is cut at it.
     fn start(&mut self, operation: Operation<Tags>) -> bool {
         if self.is_cut_now() {
             return false;
@@ -308,7 +318,7 @@ impl TreeTester {
         !self.is_cut_now()
     }
 
-    /// Takes everything that came out.
+    /// Takes all pending operations and finished requests from the tree.
     fn take(&mut self) -> Result<(), String> {
         while let Some(operation) = self.tree.as_mut().filter(|_| !self.cut).and_then(Part::next_operation) {
             if !self.start(operation) {

@@ -1,5 +1,6 @@
-//! From what lies on the leaves to a tree: volumes are formatted and recovered from the leaves up, each over those below it. Parts of the
-//! tree that are there already work on meanwhile: their moves and timers do not wait for the rest.
+//! Recovery of a tree from the content of the leaves. Volumes are formatted and recovered from the
+//! leaves up, each over those below it. Recovered parts of the tree continue their moves and timers
+//! meanwhile.
 
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{Completion, Operation, Status};
@@ -12,10 +13,10 @@ use super::shape::Place;
 use crate::drive::Drive;
 use crate::payload::Tags;
 
-/// Recoveries in a row that fail because a drive fails.
+/// Number of successive recoveries that may fail because a drive fails.
 const REFUSALS_MAX: u32 = 4;
 
-/// A tree, or one below another, with the numbers that its leaves have in the whole.
+/// A tree or subtree, with the numbers that its leaves have in the whole tree.
 pub(super) struct Part {
     pub(super) tree: Tree<Tags>,
     leaves: Vec<u16>,
@@ -27,7 +28,8 @@ impl Part {
         Some(Operation { target: self.leaves[usize::from(operation.target)], ..operation })
     }
 
-    /// Takes a completion from a leaf of the whole, if it is one of its own: one of a part that was given up concerns nobody.
+    /// Passes on a completion from a leaf of the whole tree, if the leaf belongs to this part.
+    /// Completions for abandoned parts are ignored.
     pub(super) fn complete(&mut self, now: Nanoseconds, leaf: u16, completion: Completion<Tags>) {
         if let Some(own) = self.leaves.iter().position(|&other| other == leaf) {
             self.tree.complete(now, own as u16, completion);
@@ -35,19 +37,19 @@ impl Part {
     }
 }
 
-/// A member of a volume that is not there yet.
+/// Member of a volume that is being brought up.
 enum Below {
     Leaf(u16),
     Part(Box<Part>),
-    /// It could not be recovered.
+    /// The member could not be recovered.
     Missing,
 }
 
-/// What a volume that is brought up finds there.
+/// Surroundings of a volume that is being brought up.
 struct Surroundings {
-    /// Its members.
+    /// Members of the volume.
     below: Vec<Below>,
-    /// Parts of the tree that it has nothing to do with.
+    /// Other parts of the tree.
     beside: Vec<Option<Part>>,
 }
 
@@ -60,13 +62,13 @@ impl Surroundings {
         below.chain(self.beside.iter_mut().flatten())
     }
 
-    /// Lets time pass in every part.
+    /// Advances the time of every part.
     fn advance(&mut self, now: Nanoseconds) {
         self.parts().for_each(|part| part.tree.advance(now));
     }
 }
 
-/// What asks the members: a volume that is being made or recovered.
+/// A volume that is being formatted or recovered, and issues operations to its members.
 trait Asks {
     fn next(&mut self) -> Option<Operation<Tags>>;
     fn answer(&mut self, completion: Completion<Tags>);
@@ -87,7 +89,7 @@ impl Asks for Recovery<Tags> {
     }
 }
 
-/// The operations of a format, one after the other.
+/// Operations of a format, executed one after the other.
 struct Format {
     left: std::vec::IntoIter<Operation<Tags>>,
     under_way: bool,
@@ -112,12 +114,12 @@ impl Asks for Format {
 }
 
 impl TreeTester {
-    /// Makes the leaves a tree; false where that fails.
+    /// Formats the leaves as a tree. Returns false if that fails.
     pub(super) fn format(&mut self) -> Result<bool, String> {
         self.bring_up(true)
     }
 
-    /// Recovers the tree; false where there is none any more, or the power was cut.
+    /// Recovers the tree. Returns false if it is lost, or the power was cut.
     pub(super) fn recover(&mut self) -> Result<bool, String> {
         self.bring_up(false)
     }
@@ -156,7 +158,7 @@ impl TreeTester {
         Ok(self.tree.is_some())
     }
 
-    /// What the parts still ask of their leaves, before they are taken apart.
+    /// Starts the operations that the parts have pending, before the parts are taken apart.
     fn start_what_is_left(&mut self, around: &mut Surroundings) {
         for part in around.parts() {
             while let Some(operation) = part.next_operation() {
@@ -167,7 +169,8 @@ impl TreeTester {
         }
     }
 
-    /// Recovers one volume over what is below it; none where that is not possible, or the power was cut.
+    /// Recovers one volume over its members. Returns `None` if that is not possible, or the power
+    /// was cut.
     fn recover_volume(&mut self, number: usize, around: &mut Surroundings) -> Result<Option<Volume<Tags>>, String> {
         for _ in 0..REFUSALS_MAX {
             let is_absent = |below: &Below| match below {
@@ -199,7 +202,7 @@ impl TreeTester {
         self.drives[..leaves].iter().any(Drive::is_gone)
     }
 
-    /// Lets a volume ask its members until it is done or the power is cut.
+    /// Executes the operations of a volume until it is done or the power is cut.
     fn let_ask(&mut self, asks: &mut dyn Asks, around: &mut Surroundings) -> Result<(), String> {
         self.events = 0;
         loop {
@@ -223,7 +226,8 @@ impl TreeTester {
         }
     }
 
-    /// Takes what came out of the parts until the power is cut; whether there were answers among it.
+    /// Takes operations and answers from the parts until the power is cut. Returns true if there
+    /// were answers.
     fn settle(&mut self, asks: &mut dyn Asks, around: &mut Surroundings) -> bool {
         let mut answered = false;
         self.start_what_is_left(around);
@@ -237,7 +241,7 @@ impl TreeTester {
         answered
     }
 
-    /// The next event; false where the power is cut at it.
+    /// Handles the next event. Returns false if the power is cut at it.
     fn pass_time(&mut self, asks: &mut dyn Asks, around: &mut Surroundings) -> Result<bool, String> {
         let timeouts = around.parts().filter_map(|part| part.tree.next_timeout());
         let next = self.drives.iter().filter_map(Drive::next_due).chain(timeouts).min();
@@ -266,7 +270,7 @@ impl TreeTester {
     }
 }
 
-/// One tree of a volume and what is below it. What is missing is a leaf that is gone.
+/// Joins a volume and its members into one tree. A missing member becomes a leaf that is gone.
 fn put_together(volume: Volume<Tags>, below: Vec<Below>, gone: u16) -> Part {
     let mut volumes = vec![(volume, Vec::new())];
     let mut leaves = Vec::new();

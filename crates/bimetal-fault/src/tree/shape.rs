@@ -1,4 +1,4 @@
-//! What a tree is made of, given or drawn: volumes of any scheme over drives and volumes.
+//! Shape of a tree, given or drawn: volumes of any scheme over drives and volumes.
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::{LayoutRequest, MemberInfo, Role};
@@ -12,22 +12,22 @@ use crate::case::draw_settings;
 use crate::payload::Tags;
 use crate::random::Random;
 
-/// How often a tree is drawn anew whose volumes refuse what they are given.
+/// Most draws of a tree whose volumes refuse their configuration.
 const DRAWS_MAX: u32 = 2000;
-/// Draws after which settings are left at their defaults.
+/// Number of draws after which settings stay at their defaults.
 const WITH_SETTINGS: u32 = 1000;
 
-/// A member of a tree, or all of it.
+/// A tree, or a member of one.
 #[derive(Clone, Debug)]
 pub enum Shape {
     /// A drive with this role.
     Drive(Role),
-    /// A volume: scheme, its role to the one above, and members.
+    /// A volume: scheme, role in the volume above, and members.
     Volume(&'static str, Role, Vec<Shape>),
 }
 
 impl Shape {
-    /// A tree around `scheme`, of two or three levels.
+    /// Draws a tree around `scheme`, of one to three levels of volumes.
     pub fn draw(scheme: &'static SchemeInfo, random: &mut Random) -> Self {
         Self::volume(scheme, Role::Hdd, 2, random)
     }
@@ -45,10 +45,10 @@ impl Shape {
         Shape::Volume(scheme.name, role, members.collect())
     }
 
-    /// The scheme of its outermost volume.
+    /// Returns the scheme of the outermost volume.
     ///
     /// # Panics
-    /// If it is a drive, or no scheme has the name.
+    /// Panics if the shape is a drive, or no scheme has the name.
     pub fn scheme(&self) -> &'static SchemeInfo {
         let Shape::Volume(name, ..) = self else { panic!("a tree is more than a drive") };
         schemes::find(name).expect("a scheme that there is")
@@ -69,14 +69,14 @@ impl Shape {
     }
 }
 
-/// A member of a volume that was drawn.
+/// A member of a drawn volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     Leaf(u16),
     Volume(usize),
 }
 
-/// A volume that was drawn, so that it can be made again after a crash.
+/// A drawn volume, so that it can be made again after a crash.
 pub(super) struct Made {
     scheme: &'static SchemeInfo,
     settings: Settings,
@@ -88,24 +88,24 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// As the engine wants the volume with this number.
+    /// Returns the configuration of the volume with this number.
     pub(super) fn config(&self, number: usize) -> VolumeConfig<'_> {
         let layout = LayoutRequest { block: self.block, members: &self.infos, units: &self.units };
         VolumeConfig { scheme: self.scheme, settings: &self.settings, layout, identity: 100 + number as u64 }
     }
 }
 
-/// A tree whose volumes can be made, each in front of those below it.
+/// A tree whose volumes can be made. Each volume is listed before the volumes below it.
 pub(super) struct Drawn {
     pub(super) volumes: Vec<Made>,
-    /// The size of each leaf, in sectors, and the volume that it is a member of.
+    /// Size of each leaf, in sectors. `leaf_above` has the volume of which the leaf is a member.
     pub(super) leaves: Vec<u64>,
     leaf_above: Vec<usize>,
     pub(super) description: String,
 }
 
 impl Drawn {
-    /// Draws sizes and settings until every volume accepts what it is given.
+    /// Draws sizes and settings until every volume accepts its configuration.
     pub(super) fn draw(random: &mut Random, shape: impl Fn(&mut Random) -> Shape) -> Self {
         for draw in 0..DRAWS_MAX {
             let shape = shape(random);
@@ -121,7 +121,8 @@ impl Drawn {
         panic!("no draw in {DRAWS_MAX} gave a tree that can be made");
     }
 
-    /// Adds what `shape` is made of; its place and size, or none where its volume cannot be made.
+    /// Adds the members of `shape`. Returns its place and size, or `None` if its volume cannot be
+    /// made.
     fn add(
         &mut self,
         shape: &Shape,
@@ -160,7 +161,7 @@ impl Drawn {
         Some((Place::Volume(number), volume.units().next()?))
     }
 
-    /// Whether a mirror stands above a leaf, so that nothing is lost with it.
+    /// Returns true if a mirror stands above a leaf, so that the loss of the leaf loses no data.
     pub(super) fn is_spared(&self, leaf: u16) -> bool {
         let above = std::iter::successors(Some(self.leaf_above[usize::from(leaf)]), |&at| self.volumes[at].above);
         above.into_iter().any(|at| self.volumes[at].scheme.name == "raid1")
