@@ -14,8 +14,8 @@
 //! of blocks that the damage may have cost may fail, and no member may be marked failed. If
 //! several pages of metadata are damaged, any request may fail.
 //!
-//! If a member that refuses writes is the only fault, no read may fail, and no change except of
-//! data with its home there.
+//! A member that refuses writes may be the only fault. Then no read may fail, and no change except
+//! of data with its home there.
 
 use std::collections::BTreeSet;
 

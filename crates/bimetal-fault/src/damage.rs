@@ -1,16 +1,17 @@
-//! Damage to what lies on drives at rest: which pages there are, what may become of one, and what
-//! of several is fair.
+//! Damage to data at rest on drives: the pages that may be damaged, the kinds of damage, and the
+//! fair combinations.
 //!
-//! A page is 4 KiB: of the engine's metadata, or of a slot. Home's own data is never damaged: it
-//! has no checksum. What a page belongs to is told by its magic word, and by the region that it
-//! lies in where it has none.
+//! A page is 4 KiB of the engine's metadata, or of a slot. The data of a home are never damaged,
+//! because they have no checksum. A page's magic word tells its structure. Without a magic word,
+//! the region tells it.
 //!
 //! One damaged page of metadata must cost nothing. Several may cost an error or a refusal, but
-//! never give old content without a word. No engine can know two things, so no case of several
-//! damages has them: a structure of which some pages are put back to an earlier state while others
-//! are damaged, which may leave a consistent older image; and the newest page of a structure, or a
-//! page of records that no later one says to be stable, without a sound copy: it looks as if the
-//! power had gone before it was written.
+//! never silently give old content. Two combinations are undetectable for any engine, so no case
+//! has them:
+//! - Some pages of a structure are put back to an earlier state while others are damaged. This may
+//!   leave a consistent older image.
+//! - The newest page of a structure, or a page of records that no later page declares stable, has
+//!   no sound copy. This looks as if the power was cut before the page was written.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,33 +29,33 @@ use crate::random::Random;
 use crate::regions::{Region, region_of};
 
 const SECTOR: usize = SECTOR_BYTES as usize;
-/// How often a damage is drawn anew that would change nothing, or is not fair.
+/// Most draws of a damage that changes nothing, or is not fair.
 const DRAWS_MAX: u32 = 40;
 
-/// What a page belongs to.
+/// Structure that a page belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Structure {
-    /// The state of the volume, on home members.
+    /// State of the volume, on home members.
     State,
     /// Superblocks of a cache or a log.
     Superblock,
-    /// A cache's ring of records.
+    /// Ring of records of a cache.
     Ring,
-    /// A cache's slot table, or its marks.
+    /// Slot table of a cache, or its marks.
     Table,
-    /// A log's index.
+    /// Index of a log.
     Index,
-    /// What says what a segment of a log holds.
+    /// Head or foot of a log's segment, which list the segment's blocks.
     Segment,
-    /// The table of places.
+    /// Table of places.
     Places,
-    /// Room for metadata that holds zeroes.
+    /// Zeroed space for metadata.
     Blank,
-    /// Content off home.
+    /// Content of a block off its home.
     Slot,
 }
 
-/// All of them, in the order of their numbers.
+/// All structures, in the order of their numbers.
 pub const STRUCTURES: [Structure; 9] = [
     Structure::State,
     Structure::Superblock,
@@ -68,7 +69,7 @@ pub const STRUCTURES: [Structure; 9] = [
 ];
 
 impl Structure {
-    /// In words.
+    /// Returns the name of the structure.
     pub const fn name(self) -> &'static str {
         match self {
             Self::State => "state",
@@ -83,8 +84,8 @@ impl Structure {
         }
     }
 
-    /// What a page in `region` is that begins with `bytes`; none of bytes: it was not written as
-    /// metadata.
+    /// Returns the structure of a page in `region` that begins with `bytes`; `None`: the page was
+    /// not written as metadata.
     fn of(region: Region, bytes: Option<&[u8]>) -> Self {
         match (region, bytes.map(|bytes| &bytes[..4])) {
             (_, Some(b"BImt")) => Self::State,
@@ -100,24 +101,24 @@ impl Structure {
     }
 }
 
-/// What became of a page.
+/// Kind of damage to a page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
-    /// One bit of a sector is another.
+    /// One bit of a sector is inverted.
     FlippedBit,
     /// A sector holds zeroes.
     ZeroedSector,
     /// The page holds zeroes.
     ZeroedPage,
-    /// A sector holds anything.
+    /// A sector holds random content.
     RandomSector,
-    /// The page holds anything.
+    /// The page holds random content.
     RandomPage,
-    /// The page and another have changed places.
+    /// The page and another page changed places.
     SwappedPages,
-    /// A sector holds what it held some writes ago.
+    /// A sector holds the content of some writes ago.
     EarlierSector,
-    /// The page holds what it held some writes ago.
+    /// The page holds the content of some writes ago.
     EarlierPage,
     /// A sector cannot be read.
     UnreadableSector,
@@ -125,7 +126,7 @@ pub enum Kind {
     UnreadablePage,
 }
 
-/// All of them, in the order of their numbers.
+/// All kinds, in the order of their numbers.
 pub const KINDS: [Kind; 10] = [
     Kind::FlippedBit,
     Kind::ZeroedSector,
@@ -140,7 +141,7 @@ pub const KINDS: [Kind; 10] = [
 ];
 
 impl Kind {
-    /// In words.
+    /// Returns the name of the kind.
     pub const fn name(self) -> &'static str {
         match self {
             Self::FlippedBit => "flipped bit",
@@ -163,7 +164,7 @@ impl Kind {
         )
     }
 
-    /// Whether reads of it fail until it is written.
+    /// Returns true if reads of the page fail until it is written.
     pub(crate) const fn is_unreadable(self) -> bool {
         matches!(self, Self::UnreadableSector | Self::UnreadablePage)
     }
@@ -173,22 +174,23 @@ impl Kind {
     }
 }
 
-/// Which of the pages of its structure a sound page is: its life, and its number in that.
+/// Identity of a sound page among those of its structure: epoch (called life in the format), and
+/// number within the epoch.
 type Stamp = (u32, u64);
 
 /// A page that may be damaged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Page {
-    /// On which member.
+    /// Member that has the page.
     pub member: u16,
-    /// Its first sector.
+    /// First sector of the page.
     pub sector: u64,
-    /// What it belongs to.
+    /// Structure that the page belongs to.
     pub structure: Structure,
-    /// The slot that it is a part of.
+    /// Slot that the page is a part of.
     pub slot: Option<Slot>,
     stamp: Option<Stamp>,
-    /// A page of records: the first page or position that it does not say to be stable.
+    /// First page or position that a page of records does not declare stable.
     stable: u64,
 }
 
@@ -197,12 +199,12 @@ impl Page {
         self.sector..self.sector + PAGE_SECTORS
     }
 
-    /// Whether it is metadata, or room for it.
+    /// Returns true if the page is metadata, or space for it.
     pub fn is_metadata(&self) -> bool {
         self.structure != Structure::Slot
     }
 
-    /// Lets it hold zeroes.
+    /// Replaces the page by zeroes.
     pub(crate) fn lose(&self, drives: &mut [Drive]) {
         self.sectors().for_each(|sector| drives[usize::from(self.member)].replace(sector, Sector::Zero));
     }
@@ -212,7 +214,7 @@ impl Page {
     }
 }
 
-/// Every page of metadata, and of slots that were written.
+/// Returns every page of metadata, and of written slots.
 pub fn survey(layout: &Layout, drives: &[Drive]) -> Vec<Page> {
     let mut pages = Vec::new();
     for (member, drive) in (0u16..).zip(drives) {
@@ -243,12 +245,12 @@ pub fn survey(layout: &Layout, drives: &[Drive]) -> Vec<Page> {
         let tail = layout.tails[usize::from(member)];
         add(SectorRange::new(tail, drive.capacity() - tail), None);
     }
-    // Of the tails only pages that were ever written.
+    // In the tails, keep only pages that were written.
     pages.retain(|page| page.structure != Structure::Blank || page.sector < layout.tails[usize::from(page.member)]);
     pages
 }
 
-/// The bytes of a page of metadata on `drive`, where all of it is that.
+/// Returns the bytes of a page on `drive`, if all of it is readable metadata.
 pub(crate) fn bytes_of(drive: &Drive, sector: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(PAGE_SECTORS as usize * SECTOR);
     for at in sector..sector + PAGE_SECTORS {
@@ -260,7 +262,7 @@ pub(crate) fn bytes_of(drive: &Drive, sector: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The stamp of a page that says what it is and whose checksum is right.
+/// Returns the stamp of a page with a magic word and a valid checksum.
 fn stamp_of(drive: &Drive, sector: u64) -> Option<Stamp> {
     let first = drive.content(sector);
     first.metadata().filter(|bytes| bytes.starts_with(b"BI"))?;
@@ -270,27 +272,28 @@ fn stamp_of(drive: &Drive, sector: u64) -> Option<Stamp> {
     sound.then(|| (number(24), u64::from(number(20)) << 32 | u64::from(number(16))))
 }
 
-/// What is to become of a sector.
+/// New state of a sector.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Change {
     Becomes(Sector),
     Unreadable,
 }
 
-/// What is to become of a page, or of two that change places.
+/// Damage to a page, or to two pages that change places.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Damage {
-    /// In which way.
+    /// Kind of the damage.
     pub kind: Kind,
-    /// The page, or both.
+    /// The damaged page, or both swapped pages.
     pub pages: Vec<Page>,
     changes: Vec<(u16, u64, Change)>,
-    /// Copies of the first page on its member, and which of them it is.
+    /// Number of copies of the first page on its member, itself included, and its position among
+    /// them.
     copies: (usize, usize),
 }
 
 impl Damage {
-    /// Lets it happen.
+    /// Applies the damage.
     pub fn happen(&self, drives: &mut [Drive]) {
         for (member, sector, change) in &self.changes {
             let drive = &mut drives[usize::from(*member)];
@@ -327,14 +330,14 @@ impl Damage {
     }
 }
 
-/// The other pages that say the same as `page`.
+/// Returns the other pages with the same content as `page`.
 pub fn copies_of<'a>(page: &'a Page, pages: &'a [Page]) -> impl Iterator<Item = &'a Page> {
     pages.iter().filter(|other| {
         other.is_beside(page) && other.sector != page.sector && page.stamp.is_some() && other.stamp == page.stamp
     })
 }
 
-/// Structures as often as each other; what was never written seldom.
+/// Draws a structure. All are equally likely, except that blank pages are rare.
 fn draw_structure(pages: &[Page], random: &mut Random) -> Structure {
     let there: BTreeSet<Structure> = pages.iter().map(|page| page.structure).collect();
     let there: Vec<Structure> = there.into_iter().collect();
@@ -343,7 +346,7 @@ fn draw_structure(pages: &[Page], random: &mut Random) -> Structure {
     there[random.weighted(&weights)]
 }
 
-/// What becomes of which sectors; of those that would stay as they are nothing is said.
+/// Draws the changes of sectors. Sectors that would stay as they are have no change.
 fn draw_changes(kind: Kind, pages: &[Page], drives: &[Drive], random: &mut Random) -> Vec<(u16, u64, Change)> {
     let page = &pages[0];
     let drive = &drives[usize::from(page.member)];
@@ -420,7 +423,7 @@ pub fn draw(count: usize, pages: &[Page], drives: &[Drive], random: &mut Random)
     damages
 }
 
-/// Whether an engine can know that these happened. See the [module](self).
+/// Returns true if an engine can detect these damages. See the [module](self).
 fn is_fair(damages: &[Damage], pages: &[Page]) -> bool {
     let damaged: Vec<(&Damage, &Page)> =
         damages.iter().flat_map(|damage| damage.pages.iter().map(move |page| (damage, page))).collect();
@@ -434,7 +437,7 @@ fn is_fair(damages: &[Damage], pages: &[Page]) -> bool {
         let mut copies = pages.iter().filter(|other| other.is_beside(page) && other.stamp == newest);
         newest.is_none() || copies.any(|copy| !is_damaged(copy))
     };
-    // A swapped page is of no use where it lies.
+    // A swapped page is useless at its place.
     let is_damaged = |copy: &Page| damaged.iter().any(|(_, page)| *page == copy);
     let is_proven = |page: &Page, (life, number): Stamp| {
         let beside = || pages.iter().filter(|other| other.is_beside(page) && !is_damaged(other));
@@ -448,7 +451,7 @@ fn is_fair(damages: &[Damage], pages: &[Page]) -> bool {
     })
 }
 
-/// How many pages of metadata are damaged: of two that changed places both.
+/// Returns the number of damaged pages of metadata. Swapped pages count as two.
 pub fn metadata_pages(damages: &[Damage]) -> usize {
     damages.iter().flat_map(|damage| &damage.pages).filter(|page| page.is_metadata()).count()
 }
@@ -493,7 +496,7 @@ mod tests {
         Damage { kind, pages: vec![page.clone()], changes: Vec::new(), copies: (1, 0) }
     }
 
-    /// Two copies each of the pages numbered 1 to 3.
+    /// Returns a ring with two copies of each of the pages 1 to 3.
     fn ring() -> Vec<Page> {
         (0..6).map(|at| page(8 * at, 1 + at / 2)).collect()
     }

@@ -1,15 +1,17 @@
-//! The shadow: which values a read of each sector may return.
+//! The shadow, a reference model: the values that a read of each sector may return.
 //!
-//! A read may return the newest change that arrived before the read and has ended well, or any change that arrived after
-//! that one and before the read ended: the engine promises that changes of one place run in order of arrival, and that a
-//! read sees those that arrived before it. A change that failed may show or not, until it is overwritten. A discard leaves any value the sector
-//! had before, or zeroes; but once read, that value stays.
+//! A read may return the newest change that arrived before the read and has succeeded. It may also
+//! return any change that arrived after that change and before the read ended. The engine promises
+//! that changes of one place run in order of arrival, and that a read sees the changes that arrived
+//! before it. A failed change may show or not until it is overwritten. A discard leaves any older
+//! value of the sector, or zeroes. Once read, that value stays.
 //!
-//! A change is stable once it was acknowledged, forced or before a flush began that was acknowledged. A [cut](Shadow::cut)
-//! of the power puts every other change in doubt: it may show or not, sector by sector, beside any older one down to
-//! the newest that is stable. What a read then finds is pinned: it stays, across further cuts too, until the next
-//! change. Of a write in doubt that went off its block's home each block shows all or nothing
-//! ([`check_whole`](Shadow::check_whole)).
+//! A change is stable once it was acknowledged as forced, or was acknowledged before an
+//! acknowledged flush began. A [cut](Shadow::cut) of the power puts every other change in doubt.
+//! Such a change may show or not, sector by sector, beside any older one down to the newest stable
+//! change. The value that a read then finds is pinned: it stays, across further cuts too, until the
+//! next change. A doubtful write that went off its block's home shows in each block wholly or not
+//! at all ([`check_whole`](Shadow::check_whole)).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -20,27 +22,27 @@ use bimetal_core::units::{Nanoseconds, SectorRange};
 
 use crate::payload::Sector;
 
-/// Numbers the arrivals and ends of requests in the order in which they came.
+/// Number of the arrival or end of a request, in their order.
 pub type Moment = u64;
 
-/// A request, for as long as the case runs.
+/// A request, kept until the case ends.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What it does.
+    /// Kind of the request.
     pub kind: OpKind,
-    /// Where, in the flat address space.
+    /// Range in the flat address space.
     pub range: SectorRange,
-    /// Must be stable when it is done.
+    /// Set if the request must be stable when it is done.
     pub fua: bool,
-    /// When it arrived.
+    /// Moment of arrival.
     pub began: Moment,
-    /// When it arrived, in virtual time.
+    /// Time of arrival, in virtual time.
     pub at: Nanoseconds,
-    /// When and how it ended.
+    /// Moment and status of the end.
     pub ended: Option<(Moment, Status)>,
-    /// Whether a power cut leaves it.
+    /// Set if a power cut cannot undo the request.
     pub stable: bool,
-    /// The power was cut before it was stable.
+    /// Set if the power was cut before the request was stable.
     pub doubtful: bool,
 }
 
@@ -54,29 +56,29 @@ impl Request {
     }
 }
 
-/// What a read found of a sector in doubt.
+/// Value that a read found in a doubtful sector.
 struct Pin {
-    /// Its newest change then.
+    /// Newest change of the sector at that time, as a link.
     link: u32,
     value: Sector,
-    /// When it was read.
+    /// Moment of the read.
     at: Moment,
 }
 
-/// What a value that a read may return says.
+/// Judgement of a permitted value.
 struct Finding {
-    /// There is nothing to pin.
+    /// Set if the value need not be pinned.
     certain: bool,
-    /// The discard that left it.
+    /// Discard that left the value.
     discard: Option<u32>,
 }
 
-/// What a sector says about a write in doubt.
+/// Evidence of a doubtful write in a sector.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trace {
     Shows,
     Missing,
-    /// Something newer hides it, or the value could be either.
+    /// A newer change hides the write, or the value fits both cases.
     Unknown,
 }
 
@@ -84,19 +86,20 @@ enum Trace {
 #[derive(Default)]
 pub struct Shadow {
     requests: Vec<Request>,
-    /// For each sector the newest of its links.
+    /// Newest link of each sector.
     newest: Vec<u32>,
-    /// (request, the link before it); link 0 is the end.
+    /// Links: a request, and the previous link of the sector; link 0 is the end.
     links: Vec<(u32, u32)>,
-    /// What a read saw of a discarded sector: (the discard, the value, when the read ended).
+    /// Values that reads saw in discarded sectors: the discard, the value, and the moment at which
+    /// the read ended.
     settled: BTreeMap<u64, (u32, Sector, Moment)>,
-    /// What a read saw of a sector whose newest change is in doubt.
+    /// Values that reads saw in sectors whose newest change is in doubt.
     pins: BTreeMap<u64, Pin>,
-    /// Sectors of which a slot rotted.
+    /// Sectors of rotten slots.
     rotten: BTreeSet<u64>,
-    /// Sectors that may read as anything they ever held.
+    /// Sectors that may read as any value that they ever held.
     distrusted: BTreeSet<u64>,
-    /// Changes that are under way, or done and not stable.
+    /// Changes in flight, or done and not stable.
     unstable: Vec<u32>,
     /// Changes in doubt since the last cut.
     doubts: Vec<u32>,
@@ -104,22 +107,22 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// A volume of `sectors` that were never written.
+    /// Creates a volume of `sectors` that were never written.
     pub fn new(sectors: u64) -> Self {
         Self { newest: vec![0; sectors as usize], links: vec![(0, 0)], moment: 1, ..Self::default() }
     }
 
-    /// How many sectors there are.
+    /// Returns the number of sectors.
     pub fn sectors(&self) -> u64 {
         self.newest.len() as u64
     }
 
-    /// The present.
+    /// Returns the present moment.
     pub fn now(&self) -> Moment {
         self.moment
     }
 
-    /// A request arrives; gives its number, from 0 on.
+    /// Records the arrival of a request. Returns its number, from 0 on.
     pub fn begin(&mut self, at: Nanoseconds, kind: OpKind, range: SectorRange, fua: bool) -> u32 {
         let number = self.requests.len() as u32;
         self.moment += 1;
@@ -135,7 +138,7 @@ impl Shadow {
         number
     }
 
-    /// A request ends.
+    /// Records the end of a request.
     pub fn end(&mut self, number: u32, status: Status) {
         self.moment += 1;
         let request = &mut self.requests[number as usize];
@@ -152,7 +155,8 @@ impl Shadow {
         }
     }
 
-    /// The power is cut: requests under way will not end, and what is not stable is in doubt.
+    /// Records a power cut. Requests in flight will not end, and changes that are not stable are in
+    /// doubt.
     pub fn cut(&mut self) {
         self.moment += 1;
         self.doubts.clear();
@@ -171,52 +175,53 @@ impl Shadow {
         self.settled.retain(|_, (discard, ..)| !requests[*discard as usize].doubtful);
     }
 
-    /// A slot with the content of `range` rots. Its checksum tells; but if the power is cut before its record is known to be
-    /// stable, a slot that was never written looks the same: from a cut on these sectors may read as anything they held.
+    /// Records that a slot with the content of `range` rots. Its checksum detects that. But if the
+    /// power is cut before its record is known to be stable, the slot looks as if it was never
+    /// written. From a cut on, these sectors may read as any value that they ever held.
     pub fn distrust(&mut self, range: SectorRange) {
         self.rotten.extend(range.start.0..range.end().0);
     }
 
-    /// The same of what rotted while the power was off, after the [cut](Self::cut).
+    /// Records rot of `range` while the power was off, after the [cut](Self::cut).
     pub fn distrust_at_rest(&mut self, range: SectorRange) {
         self.distrusted.extend(range.start.0..range.end().0);
     }
 
-    /// Blocks may show a part of writes that the last cut put in doubt.
+    /// Permits blocks to show a part of the writes that the last cut put in doubt.
     pub fn forget_doubts(&mut self) {
         self.doubts.clear();
     }
 
-    /// From now on `sector` must read as `value` until it is changed, whatever was written before: a drive that held
-    /// something newer is lost.
+    /// Requires that `sector` reads as `value` until its next change, whatever was written before.
+    /// The drive with the newer content is lost.
     pub fn fall_back(&mut self, sector: u64, value: Sector) {
         let link = self.newest[sector as usize];
         self.settled.remove(&sector);
         self.pins.insert(sector, Pin { link, value, at: self.moment });
     }
 
-    /// The request with this number.
+    /// Returns the request with this number.
     pub fn request(&self, number: u32) -> &Request {
         &self.requests[number as usize]
     }
 
-    /// Requests under way, by number.
+    /// Returns the requests in flight, with their numbers.
     pub fn under_way(&self) -> impl Iterator<Item = (u32, &Request)> {
         let all = self.requests.iter().enumerate().map(|(number, request)| (number as u32, request));
         all.filter(|(_, request)| request.ended.is_none())
     }
 
-    /// Whether a sector was ever changed.
+    /// Returns true if a sector was ever changed.
     pub fn is_touched(&self, sector: u64) -> bool {
         self.newest[sector as usize] != 0
     }
 
-    /// Changes of a sector, the newest first.
+    /// Returns the changes of a sector, the newest first.
     fn changes(&self, sector: u64) -> impl Iterator<Item = u32> {
         self.links_of(sector).map(|(_, request)| request)
     }
 
-    /// Changes of a sector with their links, the newest first.
+    /// Returns the changes of a sector with their links, the newest first.
     fn links_of(&self, sector: u64) -> impl Iterator<Item = (u32, u32)> {
         let mut link = self.newest[sector as usize];
         std::iter::from_fn(move || {
@@ -242,12 +247,13 @@ impl Shadow {
         change.ended.map(|(ended, _)| ended)
     }
 
-    /// The newest change of a sector, if it must survive a power cut.
+    /// Returns the newest change of a sector, if it must survive a power cut.
     pub fn promised(&self, sector: u64) -> Option<u32> {
         self.changes(sector).next().filter(|&newest| self.request(newest).stable)
     }
 
-    /// What `sector` must hold if nothing is in doubt: its newest change ended well before `moment`, and was no discard.
+    /// Returns the required content of `sector`. It is known if the newest change succeeded before
+    /// `moment` and was no discard.
     pub fn certain(&self, sector: u64, moment: Moment) -> Option<Sector> {
         let newest = self.changes(sector).next()?;
         let request = self.request(newest);
@@ -259,7 +265,7 @@ impl Shadow {
         }
     }
 
-    /// Whether every change of `range` ended before `moment`, well or with an error.
+    /// Returns true if every change of `range` ended before `moment`, with or without an error.
     pub fn is_quiet(&self, range: SectorRange, moment: Moment) -> bool {
         (range.start.0..range.end().0).all(|sector| {
             let newest = self.changes(sector).next();
@@ -267,10 +273,10 @@ impl Shadow {
         })
     }
 
-    /// Holds what a read that began at `began` and ends now returned for `sector` against the model.
+    /// Checks the value of `sector` returned by a read that began at `began` and ends now.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns an error that describes the violation.
     pub fn check_read(&mut self, sector: u64, value: &Sector, began: Moment) -> Result<(), String> {
         let Finding { certain, discard } = self.judge(sector, value, began)?;
         if certain {
@@ -321,8 +327,8 @@ impl Shadow {
         }
     }
 
-    /// Whether `value` is what `sector` held at `moment`, give or take what was under way then; or something newer, where
-    /// `or_newer`. A discard excuses anything older.
+    /// Returns true if `value` is what `sector` held at `moment`, up to the changes then in flight.
+    /// If `or_newer` is set, newer values count too. A discard excuses any older value.
     pub fn is_state_of(&self, sector: u64, value: &Sector, moment: Moment, or_newer: bool) -> bool {
         let mut discarded = false;
         let pin = self.pins.get(&sector).filter(|pin| pin.at <= moment);
@@ -343,7 +349,8 @@ impl Shadow {
         *value == Sector::Zero
     }
 
-    /// Remembers what a read that began at `began` saw, if the newest change of the sector is in doubt.
+    /// Pins the value that a read saw, if the sector's newest change is in doubt and arrived before
+    /// `began`.
     fn pin(&mut self, sector: u64, value: &Sector, began: Moment) {
         let Some((link, newest)) = self.links_of(sector).next() else { return };
         let request = self.request(newest);
@@ -352,11 +359,12 @@ impl Shadow {
         }
     }
 
-    /// Holds what all sectors read as after a cut against this: each block shows all or nothing of a write in doubt, where
-    /// `is_in_place(write, block)` does not say otherwise. `None` is a sector that cannot be read.
+    /// Checks the values of all sectors after a cut. Each block shows a doubtful write wholly or
+    /// not at all, unless `is_in_place(write, block)` holds. `None` is a sector that cannot be
+    /// read.
     ///
     /// # Errors
-    /// A write of which a block shows a part.
+    /// Returns an error that names a write of which a block shows a part.
     pub fn check_whole<'a>(
         &self,
         size: BlockSize,
@@ -384,7 +392,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// What the `value` of a sector says about `write`, which changed it.
+    /// Returns the evidence of `write`, which changed the sector, in the sector's `value`.
     fn trace_of(&self, write: u32, sector: u64, value: &Sector) -> Trace {
         let mut newer = true;
         let mut discarded = false;
@@ -410,7 +418,7 @@ impl Shadow {
         format!("a sector changed by itself: {seen:?} was read before; {}", self.describe(sector, value))
     }
 
-    /// Whether a discard may have left `value`: zeroes, or what the sector had before.
+    /// Returns true if a discard may have left `value`: zeroes, or an older value of the sector.
     fn may_remain(&self, sector: u64, value: &Sector, discard: u32) -> bool {
         let end = self.request(discard).ended.map_or(Moment::MAX, |(ended, _)| ended);
         match value {
@@ -423,7 +431,7 @@ impl Shadow {
         }
     }
 
-    /// A read that began after the discard settles what the sector holds.
+    /// Settles the content of a discarded sector by a read that began after the discard.
     fn settle(&mut self, sector: u64, value: &Sector, discard: u32, began: Moment) -> Result<(), String> {
         let request = self.request(discard);
         if request.failed() || !request.is_done_before(began) {
@@ -444,7 +452,7 @@ impl Shadow {
         }
     }
 
-    /// The wrong value and the full history of the sector.
+    /// Describes a wrong value, with the full history of the sector.
     pub fn describe(&self, sector: u64, value: &Sector) -> String {
         let mut text = format!("sector {sector} reads as {value:?}; its history, the newest first:");
         for number in self.changes(sector) {
@@ -467,7 +475,7 @@ impl Shadow {
     }
 }
 
-/// Whether `value` is what the change `number` puts into a sector.
+/// Returns true if change `number` puts `value` into the sector.
 fn matches(number: u32, request: &Request, sector: u64, value: &Sector) -> bool {
     match (request.kind, value) {
         (OpKind::Write, Sector::Data { request, sector: at }) => *request == number && u64::from(*at) == sector,
@@ -490,7 +498,7 @@ mod tests {
         Sector::Data { request, sector: SECTOR as u32 }
     }
 
-    /// What a read that begins now and takes no time may return, of zeroes and the first few requests.
+    /// Returns which of zeroes and the first few requests an instant read may return now.
     fn allowed(shadow: &mut Shadow) -> Vec<bool> {
         let began = shadow.now() + 1;
         let mut values = vec![Sector::Zero];
@@ -558,7 +566,8 @@ mod tests {
         number
     }
 
-    /// The first of these that a read finds is pinned: each of them alone.
+    /// Returns which of zeroes and the first few requests a read after a cut may find. A read pins
+    /// its value, so each value is tried alone.
     fn allowed_after_cut(prepare: impl Fn(&mut Shadow)) -> Vec<bool> {
         let mut values = vec![Sector::Zero];
         values.extend((0..4).map(data));
@@ -653,8 +662,8 @@ mod tests {
         assert_eq!(check(&[2, 3], true), Ok(()));
     }
 
-    /// A log may take a newer write, and let go of it for a discard: what the home has is still the
-    /// older one.
+    /// A log may store a newer write and drop it for a discard. The home still has the older
+    /// content.
     #[test]
     fn content_of_home_was_answered_when_its_own_change_was() {
         let mut shadow = Shadow::new(10);

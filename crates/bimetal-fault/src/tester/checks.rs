@@ -1,4 +1,4 @@
-//! What is checked after each step: requests that finished, operations that start, and the whole.
+//! Checks after each step: of finished requests, of starting operations, and of the whole.
 
 use bimetal_core::block::Block;
 use bimetal_core::journal::page;
@@ -14,17 +14,18 @@ use crate::payload::{Sector, Tags};
 use crate::regions::{Region, region_of};
 use crate::shadow::Moment;
 
-/// A request must be finished after so much virtual time, whatever happens.
+/// Virtual time within which every request must finish.
 const LATENCY_MAX: Nanoseconds = Nanoseconds::from_seconds(7200);
-/// So many operations without a request that finishes, while some are under way, lead nowhere.
+/// Most operations without a finished request while requests are open. More operations mean a
+/// livelock.
 const OPERATIONS_WITHOUT_END_MAX: u64 = 300_000;
-/// Sectors at either end of a request that are looked for when a flush ends.
+/// Sectors at either end of a request that are checked when a flush ends.
 const STABLE_SECTORS: u64 = 160;
-/// Requests whose content is looked for on the drives when a flush ends.
+/// Number of recent requests whose content is checked on the drives when a flush ends.
 const RECENT: usize = 24;
 
 impl Tester {
-    /// Every reason under which blocks passed by is one that the scheme lists.
+    /// Checks that the scheme lists every reason for which blocks bypassed it.
     pub(super) fn check_reasons(&self) -> Result<(), String> {
         let listed = self.setup.scheme.reasons();
         let unlisted = |counted: &&Reason| !listed.iter().any(|(reason, _)| reason == *counted);
@@ -128,7 +129,8 @@ impl Tester {
         Ok(())
     }
 
-    /// Every sector of `range` whose content is certain since before `moment` lies where the map says, and is stable there.
+    /// Checks sectors of `range` whose content is certain since before `moment`. Each must lie
+    /// where the map says, and be stable there.
     fn check_stable(&self, range: SectorRange, moment: Moment) -> Result<(), String> {
         if self.saboteur.is_at_work() {
             return Ok(());
@@ -139,8 +141,8 @@ impl Tester {
         for sector in range.start.0..range.end().0 {
             let block = size.block_of(sector);
             if quiet.0 != block {
-                // A later change of the block may have taken all of it to a place that is not stable yet; the place before
-                // is kept until then.
+                // A later change may have taken the whole block to a place that is not stable yet.
+                // The earlier place is kept until then.
                 quiet =
                     (block, self.shadow.is_quiet(SectorRange::new(size.first_sector(block), size.sectors()), moment));
             }
@@ -160,7 +162,7 @@ impl Tester {
         Ok(())
     }
 
-    /// What `sector` holds is on `member`, if that is there, and stable.
+    /// Checks that `member`, if present, has the content of `sector`, and that it is stable.
     fn check_stable_at(&self, sector: u64, expected: &Sector, member: MemberId, at: u64) -> Result<(), String> {
         let drive = &self.drives[usize::from(member.0)];
         if self.volume.view().member(member).state == MemberState::Failed || drive.is_gone() {
@@ -170,7 +172,7 @@ impl Tester {
         if found != *expected {
             return Err(format!("sector {sector} was made stable as {expected:?}, but {member:?} has {found:?}"));
         }
-        // A flush said that there is no relying on it.
+        // A flush reported that this content is unreliable.
         let is_home = self.volume.view().layout.homes().contains(&member);
         let forgotten = drive.is_forgotten(at) && is_home && !self.was_promised_in_slot(sector);
         if !drive.is_stable(at) && !forgotten {
@@ -204,7 +206,7 @@ impl Tester {
         let Some(region) = region_of(layout, MemberId(target), drive.capacity(), command.range) else {
             return wrong("an operation across regions");
         };
-        // A hint is a question: its range says where the answer may lie, and touches nothing.
+        // A hint is a question. Its range says where the answer may lie, and touches nothing.
         if command.kind == OpKind::Hint {
             return Ok(());
         }
@@ -224,7 +226,7 @@ impl Tester {
         Ok(())
     }
 
-    /// Whether what is written to a region belongs there.
+    /// Returns true if the payload of a write belongs to the region.
     fn belongs(&self, region: Region, payload: &Tags) -> bool {
         let layout = &self.volume.view().layout;
         let sectors = layout.block.sectors();
@@ -258,7 +260,7 @@ impl Tester {
         }
     }
 
-    /// Whether a segment has its head in front and its foot behind.
+    /// Returns true if a segment has its head in front and its foot behind.
     fn is_segment(&self, payload: &Tags, sectors: u64) -> bool {
         let len = payload.sectors().0;
         let foot = len.checked_sub(sectors).filter(|&foot| foot >= sectors);
@@ -266,7 +268,7 @@ impl Tester {
             && foot.is_some_and(|foot| self.is_page(Kind::Foot, &payload.slice(Sectors(foot), Sectors(8))))
     }
 
-    /// Whether this is a sound page of records that name blocks and slots which exist.
+    /// Returns true if this is a sound page of records that name existing blocks and slots.
     pub(super) fn is_page(&self, kind: Kind, payload: &Tags) -> bool {
         let bytes: Vec<u8> =
             payload.iter().flat_map(|sector| sector.metadata().map(<[u8]>::to_vec).unwrap_or_default()).collect();

@@ -1,10 +1,12 @@
-//! Power cuts in the run of a case: the drives lose what they lose, the volume is gone, another recovers what is left, and
-//! everything is read.
+//! Power cuts in the run of a case. The drives lose unflushed changes, the volume is gone, a new
+//! volume recovers the rest, and everything is read.
 //!
-//! A cut comes before or after an operation starts, or after it ended and before the engine hears of it. Recovery is cut
-//! too, any number of times. Then every sector is read, twice: the first reading settles what each holds and shows
-//! whether a block off its home holds a part of a write; the second, and every one after further cuts, must find the same.
-//! In the end the home is used as a [plain disk](super::plain), and the volume recovered once more.
+//! A cut comes before or after an operation starts, or between its end and the engine's notice of
+//! it. Recovery is cut too, any number of times. Then every sector is read, twice. The first
+//! reading settles the content of each sector, and shows whether a block off its home has a part of
+//! a write. The second reading, and every reading after further cuts, must find the same content.
+//! In the end the home is used as a [plain disk](super::plain), and the volume is recovered once
+//! more.
 
 use std::collections::BTreeSet;
 
@@ -24,65 +26,68 @@ use crate::payload::{Sector, Tags};
 use crate::regions::{Region, region_of};
 use crate::shadow::Moment;
 
-/// Recoveries of a case that are cut, at most.
+/// Most recoveries of a case that are cut.
 const CUT_RECOVERIES_MAX: u64 = 8;
-/// Recoveries in a row that fail because a drive fails, before loss is accepted.
+/// Number of successive recoveries that may fail because a drive fails, before loss is accepted.
 const REFUSALS_MAX: u32 = 4;
 
-/// What became of a recovery.
+/// Result of a recovery.
 pub(super) enum Attempt {
     Cut,
     Refused(RecoveryError),
     Recovered(Box<Volume<Tags>>),
 }
 
-/// What a refusal leads to.
+/// Consequence of a refused recovery.
 enum Refusal {
-    /// There is no volume any more.
+    /// The volume is lost.
     Final,
-    /// A drive failed: another attempt may succeed.
+    /// A drive failed once, and another attempt may succeed.
     Passing,
-    /// Something is lost, and is let go.
+    /// Data are lost, and the loss must be accepted.
     OfLoss,
 }
 
-/// When the power is cut, and what the checks after a cut need.
+/// State of the power, and values that the checks after a cut need.
 #[derive(Default)]
 pub(super) struct Power {
-    /// Starts and ends of operations until then; where `at_flush`, of flushes alone.
+    /// Number of starts and ends of operations until the cut; of flushes only, if `at_flush` is
+    /// set.
     countdown: Option<u64>,
     at_flush: bool,
     cut: bool,
-    /// Everything is being read: no requests arrive meanwhile.
+    /// Set while everything is being read. No requests arrive meanwhile.
     checking: bool,
-    /// What the last reading found.
+    /// Values that the last reading found.
     pub(super) seen: Option<Vec<Option<Sector>>>,
-    /// Blocks of writes that went to their home in place.
+    /// Blocks of writes that were written home in place.
     in_place: BTreeSet<(u32, Block)>,
-    /// Blocks that slots ever held anything of.
+    /// Blocks that slots ever held data of.
     off_home: BTreeSet<Block>,
     home: HomeState,
-    /// Others had the home as a plain disk since the volume was closed.
+    /// Set if others used the home as a plain disk since the volume was closed.
     home_is_plain: bool,
 }
 
-/// What home alone would show under a scheme with a log (Griffin 5.3): the state at the start of the last completed
-/// migration; between that of one and its end each block has that state or a newer one.
+/// State that the home alone would show under a scheme with a log (Griffin 5.3). It is the state at
+/// the start of the last completed migration. Between the start and the end of a migration, each
+/// block has that state or a newer one.
 #[derive(Default)]
 struct HomeState {
-    /// Of when home has the state.
+    /// Moment whose state the home has.
     as_of: Moment,
-    /// Whether a migration has changed some of it.
+    /// Set if a migration has changed a part of the home.
     mixed: bool,
-    /// Whether the scheme ever let a write pass the log by: then home is not of one time.
+    /// Set if a write ever bypassed the log. The home then does not show a single moment.
     passed_by: bool,
-    /// When the migration under way began, and how many there were.
+    /// Moment at which the current migration began. `migrations` is the number of migrations so
+    /// far.
     migration: Option<Moment>,
     migrations: u64,
 }
 
 impl Tester {
-    /// Whether the power was cut.
+    /// Returns true if the power was cut.
     pub(super) fn is_cut(&self) -> bool {
         self.power.as_ref().is_some_and(|power| power.cut)
     }
@@ -91,7 +96,8 @@ impl Tester {
         self.power.as_ref().is_some_and(|power| power.checking)
     }
 
-    /// Counts the start or end of an operation of this kind; whether the power is cut at it, or was before.
+    /// Counts the start or end of an operation of this kind. Returns true if the power is or was
+    /// cut.
     pub(super) fn is_cut_now(&mut self, kind: OpKind) -> bool {
         let Some(power) = &mut self.power else { return false };
         if let Some(countdown) = power.countdown.as_mut().filter(|_| !power.at_flush || kind == OpKind::Flush) {
@@ -105,19 +111,20 @@ impl Tester {
         self.power.as_mut().expect("a case with power cuts")
     }
 
-    /// Follows of when home has the state.
+    /// Follows the moment whose state the home has.
     pub(super) fn follow_home(&mut self) {
         let Some(power) = &mut self.power else { return };
         let view = self.volume.view();
         let home = &mut power.home;
         if view.layout.slots.is_some_and(|slots| view.member(slots.member).state == MemberState::ReadOnly) {
-            // What goes home now makes no state of one time before all of it has.
+            // Blocks that are now written back do not show a single moment until all of them are
+            // home.
             return home.migration = None;
         }
         let elsewhere = [Reason::DRAINING, Reason::MEMBER_GONE, Reason::MEMBER_READ_ONLY];
         let of_scheme = |reason: &Reason| !elsewhere.contains(reason);
         home.passed_by |= self.volume.statistics().bypassed_blocks.keys().any(of_scheme);
-        // One may end and the next begin between two looks.
+        // A migration may end and the next begin between two calls.
         let count = self.volume.statistics().migrations.count;
         let another = std::mem::replace(&mut home.migrations, count) != count;
         if let Some(began) = home.migration.filter(|_| !view.moving || another) {
@@ -131,7 +138,8 @@ impl Tester {
         }
     }
 
-    /// Remembers where a write of a request goes to its home in place: not off home, and not by a move.
+    /// Records the blocks of a request that are written home in place: not off home, and not by a
+    /// move.
     pub(super) fn note_placement(&mut self, operation: &Operation<Tags>) {
         if self.power.is_none() || operation.command.kind != OpKind::Write {
             return;
@@ -156,7 +164,7 @@ impl Tester {
         let home = &mut self.power().home;
         match (region, home.migration) {
             (Some(Region::Home(_)), _) if mixes => home.mixed = true,
-            // The end of a migration is announced when all of it is stable at home.
+            // The end of a migration is announced once all of it is stable at home.
             (Some(Region::Tail), Some(began)) if home.mixed => (home.as_of, home.mixed) = (began, false),
             _ => {}
         }
@@ -168,7 +176,8 @@ impl Tester {
             let range = SectorRange::new(at, u64::from(len));
             at += u64::from(len);
             let Sector::Data { request, .. } = *first else { continue };
-            // What leaves a member that refuses writes may have no record there: it goes home as a write in place does.
+            // Data evacuated from a read-only member may have no record there. They are written
+            // home like a write in place.
             if self.shadow.request(request).ended.is_some() && !refusing {
                 continue;
             }
@@ -233,7 +242,7 @@ impl Tester {
         Ok(self.report)
     }
 
-    /// What a member has that refuses writes is at home in the end, and the volume is as without it.
+    /// Checks that a read-only member was evacuated and detached in the end.
     fn check_let_go(&self) -> Result<(), String> {
         let view = self.volume.view();
         let Some(slots) = view.layout.slots.filter(|slots| !view.layout.homes().contains(&slots.member)) else {
@@ -247,7 +256,7 @@ impl Tester {
         Ok(())
     }
 
-    /// Draws when the power is cut. Most of what can go wrong goes wrong around a flush.
+    /// Draws the time of the power cut. Most defects appear around a flush.
     pub(super) fn plan_cut(&mut self) {
         let at_flush = self.random.one_in(2);
         let bits = if at_flush { self.random.between(0, 6) } else { self.random.between(1, 11) };
@@ -256,7 +265,7 @@ impl Tester {
         (power.countdown, power.at_flush) = (Some(countdown), at_flush);
     }
 
-    /// As often as not the power is cut while what a member has that refuses writes is on its way home.
+    /// Lets the power fail soon in half of the cases, while a read-only member is evacuated.
     pub(super) fn cut_soon(&mut self) {
         let planned = self.power.as_ref().is_some_and(|power| power.countdown.is_some());
         if planned && !self.is_checking() && self.random.one_in(2) {
@@ -267,11 +276,11 @@ impl Tester {
         }
     }
 
-    /// The power is cut, whether anything is under way or not.
+    /// Cuts the power, whether operations are in flight or not.
     pub(super) fn cut_power(&mut self) {
         self.report.cuts += 1;
         self.count_statistics();
-        // What a log's buffer holds never began on its way to a slot.
+        // Content of a log's buffer was never on its way to a slot.
         let dirty = self.volume.view().map.occupied().filter(|(_, entry)| entry.dirty);
         let dirty: Vec<Block> = dirty.map(|(_, entry)| entry.block).collect();
         self.power().off_home.extend(dirty);
@@ -287,7 +296,7 @@ impl Tester {
         }
     }
 
-    /// Sometimes a drive does not come back with the power.
+    /// Makes a drive vanish at a power cut, now and then.
     fn lose_a_drive(&mut self) {
         let layout = &self.volume.view().layout;
         let member = match layout.slots {
@@ -315,7 +324,7 @@ impl Tester {
         (power.cut, power.countdown) = (false, None);
     }
 
-    /// Makes the empty drives a volume.
+    /// Formats the empty drives as a volume.
     pub(super) fn format(&mut self) -> Result<(), String> {
         let operations = volume::format::<Tags>(&self.setup.config()).map_err(|error| error.to_string())?;
         let plans: Vec<Plan> = self.drives.iter_mut().map(|drive| drive.replace_plan(Plan::default())).collect();
@@ -334,7 +343,8 @@ impl Tester {
         Ok(())
     }
 
-    /// Recovers what is left, cut again and again; false where there is no volume any more, and may be none.
+    /// Recovers the volume, with cuts during recovery. Returns false if the volume is lost for a
+    /// fair reason.
     pub(super) fn recover(&mut self) -> Result<bool, String> {
         let mut accept_loss = false;
         let mut refusals = 0;
@@ -355,7 +365,7 @@ impl Tester {
                         _ => accept_loss = true,
                     }
                 }
-                // What is left was given up before: it has what there was then.
+                // The remaining copies were marked failed before, so they have older content.
                 Attempt::Recovered(_) if self.all_copies_are_out() => return Ok(false),
                 Attempt::Recovered(volume) => {
                     self.volume = *volume;
@@ -369,17 +379,17 @@ impl Tester {
         }
     }
 
-    /// Whether of every copy the drive is gone, or the engine had given it up.
+    /// Returns true if the drive of every copy is gone, or the engine marked it failed.
     fn all_copies_are_out(&self) -> bool {
         let out = |home: &MemberId| self.drives[usize::from(home.0)].is_gone() || self.atlas.has_given_up(*home);
         let layout = &self.volume.view().layout;
         layout.is_mirrored() && layout.homes().iter().all(out)
     }
 
-    /// A write that failed and could not be tried again before the power went leaves slots that
-    /// cannot be read. Whether what they held was promised is not known: an error is right, and
-    /// what was there before would not be. The same of a slot that rotted while home had its
-    /// content too, where the power cut has taken back the record that said so.
+    /// Marks blocks of damaged slots as suspect. A write that failed, and could not be retried
+    /// before the power cut, leaves slots that cannot be read. It is unknown whether their content
+    /// was promised, so an error is right and older content is not. The same holds for a slot that
+    /// rotted while home had its content too, if the power cut took back the record of that.
     fn suspect_damaged_slots(&mut self) {
         let view = self.volume.view();
         let Some(region) = view.layout.slots else { return };
@@ -394,7 +404,7 @@ impl Tester {
         }
     }
 
-    /// One recovery, from its beginning to its end or to a cut.
+    /// Runs one recovery to its end or to a cut.
     pub(super) fn try_to_recover(&mut self, accept_loss: bool) -> Result<Attempt, String> {
         let gone = (0..self.drives.len()).filter(|&member| self.drives[member].is_gone());
         let gone: Vec<MemberId> = gone.map(|member| MemberId(member as u16)).collect();
@@ -447,7 +457,7 @@ impl Tester {
         })
     }
 
-    /// Recovery writes metadata, and to one of several copies what another has, and nothing else.
+    /// Checks that recovery writes only metadata, and in a mirror the content of another copy.
     fn check_recovery(&mut self, operation: &Operation<Tags>) -> Result<(), String> {
         let Operation { target, command, .. } = operation;
         self.hash(&[u64::from(*target), command.kind as u64, command.range.start.0, command.range.len.0]);
@@ -463,7 +473,7 @@ impl Tester {
         };
         let equal =
             layout.is_mirrored() && matches!(region, Some(Region::Home(_))) && self.drives.iter().any(is_another);
-        // The head of a segment is written again from its foot, and the foot from its head.
+        // Recovery rewrites the head of a segment from its foot, and the foot from its head.
         let head = matches!(region, Some(Region::Slots(_)))
             && [Kind::Head, Kind::Foot].into_iter().any(|kind| self.is_page(kind, payload));
         if command.kind.changes_content() && !metadata && !equal && !head {
@@ -472,8 +482,8 @@ impl Tester {
         Ok(())
     }
 
-    /// Whether a refusal is right: a home that is gone ends the case; content that only a lost or broken drive has may
-    /// be let go; what an error of a drive explains passes.
+    /// Judges a refused recovery. A home that is gone ends the case. Content that only a lost or
+    /// broken drive has may be given up as lost. A drive's error explains a passing refusal.
     fn judge_refusal(&self, error: &RecoveryError) -> Result<Refusal, String> {
         let layout = &self.volume.view().layout;
         let is_gone = |home: &MemberId| self.drives[usize::from(home.0)].is_gone();
@@ -483,7 +493,7 @@ impl Tester {
             self.atlas.has_given_up(slots.member) || self.drives[usize::from(slots.member.0)].is_gone()
         });
         let passing = matches!(error, RecoveryError::Unreadable { .. } | RecoveryError::Failed { .. });
-        // Without its map a drive that is home too can neither take part nor be let go.
+        // Without its map, a drive that is also home can neither take part nor be detached.
         let lost_map = layout.slots.is_some_and(|slots| layout.homes().contains(&slots.member));
         let lost_map = lost_map && matches!(error, RecoveryError::Unreadable { .. } | RecoveryError::Damaged { .. });
         match error {
@@ -496,7 +506,7 @@ impl Tester {
         }
     }
 
-    /// Whether a home may not know whether the slots are needed.
+    /// Returns true if a home may not know whether the slots are needed.
     fn is_state_damaged(&self) -> bool {
         let layout = &self.volume.view().layout;
         layout.homes().iter().any(|home| {
@@ -505,8 +515,8 @@ impl Tester {
         })
     }
 
-    /// Whether the slots may ever hold what home does not: not where the scheme promises that the loss of the SSD, in
-    /// general or with these settings, loses nothing.
+    /// Returns true if the slots may hold data that home lacks. Some schemes promise, in general or
+    /// with these settings, that the loss of the SSD loses nothing.
     fn may_be_dirty(&self) -> bool {
         let set = |word: &str| self.setup.settings.iter().any(|(_, value)| value == word);
         let clauses = self.setup.scheme.ssd_loss.split("; ");
@@ -514,8 +524,8 @@ impl Tester {
         !of_nothing.any(|when| when.is_empty() || when.strip_suffix(": ").is_some_and(set))
     }
 
-    /// A log that is gone says whether home is between two states. Where the scheme let writes pass the log by it
-    /// is of no one time anyhow, and nothing is checked.
+    /// Checks that the error of a missing log says if the home is between two states. If writes
+    /// bypassed the log, the home shows no single moment anyhow, and nothing is checked.
     fn check_migrating(&self, error: &RecoveryError) -> Result<(), String> {
         let RecoveryError::Needed { migrating, .. } = *error else { return Ok(()) };
         let mixed = self.power.as_ref().is_some_and(|power| power.home.mixed && !power.home.passed_by);
@@ -531,8 +541,8 @@ impl Tester {
         slots.is_some_and(|slots| matches!(slots.kind, SlotKind::Log { .. }))
     }
 
-    /// Loss was accepted: from now on home is all there is. Blocks of which a slot may have had something newer read as home
-    /// has them; all others must read as before.
+    /// Adapts the model to an accepted loss: only the homes' content is left. Blocks that slots
+    /// ever held read as home has them. All other blocks must read as before.
     fn fall_back(&mut self) -> Result<(), String> {
         let passed_by = self.power.as_ref().is_some_and(|power| power.home.passed_by);
         let exact = self.has_log() && self.atlas.faults() == 0 && !passed_by;
@@ -540,7 +550,7 @@ impl Tester {
         let size = view.block();
         let power = self.power.as_ref().expect("a case with power cuts");
         let HomeState { as_of, mixed, .. } = power.home;
-        // A move may have been writing home what is lost.
+        // A move may have been writing the lost data home.
         self.shadow.forget_doubts();
         for &block in &power.off_home {
             let (home, first, _) = view.layout.home_of(block);

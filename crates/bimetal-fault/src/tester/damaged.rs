@@ -1,12 +1,16 @@
-//! Damage in the run of a case: the power is cut or the volume closed, what lies on the drives is
-//! damaged, and a recovery goes on with the rest.
+//! Damage in the run of a case: the power is cut or the volume closed, data on the drives are
+//! damaged, and a recovery continues with the rest.
 //!
-//! Everything is read twice; then requests go on, the power is cut once more, and everything is
-//! read again. One damaged page of metadata costs nothing: no refusal, no error, no member, no old
-//! content. A damaged page of a slot costs at most what only that slot has, which is an error.
-//! Several damaged pages of metadata may cost a refusal or errors, and never give anything that is
-//! not right. What is an exception, and what no case has, is told by [`damage`](crate::damage) and
-//! by [`in_doubt`](Tester::in_doubt).
+//! Everything is read twice. Then requests continue, the power is cut once more, and everything is
+//! read again.
+//! - One damaged page of metadata costs nothing: no refusal, no error, no member, and no read of
+//!   old content.
+//! - A damaged page of a slot costs at most the data that only the slot has. A read of them is an
+//!   error.
+//! - Several damaged pages of metadata may cost a refusal or errors, and never give wrong content.
+//!
+//! The exceptions, and the damage that no case has, are described in [`damage`](crate::damage) and
+//! [`in_doubt`](Tester::in_doubt).
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -28,33 +32,33 @@ use crate::atlas;
 use crate::damage::{self, Damage, Page, Structure};
 use crate::drive::Drive;
 
-/// So long after the last request, and after a close, nothing is in doubt any more, because the
-/// engine has written that all is stable: its own delay, and what timers and drives add to it.
-/// None: the last flush stays in doubt.
+/// Time after the last request, and after a close, from which on nothing is in doubt. By then the
+/// engine has written that all is stable. The time covers the engine's own delay, and that of
+/// timers and drives. `None`: the last flush stays in doubt.
 const DOUBT_MAX: Option<Nanoseconds> = None;
-/// Requests that follow a damage, at most.
+/// Most requests after a damage.
 const REQUESTS_AFTER: u64 = 60;
 
-/// What was damaged.
+/// Damage of a case, and its effects.
 #[derive(Default)]
 pub(super) struct Damaged {
     damages: Vec<Damage>,
-    /// Blocks that are read alone, because they may be errors.
+    /// Blocks that are read alone, because reads of them may fail.
     alone: BTreeSet<Block>,
-    /// Every block is read alone.
+    /// Set to read every block alone.
     all_alone: bool,
-    /// Requests that ended with an error since then.
+    /// Number of requests that ended with an error since the damage.
     errors: u64,
 }
 
 /// A page of records, decoded.
 type RecordPage = (PageHeader, Vec<Record>);
 
-/// What a record says that is not known to be stable.
+/// Statement of a record that is not known to be stable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct InDoubt {
     block: Block,
-    /// Where the block is; none where the record says that it has left.
+    /// Slot of the block; `None` if the record says that the block left its slot.
     slot: Option<Slot>,
 }
 
@@ -71,7 +75,8 @@ impl InDoubt {
 }
 
 impl Damaged {
-    /// Two pages that have changed places are two damaged pages, also where one of them is of a slot.
+    /// Returns true if at most one page of metadata is damaged. Swapped pages are two damaged
+    /// pages, even if one of them belongs to a slot.
     fn is_of_one_page(&self) -> bool {
         let is_swap = |damage: &Damage| damage.pages.len() > 1 && damage.pages.iter().any(Page::is_metadata);
         damage::metadata_pages(&self.damages) < 2 && !self.damages.iter().any(is_swap)
@@ -79,7 +84,7 @@ impl Damaged {
 }
 
 impl Tester {
-    /// Runs the case; what is damaged is added to its `description`.
+    /// Runs the case. Adds the damage to the `description`.
     pub(super) fn run_damaged(mut self, description: &mut String) -> Result<Report, String> {
         self.power = Some(Power::default());
         self.damaged = Some(Damaged::default());
@@ -121,7 +126,7 @@ impl Tester {
         Ok(self.report)
     }
 
-    /// Drives that lose power, and remember what was there before.
+    /// Gives the drives write caches and a memory of older content.
     fn prepare_drives(&mut self) {
         let layout = &self.volume.view().layout;
         let homes: Vec<SectorRange> = (0..self.drives.len() as u16)
@@ -145,7 +150,7 @@ impl Tester {
         Ok(())
     }
 
-    /// Runs some requests, and closes the volume in order: that makes stable what was acknowledged.
+    /// Runs some requests and closes the volume in order, which makes acknowledged changes stable.
     fn run_and_close(&mut self) -> Result<(), String> {
         let requests = self.random.below(self.workload.left);
         let later = std::mem::replace(&mut self.workload.left, requests);
@@ -164,7 +169,7 @@ impl Tester {
         Ok(())
     }
 
-    /// The power is off: damages what lies on the drives, and notes what that may cost.
+    /// Damages data on the drives while the power is off, and records the possible cost.
     fn damage(&mut self, description: &mut String) {
         let count = [1, 2, 3, 4][self.random.weighted(&[12, 4, 2, 2])];
         let pages = damage::survey(&self.volume.view().layout, &self.drives);
@@ -187,20 +192,22 @@ impl Tester {
         self.atlas.damage(if one { atlas::Damaged::OnePage } else { atlas::Damaged::Pages });
         self.damaged = Some(damaged);
         self.suspect_what_slots_had();
-        // A page of metadata beside a slot may take with it what says that the slot's record is stable: the power may have taken its
-        // other copy before.
+        // A damaged page of metadata may be the only one that says that a damaged slot's record is
+        // stable. The power cut may have taken its other copy before.
         let in_doubt = if single { in_doubt } else { self.in_doubt(&pages).union(&in_doubt).copied().collect() };
         self.distrust_slots(&in_doubt);
     }
 
     fn damaged_slots(&self) -> BTreeSet<Slot> {
         let damages = self.damaged.iter().flat_map(|damaged| &damaged.damages);
-        // What cannot be read cannot until it is written, and may be a slot of a log by then.
+        // An unreadable page stays unreadable until it is written, and may be a slot of a log by
+        // then.
         let lost = damages.flat_map(|damage| damage.pages.iter().map(|page| (damage.kind.is_unreadable(), page)));
         lost.filter(|(unreadable, page)| *unreadable || !page.is_metadata()).filter_map(|(_, page)| page.slot).collect()
     }
 
-    /// What only a damaged slot has may be an error, as the map is now.
+    /// Marks the blocks whose only copy a damaged slot has, by the present map. Reads of them may
+    /// fail.
     fn suspect_what_slots_had(&mut self) {
         let map = &self.volume.view().map;
         let entries = self.damaged_slots().into_iter().filter_map(|slot| map.in_slot(slot));
@@ -213,9 +220,9 @@ impl Tester {
         self.damaged.get_or_insert_default().alone.insert(block);
     }
 
-    /// A slot that is damaged before it is known that it was written looks like one that never was.
-    /// So its block may read as anything older; in a log, where what follows ends with it, so may
-    /// every block in doubt.
+    /// Distrusts the blocks of damaged slots in doubt. A slot that is damaged before its write is
+    /// known looks as if it was never written. So its block may read as any older value. A log ends
+    /// at such a slot, so every block in doubt may.
     fn distrust_slots(&mut self, in_doubt: &BTreeSet<InDoubt>) {
         let damaged = self.damaged_slots();
         let is_damaged = |doubt: &InDoubt| doubt.slot.is_some_and(|slot| damaged.contains(&slot));
@@ -227,8 +234,9 @@ impl Tester {
         }
     }
 
-    /// What recovery holds against the checksums of slots, because nothing on the drive says that
-    /// the records are stable. It takes a slot that does not match for one that was never written.
+    /// Returns the records that recovery compares with the checksums of slots, because nothing on
+    /// the drive says that the records are stable. Recovery takes a slot that does not match for
+    /// one that was never written.
     fn in_doubt(&self, pages: &[Page]) -> BTreeSet<InDoubt> {
         let layout = &self.volume.view().layout;
         let quiet = self.last_request.map_or(u64::MAX, |last| self.now.0.saturating_sub(last.0));
@@ -257,11 +265,11 @@ impl Tester {
         in_doubt.flat_map(|(_, records)| records).flat_map(InDoubt::of).collect()
     }
 
-    /// Pages of records from the one numbered `begin` on, up to the first that the cut has taken:
-    /// what lies behind that counts as never written.
+    /// Returns the pages of records from number `begin` on, up to the first page that the cut has
+    /// taken. Pages behind it count as never written.
     fn in_reach(&self, begin: u64, mut pages: Vec<RecordPage>) -> Vec<RecordPage> {
         let is_log = self.has_log();
-        // A segment does not begin in the last slots, where there would be no room for one.
+        // A segment does not begin in the last slots, which have no room for one.
         let (gap, frame) = if is_log { (SEGMENT_PAGES, SEGMENT_PAGES) } else { (0, 1) };
         let mut end = begin;
         pages.sort_by_key(|(header, _)| header.number);
@@ -274,7 +282,7 @@ impl Tester {
         pages.into_iter().take_while(in_reach).collect()
     }
 
-    /// Recovers what is left, cut again and again; false where that is refused, and may be.
+    /// Recovers the volume, with cuts during recovery. Returns false for a fair refusal.
     fn recover_damaged(&mut self) -> Result<bool, String> {
         loop {
             let changes = self.changes();
@@ -298,7 +306,7 @@ impl Tester {
                     if self.changes() != changes {
                         return Err(format!("recovery writes before it refuses: {error}"));
                     }
-                    // Whoever accepts the loss gets an answer, too.
+                    // A recovery that accepts the loss must end too.
                     self.try_to_recover(true)?;
                     return Ok(false);
                 }
@@ -306,8 +314,8 @@ impl Tester {
         }
     }
 
-    /// Whether recovery met two pages of a log that cannot be read, where a segment may begin and where it
-    /// may end: nothing tells whether a segment lies there, so it refuses.
+    /// Returns true if recovery met two unreadable pages of a log, where a segment may begin and
+    /// end. Recovery then cannot know if a segment lies there, and refuses.
     fn may_hide_a_segment(&self, error: &RecoveryError) -> bool {
         let damages = self.damaged.iter().flat_map(|damaged| &damaged.damages);
         let unreadable = damages.filter(|damage| damage.kind.is_unreadable()).flat_map(|damage| &damage.pages);
@@ -319,7 +327,7 @@ impl Tester {
         self.drives.iter().map(Drive::changes).sum()
     }
 
-    /// Reads everything, and everything again: where many pages are damaged, block by block then.
+    /// Reads everything twice. If several pages are damaged, then reads it again block by block.
     fn check_damaged(&mut self) -> Result<(), String> {
         self.check_everything()?;
         let damaged = self.damaged.get_or_insert_default();
@@ -338,8 +346,8 @@ impl Tester {
         }
     }
 
-    /// How many of `len` sectors from `sector` on are read at once: where a block may be an error,
-    /// that block alone, so that all others are seen.
+    /// Returns how many of `len` sectors from `sector` on are read at once. A block whose read may
+    /// fail is read alone, so that all others are checked.
     pub(super) fn readable_together(&self, sector: u64, len: u64) -> u64 {
         let Some(damaged) = &self.damaged else { return len };
         let size = self.volume.view().block();

@@ -1,5 +1,6 @@
-//! Flushes that fail: what a home was to make stable may be gone with the next power cut, as on a bare drive, and one flush of
-//! the volume must say so, whoever it was that flushed. What slots have is promised all the same.
+//! Failed flushes. Data that a home should have made stable may be lost at the next power cut, as
+//! on a bare drive. One flush of the volume must report that, whoever issued the drive's flush.
+//! Data in slots stay promised.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use super::Tester;
 use crate::drive::Drive;
 
 impl Tester {
-    /// Sectors that homes lose where drives lose `lost`, and that no slot has for certain.
+    /// Returns the sectors that homes lose if drives lose `lost`, and that no slot has for certain.
     fn lost_at_home(&self, lost: &[BTreeSet<u64>]) -> Vec<u64> {
         if lost.iter().all(BTreeSet::is_empty) {
             return Vec::new();
@@ -23,7 +24,8 @@ impl Tester {
             homes.iter().all(|home| lost[usize::from(home.0)].contains(&at))
         };
         let promised_in_slot = |sector: &u64| {
-            // A slot that was written since may go with the power: it has what its home had, and promises nothing.
+            // A slot written since then may be lost with the power. It has its home's content, and
+            // promises nothing.
             let slot = self.slot_of(*sector).filter(|&slot| self.volume.is_trusted(slot));
             let is_in_slot = slot.is_some() && self.shadow.promised(*sector).is_some();
             is_in_slot || self.was_promised_in_slot(*sector)
@@ -32,20 +34,20 @@ impl Tester {
         sectors.filter(|sector| is_lost(sector) && !promised_in_slot(sector)).collect()
     }
 
-    /// Whether a slot had what is newest of `sector`, and that was promised, when a home forgot it: the home must get it again
-    /// before the slot may go.
+    /// Returns true if a slot had the newest, promised content of `sector` when a home forgot it.
+    /// The home must get the content again before the slot may be reused.
     pub(super) fn was_promised_in_slot(&self, sector: u64) -> bool {
         let promised = self.promised_in_slots.get(&sector);
         promised.is_some_and(|&change| self.shadow.promised(sector) == Some(change))
     }
 
-    /// A flush of a drive failed.
+    /// Records a failed flush of a drive.
     pub(super) fn note_failed_flush(&mut self, member: usize) {
         let mut lost = vec![BTreeSet::new(); self.drives.len()];
         lost[member] = self.drives[member].forgotten_last();
         let lost = self.lost_at_home(&lost).into_iter().filter(|&sector| self.slot_of(sector).is_none());
-        // A log may have had something newer since, and let go of it: what is lost is what the home
-        // has.
+        // A log may have stored newer content since, and dropped it. The content at risk is the
+        // home's.
         let there = |sector: u64| self.drives[member].content(self.home_of(sector).1);
         let at_risk = lost.filter_map(|sector| self.shadow.answered(sector, &there(sector))).max();
         self.atlas.note_failed_flush(member, self.shadow.now(), at_risk);
@@ -55,7 +57,8 @@ impl Tester {
         self.promised_in_slots.extend(promised);
     }
 
-    /// The power is about to go: what homes forgot may be as it ever was.
+    /// Distrusts the sectors that homes forgot, just before a power cut. They may have any older
+    /// value.
     pub(super) fn distrust_what_homes_forgot(&mut self) {
         let forgotten: Vec<BTreeSet<u64>> = self.drives.iter().map(Drive::forgotten).collect();
         for sector in self.lost_at_home(&forgotten) {

@@ -1,9 +1,15 @@
-//! The run of one case: requests go in, operations come out, drives answer, and after each step everything is checked.
+//! The run of one case: requests go in, operations come out, drives answer, and everything is
+//! checked after each step.
 //!
-//! Checked from outside: every request finishes, once, in bounded time, and with no error that no fault explains; every read
-//! returns what the shadow allows; every operation lies in one region of its member, carries what belongs there, and
-//! crosses no other that it must not meet; what a flush or a forced write acknowledged is stable where the map says; the
-//! engine wants to be called only when it has something to do. At the end every sector that was touched is read back.
+//! The checks see the engine from outside:
+//! - Every request finishes once, in bounded time, and without an error that no fault explains.
+//! - Every read returns a value that the shadow allows.
+//! - Every operation lies in one region of its member, has a payload that belongs there, and
+//!   overlaps no conflicting operation.
+//! - Data that a flush or a forced write acknowledged are stable where the map says.
+//! - The engine asks to be called only when it has something to do.
+//!
+//! At the end every touched sector is read back.
 
 mod checks;
 mod crash;
@@ -37,17 +43,17 @@ use damaged::Damaged;
 pub use report::{CaseKind, DamageReport, Failure, Options, Report};
 use scrubs::Scrubs;
 
-/// Operations that moves may still start after the last request has finished, before the case counts as over.
+/// Most operations that moves may start after the last request has finished. The case then ends.
 const IDLE_OPERATIONS_MAX: u64 = 3000;
-/// Sectors of a read when everything is read back.
+/// Sectors per read when the whole volume is read back.
 const READ_BACK_SECTORS: u64 = 96;
-/// How late a timer fires at most.
+/// Longest delay of a timer.
 const PATIENCE_MAX: Nanoseconds = Nanoseconds::from_seconds(10);
 
 /// Runs the case `seed` of `scheme`, without power cuts.
 ///
 /// # Errors
-/// The first thing that is wrong; a panic of the engine is one.
+/// Returns the first violation. A panic of the engine counts as one.
 pub fn run_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
     guarded(scheme, seed, options, |description| {
         let mut random = Random::new(seed);
@@ -60,7 +66,7 @@ pub fn run_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Res
 /// Runs the crash case `seed` of `scheme`: the power is cut, also while the volume recovers.
 ///
 /// # Errors
-/// The first thing that is wrong; a panic of the engine is one.
+/// Returns the first violation. A panic of the engine counts as one.
 pub fn run_crash_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
     guarded(scheme, seed, options, |description| {
         let mut random = Random::new(!seed);
@@ -70,10 +76,11 @@ pub fn run_crash_case(scheme: &'static SchemeInfo, seed: u64, options: Options) 
     })
 }
 
-/// Runs the case `seed` of `scheme` in which a member refuses writes from some operation on and still reads; with power cuts.
+/// Runs the case `seed` of `scheme` in which a member refuses writes from some operation on and
+/// still reads, with power cuts.
 ///
 /// # Errors
-/// The first thing that is wrong; a panic of the engine is one.
+/// Returns the first violation. A panic of the engine counts as one.
 pub fn run_refusal_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
     guarded(scheme, seed, options, |description| {
         let mut random = Random::new(seed.wrapping_mul(5) ^ 0x7265_6675_7365);
@@ -84,11 +91,11 @@ pub fn run_refusal_case(scheme: &'static SchemeInfo, seed: u64, options: Options
     })
 }
 
-/// Runs the damage case `seed` of `scheme`: what lies on sound drives is damaged while the power is
+/// Runs the damage case `seed` of `scheme`: data on sound drives are damaged while the power is
 /// off.
 ///
 /// # Errors
-/// The first thing that is wrong; a panic of the engine is one.
+/// Returns the first violation. A panic of the engine counts as one.
 pub fn run_damage_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
     guarded(scheme, seed, options, |description| {
         let mut random = Random::new(seed.wrapping_mul(7) ^ 0x6461_6d61_6765);
@@ -98,11 +105,11 @@ pub fn run_damage_case(scheme: &'static SchemeInfo, seed: u64, options: Options)
     })
 }
 
-/// Runs the case `seed` of `scheme` in which scrubs begin again and again; with power cuts, as
-/// often as not.
+/// Runs the case `seed` of `scheme` in which scrubs begin again and again. Half of the cases have
+/// power cuts.
 ///
 /// # Errors
-/// The first thing that is wrong; a panic of the engine is one.
+/// Returns the first violation. A panic of the engine counts as one.
 pub fn run_scrub_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
     guarded(scheme, seed, options, |description| {
         let mut random = Random::new(seed.wrapping_mul(9) ^ 0x7363_7275_6273);
@@ -111,7 +118,7 @@ pub fn run_scrub_case(scheme: &'static SchemeInfo, seed: u64, options: Options) 
             case.refuse(&mut random);
         }
         if case.faults.decay > 0 {
-            // A scrub is about what decays.
+            // The case is about scrubs, which find decay, so decay is frequent.
             case.faults.decay = case.faults.decay.min(30);
         }
         let cuts = random.one_in(2);
@@ -123,12 +130,11 @@ pub fn run_scrub_case(scheme: &'static SchemeInfo, seed: u64, options: Options) 
     })
 }
 
-/// Runs what the line that replays a failure names: the case, the crash case, the case with a
-/// refusal, the damage case and the case with scrubs `seed` of `scheme`, or the one of them that
-/// `options` name.
+/// Runs the cases that the replay line of a failure names. These are the fault, crash, refusal,
+/// damage and scrub cases `seed` of `scheme`, or only the kind in `options`.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// Returns the first violation.
 pub fn run_seed(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
     let mut report = Report::default();
     for kind in CaseKind::ALL.into_iter().filter(|kind| options.only.is_none_or(|only| only == *kind)) {
@@ -144,7 +150,8 @@ pub fn run_seed(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Res
     Ok(report)
 }
 
-/// Makes a failure of what `run` says or panics with; it is given the place of the case's description.
+/// Turns an error or panic of `run` into a failure. `run` writes the description of the case into
+/// its argument.
 pub(crate) fn guarded(
     scheme: &'static SchemeInfo,
     seed: u64,
@@ -176,27 +183,28 @@ struct Tester {
     faults: Faults,
     workload: Workload,
     now: Nanoseconds,
-    /// Requests by token: the number in the shadow, or none for one that lies outside.
+    /// Open requests by token, with their number in the shadow; `None` for a request outside its
+    /// unit.
     open: BTreeMap<u64, Option<u32>>,
     tokens: u64,
-    /// Changes that ended well lately.
+    /// Recent changes that succeeded.
     recent: VecDeque<u32>,
     operations_since_end: u64,
-    /// How late the volume is called when its timer is due.
+    /// Delay of the volume's calls at its timers.
     patience: Nanoseconds,
     any_no_discard: bool,
-    /// Whether a member refuses writes: the power is cut soon after that was found.
+    /// Set if a member refuses writes. The power is cut soon after the engine finds that.
     refuses: bool,
     saboteur: Saboteur,
     scrubs: Option<Scrubs>,
     setup: Setup,
-    /// When and whether the power is cut; none in a case without cuts.
+    /// State of the power; `None` in a case without cuts.
     power: Option<Power>,
-    /// See [`was_promised_in_slot`](Self::was_promised_in_slot): sectors, and the change that was promised.
+    /// Promised changes by sector. See [`was_promised_in_slot`](Self::was_promised_in_slot).
     promised_in_slots: BTreeMap<u64, u32>,
-    /// What was damaged, in a case of damage, and what that may cost.
+    /// Damage and its possible cost, in a damage case.
     damaged: Option<Damaged>,
-    /// When a request last arrived or ended; none where the volume was closed since.
+    /// Time at which a request last arrived or ended; `None` if the volume was closed since.
     last_request: Option<Nanoseconds>,
     trace: bool,
     report: Report,
@@ -245,7 +253,7 @@ impl Tester {
         Ok(self.report)
     }
 
-    /// Adds what the volume did to the report.
+    /// Adds the volume's statistics to the report.
     fn count_statistics(&mut self) {
         let statistics = self.volume.statistics();
         self.report.migrations += statistics.migrations.count;
@@ -255,7 +263,7 @@ impl Tester {
         self.report.read_only = self.atlas.read_only();
     }
 
-    /// The next event; false when every request of the workload has finished.
+    /// Handles the next event. Returns false once every request of the workload has finished.
     fn step(&mut self) -> Result<bool, String> {
         let arrival = self.workload.next_at().filter(|_| !self.is_checking());
         let due = self.drives.iter().filter_map(Drive::next_due).min();
@@ -285,14 +293,14 @@ impl Tester {
         Ok(true)
     }
 
-    /// When the volume is called because it wants to be: a driver may be late, and is, the more often it was called for
-    /// nothing.
+    /// Returns the time at which the volume's timer fires. The driver is the later, the more often
+    /// the volume was called for nothing.
     fn timeout(&self) -> Option<Nanoseconds> {
         let timeout = self.volume.next_timeout()?;
         Some(timeout.max(self.now + self.patience))
     }
 
-    /// Takes everything that came out, and looks at the whole.
+    /// Takes all pending operations and finished requests, and checks the whole.
     fn after_event(&mut self) -> Result<(), String> {
         if self.is_cut() {
             return Ok(());
@@ -301,7 +309,8 @@ impl Tester {
         self.follow()?;
         self.follow_home();
         if self.power.is_some() && self.random.one_in(2) {
-            // As likely as not requests are answered before the operations that come with the answer start.
+            // In half of the cases, requests are answered before the operations of the same answer
+            // start.
             self.take_finished()?;
         }
         while let Some(operation) = self.volume.next_operation() {
@@ -367,7 +376,7 @@ impl Tester {
         self.volume.submit(self.now, Operation { token: Token(self.tokens), target: unit, command, payload });
     }
 
-    /// A drive ends the operation that is due first.
+    /// Lets a drive end the operation that is due first.
     fn answer(&mut self) {
         let due = |drive: &Drive| drive.next_due().unwrap_or(Nanoseconds::MAX);
         let next = (0..self.drives.len()).min_by_key(|&member| due(&self.drives[member]));
@@ -376,7 +385,7 @@ impl Tester {
         }
     }
 
-    /// The end of the operation that a drive ends next, if the engine is to hear of it: not when the power is cut then.
+    /// Ends the next operation of a drive. Returns its completion, unless the power is cut at it.
     fn end_next(&mut self, member: usize) -> Option<Completion<Tags>> {
         let ended = self.drives[member].end_next(&mut self.random)?;
         let mut ended = self.saboteur.ended(ended)?;
@@ -398,7 +407,7 @@ impl Tester {
         (!self.is_cut_now(operation.command.kind)).then_some(completion)
     }
 
-    /// A sector of a drive is spoilt: if it lies at home, its block may be lost.
+    /// Marks the block of a sector that became unreadable as suspect, if the sector lies at home.
     fn suspect_home(&mut self, member: usize, sector: u64) {
         let view = self.volume.view();
         let range = SectorRange::new(sector, 1);
@@ -420,7 +429,7 @@ impl Tester {
         }
     }
 
-    /// Sectors at rest become unreadable, anywhere, or rot, in slots.
+    /// Lets sectors at rest become unreadable, anywhere, or rot, in slots.
     fn decay(&mut self) {
         if !self.random.one_in(self.faults.decay) {
             return;
@@ -461,7 +470,8 @@ impl Tester {
         }
     }
 
-    /// Where the home of a sector lies: the member, and the sector there. Copies have it at the same place.
+    /// Returns the home of a sector: the member, and the sector there. Copies have it at the same
+    /// place.
     fn home_of(&self, sector: u64) -> (MemberId, u64) {
         let layout = &self.volume.view().layout;
         let block = layout.block.block_of(sector);
@@ -469,7 +479,7 @@ impl Tester {
         (member, first + sector - layout.block.first_sector(block))
     }
 
-    /// The slot that has what is newest of a sector, if one has.
+    /// Returns the slot with the newest content of a sector, if a slot has it.
     fn slot_of(&self, sector: u64) -> Option<Slot> {
         let view = self.volume.view();
         let size = view.block();
@@ -492,7 +502,8 @@ impl Tester {
         }
     }
 
-    /// Lets what is under way after the last request come to rest; timers that fire for ever are left alone.
+    /// Lets pending work come to rest after the last request. Timers that fire for ever are left
+    /// alone.
     fn settle(&mut self) -> Result<(), String> {
         self.faults = Faults { decay: 0, vanishes: None };
         self.drives.iter_mut().for_each(Drive::calm);
@@ -521,7 +532,7 @@ impl Tester {
         Ok(())
     }
 
-    /// Reads every sector that was touched; in a case with cuts, all others too.
+    /// Reads every touched sector, and in a case with cuts all other sectors too.
     fn read_back(&mut self) -> Result<(), String> {
         let sectors = self.volume.view().layout.total_blocks() * self.volume.view().block().sectors();
         let mut sector = 0;
@@ -542,7 +553,7 @@ impl Tester {
         Ok(())
     }
 
-    /// Submits a read from `sector` on; how many sectors.
+    /// Submits a read from `sector` on. Returns its number of sectors.
     fn read_back_from(&mut self, sector: u64, units: &[u64]) -> u64 {
         let mut first = 0;
         let mut unit = 0;

@@ -1,5 +1,6 @@
-//! A home that others use as a plain disk: the volume is drained and closed, writes go to the drive itself, and whoever serves
-//! the volume again finds them. Nothing that the cache kept of what was there before may show.
+//! A home that others use as a plain disk. The volume is drained and closed, others write to the
+//! drive itself, and the next start of the volume must show their writes. No older content in the
+//! cache may show.
 
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{Command, OpKind, Operation, Status, Token};
@@ -10,13 +11,14 @@ use bimetal_core::volume::Drain;
 use super::Tester;
 use crate::payload::Tags;
 
-/// What is written to the plain disk.
+/// Number of writes to the plain disk.
 const WRITES: u64 = 40;
-/// Sectors of one of these writes, at most.
+/// Most sectors of one such write.
 const WRITE_SECTORS: u64 = 200;
 
 impl Tester {
-    /// Drains the volume, closes it, and writes to its home as others would. Whether all of that could be done.
+    /// Drains the volume, closes it, and writes to its home as others would. Returns false if that
+    /// was not possible.
     pub(super) fn use_home_as_plain_disk(&mut self) -> Result<bool, String> {
         let layout = &self.volume.view().layout;
         let homes = layout.homes();

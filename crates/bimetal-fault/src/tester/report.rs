@@ -1,4 +1,4 @@
-//! What a case is run with, what it did, and what went wrong.
+//! Options, report and failure of a case.
 
 use std::fmt;
 
@@ -15,17 +15,17 @@ pub enum CaseKind {
     Cuts,
     /// A member refuses writes.
     Refusals,
-    /// What lies on drives is damaged while the power is off.
+    /// Data on drives are damaged while the power is off.
     Damage,
     /// Scrubs begin again and again.
     Scrubs,
 }
 
 impl CaseKind {
-    /// All of them, in the order in which a seed runs them.
+    /// All kinds, in the order in which a seed runs them.
     pub const ALL: [Self; 5] = [Self::Faults, Self::Cuts, Self::Refusals, Self::Damage, Self::Scrubs];
 
-    /// As it is written on the command line.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Faults => "faults",
@@ -37,21 +37,22 @@ impl CaseKind {
     }
 }
 
-/// What to run besides the ordinary.
+/// Options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Whether drives fail. What replays a failure runs with faults: without them a seed is another case.
+    /// Set if drives fail. A replay needs faults on, because a seed without faults is a different
+    /// case.
     pub faults: bool,
-    /// A lie that every drive tells: the tester must notice.
+    /// Lie that every drive tells. The tester must notice it.
     pub lie: Option<Lie>,
-    /// How the engine is broken on purpose: the tester must notice.
+    /// Sabotage of the engine. The tester must notice it.
     pub sabotage: Option<Sabotage>,
-    /// Which of the scheme's parameters are drawn, if not all, and whether they take the value that was drawn: so the seed of a
-    /// failure stays the case that it was when the scheme gets a parameter.
+    /// Parameters of the scheme that are drawn, if not all, and whether each takes its drawn value.
+    /// So the seed of a failure stays the same case when the scheme gets a parameter.
     pub drawn: Option<&'static [(&'static str, bool)]>,
-    /// Whether to print every request and operation to standard error.
+    /// Set to print every request and operation to standard error.
     pub trace: bool,
-    /// The only kind of case that a seed runs, if not all.
+    /// Only kind of case that a seed runs, if not all.
     pub only: Option<CaseKind>,
 }
 
@@ -61,73 +62,76 @@ impl Default for Options {
     }
 }
 
-/// What a case that went well did.
+/// Report of a case without a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// Requests that finished, those of the final reading included.
+    /// Number of finished requests, including those of the final reading.
     pub requests: u64,
-    /// Requests that finished with an error.
+    /// Number of requests that finished with an error.
     pub failed: u64,
-    /// Operations that drives answered.
+    /// Number of operations that drives answered.
     pub operations: u64,
-    /// Operations that failed.
+    /// Number of operations that failed.
     pub faults: u64,
-    /// A number made of every operation in order: the same for the same scheme and seed.
+    /// Hash of every operation in order. It is equal for equal scheme and seed.
     pub hash: u64,
-    /// Migrations, checkpoints and evictions: how much of the engine was exercised.
+    /// Number of migrations. Like checkpoints and evictions, it shows how much of the engine was
+    /// exercised.
     pub migrations: u64,
-    /// Checkpoints of the journal.
+    /// Number of checkpoints of the journal.
     pub checkpoints: u64,
-    /// Copies given up.
+    /// Number of evicted copies.
     pub evictions: u64,
-    /// Members that were found to refuse writes.
+    /// Number of members that became read-only.
     pub read_only: u64,
-    /// Scrubs that came to their end, and the bad blocks that they found.
+    /// Number of scrubs that reached their end. `scrub_findings` is the number of bad blocks that
+    /// they found.
     pub scrubs: u64,
     /// See [`scrubs`](Self::scrubs).
     pub scrub_findings: u64,
-    /// How often the power was cut.
+    /// Number of power cuts.
     pub cuts: u64,
-    /// Cuts that came during a recovery.
+    /// Number of power cuts during a recovery.
     pub cut_recoveries: u64,
-    /// Homes that were used as plain disks.
+    /// Number of homes that were used as plain disks.
     pub plain_disks: u64,
-    /// What was damaged, and what came of it.
+    /// Damage and its outcomes.
     pub damage: DamageReport,
 }
 
-/// What damage cases covered.
+/// Coverage of damage cases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DamageReport {
-    /// Damage cases in which everything was right.
+    /// Number of damage cases in which everything was right.
     pub right: u64,
-    /// Those in which something could not be read.
+    /// Number of damage cases in which some data could not be read.
     pub errors: u64,
-    /// Those in which the recovery refused.
+    /// Number of damage cases in which the recovery refused.
     pub refusals: u64,
-    /// Those of one damaged page of metadata at most, of which everything but slots must be right.
+    /// Number of damage cases with at most one damaged page of metadata. In these, everything but
+    /// slots must be right.
     pub single: u64,
     by_structure: [u64; STRUCTURES.len()],
     by_kind: [u64; KINDS.len()],
 }
 
 impl DamageReport {
-    /// How many cases there were.
+    /// Returns the number of cases.
     pub fn cases(&self) -> u64 {
         self.right + self.errors + self.refusals
     }
 
-    /// How often a page of this structure was damaged.
+    /// Returns the number of damaged pages of this structure.
     pub fn of_structure(&self, structure: Structure) -> u64 {
         self.by_structure[structure as usize]
     }
 
-    /// How often a page was damaged in this way.
+    /// Returns the number of damages of this kind.
     pub fn of_kind(&self, kind: Kind) -> u64 {
         self.by_kind[kind as usize]
     }
 
-    /// Counts what was done.
+    /// Counts the damages of a case.
     pub(super) fn count(&mut self, damages: &[Damage]) {
         self.single += u64::from(damage::metadata_pages(damages) < 2);
         for damage in damages {
@@ -145,7 +149,7 @@ impl DamageReport {
         self.by_kind.iter_mut().zip(other.by_kind).for_each(|(sum, count)| *sum += count);
     }
 
-    /// Two lines: pages damaged of each structure, and damages of each kind.
+    /// Returns two lines: damaged pages of each structure, and damages of each kind.
     pub fn details(&self) -> String {
         let structures = STRUCTURES.map(|structure| format!("{} {}", structure.name(), self.of_structure(structure)));
         let kinds = KINDS.map(|kind| format!("{} {}", kind.name(), self.of_kind(kind)));
@@ -154,7 +158,7 @@ impl DamageReport {
 }
 
 impl Report {
-    /// Adds what another case did; the hash becomes one of both.
+    /// Adds the report of another case. The hash becomes that of both.
     pub fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.failed += other.failed;
@@ -198,7 +202,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// What went wrong, and how to see it again.
+/// A failure, with the command that replays it.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}\nThe case: {case}\nReplay: bimetal fault --scheme {scheme} --seed {seed}")]
 pub struct Failure {
@@ -206,8 +210,8 @@ pub struct Failure {
     pub scheme: &'static str,
     /// The seed.
     pub seed: u64,
-    /// What the case was made of.
+    /// Description of the case.
     pub case: String,
-    /// What is wrong, with the history of the sector where there is one.
+    /// Description of the violation, with the history of the sector, if it concerns one.
     pub message: String,
 }

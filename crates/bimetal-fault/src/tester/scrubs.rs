@@ -1,6 +1,6 @@
-//! Scrubs in the run of a case: they begin at any time, at any rate, and must find nothing where
-//! nothing failed. What they give up or write again is seen by the checks of every operation and
-//! every read.
+//! Scrubs in the run of a case. They begin at any time, at any rate, and must find nothing if
+//! nothing failed. The checks of every operation and every read cover all that scrubs rewrite or
+//! drop.
 
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_core::volume::Outcome;
@@ -8,17 +8,17 @@ use bimetal_core::volume::Outcome;
 use super::Tester;
 use crate::random::Random;
 
-/// Once in so many events a scrub begins, or one that is under way goes on faster.
+/// Mean number of events until a scrub begins, or a running scrub may go faster.
 const EVENTS: u64 = 60;
 const RATES: [Bytes; 4] = [Bytes::from_kib(64), Bytes::from_mib(1), Bytes::from_mib(50), Bytes::from_gib(1)];
 
 /// The scrubs of a case.
 pub(super) struct Scrubs {
-    /// Of their own, so that a case without scrubs stays the case that it is.
+    /// Random generator of the scrubs alone, so that the case is otherwise unchanged.
     random: Random,
-    /// Whether places rot at some time, which no operation shows.
+    /// Set if sectors may rot, which no operation shows.
     rots: bool,
-    /// When the last one began whose end was checked.
+    /// End of the last scrub that was checked.
     seen: Option<Nanoseconds>,
 }
 
@@ -29,10 +29,10 @@ impl Scrubs {
 }
 
 impl Tester {
-    /// Begins a scrub, if it is time, and looks at one that has ended.
+    /// Begins a scrub now and then, and checks a scrub that has ended.
     ///
     /// # Errors
-    /// It has found what cannot be, or has left something out.
+    /// Returns an error if the scrub reported a bad block that cannot be bad, or left blocks out.
     pub(super) fn scrub(&mut self) -> Result<(), String> {
         let Some(scrubs) = &mut self.scrubs else { return Ok(()) };
         if scrubs.random.one_in(EVENTS) {
