@@ -10,27 +10,41 @@ use crate::DeviceModel;
 use crate::flash::Precondition;
 use crate::profile::Profile;
 
+/// What a drive is expected to do.
+#[derive(Clone, Copy, Debug)]
+enum Figure {
+    /// As its data sheet says.
+    Sheet(f64),
+    /// As the model did when nothing was published to compare it with: a change has to be looked at.
+    Ours(f64),
+}
+
 #[test]
 fn the_drives_of_data_sheets_come_near_them() {
+    use Figure::{Ours, Sheet};
+    let mut wrong = Vec::new();
     // Name; random reads a second at depth 1 and 32; sequential write in MB/s beyond any cache of single-bit cells.
     for (name, depth_1, depth_32, write) in [
-        ("samsung-970-evo-plus-500gb", 19_000.0, 0.0, 900.0),
-        ("samsung-870-qvo-1tb", 11_000.0, 0.0, 80.0),
-        ("intel-x25-m-80gb", 0.0, 35_000.0, 70.0),
-        ("intel-x25-e-32gb", 0.0, 35_000.0, 170.0),
-        ("micron-c200-60gb", 0.0, 0.0, 100.0),
+        ("samsung-970-evo-plus-500gb", Sheet(19_000.0), Ours(235_215.0), Sheet(900.0)),
+        ("samsung-870-qvo-1tb", Sheet(11_000.0), Ours(88_945.0), Sheet(80.0)),
+        ("intel-x25-m-80gb", Ours(5538.0), Sheet(35_000.0), Sheet(70.0)),
+        ("intel-x25-e-32gb", Ours(6428.0), Sheet(35_000.0), Sheet(170.0)),
+        ("micron-c200-60gb", Ours(5613.0), Ours(38_785.0), Sheet(100.0)),
         // Into its single-bit cells.
-        ("intel-660p-1tb", 10_000.0, 0.0, 1800.0),
-        ("samsung-pm983-960gb", 11_800.0, 0.0, 1100.0),
-        ("ocz-solid-3-60gb", 0.0, 0.0, 80.0),
-        ("super-talent-32gb", 0.0, 0.0, 40.0),
+        ("intel-660p-1tb", Sheet(10_000.0), Ours(90_638.0), Sheet(1800.0)),
+        ("samsung-pm983-960gb", Sheet(11_800.0), Ours(253_029.0), Sheet(1100.0)),
+        ("ocz-solid-3-60gb", Ours(5552.0), Ours(35_433.0), Sheet(80.0)),
+        ("super-talent-32gb", Ours(3317.0), Ours(10_508.0), Sheet(40.0)),
     ] {
-        let near = |what: &str, measured: f64, expected: f64| {
-            eprintln!("{name}: {what} {measured:.0}, data sheet {expected}");
-            assert!(
-                expected == 0.0 || (measured / expected - 1.0).abs() < 0.12,
-                "{name}: {what} {measured} {expected}"
-            );
+        let mut near = |what: &str, measured: f64, figure: Figure| {
+            let (expected, tolerance) = match figure {
+                Sheet(expected) => (expected, 0.12),
+                Ours(expected) => (expected, 0.02),
+            };
+            eprintln!("{name}: {what} {measured:.0}, expected {figure:?}");
+            if (measured / expected - 1.0).abs() >= tolerance {
+                wrong.push(format!("{name}: {what} {measured}, expected {figure:?}"));
+            }
         };
         near("reads at depth 1", reads_per_second(name, 1), depth_1);
         near("reads at depth 32", reads_per_second(name, 32), depth_32);
@@ -50,6 +64,7 @@ fn the_drives_of_data_sheets_come_near_them() {
         }
         near("sequential write", done as f64 * 131_072.0 / now.as_seconds_f64() / 1e6, write);
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]
