@@ -16,8 +16,9 @@ const HEAD_REQUESTS: u64 = 300;
 /// Bytes of a mutant, at most.
 const BYTES_MAX: usize = 64 << 10;
 
-/// The time of processors that a command may take, in a build with optimisations. Where several programs share a machine, a
-/// clock on the wall would measure the others.
+/// The time that a command may take, in a build with optimisations: by the clock or of processors, whichever is less. Where
+/// several programs share a machine, the clock measures the others; a command that keeps several processors busy takes less
+/// by the clock.
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(10);
 
 /// The most memory that a command may have resident.
@@ -222,7 +223,7 @@ impl Mutator {
 pub(crate) struct Outcome {
     pub(crate) status: ExitStatus,
     pub(crate) said: String,
-    /// Time of processors.
+    /// Time by the clock or of processors, whichever is less.
     pub(crate) took: Duration,
     /// The most that was resident.
     pub(crate) memory: u64,
@@ -253,11 +254,12 @@ impl Outcome {
 /// A run that has not ended after so long hangs, however busy the machine is.
 const HANGS_AFTER: Duration = Duration::from_secs(600);
 
-/// Runs `program` with `arguments`, of which `TRACE` stands for `trace`. The system ends a run of more than `time_max`.
+/// Runs `program` with `arguments`, of which `TRACE` stands for `trace`. The system ends a run that takes
+/// processors several times `time_max`.
 pub(crate) fn run(program: &Path, arguments: &[&str], trace: &Path, time_max: Duration) -> Outcome {
     let errors = trace.with_extension("err");
     let mut command = Command::new("sh");
-    let limit = format!("ulimit -t {}; exec \"$0\" \"$@\"", time_max.as_secs() + 1);
+    let limit = format!("ulimit -t {}; exec \"$0\" \"$@\"", 4 * time_max.as_secs());
     command.args(["-c", &limit]).arg(program);
     for &argument in arguments {
         if argument == "TRACE" {
@@ -270,7 +272,7 @@ pub(crate) fn run(program: &Path, arguments: &[&str], trace: &Path, time_max: Du
     let began = Instant::now();
     let mut child = command.spawn().expect("the program starts");
     let mut nap = Duration::from_micros(200);
-    let (status, took, memory) = loop {
+    let (status, of_processors, memory) = loop {
         if let Some(ended) = ended(&child) {
             break ended;
         }
@@ -280,6 +282,7 @@ pub(crate) fn run(program: &Path, arguments: &[&str], trace: &Path, time_max: Du
         std::thread::sleep(nap);
         nap = (nap * 2).min(Duration::from_millis(5));
     };
+    let took = of_processors.min(began.elapsed());
     let mut said = Vec::new();
     File::open(&errors).and_then(|mut file| file.read_to_end(&mut said)).expect("what it said");
     Outcome { status, said: String::from_utf8_lossy(&said).into_owned(), took, memory }
