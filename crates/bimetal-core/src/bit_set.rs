@@ -24,7 +24,7 @@ impl BitSet {
     /// All numbers below `limit`.
     pub(crate) fn of_all(limit: u32) -> Self {
         let ones = |bits: usize| -> Vec<u64> {
-            let rest = (bits % 64 != 0).then(|| (1 << (bits % 64)) - 1);
+            let rest = (!bits.is_multiple_of(64)).then(|| (1 << (bits % 64)) - 1);
             std::iter::repeat_n(u64::MAX, bits / 64).chain(rest).collect()
         };
         let (words, whole) = (limit.div_ceil(64) as usize, limit as usize / 64);

@@ -495,7 +495,7 @@ mod tests {
             // Of the first four ranges one is undefined in part, one a film, one free, one undefined.
             let low = [file("film.wmv", 0, 64), file("film.wmv", 128, 128), file("", 256, 128)];
             let program = file("bin/ls", FAR, 128);
-            take(&mut bench, &[&low[..], &[program.clone()]].concat());
+            take(&mut bench, &[&low[..], std::slice::from_ref(&program)].concat());
             (0..4).for_each(|at| bench.request(OpKind::Read, FAR + at * 16, 8));
             bench.pass(Nanoseconds::from_seconds(11));
             assert_eq!(where_is(&mut bench, FAR), "ssd", "{strategy}");
