@@ -1,9 +1,17 @@
-//! Runs cases one after another, for hunting: `hunt SCHEME FIRST COUNT [KIND] [trace]` prints each
-//! failure as it comes.
+//! Runs cases one after another to hunt for defects. `hunt SCHEME FIRST COUNT [KIND] [trace]`
+//! prints each failure at once.
 //!
-//! KIND is `faults` (without power cuts, the default), `calm` (`faults` without faults), `cuts`
-//! (with power cuts), `refusals` (with a member that refuses writes), `damage` (with pages that are
-//! damaged at rest), `all` of these, or `tree`. `trace` prints every request and operation.
+//! KIND is one of:
+//! - `faults`: without power cuts, the default;
+//! - `calm`: `faults` without faults;
+//! - `cuts`: with power cuts;
+//! - `refusals`: with a member that refuses writes;
+//! - `damage`: with pages damaged at rest;
+//! - `scrubs`: with scrubs;
+//! - `all`: all of these except `calm`;
+//! - `tree`: trees of volumes.
+//!
+//! `trace` prints every request and operation.
 
 use bimetal_core::schemes;
 use bimetal_fault::tree::run_tree_case;

@@ -1,6 +1,7 @@
-//! The tester notices an engine that is broken: a flush that never reaches its drive, a checksum that nobody checks, two writes
-//! in the wrong order. Each is caught under every scheme that it can hurt, within a stated number of seeds, and by what
-//! reads return: here the tester does not look at what is on the drives.
+//! The tester notices a broken engine: a flush that never reaches its drive, a checksum that is not
+//! checked, two writes in the wrong order. Each defect is caught under every scheme that it can
+//! hurt, within a stated number of seeds. Only the values of reads catch it: here the tester
+//! ignores the content of the drives.
 
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_core::schemes;
@@ -10,7 +11,7 @@ fn has_slots(scheme: &SchemeInfo) -> bool {
     scheme.members.iter().any(|(_, holds)| matches!(holds, Holds::Cache | Holds::Log))
 }
 
-/// Runs crash cases without faults of drives until one fails: at most `seeds`.
+/// Runs at most `seeds` crash cases without drive faults, until one fails.
 fn caught_within(seeds: u64, sabotage: Sabotage, can_hurt: impl Fn(&SchemeInfo) -> bool) {
     for scheme in schemes::every().filter(|scheme| can_hurt(scheme)) {
         let options = Options { faults: false, sabotage: Some(sabotage), ..Options::default() };
@@ -36,8 +37,8 @@ fn two_writes_that_change_places_are_caught() {
     caught_within(20, Sabotage::SwapsWrites(8), |_| true);
 }
 
-/// Runs damage cases, each with the engine whole and then broken, until one fails for what is
-/// broken: at most `seeds`.
+/// Runs at most `seeds` damage cases, each with a sound and then a broken engine, until the
+/// sabotage makes one fail.
 fn damage_case_notices(seeds: u64, sabotage: Sabotage, can_hurt: impl Fn(&SchemeInfo) -> bool) {
     for scheme in schemes::every().filter(|scheme| can_hurt(scheme)) {
         let run = |seed, sabotage| run_damage_case(scheme, seed, Options { sabotage, ..Options::default() });
@@ -49,7 +50,7 @@ fn damage_case_notices(seeds: u64, sabotage: Sabotage, can_hurt: impl Fn(&Scheme
     }
 }
 
-/// Content of a slot that rotted goes for what was written.
+/// Content of a rotten slot passes for the written content.
 #[test]
 fn unchecked_rot_in_a_slot_is_caught() {
     damage_case_notices(400, Sabotage::ChecksumsPass, has_slots);
@@ -60,7 +61,7 @@ fn older_metadata_served_to_a_recovery_is_caught() {
     damage_case_notices(200, Sabotage::ServesOlderPages(4), has_slots);
 }
 
-/// The tester counts one damaged page, and the recovery finds its copies damaged as well.
+/// The tester counts one damaged page, but the recovery finds its copies damaged as well.
 #[test]
 fn copies_lost_beside_a_damaged_page_are_caught() {
     damage_case_notices(2000, Sabotage::LosesCopies, |scheme| scheme.name == "combo");

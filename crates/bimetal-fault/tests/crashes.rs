@@ -1,5 +1,6 @@
-//! Power cuts under every scheme. A failure prints the line that replays it; `BIMETAL_FAULT_SEED=N` (and
-//! `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone, `BIMETAL_FAULT_TRACE=1` with all that happens in it.
+//! Power cuts under every scheme. A failure prints the line that replays it. `BIMETAL_FAULT_SEED=N`
+//! (and `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone. `BIMETAL_FAULT_TRACE=1` prints all its
+//! requests and operations.
 
 mod seeds;
 
@@ -7,7 +8,8 @@ use bimetal_core::schemes;
 use bimetal_fault::{Options, run_crash_case};
 use seeds::GRIFFIN;
 
-/// Cases of all schemes together, at least, in the two tests that run at the same time on two cores.
+/// Least number of cases of all schemes together, in the two tests that run at the same time on two
+/// cores.
 const CASES: u64 = 20_000;
 
 fn run_all(half: u64) {
@@ -19,13 +21,13 @@ fn every_scheme_keeps_its_word_when_the_power_is_cut() {
     run_all(0);
 }
 
-/// Other seeds at the same time on the other core.
+/// Runs other seeds at the same time on the other core.
 #[test]
 fn every_scheme_keeps_its_word_when_the_power_is_cut_again() {
     run_all(1);
 }
 
-/// The parameters that griffin had when these cases failed. Two took their defaults only.
+/// Parameters that griffin had when these cases failed. Two took only their defaults.
 const THEN: &[(&str, bool)] = &[
     ("timeout", true),
     ("read_threshold", true),
@@ -38,7 +40,7 @@ const THEN: &[(&str, bool)] = &[
     ("move_rate", true),
 ];
 
-/// The parameters that bcache had, and those of smq.
+/// Parameters that bcache had. `SMQ` has those of smq.
 const BCACHE: &[(&str, bool)] = &[
     ("bucket_size", true),
     ("sequential_cutoff", true),
@@ -50,9 +52,13 @@ const BCACHE: &[(&str, bool)] = &[
 ];
 const SMQ: &[(&str, bool)] = &[("idle", true), ("admission", true), ("move_rate", true)];
 
-/// What failed once: a block that was written again before a migration reached it, a log that gave back what had been replaced
-/// by what was not stable, a superblock that named as lost what had been written again, an index whose ring came round; a write to both
-/// drives whose slot failed over an older slot with more; a copy that rotted just after it had been sent home.
+/// Cases that failed once:
+/// - A block was written again before a migration reached it.
+/// - A log freed slots whose content only unstable content had replaced.
+/// - A superblock listed a block as lost that had been written again.
+/// - The ring of an index wrapped around.
+/// - A write to both drives failed in its slot, over an older slot with more content.
+/// - A copy rotted just after it had been written home.
 #[test]
 fn cases_that_failed_once_pass() {
     let griffin = [411, 1810, 4101, 5861, 6037, 22873, 23277, 25076, 27994, 33471, 37833];
@@ -65,7 +71,8 @@ fn cases_that_failed_once_pass() {
     }
 }
 
-/// A write of which a part went home and a part waited for room in a full log, while the migration that makes room waited for it.
+/// A part of a write went home and a part waited for room in a full log. The migration that makes
+/// room waited for the write.
 #[test]
 fn a_write_that_a_full_log_divides_is_no_deadlock() {
     let griffin = schemes::find("griffin").expect("a scheme that there is");

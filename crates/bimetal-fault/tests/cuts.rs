@@ -1,5 +1,5 @@
-//! Bugs that crash cases found, each as the shortest story that shows it. A story runs many times, and each time its power
-//! cut takes something else of what was not flushed.
+//! Defects that crash cases found, each as the shortest story that shows it. A story runs many
+//! times. Each time its power cut loses other unflushed changes.
 
 mod story;
 
@@ -9,7 +9,7 @@ use bimetal_core::units::Nanoseconds;
 use bimetal_fault::payload::{Sector, Tags};
 use story::{ALL, HDD, SSD, Story};
 
-/// How often a story runs.
+/// Number of times that a story runs.
 const TIMES: u64 = 300;
 
 #[test]
@@ -18,7 +18,8 @@ fn a_log_begins_with_a_segment_after_a_migration_that_began_within_one() {
         let settings = [("timeout", "10s"), ("read_threshold", "off"), ("migration_size", "16KiB")];
         let mut story = Story::new(seed, "griffin", &settings, 4000);
         story.write(0, 8);
-        // The fourth block starts the migration while the segment is filling; another one joins that segment.
+        // The fourth block starts the migration while the segment is filling. Another block joins
+        // that segment.
         for block in 1..4 {
             story.send(OpKind::Write, block * 8, 8, false);
         }
@@ -38,7 +39,7 @@ fn a_move_home_does_not_tear_a_block_whose_record_is_not_stable() {
         let old = story.write(80, 16);
         story.flush();
         let new = story.write(80, 8);
-        // The write home is on its way when the power goes.
+        // The write to home is in flight at the power cut.
         story.pass(Nanoseconds::from_millis(10), |operation| {
             operation.target == SSD || operation.command.kind != OpKind::Flush
         });
@@ -68,7 +69,7 @@ fn a_forced_write_in_place_is_stable_though_an_earlier_one_sent_the_block_home()
 #[test]
 fn a_forced_write_fails_when_the_log_that_took_it_is_gone() {
     let mut story = Story::new(0, "griffin", &[("timeout", "off")], 4000);
-    // The second one waits until the first is stable.
+    // The second write waits until the first is stable.
     story.send(OpKind::Write, 80, 8, true);
     story.answer(|operation| operation.target == SSD);
     let forced = story.send(OpKind::Write, 0, 8, true);
@@ -90,7 +91,7 @@ fn a_clean_copy_that_a_write_in_place_made_old_is_not_read_after_a_cut() {
         story.flush();
         (0..3).for_each(|_| assert_eq!(story.read(80, 8), [old; 8]));
         story.flush();
-        // A stream goes past the cache, over the copy.
+        // A stream bypasses the cache, over the copy.
         let new = story.write(0, 160);
         if seed % 2 == 0 {
             story.flush();
@@ -144,9 +145,9 @@ fn a_block_that_was_lost_and_written_again_is_there_after_a_cut() {
     }
 }
 
-/// A slot rots after its block was moved home, and the power cut takes back the record of that.
-/// Then the slot counts as the newest place, and what home has as older: a read is an error, or
-/// right where the record was kept.
+/// A slot rots after its block was moved home, and the power cut takes back the record of the move.
+/// Then the slot counts as the newest place, and home's content as older. A read is an error, or
+/// right if the record was kept.
 #[test]
 fn rot_in_a_slot_whose_move_a_cut_takes_back_is_an_error() {
     let mut errors = 0;
@@ -156,8 +157,7 @@ fn rot_in_a_slot_whose_move_a_cut_takes_back_is_an_error() {
         story.flush();
         let new = story.write(80, 8);
         story.flush();
-        // What this flush writes says that the write before is stable: its slot is not in doubt any
-        // more.
+        // This flush declares the earlier write stable, so its slot is no longer in doubt.
         story.write(800, 8);
         story.flush();
         story.pass(Nanoseconds::from_millis(10), ALL);

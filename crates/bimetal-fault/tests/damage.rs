@@ -1,7 +1,6 @@
-//! Pages of metadata and of slots that are damaged while the power is off, under every scheme. A
-//! failure prints the line that replays it; `BIMETAL_FAULT_SEED=N` (and
-//! `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone, `BIMETAL_FAULT_TRACE=1` with all that happens
-//! in it.
+//! Pages of metadata and of slots damaged while the power is off, under every scheme. A failure
+//! prints the line that replays it. `BIMETAL_FAULT_SEED=N` (and `BIMETAL_FAULT_SCHEME=NAME`) runs
+//! that case alone. `BIMETAL_FAULT_TRACE=1` prints all its requests and operations.
 
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_core::schemes;
@@ -12,8 +11,7 @@ fn holds(scheme: &SchemeInfo, wanted: Holds) -> bool {
     scheme.members.iter().any(|(_, holds)| *holds == wanted)
 }
 
-/// Every kind of damage happens, to every structure that the scheme has, and all three outcomes are
-/// seen.
+/// Every kind of damage happens, to every structure of the scheme, and all three outcomes are seen.
 #[test]
 fn damage_cases_cover_every_structure_and_kind() {
     let mut all = Report::default();

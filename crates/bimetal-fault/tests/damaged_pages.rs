@@ -1,9 +1,9 @@
-//! What one damaged page once cost, each as the shortest story that shows it; and damage cases
-//! under every scheme.
+//! Defects that one damaged page once caused, each as the shortest story that shows it, and damage
+//! cases under every scheme.
 //!
-//! A failure of a case prints the line that replays it; `BIMETAL_FAULT_SEED=N` (and
-//! `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone, `BIMETAL_FAULT_TRACE=1` with all that happens
-//! in it.
+//! A failed case prints the line that replays it. `BIMETAL_FAULT_SEED=N` (and
+//! `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone. `BIMETAL_FAULT_TRACE=1` prints all its
+//! requests and operations.
 
 mod seeds;
 mod story;
@@ -18,10 +18,10 @@ use bimetal_fault::payload::{Sector, Tags};
 use bimetal_fault::run_damage_case;
 use story::{ALL, SSD, Story};
 
-/// Cases of all schemes together, at least, in the two tests that run at the same time on two
+/// Least number of cases of all schemes together, in the two tests that run at the same time on two
 /// cores.
 const CASES: u64 = 20_000;
-/// Blocks that a story writes and flushes, one after the other.
+/// Number of blocks that a story writes and flushes, one after the other.
 const BLOCKS: u64 = 12;
 
 fn run_all(half: u64) {
@@ -35,13 +35,14 @@ fn every_scheme_keeps_its_word_when_pages_are_damaged() {
     run_all(0);
 }
 
-/// Other seeds at the same time on the other core.
+/// Runs other seeds at the same time on the other core.
 #[test]
 fn every_scheme_keeps_its_word_when_pages_are_damaged_again() {
     run_all(1);
 }
 
-/// A volume of which every block was written and flushed alone, and the requests that did so.
+/// Returns a volume whose blocks were each written and flushed alone, and the numbers of the
+/// writes.
 fn flushed(scheme: &'static str, settings: &[(&str, &str)]) -> (Story, Vec<u64>) {
     let mut story = Story::new(1, scheme, settings, 8000);
     let write = |block: u64| {
@@ -68,7 +69,7 @@ fn flip_bit(story: &mut Story, page: &Page, byte: u64) {
     drive.replace(sector, Sector::Metadata { bytes: Arc::new(bytes), at: 0 });
 }
 
-/// The volume is there again, and each of its blocks reads as `written`.
+/// Recovers the volume and checks that each block reads as `written`.
 fn reads_back(story: &mut Story, written: &[u64], what: &str) {
     match story.try_to_recover(&[]) {
         Ok(volume) => story.volume = Some(volume),
@@ -95,39 +96,39 @@ fn one_bit_of_each(scheme: &'static str, settings: &[(&str, &str)], structure: S
 
 const MAXIMIZED: &[(&str, &str)] = &[("mode", "maximized"), ("idle", "1h")];
 
-/// A page of the ring that did not decode was taken for the ring's end, though pages behind it said
-/// that all of it was stable: one bit took back half a ring of flushed writes, and recovery, status
-/// and scrub said that all was well.
+/// A ring page that did not decode was taken for the ring's end, although later pages declared all
+/// of it stable. One bit took back half a ring of flushed writes. Recovery, status and scrub
+/// reported no error.
 #[test]
 fn one_bit_of_a_ring_page_takes_nothing_back() {
     one_bit_of_each("smart-response", MAXIMIZED, Structure::Ring);
     one_bit_of_each("hybrid-disk", &[("idle", "1h")], Structure::Ring);
 }
 
-/// The same of a log: it ended before the first segment whose page did not decode.
+/// A log ended before the first segment whose page did not decode.
 #[test]
 fn one_bit_of_a_segment_page_takes_nothing_back() {
     one_bit_of_each("writeboost", &[("idle", "off")], Structure::Segment);
     one_bit_of_each("griffin", &[("timeout", "off"), ("read_threshold", "off")], Structure::Segment);
 }
 
-/// Of two superblocks written in turn the older one counted where the newer did not decode: as if
-/// the power had gone before it was written.
+/// Two superblocks are written in turn. If the newer did not decode, the older counted, as if the
+/// power was cut before the newer was written.
 #[test]
 fn one_bit_of_a_superblock_takes_nothing_back() {
     one_bit_of_each("smart-response", MAXIMIZED, Structure::Superblock);
     one_bit_of_each("writeboost", &[("idle", "off")], Structure::Superblock);
 }
 
-/// Of a new volume one page of state was ever written: without it there was no volume.
+/// A new volume had only one written page of state. Without that page the volume was lost.
 #[test]
 fn one_bit_of_the_state_of_a_new_volume_costs_nothing() {
     one_bit_of_each("hdd-only", &[], Structure::State);
     one_bit_of_each("smart-response", MAXIMIZED, Structure::State);
 }
 
-/// One place of the slot table that did not pass its check made the whole volume unservable, and
-/// the only way on gave every dirty block up.
+/// An entry of the slot table that failed its check made the whole volume unservable. The only way
+/// on gave up every dirty block.
 #[test]
 fn one_bit_of_the_slot_table_costs_nothing() {
     for byte in (0..BLOCKS * 16).step_by(7) {
@@ -143,9 +144,10 @@ fn one_bit_of_the_slot_table_costs_nothing() {
     }
 }
 
-/// The power cut a checkpoint short whose pages of the table were on the drive. Recovery wrote the
-/// same page for the same superblock, with other entries. When the page of the checkpoint came back
-/// in the first copy, it passed for that of the recovery, and flushed data read as it was before.
+/// The power cut interrupted a checkpoint whose table pages were already on the drive. Recovery
+/// wrote the same page for the same superblock, with other entries. Later the checkpoint's page
+/// came back in the first copy and passed for the recovery's page. Flushed data read as before
+/// their last write.
 #[test]
 fn page_of_a_checkpoint_that_was_cut_short_is_not_taken() {
     let is_superblock = |operation: &Operation<Tags>| operation.target == SSD && operation.command.fua;
@@ -173,7 +175,7 @@ fn page_of_a_checkpoint_that_was_cut_short_is_not_taken() {
     reads_back(&mut story, &written, "an earlier page of the table");
 }
 
-/// Reads each block, and gives those that read as `written`.
+/// Reads each block. Returns the blocks that read as `written`.
 fn blocks_as_written(story: &mut Story, written: &[u64]) -> Vec<u64> {
     let mut right = Vec::new();
     for (block, &number) in (0..).zip(written) {
@@ -184,11 +186,12 @@ fn blocks_as_written(story: &mut Story, written: &[u64]) -> Vec<u64> {
     right
 }
 
-/// Bits were flipped in both copies of a page of the slot table. The only way on gave up every dirty
-/// block of the cache, though each entry has a check of its own.
+/// Bits were flipped in both copies of a page of the slot table. The only way on gave up every
+/// dirty block of the cache, although each entry has a check of its own.
 #[test]
 fn entries_of_a_page_damaged_twice_count_when_a_loss_is_accepted() {
-    // In both copies another entry, then the same one. What else a page with zeroes in it had nobody can tell.
+    // The bits hit different entries in the two copies, then the same entry. The other content of a
+    // page with zeroes in it cannot be known.
     for (bytes, lost) in [([40 + 16 * 3, 40 + 16 * 5], 0), ([40 + 16 * 4, 40 + 16 * 4], 1)] {
         let (mut story, written) = flushed("smart-response", MAXIMIZED);
         let now = story.now;
@@ -204,15 +207,15 @@ fn entries_of_a_page_damaged_twice_count_when_a_loss_is_accepted() {
         story.recover_giving_up();
         assert_eq!(story.volume().gave_up(), Some(GaveUp::Part(None)));
         assert_eq!(blocks_as_written(&mut story, &written).len() as u64, BLOCKS - lost);
-        // It is whole again.
+        // The next start finds the metadata whole again.
         story.cut();
         assert_eq!(story.volume().gave_up(), None);
         assert_eq!(blocks_as_written(&mut story, &written).len() as u64, BLOCKS - lost);
     }
 }
 
-/// A stretch of a log was wiped that is longer than three segments. It was taken for the log's end,
-/// and what lay in it and behind it read as it was before.
+/// A stretch of a log longer than three segments was wiped. It was taken for the log's end. The
+/// blocks in it and behind it read as before their last write.
 #[test]
 fn wiped_stretch_of_a_log_is_not_its_end() {
     let mut story = Story::new(1, "writeboost", &[("idle", "off")], 3_000_000);
@@ -230,7 +233,8 @@ fn wiped_stretch_of_a_log_is_not_its_end() {
     assert!(story.try_to_recover(&[]).is_err());
 }
 
-/// The same of a page of the ring, and of a segment's head and foot: what follows was given up, too.
+/// A ring page, or a segment's head and foot, is damaged in both copies. The pages behind it were
+/// given up too.
 #[test]
 fn pages_behind_one_damaged_twice_count_when_a_loss_is_accepted() {
     for (scheme, settings, structure) in
@@ -253,8 +257,7 @@ fn pages_behind_one_damaged_twice_count_when_a_loss_is_accepted() {
     }
 }
 
-/// A page that reads as an error, where nobody ever wrote: recovery met it at the ring's end and
-/// refused.
+/// Recovery met an unreadable page at the ring's end, where nothing was ever written, and refused.
 #[test]
 fn unreadable_page_behind_the_ring_costs_nothing() {
     let (mut story, written) = flushed("smart-response", MAXIMIZED);
@@ -265,8 +268,8 @@ fn unreadable_page_behind_the_ring_costs_nothing() {
     reads_back(&mut story, &written, &format!("{} cannot be read", blank[0]));
 }
 
-/// Damage to a dirty slot whose record is known to be stable is an error of its block, and never
-/// what home has.
+/// Damage to a dirty slot whose record is known to be stable is an error of its block. The block
+/// never reads as home's content.
 #[test]
 fn rotten_slot_is_an_error_of_its_block_alone() {
     let (mut story, written) = flushed("smart-response", MAXIMIZED);

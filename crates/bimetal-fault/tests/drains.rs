@@ -1,4 +1,5 @@
-//! Drains that the power cuts, at each of their operations, and volumes that are made and are cut off in that.
+//! Drains that a power cut interrupts at each of their operations, and volumes whose formatting is
+//! interrupted.
 
 mod story;
 
@@ -8,7 +9,7 @@ use bimetal_core::units::Nanoseconds;
 use bimetal_core::volume::Drain;
 use story::{ALL, HDD, SSD, Story};
 
-/// A scheme, what is set, and the member whose slots are drained.
+/// A scheme, its settings, and the member whose slots are drained.
 type Plan = (&'static str, &'static [(&'static str, &'static str)], u16);
 
 const PLANS: [Plan; 3] = [
@@ -16,12 +17,13 @@ const PLANS: [Plan; 3] = [
     ("smart-response", &[("mode", "maximized"), ("idle", "1h")], SSD),
     ("hybrid-disk", &[], SSD),
 ];
-/// Power cuts at one place: each takes something else of what was not flushed.
+/// Number of power cuts at one operation. Each loses other unflushed changes.
 const TIMES: u64 = 6;
-/// Operations of a drain, at most.
+/// Most operations of a drain.
 const OPERATIONS_MAX: u64 = 2000;
 
-/// A volume with content off home, some of it in parts of blocks, some written twice, all flushed; and what it holds.
+/// Returns a volume with flushed content off home, partly in parts of blocks and partly written
+/// twice, and that content.
 fn filled(seed: u64, (scheme, settings, _): Plan) -> (Story, Vec<(u64, u64)>) {
     let mut story = Story::new(seed, scheme, settings, 4000);
     let mut content = vec![(0, 0); 480];
@@ -41,12 +43,12 @@ fn assert_holds(story: &mut Story, content: &[(u64, u64)], when: &str) {
     }
 }
 
-/// Begins a drain and lets so many operations of it happen; whether it is done.
+/// Begins a drain and executes `operations` operations of it. Returns true if the drain is done.
 fn drain(story: &mut Story, detach: bool, operations: u64) -> bool {
     let now = story.now;
     story.volume().drain(now, detach);
     let mut left = operations;
-    // What waits for a moment goes on when that has come.
+    // Work that waits for a timer continues when the timer fires.
     for _ in 0..100 {
         let all = story.answer_some(ALL, left);
         if !all {
@@ -78,7 +80,8 @@ fn a_drain_that_is_cut_at_any_operation_resumes() {
     }
 }
 
-/// Cuts a drain before its operation number `at`, and another one after some operations more; whether the first had so many.
+/// Cuts a drain before its operation number `at`, and a second drain after some operations. Returns
+/// false if the first drain ended earlier.
 fn cut_drain(plan: Plan, detach: bool, at: u64) -> bool {
     let (scheme, _, slots) = plan;
     for seed in 0..TIMES {
@@ -93,10 +96,10 @@ fn cut_drain(plan: Plan, detach: bool, at: u64) -> bool {
             story.cut();
             assert_holds(&mut story, &content, &format!("{when}, and again"));
         }
-        // What is written between two drains is drained, too.
+        // A write between two drains is drained, too.
         let last = story.write(480, 8);
         assert!(drain(&mut story, detach, OPERATIONS_MAX), "{when}: the last one ends");
-        // It may have gone home in place, where only a flush makes it stable.
+        // The write may have gone home in place, where only a flush makes it stable.
         story.flush();
         story.cut_power();
         story.volume = Some(story.try_to_recover(&[MemberId(slots)]).unwrap_or_else(|error| panic!("{when}: {error}")));
@@ -106,7 +109,8 @@ fn cut_drain(plan: Plan, detach: bool, at: u64) -> bool {
     true
 }
 
-/// What lay on the drives before belongs to a volume of the same number, as where a volume is resized: none of it is shown.
+/// The older content of the drives belongs to a volume of the same number, as after a resize. None
+/// of it is shown.
 #[test]
 fn a_volume_that_is_cut_off_while_it_is_made_anew_is_made_again_and_empty() {
     for plan in PLANS {
@@ -121,7 +125,8 @@ fn a_volume_that_is_cut_off_while_it_is_made_anew_is_made_again_and_empty() {
                 story.volume = None;
                 all = story.format(1000, count);
                 story.cut_power();
-                // Labels say that it is not finished, so nobody opens it, and it is made once more.
+                // Labels mark the volume as unfinished, so it is never opened, and it is formatted
+                // once more.
                 story.format(2000, usize::MAX);
                 for _ in 0..2 {
                     story.cut();

@@ -1,10 +1,11 @@
-//! The tester notices what no scheme could survive: drives that break their word. Each lie is caught under every scheme.
+//! The tester notices lies of drives, which no scheme can survive. Each lie is caught under every
+//! scheme.
 
 use bimetal_core::schemes;
 use bimetal_fault::drive::Lie;
 use bimetal_fault::{Options, run_case};
 
-/// Cases within which a lie must be caught.
+/// Number of cases within which a lie must be caught.
 const SEEDS: u64 = 40;
 
 fn caught(lie: Lie, expected: &[&str]) {
@@ -20,8 +21,8 @@ fn caught(lie: Lie, expected: &[&str]) {
     }
 }
 
-/// A wrong value, seen by a read or looked up when a flush ends, or a checksum
-/// that no fault explains; or content that the engine took from a drive and carries on to another.
+/// Messages for a wrong value. A read or the check at the end of a flush finds it, or a checksum
+/// fails without a fault, or the engine copies it to another drive.
 const WRONG: [&str; 4] = ["reads as", "was made stable as", "no fault explains it", "does not belong there"];
 
 #[test]

@@ -1,5 +1,5 @@
-//! Mirrors of which a copy refuses writes, comes back old, or is not there: an old copy is never
-//! read.
+//! Mirrors with a copy that refuses writes, returns with old content, or is absent. An old copy is
+//! never read.
 
 mod story;
 
@@ -40,9 +40,9 @@ impl Story {
     }
 }
 
-/// One copy is given up for a write that it refuses, and the other copy says so. Then that other
-/// copy refuses writes and flushes, and the power is cut. Recovery flushes all members first: the
-/// copy that cannot be flushed is the only one that knows who is old.
+/// One copy is marked failed because it refuses a write, and the other copy records that. Then that
+/// other copy refuses writes and flushes, and the power is cut. Recovery flushes all members first.
+/// The copy that cannot be flushed is the only one that knows the old copy.
 #[test]
 fn old_copy_is_not_read_where_the_newest_refuses_flushes() {
     for old in 0..2 {
@@ -62,8 +62,8 @@ fn old_copy_is_not_read_where_the_newest_refuses_flushes() {
     }
 }
 
-/// Both copies are good when one begins to refuse writes and flushes: the other one serves, with
-/// what was flushed.
+/// Both copies are good when one begins to refuse writes and flushes. The other copy serves, with
+/// all flushed content.
 #[test]
 fn copy_that_refuses_flushes_is_left_out_where_another_is_good() {
     for refusing in 0..2 {
@@ -77,7 +77,7 @@ fn copy_that_refuses_flushes_is_left_out_where_another_is_good() {
             let read = story.read(80, 8);
             assert!(read.iter().all(|number| [0, doubtful].contains(number)), "{read:?}");
             let newest = story.write(800, 8);
-            // The first one tells of the flush that recovery could not do.
+            // The first flush reports the flush that recovery could not do.
             story.send(OpKind::Flush, 0, 0, false);
             story.answer(ALL);
             story.flush();
@@ -92,9 +92,9 @@ fn copy_that_refuses_flushes_is_left_out_where_another_is_good() {
     }
 }
 
-/// A copy is not there for one life of the volume, and comes back. The copies differ in what was
-/// not flushed. What was read without it stays only if the copy that served says on itself that the
-/// other one is old, before anything is read.
+/// A copy is absent for one recovery epoch of the volume, and comes back. The copies differ in
+/// unflushed content. A value that was read in the meantime must stay. For that, the serving copy
+/// must record that the other is old before anything is read.
 #[test]
 fn what_is_read_while_a_copy_is_absent_stays_when_it_is_back() {
     let mut waited = 0;
@@ -121,9 +121,9 @@ fn what_is_read_while_a_copy_is_absent_stays_when_it_is_back() {
     assert_eq!(waited, 200, "nothing is read before it is known which copy is old");
 }
 
-/// One copy refuses a write that the other takes, and then the other cannot write down that the
-/// first is old. After a crash nobody would know. So the write is not acknowledged, and no flush
-/// is.
+/// One copy refuses a write that the other takes, and then the other cannot record that the first
+/// is old. After a crash the old copy would be unknown. So neither the write nor any flush is
+/// acknowledged.
 #[test]
 fn write_fails_where_no_copy_can_say_that_the_other_is_old() {
     for old in 0..2 {
@@ -133,7 +133,7 @@ fn write_fails_where_no_copy_can_say_that_the_other_is_old() {
         story.flush();
         story.plan(old, REFUSES);
         let write = story.send(OpKind::Write, 0, 8, false);
-        // The state that says so comes behind the write.
+        // The state page that records this comes behind the write.
         story.answer_some(|operation| operation.target == 0 && operation.command.range.start.0 == 0, 9);
         story.answer_some(|operation| operation.target == 1 && operation.command.range.start.0 == 0, 9);
         story.plan(newest, Plan { refuses_flushes: false, ..REFUSES });
@@ -151,8 +151,8 @@ fn write_fails_where_no_copy_can_say_that_the_other_is_old() {
 }
 
 /// The state of one copy is ahead of the other's when the power is cut, and that copy is absent in
-/// the next life. What the other copy writes down then must be newer all the same, or the absent
-/// copy counts again when it is back.
+/// the next recovery epoch. The state that the other copy then records must be newer all the same.
+/// Otherwise the absent copy counts again when it is back.
 #[test]
 fn copy_that_was_ahead_when_it_went_is_old_when_it_is_back() {
     for count in 0..40 {

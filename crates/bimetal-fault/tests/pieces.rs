@@ -1,5 +1,5 @@
-//! Blocks of a log that lie in several pieces, each as the shortest story that shows what a crash, a migration or damage
-//! of one piece may do to the others.
+//! Blocks of a log that lie in several pieces. Each test is the shortest story of a crash, a
+//! migration or damage of one piece, and its effect on the other pieces.
 
 mod story;
 
@@ -10,11 +10,12 @@ use bimetal_core::units::Nanoseconds;
 use bimetal_fault::payload::Sector;
 use story::{ALL, HDD, SSD, Story};
 
-/// How often a story runs.
+/// Number of times that a story runs.
 const TIMES: u64 = 100;
 const ONLY_TIMEOUT: &[(&str, &str)] = &[("timeout", "60s"), ("read_threshold", "off")];
 
-/// Writes at random to a few blocks, most of them to parts of blocks; `expected` has who wrote each sector last.
+/// Writes at random to a few blocks, mostly to parts of blocks. `expected` gets the number of the
+/// last write of each sector.
 fn write_at_random(story: &mut Story, expected: &mut [u64], count: u64) {
     for _ in 0..count {
         let start = story.random.below(expected.len() as u64);
@@ -34,7 +35,8 @@ fn assert_reads(story: &mut Story, expected: &[u64], when: &str) {
     }
 }
 
-/// What was flushed is there after a cut, whatever pieces it lies in: recovery finds the pieces that the log had.
+/// Flushed content survives a cut, whatever pieces it lies in. Recovery finds the pieces that the
+/// log had.
 #[test]
 fn flushed_pieces_survive_a_power_cut() {
     for seed in 0..TIMES {
@@ -58,7 +60,7 @@ fn flushed_pieces_survive_a_power_cut() {
     }
 }
 
-/// A migration that is cut anywhere leaves what was flushed, from the log, from home, or from both.
+/// A migration cut at any operation leaves the flushed content in the log, at home, or in both.
 #[test]
 fn cut_migration_of_pieces_leaves_what_was_flushed() {
     let (mut whole, mut cut) = (0, 0);
@@ -73,7 +75,7 @@ fn cut_migration_of_pieces_leaves_what_was_flushed() {
         let (now, steps) = (story.now, story.random.below(40));
         story.volume().advance(now);
         let ended = story.answer_some(ALL, steps);
-        // Blocks that are written again meanwhile go home as they were.
+        // Blocks that are written again meanwhile are written back with their older content.
         let number = story.send(OpKind::Write, 3, 7, false);
         story.answer_some(ALL, 2);
         *(if ended { &mut whole } else { &mut cut }) += 1;
@@ -83,7 +85,7 @@ fn cut_migration_of_pieces_leaves_what_was_flushed() {
         if is_new {
             expected[3..10].fill(number);
         }
-        // Two blocks have a part of the last write: each is old or new as a whole.
+        // Two blocks have a part of the last write. Each is old or new as a whole.
         if found[8] == number {
             expected[8..10].fill(number);
         } else if is_new {
@@ -97,15 +99,15 @@ fn cut_migration_of_pieces_leaves_what_was_flushed() {
     assert!(whole > 0 && cut > 0, "{whole} migrations were over, {cut} were not");
 }
 
-/// A block of three pieces, each stable: eighths 0 and 1 of the first write, 2 to 4 of the second, 5 to 7 of the third. Gives
-/// the slots.
+/// Writes a block as three stable pieces: eighths 0 and 1 of the first write, 2 to 4 of the second,
+/// 5 to 7 of the third. Returns the numbers of the writes and the slots.
 fn three_pieces(story: &mut Story) -> ([u64; 3], Vec<Slot>) {
     let numbers = [(80, 8), (82, 6), (85, 3)].map(|(start, sectors)| {
         let number = story.write(start, sectors);
         story.flush();
         number
     });
-    // What follows says that they are stable.
+    // Records of the following writes declare the pieces stable.
     (0..2).for_each(|_| {
         story.write(800, 8);
         story.flush();
@@ -121,8 +123,8 @@ fn status_of_read(story: &mut Story, start: u64, sectors: u64) -> Status {
     story.finished[&read].status
 }
 
-/// Damage of one piece is an error of the eighths that it holds; the others are read, moved home and read again. What is lost
-/// is lost for each eighth, until that is written.
+/// Damage of one piece is an error of the eighths that it holds. The other pieces are read,
+/// migrated and read again. An eighth is lost until it is written.
 #[test]
 fn damaged_piece_is_an_error_of_its_eighths_alone() {
     for damaged in 0..3 {
@@ -155,7 +157,7 @@ fn damaged_piece_is_an_error_of_its_eighths_alone() {
         story.flush();
         story.cut();
         check(&mut story, "at home, after a cut");
-        // All but one of its sectors: that one stays an error.
+        // Writes all sectors of the piece but one. That sector stays an error.
         let (start, sectors) = parts[damaged];
         let new = story.write(start + 1, sectors - 1);
         assert_eq!(story.read(start + 1, sectors - 1), vec![new; sectors as usize - 1]);
@@ -168,7 +170,8 @@ fn damaged_piece_is_an_error_of_its_eighths_alone() {
     }
 }
 
-/// Pieces of two segments are read with the foot and the head between them: an error there is nobody's.
+/// Pieces of two segments are read together with the foot and the head between them. An error there
+/// fails no read.
 #[test]
 fn error_between_two_segments_is_no_error_of_a_read() {
     let settings = [("timeout", "off"), ("read_threshold", "off"), ("log_buffer", "16KiB")];
@@ -187,7 +190,8 @@ fn error_between_two_segments_is_no_error_of_a_read() {
     assert_eq!(story.volume().lost_blocks(), 0);
 }
 
-/// A discard takes all pieces of a block; what is written afterwards is joined with home, and stays so after a cut.
+/// A discard drops all pieces of a block. Later writes are joined with home's content, and stay so
+/// after a cut.
 #[test]
 fn discarded_pieces_do_not_come_back() {
     for seed in 0..TIMES {

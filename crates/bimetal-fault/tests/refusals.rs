@@ -1,6 +1,7 @@
-//! A member that refuses writes from some operation on and still reads, under every scheme, with power cuts: nothing that was
-//! flushed becomes unreadable, and service goes on. A failure prints the line that replays it; `BIMETAL_FAULT_SEED=N` (and
-//! `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone, `BIMETAL_FAULT_TRACE=1` with all that happens in it.
+//! A member that refuses writes from some operation on and still reads, under every scheme, with
+//! power cuts. No flushed data become unreadable, and service continues. A failure prints the line
+//! that replays it. `BIMETAL_FAULT_SEED=N` (and `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone.
+//! `BIMETAL_FAULT_TRACE=1` prints all its requests and operations.
 
 mod seeds;
 mod story;
@@ -14,7 +15,7 @@ use bimetal_fault::{Options, run_refusal_case};
 use seeds::GRIFFIN;
 use story::{ALL, HDD, SSD, Story};
 
-/// Cases of each scheme, in each of two tests that run at the same time on two cores.
+/// Number of cases of each scheme, in each of two tests that run at the same time on two cores.
 const SEEDS: u64 = 250;
 
 fn run_all(half: u64) {
@@ -30,13 +31,13 @@ fn every_scheme_keeps_its_word_when_a_member_refuses_writes() {
     run_all(0);
 }
 
-/// Other seeds at the same time on the other core.
+/// Runs other seeds at the same time on the other core.
 #[test]
 fn every_scheme_keeps_its_word_when_a_member_refuses_writes_again() {
     run_all(1);
 }
 
-/// The parameters that hybrid-disk had when its case failed.
+/// Parameters that hybrid-disk had when its case failed.
 const HYBRID_DISK: &[(&str, bool)] = &[
     ("admission", true),
     ("flush", true),
@@ -54,11 +55,14 @@ const HYBRID_DISK: &[(&str, bool)] = &[
 
 const SMQ: &[(&str, bool)] = &[("admission", true), ("idle", true), ("move_rate", true)];
 
-/// A move whose commit or whose log could not be flushed: requests that waited for the room that it was to make failed. A forced
-/// write in a segment that failed for the last time after all of it was at home. A copy that was given up as if the other
-/// one were there, which was gone. A write of which a part lay in a slot when the drive was given up, before the other part was
-/// at home: it was acknowledged, and nobody had it. In raid1 a discard that touched no drive counted as what a flush had
-/// to tell of.
+/// Cases that failed once:
+/// - A move's commit, or its log, could not be flushed. Requests that waited for the room that the
+///   move was to make failed.
+/// - A segment with a forced write failed for the last time after all of it was at home.
+/// - A copy was marked failed as if the other copy was present, which was gone.
+/// - A part of a write lay in a slot when the drive was marked failed, before the other part was at
+///   home. The write was acknowledged, and was on no drive.
+/// - In raid1, a discard that touched no drive counted as a change that a flush had to report.
 #[test]
 fn what_failed_once_when_a_member_refused_passes() {
     let griffin = [8, 35, 232].map(|seed| ("griffin", GRIFFIN, seed));
@@ -72,8 +76,8 @@ fn what_failed_once_when_a_member_refused_passes() {
     }
 }
 
-/// A story: content is flushed, the drive off home refuses writes, a block is written again, and the power is cut after so many
-/// operations.
+/// Tells a story: content is flushed, the drive off home refuses writes, a block is written again,
+/// and the power is cut after `count` operations.
 fn cut_while_it_leaves(scheme: &'static str, settings: &[(&str, &str)], refusing: u16, count: u64) {
     let mut story = Story::new(count, scheme, settings, 8000);
     let (kept, old) = (story.write(0, 8), story.write(1600, 8));
@@ -89,13 +93,13 @@ fn cut_while_it_leaves(scheme: &'static str, settings: &[(&str, &str)], refusing
         let view = story.volume().view();
         assert_eq!(view.member(MemberId(refusing)).state, MemberState::Failed, "{scheme}: it is needed no more");
         let passed_by = story.volume().statistics().bypassed_blocks.get(&Reason::MEMBER_READ_ONLY);
-        // A log took it into its buffer before it knew.
+        // A log stored the write in its buffer before it knew of the refusal.
         assert_eq!(passed_by, (scheme == "smart-response").then_some(&1), "{scheme}");
     }
     story.cut();
     assert_eq!(story.read(0, 8), [kept; 8], "{scheme} {count}: flushed data stays readable");
     let read = story.read(1600, 8);
-    // Home may have it in place.
+    // Home may have the write in place.
     let possible = |number: &u64| *number == new || (flushed.is_none() && *number == old);
     assert!(read.iter().all(possible), "{scheme} {count}: {read:?}, neither {old} nor {new}, flushed: {flushed:?}");
     assert!(flushed.is_none() || story.read(3200, 8) == [unflushed; 8], "{scheme} {count}");

@@ -1,4 +1,4 @@
-//! Bugs that random cases found, each as the shortest story that shows it.
+//! Defects that random cases found, each as the shortest story that shows it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
 use bimetal_fault::payload::{Sector, Tags};
 
-/// What a drive does with an operation.
+/// Reaction of a drive to an operation.
 #[derive(Clone, Copy, PartialEq)]
 enum Verdict {
     Done,
@@ -21,7 +21,7 @@ enum Verdict {
     Waits,
 }
 
-/// A volume over drives that do as they are told.
+/// A volume over scripted drives.
 struct Scene {
     volume: Volume<Tags>,
     content: Vec<BTreeMap<u64, Sector>>,
@@ -50,7 +50,7 @@ fn volume(scheme: &str, settings: &[(&str, &str)], block_kib: u64, small: u64) -
 }
 
 impl Scene {
-    /// `small` sectors for the drive that is no home.
+    /// Creates a volume whose drive that is no home has `small` sectors.
     fn new(scheme: &str, settings: &[(&str, &str)], block_kib: u64, small: u64) -> Self {
         Self {
             volume: volume(scheme, settings, block_kib, small).unwrap(),
@@ -63,7 +63,7 @@ impl Scene {
         }
     }
 
-    /// Sends a request; its number is what a write leaves in its sectors.
+    /// Sends a request. Returns its number, which a write leaves in its sectors.
     fn send(&mut self, kind: OpKind, start: u64, sectors: u64) -> u64 {
         self.tokens += 1;
         let writes = kind == OpKind::Write;
@@ -73,7 +73,7 @@ impl Scene {
         self.tokens
     }
 
-    /// Lets the drives answer until nothing more happens.
+    /// Lets the drives answer as `judge` says until nothing more happens.
     fn answer(&mut self, judge: impl Fn(&Operation<Tags>) -> Verdict) {
         loop {
             self.waiting.extend(std::iter::from_fn(|| self.volume.next_operation()));
@@ -120,7 +120,7 @@ impl Scene {
         if status == Status::Done { Ok(payload) } else { Err(status) }
     }
 
-    /// Lets time pass; the drives answer as `judge` says.
+    /// Lets time pass, while the drives answer as `judge` says.
     fn pass(&mut self, time: Nanoseconds, judge: impl Fn(&Operation<Tags>) -> Verdict) {
         let end = self.now + time;
         while let Some(at) = self.volume.next_timeout().filter(|&at| at <= end) {
@@ -358,10 +358,12 @@ fn a_write_that_waits_for_slots_is_called_when_its_own_parking_frees_them() {
     for block in 0..u64::from(scene.volume.view().map.slots()) - 3 {
         scene.run(OpKind::Write, block * 8, 8);
     }
-    // One of three free slots goes to a write of a block that has a slot, two to half of a write that needs four.
+    // Of three free slots, one goes to a write of a block that has a slot. The other two serve half
+    // of a write that needs four.
     scene.send(OpKind::Write, 0, 8);
     let long = scene.send(OpKind::Write, 8000, 32);
-    // The slot given up waits for the long write, which is older than that: and then it parks.
+    // A dropped slot is free only once all older requests are done. The long write is older, so
+    // the slot waits for it, and then the write parks.
     scene.answer(|operation| if operation.command.range.len.0 == 16 { Verdict::Waits } else { Verdict::Done });
     assert_eq!((scene.volume.view().free_slots, scene.volume.view().freeing_slots), (0, 1));
     scene.answer(|_| Verdict::Done);
@@ -411,7 +413,8 @@ fn a_write_to_both_drives_whose_slot_fails_does_not_leave_an_older_slot_in_front
     assert_eq!(read[8], Sector::Data { request: 2, sector: 136 });
 }
 
-/// A client's flush fails while a move writes home: home may have forgotten what the move had written by then.
+/// A client's flush fails while a move writes home. The home may have forgotten the move's earlier
+/// writes.
 #[test]
 fn what_a_move_had_written_home_is_written_again_where_a_flush_by_somebody_else_failed() {
     let mut scene = Scene::new("smart-response", &[("mode", "maximized"), ("idle", "1h")], 4, 4000);
@@ -445,8 +448,8 @@ fn is_flush(operation: &Operation<Tags>, member: u16) -> bool {
     operation.target == member && operation.command.kind == OpKind::Flush
 }
 
-/// A volume whose drain has written a block home and waits for its flush there, behind a write in
-/// place that is done.
+/// Returns a volume whose drain has written a block home and waits for its flush there, behind a
+/// finished write in place.
 fn scene_with_a_drain_that_flushes_home() -> Scene {
     let settings = [("mode", "maximized"), ("idle", "1h"), ("stream_bypass", "8KiB")];
     let mut scene = Scene::new("smart-response", &settings, 4, 4000);
@@ -459,9 +462,9 @@ fn scene_with_a_drain_that_flushes_home() -> Scene {
     scene
 }
 
-/// A drain's flush of home and a client's are under way together. The drain's fails, and the drive
-/// may have forgotten what a client wrote in place before. The client's flush ends well without
-/// that: it proves nothing.
+/// A drain's flush of the home and a client's flush are in flight together. The drain's flush
+/// fails, so the drive may have forgotten an earlier write in place. The client's flush ends well
+/// without that write, so it proves nothing.
 #[test]
 fn flush_under_way_when_another_fails_proves_nothing() {
     let mut scene = scene_with_a_drain_that_flushes_home();
@@ -479,9 +482,9 @@ fn flush_under_way_when_another_fails_proves_nothing() {
     assert_eq!(scene.finished[&flush].status, Status::MediaError);
 }
 
-/// A forced write in place fails while a drain's flush of home is under way, and a flush tells of
-/// it. Then the drain's flush ends well. It proves nothing, and it is no failure either: the next
-/// flush has nothing to tell.
+/// A forced write in place fails while a drain's flush of the home is in flight, and a flush
+/// reports the error. Then the drain's flush ends well. It proves nothing, and it is no failure
+/// either: the next flush has nothing to report.
 #[test]
 fn failure_is_told_once_though_an_older_flush_proves_nothing() {
     let mut scene = scene_with_a_drain_that_flushes_home();
@@ -511,9 +514,9 @@ fn failure_is_told_once_though_an_older_flush_proves_nothing() {
     assert_eq!(flush(&mut scene), Status::Done, "it was told");
 }
 
-/// A migration has written a block home when its flush there fails, and the block is discarded:
-/// from then on reads show what home has of it, which is not stable. The next migration's flush
-/// fails too: a flush of the volume says so.
+/// A migration has written a block home when its flush there fails, and the block is discarded.
+/// From then on reads show home's content of the block, which is not stable. The next migration's
+/// flush fails too, and a flush of the volume reports the error.
 #[test]
 fn flush_tells_of_what_a_discard_left_to_an_unstable_home() {
     let mut scene =
@@ -534,14 +537,14 @@ fn flush_tells_of_what_a_discard_left_to_an_unstable_home() {
     assert_eq!(scene.run(OpKind::Flush, 0, 0), Status::Done, "once");
 }
 
-/// A log refuses a segment, which stays in memory until it is at home. While what the log's drive
-/// has is on its way home, that drive goes. The move must not wait for that segment: it will never
-/// be written, and a write of the same blocks waits for the move.
+/// A log refuses a segment, which stays in memory until it is at home. The log's drive vanishes
+/// while its content is evacuated. The move must not wait for the segment, which will never be
+/// written. A write of the same blocks waits for the move.
 #[test]
 fn segment_kept_in_memory_stops_no_move_when_the_log_goes() {
     let mut scene = Scene::new("griffin", &[("timeout", "off"), ("read_threshold", "off")], 4, 4000);
     assert_eq!((scene.run(OpKind::Write, 0, 8), scene.run(OpKind::Flush, 0, 0)), (Status::Done, Status::Done));
-    // Another region than that of the first block.
+    // This write lies in another region than the first block.
     assert_eq!(scene.run(OpKind::Write, 1600, 8), Status::Done);
     scene.send(OpKind::Flush, 0, 0);
     let reads_log = |operation: &Operation<Tags>| operation.target == HDD && operation.command.kind == OpKind::Read;
@@ -562,8 +565,9 @@ fn segment_kept_in_memory_stops_no_move_when_the_log_goes() {
     assert_eq!(scene.finished.get(&write).map(|finished| finished.status), Some(Status::Done));
 }
 
-/// Close commits, and the commit found no room in a full log, where a discard left a record that takes a segment. Only a migration makes room, and none
-/// began while the volume closed: it never closed, and a server that was told to stop went on.
+/// Close commits, but the commit found no room in a full log. A discard had left a record that
+/// takes a segment. Only a migration makes room, and none began while the volume closed. So the
+/// volume never closed, and a server that was told to stop went on.
 #[test]
 fn full_log_closes() {
     for (blocks, flushes) in (0..20).flat_map(|blocks| (0..3).map(move |flushes| (blocks, flushes))) {

@@ -1,17 +1,18 @@
-//! Every scheme that there is, under random requests and faults. A failure prints the line that replays it;
+//! Every scheme under random requests and faults. A failure prints the line that replays it.
 //! `BIMETAL_FAULT_SEED=N` (and `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone.
 
 use bimetal_core::schemes;
 use bimetal_fault::{Options, Report, run_case};
 
-/// Cases of each scheme.
+/// Number of cases of each scheme.
 const SEEDS: u64 = 1000;
 
 fn chosen(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// A third of the cases are without faults: there, any error is a failure.
+/// Runs the cases of every scheme. A third of the cases have no faults: there, any error is a
+/// failure.
 fn run_all(first: u64) {
     let only = std::env::var("BIMETAL_FAULT_SCHEME").ok();
     let seeds = chosen("BIMETAL_FAULT_SEEDS").unwrap_or(SEEDS);
@@ -45,7 +46,7 @@ fn every_scheme_keeps_its_word_whatever_drives_do() {
     run_all(0);
 }
 
-/// Other seeds at the same time on the other core.
+/// Runs other seeds at the same time on the other core.
 #[test]
 fn every_scheme_keeps_its_word_whatever_drives_do_again() {
     run_all(SEEDS);

@@ -1,6 +1,6 @@
-//! Scrubs that begin at any time and at any rate, under every scheme, with failing drives and power
-//! cuts: they find nothing where nothing failed, and what they give up or write again costs no
-//! content. A failure prints the line that replays it.
+//! Scrubs at any time and any rate, under every scheme, with failing drives and power cuts. They
+//! find nothing if nothing failed, and what they rewrite or drop costs no content. A failure prints
+//! the line that replays it.
 
 mod seeds;
 mod story;
@@ -15,7 +15,7 @@ use bimetal_core::volume::{BadBlock, Outcome, Scrub, Trouble};
 use bimetal_fault::run_scrub_case;
 use story::{ALL, HDD, SSD, Story};
 
-/// Cases of each scheme.
+/// Number of cases of each scheme.
 const SEEDS: u64 = 120;
 
 #[test]
@@ -31,7 +31,7 @@ fn scrubs_keep_all_content_under_every_scheme() {
     assert!(ran.get() < 1000 || found.get() > 50, "{} cases found {} bad blocks", ran.get(), found.get());
 }
 
-/// Scrubs to the end; what was found.
+/// Runs a scrub to its end. Returns its findings.
 fn scrub(story: &mut Story, rate: Option<Bytes>) -> Scrub {
     let now = story.now;
     story.volume().scrub(now, rate);
@@ -42,8 +42,8 @@ fn scrub(story: &mut Story, rate: Option<Bytes>) -> Scrub {
     found
 }
 
-/// A mirror's block that one member cannot read is written again there; where the other member has
-/// another content, or cannot read it either, it is named and left alone.
+/// A scrub rewrites a mirror's block that one member cannot read. If the other member has different
+/// content, or cannot read the block either, the scrub reports the block and leaves it alone.
 #[test]
 fn mirror_is_repaired_from_the_copy_that_is_read() {
     let mut story = Story::new(1, "raid1", &[], Bytes::from_mib(4).sectors().0);
@@ -78,7 +78,7 @@ fn mirror_is_repaired_from_the_copy_that_is_read() {
         // A flush that began before the repair ended well, and this copy was in the drive's volatile cache alone.
         assert!(drive.is_stable(sector), "sector {sector} is stable without a flush");
     }
-    // A write heals the others.
+    // A write repairs the other two blocks.
     let again = [6, 7].map(|block| story.write(block * 8, 8));
     assert_eq!(scrub(&mut story, None).bad_blocks, 0);
     for (block, number) in written.into_iter().enumerate().filter(|(block, _)| ![6, 7].contains(block)) {
@@ -87,7 +87,8 @@ fn mirror_is_repaired_from_the_copy_that_is_read() {
     assert_eq!(story.read(48, 16), [[again[0]; 8], [again[1]; 8]].concat());
 }
 
-/// A scrub of 4 MiB at 1 MiB a second takes four seconds, and one at full speed in between none.
+/// A scrub of 4 MiB at 1 MiB a second takes four seconds. A scrub at full speed in between takes
+/// none.
 #[test]
 fn scrub_keeps_its_rate_until_a_faster_one_is_wanted() {
     let mut story = Story::new(1, "raid1", &[], Bytes::from_mib(4).sectors().0);

@@ -1,6 +1,6 @@
-//! Trees of volumes: the usual ones, and any that can be drawn around each scheme. A failure prints
-//! what replays it; `BIMETAL_FAULT_SEED=N` (and `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone,
-//! `BIMETAL_FAULT_FROM=N` cases from there on.
+//! Trees of volumes: the usual ones, and random ones around each scheme. A failure prints the
+//! variables that replay it. `BIMETAL_FAULT_SEED=N` (and `BIMETAL_FAULT_SCHEME=NAME`) runs that
+//! case alone. `BIMETAL_FAULT_FROM=N` runs the cases from that seed on.
 
 use bimetal_core::layout::Role;
 use bimetal_core::schemes;
@@ -8,7 +8,7 @@ use bimetal_fault::tree::shape::Shape;
 use bimetal_fault::tree::{run_shape_case, run_tree_case};
 use bimetal_fault::{Failure, Report};
 
-/// Cases of each tree.
+/// Number of cases of each tree.
 const SEEDS: u64 = 400;
 
 fn chosen(name: &str) -> Option<u64> {

@@ -280,7 +280,7 @@ impl Tester {
     pub(super) fn cut_power(&mut self) {
         self.report.cuts += 1;
         self.count_statistics();
-        // Content of a log's buffer was never on its way to a slot.
+        // Content of a log's buffer never began its way to a slot, so it is recorded here.
         let dirty = self.volume.view().map.occupied().filter(|(_, entry)| entry.dirty);
         let dirty: Vec<Block> = dirty.map(|(_, entry)| entry.block).collect();
         self.power().off_home.extend(dirty);

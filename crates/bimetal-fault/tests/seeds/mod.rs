@@ -1,4 +1,5 @@
-//! Seed after seed under every scheme, as `BIMETAL_FAULT_SCHEME`, `_SEEDS`, `_SEED` and `_TRACE` choose, and what griffin drew once.
+//! Runs of many seeds under every scheme, chosen by `BIMETAL_FAULT_SCHEME`, `_SEEDS`, `_SEED` and
+//! `_TRACE`, and the earlier parameters of griffin.
 
 #![allow(dead_code, reason = "each test uses its part of it")]
 
@@ -8,15 +9,15 @@ use bimetal_core::scheme::SchemeInfo;
 use bimetal_core::schemes;
 use bimetal_fault::{Failure, Options, Report};
 
-/// Failures of one scheme that are told whole.
+/// Number of failures of one scheme that are printed in full.
 const TOLD_MAX: u64 = 8;
 
 fn chosen(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Runs the first or the second `half` of twice so many `seeds` of each scheme; `note` gets what came of a scheme and how many seeds
-/// it had.
+/// Runs the first or the second `half` of twice `seeds` seeds of each scheme. Calls `note` with the
+/// report of a scheme and its number of seeds.
 pub(crate) fn run_all(
     half: u64,
     seeds: u64,
@@ -50,7 +51,8 @@ pub(crate) fn run_all(
     assert!(failures.is_empty(), "{}\n\n{} failures", failures.join("\n\n"), failures.len());
 }
 
-/// The parameters that griffin had when its later cases failed: each was drawn, or took its default.
+/// Parameters that griffin had when its later cases failed. The flag is true if the parameter took
+/// its drawn value.
 pub(crate) const GRIFFIN: &[(&str, bool)] = &[
     ("timeout", true),
     ("read_threshold", true),

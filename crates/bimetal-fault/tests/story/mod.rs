@@ -1,4 +1,4 @@
-//! A volume over drives that answer in order and lose power, for stories of what happens when.
+//! A volume over drives that answer in order and lose power, for scripted tests.
 
 #![allow(unreachable_pub, dead_code, reason = "each test uses its part of it")]
 
@@ -30,19 +30,19 @@ pub struct Story {
     pub random: Random,
 }
 
-/// The number of the SSD.
+/// Number of the SSD.
 pub const SSD: u16 = 0;
-/// The number of the HDD.
+/// Number of the HDD.
 pub const HDD: u16 = 1;
 
-/// Which operations are answered.
+/// Selects the operations that are answered.
 pub type Answers = fn(&Operation<Tags>) -> bool;
 
-/// All of them.
+/// Selects all operations.
 pub const ALL: Answers = |_| true;
 
 impl Story {
-    /// `small` sectors for the drive that is no home.
+    /// Creates a volume whose drive that is no home has `small` sectors.
     pub fn new(seed: u64, scheme: &'static str, settings: &[(&str, &str)], small: u64) -> Self {
         let info = schemes::find(scheme).unwrap();
         let settings = Settings::new(info.name, info.parameters, settings.iter().copied()).unwrap();
@@ -64,7 +64,8 @@ impl Story {
         story
     }
 
-    /// Makes the drives a volume, with the first `count` of the operations that it takes; whether that was all.
+    /// Formats the drives with the first `count` operations of the format. Returns true if these
+    /// were all.
     pub fn format(&mut self, life: u32, count: usize) -> bool {
         let operations = format_again::<Tags>(&self.config(), life).unwrap();
         let all = operations.len() <= count;
@@ -94,7 +95,7 @@ impl Story {
         self.volume = Some(self.try_to_recover(&[]).expect("no drive has failed"));
     }
 
-    /// Recovers, and gives up what only damaged metadata knew.
+    /// Recovers, and gives up the content that only damaged metadata locates.
     pub fn recover_giving_up(&mut self) {
         let recovered = self.recover_by(Recovery::accept_loss, &[]);
         self.volume = Some(recovered.unwrap_or_else(|error| panic!("{error}")));
@@ -118,13 +119,13 @@ impl Story {
         recovery.finish()
     }
 
-    /// The power goes, and comes back.
+    /// Cuts the power and recovers.
     pub fn cut(&mut self) {
         self.cut_power();
         self.recover();
     }
 
-    /// The power goes.
+    /// Cuts the power.
     pub fn cut_power(&mut self) {
         self.volume = None;
         self.waiting.clear();
@@ -133,7 +134,7 @@ impl Story {
         }
     }
 
-    /// Sends a request; its number is what a write leaves in its sectors.
+    /// Sends a request. Returns its number, which a write leaves in its sectors.
     pub fn send(&mut self, kind: OpKind, start: u64, sectors: u64, fua: bool) -> u64 {
         self.tokens += 1;
         let number = self.tokens;
@@ -145,12 +146,13 @@ impl Story {
         number
     }
 
-    /// Lets drives answer what `answers` says; everything else waits.
+    /// Lets drives answer the operations that `answers` selects. All other operations wait.
     pub fn answer(&mut self, answers: Answers) {
         self.answer_some(answers, u64::MAX);
     }
 
-    /// The same for so many operations; whether that was all that there were.
+    /// Lets drives answer at most `count` operations that `answers` selects. Returns true if no
+    /// selected operation is left.
     pub fn answer_some(&mut self, answers: Answers, mut count: u64) -> bool {
         loop {
             while let Some(finished) = self.volume().next_finished() {
@@ -188,7 +190,8 @@ impl Story {
         self.run(OpKind::Flush, 0, 0, false);
     }
 
-    /// Which requests wrote the sectors; 0 where none did.
+    /// Returns the numbers of the requests that wrote the sectors; 0 for sectors that were never
+    /// written.
     pub fn read(&mut self, start: u64, sectors: u64) -> Vec<u64> {
         let number = self.run(OpKind::Read, start, sectors, false);
         let number_of = |sector| match sector {
