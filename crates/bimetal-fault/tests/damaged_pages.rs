@@ -128,7 +128,7 @@ fn one_bit_of_the_state_of_a_new_volume_costs_nothing() {
 }
 
 /// An entry of the slot table that failed its check made the whole volume unservable. The only way
-/// on gave up every dirty block.
+/// on lost every dirty block.
 #[test]
 fn one_bit_of_the_slot_table_costs_nothing() {
     for byte in (0..BLOCKS * 16).step_by(7) {
@@ -186,8 +186,8 @@ fn blocks_as_written(story: &mut Story, written: &[u64]) -> Vec<u64> {
     right
 }
 
-/// Bits were flipped in both copies of a page of the slot table. The only way on gave up every
-/// dirty block of the cache, although each entry has a check of its own.
+/// Bits were flipped in both copies of a page of the slot table. The only way on lost every dirty
+/// block of the cache, although each entry has a check of its own.
 #[test]
 fn entries_of_a_page_damaged_twice_count_when_a_loss_is_accepted() {
     // The bits hit different entries in the two copies, then the same entry. The other content of a
@@ -233,8 +233,8 @@ fn wiped_stretch_of_a_log_is_not_its_end() {
     assert!(story.try_to_recover(&[]).is_err());
 }
 
-/// A ring page, or a segment's head and foot, is damaged in both copies. The pages behind it were
-/// given up too.
+/// A ring page, or a segment's head and foot, is damaged in both copies. The content of the pages
+/// behind it was lost too.
 #[test]
 fn pages_behind_one_damaged_twice_count_when_a_loss_is_accepted() {
     for (scheme, settings, structure) in
@@ -250,7 +250,7 @@ fn pages_behind_one_damaged_twice_count_when_a_loss_is_accepted() {
         story.recover_giving_up();
         assert_eq!(story.volume().gave_up(), Some(GaveUp::Part(None)));
         assert_eq!(blocks_as_written(&mut story, &written).len() as u64, BLOCKS - 1, "{scheme}");
-        // The next start has nothing to give up.
+        // The next start loses nothing more.
         story.cut();
         assert_eq!(story.volume().gave_up(), None);
         assert_eq!(blocks_as_written(&mut story, &written).len() as u64, BLOCKS - 1, "{scheme}");

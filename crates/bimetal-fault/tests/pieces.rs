@@ -99,8 +99,8 @@ fn cut_migration_of_pieces_leaves_what_was_flushed() {
     assert!(whole > 0 && cut > 0, "{whole} migrations were over, {cut} were not");
 }
 
-/// Writes a block as three stable pieces: eighths 0 and 1 of the first write, 2 to 4 of the second,
-/// 5 to 7 of the third. Returns the numbers of the writes and the slots.
+/// Writes a block as three stable pieces. Eighths 0 and 1 are of the first write, 2 to 4 of the
+/// second, 5 to 7 of the third. Returns the numbers of the writes and the slots.
 fn three_pieces(story: &mut Story) -> ([u64; 3], Vec<Slot>) {
     let numbers = [(80, 8), (82, 6), (85, 3)].map(|(start, sectors)| {
         let number = story.write(start, sectors);

@@ -75,7 +75,8 @@ fn mirror_is_repaired_from_the_copy_that_is_read() {
     for (drive, sector) in [(SSD, 3), (HDD, 8 * 5 + 7)] {
         let drive = &story.drives[usize::from(drive)];
         assert!(!drive.is_unreadable(sector), "sector {sector} was written again");
-        // A flush that began before the repair ended well, and this copy was in the drive's volatile cache alone.
+        // Without a write-through, this copy was in the drive's volatile cache alone, though a
+        // flush that began before the repair ended well.
         assert!(drive.is_stable(sector), "sector {sector} is stable without a flush");
     }
     // A write repairs the other two blocks.

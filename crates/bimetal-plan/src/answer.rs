@@ -122,8 +122,8 @@ pub struct Described {
     pub predicted_when_grown: Option<BTreeMap<String, Value>>,
     /// Lifetime of each flash drive.
     pub lifetime: Vec<Life>,
-    /// The `bimetal create` line that builds the option, with SSD, HDD and LOG for the paths of the
-    /// drives; null for a scheme that is only simulated.
+    /// The `bimetal create` line that builds the option, with SSD, HDD and LOG for the drives'
+    /// paths. Null for a scheme that is only simulated.
     pub create_command: Option<String>,
     /// Commands that set up the most similar function of Linux; empty if there is none.
     pub kernel_commands: Vec<String>,

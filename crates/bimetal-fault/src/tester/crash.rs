@@ -483,7 +483,7 @@ impl Tester {
     }
 
     /// Judges a refused recovery. A home that is gone ends the case. Content that only a lost or
-    /// broken drive has may be given up as lost. A drive's error explains a passing refusal.
+    /// broken drive has may count as lost. A drive's error explains a passing refusal.
     fn judge_refusal(&self, error: &RecoveryError) -> Result<Refusal, String> {
         let layout = &self.volume.view().layout;
         let is_gone = |home: &MemberId| self.drives[usize::from(home.0)].is_gone();

@@ -1,4 +1,4 @@
-//! Damage in the run of a case: the power is cut or the volume closed, data on the drives are
+//! Damage in the run of a case. The power is cut or the volume closed, data on the drives are
 //! damaged, and a recovery continues with the rest.
 //!
 //! Everything is read twice. Then requests continue, the power is cut once more, and everything is

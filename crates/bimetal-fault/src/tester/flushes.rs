@@ -1,6 +1,6 @@
 //! Failed flushes. Data that a home should have made stable may be lost at the next power cut, as
-//! on a bare drive. One flush of the volume must report that, whoever issued the drive's flush.
-//! Data in slots stay promised.
+//! on a bare drive. One flush of the volume must report that, whether a request or the engine
+//! itself issued the drive's flush. Data in slots stay promised.
 
 use std::collections::BTreeSet;
 

@@ -95,7 +95,7 @@ impl Story {
         self.volume = Some(self.try_to_recover(&[]).expect("no drive has failed"));
     }
 
-    /// Recovers, and gives up the content that only damaged metadata locates.
+    /// Recovers and accepts the loss of content that only damaged metadata locates.
     pub fn recover_giving_up(&mut self) {
         let recovered = self.recover_by(Recovery::accept_loss, &[]);
         self.volume = Some(recovered.unwrap_or_else(|error| panic!("{error}")));

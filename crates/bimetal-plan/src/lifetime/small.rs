@@ -8,8 +8,8 @@
 //! Four details keep the wear the same:
 //! - Blocks that a die keeps open or free are as many on a small die as on a large one. They are
 //!   added, not scaled.
-//! - Blocks with few pages wear less than long blocks. So the small drive gives up dies before
-//!   pages per block.
+//! - Blocks with few pages wear less than long blocks. So the small drive drops dies before pages
+//!   per block.
 //! - Data at rest between changing data stay between them, because the collector moves them
 //!   together.
 //! - Data at rest elsewhere, and free space of many times the changing data, are left out beyond a

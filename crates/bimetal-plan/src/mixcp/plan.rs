@@ -67,9 +67,9 @@ struct Asked<'a> {
 /// Answers `question` by MixCP.
 ///
 /// # Errors
-/// Returns the errors of [`crate::plan()`]. Also refuses a workload without arrival times, a drive
-/// that cannot be trained on, growth, a holdout, and budgets of figures that the model does not
-/// predict.
+/// Returns the errors of [`crate::plan()`]. Also refuses a workload without arrival times, and a
+/// drive that cannot be trained on. Refuses growth, a holdout, and budgets of figures that the
+/// model does not predict.
 pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned, PlanError> {
     let began = Instant::now();
     let Replay::Timed { speedup } = question.replay else { return Err(ModelError::NoArrivals.into()) };

@@ -75,8 +75,8 @@ impl<const N: usize> Design<N> {
     /// Decomposes `rows`, each an observation.
     ///
     /// # Errors
-    /// Returns an error for too few rows, a value that is not a finite number, a constant
-    /// predictor, or an exact dependence between predictors.
+    /// Returns an error for too few rows, a value that is not a finite number, or a constant
+    /// predictor. An exact dependence between predictors is an error, too.
     pub fn new(names: [&'static str; N], rows: &[[f64; N]]) -> Result<Self, RegressionError> {
         let coefficients = N + 1;
         if rows.len() <= coefficients {

@@ -54,9 +54,9 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// Spans of the paper's table 3, with room on both sides. The table has
-    /// sequentialities of 0.03 to 0.7, sizes of 6.6 to 116 sectors, times of 80 to 322 ms (which
-    /// figure 7 divides by 8), and utilisations of 0.58 to 0.94.
+    /// Spans of the paper's table 3, with room on both sides. The table has sequentialities of 0.03
+    /// to 0.7, sizes of 6.6 to 116 sectors, and utilisations of 0.58 to 0.94. Its times are 80 to
+    /// 322 ms, which figure 7 divides by 8.
     pub const PAPER: Self = Self {
         sequentiality: (0.0, 0.9),
         request_sectors: (2.0, 128.0),
