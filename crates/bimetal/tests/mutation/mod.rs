@@ -256,6 +256,7 @@ const HANGS_AFTER: Duration = Duration::from_secs(600);
 
 /// Runs `program` with `arguments`, of which `TRACE` stands for `trace`. The system ends a run that takes
 /// processors several times `time_max`.
+#[expect(clippy::zombie_processes, reason = "`ended` waits for the child, and takes its usage")]
 pub(crate) fn run(program: &Path, arguments: &[&str], trace: &Path, time_max: Duration) -> Outcome {
     let errors = trace.with_extension("err");
     let mut command = Command::new("sh");
