@@ -97,7 +97,8 @@ fn give_back(mut region: Arc<Region>) {
     if Arc::get_mut(&mut region).is_none() {
         return;
     }
-    let Some(class) = class_of(region.bytes) else { return };
+    // A region that is as long as what it was made for is of no class.
+    let Some(class) = class_of(region.bytes).filter(|_| region.bytes.is_power_of_two()) else { return };
     let limit = (KEPT_BYTES / region.bytes).max(KEPT_REGIONS_MIN);
     let mut kept = POOL[class].lock().unwrap_or_else(PoisonError::into_inner);
     if kept.len() < limit {
@@ -122,6 +123,13 @@ impl Filling {
     /// Panics if `len` is 4 GiB or more: requests and operations are smaller.
     pub fn new(len: usize) -> Self {
         let region = ManuallyDrop::new(take_region(len));
+        Self { region, len: u32::try_from(len).expect("a buffer is smaller than 4 GiB") }
+    }
+
+    /// `len` bytes that stay for long: no more memory than they need, which a class of the pool may be twice of.
+    fn to_stay(len: usize) -> Self {
+        let bytes = len.max(1).next_multiple_of(ALIGNMENT);
+        let region = ManuallyDrop::new(Arc::new(Region::new(bytes)));
         Self { region, len: u32::try_from(len).expect("a buffer is smaller than 4 GiB") }
     }
 
@@ -345,7 +353,7 @@ impl Payload for Buffers {
     }
 
     fn detached(self) -> Self {
-        let mut filling = Filling::new(self.bytes as usize);
+        let mut filling = Filling::to_stay(self.bytes as usize);
         self.copy_to(filling.bytes_mut());
         Self::from(filling.share())
     }
@@ -410,6 +418,21 @@ mod tests {
         let whole = numbered(8);
         let part = whole.slice(Sectors(3), Sectors(1));
         assert_eq!(part.parts()[0].bytes().as_ptr(), whole.parts()[0].bytes()[3 * 512..].as_ptr());
+    }
+
+    /// A migration keeps a third of what it reads, in memory that is as long as that. Such memory is of no class of the pool: who
+    /// takes 16 KiB next must not get these 12.
+    #[test]
+    fn detached_content_takes_no_more_than_its_length() {
+        let mut spread = numbered(40).slice(Sectors(0), Sectors(8));
+        spread.join(numbered(40).slice(Sectors(16), Sectors(16)));
+        let detached = spread.clone().detached();
+        assert_eq!(detached, spread);
+        let region = |buffers: &Buffers| buffers.parts()[0].region.bytes;
+        assert_eq!((detached.parts().len(), region(&detached)), (1, 12 << 10));
+        drop(detached);
+        assert_eq!(Filling::new(16 << 10).bytes_mut().len(), 16 << 10);
+        assert_eq!(region(&numbered(1).detached()), 4096);
     }
 
     #[test]

@@ -476,6 +476,7 @@ impl<P: Payload> Volume<P> {
         let whole = self.view.layout.block.sectors();
         let first_slot = job.batch[job.order[first] as usize].slot;
         let has_gaps = payload.sectors().0 > count as u64 * whole;
+        let (mut kept, mut kept_of) = (P::empty(), Vec::new());
         for position in first..first + count {
             let moving = &mut job.batch[job.order[position] as usize];
             let into = u64::from(moving.slot.0 - first_slot.0);
@@ -485,10 +486,21 @@ impl<P: Payload> Volume<P> {
                 self.statistics.checksum_errors += 1;
                 self.read_again(job, position);
             } else {
-                // What was read through must not stay in memory with it.
-                moving.content = Some(if has_gaps { content.detached() } else { content });
                 self.slot_is_sound(moving.entry.block, moving.slot);
+                if has_gaps {
+                    kept.join(content);
+                    kept_of.push(position);
+                } else {
+                    moving.content = Some(content);
+                }
             }
+        }
+        // What was read through must not stay in memory with what is kept, which is copied together: memory of its own for each
+        // block, aligned to a page, would take twice as much.
+        let kept = if has_gaps { kept.detached() } else { kept };
+        for (at, position) in kept_of.into_iter().enumerate() {
+            let content = kept.slice(Sectors(at as u64 * whole), Sectors(whole));
+            job.batch[job.order[position] as usize].content = Some(content);
         }
     }
 
