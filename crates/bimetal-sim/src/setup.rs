@@ -13,6 +13,7 @@ use bimetal_core::operation::OpKind;
 use bimetal_core::payload::NoPayload;
 use bimetal_core::policies::uses::Uses;
 use bimetal_core::scheme::{FileExtent, Foresight, Holds, SchemeError, SchemeInfo, View};
+use bimetal_core::schemes::dataplex;
 use bimetal_core::settings::{SettingError, Settings};
 use bimetal_core::tree::Tree;
 use bimetal_core::units::{Bytes, SectorRange, Sectors};
@@ -301,6 +302,7 @@ impl Setup {
             return Err(SetupError::Value { key, value, expected: "a map of files beside it: --files MAP.csv" });
         }
         let (mut volume, sizes) = plan.fit(&chosen)?;
+        plan.assume_memory(&chosen, &sizes);
         volume.foresee(&Foresight { requests: survey.requests, files: &choices.files });
         let assumed = plan.assumed;
         let drives = build(scheme.name, chosen, &sizes, &volume, choices)?;
@@ -470,8 +472,9 @@ fn settings_for(scheme: &'static SchemeInfo, choices: &Choices) -> Result<Settin
     Settings::new(scheme.name, scheme.parameters, own)
 }
 
-/// Price of what manages the drives of `scheme` (`--set hyperduo.controller_usd=`, or `--set controller_usd=` for all schemes), 0
-/// where none is given. What is said of the scheme goes before what is said of all.
+/// Price of what manages the drives of `scheme` (`--set hyperduo.controller_usd=`, or `--set
+/// controller_usd=` for all schemes), 0 where none is given. What is said of the scheme goes before
+/// what is said of all.
 ///
 /// # Errors
 /// It is no price.
@@ -512,6 +515,15 @@ impl Plan<'_> {
     fn assume_workload(&mut self) {
         if self.units.len() > 1 {
             self.assume("devices", format!("{}, each a unit, laid one after another", self.units.len()));
+        }
+    }
+
+    /// Dataplex's rule: what memory of the host its SSD is large enough for.
+    fn assume_memory(&mut self, chosen: &[Chosen], sizes: &[Sectors]) {
+        let mut ssd = chosen.iter().zip(sizes).filter(|(drive, _)| drive.role == Role::Ssd);
+        if let Some((_, size)) = ssd.next().filter(|_| self.scheme.name == "dataplex") {
+            let (times, most) = (dataplex::MEMORY_TIMES, Bytes(size.bytes().0 / dataplex::MEMORY_TIMES));
+            self.assume("host_memory", format!("at most {most}: Dataplex wants an SSD of {times} times the memory"));
         }
     }
 
@@ -649,7 +661,8 @@ impl Plan<'_> {
         Sectors(size.next_multiple_of(block.sectors()))
     }
 
-    /// The room for a label that the volume believes to be behind the end of its drive: a plain drive has none on it.
+    /// The room for a label that the volume believes to be behind the end of its drive: a plain
+    /// drive has none on it.
     fn tail_beyond(&self) -> Sectors {
         let is_plain = matches!(self.scheme.members, [(_, Holds::Home)]);
         if is_plain { Sectors(LABEL_SECTORS) } else { Sectors(0) }
@@ -803,8 +816,8 @@ fn build(
     Ok(drives)
 }
 
-/// The model of a drive, in the state in which the volume finds it: what holds content before the first request was written,
-/// whatever the precondition of the rest.
+/// The model of a drive, in the state in which the volume finds it: what holds content before the
+/// first request was written, whatever the precondition of the rest.
 pub(crate) fn build_model(
     (name, id): (&str, &str),
     profile: &Profile,

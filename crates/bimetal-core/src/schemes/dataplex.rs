@@ -5,24 +5,29 @@
 //! criteria are "frequency and recentness of the data". It wants an SSD of at least four times the system's memory (what is
 //! asked for less widely than that stays in memory) and much faster than the HDD, and sees blocks and files.
 //!
-//! All else is the maker's, and our choice here. *Recentness*: cached blocks are in the order of `replacement`, by default of last
-//! use. *Frequency*: every request is counted in a sketch that forgets half of what it knows now and then. A block comes in while there
-//! is room; later only if it was used more often than the block that would go for it, so one pass over much data displaces nothing.
-//! Several blocks read at once come in together, by the one used least. It works by blocks alone, since nothing tells it of files.
-//! Writes go to both drives: nothing public says that a write may rest on the SSD alone.
+//! All else is the maker's, and our choice here. *Recentness*: cached blocks are in the order of
+//! `replacement`, by default of last use. *Frequency*: every request is counted in a sketch that
+//! forgets half of what it knows now and then. A block comes in while there is room; later only if
+//! it was used more often than the block that would go for it, so one pass over much data displaces
+//! nothing. Several blocks read at once come in together, by the one used least. It works by
+//! blocks, and where a map of files is given by files, too: to the uses of a block those of its
+//! file come, divided by the file's blocks, so that the rest of a file that is used is worth more
+//! than a block of which nothing is known. Writes go to both drives: nothing public says that a
+//! write may rest on the SSD alone.
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, Role};
 use crate::policies::admission::{self, Gate};
+use crate::policies::file_map::FileMap;
 use crate::policies::lru;
 use crate::policies::replacement::{self, Key};
 use crate::policies::room::Room;
 use crate::policies::sketch::{self, Sketch};
 use crate::policies::uses::Uses;
-use crate::scheme::{Access, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
+use crate::scheme::{Access, Foresight, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, Parameter, SettingError, Settings};
-use crate::units::Nanoseconds;
+use crate::units::{Nanoseconds, SectorRange};
 
 /// The scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
@@ -64,9 +69,49 @@ pub const INFO: SchemeInfo = SchemeInfo {
 /// The block was used no more often than the one that would go for it.
 const LESS_USED: Reason = Reason("less-used");
 
+/// The SSD has at least so many times the size of the host's memory (II A): what is asked for less
+/// widely than that stays in memory.
+pub const MEMORY_TIMES: u64 = 4;
+
+/// Uses of files: of each its blocks' together, all of which are halved when a block's are.
+struct Files {
+    map: FileMap,
+    uses: Vec<u32>,
+    total: u64,
+}
+
+/// Uses are compared in such parts, since those of a file are divided by its blocks.
+const PARTS: u64 = 16;
+
+impl Files {
+    fn note(&mut self, sectors: SectorRange, block_sectors: u64, total_max: u64) {
+        for (file, part) in self.map.parts(sectors) {
+            let blocks = part.len.0.div_ceil(block_sectors);
+            let uses = &mut self.uses[file as usize];
+            *uses = uses.saturating_add(blocks as u32);
+            self.total += blocks;
+        }
+        if self.total >= total_max {
+            self.total /= 2;
+            self.uses.iter_mut().for_each(|uses| *uses /= 2);
+        }
+    }
+
+    /// Parts of uses of a block, on the mean, of the file that the first of `sectors` belong to.
+    fn mean_of(&self, sectors: SectorRange, block_sectors: u64) -> u64 {
+        let Some((file, _)) = self.map.parts(sectors).next() else { return 0 };
+        let blocks = self.map.sectors(file).div_ceil(block_sectors).max(1);
+        PARTS * u64::from(self.uses[file as usize]) / blocks
+    }
+}
+
 struct Dataplex {
     learning: bool,
     uses: Sketch,
+    files: Option<Files>,
+    block_sectors: u64,
+    /// Uses of files' blocks after which they are halved: as the sketch halves those of blocks.
+    uses_max: u64,
     /// What would go next: looked up again once it is gone or was used.
     next_to_go: Option<Slot>,
     gate: Gate,
@@ -79,6 +124,9 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
     Ok(Box::new(Dataplex {
         learning: settings.text("learning") == "on",
         uses: Sketch::new(slots),
+        files: None,
+        block_sectors: layout.block.sectors(),
+        uses_max: 10 * u64::from(slots.max(1)),
         next_to_go: None,
         gate: Gate::new(settings, layout),
         room: Room::new((policy.build)(slots), slots),
@@ -86,8 +134,11 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
 }
 
 impl Dataplex {
+    /// Parts of uses of `block` and, where there is a map, of its file.
     fn uses_of(&self, block: Block) -> u64 {
-        self.uses.count(Key::from(block).0)
+        let sectors = SectorRange::new(block.0 * self.block_sectors, self.block_sectors);
+        let of_file = self.files.as_ref().map_or(0, |files| files.mean_of(sectors, self.block_sectors));
+        PARTS * self.uses.count(Key::from(block).0) + of_file
     }
 
     /// More uses than this are needed to come in; `None` where everything may.
@@ -121,6 +172,12 @@ impl Scheme for Dataplex {
         Ok(live)
     }
 
+    fn foresee(&mut self, _view: &View, foresight: &Foresight<'_>) {
+        let map = FileMap::new(foresight.files, |_| 0);
+        let uses = vec![0; map.files()];
+        self.files = (!map.is_empty()).then_some(Files { map, uses, total: 0 });
+    }
+
     fn lacks_foresight(&self) -> bool {
         self.room.lacks_foresight()
     }
@@ -132,6 +189,9 @@ impl Scheme for Dataplex {
     fn arrived(&mut self, view: &View, access: &Access) {
         self.room.arrived();
         access.blocks.blocks().for_each(|block| self.uses.add(Key::from(block).0));
+        if let Some(files) = &mut self.files {
+            files.note(access.sectors, self.block_sectors, self.uses_max);
+        }
         self.gate.arrived(view, access);
     }
 
@@ -195,7 +255,9 @@ impl Scheme for Dataplex {
 mod tests {
     use super::LESS_USED;
     use crate::operation::OpKind::{Read, Write};
+    use crate::scheme::{FileExtent, Foresight};
     use crate::testing::Bench;
+    use crate::units::SectorRange;
 
     fn slots(bench: &Bench) -> u64 {
         u64::from(bench.volume.view().map.slots())
@@ -240,6 +302,25 @@ mod tests {
         (0..20).for_each(|_| (0..count / 2).for_each(|block| drop(read(&mut bench, now(block)))));
         let hits = (0..count / 2).filter(|&block| read(&mut bench, now(block)) == ["ssd read 8"]).count() as u64;
         assert!(hits > count / 2 * 9 / 10, "{hits} of {}", count / 2);
+    }
+
+    /// "Sees blocks and files": the rest of a file that is used often comes in, and a block of
+    /// which nothing is known does not.
+    #[test]
+    fn rest_of_a_used_file_comes_in_where_a_map_is_given() {
+        for with_map in [true, false] {
+            let mut bench = Bench::new("dataplex", &[]);
+            if with_map {
+                let file = FileExtent { path: "data".into(), sectors: SectorRange::new(64_000, 64 * 8) };
+                bench.volume.foresee(&Foresight { requests: 0, files: &[file] });
+            }
+            // Half of the file six times, then the flash fills with blocks that are used once.
+            (0..6).for_each(|_| (0..32).for_each(|block| drop(read(&mut bench, 8000 + block))));
+            (0..2 * slots(&bench)).for_each(|block| drop(read(&mut bench, block)));
+            drop(read(&mut bench, 8040));
+            let served = read(&mut bench, 8040);
+            assert_eq!(served[0], if with_map { "ssd read 8" } else { "hdd read 8" });
+        }
     }
 
     #[test]
