@@ -73,7 +73,7 @@ pub(crate) struct SimulationOptions {
     /// Merge requests as Linux' block layer does [default: on where they are queue events]
     #[arg(long, value_name = "on|off", value_parser = on_or_off)]
     merge: Option<bool>,
-    /// Which file lies where, as offset,length,path in bytes, for combo's strategies
+    /// Which file lies where, as offset,length,path in bytes, for combo and dataplex
     #[arg(long, value_name = "MAP.csv", conflicts_with = "compact")]
     files: Option<PathBuf>,
     /// Starts whatever is random in a drive

@@ -71,7 +71,7 @@ pub(crate) struct Arguments {
     /// for]
     #[arg(long, value_name = "SIZE", requires = "scrub_every", value_parser = scrub_rate)]
     scrub_rate: Option<Bytes>,
-    /// Which file lies where, as `bimetal place -o` writes it, for combo's strategies; read again whenever it changes
+    /// Which file lies where, as `bimetal place -o` writes it, for combo and dataplex; read again whenever it changes
     #[arg(long, value_name = "MAP.csv")]
     files: Option<PathBuf>,
     /// Serve also where drives are missing, if nothing on them is needed
