@@ -168,7 +168,7 @@ fn witness(scheme: &'static SchemeInfo, workload: &Vec<Request>, choices: &Choic
         drive.model = Box::new(Watched { drive: inner, operations: watched, under_way });
         drives.push((drive.id.clone(), operations, fastest(&drive.profile, drive.size.sectors())));
     }
-    let play = Play { replay, warmup_requests: 0 };
+    let play = Play { replay, warmup_requests: 0, block_layer: None };
     let requests = workload.open().expect("a workload in memory");
     let measured = simulate(&mut setup, requests, play, &|_| {}).unwrap_or_else(|error| panic!("{error}"));
     let drives = drives.into_iter().map(|(id, operations, fastest)| {
