@@ -96,6 +96,9 @@ pub(super) struct LogRecovery<P> {
     /// complete.
     next_page: u64,
     indexed: Position,
+    /// Position behind the newest block that the index names, which may lie beyond `indexed`. Only
+    /// segments that are stable are indexed.
+    named: Position,
     /// Drop records of the index. They apply once the whole index is read.
     dropped: Vec<(BlockRun, Position)>,
     /// Records of segments behind the index.
@@ -118,6 +121,7 @@ impl<P> Default for LogRecovery<P> {
             lost: BTreeMap::new(),
             next_page: 0,
             indexed: 0,
+            named: 0,
             dropped: Vec::new(),
             not_indexed: Vec::new(),
             payload: std::marker::PhantomData,
@@ -262,6 +266,9 @@ impl<P: Payload> Recovery<P> {
             // All content of a log is newer than home.
             Record::Map { block, slot, valid, checksum, .. } if self.is_possible(block, slot) => {
                 self.volume.view.map.reload(slot, Entry { block, valid, dirty: true, checksum });
+                let position = self.tail().position(slot);
+                let log = self.log();
+                log.named = log.named.max(position + 1);
             }
             Record::Dropped { first, count, before } if self.has_all(BlockRun { first, count }) => {
                 self.log().dropped.push((BlockRun { first, count }, before));
@@ -432,7 +439,7 @@ impl<P: Payload> Recovery<P> {
     /// Ends a search without a foot. The log ends there, unless a proof of damage was found.
     fn end_search(&mut self) {
         let Some(search) = self.log().search.take() else { return };
-        let began_at = self.log().superblock().life().began_at;
+        let was_there = self.log().superblock().life().began_at.max(self.log().named);
         match search.head_unreadable.filter(|_| search.foot_unreadable) {
             _ if let Some(next) = search.proof => {
                 self.leave_out(search.first, next, "a segment of its log is damaged at its head and at its foot");
@@ -442,12 +449,9 @@ impl<P: Payload> Recovery<P> {
                 let member = self.volume.member_of_slots();
                 self.fail(|member, role| super::RecoveryError::Unreadable { member, role, sector }, member);
             }
-            None if search.first < began_at => {
-                self.leave_out(
-                    search.first,
-                    began_at,
-                    "a segment of its log is gone that was there when it was last recovered",
-                );
+            None if search.first < was_there => {
+                let what = "a segment of its log is gone that was there when it was last recovered, or indexed";
+                self.leave_out(search.first, was_there, what);
             }
             None => self.end_scan(),
         }
@@ -485,8 +489,9 @@ impl<P: Payload> Recovery<P> {
 
     /// Applies the segments that are no longer in doubt.
     fn apply_segments(&mut self) {
-        let stable = self.log().stable;
-        while self.outcome.is_none() && self.log().in_doubt.front().is_some_and(|segment| segment.end() <= stable) {
+        let (stable, named) = (self.log().stable, self.log().named);
+        let is_stable = |segment: &Segment| segment.end() <= stable || segment.first < named;
+        while self.outcome.is_none() && self.log().in_doubt.front().is_some_and(is_stable) {
             self.apply_segment();
         }
     }
