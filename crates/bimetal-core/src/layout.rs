@@ -512,6 +512,17 @@ impl Layout {
         self.units.last().map_or(0, |unit| unit.end())
     }
 
+    /// How many stripes of an array `range` touches; 0 where there are none.
+    pub(crate) fn stripes_of(&self, range: SectorRange) -> u64 {
+        match self.array {
+            Some(Array::Striped { blocks, .. }) if !range.is_empty() => {
+                let stripe = blocks * self.block.sectors();
+                (range.end().0 - 1) / stripe - range.start.0 / stripe + 1
+            }
+            _ => 0,
+        }
+    }
+
     /// The sectors of the volume's `range` that lie on `member` of a striped array: its stripes follow each other there.
     /// `None` where there are no stripes.
     pub(crate) fn striped_part(&self, range: SectorRange, member: MemberId) -> Option<SectorRange> {
@@ -594,6 +605,10 @@ mod tests {
         let members = members(&[(Role::Ssd, 2), (Role::Ssd, 3), (Role::Hdd, 9)]);
         let request = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
         let layout = request.array(Some(16)).unwrap();
+        assert_eq!(
+            (layout.stripes_of(SectorRange::new(127, 2)), layout.stripes_of(SectorRange::new(128, 128))),
+            (2, 1)
+        );
         for (start, len) in [(0, 1), (5, 700), (127, 2), (128, 384), (384, 3000), (1000, 1)] {
             let mut expected = [(u64::MAX, 0); 3];
             for sector in start..start + len {

@@ -8,6 +8,9 @@ use crate::operation::{Command, OpKind, Status, Token};
 use crate::payload::Payload;
 use crate::units::SectorRange;
 
+/// Stripes of a range that are told of one by one; fewer in the tests beside this, whose arrays are small.
+const STRIPES_APART_MAX: u64 = if cfg!(test) { 64 } else { 4096 };
+
 pub(crate) struct RangeJob {
     token: Token,
     command: Command,
@@ -170,14 +173,13 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Tells each member of a striped array of its part of a range, as one, where members have several stripes of it.
-    /// Stripe by stripe, a discard of a large array would be millions of operations. Whether it did.
+    /// Tells each member of a striped array of its part of a range, as one, where there are many stripes of it. Stripe by
+    /// stripe, a discard of a large array would be millions of operations. Whether it did.
     fn issue_by_member(&mut self, task: TaskId, job: &RangeJob, fua: bool) -> bool {
         let layout = &self.view.layout;
         let parts = layout.homes().into_iter().map(|member| Some((member, layout.striped_part(job.sectors, member)?)));
         let Some(parts) = parts.collect::<Option<Vec<_>>>() else { return false };
-        let (_, _, stripe) = layout.home_of(layout.block.block_of(job.sectors.start.0));
-        if job.sectors.len.0 <= parts.len() as u64 * stripe * layout.block.sectors() {
+        if layout.stripes_of(job.sectors) <= STRIPES_APART_MAX {
             return false;
         }
         for (member, range) in parts.into_iter().filter(|(_, range)| !range.is_empty()) {
