@@ -68,8 +68,7 @@ const P3: [(u32, f64); 2] = [(32_768, 3_242_789.0), (131_072, 1_931_581.0)];
 /// that were rounded down ours were up to .0019 above them.
 #[test]
 fn misses_of_arc_equal_those_of_libcachesim_on_its_traces() {
-    let traces: [(&str, u64, &[(u32, f64)]); 2] =
-        [("arc-OLTP.lis.zst", 914_145, &OLTP), ("arc-P3.lis.zst", 3_912_296, &P3)];
+    let traces = [("arc-OLTP.lis.zst", 914_145, &OLTP[..]), ("arc-P3.lis.zst", 3_912_296, &P3[..])];
     for (trace, accesses, expected) in traces {
         let sizes = expected.iter().map(|&(slots, _)| CacheSize::Objects(slots)).collect();
         let unit = Unit::Block(BlockSize::default());

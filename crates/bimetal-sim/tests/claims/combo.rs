@@ -99,7 +99,7 @@ fn ranges_move_only_when_the_disk_is_idle() {
 /// The trace of a program's cold starts on ext4, and the map of its files.
 fn program_start() -> (Vec<Request>, Vec<FileExtent>) {
     let path = |name: &str| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces")).join(name);
-    let trace = Trace::open(&path("program-start.bin.zst"), &OpenOptions::default()).expect("the trace opens");
+    let trace = Trace::open(path("program-start.bin.zst"), &OpenOptions::default()).expect("the trace opens");
     let requests: Vec<Request> = trace.map(|request| request.expect("the trace is whole")).collect();
     let map = std::fs::File::open(path("program-start.files.csv.zst")).expect("the map opens");
     let map = FileMap::read("program-start.files.csv.zst", BufReader::new(map)).expect("the map is whole");
