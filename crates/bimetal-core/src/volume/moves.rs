@@ -410,9 +410,10 @@ impl<P: Payload> Volume<P> {
         if self.is_move_awaited() { self.view.now } else { self.pace.next_at }
     }
 
-    /// Whether requests wait for the room that a move makes, or for what leaves a member that refuses writes.
+    /// Returns true if the volume is closing, if requests wait for the room that a move makes, or if they
+    /// wait for the evacuation of a read-only member.
     fn is_move_awaited(&self) -> bool {
-        !self.slot_waiters.is_empty() || self.departures.are_awaited()
+        self.is_closing() || !self.slot_waiters.is_empty() || self.departures.are_awaited()
     }
 
     /// When a move goes on that only its rate holds back.
