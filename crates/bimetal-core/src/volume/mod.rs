@@ -28,6 +28,7 @@ mod close;
 mod commit;
 mod discard;
 mod drain;
+mod evictions;
 mod fetch;
 mod health;
 mod hint;
@@ -466,24 +467,6 @@ impl<P: Payload> Volume<P> {
         if self.view.layout.slots.is_some_and(|slots| slots.member == member) {
             self.set_time(now);
             self.scheme.wear_told(&self.view, wear);
-        }
-    }
-
-    /// Whether the scheme wants to know what a host's buffer cache evicts.
-    pub fn takes_evictions(&self) -> bool {
-        self.scheme.takes_evictions()
-    }
-
-    /// A host's buffer cache has evicted `range` of a unit. What lies beyond the unit is nothing that the volume has. The
-    /// scheme's work is due then: [`advance`](Self::advance) does it, once for all that is told before.
-    pub fn tell_evicted(&mut self, now: Nanoseconds, unit: u16, range: SectorRange) {
-        self.set_time(now);
-        let Some(&unit) = self.view.layout.units.get(usize::from(unit)) else { return };
-        let touched = self.view.layout.block.touched(range);
-        let count = touched.end().min(unit.count).saturating_sub(touched.first.0);
-        if count > 0 {
-            let first = Block(unit.first.0 + touched.first.0);
-            self.scheme.evicted(&self.view, BlockRun { first, count });
         }
     }
 

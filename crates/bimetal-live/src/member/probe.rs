@@ -228,7 +228,7 @@ fn probe_device(mut probe: Probe, number: DeviceNumber) -> io::Result<Probe> {
     let logical_sector = rustix::fs::ioctl_blksszget(&device).unwrap_or(SECTOR_BYTES as u32);
     let physical_sector = rustix::fs::ioctl_blkpbszget(&device).unwrap_or(logical_sector);
     // Another command that probes the device holds it for an instant, as this one does.
-    let owned = try_times(2, || open(OFlags::RDONLY | OFlags::EXCL)).is_err_and(|error| error == Errno::BUSY);
+    let owned = try_times(7, || open(OFlags::RDONLY | OFlags::EXCL)).is_err_and(|error| error == Errno::BUSY);
     let partitions = partitions_of(&own);
     let mut uses = Vec::new();
     let name = probe.path.display().to_string();
