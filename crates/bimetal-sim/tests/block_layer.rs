@@ -73,6 +73,6 @@ fn disk_behind_the_block_layer_is_as_fast_as_under_issue_events() {
     near(merged.block_layer.as_ref().unwrap().mean_ms.unwrap(), mean(&truth), 0.15);
     let busy = |run: &Run| run.devices.hdd.busy_fraction.unwrap();
     near(busy(&merged), busy(&truth), 0.1);
-    assert!(bare.queue_depth_max.unwrap() > 1000 && bare.behind_fraction.unwrap() > 0.05);
-    assert_eq!(truth.behind_fraction, Some(0.0));
+    assert!(bare.queue_depth_max.unwrap() > 1000, "{:?}", bare.queue_depth_max);
+    assert!(truth.queue_depth_max.unwrap() < 200, "{:?}", truth.queue_depth_max);
 }
