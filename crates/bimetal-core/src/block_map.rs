@@ -27,7 +27,7 @@ pub struct Slot(pub u32);
 /// summaries.
 pub const BYTES_PER_BLOCK: f64 = 12.0 + 5.0 * 16.0 / 7.0 + 0.5;
 
-/// Resident bytes of a simulation for each copy that is [granted](BlockMap::grant) and has not changed: bits of the map, of the
+/// Resident bytes of a simulation for each copy that is granted and has not changed: bits of the map, of the
 /// free slots, of what is dirty and of what a mirror lacks, with their summaries.
 pub const GRANTED_BYTES_PER_BLOCK: f64 = 0.6;
 

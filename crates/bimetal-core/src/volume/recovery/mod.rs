@@ -134,7 +134,7 @@ pub enum RecoveryError {
     },
 }
 
-/// A recovery. See the [module](self).
+/// The recovery of a volume: a machine that asks for operations on its members, until the volume is recovered or refused.
 pub struct Recovery<P: Payload> {
     /// The volume that is being restored.
     volume: Volume<P>,
