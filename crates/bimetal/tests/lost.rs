@@ -464,6 +464,28 @@ fn a_damaged_report_never_hides_an_older_one() {
     assert_eq!(place.json()["lost"]["incomplete"], false);
 }
 
+/// With both copies of its newest state damaged, status of a stopped volume took the older state and said that everything was
+/// at home.
+#[test]
+fn status_never_takes_an_older_state_for_the_newest() {
+    let place = Place::new("older-state", LAZY);
+    let served = place.serve("box");
+    let mut disk = place.disk();
+    disk.write(0, &[7; 8 * BLOCK]);
+    disk.flush();
+    drop(disk);
+    served.kill();
+    let meaning = || place.json()["meaning"].as_str().unwrap().to_owned();
+    assert!(meaning().contains("some content may be off home only"), "{}", meaning());
+    let path = place.0.join("hdd.img");
+    let mut home = fs::read(&path).unwrap();
+    let number = |page: &[u8]| page.starts_with(b"BImt").then(|| u64::from_le_bytes(page[16..24].try_into().unwrap()));
+    let newest = home.chunks(4096).filter_map(number).max().expect("home has states");
+    home.chunks_mut(4096).filter(|page| number(page) == Some(newest)).for_each(|page| page[100] ^= 1);
+    fs::write(&path, home).unwrap();
+    assert!(meaning().contains("whether everything is at home is not known"), "{}", meaning());
+}
+
 /// A home that fails every operation was "serving", and all was "safe".
 #[test]
 fn a_dead_home_is_failed_and_not_serving() {
