@@ -15,7 +15,7 @@ use bimetal_core::units::{Nanoseconds, SectorRange};
 use crate::entry::{Bad, Decoder, Entry, Fault, sector_range};
 use crate::error::{BadLine, Place, TraceError};
 use crate::fields::Fields;
-use crate::formats::lines::{LineFormat, Lines};
+use crate::formats::lines::{Header, LineFormat, Lines};
 use crate::input::Input;
 
 /// The first line.
@@ -104,17 +104,13 @@ fn refused(name: &str, place: Place, bad: Bad) -> TraceError {
 /// The reader of lines.
 #[derive(Default)]
 struct HintLines {
-    saw_header: bool,
+    header: Header,
     last: u64,
 }
 
 impl LineFormat for HintLines {
     fn entry(&mut self, line: &[u8]) -> Result<Option<Entry>, Box<Bad>> {
-        if !self.saw_header {
-            if line.trim_ascii() != HEADER.as_bytes() {
-                return Err(Bad::form("header", line, HEADER));
-            }
-            self.saw_header = true;
+        if self.header.takes(line, HEADER)? {
             return Ok(None);
         }
         let mut fields = Fields::of_csv(line);
@@ -131,7 +127,7 @@ impl LineFormat for HintLines {
     }
 
     fn saw_header(&self) -> bool {
-        self.saw_header
+        self.header.was_seen()
     }
 }
 

@@ -2,20 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 
-use bimetal_core::journal::page::PAGE_BYTES;
 use bimetal_core::journal::state::{State, StateCopies};
-use bimetal_core::journal::turns::{COPIES, TURNS};
 use bimetal_core::label::assembly::Seat;
 use bimetal_core::label::lifetime::Lifetime;
 use bimetal_core::label::report::Report;
-use bimetal_core::label::{Guard, Label, MemberLabel, tail_start};
+use bimetal_core::label::{Guard, Label, MemberLabel};
 use bimetal_core::layout::{MemberId, Role};
 use bimetal_core::scheme::Holds;
 use bimetal_core::schemes;
-use bimetal_core::units::{Bytes, SECTOR_BYTES};
+use bimetal_core::units::Bytes;
 use bimetal_core::volume::Recovery;
 
 use super::about::{About, AboutMember, RATED_WRITES};
@@ -29,7 +25,7 @@ use crate::member::find::{Labelled, Located};
 use crate::member::held::{Held, HoldError, foreign_sector};
 use crate::member::plan::Plan;
 use crate::member::rescue::suspects;
-use crate::member::{labels, lock, report};
+use crate::member::{labels, lock, report, state};
 use crate::startup;
 
 impl About {
@@ -317,28 +313,15 @@ pub(crate) fn newest_state(located: &Located) -> Option<State> {
         let kept = scheme.members.iter().find(|&&(role, _)| role == label.members[at].role);
         kept.is_some_and(|&(_, holds)| matches!(holds, Holds::Home | Holds::Copy | Holds::Ranges))
     };
-    let infos = label.member_infos();
+    let layout = plan(label)?.lay_out().ok()?;
     let homes = located.members().enumerate().filter(|&(at, _)| is_home(at));
     let copies = homes.filter_map(|(at, drive)| {
-        let start = tail_start(infos[at].capacity)?.0 * SECTOR_BYTES;
-        states_at(&drive?.probe.canonical, start, label.volume.identity())
+        let drive = File::open(&drive?.probe.canonical).ok()?;
+        Some(state::read(&drive, label, &layout, MemberId(at as u16)))
     });
     let copies: Vec<StateCopies> = copies.collect();
     let newest = copies.iter().filter_map(|copies| copies.newest().0).max_by_key(|state| state.sequence)?;
     // As in a recovery: of a mirror another member may have it.
     let may_be_newer = |copies: &StateCopies| copies.newest().1.is_some_and(|most| most > newest.sequence);
-    let is_mirrored = plan(label).and_then(|plan| plan.lay_out().ok()).is_some_and(|layout| layout.is_mirrored());
-    (is_mirrored || !copies.iter().any(may_be_newer)).then_some(newest)
-}
-
-/// Returns the copies of the state in the four pages from byte `start` of a drive on.
-fn states_at(path: &Path, start: u64, volume: u64) -> Option<StateCopies> {
-    let drive = File::open(path).ok()?;
-    let mut copies = StateCopies::default();
-    for number in 0..TURNS * COPIES {
-        let mut page = [0; PAGE_BYTES];
-        let is_read = drive.read_exact_at(&mut page, start + (number * PAGE_BYTES) as u64).is_ok();
-        copies.note(number % TURNS, number / TURNS, is_read.then_some(&page), volume);
-    }
-    Some(copies)
+    (layout.is_mirrored() || !copies.iter().any(may_be_newer)).then_some(newest)
 }

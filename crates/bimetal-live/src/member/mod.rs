@@ -13,6 +13,7 @@
 //! - [`rescue`](mod@rescue): metadata that another program has overwritten, written again.
 //! - [`resize`](mod@resize): new sizes of drives.
 //! - [`settings`]: changes of parameters on the labels.
+//! - `state`: the state on an open home drive.
 //!
 //! The core defines the content of a label and the assembly of labels to a volume
 //! ([`bimetal_core::label`]). Nothing here serves a request. Read first: [`create`](mod@create).
@@ -32,4 +33,5 @@ pub mod rescue;
 pub mod resize;
 pub mod settings;
 pub mod signature;
+pub(crate) mod state;
 pub mod verdict;

@@ -227,8 +227,6 @@ fn probe_device(mut probe: Probe, number: DeviceNumber) -> io::Result<Probe> {
     let size = rustix::fs::seek(&device, rustix::fs::SeekFrom::End(0))?;
     let logical_sector = rustix::fs::ioctl_blksszget(&device).unwrap_or(SECTOR_BYTES as u32);
     let physical_sector = rustix::fs::ioctl_blkpbszget(&device).unwrap_or(logical_sector);
-    // Another command that probes the device holds it for an instant, as this one does.
-    let owned = try_times(7, || open(OFlags::RDONLY | OFlags::EXCL)).is_err_and(|error| error == Errno::BUSY);
     let partitions = partitions_of(&own);
     let mut uses = Vec::new();
     let name = probe.path.display().to_string();
@@ -236,7 +234,9 @@ fn probe_device(mut probe: Probe, number: DeviceNumber) -> io::Result<Probe> {
     for (number, name) in std::iter::once((number, name)).chain(parts) {
         uses.extend(uses_of(number, &name));
     }
-    if uses.is_empty() && owned {
+    // Another command that probes the device holds it for an instant, as this one does.
+    let look = || try_times(7, || open(OFlags::RDONLY | OFlags::EXCL));
+    if uses.is_empty() && look().is_err_and(|error| error == Errno::BUSY) {
         uses.push(Use::Owned);
     }
     let disk = own.join("partition").exists().then(|| number_in(&own.join("../dev"))).flatten();

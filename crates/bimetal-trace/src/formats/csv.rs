@@ -8,6 +8,7 @@ use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 
 use super::LineFormat;
+use super::lines::Header;
 use crate::entry::{Bad, Entry, sector_range};
 use crate::fields::{Fields, number};
 
@@ -26,18 +27,14 @@ pub(crate) const OPERATIONS: [(&str, OpKind); 5] = [
 /// Its reader.
 #[derive(Default)]
 pub(crate) struct Csv {
-    saw_header: bool,
+    header: Header,
     /// Whether the first request has a time; all must do as it does.
     timed: Option<bool>,
 }
 
 impl LineFormat for Csv {
     fn entry(&mut self, line: &[u8]) -> Result<Option<Entry>, Box<Bad>> {
-        if !self.saw_header {
-            if line.trim_ascii() != HEADER.as_bytes() {
-                return Err(Bad::form("header", line, HEADER));
-            }
-            self.saw_header = true;
+        if self.header.takes(line, HEADER)? {
             return Ok(None);
         }
         let mut fields = Fields::of_csv(line);
@@ -73,7 +70,7 @@ impl LineFormat for Csv {
     }
 
     fn saw_header(&self) -> bool {
-        self.saw_header
+        self.header.was_seen()
     }
 
     fn has_times(&self) -> bool {

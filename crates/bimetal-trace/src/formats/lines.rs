@@ -56,6 +56,34 @@ impl LineFormat for Box<dyn LineFormat> {
     }
 }
 
+/// The header that the first line of a format must be.
+#[derive(Default)]
+pub(crate) struct Header {
+    seen: bool,
+}
+
+impl Header {
+    /// Returns true if `line` is the header `expected`, and false behind it.
+    ///
+    /// # Errors
+    /// The first line is another one.
+    pub(crate) fn takes(&mut self, line: &[u8], expected: &'static str) -> Result<bool, Box<Bad>> {
+        if self.seen {
+            return Ok(false);
+        }
+        if line.trim_ascii() != expected.as_bytes() {
+            return Err(Bad::form("header", line, expected));
+        }
+        self.seen = true;
+        Ok(true)
+    }
+
+    /// Returns true once the header was taken.
+    pub(crate) fn was_seen(&self) -> bool {
+        self.seen
+    }
+}
+
 /// Reads a text format line by line.
 pub(crate) struct Lines<F> {
     format: F,

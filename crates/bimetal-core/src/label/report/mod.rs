@@ -354,19 +354,22 @@ impl Report {
 
     /// Marks the report as doubtful, because a newer report may have been damaged.
     pub fn doubt(&mut self, at: u64) {
-        if !std::mem::replace(&mut self.doubtful, true) {
-            self.note(at, "the newest report could not be read: an older one holds, and findings may be missing");
+        self.doubt_because(at, "the newest report could not be read: an older one holds, and findings may be missing");
+    }
+
+    /// Makes the report doubtful, with the reason in its history. Returns true if it was not doubtful.
+    fn doubt_because(&mut self, at: u64, reason: &str) -> bool {
+        let is_new = !std::mem::replace(&mut self.doubtful, true);
+        if is_new {
+            self.note(at, reason);
         }
+        is_new
     }
 
     /// Marks the report as doubtful before a recovery that may give up content, until the loss is
     /// known. Returns true if it was not doubtful before.
     pub fn expect_loss(&mut self, at: u64) -> bool {
-        let is_new = !std::mem::replace(&mut self.doubtful, true);
-        if is_new {
-            self.note(at, LOSS_EXPECTED);
-        }
-        is_new
+        self.doubt_because(at, LOSS_EXPECTED)
     }
 
     /// Takes back what [`expect_loss`](Self::expect_loss) recorded: the recovery has ended, and the

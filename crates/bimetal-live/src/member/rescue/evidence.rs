@@ -7,9 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use bimetal_core::guard::header::header;
 use bimetal_core::guard::{Area, GUARDED};
-use bimetal_core::journal::page::{self, PAGE_BYTES, VERSION_1};
-use bimetal_core::journal::state::State;
-use bimetal_core::journal::turns::{COPIES, TURNS};
+use bimetal_core::journal::page::{self, PAGE_BYTES};
 use bimetal_core::label::{Guard, Label, tail_start};
 use bimetal_core::layout::Layout;
 use bimetal_core::units::{SECTOR_BYTES, SectorRange, Sectors};
@@ -20,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::member::held::foreign_sector;
 use crate::member::probe::Probe;
 use crate::member::signature::{self, Content};
+use crate::member::state;
 
 /// Maximum of pages of the map of slots that are read, from the first on.
 const MAP_PAGES: u64 = 256;
@@ -162,17 +161,7 @@ fn state_pages(label: &Label, layout: &Layout, drive: &File) -> io::Result<Optio
 /// Returns true if the newest state is certain: no turn has lost both of its copies. Version 1
 /// wrote one copy of at least one turn.
 fn has_state(label: &Label, layout: &Layout, drive: &File) -> bool {
-    let identity = label.volume.identity();
-    let version_of = |turn: u64, copy: usize| {
-        let mut page = [0; PAGE_BYTES];
-        let place = layout.state_place(label.index, turn, copy);
-        drive.read_exact_at(&mut page, place.start.0 * SECTOR_BYTES).ok()?;
-        let (volume, _, version) = State::decode(&page).ok()?;
-        (volume == identity).then_some(version)
-    };
-    let newest_of = |turn| (0..COPIES).filter_map(|copy| version_of(turn, copy)).max();
-    let turns: Vec<Option<u16>> = (0..TURNS as u64).map(newest_of).collect();
-    turns.iter().all(Option::is_some) || turns.iter().flatten().any(|&version| version == VERSION_1)
+    matches!(state::read(drive, label, layout, label.index).newest(), (Some(_), None))
 }
 
 /// Counts pages at the beginning of the map that belong to the volume. Returns their number, and
