@@ -448,6 +448,12 @@ impl Layout {
         homes
     }
 
+    /// Returns the home that records the versions of the table of places: one without the table.
+    pub fn places_witness(&self) -> Option<MemberId> {
+        let table = self.metadata.filter(|_| self.places.is_some())?.member;
+        self.homes().into_iter().find(|&home| home != table)
+    }
+
     /// Returns the members of a mirror, which each have every block; none if blocks are at home
     /// once.
     pub fn copies(&self) -> impl Iterator<Item = MemberId> {

@@ -7,10 +7,17 @@
 //! other, and only then is the old place free. So a torn or damaged page costs nothing: the range
 //! is in the place that either copy names. Both copies of all pages are written when the volume is
 //! made.
+//!
+//! Each page has a version, the number of its writings. A digest of all versions lies in the state
+//! of a home without the table ([`Layout::places_witness`](crate::layout::Layout::places_witness)).
+//! It is written behind the page, before the old place is free. So the table is as the digest says,
+//! or one page is one version ahead. A page that came back from an earlier time in both copies fits
+//! neither, and the recovery refuses the table.
 
 use crate::block::{Block, BlockRun, BlockSize};
 use crate::journal::PAGE_SECTORS;
 use crate::journal::page::{self, PAGE_BYTES, Page, put, u32_at, u64_at};
+use crate::journal::table::Digest;
 use crate::layout::{HomeExtent, MemberId};
 use crate::units::SectorRange;
 
@@ -217,6 +224,30 @@ impl Places {
         self.versions.len()
     }
 
+    /// Returns the digest of the versions of all pages. It is never 0, up to chance.
+    pub(crate) fn digest(&self) -> u64 {
+        let mut digest = Digest::default();
+        for (number, &version) in self.versions.iter().enumerate() {
+            digest.toggle(number as u32, version + 1);
+        }
+        digest.0
+    }
+
+    /// Returns the digest of the versions once the page of `range` has been written again.
+    pub(crate) fn digest_with(&self, range: u32) -> u64 {
+        let number = range as usize / RANGES_PER_PAGE;
+        stepped(self.digest(), number, self.versions[number])
+    }
+
+    /// Returns true if the table is as it was when `recorded` was its digest, or one page has been
+    /// written since. A digest of 0 was never recorded.
+    pub(crate) fn fits(&self, recorded: u64) -> bool {
+        let digest = self.digest();
+        let is_behind =
+            |(number, &version): (usize, &u64)| version > 0 && stepped(digest, number, version - 1) == recorded;
+        recorded == 0 || digest == recorded || self.versions.iter().enumerate().any(is_behind)
+    }
+
     /// Loads a page of the table: the newer of two copies, or `None` if the page was never written.
     /// Returns false if it names an impossible place.
     pub(crate) fn load(&mut self, number: usize, page: Option<&Page>) -> bool {
@@ -241,6 +272,14 @@ impl Places {
         }
         true
     }
+}
+
+/// Returns `digest` with the versions `version` and `version` + 1 of page `number` exchanged.
+fn stepped(digest: u64, number: usize, version: u64) -> u64 {
+    let mut digest = Digest(digest);
+    digest.toggle(number as u32, version + 1);
+    digest.toggle(number as u32, version + 2);
+    digest.0
 }
 
 /// Returns the place of a copy of a page of the table, in a region of metadata that begins at
@@ -300,6 +339,22 @@ mod tests {
             }
             prop_assert!(read.settle());
             prop_assert_eq!(read, places);
+        }
+
+        #[test]
+        fn digest_fits_same_table_and_one_step_behind_alone(
+            versions in proptest::collection::vec(0u64..9, 1..9),
+            recorded in proptest::collection::vec(0u64..9, 9),
+        ) {
+            let with = |versions: &[u64]| Places { versions: versions.to_vec(), ..places() };
+            let recorded = &recorded[..versions.len()];
+            let differ = versions.iter().zip(recorded).filter(|(a, b)| a != b);
+            let ahead = versions.iter().zip(recorded).filter(|&(&a, &b)| a == b + 1).count();
+            let expected = differ.count() == ahead && ahead < 2;
+            prop_assert_eq!(with(&versions).fits(with(recorded).digest()), expected);
+            prop_assert!(with(&versions).fits(0));
+            let next = places().digest_with(2000);
+            prop_assert_eq!(next, with(&[0, 1, 0]).digest());
         }
     }
 }

@@ -49,7 +49,7 @@ fn manual_has_offsets_of_every_page() {
         ("A lost block", fields!(LostBytes: block, eighths)),
         ("A page of the slot table", fields!(TablePage: head, previous, entries)),
         ("An entry of the slot table", fields!(EntryBytes: block, checksum, eighths, state, check)),
-        ("A state", fields!(StatePage: head, failed, dirty, migrating, refusing, left)),
+        ("A state", fields!(StatePage: head, failed, dirty, migrating, refusing, places, left)),
     ];
     for (heading, declared) in pages {
         assert_eq!(rows(&manual, heading), declared, "{heading}");

@@ -9,7 +9,8 @@
 //! never silently give old content. Two combinations are undetectable for any engine, so no case
 //! has them:
 //! - Some pages of a structure are put back to an earlier state while others are damaged. This may
-//!   leave a consistent older image.
+//!   leave a consistent older image. One page may be put back in both copies where the structure
+//!   has a witness.
 //! - The newest page of a structure, or a page of records that no later page declares stable, has
 //!   no sound copy. This looks as if the power was cut before the page was written.
 
@@ -84,6 +85,12 @@ impl Structure {
         }
     }
 
+    /// Returns true if something beside its pages tells that both copies of a page are older: the
+    /// other turn, the state or the superblock.
+    const fn has_witness(self) -> bool {
+        matches!(self, Self::State | Self::Places | Self::Table)
+    }
+
     /// Returns the structure of a page in `region` that begins with `bytes`; `None`: the page was
     /// not written as metadata.
     fn of(region: Region, bytes: Option<&[u8]>) -> Self {
@@ -120,6 +127,8 @@ pub enum Kind {
     EarlierSector,
     /// The page holds the content of some writes ago.
     EarlierPage,
+    /// The page and its copy hold the content of some writes ago.
+    EarlierCopies,
     /// A sector cannot be read.
     UnreadableSector,
     /// The page cannot be read.
@@ -127,7 +136,7 @@ pub enum Kind {
 }
 
 /// All kinds, in the order of their numbers.
-pub const KINDS: [Kind; 10] = [
+pub const KINDS: [Kind; 11] = [
     Kind::FlippedBit,
     Kind::ZeroedSector,
     Kind::ZeroedPage,
@@ -136,6 +145,7 @@ pub const KINDS: [Kind; 10] = [
     Kind::SwappedPages,
     Kind::EarlierSector,
     Kind::EarlierPage,
+    Kind::EarlierCopies,
     Kind::UnreadableSector,
     Kind::UnreadablePage,
 ];
@@ -152,6 +162,7 @@ impl Kind {
             Self::SwappedPages => "swapped pages",
             Self::EarlierSector => "earlier sector",
             Self::EarlierPage => "earlier page",
+            Self::EarlierCopies => "earlier copies",
             Self::UnreadableSector => "unreadable sector",
             Self::UnreadablePage => "unreadable page",
         }
@@ -170,7 +181,7 @@ impl Kind {
     }
 
     const fn is_earlier(self) -> bool {
-        matches!(self, Self::EarlierSector | Self::EarlierPage)
+        matches!(self, Self::EarlierSector | Self::EarlierPage | Self::EarlierCopies)
     }
 }
 
@@ -321,6 +332,12 @@ impl Damage {
             }
             chosen.push(random.pick(&others).clone());
         }
+        if kind == Kind::EarlierCopies {
+            chosen.extend(copies_of(page, pages).cloned());
+            if chosen.len() < 2 || !structure.has_witness() {
+                return None;
+            }
+        }
         let changes = draw_changes(kind, &chosen, drives, random);
         let copies = (
             1 + copies_of(page, pages).count(),
@@ -348,6 +365,24 @@ fn draw_structure(pages: &[Page], random: &mut Random) -> Structure {
 
 /// Draws the changes of sectors. Sectors that would stay as they are have no change.
 fn draw_changes(kind: Kind, pages: &[Page], drives: &[Drive], random: &mut Random) -> Vec<(u16, u64, Change)> {
+    let writes = random.between(1, DEPTH as u64) as usize;
+    if kind == Kind::EarlierCopies {
+        return pages
+            .iter()
+            .flat_map(|page| draw_page_changes(kind, std::slice::from_ref(page), writes, drives, random))
+            .collect();
+    }
+    draw_page_changes(kind, pages, writes, drives, random)
+}
+
+/// Draws the changes of the sectors of one page, or of two that change places.
+fn draw_page_changes(
+    kind: Kind,
+    pages: &[Page],
+    writes: usize,
+    drives: &[Drive],
+    random: &mut Random,
+) -> Vec<(u16, u64, Change)> {
     let page = &pages[0];
     let drive = &drives[usize::from(page.member)];
     let mut sectors = page.sectors();
@@ -355,7 +390,6 @@ fn draw_changes(kind: Kind, pages: &[Page], drives: &[Drive], random: &mut Rando
         let sector = page.sector + random.below(PAGE_SECTORS);
         sectors = sector..sector + 1;
     }
-    let writes = random.between(1, DEPTH as u64) as usize;
     let mut changes = Vec::new();
     for sector in sectors {
         let old = drive.content(sector);
@@ -363,7 +397,9 @@ fn draw_changes(kind: Kind, pages: &[Page], drives: &[Drive], random: &mut Rando
             Kind::FlippedBit => flipped(page, sector, &old, random),
             Kind::ZeroedSector | Kind::ZeroedPage => Sector::Zero,
             Kind::RandomSector | Kind::RandomPage => anything(page, sector, random),
-            Kind::EarlierSector | Kind::EarlierPage => drive.older(sector, writes).unwrap_or(&old).clone(),
+            Kind::EarlierSector | Kind::EarlierPage | Kind::EarlierCopies => {
+                drive.older(sector, writes).unwrap_or(&old).clone()
+            }
             Kind::UnreadableSector | Kind::UnreadablePage => {
                 changes.push((page.member, sector, Change::Unreadable));
                 continue;
@@ -447,6 +483,9 @@ fn is_fair(damages: &[Damage], pages: &[Page]) -> bool {
     let of_records = |page: &Page| matches!(page.structure, Structure::Ring | Structure::Segment);
     damaged.iter().all(|(damage, page)| {
         let known = !of_records(page) || page.stamp.is_none_or(|stamp| is_proven(page, stamp));
+        if damage.kind == Kind::EarlierCopies {
+            return damaged.iter().all(|(other, beside)| other == damage || !beside.is_beside(page));
+        }
         known && (!damage.kind.is_earlier() || is_alone(page)) && has_sound_newest(page)
     })
 }

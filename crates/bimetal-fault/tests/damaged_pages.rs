@@ -10,9 +10,11 @@ mod story;
 
 use std::sync::Arc;
 
+use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{OpKind, Operation, Status};
 use bimetal_core::schemes;
-use bimetal_core::volume::GaveUp;
+use bimetal_core::units::Nanoseconds;
+use bimetal_core::volume::{GaveUp, RecoveryError};
 use bimetal_fault::damage::{Page, Structure, copies_of, survey};
 use bimetal_fault::payload::{Sector, Tags};
 use bimetal_fault::run_damage_case;
@@ -287,6 +289,134 @@ fn rotten_slot_is_an_error_of_its_block_alone() {
         } else {
             let expected = Sector::Data { request: number as u32, sector: block as u32 * 8 };
             assert_eq!((finished.status, finished.payload.at(0)), (Status::Done, expected), "block {block}");
+        }
+    }
+}
+
+/// Sectors of a range that can change its place, in [`begin_combo`].
+const RANGE: u64 = 128;
+/// First sector of a range that lies on the HDD at first.
+const ON_HDD: u64 = 100 * RANGE;
+
+/// Returns a volume whose ranges of addresses are about to change places: a range of the HDD was
+/// read so often that it goes to the SSD. Each range has content of its own.
+fn begin_combo() -> (Story, Vec<u64>) {
+    let settings =
+        [("strategy", "frequency"), ("range", "64KiB"), ("period", "10s"), ("idle", "1ms"), ("repeat", "off")];
+    let mut story = Story::new(1, "combo", &settings, 8000);
+    let written = (0..110).map(|range| story.write(range * RANGE, 8)).collect();
+    story.flush();
+    for _ in 0..20 {
+        story.read(ON_HDD, 8);
+    }
+    (story, written)
+}
+
+fn ranges_read_back(story: &mut Story, written: &[u64], what: &str) {
+    for (range, &number) in (0..).zip(written) {
+        assert_eq!(story.read(range * RANGE, 8), [number; 8], "{what}: range {range}");
+    }
+}
+
+/// Content of pages, to be put back later.
+type Kept = Vec<(Page, Vec<Sector>)>;
+
+fn keep(story: &mut Story, structure: Structure) -> Kept {
+    let sectors = |story: &Story, page: &Page| {
+        (page.sector..page.sector + 8).map(|at| story.drives[usize::from(page.member)].content(at)).collect()
+    };
+    pages(story, structure).into_iter().map(|page| (page.clone(), sectors(story, &page))).collect()
+}
+
+fn put_back(story: &mut Story, page: &Page, content: &[Sector]) {
+    let drive = &mut story.drives[usize::from(page.member)];
+    (page.sector..).zip(content).for_each(|(at, sector)| drive.replace(at, sector.clone()));
+}
+
+/// Both copies of a page of the table of places came back from an earlier time. Ranges that had
+/// moved since were read from their old places, which had the content of other addresses by then.
+#[test]
+fn table_of_places_that_is_older_than_the_state_is_refused() {
+    let (mut story, mut written) = begin_combo();
+    let earlier = keep(&mut story, Structure::Places);
+    story.pass(Nanoseconds::from_seconds(20), ALL);
+    assert!(story.volume().statistics().relocated_ranges > 0, "no range has moved");
+    written[100] = story.write(ON_HDD, 8);
+    story.flush();
+    let now = keep(&mut story, Structure::Places);
+    story.cut_power();
+    for (copy, (page, content)) in earlier.iter().enumerate() {
+        put_back(&mut story, page, content);
+        let what = format!("copy {copy} is older");
+        story.recover();
+        ranges_read_back(&mut story, &written, &what);
+        story.cut_power();
+        put_back(&mut story, &now[copy].0, &now[copy].1);
+    }
+    earlier.iter().for_each(|(page, content)| put_back(&mut story, page, content));
+    match story.try_to_recover(&[]) {
+        Err(RecoveryError::Damaged { what, .. }) => assert!(what.contains("does not fit to the state"), "{what}"),
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("an older table of places is taken"),
+    }
+}
+
+/// A power cut between a page of the table and the state that records it leaves the page one
+/// version ahead. That is no damage.
+#[test]
+fn power_cut_at_any_operation_of_a_move_leaves_a_table_that_fits() {
+    for steps in 0.. {
+        let (mut story, written) = begin_combo();
+        let is_over = pass_some(&mut story, Nanoseconds::from_seconds(20), steps);
+        for again in ["", " and another cut"] {
+            story.cut();
+            ranges_read_back(&mut story, &written, &format!("after {steps} steps{again}"));
+        }
+        if is_over {
+            return assert!(steps >= 14, "a move takes more steps");
+        }
+    }
+}
+
+/// Lets time pass until `steps` operations were answered, at most. Returns true if all were.
+fn pass_some(story: &mut Story, time: Nanoseconds, mut steps: u64) -> bool {
+    let end = story.now + time;
+    while let Some(at) = story.volume().next_timeout().filter(|&at| at <= end) {
+        story.now = story.now.max(at);
+        let now = story.now;
+        story.volume().advance(now);
+        loop {
+            if steps == 0 {
+                return false;
+            }
+            steps -= 1;
+            if story.answer_some(ALL, 1) {
+                break;
+            }
+        }
+    }
+    true
+}
+
+/// Both copies of the newest state came back from an earlier time, when nothing was off home. With
+/// the SSD away home was served, with old content.
+#[test]
+fn state_put_back_in_both_copies_forgets_no_member_that_is_needed() {
+    let mut story = Story::new(1, "smart-response", MAXIMIZED, 8000);
+    let earlier = keep(&mut story, Structure::State);
+    story.write(0, 8);
+    story.flush();
+    let newest = keep(&mut story, Structure::State);
+    story.cut_power();
+    let changed = |turn: usize| earlier[turn].1 != newest[turn].1;
+    assert!(changed(0) && changed(1), "the first dirty block is recorded in both turns");
+    for turn in 0..2 {
+        for copy in [turn, turn + 2] {
+            put_back(&mut story, &earlier[copy].0, &earlier[copy].1);
+        }
+        assert!(story.try_to_recover(&[MemberId(SSD)]).is_err(), "turn {turn} is older: home alone is served");
+        for copy in [turn, turn + 2] {
+            put_back(&mut story, &newest[copy].0, &newest[copy].1);
         }
     }
 }

@@ -171,7 +171,10 @@ pub struct StatePage {
     pub migrating: u8,
     /// 1 if the member with the slots is read-only.
     pub refusing: u8,
-    unused: [u8; 469],
+    unused: [u8; 5],
+    /// Digest of the versions of all pages of the table of places; 0: not recorded.
+    pub places: U64,
+    unused_before_left: [u8; 456],
     /// Regions that have left the read-only member, a bit each.
     pub left: [u8; LEFT_BYTES],
 }

@@ -1,6 +1,8 @@
 //! The state of a volume, kept on its home members: the facts that matter when another member is
 //! missing. It has two turns at the beginning of the tail, each written twice
-//! ([`turns`](super::turns)).
+//! ([`turns`](super::turns)). A state that says more than before of other members' content is written
+//! in both turns, one after the other, so a turn that comes back from an earlier time in both copies
+//! takes nothing back.
 
 use super::format::{StatePage, view, view_mut};
 use super::page::{self, Page, PageError, VERSION_1};
@@ -21,6 +23,9 @@ pub struct State {
     /// Regions whose entries in the frozen map are void. It is set while the member with the slots
     /// is read-only, so that its map cannot change.
     pub refusing: Option<Left>,
+    /// Digest of the versions of all pages of the table of places; 0: not recorded. It proves that
+    /// no page of the table came back from an earlier time in both copies.
+    pub places: u64,
 }
 
 /// The regions of a volume whose blocks have left a read-only member: home has all of them,
@@ -86,6 +91,13 @@ impl State {
         self.sequence & 1
     }
 
+    /// Returns true if content that `earlier` lets recovery take for the newest may be old by this
+    /// state.
+    pub(crate) fn is_needed_more_than(&self, earlier: &Self) -> bool {
+        let dirty = self.dirty && !earlier.dirty;
+        dirty || self.failed & !earlier.failed != 0 || (self.refusing.is_some() && self.refusing != earlier.refusing)
+    }
+
     /// Returns the state as a page of the volume `volume`.
     pub fn encode(&self, volume: u64) -> Page {
         let mut bytes = page::begin(MAGIC, volume);
@@ -94,6 +106,7 @@ impl State {
         page.failed = self.failed.into();
         (page.dirty, page.migrating) = (self.dirty.into(), self.migrating.into());
         page.refusing = self.refusing.is_some().into();
+        page.places = self.places.into();
         if let Some(left) = &self.refusing {
             page.left = *left.0;
         }
@@ -114,6 +127,7 @@ impl State {
             dirty: page.dirty != 0,
             migrating: page.migrating != 0,
             refusing: (page.refusing != 0).then(|| Left(Box::new(page.left))),
+            places: page.places.get(),
         };
         Ok((volume, state, version))
     }
@@ -174,7 +188,7 @@ mod tests {
         #[test]
         fn a_state_reads_back(
             volume: u64,
-            numbers: [u64; 2],
+            numbers: [u64; 3],
             flags: [bool; 2],
             left in proptest::option::of(proptest::collection::vec(0..8 * LEFT_BYTES as u32, 0..9)),
         ) {
@@ -184,8 +198,8 @@ mod tests {
                 assert!(regions.iter().all(|&region| left.contains(region)));
                 left
             });
-            let ([sequence, failed], [dirty, migrating]) = (numbers, flags);
-            let state = State { sequence, failed, dirty, migrating, refusing };
+            let ([sequence, failed, places], [dirty, migrating]) = (numbers, flags);
+            let state = State { sequence, failed, dirty, migrating, refusing, places };
             prop_assert_eq!(State::decode(&state.encode(volume)), Ok((volume, state, page::VERSION)));
         }
 

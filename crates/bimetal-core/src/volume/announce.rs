@@ -5,11 +5,15 @@
 //! - Slots hold content that home lacks: before the first write to a slot is acknowledged.
 //! - A member is detached or has failed: before home changes in a way that this member misses.
 //! - A migration writes home: before its first write (Griffin 5.3).
+//! - A page of the table of places was written: before its old place is free. Only the
+//!   [witness](crate::layout::Layout::places_witness) records it.
 //!
 //! One state is written at a time, in two turns, so that a torn state leaves the previous one. Each
 //! turn has two copies. The second copy is written when the first is stable, so a page that is
-//! damaged later costs nothing. A home that cannot be written is still read, and is never written
-//! again. Its old state does no harm then, because its content changes no more.
+//! damaged later costs nothing. If the state says more of other members' content than before, the
+//! other turn then gets the same content under the next number, while requests go on. So both
+//! copies of one turn may come back from an earlier time, and the fact is not lost. A home that cannot be written is still read, and is never written again. Its
+//! old state does no harm then, because its content changes no more.
 
 use super::{Job, TaskId, Volume};
 use crate::journal::state::State;
@@ -30,6 +34,10 @@ pub(crate) struct Announcements {
     changed: bool,
     /// The state that is being written.
     writing: Option<State>,
+    /// Extent of the present write of a state.
+    extent: Extent,
+    /// Set while the other turn has older content than the durable state.
+    other_turn_is_older: bool,
     /// Set while the second copies are being written.
     second: bool,
     /// Set once a home has stored a page of the state being written. `failed` is set once a page
@@ -42,6 +50,18 @@ pub(crate) struct Announcements {
     waiters: Vec<TaskId>,
 }
 
+/// Extents of a write of a state.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Extent {
+    /// New content, to all homes.
+    #[default]
+    Homes,
+    /// A new digest of the table of places, to its witness.
+    Witness,
+    /// The durable content, to the other turn of all homes.
+    OtherTurn,
+}
+
 impl Announcements {
     /// Returns the announcements after a recovery that found the state `durable`.
     pub(super) fn new(durable: State) -> Self {
@@ -50,7 +70,25 @@ impl Announcements {
 
     /// Returns true if the wanted state is durable.
     pub(super) fn are_durable(&self) -> bool {
-        self.writing.is_none() && !self.changed
+        !self.changed && (self.writing.is_none() || self.extent == Extent::OtherTurn)
+    }
+
+    /// Begins to write the wanted state. Returns false if a state is being written, or if there is
+    /// nothing to write.
+    fn begin(&mut self) -> bool {
+        if self.writing.is_some() || !(self.changed || self.other_turn_is_older) {
+            return false;
+        }
+        let without_digest = State { places: self.wanted.places, ..self.durable.clone() };
+        self.extent = match () {
+            () if !self.changed => Extent::OtherTurn,
+            () if without_digest == self.wanted => Extent::Witness,
+            () => Extent::Homes,
+        };
+        self.other_turn_is_older = false;
+        self.second = false;
+        self.writing = Some(State { sequence: self.durable.sequence + 1, ..self.wanted.clone() });
+        true
     }
 
     /// Returns true if a member was taken out and no home records that. A recovery would still
@@ -110,13 +148,10 @@ impl<P: Payload> Volume<P> {
     }
 
     fn write_state(&mut self) {
-        if self.announcements.writing.is_some() || self.announcements.are_durable() {
+        if !self.announcements.begin() {
             return;
         }
-        let Announcements { durable, wanted, writing, .. } = &mut self.announcements;
-        let state = State { sequence: durable.sequence + 1, ..wanted.clone() };
-        *writing = Some(state.clone());
-        self.announcements.second = false;
+        let state = self.announcements.writing.clone().expect("a state is being written");
         let task = self.begin_task(Job::Running);
         self.write_copies_of_state(task, &state, 0);
         self.put_job(task, Job::Announce);
@@ -126,8 +161,10 @@ impl<P: Payload> Volume<P> {
     }
 
     fn write_copies_of_state(&mut self, task: TaskId, state: &State, copy: usize) {
+        let witness = self.view.layout.places_witness().filter(|_| self.announcements.extent == Extent::Witness);
         for member in self.view.layout.homes() {
-            if self.view.member(member).state == MemberState::Online {
+            let is_addressed = witness.is_none_or(|witness| witness == member);
+            if is_addressed && self.view.member(member).state == MemberState::Online {
                 let range = self.view.layout.state_place(member, state.turn(), copy);
                 let payload = if P::CARRIES_DATA { P::from_metadata(&state.encode(self.identity)) } else { P::empty() };
                 self.issue_metadata(task, member, range, true, payload);
@@ -182,6 +219,7 @@ impl<P: Payload> Volume<P> {
             announcements.durable.sequence = written.sequence;
         } else {
             announcements.failures = 0;
+            announcements.other_turn_is_older = kept && written.is_needed_more_than(&announcements.durable);
             if kept {
                 announcements.told = written.failed;
             } else {

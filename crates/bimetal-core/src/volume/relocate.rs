@@ -1,6 +1,6 @@
 //! Relocation: moves a range of addresses to another home. The range is read, written to a free
-//! place and made stable there. Then the page of the table with its new place is written. Requests
-//! for the range wait meanwhile, as for a write of all of it. After a cut at any point the range
+//! place and made stable there. Then the page of the table with its new place is written, and the
+//! [state](super::announce) records that it was. Requests for the range wait meanwhile, as for a write of all of it. After a cut at any point the range
 //! lies in its old or its new place, and both hold the same.
 
 use super::operations::purpose;
@@ -39,6 +39,8 @@ enum Phase {
     /// The first copy of the table's page is being written; in `Second`, the second copy.
     First,
     Second,
+    /// The new digest of the table is being recorded.
+    Recording,
 }
 
 impl<P: Payload> RelocateJob<P> {
@@ -56,7 +58,8 @@ impl<P: Payload> Volume<P> {
     pub(super) fn relocate(&mut self, range: u32, member: MemberId) {
         assert!(!self.view.relocating, "one relocation at a time");
         let table = self.view.layout.metadata.map_or(member, |table| table.member);
-        let online = [member, table].map(|member| self.view.member(member).state) == [MemberState::Online; 2];
+        let witness = self.view.layout.places_witness().unwrap_or(table);
+        let online = [member, table, witness].map(|member| self.view.member(member).state) == [MemberState::Online; 3];
         let places = self.view.layout.places.as_mut().expect("a scheme relocates what has places");
         let oldest = self.epochs.oldest();
         let in_use = |place: u32| self.left_places.iter().any(|&(left, since)| left == place && since > oldest);
@@ -124,6 +127,11 @@ impl<P: Payload> Volume<P> {
             Phase::Flushing if self.homes_have_failed_since(job.begun_before_writing) => {
                 return self.end_relocation(task);
             }
+            // The state must record the table as it is before its next page is written.
+            Phase::Flushing if !self.announcements.are_durable() => {
+                self.put_job(task, Job::Relocate(job));
+                return self.await_announcement(task);
+            }
             Phase::Flushing => {
                 job.phase = Phase::First;
                 self.write_table_page(task, &job);
@@ -133,6 +141,14 @@ impl<P: Payload> Volume<P> {
                 self.write_table_page(task, &job);
             }
             Phase::Second => {
+                job.phase = Phase::Recording;
+                let places = self.view.layout.places.as_ref().expect("a scheme relocates what has places");
+                let digest = places.digest_with(job.range);
+                self.put_job(task, Job::Relocate(job));
+                self.announce(|state| state.places = digest);
+                return self.await_announcement(task);
+            }
+            Phase::Recording => {
                 let places = self.view.layout.places.as_mut().expect("a scheme relocates what has places");
                 let left = places.place(job.range);
                 places.set(job.range, job.to);

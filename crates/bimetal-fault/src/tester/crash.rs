@@ -13,8 +13,10 @@ use std::collections::BTreeSet;
 use bimetal_core::block::Block;
 use bimetal_core::block_map::Slot;
 use bimetal_core::journal::record::Kind;
+use bimetal_core::journal::state::State;
 use bimetal_core::layout::{MemberId, SlotKind, SlotRegion};
 use bimetal_core::operation::{OpKind, Operation, Status};
+use bimetal_core::payload::Payload;
 use bimetal_core::scheme::{MemberState, Reason};
 use bimetal_core::units::{Bytes, SectorRange};
 use bimetal_core::volume::{self, Recovery, RecoveryError, Volume};
@@ -161,11 +163,14 @@ impl Tester {
         let refusing = layout.slots.is_some_and(|slots| view.member(slots.member).state == MemberState::ReadOnly);
         let moving = view.moving && !refusing;
         let mixes = view.moving || refusing;
+        let announces_an_end = || !state_of(&operation.payload).is_some_and(|state| state.migrating);
         let home = &mut self.power().home;
         match (region, home.migration) {
             (Some(Region::Home(_)), _) if mixes => home.mixed = true,
             // The end of a migration is announced once all of it is stable at home.
-            (Some(Region::Tail), Some(began)) if home.mixed => (home.as_of, home.mixed) = (began, false),
+            (Some(Region::Tail), Some(began)) if home.mixed && announces_an_end() => {
+                (home.as_of, home.mixed) = (began, false)
+            }
             _ => {}
         }
         let Some(Region::Home(mut at)) = region else { return };
@@ -591,4 +596,10 @@ impl Tester {
         self.faults = faults;
         Ok(())
     }
+}
+
+/// Returns the state in a page that is being written.
+fn state_of(payload: &Tags) -> Option<State> {
+    let page = payload.to_metadata().try_into().ok()?;
+    State::decode(&page).ok().map(|(_, state, _)| state)
 }

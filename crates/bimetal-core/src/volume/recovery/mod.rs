@@ -40,7 +40,7 @@ use crate::journal::turns::TURNS;
 use crate::layout::{Layout, MemberId, Role};
 use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use crate::payload::Payload;
-use crate::places::page_place;
+use crate::places::{Places, page_place};
 use crate::scheme::SchemeError;
 use crate::units::{Bytes, SectorRange, Sectors};
 
@@ -225,7 +225,8 @@ pub fn format_again<P: Payload>(config: &VolumeConfig<'_>, life: u32) -> Result<
             push(home, OpKind::WriteZeroes, layout.state_place(home, turn, copy), P::empty());
         }
         for (turn, copy) in all_places() {
-            let state = State { sequence: turn, ..State::default() };
+            let places = layout.places.as_ref().map_or(0, Places::digest);
+            let state = State { sequence: turn, places, ..State::default() };
             let page = P::from_metadata(&state.encode(config.identity));
             push(home, OpKind::Write, layout.state_place(home, turn, copy), page);
         }
@@ -607,6 +608,9 @@ impl<P: Payload> Volume<P> {
         let slots = self.view.layout.slots.map_or(0, |slots| 1 << slots.member.0);
         let refusing = refusing | if state.refusing.is_some() { slots } else { 0 };
         self.announcements = Announcements::new(state);
+        if let Some(digest) = self.view.layout.places.as_ref().map(Places::digest) {
+            self.announce(|state| state.places = digest);
+        }
         if let Store::Cache { space, .. } = &mut self.store {
             self.view.map.occupied().for_each(|(slot, _)| space.occupy(slot));
         }

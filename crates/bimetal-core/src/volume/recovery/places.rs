@@ -1,5 +1,6 @@
 //! Recovery of the table of places. Both copies of each page are read, and the newer one counts. A
-//! copy that is older, torn or unreadable is written again before anything else may change.
+//! copy that is older, torn or unreadable is written again before anything else may change. The
+//! digest in the state proves that no page is older than it was.
 //!
 //! Version 1 of the format left a page blank until a range of it moved. Only there a page without a
 //! sound copy can mean that its ranges lie where they lay at first.
@@ -86,14 +87,23 @@ impl<P: Payload> Recovery<P> {
         if !possible || !places.settle() {
             return self.table_damaged();
         }
+        if !places.fits(self.state.places) {
+            return self.table_refused(
+                "the table that says where ranges lie does not fit to the state that records its version: a page of either came \
+                 back from an earlier time in both copies",
+            );
+        }
         if self.in_flight.is_empty() {
             self.succeed();
         }
     }
 
     fn table_damaged(&mut self) {
+        self.table_refused("the table that says where ranges lie cannot be read");
+    }
+
+    fn table_refused(&mut self, what: &'static str) {
         let table = self.layout().metadata.expect("places have a table");
-        let what = "the table that says where ranges lie cannot be read";
         self.fail(|member, role| RecoveryError::Damaged { member, role, what }, table.member);
     }
 }
