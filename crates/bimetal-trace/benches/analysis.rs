@@ -1,4 +1,5 @@
-//! How fast a workload is analysed and generated: 4 KiB requests over 10 GiB, in memory, on one core.
+//! Measures the speed of analysis and of generation: 4 KiB requests over 10 GiB, in memory, on one
+//! core.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use bimetal_trace::analysis::Analyzer;
 use bimetal_trace::synthetic::{Generator, Skew, WorkloadSpec};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
-/// 4 KiB requests at random places of 10 GiB, 60 % of them writes.
+/// Specifies 4 KiB requests at random places of 10 GiB, 60 % of them writes.
 fn spec(requests: u64, skew: Skew) -> WorkloadSpec {
     WorkloadSpec { read_fraction: 0.4, skew, ..WorkloadSpec::new(requests, Bytes::from_gib(10)) }
 }

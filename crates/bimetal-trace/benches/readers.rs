@@ -1,4 +1,5 @@
-//! How fast traces are read: requests a second from MSR CSV and from the compact binary, on one core.
+//! Measures the speed of reading: requests a second from MSR CSV and from the compact binary, on
+//! one core.
 
 use std::io::Cursor;
 
@@ -10,13 +11,13 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 const REQUESTS: u64 = 1_000_000;
 
-/// A trace of 4 KiB requests over 10 GiB, as the bytes of a file in `format`.
+/// Returns a trace of 4 KiB requests over 10 GiB, as the bytes of a file in `format`.
 fn trace(format: Format) -> Vec<u8> {
     let path = std::env::temp_dir().join(format!("bimetal-bench-readers-{format}-{}", std::process::id()));
     let mut writer = Writer::create(&path, format, Content::default()).unwrap();
     let mut state = 1u64;
     for number in 0..REQUESTS {
-        // Knuth's MMIX generator: any spread will do here.
+        // Knuth's MMIX generator; any even spread is good enough here.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let block = (state >> 33) % (10 << 18);
         let kind = if state >> 63 == 0 { OpKind::Read } else { OpKind::Write };

@@ -1,4 +1,5 @@
-//! What a reader makes of a line or a record, and why it may refuse it.
+//! Entries, which decoders make of lines or records, and the reasons for which a decoder refuses
+//! one.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -10,46 +11,47 @@ use bimetal_core::units::{Nanoseconds, SECTOR_BYTES, SectorRange};
 use crate::error::{Place, shown};
 use crate::input::Input;
 
-/// Addresses from this sector on (512 TiB) are taken for nonsense.
+/// First sector (at 512 TiB) that no request may reach: addresses beyond it are rejected as
+/// garbage.
 pub(crate) const SECTORS_MAX: u64 = 1 << 40;
 
-/// Sectors of a read or write, at most: 256 MiB, many times what drives take at once. A longer one is taken for nonsense: block
-/// by block, a few of them would cost more memory than there is.
+/// Most sectors of a read or write: 256 MiB, many times more than drives take at once. A longer
+/// request is rejected as garbage: split into blocks, a few of them would exhaust the memory.
 pub(crate) const TRANSFER_SECTORS_MAX: u64 = 1 << 19;
 
-/// Sectors of a write-zeroes, at most: 4 GiB, behind the longest that Linux can ask for at once.
+/// Most sectors of a write-zeroes: 4 GiB, more than the longest that Linux can ask for at once.
 pub(crate) const ZEROES_SECTORS_MAX: u64 = 1 << 23;
 
-/// Which moment in a request's life an entry records.
+/// Moment in the lifetime of a request that an entry records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Moment {
-    /// The format has one entry a request.
+    /// Only moment: the format has one entry for each request.
     Only,
-    /// The request entered the block layer.
+    /// Arrival of the request in the block layer.
     Queued,
-    /// It was sent to the drive.
+    /// Issue of the request to the drive.
     Issued,
-    /// The drive finished it.
+    /// Completion of the request by the drive.
     Completed,
 }
 
-/// One event of a trace, with the time as the trace counts it.
+/// Event of a trace, with the time as the trace counts it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
-    /// In nanoseconds since whenever the trace counts from.
+    /// Time in nanoseconds since the trace's own origin.
     pub(crate) time: Nanoseconds,
     pub(crate) device: u32,
     pub(crate) kind: OpKind,
     pub(crate) moment: Moment,
     pub(crate) fua: bool,
-    /// A flush is to be done before it (and comes out as a request of its own).
+    /// Set if a flush precedes the request. The flush is handed out as a request of its own.
     pub(crate) preflush: bool,
     pub(crate) range: SectorRange,
     pub(crate) response: Option<Nanoseconds>,
 }
 
 impl Entry {
-    /// A request of a format that has one entry a request.
+    /// Makes an entry for a request, in formats that have one entry for each request.
     pub(crate) fn request(time_ns: u64, device: u32, kind: OpKind, range: SectorRange) -> Self {
         Self {
             time: Nanoseconds(time_ns),
@@ -63,11 +65,11 @@ impl Entry {
         }
     }
 
-    /// The entry, if it moves no more than one request can.
+    /// Returns the entry, if it moves no more than one request can.
     ///
     /// # Errors
-    /// A read or write of more than [`TRANSFER_SECTORS_MAX`], a write-zeroes of more than [`ZEROES_SECTORS_MAX`]. A
-    /// discard moves nothing and may be of any size.
+    /// Refuses a read or write of more than [`TRANSFER_SECTORS_MAX`] and a write-zeroes of more
+    /// than [`ZEROES_SECTORS_MAX`]. A discard moves nothing and may be of any size.
     #[inline]
     pub(crate) fn bounded(self) -> Result<Self, Box<Bad>> {
         let (most, expected) = match self.kind {
@@ -87,27 +89,27 @@ const TRANSFER_EXPECTED: &str =
 const ZEROES_EXPECTED: &str =
     "at most 8388608 sectors (4 GiB) in one write-zeroes (--skip-bad-lines passes over longer ones)";
 
-/// Why a line or record is refused.
+/// Reason for which a line or record is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Bad {
     pub(crate) field: &'static str,
     pub(crate) value: String,
     pub(crate) expected: Cow<'static, str>,
-    /// Whether the field has the form the format asks for and only its value is impossible: recognition by content
-    /// counts such a line in favour of the format.
+    /// Set if the field has the form that the format asks for and only its value is impossible.
+    /// Recognition by content counts such a line in favour of the format.
     pub(crate) formed: bool,
-    /// Whether nothing after it can be read.
+    /// Set if nothing behind the line or record can be read.
     pub(crate) fatal: bool,
 }
 
 impl Bad {
-    /// A field that does not have the form of the format.
+    /// Describes a field that does not have the form of the format.
     #[cold]
     pub(crate) fn form(field: &'static str, value: &[u8], expected: impl Into<Cow<'static, str>>) -> Box<Self> {
         Box::new(Self { field, value: shown(value), expected: expected.into(), formed: false, fatal: false })
     }
 
-    /// A field with the right form and an impossible value.
+    /// Describes a field with the right form and an impossible value.
     #[cold]
     pub(crate) fn value(
         field: &'static str,
@@ -117,14 +119,14 @@ impl Bad {
         Box::new(Self { field, value: value.to_string(), expected: expected.into(), formed: true, fatal: false })
     }
 
-    /// As it is, but nothing after it can be read.
+    /// Marks the refusal as fatal: nothing behind it can be read.
     pub(crate) fn and_the_rest(mut self: Box<Self>) -> Box<Self> {
         self.fatal = true;
         self
     }
 }
 
-/// Why a decoder has no next entry.
+/// Reasons for which a decoder has no next entry.
 #[derive(Debug)]
 pub(crate) enum Fault {
     Bad(Box<Bad>),
@@ -143,21 +145,22 @@ impl From<io::Error> for Fault {
     }
 }
 
-/// Entries that a decoder gives at a time.
+/// Most entries that one call of [`Decoder::fill`] decodes.
 const FILLED: usize = 128;
 
-/// Takes a trace apart, entry by entry, in file order.
+/// Decoder of one format: takes a trace apart, entry by entry, in file order.
 pub(crate) trait Decoder: Send {
-    /// The next entry, or `None` at the end.
+    /// Returns the next entry, or `None` at the end.
     ///
     /// # Errors
-    /// A record that is refused: unless it is fatal, the next call goes on behind it. Or what reading says.
+    /// Fails with the refused record, or with the error of a failed read. Unless the refusal is
+    /// fatal, the next call goes on behind that record.
     fn next(&mut self, input: &mut Input) -> Result<Option<Entry>, Fault>;
 
-    /// Puts the next entries behind `entries`, and says whether there may be more.
+    /// Appends the next entries to `entries`, and returns whether there may be more.
     ///
     /// # Errors
-    /// As [`next`](Self::next), of what stands behind the entries that it gave.
+    /// As [`next`](Self::next), for what stands behind the entries that were appended.
     fn fill(&mut self, input: &mut Input, entries: &mut VecDeque<Entry>) -> Result<bool, Fault> {
         for _ in 0..FILLED {
             match self.next(input)? {
@@ -168,34 +171,34 @@ pub(crate) trait Decoder: Send {
         Ok(true)
     }
 
-    /// Where the last entry, or refused record, stands.
+    /// Returns the place of the last entry or refused record.
     fn place(&self) -> Place;
 
-    /// Whether what was decoded so far tells times.
+    /// Returns whether the content decoded so far contains times.
     fn has_times(&self) -> bool {
         true
     }
 
-    /// Whether what was decoded so far tells operations.
+    /// Returns whether the content decoded so far contains operations.
     fn has_operations(&self) -> bool {
         true
     }
 
-    /// What the trace calls a device that has no number there.
+    /// Returns the trace's name for a device that has no number in the trace.
     fn device_name(&self, _device: u32) -> Option<String> {
         None
     }
 
-    /// The first line that was read past because it holds no event of interest.
+    /// Returns the first line that was skipped because it holds no event of interest.
     fn first_ignored(&self) -> Option<(Place, &str)> {
         None
     }
 }
 
-/// The range of `count` sectors from `start` on.
+/// Returns the range of `count` sectors from `start` on.
 ///
 /// # Errors
-/// No sectors, or sectors beyond [`SECTORS_MAX`].
+/// Refuses no sectors, and sectors beyond [`SECTORS_MAX`].
 #[inline]
 pub(crate) fn sector_range(start: u64, count: u64) -> Result<SectorRange, Box<Bad>> {
     if count == 0 {
@@ -208,10 +211,10 @@ pub(crate) fn sector_range(start: u64, count: u64) -> Result<SectorRange, Box<Ba
     }
 }
 
-/// The sectors that `bytes` bytes from byte `start` on touch.
+/// Returns the sectors that `bytes` bytes from byte `start` on touch.
 ///
 /// # Errors
-/// No bytes, or bytes beyond [`SECTORS_MAX`] sectors.
+/// Refuses no bytes, and bytes beyond [`SECTORS_MAX`] sectors.
 #[inline]
 pub(crate) fn byte_range(start: u64, bytes: u64) -> Result<SectorRange, Box<Bad>> {
     if bytes == 0 {

@@ -1,4 +1,5 @@
-//! What can go wrong with a trace, each naming the file, the place in it, the value and what was expected.
+//! Errors of traces. An error about content names the file, the place in it, the value, and what
+//! was expected.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,16 +7,16 @@ use std::io;
 
 use crate::format::Format;
 
-/// Where in a trace: a line of a text format, a record of a binary one.
+/// Position in a trace: a line of a text format, or a record of a binary one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// A line, counted from 1.
     Line(u64),
-    /// A record, counted from 1, and the byte (after decompression) at which it starts.
+    /// A record, counted from 1, and the byte (after decompression) at which the record starts.
     Record {
-        /// Its number, from 1.
+        /// Number of the record, from 1.
         number: u64,
-        /// Its first byte, from 0.
+        /// First byte of the record, from 0.
         offset: u64,
     },
 }
@@ -32,15 +33,15 @@ impl fmt::Display for Place {
 /// A line (or record) that a reader does not accept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadLine {
-    /// The trace, by the name it was opened under.
+    /// Name under which the trace was opened.
     pub trace: String,
-    /// Where in it.
+    /// Position of the line or record in the trace.
     pub place: Place,
-    /// The field, by its name in the format's description.
+    /// Name of the field in the format's description.
     pub field: &'static str,
-    /// What stands there, cut to a readable length.
+    /// Content of the field, cut to a readable length.
     pub value: String,
-    /// What the reader expected instead.
+    /// Content that the reader expected instead.
     pub expected: Cow<'static, str>,
 }
 
@@ -51,7 +52,7 @@ impl fmt::Display for BadLine {
     }
 }
 
-/// Why a trace cannot be opened, read to its end or written.
+/// Reasons for which a trace cannot be opened, read to its end or written.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file cannot be opened.
@@ -59,7 +60,7 @@ pub enum TraceError {
     Open {
         /// The file.
         trace: String,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// Reading, or decompressing, failed half-way.
@@ -67,12 +68,12 @@ pub enum TraceError {
     Read {
         /// The trace.
         trace: String,
-        /// How many bytes were read well.
+        /// Number of bytes read before the error.
         offset: u64,
-        /// What the operating system or the decompressor said.
+        /// Error of the operating system or of the decompressor.
         source: io::Error,
     },
-    /// There is nothing in it.
+    /// The trace has no content.
     #[error("{trace}: is empty, expected a trace of block I/O")]
     Empty {
         /// The trace.
@@ -85,23 +86,24 @@ pub enum TraceError {
         trace: String,
         /// The names of the formats that were tried.
         tried: String,
-        /// The first line that was rejected, or what else stands in its place.
+        /// First line that was rejected, or another reason if there is no such line.
         rejected: String,
     },
-    /// A line that the reader does not accept, where bad lines are not skipped.
+    /// The reader rejects a line, and bad lines are not skipped.
     #[error("{0}")]
     BadLine(Box<BadLine>),
-    /// Not one request came out of it.
+    /// The trace gives no request at all.
     #[error("{trace}: gives no request when read as {format}: {reason}")]
     NoRequests {
         /// The trace.
         trace: String,
-        /// The format it was read as.
+        /// Format as which the trace was read.
         format: Format,
-        /// The first rejected line and why, or what else is known.
+        /// First rejected line and the reason for it, or another reason.
         reason: String,
     },
-    /// Issue events were taken as the requests because the beginning of the trace has no queue event; here is one.
+    /// Issue events were taken as the requests, as the beginning of the trace has no queue event; a
+    /// queue event follows later.
     #[error(
         "{trace}:{place}: a queue event, but the beginning of the trace has only issue events, which were taken as \
          the requests; choose with --event queue or --event issue"
@@ -109,7 +111,7 @@ pub enum TraceError {
     LateQueueEvent {
         /// The trace.
         trace: String,
-        /// Where the queue event stands.
+        /// Position of the queue event.
         place: Place,
     },
     /// The output cannot be written.
@@ -117,7 +119,7 @@ pub enum TraceError {
     Write {
         /// The file.
         path: String,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// There is no writer for the format.
@@ -133,7 +135,7 @@ pub enum TraceError {
 }
 
 impl TraceError {
-    /// The bad line behind this error, where it is one.
+    /// Returns the bad line behind this error, if there is one.
     pub fn bad_line(&self) -> Option<&BadLine> {
         match self {
             TraceError::BadLine(bad) => Some(bad),
@@ -142,10 +144,10 @@ impl TraceError {
     }
 }
 
-/// Characters of a rejected line or value that a message shows.
+/// Most characters of a rejected line or value that a message shows.
 const SHOWN_CHARACTERS: usize = 100;
 
-/// `bytes` as a message shows them: one printable line of at most [`SHOWN_CHARACTERS`].
+/// Returns `bytes` as a message shows them: one printable line of at most [`SHOWN_CHARACTERS`].
 pub(crate) fn shown(bytes: &[u8]) -> String {
     let head = &bytes[..bytes.len().min(SHOWN_CHARACTERS * 4)];
     let text = String::from_utf8_lossy(head);

@@ -1,8 +1,9 @@
-//! Fields of a line of text, taken apart as bytes: no copy, no allocation unless one is refused.
+//! Fields of a line of text, parsed as bytes: without copies, and without allocations unless a
+//! field is refused.
 
 use crate::entry::Bad;
 
-/// A line whose fields are taken from the left.
+/// Line whose fields are taken from left to right.
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
     separator: Separator,
@@ -16,19 +17,19 @@ enum Separator {
 }
 
 impl<'a> Fields<'a> {
-    /// Fields separated by single commas; blanks around a field do not belong to it.
+    /// Splits `line` at single commas; blanks around a field do not belong to it.
     #[inline]
     pub(crate) fn of_csv(line: &'a [u8]) -> Self {
         Self { rest: line, separator: Separator::Comma, ended: false }
     }
 
-    /// Fields separated by any number of blanks and tabs.
+    /// Splits `line` at runs of blanks and tabs.
     #[inline]
     pub(crate) fn of_words(line: &'a [u8]) -> Self {
         Self { rest: line, separator: Separator::Blanks, ended: false }
     }
 
-    /// The next field, if there is one.
+    /// Takes the next field, if there is one.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<&'a [u8]> {
         match self.separator {
@@ -54,37 +55,38 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// What was not taken yet.
+    /// Returns the part of the line that was not taken yet.
     pub(crate) fn rest(&self) -> &'a [u8] {
         if self.ended { &[] } else { self.rest }
     }
 
-    /// The next field, which must be there.
+    /// Takes the next field, which must exist.
     #[inline]
     pub(crate) fn text(&mut self, field: &'static str) -> Result<&'a [u8], Box<Bad>> {
         self.take().ok_or_else(|| Bad::form(field, b"", "a value (the line ends before it)"))
     }
 
-    /// The next field as a whole number.
+    /// Takes the next field as a whole number.
     #[inline]
     pub(crate) fn number(&mut self, field: &'static str) -> Result<u64, Box<Bad>> {
         number(field, self.text(field)?)
     }
 
-    /// The next field as a device number.
+    /// Takes the next field as a device number.
     #[inline]
     pub(crate) fn device(&mut self, field: &'static str) -> Result<u32, Box<Bad>> {
         let value = self.number(field)?;
         u32::try_from(value).map_err(|_| Bad::value(field, value, "a number below 2^32"))
     }
 
-    /// The next field, a decimal number of a unit that is 10^`digits` nanoseconds, in nanoseconds.
+    /// Takes the next field, a decimal number of a unit of 10^`digits` nanoseconds, and returns it
+    /// in nanoseconds.
     #[inline]
     pub(crate) fn time(&mut self, field: &'static str, digits: u32) -> Result<u64, Box<Bad>> {
         time(field, self.text(field)?, digits)
     }
 
-    /// That nothing is left.
+    /// Checks that no field is left.
     #[inline]
     pub(crate) fn end(&mut self) -> Result<(), Box<Bad>> {
         match self.take() {
@@ -94,13 +96,14 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// `text` as a whole number.
+/// Parses `text` as a whole number.
 ///
 /// # Errors
-/// Not digits alone: not of the form. More than 64 bits or negative: a bad value.
+/// Text that is not digits alone has the wrong form. A number of more than 64 bits, or a negative
+/// number, is a bad value.
 #[inline]
 pub(crate) fn number(field: &'static str, text: &[u8]) -> Result<u64, Box<Bad>> {
-    // 19 digits always fit.
+    // 19 digits always fit into 64 bits.
     if (1..=19).contains(&text.len()) {
         let mut value = 0u64;
         let mut odd = 0u8;
@@ -130,10 +133,12 @@ fn long_number(field: &'static str, text: &[u8]) -> Result<u64, Box<Bad>> {
     value.ok_or_else(|| Bad::value(field, shown, "a number below 2^64"))
 }
 
-/// `text`, a decimal number of a unit that is 10^`digits` nanoseconds, in nanoseconds; further digits are cut.
+/// Parses `text`, a decimal number of a unit of 10^`digits` nanoseconds, into nanoseconds. Further
+/// digits are cut off.
 ///
 /// # Errors
-/// No decimal number: not of the form. Negative, or beyond 64 bits: a bad value.
+/// Text that is no decimal number has the wrong form. A negative number, or one beyond 64 bits, is
+/// a bad value.
 #[inline]
 pub(crate) fn time(field: &'static str, text: &[u8], digits: u32) -> Result<u64, Box<Bad>> {
     let mut value = 0u64;
@@ -164,7 +169,8 @@ pub(crate) fn time(field: &'static str, text: &[u8], digits: u32) -> Result<u64,
 
 const POWERS: [u64; 10] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
 
-/// Times that are long, signed, written with an exponent, too large, or no times.
+/// Parses times that are long, signed, written with an exponent or too large, and refuses texts
+/// that are no times.
 #[cold]
 fn odd_time(field: &'static str, text: &[u8], digits: u32) -> Result<u64, Box<Bad>> {
     let number = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
@@ -196,10 +202,10 @@ fn odd_time(field: &'static str, text: &[u8], digits: u32) -> Result<u64, Box<Ba
     }
 }
 
-/// `value` units of `factor` nanoseconds.
+/// Returns `value` units of `factor` nanoseconds.
 ///
 /// # Errors
-/// More than 64 bits.
+/// Refuses a result of more than 64 bits.
 #[inline]
 pub(crate) fn scaled(field: &'static str, value: u64, factor: u64) -> Result<u64, Box<Bad>> {
     value.checked_mul(factor).ok_or_else(|| Bad::value(field, value, "a time below 2^64 ns (584 years)"))

@@ -1,4 +1,5 @@
-//! The names of the trace formats, and in a line each what they are and who describes them.
+//! Names of the trace formats. A line describes each format and names the source of its
+//! description.
 
 use std::fmt;
 use std::str::FromStr;
@@ -57,7 +58,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every format, in the order in which the manual lists them.
+    /// All formats, in the order of the manual.
     pub const ALL: [Format; 23] = [
         Format::Msr,
         Format::Spc,
@@ -88,7 +89,8 @@ impl Format {
     pub const WRITABLE: [Format; 6] =
         [Format::Csv, Format::Bin, Format::Disksim, Format::Msr, Format::Mqsim, Format::Fio];
 
-    /// Its name on the command line, what a line or record holds, and who published that description.
+    /// Returns the name on the command line, the content of a line or record, and the publisher of
+    /// the format's description.
     const fn description(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Format::Msr => (
@@ -206,22 +208,22 @@ impl Format {
         }
     }
 
-    /// Its name, as `--format` takes it.
+    /// Returns the name that `--format` takes.
     pub const fn name(self) -> &'static str {
         self.description().0
     }
 
-    /// What a line or record of it holds, with units.
+    /// Returns the content of a line or record, with units.
     pub const fn summary(self) -> &'static str {
         self.description().1
     }
 
-    /// Who published the description that its reader follows.
+    /// Returns the publisher of the description that the format's reader follows.
     pub const fn source(self) -> &'static str {
         self.description().2
     }
 
-    /// Whether there is a writer for it.
+    /// Returns whether the format has a writer.
     pub fn is_writable(self) -> bool {
         Self::WRITABLE.contains(&self)
     }
@@ -233,7 +235,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// A name that is no format.
+/// Text that names no format.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("unknown trace format '{name}': {}{known}", suggestion(*nearest))]
 pub struct UnknownFormatName {
@@ -258,7 +260,7 @@ impl FromStr for Format {
     }
 }
 
-/// The names of `formats`, separated by spaces.
+/// Returns the names of `formats`, separated by spaces.
 pub(crate) fn names(formats: &[Format]) -> String {
     formats.iter().map(|format| format.name()).collect::<Vec<_>>().join(" ")
 }

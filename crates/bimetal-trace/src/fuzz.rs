@@ -1,16 +1,18 @@
-//! The body of the fuzzer: whatever the bytes, a reader gives requests in order or an error, and never panics.
+//! Body of the fuzzer: for any bytes, a reader returns requests in order or an error, and never
+//! panics.
 
 use crate::error::TraceError;
 use crate::format::Format;
 use crate::hints::Hints;
 use crate::open::{Event, OpenOptions, Trace};
 
-/// Reads `data` as `format` (by content where that is `None`), once stopping at the first bad line and once, for each
-/// event, passing over bad lines; returns the number of requests of the last run.
+/// Reads `data` as `format` (recognised by content if it is `None`): once up to the first bad line,
+/// and once for each event, skipping bad lines. Returns the number of requests of the last run.
 ///
 /// # Panics
-/// If a reader breaks its word: requests out of order, an empty range that is no flush, a range beyond 2^40 sectors,
-/// a first request that is not at 0, anything after an error, or no request and no error.
+/// If a reader violates its contract: requests out of order, an empty range that is no flush, a
+/// range beyond 2^40 sectors, a first request that is not at 0, anything after an error, or no
+/// request and no error.
 pub fn read_any(format: Option<Format>, data: &[u8]) -> u64 {
     let options = |event, skip_bad_lines| OpenOptions { format, event, skip_bad_lines, ..OpenOptions::default() };
     read(data, &options(None, false));
@@ -51,8 +53,8 @@ fn read(data: &[u8], options: &OpenOptions) -> u64 {
 /// Reads `data` as [hints](crate::hints), and returns their number.
 ///
 /// # Panics
-/// If the reader breaks its word: hints out of order, an empty range, a range beyond 2^40 sectors, or an error that does not
-/// name the file.
+/// If the reader violates its contract: hints out of order, an empty range, a range beyond 2^40
+/// sectors, or an error that does not name the file.
 pub fn read_hints(data: &[u8]) -> u64 {
     match Hints::read("fuzz", std::io::Cursor::new(data.to_vec())) {
         Err(error) => {

@@ -1,8 +1,10 @@
-//! Hints of a host: the blocks that its buffer cache evicted, and when; a stream beside a trace (Griffin 7).
+//! Hints of a host: the blocks that its buffer cache evicted, with times. Hints are a stream beside
+//! a trace (Griffin 7).
 //!
-//! The first line is [`HEADER`], which are the first columns of the `csv` format. `time_ns` counts from the first request of
-//! the trace, as `bimetal convert TRACE out.csv` shows it, and never steps back. `device` is the trace's number of the
-//! device. `lba` and `sectors` are sectors of 512 bytes. The file may be compressed, as a trace may.
+//! The first line is [`HEADER`], the first columns of the `csv` format. `time_ns` counts from the
+//! first request of the trace, as `bimetal convert TRACE out.csv` shows it, and never decreases.
+//! `device` is the trace's number of the device. `lba` and `sectors` are sectors of 512 bytes. The
+//! file may be compressed, as a trace may.
 
 use std::fs::File;
 use std::io::Read;
@@ -18,19 +20,19 @@ use crate::fields::Fields;
 use crate::formats::lines::{Header, LineFormat, Lines};
 use crate::input::Input;
 
-/// The first line.
+/// First line of a file of hints.
 pub const HEADER: &str = "time_ns,device,lba,sectors";
 
-/// A host's buffer cache evicts what it has of a range.
+/// Eviction of a range from the buffer cache of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hint {
-    /// The time, since the first request of the trace.
+    /// Time since the first request of the trace.
     pub time: Nanoseconds,
-    /// The device, as the trace numbers it.
+    /// Number of the device in the trace.
     pub device: u32,
-    /// The range.
+    /// Range that the buffer cache evicted.
     pub range: SectorRange,
-    /// The line of the file, from 1.
+    /// Number of the line in the file, from 1.
     pub line: u64,
 }
 
@@ -45,17 +47,17 @@ impl Hints {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// It cannot be opened or read, or a line is no hint.
+    /// Fails if the file cannot be opened or read, or if a line is no hint.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let name = path.display().to_string();
         let file = File::open(path).map_err(|source| TraceError::Open { trace: name.clone(), source })?;
         Self::read(&name, file)
     }
 
-    /// Reads hints that errors call `name`.
+    /// Reads hints from `reader`. Errors call the file `name`.
     ///
     /// # Errors
-    /// They cannot be read, or a line is no hint.
+    /// Fails if `reader` cannot be read, or if a line is no hint.
     pub fn read(name: &str, reader: impl Read + Send + 'static) -> Result<Self, TraceError> {
         let read = |offset, source| TraceError::Read { trace: name.to_owned(), offset, source };
         let mut input = Input::new(reader).map_err(|source| read(0, source))?;
@@ -77,12 +79,12 @@ impl Hints {
         }
     }
 
-    /// Those of one device.
+    /// Returns the hints of one device.
     pub fn of_device(&self, device: u32) -> Self {
         Self { name: self.name.clone(), hints: self.iter().filter(|hint| hint.device == device).copied().collect() }
     }
 
-    /// The error that a hint is, because of its `field`.
+    /// Returns the error that reports `field` of `hint` as invalid.
     pub fn refuse(&self, hint: &Hint, field: &'static str, value: impl ToString, expected: String) -> TraceError {
         refused(&self.name, Place::Line(hint.line), *Bad::value(field, value, expected))
     }
@@ -101,7 +103,7 @@ fn refused(name: &str, place: Place, bad: Bad) -> TraceError {
     TraceError::BadLine(Box::new(BadLine { trace: name.to_owned(), place, field, value, expected }))
 }
 
-/// The reader of lines.
+/// Parser of the lines of a file of hints.
 #[derive(Default)]
 struct HintLines {
     header: Header,
@@ -183,7 +185,7 @@ mod tests {
     }
 
     proptest! {
-        /// Hints that are written down are read back as they were.
+        /// Checks that hints are read back as they were written.
         #[test]
         fn hints_that_are_written_are_read_back(
             hints in prop::collection::vec((0u64..1 << 50, any::<u32>(), 0u64..1 << 39, 1u64..1 << 39), 0..40),
@@ -197,7 +199,8 @@ mod tests {
             prop_assert_eq!(found, hints);
         }
 
-        /// Any text gives hints in order of time and within bounds, or an error that names the file.
+        /// Checks that any text gives hints in order of time and within bounds, or an error that
+        /// names the file.
         #[test]
         fn any_text_gives_hints_in_order_or_an_error(
             lines in prop::collection::vec(r"[0-9,.\-+a-z ]{0,30}|[0-9]{1,20},[0-9]{1,10},[0-9]{1,20},[0-9]{1,20}", 0..8),

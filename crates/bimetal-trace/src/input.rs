@@ -1,22 +1,24 @@
-//! The bytes of a trace: decompressed by what they are, never by the file's name, and handed out in a bounded buffer.
+//! Bytes of a trace, handed out from a bounded buffer. The content, never the file's name, decides
+//! on decompression.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes held at a time; recognition looks at no more than this.
+/// Most bytes held at a time. Recognition looks at no more than these.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// The longest line that a text format may have.
+/// Longest line that a text format may have.
 pub(crate) const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// How much of a line that is too long an error may show.
+/// Bytes of an overlong line that an error may show.
 const EXCERPT_BYTES: usize = 256;
 
-/// Memory that an xz stream may ask for; `xz -9` needs 65 MiB.
+/// Memory that an xz stream may use; `xz -9` needs 65 MiB.
 const XZ_MEMORY_BYTES_MAX: u64 = 1 << 30;
 
-/// Counts the bytes taken from the file itself, before decompression, for progress bars.
+/// Reader that counts the bytes taken from the file itself, before decompression, for progress
+/// bars.
 struct Counting<R> {
     inner: R,
     bytes: Arc<AtomicU64>,
@@ -34,30 +36,32 @@ impl<R: Read> Read for Counting<R> {
 pub(crate) struct Input {
     source: Box<dyn Read + Send>,
     buffer: Vec<u8>,
-    /// The bytes of `buffer` that are read but not consumed.
+    /// First byte of `buffer` that is read but not consumed; `end` is the position behind the last
+    /// such byte.
     start: usize,
     end: usize,
     ended: bool,
     /// Decompressed bytes consumed so far.
     offset: u64,
     file_bytes: Arc<AtomicU64>,
-    /// The beginning of the last line that was too long.
+    /// Beginning of the last overlong line.
     excerpt: [u8; EXCERPT_BYTES],
 }
 
-/// What [`Input::line`] found.
+/// Result of [`Input::line`].
 pub(crate) enum Line<'a> {
     /// A line, without its end.
     Text(&'a [u8]),
-    /// The beginning of a line that is longer than [`LINE_BYTES_MAX`]; the rest of it was read past.
+    /// The beginning of a line longer than [`LINE_BYTES_MAX`]. The rest of the line was skipped.
     TooLong(&'a [u8]),
 }
 
 impl Input {
-    /// Looks at the first bytes of `reader` and decompresses gzip, bzip2, xz and zstd, with all their members.
+    /// Looks at the first bytes of `reader`, and decompresses gzip, bzip2, xz and zstd with all
+    /// their members.
     ///
     /// # Errors
-    /// What reading the first bytes, or setting up the decompressor, says.
+    /// Fails if the first bytes cannot be read or the decompressor cannot be set up.
     pub(crate) fn new(reader: impl Read + Send + 'static) -> io::Result<Self> {
         let file_bytes = Arc::new(AtomicU64::new(0));
         let mut reader = Counting { inner: reader, bytes: Arc::clone(&file_bytes) };
@@ -84,25 +88,26 @@ impl Input {
         })
     }
 
-    /// The counter of bytes taken from the file, before decompression.
+    /// Returns the counter of bytes taken from the file, before decompression.
     pub(crate) fn file_bytes(&self) -> &Arc<AtomicU64> {
         &self.file_bytes
     }
 
-    /// Decompressed bytes consumed so far.
+    /// Returns the number of decompressed bytes consumed so far.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Whether the end of the stream is in the buffer.
+    /// Returns whether the end of the stream is in the buffer.
     pub(crate) fn ended(&self) -> bool {
         self.ended
     }
 
-    /// The next bytes: at least `wanted` of them (at most the buffer's size) unless the stream ends before.
+    /// Returns the next bytes: at least `wanted` (at most the buffer's size), unless the stream
+    /// ends earlier.
     ///
     /// # Errors
-    /// What reading or decompressing says; what was read before it stays.
+    /// Fails if reading or decompressing fails. Bytes read before the error are kept.
     #[inline]
     pub(crate) fn peek(&mut self, wanted: usize) -> io::Result<&[u8]> {
         if self.end - self.start < wanted && !self.ended {
@@ -127,12 +132,12 @@ impl Input {
         Ok(())
     }
 
-    /// Fills the buffer and hands it out, for recognition.
+    /// Fills the buffer and returns all of it, for recognition.
     pub(crate) fn peek_all(&mut self) -> io::Result<&[u8]> {
         self.peek(BUFFER_BYTES)
     }
 
-    /// Moves past `n` bytes that [`peek`](Self::peek) handed out.
+    /// Consumes `n` bytes that [`peek`](Self::peek) returned.
     #[inline]
     pub(crate) fn consume(&mut self, n: usize) {
         debug_assert!(n <= self.end - self.start);
@@ -140,10 +145,11 @@ impl Input {
         self.offset += n as u64;
     }
 
-    /// Consumes the next line, without its line feed and the carriage return before it. The last line needs no end.
+    /// Consumes the next line, without its line feed and the carriage return before it. The last
+    /// line needs no line feed.
     ///
     /// # Errors
-    /// What reading or decompressing says.
+    /// Fails if reading or decompressing fails.
     #[inline]
     pub(crate) fn line(&mut self) -> io::Result<Option<Line<'_>>> {
         let mut scanned = 0;
@@ -189,7 +195,7 @@ impl Input {
     }
 }
 
-/// The position of the first line feed, eight bytes at a time.
+/// Returns the position of the first line feed. Compares eight bytes at a time.
 #[inline]
 pub(crate) fn find_line_feed(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -209,13 +215,13 @@ pub(crate) fn find_line_feed(bytes: &[u8]) -> Option<usize> {
     chunks.remainder().iter().position(|&byte| byte == b'\n').map(|position| at + position)
 }
 
-/// `line` without a carriage return at its end.
+/// Returns `line` without a carriage return at its end.
 pub(crate) fn without_carriage_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 fn decompressed(head: &[u8], whole: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
-    // A skippable zstd frame may stand first: its magic is 0x184D2A50 to 0x184D2A5F.
+    // A skippable zstd frame may come first: its magic is 0x184D2A50 to 0x184D2A5F.
     let skippable = head.len() >= 4 && head[0] & 0xf0 == 0x50 && head[1..4] == [0x2a, 0x4d, 0x18];
     Ok(if head.starts_with(&[0x1f, 0x8b]) {
         Box::new(flate2::read::MultiGzDecoder::new(whole))

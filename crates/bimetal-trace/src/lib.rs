@@ -1,6 +1,7 @@
-//! Traces of block I/O: formats in and out, synthetic workloads, analysis of workloads.
+//! Traces of block I/O: readers and writers of formats, synthetic workloads, and analysis of
+//! workloads.
 //!
-//! Everything here speaks in [`Request`]s, in order of time.
+//! Everything here exchanges [`Request`]s in order of time.
 
 pub mod analysis;
 mod entry;
@@ -30,19 +31,20 @@ pub use open::{Event, OpenOptions, Trace};
 pub use summary::Summary;
 pub use write::Writer;
 
-/// One request of a trace.
+/// Request of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// When it arrived, since the first request of the trace (0 throughout where a format has no time).
+    /// Time of arrival since the first request of the trace; always 0 if the format has no time.
     pub arrival: Nanoseconds,
-    /// The device, as the trace numbers it (0 where a format has one device).
+    /// Number of the device in the trace; 0 if the format has one device.
     pub device: u32,
-    /// What it does. Formats that know no operation give reads.
+    /// Operation of the request. Formats without operations give reads.
     pub kind: OpKind,
-    /// A write that must be stable when it completes.
+    /// Set for a write that must be stable when it completes.
     pub fua: bool,
-    /// Where. A byte range that is no whole number of sectors is widened to the sectors it touches.
+    /// Sectors of the request. A byte range that is no whole number of sectors is widened to the
+    /// sectors that it touches.
     pub range: SectorRange,
-    /// The response time that was measured when the trace was taken, where the format has it.
+    /// Response time measured when the trace was recorded, if the format has it.
     pub response: Option<Nanoseconds>,
 }

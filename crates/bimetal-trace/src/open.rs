@@ -1,8 +1,8 @@
-//! Opens a trace and hands out its requests in order of time, in bounded memory.
+//! Opens a trace and returns its requests in order of time, in bounded memory.
 //!
-//! The way of a request: bytes (`input`) are taken apart by the format's decoder (`formats`), put in order of time
-//! (`time_order`), joined with their completions where the format records them (`pairing`), and rebased so that the
-//! first is at 0.
+//! The path of a request: the format's decoder (`formats`) parses bytes (`input`) into entries.
+//! `time_order` sorts the entries, and `pairing` joins them with their completions, if the format
+//! records these. Last, times are rebased so that the first request is at 0.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -24,15 +24,16 @@ use crate::pairing::{Pairing, Patience};
 use crate::recognise::{self, Moments, Recognised};
 use crate::time_order::TimeOrder;
 
-/// How long requests wait for their completions: memory is all that waiting costs.
+/// Limits for requests that wait for their completions. Waiting costs nothing but memory, so there
+/// is no limit of time.
 const PATIENCE: Patience = Patience { requests: 65_536, time: Nanoseconds(u64::MAX) };
 
-/// Which event of a request is the request, in formats that record several.
+/// Event that stands for a request, in formats that record several events for each request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Event {
-    /// Its arrival in the block layer.
+    /// Arrival in the block layer.
     Queue,
-    /// Its issue to the drive.
+    /// Issue to the drive.
     Issue,
 }
 
@@ -53,25 +54,26 @@ impl FromStr for Event {
     }
 }
 
-/// How to open a trace; the default recognises the format and takes everything.
+/// Options for opening a trace. The default recognises the format and takes everything.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
-    /// Its format; recognised by content where it is not given.
+    /// Format of the trace; recognised by content if not given.
     pub format: Option<Format>,
-    /// Which event is the request; by default the queue events if the beginning of the trace has any, else the issue
-    /// events.
+    /// Event that stands for a request. By default the queue events, if the beginning of the trace
+    /// has any, else the issue events.
     pub event: Option<Event>,
-    /// Only the requests of this device.
+    /// Device whose requests alone are read.
     pub device: Option<u32>,
-    /// Whether bad lines are counted and passed over; an error otherwise.
+    /// Set if bad lines are counted and skipped; otherwise a bad line is an error.
     pub skip_bad_lines: bool,
-    /// No more than this many requests.
+    /// Most requests that are read.
     pub limit: Option<u64>,
 }
 
-/// A trace that is read: an iterator over its requests, in order of time, equal times in file order.
+/// Reader of a trace: an iterator over the requests, in order of time; equal times are in file
+/// order.
 ///
-/// Memory is bounded whatever the length of the trace. After an error the iterator is at its end.
+/// Memory is bounded for traces of any length. After an error the iterator is at its end.
 pub struct Trace {
     name: String,
     format: Format,
@@ -79,16 +81,16 @@ pub struct Trace {
     has_operations: bool,
     notes: Vec<String>,
     options: OpenOptions,
-    /// The event taken, in formats that record several, and whether that was a guess.
+    /// Event that stands for a request, in formats that record several events.
     event: Option<Event>,
     event_is_guessed: bool,
     input: Input,
     decoder: Box<dyn Decoder>,
     order: Option<TimeOrder>,
     pairing: Option<Pairing>,
-    /// Entries behind the sort and the pairing, where those have nothing to do.
+    /// Entries that have passed sort and pairing, or need neither.
     ready: VecDeque<Entry>,
-    /// What the decoder came upon behind those.
+    /// Fault that the decoder met behind the entries in `ready`.
     fault: Option<Fault>,
     stage: Stage,
     first_time: Option<Nanoseconds>,
@@ -101,7 +103,7 @@ pub struct Trace {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Reading,
-    /// The decoder is at its end; what waits comes out.
+    /// The decoder is at its end. Waiting entries are handed out.
     Draining,
     Done,
 }
@@ -110,7 +112,7 @@ impl Trace {
     /// Opens the file at `path`.
     ///
     /// # Errors
-    /// It cannot be opened or read, is empty, or its format is not recognised.
+    /// Fails if the file cannot be opened or read or is empty, or if its format is not recognised.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, TraceError> {
         let path = path.as_ref();
         let name = path.display().to_string();
@@ -124,7 +126,7 @@ impl Trace {
         Self::from_reader(name, file, size, options)
     }
 
-    /// Opens what `reader` gives, under `name`; `size` is how many bytes that will be, if it is known.
+    /// Reads a trace from `reader` under `name`; `size` is the number of bytes, if known.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -223,62 +225,64 @@ impl Trace {
         }
     }
 
-    /// The name it was opened under.
+    /// Returns the name under which the trace was opened.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its format, given or recognised.
+    /// Returns the format, given or recognised.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Whether it says when requests arrived; all arrive at 0 otherwise.
+    /// Returns whether the trace contains times of arrival; otherwise all requests arrive at 0.
     pub fn has_times(&self) -> bool {
         self.has_times
     }
 
-    /// Whether it says what requests do; all are reads otherwise.
+    /// Returns whether the trace contains operations; otherwise all requests are reads.
     pub fn has_operations(&self) -> bool {
         self.has_operations
     }
 
-    /// The event that is taken as the request, in a trace that records several.
+    /// Returns the event that stands for a request, in a trace that records several events.
     pub fn event(&self) -> Option<Event> {
         self.event
     }
 
-    /// What was assumed, why, and the flag that overrides it: sentences for the user, each about "it", the trace.
+    /// Returns what was assumed, why, and the flag that overrides it: sentences for the user, in
+    /// which "it" is the trace.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Bad lines passed over so far.
+    /// Returns the number of bad lines skipped so far.
     pub fn skipped_lines(&self) -> u64 {
         self.skipped
     }
 
-    /// What the trace calls `device`, where it has a text for it and that device was seen.
+    /// Returns the trace's name for `device`, if the trace has one and the device was seen.
     pub fn device_name(&self, device: u32) -> Option<String> {
         self.decoder.device_name(device)
     }
 
-    /// Bytes of the file (before decompression) read so far.
+    /// Returns the bytes of the file (before decompression) read so far.
     pub fn bytes_read(&self) -> u64 {
         self.input.file_bytes().load(Ordering::Relaxed)
     }
 
-    /// The counter behind [`bytes_read`](Self::bytes_read), for a progress bar that outlives a borrow of the trace.
+    /// Returns the counter behind [`bytes_read`](Self::bytes_read), for a progress bar that
+    /// outlives a borrow of the trace.
     pub fn byte_counter(&self) -> Arc<AtomicU64> {
         Arc::clone(self.input.file_bytes())
     }
 
-    /// Bytes of the file (before decompression) in total, if that is known.
+    /// Returns the size of the file in bytes (before decompression), if known.
     pub fn bytes_total(&self) -> Option<u64> {
         self.file_size
     }
 
-    /// Reads until an entry is ready behind sort and pairing, or the trace is at its end.
+    /// Reads until an entry has passed sort and pairing, or until the end of the trace.
     #[inline]
     fn next_entry(&mut self) -> Result<Option<Entry>, TraceError> {
         loop {
@@ -308,7 +312,8 @@ impl Trace {
         }
     }
 
-    /// Makes the next entries ready: of a format whose order is that of the file, and that has one entry a request.
+    /// Decodes the next entries into `ready`. The format must have one entry for each request, in
+    /// order of time.
     fn fill(&mut self) -> Result<(), TraceError> {
         debug_assert!(self.pairing.is_none() && self.event.is_none());
         let filled = self.decoder.fill(&mut self.input, &mut self.ready);
@@ -359,7 +364,8 @@ impl Trace {
         }
     }
 
-    /// Moves what the window lets go on to the pairing, and what that lets go to `ready`.
+    /// Moves entries that leave the sort to the pairing, and entries that leave the pairing to
+    /// `ready`.
     #[inline]
     fn sorted(&mut self, all: bool) {
         let Some(order) = &mut self.order else { return };
@@ -389,7 +395,7 @@ impl Trace {
         }
     }
 
-    /// Counts a bad line, or makes it the error that ends the trace.
+    /// Counts a bad line, or returns it as the error that ends the trace.
     #[cold]
     fn refuse(&mut self, bad: Bad, place: Place) -> Result<(), TraceError> {
         let Bad { field, value, expected, fatal, .. } = bad;
@@ -426,13 +432,14 @@ impl Trace {
         rebased(entry, if self.has_times { first } else { entry.time })
     }
 
-    /// Reads the next requests into `requests`, as many as it has room for without growing; none at the end of the trace.
+    /// Appends the next requests to `requests` without growing it; none at the end of the trace.
     ///
     /// # Errors
-    /// As the iterator; what was read before stays.
+    /// As for the iterator. Requests read before the error are kept.
     pub fn read(&mut self, requests: &mut Vec<Request>) -> Result<(), TraceError> {
         while requests.len() < requests.capacity() {
-            // The first of those that are ready goes the whole way: it may be the first of all, or beyond the limit.
+            // The first ready entry takes the full path of the iterator: it may be the trace's
+            // first, or be beyond the limit.
             match self.next() {
                 Some(request) => requests.push(request?),
                 None => break,
@@ -483,7 +490,7 @@ impl Iterator for Trace {
     }
 }
 
-/// What the beginning of a trace shows of the rest, once its format is known.
+/// Properties of a trace that its beginning shows, once its format is known.
 struct Probe {
     moments: Moments,
     has_times: bool,
@@ -494,7 +501,8 @@ impl Probe {
     fn of(format: Format, head: Vec<u8>, recognised: &Recognised) -> Self {
         let mut decoder = formats::decoder(format);
         let mut moments = Moments::default();
-        // The head is bare already; were its first bytes those of a compressed file, this would only see nothing.
+        // The head is decompressed already. If its first bytes look compressed again, the probe
+        // sees no entries.
         if let Ok(mut input) = Input::new(io::Cursor::new(head)) {
             loop {
                 match decoder.next(&mut input) {

@@ -1,17 +1,20 @@
-//! Finds the completion of each request, for its response time: in formats that record both, and in live recordings.
+//! Finds the completion of each request, for its response time: in formats that record both, and in
+//! live recordings.
 //!
-//! Requests wait, in order, until the first of them is complete or has waited longer than a [`Patience`]; what has no
-//! completion by then comes out without a response time. A completion ends the oldest request of exactly its range. If
-//! there is none (requests were merged or split on their way to the drive), it covers each of its sectors once, of the
-//! requests it overlaps, and a request is done once every sector of it is covered.
+//! Requests wait, in order, until the first of them is complete or has waited longer than a
+//! [`Patience`]. A request without a completion by then is handed out without a response time. A
+//! completion ends the oldest request with exactly its range. If there is none (requests were
+//! merged or split on their way to the drive), the completion covers each of its sectors in one of
+//! the requests that it overlaps. A request is complete once every sector of it is covered.
 //!
-//! What else has to be known, as seen on Linux 6.18:
+//! Further facts, as seen on Linux 6.18:
 //!
-//! * A flush is queued as `FWS 0 + 0`, issued as `FF 0 + 0`, completed as `FF −1 + 0`. One flush of the drive may serve
-//!   several queued ones, and then each of them completes as `WS 0 + 0`. Where nothing tells of that, the drive's
-//!   flushes end the queued ones, in order.
-//! * A write with a flush in front (`FWFS`) is that flush and a write when it is queued, and is issued in parts. It
-//!   completes as a write, and once more with length 0 when it is stable. When its flush was done, nothing tells.
+//! * A flush is queued as `FWS 0 + 0`, issued as `FF 0 + 0`, completed as `FF −1 + 0`. One flush of
+//!   the drive may serve several queued flushes; each of them then completes as `WS 0 + 0`. If the
+//!   trace lacks these completions, the drive's flushes complete the queued flushes, in order.
+//! * A write with a preflush (`FWFS`) is a flush and a write when it is queued, and is issued in
+//!   parts. It completes as a write, and once more with length 0 when it is stable. No event
+//!   reports the end of its flush.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -20,38 +23,39 @@ use bimetal_core::units::{Nanoseconds, SectorRange};
 
 use crate::entry::{Entry, Moment};
 
-/// How long a stable write waits for the completion with length 0, which drives with force unit access of their own
-/// give no reason for.
+/// Time that a FUA write waits for the completion of length 0. Drives with native force unit access
+/// give no such completion.
 const PATIENCE_STABLE: Nanoseconds = Nanoseconds::from_seconds(2);
 
-/// How long requests wait for their completions.
+/// Limits for requests that wait for their completions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// While no more than so many wait.
+    /// Most requests that may wait.
     pub(crate) requests: usize,
-    /// And for no longer than this, in the time of the trace.
+    /// Longest wait, in the time of the trace.
     pub(crate) time: Nanoseconds,
 }
 
-/// What a request waits for; requests of one class pair with the same completions.
+/// Class of completion that a request waits for. Requests of one class pair with the same
+/// completions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Class {
     Read,
-    /// Writes of zeroes too: tools differ in whether they tell them from writes.
+    /// Writes, and writes of zeroes: not all tools tell the two apart.
     Write,
     Discard,
     Hint,
-    /// A flush of the drive.
+    /// A flush that was issued to the drive.
     IssuedFlush,
-    /// A flush that was asked for, before the drive has done one for it.
+    /// A flush that was queued, before the drive has done a flush for it.
     QueuedFlush,
-    /// The same after it: its own completion may still come.
+    /// A queued flush for which the drive has done a flush. Its own completion may still come.
     ServedFlush,
-    /// A write that is done: a completion of length 0 says when it is stable.
+    /// A FUA write that is done. A completion of length 0 reports that it is stable.
     UnstableWrite,
 }
 
-/// Classes with sectors, the first of [`Class`].
+/// Number of classes with sectors, which are the first of [`Class`].
 const CLASSES_WITH_SECTORS: usize = 4;
 
 impl Class {
@@ -75,11 +79,11 @@ impl Class {
 }
 
 struct Waiting {
-    /// With the response time so far, which is final once it waits for nothing.
+    /// The request with its response time so far, which is final once it waits for no completion.
     entry: Entry,
-    /// Sectors whose completion was not seen.
+    /// Number of sectors whose completion was not seen.
     open_sectors: u64,
-    /// `None` if it waits for nothing.
+    /// Class of completion that the request waits for; `None` if it waits for none.
     class: Option<Class>,
 }
 
@@ -87,13 +91,14 @@ struct Waiting {
 pub(crate) struct Pairing {
     patience: Patience,
     waiting: VecDeque<Waiting>,
-    /// The number of the first request in `waiting`.
+    /// Number of the first request in `waiting`.
     first: u64,
-    /// Device, class, first sector and number of every request that waits for something.
+    /// Device, class, first sector and number of each request that waits for a completion.
     open: BTreeSet<(u32, Class, u64, u64)>,
-    /// The longest range among those, by class: how far before a completion a request that overlaps it may start.
+    /// Length of the longest range in `open`, by class. It bounds how far before a completion an
+    /// overlapping request may start.
     sectors_max: [u64; CLASSES_WITH_SECTORS],
-    /// Numbers of the requests that a completion touches; kept to save allocations.
+    /// Numbers of the requests that a completion overlaps; kept to save allocations.
     touched: Vec<u64>,
     now: Nanoseconds,
     unpaired: u64,
@@ -113,7 +118,8 @@ impl Pairing {
         }
     }
 
-    /// Takes the next entry, a request or a completion, in order of time. Requests are all queued or all issued.
+    /// Takes the next entry, a request or a completion, in order of time. Requests are all queued
+    /// or all issued.
     pub(crate) fn push(&mut self, entry: Entry) {
         self.now = entry.time;
         match entry.moment {
@@ -122,7 +128,8 @@ impl Pairing {
         }
     }
 
-    /// The earliest request, once it is complete or has waited too long or, with `all`, as long as there is one.
+    /// Removes the earliest request once it is complete or has waited too long; with `all`, in any
+    /// case.
     pub(crate) fn pop(&mut self, all: bool) -> Option<Entry> {
         let head = self.waiting.front()?;
         if head.class.is_some() && !all && !self.is_given_up(head) {
@@ -135,7 +142,7 @@ impl Pairing {
         Some(head.entry)
     }
 
-    /// Requests that came out although a completion might still have come for them, and none had.
+    /// Returns the number of requests handed out without a completion that might still have come.
     pub(crate) fn unpaired(&self) -> u64 {
         self.unpaired
     }
@@ -149,7 +156,7 @@ impl Pairing {
     }
 
     fn arrive(&mut self, entry: Entry) {
-        // What was issued is already taken apart: its flushes are requests of their own.
+        // Issued requests are already split: their flushes are requests of their own.
         if entry.preflush && entry.moment == Moment::Queued {
             let range = SectorRange::default();
             let flush = Entry { kind: OpKind::Flush, range, fua: false, preflush: false, ..entry };
@@ -175,7 +182,7 @@ impl Pairing {
         }
     }
 
-    /// The drive has done a flush.
+    /// Handles a completed flush of the drive.
     fn complete_flush(&mut self, completion: &Entry) {
         if let Some(number) = self.oldest(completion.device, Class::IssuedFlush, None) {
             self.respond(number, completion, None);
@@ -184,7 +191,7 @@ impl Pairing {
         }
     }
 
-    /// A write is stable, or a flush that was asked for is done.
+    /// Handles a completion without sectors: a write has become stable, or a queued flush is done.
     fn complete_without_sectors(&mut self, completion: &Entry) {
         let device = completion.device;
         let number = self
@@ -209,7 +216,7 @@ impl Pairing {
         let mut touched = std::mem::take(&mut self.touched);
         touched.clear();
         touched.extend(self.open.range(from..(device, class, completion.range.end().0, 0)).map(|key| key.3));
-        // The sectors before it are covered: two requests for the same sectors complete twice.
+        // Sectors before `covered` are covered: two requests for the same sectors complete twice.
         let mut covered = start.0;
         for &number in &touched {
             let waiting = self.waiting_mut(number);
@@ -232,7 +239,7 @@ impl Pairing {
         self.respond(number, completion, must_be_stable.then_some(Class::UnstableWrite));
     }
 
-    /// The request has its answer, and waits as one of class `next` from now on.
+    /// Sets the response time of a request, which then waits for class `next`.
     fn respond(&mut self, number: u64, completion: &Entry, next: Option<Class>) {
         let entry = &mut self.waiting_mut(number).entry;
         entry.response = Some(completion.time.saturating_sub(entry.time));
@@ -252,8 +259,8 @@ impl Pairing {
         }
     }
 
-    /// The number of the oldest request of a class, from sector `start` on where that is given; the class has no other
-    /// sectors otherwise.
+    /// Returns the number of the oldest request of a class: from sector `start` on if given, else
+    /// for classes without sectors.
     fn oldest(&self, device: u32, class: Class, start: Option<u64>) -> Option<u64> {
         let start = start.unwrap_or(SectorRange::default().start.0);
         self.open.range((device, class, start, 0)..=(device, class, start, u64::MAX)).next().map(|key| key.3)
@@ -275,7 +282,8 @@ mod tests {
 
     const ENDLESS: Patience = Patience { requests: 1000, time: Nanoseconds(u64::MAX) };
 
-    /// What comes of the requests seen at `moment`. Each line: microseconds, event, letters, sector, length.
+    /// Pairs the requests seen at `moment`. Each line: microseconds, event, letters, sector,
+    /// length.
     fn pair(moment: Moment, lines: &str) -> (Vec<Entry>, u64) {
         pair_with(ENDLESS, moment, lines)
     }
@@ -304,7 +312,7 @@ mod tests {
         (entries, pairing.unpaired())
     }
 
-    /// Kind, first sector, response in microseconds.
+    /// Returns kind, first sector and response in microseconds of each entry.
     fn seen(entries: &[Entry]) -> Vec<(OpKind, u64, Option<u64>)> {
         let micros = |response: Nanoseconds| response.0 / 1000;
         entries.iter().map(|entry| (entry.kind, entry.range.start.0, entry.response.map(micros))).collect()

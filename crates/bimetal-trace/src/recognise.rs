@@ -1,7 +1,9 @@
-//! Recognises a format by the beginning of its content, and says what was assumed where content cannot tell.
+//! Recognises a format by the beginning of its content, and notes each assumption that the content
+//! leaves open.
 //!
-//! Binary formats have a magic number or, like vSCSI, records that agree with each other. Of the text formats, each
-//! reads the first lines: lines that have its form (even, at half, with an impossible value) count for it, others against.
+//! Binary formats have a magic number or, like vSCSI, records that agree with each other. Each text
+//! format parses the first lines. Lines of its form count for the format (half, if a value is
+//! impossible), all others against it.
 
 use crate::entry::{Entry, Moment};
 use crate::error::shown;
@@ -9,26 +11,27 @@ use crate::format::{Format, names};
 use crate::formats::{self, bin, blktrace, five_columns, vscsi};
 use crate::input::{LINE_BYTES_MAX, find_line_feed, without_carriage_return};
 
-/// Lines that each text format is tried on.
+/// Number of lines on which each text format is tried.
 const LINES_TRIED: usize = 100;
 
-/// What was recognised, and from what.
+/// Result of recognition: the format, and notes on the assumptions made.
 #[derive(Debug)]
 pub(crate) struct Recognised {
     pub(crate) format: Format,
     pub(crate) notes: Vec<String>,
-    /// Whether the time column turned out to be no time.
+    /// Set if the time column turned out to hold no times.
     pub(crate) is_index: bool,
 }
 
-/// What the beginning of a trace is no beginning of.
+/// Failure to recognise a format.
 #[derive(Debug)]
 pub(crate) struct Unknown {
     pub(crate) tried: String,
     pub(crate) rejected: String,
 }
 
-/// The complete lines at the beginning of a trace; the last counts where the trace `ended` with it.
+/// Returns the complete lines at the beginning of a trace. The last line counts if the trace
+/// `ended` with it.
 pub(crate) fn complete_lines(head: &[u8], ended: bool) -> Vec<&[u8]> {
     let mut lines = Vec::new();
     let mut rest = head;
@@ -42,10 +45,10 @@ pub(crate) fn complete_lines(head: &[u8], ended: bool) -> Vec<&[u8]> {
     lines
 }
 
-/// The format of a trace that begins with `head`.
+/// Returns the format of a trace that begins with `head`.
 ///
 /// # Errors
-/// What was tried and the first line that was rejected.
+/// Returns the formats that were tried and the first line that was rejected.
 pub(crate) fn recognise(head: &[u8], ended: bool) -> Result<Recognised, Unknown> {
     for (format, is_it) in [
         (Format::Bin, bin::recognise as fn(&[u8]) -> bool),
@@ -74,7 +77,7 @@ pub(crate) fn recognise(head: &[u8], ended: bool) -> Result<Recognised, Unknown>
         return Err(unknown(why));
     };
     let sample = &lines[..lines.len().min(LINES_TRIED)];
-    // The first of equals wins, so that the order of the table decides, not chance.
+    // The first of equal scores wins, so that the order of the table decides.
     let mut best: Option<(usize, Format)> = None;
     for format in text {
         let score = score(format, sample);
@@ -92,8 +95,9 @@ pub(crate) fn recognise(head: &[u8], ended: bool) -> Result<Recognised, Unknown>
     }
 }
 
-/// How much `sample` looks like `format`: 0 if more lines speak against it than for it. A line with an impossible value
-/// counts half of a good one, as a reader that refuses a value has not seen the fields behind it.
+/// Returns how well `sample` matches `format`: 0 if more lines count against it than for it. A line
+/// with an impossible value counts half, as a reader that refuses a value has not seen the fields
+/// behind it.
 fn score(format: Format, sample: &[&[u8]]) -> usize {
     let Some(mut reader) = formats::line_format(format) else { return 0 };
     let (mut good, mut formed, mut others) = (0, 0, 0);
@@ -109,7 +113,7 @@ fn score(format: Format, sample: &[&[u8]]) -> usize {
     if good + formed > others { 2 * good + formed } else { 0 }
 }
 
-/// Which moments of requests the beginning of a trace records.
+/// Moments of requests that the beginning of a trace records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Moments {
     pub(crate) queued: bool,
@@ -143,7 +147,8 @@ mod tests {
 
     #[test]
     fn a_number_too_large_for_one_format_speaks_for_the_format_that_reads_it() {
-        // As milliseconds the time would overflow before the third column shows that this is no DiskSim trace.
+        // As milliseconds the time would overflow before the third column shows that this is no
+        // DiskSim trace.
         let text = b"71234567890123 3141 tar 150994944 8 R 6 0\n";
         assert_eq!(recognise(text, true).unwrap().format, Format::Fiu);
     }

@@ -1,4 +1,5 @@
-//! A trace in four figures, so that a wrong unit shows before anything is concluded from it.
+//! Summary of a trace in four figures, which make a wrong unit visible before anything is concluded
+//! from it.
 
 use std::fmt;
 
@@ -7,18 +8,18 @@ use bimetal_core::units::{Bytes, Nanoseconds, Sectors};
 
 use crate::Request;
 
-/// How many requests, how much they move, over what time and how far up the address range.
+/// Number of requests, amount moved, span of time, and highest address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
     /// Requests of every kind.
     pub requests: u64,
-    /// Reads among them.
+    /// Number of reads among the requests.
     pub reads: u64,
-    /// What reads and writes move.
+    /// Amount that reads and writes move.
     pub moved: Bytes,
-    /// From the first arrival to the last.
+    /// Time from the first arrival to the last.
     pub span: Nanoseconds,
-    /// The first sector behind every request, of the largest device.
+    /// First sector behind every request, on the largest device.
     pub highest: Sectors,
 }
 

@@ -1,9 +1,10 @@
-//! Puts the entries of a trace in order of time, equal times in file order, in bounded memory.
+//! Sorts the entries of a trace by time, in bounded memory. Equal times stay in file order.
 //!
-//! Entries wait in a window of [`WINDOW`]: one that steps back in time comes out in its place as long as no more than
-//! that many entries stand between. A step back beyond the window is refused, and so is a time more than
-//! [`LEAP_NS_MAX`] ahead of both neighbours in the file (a neighbour that is missing, at the ends of the file, agrees).
-//! Every format goes through the window but `bin`, whose encoding cannot step back, and those without times.
+//! Entries wait in a window of [`WINDOW`] entries. An entry that steps back in time is sorted in,
+//! if no more entries than the window holds stand between. A step back beyond the window is
+//! refused. A time more than [`LEAP_NS_MAX`] ahead of both neighbours in the file is refused, too;
+//! a missing neighbour, at the ends of the file, agrees. Formats without times and `bin`, whose
+//! encoding cannot step back, do not use the window.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,13 +14,13 @@ use bimetal_core::units::Nanoseconds;
 use crate::entry::{Bad, Entry};
 use crate::error::Place;
 
-/// Entries that wait for earlier ones: 4 to 6 MiB.
+/// Number of entries that wait for earlier ones: 4 to 6 MiB.
 pub(crate) const WINDOW: usize = 65_536;
 
-/// A time further ahead of both its neighbours than this is taken for nonsense: 30 days.
+/// Lead over both neighbours, beyond which a time is rejected as garbage: 30 days.
 const LEAP_NS_MAX: u64 = 30 * 86_400 * 1_000_000_000;
 
-/// An entry with its place among all.
+/// Entry with its position in the file.
 pub(crate) struct Held {
     pub(crate) entry: Entry,
     pub(crate) sequence: u64,
@@ -51,18 +52,18 @@ impl Ord for Held {
     }
 }
 
-/// The window.
+/// Window in which entries wait to be sorted.
 pub(crate) struct TimeOrder {
-    /// Entries that came in order: a queue is all they need.
+    /// Entries that arrived in order of time.
     steady: VecDeque<Held>,
-    /// Entries that stepped back behind the end of `steady`.
+    /// Entries with a time before the end of `steady`.
     late: BinaryHeap<Reverse<Held>>,
     sequence: u64,
-    /// The time of the last entry that came out.
+    /// Time of the last entry that was handed out.
     released: Nanoseconds,
-    /// The newest entry, which waits to be judged by its successor.
+    /// Newest entry, which the next entry's time decides on.
     newest: Option<(Entry, Place)>,
-    /// The time of the entry before it.
+    /// Time of the entry before `newest`.
     previous: Option<Nanoseconds>,
 }
 
@@ -81,7 +82,8 @@ impl TimeOrder {
     /// Takes the next entry of the file.
     ///
     /// # Errors
-    /// Where the entry before it stood, and why it is refused. The entry itself is taken in any case.
+    /// Returns the place of the previous entry, and the reason for which that entry is refused.
+    /// `entry` itself is taken in any case.
     #[inline]
     pub(crate) fn push(&mut self, entry: Entry, place: Place) -> Result<(), (Box<Bad>, Place)> {
         match self.newest.replace((entry, place)) {
@@ -90,10 +92,10 @@ impl TimeOrder {
         }
     }
 
-    /// Says that the file is at its end.
+    /// Handles the end of the file.
     ///
     /// # Errors
-    /// As [`push`](Self::push), of the last entry.
+    /// As for [`push`](Self::push), for the last entry.
     pub(crate) fn finish(&mut self) -> Result<(), (Box<Bad>, Place)> {
         match self.newest.take() {
             Some((judged, place)) => self.settle(judged, place, None),
@@ -121,7 +123,7 @@ impl TimeOrder {
         Ok(())
     }
 
-    /// The earliest entry, once more than the window wait or, with `all`, as long as there is one.
+    /// Removes the earliest entry once more entries than the window wait; with `all`, in any case.
     #[inline]
     pub(crate) fn pop(&mut self, all: bool) -> Option<Entry> {
         if !all && self.steady.len() + self.late.len() <= WINDOW {
@@ -199,7 +201,7 @@ mod tests {
         assert_eq!(run([far, 0, 1]).1, [Place::Line(1)]);
         assert_eq!(run([0, 1, far]).1, [Place::Line(3)]);
         assert_eq!(run([far]).1, []);
-        // A gap of more than 30 days that the trace goes on from is a gap.
+        // A leap of more than 30 days is accepted if the trace goes on from there.
         assert_eq!(run([0, far, far + 1]).1, []);
     }
 }

@@ -1,8 +1,9 @@
-//! Writes traces: `csv` and `bin`, which keep everything, and `disksim`, `mqsim`, `msr` and `fio` (version 2) for other
-//! programs.
+//! Writes traces: `csv` and `bin`, which keep everything, and `disksim`, `mqsim`, `msr` and `fio`
+//! (version 2) for other programs.
 //!
-//! The trace grows under a temporary name in the folder it is for and gets its own name when it is complete, so that no
-//! part of one is ever taken for a whole. What a format cannot say is counted, never dropped silently.
+//! A trace is written under a temporary name in the target's folder and is renamed once it is
+//! complete, so that no partial trace is ever taken for a whole one. Whatever a format cannot
+//! express is counted, never dropped silently.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,23 +17,24 @@ use crate::format::{self, Format};
 use crate::formats::{bin, csv, fio};
 use crate::open::Trace;
 
-/// Bytes collected before they are written.
+/// Number of bytes collected before they are written.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// zstd's own default: `bin` shrinks by a half or more and is written faster than it can be read back.
+/// Compression level, zstd's own default: `bin` shrinks by a half or more, and is written faster
+/// than it can be read back.
 const ZSTD_LEVEL: i32 = 3;
 
-/// What a trace tells about its requests.
+/// Fields that a trace has for its requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Content {
-    /// When they arrived.
+    /// Set if the trace has times of arrival.
     pub has_times: bool,
-    /// What they do.
+    /// Set if the trace has operations.
     pub has_operations: bool,
 }
 
 impl Default for Content {
-    /// Everything.
+    /// Assumes that the trace has all fields.
     fn default() -> Self {
         Self { has_times: true, has_operations: true }
     }
@@ -44,21 +46,23 @@ impl From<&Trace> for Content {
     }
 }
 
-/// What became of the requests handed to a [`Writer`].
+/// Counts of the requests handed to a [`Writer`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Written {
-    /// Requests in the file.
+    /// Number of requests in the file.
     pub requests: u64,
-    /// Requests left out because the format has no such operation (flushes, discards, writes of zeroes).
+    /// Number of requests left out because the format lacks the operation (flushes, discards,
+    /// writes of zeroes).
     pub left_out: u64,
-    /// Writes in the file that have lost their force-unit-access mark, because the format has none.
+    /// Number of writes in the file without their force-unit-access mark, because the format has
+    /// none.
     pub without_fua: u64,
 }
 
-/// A trace that is written. Dropped before [`finish`](Self::finish), it leaves nothing behind.
+/// Writer of a trace. If dropped before [`finish`](Self::finish), it removes the partial file.
 pub struct Writer {
     path: PathBuf,
-    /// The name it grows under; `None` where it goes straight to a pipe or a device, or is finished.
+    /// Temporary name of the file; `None` for a pipe or a device, or once finished.
     partial: Option<PathBuf>,
     sink: Option<Sink>,
     buffer: Vec<u8>,
@@ -96,10 +100,10 @@ enum Encoder {
     Fio(Fio),
 }
 
-/// Waits below this are not waited for by fio (documentation of `wait`), so that shorter gaps are added up.
+/// Shortest wait that fio keeps (documentation of `wait`); shorter gaps are added up.
 const FIO_WAIT_US_MIN: u64 = 100;
 
-/// The files that are open, in order of appearance, and how far the waits have come.
+/// Open files, in order of appearance, and the sum of the waits so far.
 #[derive(Default)]
 struct Fio {
     devices: Vec<u32>,
@@ -107,10 +111,11 @@ struct Fio {
 }
 
 impl Writer {
-    /// Starts a trace in `format` at `path`, whose folder must exist. A file that is there is replaced at the end.
+    /// Starts a trace in `format` at `path`, whose folder must exist. An existing file is replaced
+    /// at the end.
     ///
     /// # Errors
-    /// The format has no writer, or the output cannot be created.
+    /// Fails if the format has no writer or the output cannot be created.
     pub fn create(path: impl AsRef<Path>, format: Format, content: Content) -> Result<Self, TraceError> {
         let path = path.as_ref().to_path_buf();
         if !format.is_writable() {
@@ -138,13 +143,13 @@ impl Writer {
         TraceError::Write { path: self.path.display().to_string(), source }
     }
 
-    /// Adds `request`, which arrives no earlier than the one before.
+    /// Adds `request`, which must not arrive before the previous request.
     ///
     /// # Errors
-    /// The output cannot be written.
+    /// Fails if the output cannot be written.
     ///
     /// # Panics
-    /// If the request arrives earlier than the one before.
+    /// If the request arrives before the previous request.
     pub fn write(&mut self, request: &Request) -> Result<(), TraceError> {
         if self.encoder.request(request, &mut self.buffer) {
             self.written.requests += 1;
@@ -165,10 +170,10 @@ impl Writer {
         written.map_err(|source| self.failed(source))
     }
 
-    /// Completes the file and gives it its name.
+    /// Completes the file and gives it its final name.
     ///
     /// # Errors
-    /// The output cannot be written, or not renamed.
+    /// Fails if the output cannot be written or renamed.
     pub fn finish(mut self) -> Result<Written, TraceError> {
         self.encoder.finish(&mut self.buffer);
         self.flush()?;
@@ -186,13 +191,14 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if let Some(partial) = &self.partial {
-            // Nothing more can be done about a file that does not go away.
+            // A failed removal is ignored: the writer has no way to report it.
             let _ = fs::remove_file(partial);
         }
     }
 }
 
-/// Creates the file to write: where it ends up, the temporary name (none for what is no regular file), the file.
+/// Creates the output: returns the final path, the temporary name (none for what is no regular
+/// file), and the file.
 fn create(path: &Path) -> io::Result<(PathBuf, Option<PathBuf>, File)> {
     let path = match fs::canonicalize(path) {
         Ok(real) => real,
@@ -238,7 +244,8 @@ impl Encoder {
         }
     }
 
-    /// Appends `request` to `out`; false, and nothing, where the format cannot say what it does.
+    /// Appends `request` to `out`. Returns false, and appends nothing, if the format lacks the
+    /// operation.
     fn request(&mut self, request: &Request, out: &mut Vec<u8>) -> bool {
         let Request { arrival, device, kind, range, response, .. } = *request;
         let (start, sectors) = (range.start.0, range.len.0);
@@ -262,7 +269,7 @@ impl Encoder {
             Encoder::Msr => {
                 let kind = if is_read { "Read" } else { "Write" };
                 let (offset, size) = (range.start.bytes().0, range.len.bytes().0);
-                // A response below a tick would read as one that was not measured.
+                // A response below one tick would read as not measured.
                 let response = response.map_or(0, |response| (response.0 / 100).max(1));
                 let ticks = arrival.0 / 100;
                 line(out, format_args!("{ticks},bimetal,{device},{kind},{offset},{size},{response}"));

@@ -1,4 +1,4 @@
-//! The analysis of public traces gives the figures that were computed from them independently.
+//! The analysis of public traces gives figures that were computed from the traces independently.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,7 +9,7 @@ use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use bimetal_trace::Request;
 use bimetal_trace::analysis::{Analysis, Analyzer};
 
-/// The decompressed trace, or `None` where the shared traces are not there.
+/// Returns the decompressed trace, or `None` if the shared traces are missing.
 fn decompressed(name: &str) -> Option<Vec<u8>> {
     let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces")).join(name);
     if !path.exists() {

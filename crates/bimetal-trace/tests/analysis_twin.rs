@@ -1,4 +1,5 @@
-//! The analysis against a twin that is slow, keeps everything, and is written straight from the definitions.
+//! Compares the analysis with a reference model that is slow, keeps everything, and follows the
+//! definitions literally.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -44,7 +45,8 @@ impl Twin {
         self.accesses.values().map(runs).sum()
     }
 
-    /// Intervals between a write and the next access to its block, where that is a write (or a read).
+    /// Returns the intervals between a write and the next access to its block, if that is a write
+    /// (or a read).
     fn intervals(&self, to_write: bool) -> Vec<u64> {
         let mut intervals = Vec::new();
         for accesses in self.accesses.values() {
@@ -57,7 +59,8 @@ impl Twin {
         intervals
     }
 
-    /// Writes and reads of each written block, most overwritten first, then by device and block.
+    /// Returns writes and reads of each written block, most overwritten first, then by device and
+    /// block.
     fn ranking(&self) -> Vec<(u64, u64)> {
         let count =
             |accesses: &Vec<(u64, bool)>, write| accesses.iter().filter(|access| access.1 == write).count() as u64;
@@ -181,7 +184,7 @@ fn kinds() -> impl Strategy<Value = OpKind> {
     ]
 }
 
-/// Gaps between arrivals: none, short, and around the bounds at which shares are quoted.
+/// Draws gaps between arrivals: none, short, and around the bounds at which shares are quoted.
 fn gaps() -> impl Strategy<Value = u64> {
     prop_oneof![
         Just(0),
@@ -190,7 +193,8 @@ fn gaps() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Traces of up to 300 requests on a few blocks of three devices; some repeat where the last request ended.
+/// Draws traces of up to 300 requests on a few blocks of three devices; some requests start at the
+/// end of the previous one.
 fn traces() -> impl Strategy<Value = Vec<Request>> {
     let request = (gaps(), 0..3u32, kinds(), any::<bool>(), 0..400u64, 1..40u64);
     prop::collection::vec(request, 0..300).prop_map(|steps| {

@@ -1,5 +1,5 @@
-//! What is wrong with a trace is said with file, place, field, value and what was expected; and what was assumed is said
-//! with the flag that overrides it.
+//! Errors of traces name file, place, field, value and what was expected; notes on assumptions name
+//! the flag that overrides them.
 
 use std::io::Cursor;
 

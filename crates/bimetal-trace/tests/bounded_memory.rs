@@ -1,5 +1,5 @@
-//! A trace passes through in memory that does not grow with its length. Alone in its process, as it looks at the
-//! process' peak.
+//! A trace passes through in memory that does not grow with its length. This test has a process of
+//! its own, as it measures the process's peak.
 
 #![cfg(target_os = "linux")]
 
@@ -7,7 +7,7 @@ use std::io::{self, Read};
 
 use bimetal_trace::{OpenOptions, Trace};
 
-/// A file of `lines` lines that nobody keeps.
+/// File of `lines` lines, generated while it is read.
 struct Endless<F> {
     line: F,
     next: u64,
@@ -34,7 +34,7 @@ fn requests(lines: u64, line: impl FnMut(u64) -> String + Send + 'static) -> u64
     trace.map(Result::unwrap).count() as u64
 }
 
-/// The most memory the process had so far.
+/// Returns the peak memory of the process so far.
 fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();

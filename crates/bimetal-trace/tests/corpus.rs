@@ -1,5 +1,5 @@
-//! Replays the fuzzer's corpus, which the project wrote: every file through every reader, and each `good` file
-//! recognised as the format of its folder.
+//! Replays the fuzzer's corpus, which the project wrote. Every file passes through every reader,
+//! and each `good` file is recognised as the format of its folder.
 
 use std::fs;
 use std::io::Cursor;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use bimetal_trace::fuzz::{read_any, read_hints};
 use bimetal_trace::{Format, OpenOptions, Trace};
 
-/// The files of the corpus with the format of their folder.
+/// Returns the files of the corpus with the format of their folder.
 fn corpus() -> Vec<(Format, PathBuf)> {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz-corpus"));
     let mut files = Vec::new();
@@ -47,7 +47,7 @@ fn no_part_of_a_file_breaks_its_reader() {
     }
 }
 
-/// The hints of the corpus, whole and cut at every byte.
+/// Reads the hints of the corpus, whole and cut at every byte.
 #[test]
 fn no_part_of_a_file_breaks_the_reader_of_hints() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz-corpus/hints"));
@@ -69,7 +69,7 @@ fn each_format_is_recognised_by_content_but_bare_keys() {
                 assert!(error.contains("--format keys32le"), "{error}");
                 continue;
             }
-            // The two read alike; see the notes of the trace.
+            // The two formats are read in the same way; see the notes of the trace.
             Format::Ssdsim => Format::Mqsim,
             other => other,
         };

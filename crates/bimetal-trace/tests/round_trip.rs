@@ -1,4 +1,5 @@
-//! What a writer writes, its reader reads: all of it where the format can say it, and what it cannot is counted.
+//! Readers read back everything that a writer writes, if the format can express it; whatever it
+//! cannot express is counted.
 
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use bimetal_trace::write::{Content, Writer, Written};
 use bimetal_trace::{Format, OpenOptions, Request, Trace};
 use proptest::prelude::*;
 
-/// A file name of its own in the folder for temporary files, removed at the end.
+/// Unique file name in the folder for temporary files; the file is removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -38,7 +39,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Requests in order of time from 0 on, any operation, on a few devices.
+/// Draws requests in order of time from 0 on, with any operation, on a few devices.
 fn requests() -> impl Strategy<Value = Vec<Request>> {
     let kind = prop::sample::select(vec![
         OpKind::Read,
@@ -48,7 +49,7 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
         OpKind::Discard,
         OpKind::WriteZeroes,
     ]);
-    // Gaps stay far below the 30 days that make a time nonsense.
+    // Gaps stay far below the 30 days beyond which a time is rejected.
     let gap = prop_oneof![0u64..5, 0u64..1_000_000, 0u64..1_000_000_000_000];
     let sector = prop_oneof![0u64..4096, 0u64..(1 << 40) - 70_000];
     let one = (gap, 0u32..4, kind, any::<bool>(), sector, 1u64..70_000, prop::option::of(0u64..1_000_000_000_000));
@@ -66,7 +67,7 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
     })
 }
 
-/// `requests` with devices numbered in order of appearance, as formats that name them do.
+/// Numbers the devices of `requests` in order of appearance, as formats with named devices do.
 fn renumbered(requests: &[Request]) -> Vec<Request> {
     let mut seen = Vec::new();
     let number = |seen: &mut Vec<u32>, device| match seen.iter().position(|&other| other == device) {

@@ -1,5 +1,5 @@
-//! The public samples of `../shared/traces`, where they are at hand: each is recognised by content and gives exactly the
-//! counts that its description states.
+//! Public samples in `../shared/traces`, if they exist: each is recognised by content and gives
+//! exactly the counts that its description states.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -7,19 +7,19 @@ use std::path::PathBuf;
 use bimetal_core::operation::OpKind;
 use bimetal_trace::{Event, Format, OpenOptions, Request, Trace, TraceError};
 
-/// What the description of a sample states.
+/// Counts that the description of a sample states.
 struct Sample {
     file: &'static str,
     format: Format,
     requests: u64,
-    /// Percent of the requests, to one digit; `None` where it is not stated.
+    /// Percentage of reads among the requests, to one digit; `None` if not stated.
     read_percent: Option<&'static str>,
-    /// Distinct 4 KiB pages, of each device.
+    /// Number of distinct 4 KiB pages, on each device.
     footprint: Footprint,
     moved: Moved,
-    /// Seconds, with as many digits as stated; `None` where the trace has no times.
+    /// Seconds, with as many digits as stated; `None` if the trace has no times.
     span_s: Option<&'static str>,
-    /// Lines that must be skipped.
+    /// Number of lines that must be skipped.
     bad_lines: u64,
     event: Option<Event>,
 }
@@ -27,7 +27,7 @@ struct Sample {
 enum Footprint {
     Mib(&'static str),
     Blocks(u64),
-    /// The exact sums are tested below.
+    /// Not stated; the exact sums are tested below.
     NotStated,
 }
 
@@ -43,7 +43,8 @@ use Moved as M;
 const ISSUE: Option<Event> = Some(Event::Issue);
 const QUEUE: Option<Event> = Some(Event::Queue);
 
-/// Of the ext4 sample the description states 1238.9 MiB, which counts the pages of the one line that it says to drop.
+/// The ext4 sample's description states 1238.9 MiB, which counts the pages of the one line that it
+/// says to drop.
 #[rustfmt::skip]
 const SAMPLES: [Sample; 19] = [
     sample("cloudPhysicsIO.csv.xz", Format::CloudphysicsCsv, 113_872, "41.3", F::Mib("1051.6"), M::Mib("4011"), Some("7200"), 0, None),
@@ -83,7 +84,7 @@ const fn sample(
     Sample { file, format, requests, read_percent, footprint, moved, span_s, bad_lines, event }
 }
 
-/// The folder of the samples, if it is there.
+/// Returns the folder of the samples, if it exists.
 fn folder() -> Option<PathBuf> {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces"));
     if folder.is_dir() {
@@ -98,7 +99,7 @@ fn options_of(sample: &Sample) -> OpenOptions {
     OpenOptions { format, skip_bad_lines: sample.bad_lines > 0, ..OpenOptions::default() }
 }
 
-/// `value` with as many digits behind the point as `like` has.
+/// Formats `value` with as many digits behind the point as `like` has.
 fn rounded(value: f64, like: &str) -> String {
     let digits = like.split_once('.').map_or(0, |(_, digits)| digits.len());
     format!("{value:.digits$}")

@@ -1,4 +1,5 @@
-//! Feeds the readers: the first byte chooses the format (0, or beyond the last, leaves it to the content), the rest is the trace.
+//! Feeds the readers. The first byte chooses the format (0, or beyond the last: recognised by
+//! content); the rest is the trace.
 #![no_main]
 
 use bimetal_trace::Format;

@@ -1,8 +1,9 @@
-//! What is remembered of every block a trace touched, in 16 bytes a block.
+//! History of each block that a trace touched, in 16 bytes a block.
 //!
-//! Each device has a directory (a hash map) from groups of [`GROUP_BLOCKS`] neighbouring blocks to their states, which
-//! lie in one cache line of one array: memory follows the blocks touched, dense (about 25 bytes a block, directory and
-//! spare room included) or sparse (about 100 bytes for a block without neighbours).
+//! Each device has a directory (a hash map) from groups of [`GROUP_BLOCKS`] neighbouring blocks to
+//! the states of these blocks, which lie in one cache line of one array. Memory grows with the
+//! blocks touched: about 25 bytes a block if dense (directory and spare room included), about 100
+//! bytes for a block without neighbours.
 
 use std::hint::black_box;
 
@@ -11,35 +12,36 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 const GROUP_SHIFT: u32 = 2;
-/// Neighbouring blocks whose states lie side by side.
+/// Number of neighbouring blocks whose states lie side by side.
 const GROUP_BLOCKS: u64 = 1 << GROUP_SHIFT;
 
 const ACCESS_BITS: u64 = 0b11;
 const READ: u64 = 1;
 const WRITE: u64 = 2;
 
-/// The past of one block: its last access and how often it was written and read.
+/// History of a block: its last access, and the numbers of its writes and reads.
 ///
 /// Counts stop at 2^32 − 1 per block; times are kept for 146 years.
 #[derive(Clone, Copy, Default)]
 pub(super) struct BlockState {
-    /// Time of the last access in nanoseconds, shifted left by two; below it READ, WRITE, or 0 for never accessed.
+    /// Time of the last access in nanoseconds, shifted left by two; below it READ, WRITE, or 0 for
+    /// never accessed.
     last: u64,
     writes: u32,
     reads: u32,
 }
 
-/// What a write meant for its block.
+/// Effect of a write on the history of its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct WriteEffect {
-    /// The time since the access before, where that was a write too.
+    /// Time since the previous access to the block, if that was a write too.
     pub(super) after_write: Option<Nanoseconds>,
-    /// The block had been written before, whatever came in between.
+    /// Set if the block had been written before, with any accesses in between.
     pub(super) overwrite: bool,
 }
 
 impl BlockState {
-    /// Notes a write at `now`.
+    /// Records a write at `now`.
     #[inline]
     pub(super) fn write(&mut self, now: Nanoseconds) -> WriteEffect {
         let effect = WriteEffect { after_write: self.since_write(now), overwrite: self.writes > 0 };
@@ -48,7 +50,7 @@ impl BlockState {
         effect
     }
 
-    /// Notes a read at `now`; gives the time since the access before, where that was a write.
+    /// Records a read at `now`. Returns the time since the previous access, if that was a write.
     #[inline]
     pub(super) fn read(&mut self, now: Nanoseconds) -> Option<Nanoseconds> {
         let after_write = self.since_write(now);
@@ -57,12 +59,12 @@ impl BlockState {
         after_write
     }
 
-    /// How often it was written.
+    /// Returns the number of writes to the block.
     pub(super) fn writes(&self) -> u32 {
         self.writes
     }
 
-    /// How often it was read.
+    /// Returns the number of reads of the block.
     pub(super) fn reads(&self) -> u32 {
         self.reads
     }
@@ -78,27 +80,27 @@ fn pack(time: Nanoseconds) -> u64 {
     time.get().min(u64::MAX >> 2) << 2
 }
 
-/// What one request does to the blocks of one group.
+/// Access of one request to the blocks of one group.
 #[derive(Clone, Copy)]
 pub(super) struct Access {
-    /// When.
+    /// Time of the access.
     pub(super) at: Nanoseconds,
-    /// Whether it writes them or reads them.
+    /// Set for a write; otherwise the access is a read.
     pub(super) is_write: bool,
-    /// The dense index of the device.
+    /// Dense index of the device.
     device: usize,
-    /// The number of the group.
+    /// Number of the group.
     group: u64,
-    /// The group's place in the table, once it was looked up.
+    /// Position of the group in the table, once it was looked up.
     index: u32,
-    /// The first and the last block within the group.
+    /// First block within the group; `last` is the last one.
     first: u8,
     last: u8,
 }
 
 impl Access {
-    /// The accesses of a request to the blocks from `first` to `last`, both included, of the device with the dense
-    /// index `device`.
+    /// Returns the accesses of a request to the blocks from `first` to `last`, both included, of
+    /// the device with the dense index `device`.
     pub(super) fn split(
         at: Nanoseconds,
         is_write: bool,
@@ -125,12 +127,12 @@ struct Device {
     groups: HashMap<u64, u32, FixedState>,
 }
 
-/// The states of neighbouring blocks: one cache line.
+/// States of neighbouring blocks, in one cache line.
 #[derive(Default)]
 #[repr(align(64))]
 struct Group([BlockState; GROUP_BLOCKS as usize]);
 
-/// The states of all blocks touched, of all devices.
+/// States of all blocks touched, on all devices.
 pub(super) struct BlockTable {
     devices: Vec<Device>,
     index_of_device: HashMap<u32, usize, FixedState>,
@@ -139,12 +141,12 @@ pub(super) struct BlockTable {
 }
 
 impl BlockTable {
-    /// A table of no blocks.
+    /// Creates a table without blocks.
     pub(super) fn new() -> Self {
         Self { devices: Vec::new(), index_of_device: HashMap::default(), last_device: 0, groups: Vec::new() }
     }
 
-    /// The dense index of the device that the trace calls `number`.
+    /// Returns the dense index of the device that the trace calls `number`.
     #[inline]
     pub(super) fn device_index(&mut self, number: u32) -> usize {
         if self.devices.get(self.last_device).is_none_or(|device| device.number != number) {
@@ -156,15 +158,16 @@ impl BlockTable {
         self.last_device
     }
 
-    /// How many devices were seen.
+    /// Returns the number of devices seen.
     pub(super) fn device_count(&self) -> usize {
         self.devices.len()
     }
 
-    /// Calls `visit` with each block of `accesses`, in order: the access, the block's number and its state.
+    /// Calls `visit` with each block of `accesses`, in order: the access, the block's number and
+    /// its state.
     ///
-    /// First finds the states of all accesses, then loads them, then visits: so the cache misses of a batch overlap,
-    /// where otherwise each would be waited for before the next is known.
+    /// First finds the states of all accesses, then loads them, then visits them. So the cache
+    /// misses of a batch overlap, instead of each being waited for before the next is known.
     pub(super) fn visit(&mut self, accesses: &mut [Access], mut visit: impl FnMut(&Access, u64, &mut BlockState)) {
         for access in accesses.iter_mut() {
             access.index = *self.devices[access.device].groups.entry(access.group).or_insert_with(|| {
@@ -185,12 +188,12 @@ impl BlockTable {
         }
     }
 
-    /// The blocks that were read or written, in no order that means anything.
+    /// Returns the blocks that were read or written, in arbitrary order.
     pub(super) fn touched(&self) -> impl Iterator<Item = &BlockState> {
         self.groups.iter().flat_map(|group| &group.0).filter(|state| state.last != 0)
     }
 
-    /// The blocks that were read or written, by device number, then by block number.
+    /// Returns the blocks that were read or written, by device number, then by block number.
     pub(super) fn in_order(&self) -> impl Iterator<Item = &BlockState> {
         let mut order: Vec<(u32, u64, u32)> = Vec::with_capacity(self.groups.len());
         for device in &self.devices {
@@ -203,7 +206,8 @@ impl BlockTable {
 
 #[cfg(test)]
 impl BlockTable {
-    /// Lets `visit` see the blocks from `first` to `last` of the device that the trace calls `number`.
+    /// Calls `visit` with the blocks from `first` to `last` of the device that the trace calls
+    /// `number`.
     pub(super) fn visit_range(
         &mut self,
         number: u32,

@@ -1,4 +1,5 @@
-//! Which file a range of the device belongs to, and which files are overwritten most (Griffin table 2, section 4.4).
+//! Maps ranges of the device to files, and finds the most overwritten files (Griffin table 2,
+//! section 4.4).
 
 use std::io::{BufRead, BufReader};
 
@@ -7,24 +8,25 @@ use serde::Serialize;
 
 use super::figures::{QUOTED_SECONDS, Within};
 
-/// Stands in a map in the place of a path: free space.
+/// Text that stands for free space in a map, in the place of a path.
 pub const FREE: &str = "<free>";
 
-/// The first bytes of what zstd compressed.
+/// First bytes of content compressed by zstd.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The most overwritten files that are listed.
+/// Most files that are listed as most overwritten.
 const LISTED_FILES: usize = 20;
 
-/// A map of files that cannot be used: which file and line, what stands there, what was expected.
+/// Reasons for which a map of files cannot be used. An error names the file, the line, its content,
+/// and what was expected.
 #[derive(Debug, thiserror::Error)]
 pub enum FileMapError {
     /// The file cannot be read.
     #[error("{name}: {source}")]
     Read {
-        /// The map's file name.
+        /// Name of the map's file.
         name: String,
-        /// Why.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// A line is not a range and a path.
@@ -32,11 +34,11 @@ pub enum FileMapError {
         "{name}:{line}: '{text}': expected offset,length,path with the first two in bytes, like 1048576,4096,/etc/fstab"
     )]
     Line {
-        /// The map's file name.
+        /// Name of the map's file.
         name: String,
-        /// The line, counted from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What stands there.
+        /// Content of the line.
         text: String,
     },
     /// Two lines claim the same bytes.
@@ -44,15 +46,15 @@ pub enum FileMapError {
         "{name}:{line}: the range of '{path}' overlaps that of '{other}' in line {other_line}: expected ranges that belong to one file each"
     )]
     Overlap {
-        /// The map's file name.
+        /// Name of the map's file.
         name: String,
-        /// The line, counted from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// Its path.
+        /// Path in the line.
         path: String,
-        /// The line it collides with.
+        /// Number of the earlier line that claims the same bytes.
         other_line: usize,
-        /// That line's path.
+        /// Path in the earlier line.
         other: String,
     },
 }
@@ -68,21 +70,22 @@ struct Extent {
 /// Ranges of one device and the files they belong to.
 #[derive(Clone, Debug)]
 pub struct FileMap {
-    /// By start, without overlaps.
+    /// Extents of files by start, without overlaps.
     extents: Vec<Extent>,
     paths: Vec<String>,
-    /// What belongs to no file and holds nothing, by start.
+    /// Extents of free space, which belong to no file, by start.
     free: Vec<Extent>,
 }
 
 impl FileMap {
-    /// Reads lines `offset,length,path`, offset and length in bytes; a first line that says just that is a header. A
-    /// path may hold commas, or stand in double quotes. A file may have several lines, a byte belongs to one file only. A line
-    /// with the path [`FREE`] is free space; what no line names belongs to the file system itself, for all that is known.
-    /// `name` is what errors call the map. The lines may be compressed by zstd.
+    /// Reads lines `offset,length,path`, offset and length in bytes; a first line with just these
+    /// words is a header. A path may contain commas, or stand in double quotes. A file may have
+    /// several lines; a byte belongs to one file only. A line with the path [`FREE`] is free space.
+    /// Ranges in no line are taken to belong to the file system itself. Errors call the map `name`.
+    /// The lines may be compressed by zstd.
     ///
     /// # Errors
-    /// If it cannot be read, a line is malformed, or two lines overlap.
+    /// Fails if the map cannot be read, if a line is malformed, or if two lines overlap.
     pub fn read(name: &str, mut lines: impl BufRead) -> Result<Self, FileMapError> {
         let failed = |source| FileMapError::Read { name: name.to_owned(), source };
         if !lines.fill_buf().map_err(failed)?.starts_with(&ZSTD_MAGIC) {
@@ -125,12 +128,14 @@ impl FileMap {
         Ok(map)
     }
 
-    /// Every extent with its first byte, the one behind its last, and its file's path; in order of address.
+    /// Returns each extent with its first byte, the byte behind its last, and its file's path, in
+    /// order of address.
     pub fn extents(&self) -> impl Iterator<Item = (u64, u64, &str)> {
         self.extents.iter().map(|extent| (extent.start, extent.end, self.paths[extent.file].as_str()))
     }
 
-    /// Every range of free space with its first byte and the one behind its last; in order of address.
+    /// Returns each range of free space with its first byte and the byte behind its last, in order
+    /// of address.
     pub fn free(&self) -> impl Iterator<Item = (u64, u64)> {
         self.free.iter().map(|extent| (extent.start, extent.end))
     }
@@ -157,7 +162,7 @@ impl FileMap {
         Ok(())
     }
 
-    /// The file of a block: the first that has a byte in it.
+    /// Returns the file of a block: the first file with a byte in the block.
     fn file_of(&self, block: u64, block_bytes: Bytes) -> Option<usize> {
         let start = block.saturating_mul(block_bytes.get());
         let end = start.saturating_add(block_bytes.get());
@@ -176,24 +181,24 @@ fn parse_line(text: &str) -> Option<(u64, u64, String)> {
     (!path.is_empty()).then_some((start, start.checked_add(length)?, path))
 }
 
-/// One of the most overwritten files.
+/// Figures of one of the most overwritten files.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FileFigures {
-    /// Its path in the map.
+    /// Path in the map.
     pub path: String,
-    /// Writes to blocks of it that had been written before.
+    /// Number of writes to blocks of the file that had been written before.
     pub overwrites: u64,
-    /// Block writes to it.
+    /// Number of block writes to the file.
     pub block_writes: u64,
-    /// Block reads of it.
+    /// Number of block reads of the file.
     pub block_reads: u64,
-    /// As [`Analysis::waw`](super::Analysis::waw), of its blocks alone.
+    /// As [`Analysis::waw`](super::Analysis::waw), for the blocks of the file.
     pub waw: Option<Within>,
-    /// As [`Analysis::raw`](super::Analysis::raw), of its blocks alone.
+    /// As [`Analysis::raw`](super::Analysis::raw), for the blocks of the file.
     pub raw: Option<Within>,
 }
 
-/// Intervals counted by the quoted bounds only: a map may name a million files.
+/// Counts of intervals by the quoted bounds alone, as a map may name a million files.
 #[derive(Clone, Copy, Default)]
 struct QuotedIntervals {
     within: [u64; QUOTED_SECONDS.len()],
@@ -222,7 +227,7 @@ struct FileCounts {
     raw: QuotedIntervals,
 }
 
-/// Counts accesses by file.
+/// Counter of accesses by file.
 pub(super) struct FileCounter {
     map: FileMap,
     block_bytes: Bytes,
@@ -252,7 +257,8 @@ impl FileCounter {
         }
     }
 
-    /// The most overwritten files, most overwritten first, equal ones by path. Without times there are no intervals.
+    /// Returns the most overwritten files, most overwritten first, equal files by path. Without
+    /// times there are no intervals.
     pub(super) fn finish(self, has_times: bool) -> Vec<FileFigures> {
         let mut files: Vec<FileFigures> = (self.map.paths.into_iter().zip(self.counts))
             .filter(|(_, counts)| counts.overwrites > 0)

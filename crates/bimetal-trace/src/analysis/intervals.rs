@@ -1,18 +1,21 @@
-//! How intervals of time are distributed, in constant memory, exact at the bounds that figures are quoted at.
+//! Distribution of intervals of time, in constant memory, exact at the bounds for which figures are
+//! quoted.
 
 use bimetal_core::units::Nanoseconds;
 
-/// Bounds within a decade, in tenths: ten to a decade, among them 3, 6 and 9 for 30, 60 and 900 seconds.
+/// Bounds within a decade, in tenths: ten a decade, among them 3, 6 and 9 for 30, 60 and 900
+/// seconds.
 const STEPS: [u64; 10] = [10, 15, 20, 30, 40, 50, 60, 70, 80, 90];
-/// Decades from a microsecond to ten million seconds (four months).
+/// Number of decades, from a microsecond to ten million seconds (four months).
 const DECADES: usize = 13;
-/// An hour and a day are no round decimal numbers.
+/// Further bounds: an hour and a day, which are no round decimal numbers.
 const EXTRA_SECONDS: [u64; 2] = [3_600, 86_400];
 const BOUND_COUNT: usize = STEPS.len() * DECADES + EXTRA_SECONDS.len();
 
-/// Upper bounds of the bins in nanoseconds, ascending; the bin behind the last holds what is longer.
+/// Upper bounds of the bins in nanoseconds, ascending. The bin behind the last bound holds longer
+/// intervals.
 const BOUNDS: [u64; BOUND_COUNT] = bounds();
-/// By the number of significant bits of an interval: the first bin that can hold it.
+/// First bin that can hold an interval, by the number of significant bits of the interval.
 const FIRST_BIN: [u8; 65] = first_bins();
 
 const fn bounds() -> [u64; BOUND_COUNT] {
@@ -64,7 +67,7 @@ pub(super) struct IntervalHistogram {
 }
 
 impl IntervalHistogram {
-    /// Without any interval.
+    /// Creates a histogram without intervals.
     pub(super) fn new() -> Self {
         Self { counts: [0; BOUND_COUNT + 1], total: 0 }
     }
@@ -81,15 +84,17 @@ impl IntervalHistogram {
         self.total += 1;
     }
 
-    /// The share of intervals no longer than `bound`, which must be a bound of the bins; `None` without intervals.
+    /// Returns the share of intervals no longer than `bound`, which must be a bound of the bins;
+    /// `None` without intervals.
     pub(super) fn share_within(&self, bound: Nanoseconds) -> Option<f64> {
         let bin = BOUNDS.binary_search(&bound.get()).expect("shares are asked for at bounds of bins only");
         let within: u64 = self.counts[..=bin].iter().sum();
         (self.total > 0).then(|| within as f64 / self.total as f64)
     }
 
-    /// The cumulative distribution as pairs of seconds and the share of intervals no longer, from the first bin that
-    /// holds one to the bin at which all are counted (or to the last bound, where some are longer); `None` without
+    /// Returns the cumulative distribution as pairs of seconds and the share of intervals no
+    /// longer. The first pair is for the first bin that is not empty, the last for the bin at which
+    /// all intervals are counted (or for the last bound, if some are longer). `None` without
     /// intervals.
     pub(super) fn cdf(&self) -> Option<Vec<[f64; 2]>> {
         if self.total == 0 {

@@ -1,11 +1,13 @@
-//! Analysis of a workload: what its requests are like, before any drive or scheme is in sight.
+//! Analysis of a workload: properties of its requests that depend on no drive or scheme.
 //!
-//! Lives here: the figures of Griffin section 4, Konanki tables 5.1 to 5.4 and MixedStore table 2, each defined at its
-//! field of [`Analysis`]. Does not: anything that depends on a drive, a cache or a scheme. Memory follows the blocks a
-//! trace touches, not its length: 16 bytes a block and its share of a directory, and histograms of fixed size.
+//! This folder holds the figures of Griffin section 4, Konanki tables 5.1 to 5.4 and MixedStore
+//! table 2, each defined at its field of [`Analysis`]. It holds nothing that depends on a drive, a
+//! cache or a scheme. Memory grows with the blocks that a trace touches, not with its length: 16
+//! bytes a block and its share of a directory, and histograms of fixed size.
 //!
-//! Read first: [`Analysis`] (`figures.rs`), then `blocks.rs` (what is remembered of a block), `intervals.rs` and
-//! `popularity.rs`. `files.rs` attributes accesses to files, `table.rs` writes the figures for a terminal.
+//! Read first: [`Analysis`] (`figures.rs`), then `blocks.rs` (history of each block),
+//! `intervals.rs` and `popularity.rs`. `files.rs` attributes accesses to files, `table.rs` writes
+//! the figures for a terminal.
 
 mod blocks;
 mod figures;
@@ -28,15 +30,15 @@ pub use figures::{Analysis, Within};
 pub use files::{FREE, FileFigures, FileMap, FileMapError};
 pub use popularity::TopBlocks;
 
-/// Accesses that are looked up together.
+/// Number of accesses that are looked up together.
 const BATCH: usize = 32;
 
-/// A size of block that a workload cannot be analysed in.
+/// Size of block in which a workload cannot be analysed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("block size {0}: expected a power of two of at least {SECTOR_BYTES} bytes, like 4KiB")]
 pub struct BlockSizeError(Bytes);
 
-/// Requests of one direction.
+/// Counts of the requests of one direction.
 #[derive(Clone, Copy, Default)]
 struct Direction {
     requests: u64,
@@ -45,19 +47,19 @@ struct Direction {
     block_ios: u64,
 }
 
-/// Where the last request of each direction ended on a device.
+/// Ends of the last read and the last write on a device.
 #[derive(Clone, Copy, Default)]
 struct LastEnds {
     read: Option<Sectors>,
     write: Option<Sectors>,
 }
 
-/// Takes the requests of a trace in order of time and gives its [`Analysis`].
+/// Analyser of a trace: takes its requests in order of time and returns its [`Analysis`].
 pub struct Analyzer {
-    /// Sectors of a block, as a shift.
+    /// Number of sectors of a block, as a shift.
     block_shift: u32,
     blocks: BlockTable,
-    /// Accesses that `blocks` has not seen yet, in order.
+    /// Accesses that are not yet applied to `blocks`, in order.
     waiting: Vec<Access>,
     last_ends: Vec<LastEnds>,
     reads: Direction,
@@ -75,10 +77,10 @@ pub struct Analyzer {
 }
 
 impl Analyzer {
-    /// An analysis in blocks of `block` (4 KiB where figures are to compare with others').
+    /// Creates an analysis in blocks of `block` (4 KiB to compare figures with those of papers).
     ///
     /// # Errors
-    /// If `block` is no power of two of at least a sector.
+    /// Fails if `block` is no power of two of at least a sector.
     pub fn new(block: Bytes) -> Result<Self, BlockSizeError> {
         if !block.get().is_power_of_two() || block.get() < SECTOR_BYTES {
             return Err(BlockSizeError(block));
@@ -113,7 +115,8 @@ impl Analyzer {
         Bytes(SECTOR_BYTES << self.block_shift)
     }
 
-    /// Takes the next request. Requests come in order of time; a step back counts as no time passed.
+    /// Takes the next request. Requests arrive in order of time; a step back counts as no time
+    /// passed.
     pub fn request(&mut self, request: &Request) {
         let device = self.blocks.device_index(request.device);
         if device == self.last_ends.len() {
@@ -123,7 +126,7 @@ impl Analyzer {
             OpKind::Read | OpKind::Write => self.transfer(device, request),
             OpKind::Flush => self.flushes += 1,
             OpKind::Discard | OpKind::WriteZeroes => self.discards += 1,
-            // Asks a drive for nothing to be kept or returned, and no trace format has it.
+            // A hint neither stores nor returns content, and no trace format has hints.
             OpKind::Hint => return,
         }
         let first_arrival = self.arrivals.map_or(request.arrival, |(first, _)| first);
@@ -161,7 +164,7 @@ impl Analyzer {
         }
     }
 
-    /// Lets the blocks see the waiting accesses.
+    /// Applies the waiting accesses to the blocks.
     fn access_blocks(&mut self) {
         self.blocks.visit(&mut self.waiting, |access, block, state| {
             if access.is_write {
@@ -186,14 +189,14 @@ impl Analyzer {
         self.waiting.clear();
     }
 
-    /// The figures of all requests taken.
+    /// Returns the figures of all requests taken.
     pub fn finish(mut self) -> Analysis {
         self.access_blocks();
         let popularity = Popularity::of(&self.blocks);
         let (reads, writes) = (self.reads, self.writes);
         let transfers = reads.requests + writes.requests;
         let requests = transfers + self.flushes + self.discards;
-        // A format without times gives every request the same one.
+        // In a format without times all requests have the same time.
         let duration = self.arrivals.map(|(first, last)| last.saturating_sub(first)).filter(|span| span.get() > 0);
         let has_times = duration.is_some();
         let bytes = |direction: Direction| direction.sectors.saturating_mul(SECTOR_BYTES);
@@ -233,17 +236,18 @@ impl Analyzer {
     }
 }
 
-/// The first sector behind `range`, or the last there is where that number does not exist.
+/// Returns the first sector behind `range`, or the greatest sector if that number does not exist.
 fn end_of(range: SectorRange) -> Sectors {
     range.checked_end().unwrap_or(Sectors::MAX)
 }
 
-/// The exponent of the least power of two that is no smaller than `len`, which is not 0.
+/// Returns the exponent of the least power of two that is no smaller than `len`, which is not 0.
 fn size_bin(len: Sectors) -> usize {
     ((u64::BITS - (len.get() - 1).leading_zeros()) as usize).min(63)
 }
 
-/// From the smallest size that occurs to the largest, empty bins between them included.
+/// Returns the counts from the smallest size that occurs to the largest, including empty bins
+/// between.
 fn size_histogram(sizes: &[u64; 64]) -> std::collections::BTreeMap<u64, u64> {
     let Some(first) = sizes.iter().position(|count| *count > 0) else {
         return std::collections::BTreeMap::new();
@@ -252,7 +256,7 @@ fn size_histogram(sizes: &[u64; 64]) -> std::collections::BTreeMap<u64, u64> {
     (first..=last).map(|bin| (1 << bin, sizes[bin])).collect()
 }
 
-/// `part` of `whole`; `None` of nothing.
+/// Returns `part` as a share of `whole`; `None` if `whole` is 0.
 fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }

@@ -1,38 +1,44 @@
-//! Which blocks are overwritten most, and what share of the overwrites and reads they draw (Griffin section 4.3).
+//! Ranks blocks by overwrites, and measures the share of overwrites and reads of the most
+//! overwritten (Griffin section 4.3).
 
 use serde::Serialize;
 
 use super::blocks::BlockTable;
 
-/// Most groups of equally many blocks in the histogram of the most overwritten blocks.
+/// Most groups, with equal numbers of blocks, in the histogram of the most overwritten blocks.
 const HISTOGRAM_GROUPS: usize = 100;
 
-/// Blocks that follow each other in rank among the most overwritten, and the accesses they got together.
+/// Group of blocks of successive ranks among the most overwritten, with the accesses to all of
+/// them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct TopBlocks {
-    /// How many blocks.
+    /// Number of blocks in the group.
     pub blocks: u64,
-    /// Writes to them over the whole trace.
+    /// Number of writes to the blocks over the whole trace.
     pub writes: u64,
-    /// Reads of them over the whole trace.
+    /// Number of reads of the blocks over the whole trace.
     pub reads: u64,
 }
 
-/// How overwrites are spread over the written blocks. Nothing in it without written blocks.
+/// Distribution of overwrites over the written blocks. Without written blocks all fields are
+/// `None`.
 #[derive(Default)]
 pub(super) struct Popularity {
-    /// Share of the overwrites in the most overwritten hundredth of the written blocks; `None` without overwrites.
+    /// Share of the overwrites in the most overwritten hundredth of the written blocks; `None`
+    /// without overwrites.
     pub(super) overwrites_in_top: Option<f64>,
-    /// Reads of those blocks.
+    /// Number of reads of the most overwritten hundredth.
     pub(super) reads_of_top: Option<u64>,
-    /// Share of the written blocks, most overwritten first, and the share of overwrites that they hold.
+    /// Pairs of a share of the written blocks, most overwritten first, and the share of overwrites
+    /// in them.
     pub(super) overwrite_cdf: Option<Vec<[f64; 2]>>,
-    /// Those blocks by falling rank, in at most a hundred groups.
+    /// Most overwritten hundredth by falling rank, in at most a hundred groups.
     pub(super) top_histogram: Option<Vec<TopBlocks>>,
 }
 
 impl Popularity {
-    /// Ranks the written blocks of `table` by overwrites, equal ones by device, then by block number.
+    /// Ranks the written blocks of `table` by overwrites, equal blocks by device, then by block
+    /// number.
     pub(super) fn of(table: &BlockTable) -> Self {
         let mut writes: Vec<u32> = table.touched().map(|state| state.writes()).filter(|writes| *writes > 0).collect();
         if writes.is_empty() {
@@ -55,7 +61,8 @@ struct Counts {
     reads: u32,
 }
 
-/// The ceil(1 %) most overwritten blocks, most overwritten first; `falling` holds the writes of every written block.
+/// Returns the ceil(1 %) most overwritten blocks, most overwritten first. `falling` holds the
+/// number of writes of every written block.
 fn top_blocks(table: &BlockTable, falling: &[u32]) -> Vec<Counts> {
     let count = falling.len().div_ceil(100);
     let least = falling[count - 1];
@@ -75,7 +82,8 @@ fn top_blocks(table: &BlockTable, falling: &[u32]) -> Vec<Counts> {
     top
 }
 
-/// The share of all overwrites in the first `ranks[i]` blocks, for ascending ranks; `None` without overwrites.
+/// Returns the shares of all overwrites in the first `ranks[i]` blocks, for ascending ranks; `None`
+/// without overwrites.
 fn overwrites_at(falling: &[u32], ranks: &[usize]) -> Option<Vec<f64>> {
     let overwrites = |blocks: &[u32]| blocks.iter().map(|writes| u64::from(*writes) - 1).sum::<u64>();
     let total = overwrites(falling);
@@ -89,7 +97,8 @@ fn overwrites_at(falling: &[u32], ranks: &[usize]) -> Option<Vec<f64>> {
     (total > 0).then(|| shares.collect())
 }
 
-/// Points at every thousandth of the blocks up to the first hundredth, then at every hundredth.
+/// Returns points at every thousandth of the blocks up to the first hundredth, then at every
+/// hundredth.
 fn overwrite_cdf(falling: &[u32]) -> Option<Vec<[f64; 2]>> {
     let thousandths: Vec<usize> = (0..10).chain((10..=1000).step_by(10)).collect();
     let ranks: Vec<usize> = thousandths.iter().map(|part| (falling.len() * part).div_ceil(1000)).collect();
@@ -115,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// A table of one device whose block `i` is written `writes[i]` times and read `reads[i]` times.
+    /// Returns a table of one device whose block `i` has `accesses[i]` writes and reads.
     fn table(accesses: &[(u32, u32)]) -> BlockTable {
         let mut table = BlockTable::new();
         for (block, &(writes, reads)) in accesses.iter().enumerate() {

@@ -1,10 +1,10 @@
-//! An analysis as text for a terminal, at most 80 columns wide.
+//! Prints an analysis as text for a terminal, at most 80 columns wide.
 
 use std::fmt;
 
 use super::figures::{Analysis, QUOTED_SECONDS, Within};
 
-/// The longest bar of the size histogram.
+/// Columns of the longest bar in the size histogram.
 const BAR_COLUMNS: usize = 40;
 
 impl fmt::Display for Analysis {
@@ -128,7 +128,7 @@ fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
 }
 
-/// With a comma between thousands.
+/// Formats `number` with a comma between thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -141,7 +141,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// In the largest unit that leaves a whole part; two decimals unless it is exact.
+/// Formats `bytes` in the largest unit that leaves a whole part, with two decimals unless exact.
 fn size(bytes: u64) -> String {
     const UNITS: [(u64, &str); 5] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")];
     let (factor, unit) = UNITS.into_iter().find(|(factor, _)| bytes >= *factor).unwrap_or((1, "B"));

@@ -3,12 +3,12 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A trace of one device: (seconds, operation, start, sectors).
+/// Analyses a trace of one device: (seconds, operation, start, sectors).
 fn analyse(requests: &[(f64, OpKind, u64, u64)]) -> Analysis {
     analyse_devices(&requests.iter().map(|&(at, kind, start, len)| (at, 0, kind, start, len)).collect::<Vec<_>>())
 }
 
-/// (seconds, device, operation, start, sectors).
+/// Analyses a trace: (seconds, device, operation, start, sectors).
 fn analyse_devices(requests: &[(f64, u32, OpKind, u64, u64)]) -> Analysis {
     let mut analyzer = Analyzer::new(Bytes::from_kib(4)).unwrap();
     for &(seconds, device, kind, start, len) in requests {

@@ -1,6 +1,7 @@
 //! `alibaba`: the block traces of Alibaba Cloud (README of the traces; Li et al., IISWC 2020).
 //!
-//! `device_id,opcode,offset,length,timestamp`: virtual disk, `R` or `W`, bytes, bytes, microseconds since 1970.
+//! `device_id,opcode,offset,length,timestamp`: virtual disk, `R` or `W`, bytes, bytes, microseconds
+//! since 1970.
 
 use bimetal_core::operation::OpKind;
 
@@ -8,7 +9,7 @@ use super::LineFormat;
 use crate::entry::{Bad, Entry, byte_range};
 use crate::fields::{Fields, scaled};
 
-/// Its reader.
+/// Reader of the `alibaba` format.
 #[derive(Default)]
 pub(crate) struct Alibaba {
     saw_header: bool,

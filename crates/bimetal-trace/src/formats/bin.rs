@@ -1,7 +1,9 @@
-//! `bin`: Bimetal's own compact binary, small and fast. The writer compresses it with zstd; bare is read as well.
+//! `bin`: Bimetal's own compact binary, small and fast. The writer compresses it with zstd;
+//! uncompressed files are read as well.
 //!
-//! A header of 9 bytes: `BMTRACE`, the version 1, and flags (bit 0: it has times; bit 1: it has operations). Then a
-//! record a request, in order of time: a control byte, then as LEB128 numbers what the control byte does not spare:
+//! A header of 9 bytes: `BMTRACE`, the version 1, and flags (bit 0: it has times; bit 1: it has
+//! operations). Then one record for each request, in order of time: a control byte, then the LEB128
+//! numbers that the control byte does not make redundant:
 //!
 //! | control bit | meaning |
 //! |---|---|
@@ -10,10 +12,11 @@
 //! | 4 | device as in the record before (0 at first); else the device follows |
 //! | 5 | the response time (ns) follows |
 //! | 6 | as many sectors as the record before (0 at first); else their number follows |
-//! | 7 | starts where the record before ended (0 at first); else the signed distance follows, zigzag |
+//! | 7 | starts at the end of the record before (0 at first); else the signed distance, zigzag |
 //!
-//! in the order: ns since the record before, device, distance, sectors, response time. The end is the control byte 7
-//! and the number of records, 8 bytes little-endian; a file without it is cut off.
+//! The order of the numbers is: ns since the record before, device, distance, sectors, response
+//! time. The end is the control byte 7 and the number of records, 8 bytes little-endian; a file
+//! without it is cut off.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange};
@@ -32,14 +35,14 @@ const RESPONSE: u8 = 1 << 5;
 const SAME_SECTORS: u8 = 1 << 6;
 const ADJACENT: u8 = 1 << 7;
 
-/// No record is longer: a control byte, four numbers of 64 bits and one of 32.
+/// Most bytes of a record: a control byte, four numbers of 64 bits and one of 32.
 const RECORD_BYTES_MAX: usize = 1 + 4 * 10 + 5;
 
 pub(crate) fn recognise(head: &[u8]) -> bool {
     head.starts_with(MAGIC)
 }
 
-/// What a record is relative to.
+/// State of the previous record, to which a record is relative.
 #[derive(Clone, Copy, Default)]
 struct Before {
     time: u64,
@@ -48,21 +51,22 @@ struct Before {
     sectors: u64,
 }
 
-/// Turns requests into records.
+/// Encoder of requests as records.
 pub(crate) struct Encoder {
     before: Before,
     records: u64,
 }
 
 impl Encoder {
-    /// Starts a file in `out`.
+    /// Writes the header of a file to `out`.
     pub(crate) fn new(has_times: bool, has_operations: bool, out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(MAGIC);
         out.push(u8::from(has_times) | u8::from(has_operations) << 1);
         Self { before: Before::default(), records: 0 }
     }
 
-    /// Appends a request, no earlier than the one before, to `out`; false (and nothing) if it is a hint.
+    /// Appends a request, no earlier than the previous request, to `out`. Returns false, and
+    /// appends nothing, for a hint.
     pub(crate) fn request(&mut self, request: &Request, out: &mut Vec<u8>) -> bool {
         let kind = match request.kind {
             OpKind::Read => 0,
@@ -104,7 +108,7 @@ impl Encoder {
         true
     }
 
-    /// Ends the file in `out`.
+    /// Writes the end of the file to `out`.
     pub(crate) fn finish(&self, out: &mut Vec<u8>) {
         out.push(END);
         out.extend_from_slice(&self.records.to_le_bytes());
@@ -119,12 +123,12 @@ fn put(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Turns records into requests.
+/// Decoder of records as requests.
 #[derive(Default)]
 pub(crate) struct Bin {
     before: Before,
     records: u64,
-    /// Where the last record starts.
+    /// First byte of the last record.
     offset: u64,
     flags: Option<u8>,
     ended: bool,
@@ -201,14 +205,14 @@ fn cut_off() -> Box<Bad> {
     Bad::form("record", b"", "a record or the end: the file is cut off").and_the_rest()
 }
 
-/// The bytes of a record behind the control byte.
+/// Bytes of a record behind the control byte.
 struct Record<'a> {
     rest: &'a [u8],
 }
 
 impl Record<'_> {
-    /// The next number. Those of up to seven bytes, nearly all, are taken from one word without a look at their length, which
-    /// changes from number to number.
+    /// Takes the next number. Numbers of up to seven bytes, nearly all, are decoded from one word
+    /// without a branch on their length, which changes from number to number.
     #[inline]
     fn number(&mut self) -> Result<u64, Box<Bad>> {
         let Some(word) = self.rest.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)) else {
@@ -220,7 +224,7 @@ impl Record<'_> {
             return self.long_number();
         }
         self.rest = &self.rest[bits as usize / 8..];
-        // Seven bits of each byte, moved together by pairs, fours and eights.
+        // Gathers seven bits of each byte, by pairs, fours and eights.
         let sevens = word & ((1 << bits) - 1) & 0x7f7f_7f7f_7f7f_7f7f;
         let pairs = (sevens & 0x007f_007f_007f_007f) | (sevens & 0x7f00_7f00_7f00_7f00) >> 1;
         let fours = (pairs & 0x3fff_0000_3fff) | (pairs & 0x3fff_0000_3fff_0000) >> 2;

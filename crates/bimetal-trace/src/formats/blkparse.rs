@@ -1,11 +1,14 @@
-//! `blkparse`: the default text output of blkparse (blkparse(1), "Trace actions" and "Default output").
+//! `blkparse`: the default text output of blkparse (blkparse(1), "Trace actions" and "Default
+//! output").
 //!
-//! `major,minor cpu sequence time (s) pid action rwbs …`, where the requests' actions are `Q` (queued), `D` (issued to
-//! the drive) and `C` (completed), each followed by `sector + sectors [process]`, or by `[process]` alone (after a bare
-//! sector in a completion) where there are no sectors. The device is a number by first appearance of `major,minor`.
-//! Other actions, messages and the summary at the end are read past.
+//! `major,minor cpu sequence time (s) pid action rwbs …`, where the requests' actions are `Q`
+//! (queued), `D` (issued to the drive) and `C` (completed). Each is followed by `sector + sectors
+//! [process]`, or without sectors by `[process]` alone (after a bare sector in a completion). The
+//! device is a number by first appearance of `major,minor`. Other actions, messages and the summary
+//! at the end are skipped.
 //!
-//! Traps: output of several CPUs is merged only roughly, so times step back; a line's `+ n [` shows it was not cut off.
+//! Traps: output of several CPUs is merged only roughly, so that times step back. The `+ n [` of a
+//! line shows that the line was not cut off.
 
 use super::LineFormat;
 use super::devices::DeviceNames;
@@ -13,7 +16,7 @@ use super::rwbs::Rwbs;
 use crate::entry::{Bad, Entry, Moment};
 use crate::fields::{Fields, number};
 
-/// Its reader.
+/// Reader of the `blkparse` format.
 #[derive(Default)]
 pub(crate) struct Blkparse {
     devices: DeviceNames,
@@ -57,7 +60,7 @@ impl LineFormat for Blkparse {
 }
 
 impl Blkparse {
-    /// A line that is no event: it must belong to the summary.
+    /// Handles a line that is no event: accepts it if it belongs to the summary.
     fn summary(&mut self, line: &[u8], first: &[u8]) -> Result<Option<Entry>, Box<Bad>> {
         let starts = (first.starts_with(b"CPU") || first == b"Total") && line.trim_ascii_end().ends_with(b"):");
         let loose = [&b"Throughput"[..], b"Events", b"Skips:", b"Input"].iter().any(|word| first.starts_with(word));
@@ -69,14 +72,15 @@ impl Blkparse {
     }
 }
 
-/// Whether `text` is `major,minor`.
+/// Returns true if `text` is `major,minor`.
 pub(crate) fn is_device(text: &[u8]) -> bool {
     let comma = text.iter().position(|&byte| byte == b',');
     let is_number = |part: &[u8]| (1..=7).contains(&part.len()) && part.iter().all(u8::is_ascii_digit);
     comma.is_some_and(|at| is_number(&text[..at]) && is_number(&text[at + 1..]))
 }
 
-/// `sector + sectors [process]`, or no sectors; `None` for a command of the SCSI layer, which prints its bytes instead.
+/// Parses `sector + sectors [process]`, or no sectors. Returns `None` for a command of the SCSI
+/// layer, which prints its bytes instead.
 pub(crate) fn extent(fields: &mut Fields<'_>) -> Result<Option<(u64, u64)>, Box<Bad>> {
     let sector = fields.text("sector")?;
     if sector.starts_with(b"[") {

@@ -1,13 +1,17 @@
-//! `blktrace`: the binary records that the kernel hands to blktrace (linux/blktrace_api.h, version 7).
+//! `blktrace`: the binary records that the kernel hands to blktrace (linux/blktrace_api.h, version
+//! 7).
 //!
-//! 48 bytes in the recording machine's byte order, which the magic number shows: `u32 magic (0x65617407), u32 sequence,
-//! u64 time (ns), u64 sector, u32 bytes, u32 action, u32 pid, u32 device, u32 cpu, u16 error, u16 pdu length`, then as
-//! many bytes as the pdu length says. The low half of the action is the event (1 queued, 7 issued, 8 completed; bit 8
-//! marks a group id in the payload), the high half categories: read, write, flush, discard, FUA, and those that are no
-//! requests (messages, commands of the SCSI layer). The device is a number by first appearance of major and minor.
+//! Records of 48 bytes in the recording machine's byte order, which the magic number shows: `u32
+//! magic (0x65617407), u32 sequence, u64 time (ns), u64 sector, u32 bytes, u32 action, u32 pid, u32
+//! device, u32 cpu, u16 error, u16 pdu length`. A payload of `pdu length` bytes follows each
+//! record. The low half of the action is the event (1 queued, 7 issued, 8 completed; bit 8 marks a
+//! group id in the payload). The high half holds categories: read, write, flush, discard, FUA, and
+//! categories that are no requests (messages, commands of the SCSI layer). The device is a number
+//! by first appearance of major and minor.
 //!
-//! blktrace writes a file for each CPU. Read alone, such a file holds that CPU's events; several in a row are sorted only
-//! as far as the window of [`time_order`](crate::time_order) reaches: `blkparse -i NAME -d FILE` merges them.
+//! blktrace writes a file for each CPU. Such a file alone holds the events of its CPU. Concatenated
+//! files are sorted only as far as the window of [`time_order`](crate::time_order) reaches;
+//! `blkparse -i NAME -d FILE` merges them.
 
 use bimetal_core::operation::OpKind;
 
@@ -60,7 +64,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
     Endian::of(head).is_some()
 }
 
-/// Its reader.
+/// Reader of the `blktrace` format.
 #[derive(Default)]
 pub(crate) struct Blktrace {
     endian: Option<Endian>,
@@ -70,7 +74,8 @@ pub(crate) struct Blktrace {
 }
 
 impl Blktrace {
-    /// Takes the record at the front of `input`, and its payload, and says what it is.
+    /// Takes the record at the front of `input`, and its payload, and returns its entry, if it is
+    /// one.
     fn record(&mut self, input: &mut Input) -> Result<Option<Entry>, Fault> {
         let bytes = input.peek(RECORD_BYTES)?;
         self.records += 1;
@@ -89,7 +94,7 @@ impl Blktrace {
         let magic = field(0, 4) as u32;
         if magic & !0xff != MAGIC || magic & 0xff != VERSION {
             let bad = Bad::value("magic", format!("{magic:#010x}"), "0x65617407, that of version 7");
-            // Where the next record starts is not known either.
+            // The start of the next record is unknown, too.
             return Err(bad.and_the_rest().into());
         }
         let payload = field(46, 2) as usize;
@@ -129,7 +134,7 @@ fn operation(categories: u32) -> Rwbs {
 }
 
 fn cut_off(input: &mut Input) -> Fault {
-    // What is left is in the buffer, as the end of the file was met looking for more.
+    // The rest is in the buffer, as the end of the file was met while looking for more.
     let left = input.peek(1).map_or(0, <[u8]>::len);
     input.consume(left);
     Bad::form("record", b"", "48 bytes and the payload: the last record is cut off").into()
@@ -163,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// A record of either byte order, with its payload.
+    /// Returns a record in either byte order, with its payload.
     fn record(big: bool, time: u64, sector: u64, bytes: u32, action: u32, payload: &[u8]) -> Vec<u8> {
         let mut record = Vec::new();
         let mut put = |value: u64, length: usize| {

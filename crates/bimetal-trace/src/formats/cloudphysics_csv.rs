@@ -1,8 +1,9 @@
-//! `cloudphysics-csv`: CloudPhysics' traces of virtual disks as CSV, as libCacheSim ships one (Waldspurger et al., SHARDS,
-//! FAST 2015).
+//! `cloudphysics-csv`: CloudPhysics' traces of virtual disks as CSV, as libCacheSim ships one
+//! (Waldspurger et al., SHARDS, FAST 2015).
 //!
-//! `version,time,op,size,lbn`: record version 1 or 2, whole seconds, SCSI operation code in hexadecimal, bytes, sector.
-//! Whole seconds mean that many requests share a time; the same requests as `vscsi` have microseconds.
+//! `version,time,op,size,lbn`: record version 1 or 2, whole seconds, SCSI operation code in
+//! hexadecimal, bytes, sector. Many requests share a time, as times are whole seconds; the same
+//! requests as `vscsi` have microseconds.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Bytes, SectorRange, Sectors};
@@ -12,7 +13,7 @@ use super::vscsi;
 use crate::entry::{Bad, Entry, sector_range};
 use crate::fields::Fields;
 
-/// Its reader.
+/// Reader of the `cloudphysics-csv` format.
 #[derive(Default)]
 pub(crate) struct CloudphysicsCsv {
     saw_header: bool,

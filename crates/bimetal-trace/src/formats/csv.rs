@@ -1,8 +1,9 @@
-//! `csv`: Bimetal's own CSV, for programs that make or take traces.
+//! `csv`: Bimetal's own CSV, for programs that write or read traces.
 //!
-//! The first line is [`HEADER`]. Times are nanoseconds since any moment, empty on every line of a trace without times;
-//! `op` is `read`, `write`, `flush`, `discard` or `write-zeroes`; addresses and lengths are sectors of 512 bytes;
-//! `fua` is 1 for a write that must be stable when it completes, else 0; the response time may be empty.
+//! The first line is [`HEADER`]. Times are nanoseconds since any origin; in a trace without times
+//! the field is empty on every line. `op` is `read`, `write`, `flush`, `discard` or `write-zeroes`.
+//! Addresses and lengths are sectors of 512 bytes. `fua` is 1 for a write that must be stable when
+//! it completes, else 0. The response time may be empty.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange};
@@ -12,10 +13,10 @@ use super::lines::Header;
 use crate::entry::{Bad, Entry, sector_range};
 use crate::fields::{Fields, number};
 
-/// The first line.
+/// First line of a `csv` trace.
 pub(crate) const HEADER: &str = "time_ns,device,op,lba,sectors,fua,response_ns";
 
-/// The names of the operations.
+/// Names of the operations.
 pub(crate) const OPERATIONS: [(&str, OpKind); 5] = [
     ("read", OpKind::Read),
     ("write", OpKind::Write),
@@ -24,11 +25,11 @@ pub(crate) const OPERATIONS: [(&str, OpKind); 5] = [
     ("write-zeroes", OpKind::WriteZeroes),
 ];
 
-/// Its reader.
+/// Reader of the `csv` format.
 #[derive(Default)]
 pub(crate) struct Csv {
     header: Header,
-    /// Whether the first request has a time; all must do as it does.
+    /// Set to true if the first request has a time. All requests must have times, or none.
     timed: Option<bool>,
 }
 

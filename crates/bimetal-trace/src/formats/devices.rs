@@ -1,26 +1,26 @@
-//! Numbers for devices that a trace names by a text, in order of first appearance.
+//! Numbers devices that a trace names by a text, in order of first appearance.
 
 use hashbrown::HashMap;
 
 use crate::entry::Bad;
 
-/// More names than this in one trace are taken for nonsense.
+/// Most names in a trace; a trace with more is rejected as garbage.
 const NAMES_MAX: usize = 65_536;
 
-/// The names seen so far.
+/// Names seen so far.
 #[derive(Default)]
 pub(crate) struct DeviceNames {
     names: Vec<Box<[u8]>>,
     numbers: HashMap<Box<[u8]>, u32, foldhash::fast::FixedState>,
-    /// The number of the last name asked for: most traces stay with one device for a while.
+    /// Number of the last name looked up: most traces stay with one device for a while.
     last: u32,
 }
 
 impl DeviceNames {
-    /// The number of `name`.
+    /// Returns the number of `name`.
     ///
     /// # Errors
-    /// It would be the 65,537th.
+    /// Refuses the 65,537th name.
     #[inline]
     pub(crate) fn number(&mut self, field: &'static str, name: &[u8]) -> Result<u32, Box<Bad>> {
         if self.names.get(self.last as usize).is_some_and(|last| **last == *name) {
@@ -41,7 +41,7 @@ impl DeviceNames {
         Ok(self.last)
     }
 
-    /// The name of device `number`, if it was seen.
+    /// Returns the name of device `number`, if the device was seen.
     pub(crate) fn name(&self, number: u32) -> Option<String> {
         self.names.get(number as usize).map(|name| String::from_utf8_lossy(name).into_owned())
     }

@@ -1,8 +1,9 @@
 //! `diskmon`: the log of Sysinternals DiskMon for Windows.
 //!
-//! `sequence time (s) duration (s) disk Read|Write sector sectors`, separated by tabs. The duration is DiskMon's own
-//! measure of the response time, in steps of the clock it used (0 is common). Times step back a little now and then,
-//! and real logs begin with lines of nonsense sectors.
+//! `sequence time (s) duration (s) disk Read|Write sector sectors`, separated by tabs. The duration
+//! is DiskMon's own measure of the response time, in steps of the clock it used (0 is common).
+//! Times step back a little now and then, and real logs begin with lines that have garbage in the
+//! sector field.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::Nanoseconds;
@@ -11,7 +12,7 @@ use super::LineFormat;
 use crate::entry::{Bad, Entry, sector_range};
 use crate::fields::Fields;
 
-/// Its reader.
+/// Reader of the `diskmon` format.
 pub(crate) struct Diskmon;
 
 impl LineFormat for Diskmon {

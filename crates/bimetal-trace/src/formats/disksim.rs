@@ -1,11 +1,12 @@
-//! `disksim`: DiskSim's ASCII traces (DiskSim 4.0 Reference Manual, CMU-PDL-08-101, on input workloads).
+//! `disksim`: DiskSim's ASCII traces (DiskSim 4.0 Reference Manual, CMU-PDL-08-101, on input
+//! workloads).
 //!
-//! `time (ms) device sector sectors flags`, times and lengths as [five columns](super::five_columns); bit 0 of the flags
-//! is 1 for a read.
+//! `time (ms) device sector sectors flags`, times and lengths as [five
+//! columns](super::five_columns); bit 0 of the flags is 1 for a read.
 
 use super::five_columns::{Clock, FiveColumns, Unit};
 
-/// Its reader.
+/// Returns the reader of the `disksim` format.
 pub(crate) const fn reader() -> FiveColumns {
     FiveColumns { clock: Clock::Milliseconds, unit: Unit::Sectors }
 }

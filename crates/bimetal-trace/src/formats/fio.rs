@@ -1,9 +1,10 @@
 //! `fio`: fio's I/O logs, versions 2 and 3 (fio documentation, "Trace file format").
 //!
-//! The first line names the version. Version 2: `filename action [offset length]`, where the action `wait` says how
-//! many microseconds to wait since the wait before it: the sum of them is the time. Version 3: a time in microseconds
-//! since the start of the job before each line, and no waits. Actions: `add`, `open`, `close` (no requests), `read`,
-//! `write`, `trim` (bytes), `sync`, `datasync` (flushes). The device is a number by first appearance of the file.
+//! The first line names the version. Version 2: `filename action [offset length]`. The action
+//! `wait` gives the microseconds since the previous wait, so that the sum of all waits is the time.
+//! Version 3: each line begins with a time in microseconds since the start of the job, and there
+//! are no waits. Actions: `add`, `open`, `close` (no requests), `read`, `write`, `trim` (bytes),
+//! `sync`, `datasync` (flushes). The device is a number by first appearance of the file.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::SectorRange;
@@ -13,7 +14,7 @@ use super::devices::DeviceNames;
 use crate::entry::{Bad, Entry, byte_range};
 use crate::fields::{Fields, scaled};
 
-/// The first line of version 2.
+/// First line of version 2.
 pub(crate) const HEADER_2: &str = "fio version 2 iolog";
 const HEADER_3: &str = "fio version 3 iolog";
 const MICROSECOND_NS: u64 = 1_000;
@@ -24,12 +25,12 @@ enum Version {
     Three,
 }
 
-/// Its reader.
+/// Reader of the `fio` format.
 #[derive(Default)]
 pub(crate) struct Fio {
     version: Option<Version>,
     files: DeviceNames,
-    /// The sum of the waits.
+    /// Sum of the waits.
     waited_us: u64,
     saw_wait: bool,
 }

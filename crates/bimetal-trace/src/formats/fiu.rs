@@ -1,9 +1,9 @@
-//! `fiu`: the block traces of Florida International University (Koller and Rangaswami, I/O Deduplication, FAST 2010;
-//! README at SNIA IOTTA).
+//! `fiu`: the block traces of Florida International University (Koller and Rangaswami, I/O
+//! Deduplication, FAST 2010; README at SNIA IOTTA).
 //!
-//! `time (ns) pid process sector sectors W|R major minor md5`: the process name may hold blanks, so that fields are
-//! counted from the right; the hash of the content may be missing. The device is a number by first appearance of
-//! major and minor.
+//! `time (ns) pid process sector sectors W|R major minor md5`: the process name may contain blanks,
+//! so that fields are counted from the right; the hash of the content may be missing. The device is
+//! a number by first appearance of major and minor.
 
 use bimetal_core::operation::OpKind;
 
@@ -12,10 +12,10 @@ use super::devices::DeviceNames;
 use crate::entry::{Bad, Entry, sector_range};
 use crate::fields::{Fields, number};
 
-/// Words of a line that stand behind the process name when the hash is there.
+/// Number of words of a line behind the process name, with the hash.
 const WORDS_BEHIND: usize = 6;
 
-/// Its reader.
+/// Reader of the `fiu` format.
 #[derive(Default)]
 pub(crate) struct Fiu {
     devices: DeviceNames,
@@ -29,7 +29,7 @@ impl LineFormat for Fiu {
         fields.number("pid")?;
         fields.text("process")?;
         let mut words = fields.rest().rsplit(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        // From the right: hash, minor, major, operation, sectors, sector.
+        // Words from the right: hash, minor, major, operation, sectors, sector.
         let mut last = [&[][..]; WORDS_BEHIND];
         for word in &mut last {
             *word = words.next().unwrap_or(&[]);
@@ -56,11 +56,12 @@ impl LineFormat for Fiu {
     }
 }
 
-/// Writes `major,minor` and says how long it is.
+/// Writes `major,minor` to `name` and returns its length.
 pub(crate) fn write_name(name: &mut [u8; 40], major: u64, minor: u64) -> usize {
     use std::io::Write;
     let mut rest = &mut name[..];
-    // Two numbers of at most 20 digits and a comma would not fit, but device numbers have 12 and 20 bits.
+    // Two numbers of at most 20 digits and a comma would not fit, but device numbers have 12 and 20
+    // bits.
     let _ = write!(rest, "{},{}", major as u32, minor as u32);
     let left = rest.len();
     name.len() - left

@@ -1,9 +1,11 @@
-//! What `disksim`, `mqsim`, `ssdsim` and `linnos` share: five numeric columns, `time device address size operation`,
-//! operation (bit 0) 1 for a read. They differ in the unit of the time and of address and size.
+//! Common part of `disksim`, `mqsim`, `ssdsim` and `linnos`: five numeric columns, `time device
+//! address size operation`; bit 0 of the operation is 1 for a read. The formats differ in the unit
+//! of the time and of address and size.
 //!
-//! Content cannot tell them apart for sure. A decimal point in the time means milliseconds, as simulators that count
-//! nanoseconds write whole numbers; addresses and sizes that are all multiples of 512 are bytes, as a sector number
-//! is that by chance once in 512. MQSim and SSDSim read alike, so either name does.
+//! Content cannot tell the formats apart for sure. A decimal point in the time means milliseconds,
+//! as simulators that count nanoseconds write whole numbers. Addresses and sizes that are all
+//! multiples of 512 are bytes, as a sector number is a multiple of 512 by chance only once in 512.
+//! MQSim and SSDSim are read in the same way, so either name is right.
 
 use bimetal_core::operation::OpKind;
 
@@ -13,21 +15,21 @@ use crate::fields::Fields;
 use crate::format::Format;
 use crate::recognise::Recognised;
 
-/// The unit of address and size.
+/// Unit of address and size.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Bytes,
     Sectors,
 }
 
-/// The unit of the time: a decimal number of milliseconds or a whole number of nanoseconds.
+/// Unit of the time: a decimal number of milliseconds or a whole number of nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clock {
     Milliseconds,
     Nanoseconds,
 }
 
-/// A reader of five columns.
+/// Reader of the formats with five columns.
 pub(crate) struct FiveColumns {
     pub(crate) clock: Clock,
     pub(crate) unit: Unit,
@@ -54,18 +56,18 @@ impl LineFormat for FiveColumns {
     }
 }
 
-/// Whether `format` is one of the four.
+/// Returns true if `format` has five columns.
 pub(crate) fn is_member(format: Format) -> bool {
     matches!(format, Format::Disksim | Format::Mqsim | Format::Ssdsim | Format::Linnos)
 }
 
-/// What the sample's columns show.
+/// Properties of the columns of a sample.
 struct Evidence {
     lines: usize,
     decimal_point: bool,
-    /// Every address and every size is a multiple of 512.
+    /// Set while every address and every size is a multiple of 512.
     aligned: bool,
-    /// The first column only counts: see [`decide`].
+    /// Set while the first column may be an index: see [`decide`].
     index: bool,
 }
 
@@ -94,11 +96,11 @@ impl Evidence {
     }
 }
 
-/// Decides between the four by the lines of `sample`, and says why.
+/// Chooses one of the formats with five columns by the lines of `sample`, and notes the reason.
 ///
-/// A first column of whole numbers that are all multiples of 10, always grow, and grow by less than 1000 a line is no
-/// time in any unit (a request each microsecond or less, to the nearest 10 ns): some published traces hold ten times
-/// the request's index there.
+/// A first column is no time in any unit if its whole numbers are all multiples of 10, always grow,
+/// and grow by less than 1000 a line (a request each microsecond or less, to the nearest 10 ns).
+/// Some published traces have ten times the request's index there.
 pub(crate) fn decide(sample: &[&[u8]]) -> Recognised {
     let evidence = Evidence::of(sample);
     let (format, because) = match (evidence.decimal_point, evidence.aligned) {

@@ -1,14 +1,15 @@
 //! `hadoop-csv`: blktrace records decoded to CSV, without completions.
 //!
-//! A header, then `time_ns,event,op,sector,bytes,cpu,pid`: nanoseconds, `Q` (queued) or `D` (issued to the drive), the
-//! letters of blktrace for the operation, sector, bytes. Other events are read past.
+//! A header, then `time_ns,event,op,sector,bytes,cpu,pid`: nanoseconds, `Q` (queued) or `D` (issued
+//! to the drive), the letters of blktrace for the operation, sector, bytes. Other events are
+//! skipped.
 
 use super::LineFormat;
 use super::rwbs::Rwbs;
 use crate::entry::{Bad, Entry, Moment};
 use crate::fields::Fields;
 
-/// Its reader.
+/// Reader of the `hadoop-csv` format.
 #[derive(Default)]
 pub(crate) struct HadoopCsv {
     saw_header: bool,

@@ -1,7 +1,8 @@
-//! `keys32le`: bare block numbers of 32 bits, little-endian, one a request: no header, no times, no operations, no sizes.
+//! `keys32le`: bare block numbers of 32 bits, little-endian, one for each request: no header, no
+//! times, no operations, no sizes.
 //!
-//! Such are the block-reference streams that Caffeine's simulator ships. Nothing in the content says so, so that the
-//! format is never recognised. A block becomes 4 KiB.
+//! The block-reference streams that Caffeine's simulator ships have this format. Nothing in the
+//! content identifies it, so that the format is never recognised. A block becomes 4 KiB.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::SectorRange;
@@ -13,7 +14,7 @@ use crate::input::Input;
 
 const KEY_BYTES: usize = 4;
 
-/// Its reader.
+/// Reader of the `keys32le` format.
 #[derive(Default)]
 pub(crate) struct Keys32le {
     records: u64,

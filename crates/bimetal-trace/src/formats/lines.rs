@@ -1,34 +1,34 @@
-//! Text formats: a line is an entry, or holds nothing of interest, or is bad.
+//! Text formats: a line is an entry, holds nothing of interest, or is bad.
 
 use crate::entry::{Bad, Decoder, Entry, Fault};
 use crate::error::{Place, shown};
 use crate::input::{Input, Line};
 
-/// Takes the lines of a text format apart.
+/// Parser of the lines of a text format.
 pub(crate) trait LineFormat: Send {
-    /// What a line, the next of the file, says; `None` where it is a header, a comment, or an event that is no
-    /// request, completion or part of one.
+    /// Returns the entry of `line`, the next of the file. Returns `None` for a header, a comment,
+    /// or an event that is no request, completion or part of one.
     ///
     /// # Errors
-    /// Why the line is refused.
+    /// Returns the reason for which the line is refused.
     fn entry(&mut self, line: &[u8]) -> Result<Option<Entry>, Box<Bad>>;
 
-    /// Whether a header line has named the format.
+    /// Returns whether a header line has named the format.
     fn saw_header(&self) -> bool {
         false
     }
 
-    /// Whether the lines so far tell times.
+    /// Returns whether the lines so far contain times.
     fn has_times(&self) -> bool {
         true
     }
 
-    /// Whether the format tells operations.
+    /// Returns whether the format contains operations.
     fn has_operations(&self) -> bool {
         true
     }
 
-    /// What the lines so far call `device`, where that is no number.
+    /// Returns the name of `device` in the lines so far, if it is no number.
     fn device_name(&self, _device: u32) -> Option<String> {
         None
     }
@@ -56,17 +56,17 @@ impl LineFormat for Box<dyn LineFormat> {
     }
 }
 
-/// The header that the first line of a format must be.
+/// State of a format whose first line must be a certain header.
 #[derive(Default)]
 pub(crate) struct Header {
     seen: bool,
 }
 
 impl Header {
-    /// Returns true if `line` is the header `expected`, and false behind it.
+    /// Returns true if `line` is the header `expected`, and false for lines behind the header.
     ///
     /// # Errors
-    /// The first line is another one.
+    /// Fails if the first line is not the header.
     pub(crate) fn takes(&mut self, line: &[u8], expected: &'static str) -> Result<bool, Box<Bad>> {
         if self.seen {
             return Ok(false);
@@ -78,13 +78,13 @@ impl Header {
         Ok(true)
     }
 
-    /// Returns true once the header was taken.
+    /// Returns whether the header was taken.
     pub(crate) fn was_seen(&self) -> bool {
         self.seen
     }
 }
 
-/// Reads a text format line by line.
+/// Decoder that reads a text format line by line.
 pub(crate) struct Lines<F> {
     format: F,
     line: u64,
@@ -96,7 +96,7 @@ impl<F: LineFormat> Lines<F> {
         Self { format, line: 0, first_ignored: None }
     }
 
-    /// Whether a header line has named the format.
+    /// Returns whether a header line has named the format.
     pub(crate) fn saw_header(&self) -> bool {
         self.format.saw_header()
     }

@@ -1,11 +1,11 @@
-//! `linnos`: the traces of LinnOS's replayer (Hao et al., OSDI 2020), as Heimdall uses them too.
+//! `linnos`: the traces of LinnOS's replayer (Hao et al., OSDI 2020), which Heimdall uses too.
 //!
 //! `time (ms) device offset (bytes) size (bytes) type`, type 0 for a write and 1 for a read, as
 //! [five columns](super::five_columns).
 
 use super::five_columns::{Clock, FiveColumns, Unit};
 
-/// Its reader.
+/// Returns the reader of the `linnos` format.
 pub(crate) const fn reader() -> FiveColumns {
     FiveColumns { clock: Clock::Milliseconds, unit: Unit::Bytes }
 }

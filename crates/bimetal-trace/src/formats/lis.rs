@@ -1,7 +1,7 @@
 //! `lis`: the traces of the ARC paper (Megiddo and Modha, FAST 2003).
 //!
-//! `first_page pages 0 request_number`: page references, without times and operations. The page's size depends on the
-//! trace and is not in the file; a page becomes a block of 4 KiB.
+//! `first_page pages 0 request_number`: page references, without times and operations. The page's
+//! size depends on the trace and is not in the file; a page becomes a block of 4 KiB.
 
 use bimetal_core::operation::OpKind;
 
@@ -9,10 +9,10 @@ use super::LineFormat;
 use crate::entry::{Bad, Entry, SECTORS_MAX, sector_range};
 use crate::fields::Fields;
 
-/// Sectors that a page or key of unknown size becomes.
+/// Number of sectors for a page or key of unknown size.
 pub(crate) const BLOCK_SECTORS: u64 = 8;
 
-/// Its reader.
+/// Reader of the `lis` format.
 pub(crate) struct Lis;
 
 impl LineFormat for Lis {

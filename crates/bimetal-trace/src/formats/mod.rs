@@ -1,10 +1,10 @@
-//! One file a format: how its lines or records are taken apart. Each file's head says what the format is, where it
-//! is described and what traps its traces hold.
+//! Decoders of the formats, one file each. Each file's head describes the format, names the source
+//! of the description, and warns of the traps in its traces.
 //!
-//! A text format implements [`LineFormat`] and is read through [`Lines`]; a binary one implements
-//! [`Decoder`]. To add one: its file here, its name in [`format`](crate::format), its line in [`line_format`] or
-//! [`decoder`] below, and a corpus for the fuzzer. Order of time, pairing with completions, options and counting are
-//! none of a format's business.
+//! A text format implements [`LineFormat`] and is read through [`Lines`]; a binary format
+//! implements [`Decoder`]. A new format needs its file here, its name in [`format`](crate::format),
+//! its line in [`line_format`] or [`decoder`] below, and a corpus for the fuzzer. Formats do not
+//! deal with order of time, pairing with completions, options or counting.
 
 mod alibaba;
 pub(crate) mod bin;
@@ -40,7 +40,7 @@ use lines::Lines;
 
 pub(crate) use lines::LineFormat;
 
-/// The reader of a text format's lines, `None` where `format` is binary.
+/// Returns the reader of a text format's lines, `None` if `format` is binary.
 pub(crate) fn line_format(format: Format) -> Option<Box<dyn LineFormat>> {
     Some(match format {
         Format::Msr => Box::new(msr::Msr::default()),
@@ -66,14 +66,14 @@ pub(crate) fn line_format(format: Format) -> Option<Box<dyn LineFormat>> {
     })
 }
 
-/// The reader of `format`.
+/// Returns the reader of `format`.
 pub(crate) fn decoder(format: Format) -> Box<dyn Decoder> {
     match format {
         Format::Blktrace => Box::new(blktrace::Blktrace::default()),
         Format::Vscsi => Box::new(vscsi::Vscsi::default()),
         Format::Keys32le => Box::new(keys32le::Keys32le::default()),
         Format::Bin => Box::new(bin::Bin::default()),
-        // The one that must be fast is read without a second indirection.
+        // MSR traces must be read fast, so without a second indirection.
         Format::Msr => Box::new(Lines::new(msr::Msr::default())),
         text => match line_format(text) {
             Some(lines) => Box::new(Lines::new(lines)),
@@ -82,12 +82,12 @@ pub(crate) fn decoder(format: Format) -> Box<dyn Decoder> {
     }
 }
 
-/// Whether `format` records completions, and flushes before writes, beside requests.
+/// Returns whether `format` records completions, and flushes before writes, beside requests.
 pub(crate) fn has_completions(format: Format) -> bool {
     matches!(format, Format::Blkparse | Format::Blktrace | Format::Tracefs | Format::Wiscsee)
 }
 
-/// Whether `format` tells queue events from issue events.
+/// Returns whether `format` distinguishes queue events from issue events.
 pub(crate) fn has_events(format: Format) -> bool {
     has_completions(format) || format == Format::HadoopCsv
 }

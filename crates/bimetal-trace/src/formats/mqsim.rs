@@ -1,10 +1,11 @@
 //! `mqsim`: MQSim's ASCII traces (Tavakkol et al., FAST 2018; its README).
 //!
-//! `time (ns) device sector sectors type`, type 0 for a write and 1 for a read, as [five columns](super::five_columns).
+//! `time (ns) device sector sectors type`, type 0 for a write and 1 for a read, as [five
+//! columns](super::five_columns).
 
 use super::five_columns::{Clock, FiveColumns, Unit};
 
-/// Its reader.
+/// Returns the reader of the `mqsim` format.
 pub(crate) const fn reader() -> FiveColumns {
     FiveColumns { clock: Clock::Nanoseconds, unit: Unit::Sectors }
 }

@@ -1,8 +1,10 @@
-//! `msr`: the CSV of the MSR Cambridge traces (README of the traces; Narayanan et al., FAST 2008, section 3).
+//! `msr`: the CSV of the MSR Cambridge traces (README of the traces; Narayanan et al., FAST 2008,
+//! section 3).
 //!
-//! `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`: ticks of 100 ns since 1601, offset and size in bytes,
-//! response time in ticks. The device is the disk number; disks of the second and further hosts of a file count from
-//! 1000, 2000 and so on. A response time of 0 or an empty one is one that was not measured.
+//! `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`: ticks of 100 ns since 1601,
+//! offset and size in bytes, response time in ticks. The device is the disk number; disks of the
+//! second and further hosts of a file count from 1000, 2000 and so on. A response time that is 0 or
+//! empty was not measured.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::Nanoseconds;
@@ -12,13 +14,13 @@ use super::devices::DeviceNames;
 use crate::entry::{Bad, Entry, byte_range};
 use crate::fields::{Fields, number, scaled};
 
-/// Nanoseconds of a tick.
+/// Number of nanoseconds in a tick.
 const TICK_NS: u64 = 100;
 
-/// Distance of the numbers of two hosts' first disks.
+/// Distance between the numbers of the first disks of two hosts.
 const DISKS_OF_A_HOST: u32 = 1000;
 
-/// Its reader.
+/// Reader of the `msr` format.
 #[derive(Default)]
 pub(crate) struct Msr {
     hosts: DeviceNames,

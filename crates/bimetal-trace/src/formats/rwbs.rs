@@ -1,28 +1,30 @@
-//! The letters by which blktrace, blkparse and the kernel's block events say what a request does.
+//! Letters by which blktrace, blkparse and the kernel's block events describe the operation of a
+//! request.
 //!
-//! In order: `F` (a flush goes before it), the operation (`R` read, `W` write, `WZ` write zeroes, `D` discard, `DE`
-//! secure erase, `FF` flush, `N` none, `ZA` and so on for zones), then flags: `F` force unit access, `A` read ahead, `S`
-//! synchronous, `M` metadata, `B` barrier, `U` atomic.
+//! In order: `F` (a flush precedes the request), the operation (`R` read, `W` write, `WZ` write
+//! zeroes, `D` discard, `DE` secure erase, `FF` flush, `N` none, `ZA` and so on for zones), then
+//! flags: `F` force unit access, `A` read ahead, `S` synchronous, `M` metadata, `B` barrier, `U`
+//! atomic.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::SectorRange;
 
 use crate::entry::{Bad, Entry, Moment, sector_range};
 
-/// What the letters say.
+/// Operation and flags that the letters stand for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rwbs {
-    /// `None` for what is neither a request for data nor a flush.
+    /// Operation; `None` if the letters stand for neither a request for data nor a flush.
     pub(crate) kind: Option<OpKind>,
     pub(crate) preflush: bool,
     pub(crate) fua: bool,
 }
 
 impl Rwbs {
-    /// Reads the letters.
+    /// Parses the letters.
     ///
     /// # Errors
-    /// A letter that is none of them.
+    /// Refuses unknown letters.
     #[inline]
     pub(crate) fn read(field: &'static str, letters: &[u8]) -> Result<Self, Box<Bad>> {
         let is_letter = u8::is_ascii_uppercase;
@@ -46,12 +48,12 @@ impl Rwbs {
         Ok(Self { kind, preflush, fua: flags.contains(&b'F') })
     }
 
-    /// The entry of a request or completion of `sectors` sectors from `sector` on, `None` if it is neither. Without
-    /// sectors it is a flush if the letters say so; a completion of a write without says that a write or a flush from
-    /// `sector` on is stable.
+    /// Returns the entry of a request or completion of `sectors` sectors from `sector` on, `None`
+    /// if it is neither. Without sectors, it is a flush if the letters say so. A completion of a
+    /// write without sectors means that a write or a flush from `sector` on is stable.
     ///
     /// # Errors
-    /// A request without sectors that is no flush, or an impossible range.
+    /// Refuses a request without sectors that is no flush, and an impossible range.
     #[inline]
     pub(crate) fn entry(
         self,

@@ -1,8 +1,9 @@
-//! `spc`: the SPC trace file format (Storage Performance Council, revision 1.0.1), as the UMass repository's Financial
-//! and WebSearch traces use it.
+//! `spc`: the SPC trace file format (Storage Performance Council, revision 1.0.1), as the UMass
+//! repository's Financial and WebSearch traces use it.
 //!
-//! `ASU,LBA,Size,Opcode,Timestamp` and optional further fields: the application storage unit (an address space of its
-//! own, the device here), its sector, bytes, `R` or `W` in either case, seconds.
+//! `ASU,LBA,Size,Opcode,Timestamp` and optional further fields: the application storage unit (an
+//! address space of its own, the device here), its sector, bytes, `R` or `W` in either case,
+//! seconds.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Bytes, Sectors};
@@ -11,7 +12,7 @@ use super::LineFormat;
 use crate::entry::{Bad, Entry, sector_range};
 use crate::fields::Fields;
 
-/// Its reader.
+/// Reader of the `spc` format.
 pub(crate) struct Spc;
 
 impl LineFormat for Spc {

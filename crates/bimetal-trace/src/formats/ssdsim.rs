@@ -1,11 +1,11 @@
 //! `ssdsim`: SSDSim's ASCII traces (Hu et al., ICS 2011).
 //!
-//! `time (ns) device sector sectors operation`, operation 0 for a write and 1 for a read, as
-//! [five columns](super::five_columns); the same to the reader as `mqsim`.
+//! `time (ns) device sector sectors operation`, operation 0 for a write and 1 for a read, as [five
+//! columns](super::five_columns); read in the same way as `mqsim`.
 
 use super::five_columns::{Clock, FiveColumns, Unit};
 
-/// Its reader.
+/// Returns the reader of the `ssdsim` format.
 pub(crate) const fn reader() -> FiveColumns {
     FiveColumns { clock: Clock::Nanoseconds, unit: Unit::Sectors }
 }

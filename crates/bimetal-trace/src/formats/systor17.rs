@@ -1,8 +1,9 @@
-//! `systor17`: the CSV of the SYSTOR'17 traces of virtual desktops (Lee et al., SYSTOR 2017; README at SNIA IOTTA).
+//! `systor17`: the CSV of the SYSTOR'17 traces of virtual desktops (Lee et al., SYSTOR 2017; README
+//! at SNIA IOTTA).
 //!
-//! A header, then `Timestamp,Response,IOType,LUN,Offset,Size`: seconds since 1970, seconds, `R` or `W`, the unit, bytes,
-//! bytes. An empty type stands for a request whose response was not seen, so that it is not known what it was: it
-//! is no request here.
+//! A header, then `Timestamp,Response,IOType,LUN,Offset,Size`: seconds since 1970, seconds, `R` or
+//! `W`, the unit, bytes, bytes. An empty type stands for a request whose response was not seen, so
+//! that its operation is unknown; such a line gives no request.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::Nanoseconds;
@@ -11,7 +12,7 @@ use super::LineFormat;
 use crate::entry::{Bad, Entry, byte_range};
 use crate::fields::{Fields, time};
 
-/// Its reader.
+/// Reader of the `systor17` format.
 #[derive(Default)]
 pub(crate) struct Systor17 {
     saw_header: bool,

@@ -1,7 +1,8 @@
-//! `tencent`: the traces of Tencent's cloud block storage (README at SNIA IOTTA; Zhang et al., OSCA, ATC 2020).
+//! `tencent`: the traces of Tencent's cloud block storage (README at SNIA IOTTA; Zhang et al.,
+//! OSCA, ATC 2020).
 //!
-//! `Timestamp,Offset,Size,IOType,VolumeID`: whole seconds since 1970, sector, sectors, 0 for a read and 1 for a write,
-//! volume.
+//! `Timestamp,Offset,Size,IOType,VolumeID`: whole seconds since 1970, sector, sectors, 0 for a read
+//! and 1 for a write, volume.
 
 use bimetal_core::operation::OpKind;
 
@@ -9,7 +10,7 @@ use super::LineFormat;
 use crate::entry::{Bad, Entry, sector_range};
 use crate::fields::{Fields, scaled};
 
-/// Its reader.
+/// Reader of the `tencent` format.
 #[derive(Default)]
 pub(crate) struct Tencent {
     saw_header: bool,

@@ -1,14 +1,17 @@
-//! `tracefs`: the block events of the kernel's tracing file system as text, from `trace_pipe`, `trace` or trace-cmd report.
+//! `tracefs`: the block events of the kernel's tracing file system as text, from `trace_pipe`,
+//! `trace` or trace-cmd report.
 //!
-//! `task-pid [cpu] flags time: event: major,minor rwbs …`, time in seconds with a decimal point. Requests are
-//! `block_bio_queue` (`sector + sectors [process]`) and `block_rq_issue` (`bytes (command) sector + sectors [process]`),
-//! completions `block_rq_complete` (`(command) sector + sectors [error]`) and, of drivers without requests,
-//! `block_bio_complete`. The device is a number by first appearance of `major,minor`. Comments and other events are
-//! read past; a note that events were lost is a bad line. A live recording reads its events by this reader too.
+//! `task-pid [cpu] flags time: event: major,minor rwbs …`, time in seconds with a decimal point.
+//! Requests are `block_bio_queue` (`sector + sectors [process]`) and `block_rq_issue` (`bytes
+//! (command) sector + sectors [process]`). Completions are `block_rq_complete` (`(command) sector +
+//! sectors [error]`) and, for drivers without requests, `block_bio_complete`. The device is a
+//! number by first appearance of `major,minor`. Comments and other events are skipped; a note that
+//! events were lost is a bad line. A live recording parses its events with this reader, too.
 //!
-//! Traps: a flush is issued at `0 + 0` and completes at `18446744073709551615 + 0`, and writes complete once more,
-//! without sectors, when they are stable; see [`pairing`](crate::pairing). `N` is a write of zeroes or, with an
-//! impossible range, a command to the drive; commands of old kernels stand in the parentheses.
+//! Traps: a flush is issued at `0 + 0` and completes at `18446744073709551615 + 0`, and writes
+//! complete once more, without sectors, when they are stable; see [`pairing`](crate::pairing). `N`
+//! is a write of zeroes or, with an impossible range, a command to the drive; commands of old
+//! kernels stand in the parentheses.
 
 use bimetal_core::operation::OpKind;
 
@@ -19,7 +22,7 @@ use super::rwbs::Rwbs;
 use crate::entry::{Bad, Entry, Moment, sector_range};
 use crate::fields::{Fields, time};
 
-/// Its reader.
+/// Reader of the `tracefs` format.
 #[derive(Default)]
 pub(crate) struct Tracefs {
     devices: DeviceNames,
@@ -81,15 +84,16 @@ impl LineFormat for Tracefs {
     }
 }
 
-/// How many events `line`, as `CPU:1 [LOST 1234 EVENTS]`, says are lost because nobody fetched them in time; 1 where the
-/// kernel does not know how many. `None` if it is no such line.
+/// Returns the number of events that `line`, as `CPU:1 [LOST 1234 EVENTS]`, reports as lost because
+/// they were not fetched in time; 1 if the kernel does not know the number. `None` for any other
+/// line.
 pub(crate) fn lost_events(line: &[u8]) -> Option<u64> {
     let line = std::str::from_utf8(line).ok()?;
     let (_, count) = line.trim_end().strip_suffix("EVENTS]")?.rsplit_once("[LOST ")?;
     if count.is_empty() { Some(1) } else { count.trim_end().parse().ok() }
 }
 
-/// A line without a block event: a comment, a heading of trace-cmd, or another event.
+/// Handles a line without a block event: a comment, a heading of trace-cmd, or another event.
 fn other_line(line: &[u8]) -> Result<Option<Entry>, Box<Bad>> {
     let contains = |part: &[u8]| line.windows(part.len()).any(|window| window == part);
     if lost_events(line).is_some() {

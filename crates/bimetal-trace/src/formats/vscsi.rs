@@ -1,9 +1,11 @@
-//! `vscsi`: vSCSI trace records of virtual disks (Waldspurger et al., SHARDS, FAST 2015; layout as libCacheSim reads it).
+//! `vscsi`: vSCSI trace records of virtual disks (Waldspurger et al., SHARDS, FAST 2015; layout as
+//! libCacheSim reads it).
 //!
-//! Records without a header, little-endian. Version 1, 32 bytes: `u32 sequence, u32 bytes, u32 segments, u16 command,
-//! u16 version (1 << 8), u64 sector, u64 time (µs)`. Version 2, 40 bytes: `u16 command, u16 version (2 << 8), u32
-//! sequence, u32 bytes, u32 segments, u64 sector, u64 time, u64 response time (µs)`. Commands are SCSI operation
-//! codes; those that move no data (INQUIRY and so on) are no requests, nor is UNMAP, whose ranges the record lacks.
+//! Records without a header, little-endian. Version 1, 32 bytes: `u32 sequence, u32 bytes, u32
+//! segments, u16 command, u16 version (1 << 8), u64 sector, u64 time (µs)`. Version 2, 40 bytes:
+//! `u16 command, u16 version (2 << 8), u32 sequence, u32 bytes, u32 segments, u64 sector, u64 time,
+//! u64 response time (µs)`. Commands are SCSI operation codes. Commands that move no data (INQUIRY
+//! and so on) give no requests, nor does UNMAP, whose ranges the record lacks.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
@@ -15,7 +17,7 @@ use crate::input::Input;
 
 const MICROSECOND_NS: u64 = 1_000;
 
-/// The layouts of the records.
+/// Layouts of the records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Version {
     One,
@@ -30,7 +32,7 @@ impl Version {
         }
     }
 
-    /// Where the command and the version behind it stand.
+    /// Returns the position of the command in a record; the version stands behind it.
     const fn command_at(self) -> usize {
         match self {
             Version::One => 12,
@@ -38,7 +40,7 @@ impl Version {
         }
     }
 
-    /// Whether `record` says that it is of this version, and its command is one byte.
+    /// Returns true if `record` claims this version and its command is one byte.
     fn fits(self, record: &[u8]) -> bool {
         let at = self.command_at();
         let number = match self {
@@ -48,7 +50,7 @@ impl Version {
         record.get(at + 1..at + 4).is_some_and(|bytes| bytes[0] == 0 && bytes[2] == number)
     }
 
-    /// The version that the first records of `head` agree on.
+    /// Returns the version on which the first records of `head` agree.
     fn of(head: &[u8]) -> Option<Self> {
         const RECORDS_TRIED: usize = 16;
         [Version::One, Version::Two].into_iter().find(|version| {
@@ -62,7 +64,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
     Version::of(head).is_some()
 }
 
-/// What a SCSI operation code does: `None` where it is no request for data.
+/// Returns the operation of a SCSI operation code; `None` if it is no request for data.
 pub(crate) fn operation(code: u16) -> Option<OpKind> {
     match code {
         0x08 | 0x28 | 0x88 | 0xa8 => Some(OpKind::Read),
@@ -73,7 +75,7 @@ pub(crate) fn operation(code: u16) -> Option<OpKind> {
     }
 }
 
-/// Its reader.
+/// Reader of the `vscsi` format.
 #[derive(Default)]
 pub(crate) struct Vscsi {
     version: Option<Version>,
@@ -86,7 +88,7 @@ impl Vscsi {
         if let Some(version) = self.version {
             return Ok(version);
         }
-        // A file opened by --format may begin with one record that is damaged.
+        // A file opened with --format may begin with one damaged record.
         let head = input.peek(40 * 16)?;
         let first = [Version::One, Version::Two].into_iter().find(|version| version.fits(head));
         let Some(version) = Version::of(head).or(first) else {
@@ -156,7 +158,7 @@ impl Decoder for Vscsi {
 mod tests {
     use super::*;
 
-    /// A record of version 1.
+    /// Returns a record of version 1.
     pub(crate) fn record_one(command: u16, bytes: u32, sector: u64, time_us: u64) -> Vec<u8> {
         let mut record = Vec::new();
         record.extend(7u32.to_le_bytes());

@@ -1,7 +1,8 @@
-//! `wiscsee`: the block events that WiscSee makes of blkparse's output for its FTL simulator (He et al., EuroSys 2017).
+//! `wiscsee`: the block events that WiscSee derives from blkparse's output for its FTL simulator
+//! (He et al., EuroSys 2017).
 //!
-//! `pid event operation offset (bytes) size (bytes) time (s) wait (s) sync`: event `D` (issued) or `C` (completed),
-//! operation `read`, `write` or `discard`.
+//! `pid event operation offset (bytes) size (bytes) time (s) wait (s) sync`: event `D` (issued) or
+//! `C` (completed), operation `read`, `write` or `discard`.
 
 use bimetal_core::operation::OpKind;
 
@@ -9,7 +10,7 @@ use super::LineFormat;
 use crate::entry::{Bad, Entry, Moment, byte_range};
 use crate::fields::Fields;
 
-/// Its reader.
+/// Reader of the `wiscsee` format.
 pub(crate) struct Wiscsee;
 
 impl LineFormat for Wiscsee {

@@ -1,4 +1,5 @@
-//! The same events by the programs blktrace and blkparse, for kernels that keep tracefs closed.
+//! Records block events with the programs blktrace and blkparse, for kernels that keep tracefs
+//! closed.
 
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -13,10 +14,11 @@ use super::{RecordError, Source};
 use crate::formats::LineFormat;
 use crate::formats::blkparse::Blkparse;
 
-/// What blkparse prints of an event, as its `-f` takes it: its default, with sector, sectors and program always there.
+/// Output format of blkparse, as its `-f` takes it: the default, with sector, sectors and program
+/// always printed.
 const FORMAT: &str = "%D %c %s %T.%9t %p %a %d %S + %n [%C]\\n";
 
-/// blktrace, and blkparse behind it; both are ended on drop.
+/// Processes of blktrace and of blkparse, which reads from it. Both are ended on drop.
 pub(super) struct Blktrace {
     tracer: Child,
     parser: Child,
@@ -24,13 +26,13 @@ pub(super) struct Blktrace {
     reader: Blkparse,
 }
 
-/// Why blktrace is of no use here.
+/// Reasons for which blktrace cannot record.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BlktraceError {
     /// A program cannot be started.
     #[error("{0}: {1}")]
     Program(&'static str, io::Error),
-    /// It ended as soon as it was started.
+    /// The program ended as soon as it was started.
     #[error("ended at once: {0}")]
     Ended(String),
 }
@@ -45,7 +47,8 @@ impl Blktrace {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| BlktraceError::Program("blktrace", error))?;
-        // Under kernel lockdown blktrace ends with status 0 and nothing done, so it has to be seen alive.
+        // Under kernel lockdown blktrace ends with status 0 without doing anything, so its survival
+        // is checked.
         std::thread::sleep(Duration::from_millis(500));
         if let Ok(Some(_)) = tracer.try_wait() {
             let mut message = String::new();
@@ -102,7 +105,7 @@ impl Source for Blktrace {
 
     fn stop(&mut self) -> Result<(), RecordError> {
         interrupt(&self.tracer);
-        // What is left is read to its end: both programs finish by themselves.
+        // The rest is read to its end: both programs end by themselves.
         rustix::fs::fcntl_setfl(&self.text, OFlags::empty())
             .map_err(|error| RecordError::Io { path: PathBuf::from("blkparse"), error: error.into() })
     }
@@ -131,14 +134,15 @@ impl Drop for Blktrace {
     }
 }
 
-/// blktrace switches the kernel's tracing off when it is interrupted, not when it is killed.
+/// Interrupts a program: blktrace switches the kernel's tracing off when it is interrupted, not
+/// when it is killed.
 fn interrupt(child: &Child) {
     if let Some(process) = Pid::from_raw(child.id().cast_signed()) {
         let _ = rustix::process::kill_process(process, Signal::INT);
     }
 }
 
-/// Ends a program: asks, waits two seconds, kills.
+/// Ends a program: interrupts it, waits two seconds, kills it.
 fn end(child: &mut Child) {
     if matches!(child.try_wait(), Ok(Some(_))) {
         return;
@@ -154,7 +158,7 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// `You have 12 (unknown) dropped events`, which blktrace says at the end.
+/// Parses `You have 12 (unknown) dropped events`, which blktrace prints at the end.
 fn dropped_of(message: &str) -> u64 {
     message
         .lines()

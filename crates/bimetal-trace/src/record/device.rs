@@ -1,4 +1,4 @@
-//! The block device that is recorded, as sysfs knows it.
+//! The block device that is recorded, as described by sysfs.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -8,15 +8,16 @@ use bimetal_core::units::{SectorRange, Sectors};
 
 use super::RecordError;
 
-/// A block device: a whole disk, or a partition of one.
+/// Block device: a whole disk, or a partition of one.
 #[derive(Debug, Clone)]
 pub(super) struct Device {
-    /// As the user named it.
+    /// Path that the user gave.
     pub(super) path: PathBuf,
-    /// The numbers under which its events come. The kernel files what it queues under the partition it was meant for, and
-    /// what it issues under the disk; sectors count from the start of the disk in both.
+    /// Device numbers of its events. The kernel reports queue events under the number of the target
+    /// partition, and issue events under the number of the disk. Sectors count from the start of
+    /// the disk in both.
     pub(super) numbers: Vec<(u32, u32)>,
-    /// Where it lies on its disk, if it is a partition.
+    /// Range on its disk, for a partition.
     pub(super) partition: Option<SectorRange>,
 }
 
@@ -68,7 +69,7 @@ fn read_number(path: &Path) -> Result<u64, RecordError> {
     text.trim().parse().map_err(|_| unexpected(path, &text))
 }
 
-/// Major and minor number of the device whose folder in sysfs is `folder`.
+/// Returns major and minor number of the device whose folder in sysfs is `folder`.
 fn numbers_in(folder: &Path) -> Result<(u32, u32), RecordError> {
     let path = folder.join("dev");
     let text = read(&path)?;

@@ -1,9 +1,9 @@
-//! Recording what a live block device is asked for.
+//! Records the requests to a live block device.
 //!
-//! Here live the two places where a kernel hands out its block events: tracefs, and blktrace where tracefs is not to be
-//! had. Their text is read by the readers of traces (`formats`), and events become requests as those of a trace do
-//! (`pairing`). Nothing here writes a file: requests go to the caller. Everything that is switched on is switched off
-//! when its owner is dropped.
+//! This folder holds the two sources of the kernel's block events: tracefs, and blktrace if tracefs
+//! is not available. The readers of traces (`formats`) parse the text of both, and `pairing` makes
+//! requests of the events, as for a trace. Nothing here writes a file: requests go to the caller.
+//! Tracing that a value here switches on is switched off when that value is dropped.
 //!
 //! Read first: [`Recorder`].
 
@@ -28,108 +28,112 @@ use crate::formats::{LineFormat, tracefs::lost_events};
 use crate::pairing::{Pairing, Patience};
 use crate::{Event, Request};
 
-/// How long requests wait for their completions before they are given without: a recording goes on even if the kernel
-/// has lost one.
+/// Limits for requests that wait for their completions before they are handed out without. So a
+/// recording goes on even if the kernel has lost a completion.
 const PATIENCE: Patience = Patience { requests: 1 << 20, time: Nanoseconds::from_seconds(60) };
 
-/// Why nothing is recorded.
+/// Reasons for which nothing can be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The path is no block device.
     #[error("{path}: {reason}; expected a block device like /dev/sdb")]
     NotADevice {
-        /// What was given.
+        /// Path that was given.
         path: PathBuf,
-        /// What it is.
+        /// Reason for which the path is refused.
         reason: String,
     },
-    /// The user may not record.
+    /// The user lacks the rights to record.
     #[error("recording the block events of the kernel needs root ({path}: {error}): run it with sudo")]
     NeedsRoot {
-        /// What could not be opened.
+        /// File that could not be opened.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error of the kernel.
         error: io::Error,
     },
-    /// The kernel gives no block events in any way we know.
+    /// The kernel gives no block events through either source.
     #[error("this kernel gives no block events: tracefs: {tracefs}; blktrace: {blktrace}")]
     NotPermitted {
-        /// Why not by tracefs.
+        /// Reason for which tracefs failed.
         tracefs: String,
-        /// Why not by blktrace.
+        /// Reason for which blktrace failed.
         blktrace: String,
     },
     /// A file of the kernel could not be read or written.
     #[error("{path}: {error}")]
     Io {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error of the kernel.
         error: io::Error,
     },
-    /// An event has a form that we do not know.
+    /// An event has an unknown form.
     #[error("an event of the kernel cannot be read ({field} '{value}': expected {expected}) in '{line}'")]
     Event {
-        /// The field, by its name in the format's description.
+        /// Name of the field in the format's description.
         field: &'static str,
-        /// What stands there.
+        /// Content of the field.
         value: String,
-        /// What should.
+        /// Content that was expected.
         expected: Cow<'static, str>,
-        /// The line.
+        /// Line with the event.
         line: String,
     },
 }
 
-/// What became of a recording.
+/// Counts of a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
-    /// Requests given to the caller.
+    /// Number of requests handed to the caller.
     pub requests: u64,
-    /// Requests among them whose completion was not seen: they have no response time.
+    /// Number of requests whose completion was not seen, so that they have no response time.
     pub unpaired: u64,
-    /// Events that the kernel dropped because they were not fetched in time: the trace has gaps.
+    /// Number of events that the kernel dropped because they were not fetched in time: the trace
+    /// has gaps.
     pub lost_events: u64,
 }
 
-/// Where lines of events come from.
+/// Source of the lines of events.
 trait Source {
-    /// Appends the text that came since the last call, and says whether there was any; does not wait.
+    /// Appends the text that arrived since the last call, and returns whether there was any. Does
+    /// not wait.
     fn read(&mut self, text: &mut Vec<u8>) -> Result<bool, RecordError>;
 
-    /// Tells the kernel to stop; what was recorded can still be read.
+    /// Tells the kernel to stop. Events recorded before can still be read.
     fn stop(&mut self) -> Result<(), RecordError>;
 
-    /// Events lost so far, beyond those that the text tells of.
+    /// Returns the number of events lost so far, beyond the losses that the text reports.
     fn lost_events(&mut self) -> Result<u64, RecordError>;
 
-    /// What reads its lines.
+    /// Returns the parser of the source's lines.
     fn reader(&mut self) -> &mut dyn LineFormat;
 
-    /// What it is, for the user.
+    /// Returns the name of the source, for the user.
     fn name(&self) -> &'static str;
 }
 
-/// A recording that runs from [`start`](Self::start) to [`finish`](Self::finish). Dropped without, it leaves nothing
-/// switched on either.
+/// Recording that runs from [`start`](Self::start) to [`finish`](Self::finish). Dropping it
+/// switches tracing off as well.
 pub struct Recorder {
     device: Device,
     source: Box<dyn Source>,
-    /// What the arrival of a request is.
+    /// Moment that counts as the arrival of a request.
     arrival: Moment,
     order: Order,
     pairing: Pairing,
-    /// Text whose last line is not complete yet.
+    /// Text whose last line may be incomplete.
     text: Vec<u8>,
     first_arrival: Option<Nanoseconds>,
     summary: Summary,
 }
 
 impl Recorder {
-    /// Starts to record the block device at `path`; `arrival` says which event is the arrival of a request.
+    /// Starts to record the block device at `path`; `arrival` chooses the event that counts as a
+    /// request's arrival.
     ///
     /// # Errors
-    /// It is no block device, the user is not root, or the kernel gives no block events.
+    /// Fails if `path` is no block device, if the user is not root, or if the kernel gives no block
+    /// events.
     pub fn start(path: &Path, arrival: Event) -> Result<Self, RecordError> {
         let device = Device::find(path)?;
         let source: Box<dyn Source> = match Tracefs::start(&device) {
@@ -157,16 +161,17 @@ impl Recorder {
         })
     }
 
-    /// How the events are got: `tracefs` or `blktrace`.
+    /// Returns the name of the source of the events: `tracefs` or `blktrace`.
     pub fn source(&self) -> &'static str {
         self.source.name()
     }
 
-    /// Fetches what came since the last call, and appends the requests that are known by it to `requests`, in order of
-    /// arrival, the first at time 0. Does not wait; to be called some twenty times a second.
+    /// Fetches the events since the last call and appends the requests that are now final to
+    /// `requests`, in order of arrival, the first at time 0. Does not wait. It should be called
+    /// some twenty times a second.
     ///
     /// # Errors
-    /// The kernel's files cannot be read, or hold what we do not know.
+    /// Fails if the kernel's files cannot be read or have unknown content.
     pub fn poll(&mut self, requests: &mut Vec<Request>) -> Result<(), RecordError> {
         while self.source.read(&mut self.text)? {
             self.take_lines()?;
@@ -175,7 +180,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Stops recording, and appends the rest to `requests`.
+    /// Stops recording, and appends the remaining requests to `requests`.
     ///
     /// # Errors
     /// As [`poll`](Self::poll).
@@ -211,7 +216,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Appends the requests that are known by now or, with `all`, every one.
+    /// Appends the requests that are final by now; with `all`, all requests.
     fn hand_over(&mut self, all: bool, requests: &mut Vec<Request>) {
         while let Some(entry) = self.order.pop(all) {
             self.pairing.push(entry);
@@ -229,8 +234,8 @@ impl Recorder {
     }
 }
 
-/// The event as the recorded device sees it, under number 0: a partition's sectors count from its start. `None` if it
-/// concerns another.
+/// Returns the event relative to the recorded device, under number 0: a partition's sectors count
+/// from its start. Returns `None` if the event concerns another device.
 fn within(device: &Device, entry: Entry) -> Option<Entry> {
     let SectorRange { start, len } = entry.range;
     let whole_disk = start == Sectors(0) && entry.range.is_empty();

@@ -1,5 +1,5 @@
-//! Puts the events of several CPUs in order while they come. The window of a trace's reader counts entries, so that a
-//! quiet device would wait for hours; this one counts time.
+//! Sorts the events of several CPUs while they arrive. The window of a trace's reader counts
+//! entries, so that events of a quiet device would wait for hours; this window measures time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,10 +9,10 @@ use bimetal_core::units::Nanoseconds;
 use crate::entry::Entry;
 use crate::time_order::Held;
 
-/// How far the events of several CPUs may be out of order.
+/// Longest time by which events of several CPUs may be out of order.
 const DISORDER: Nanoseconds = Nanoseconds::from_millis(200);
 
-/// The window.
+/// Window of events that wait for earlier ones.
 #[derive(Default)]
 pub(super) struct Order {
     held: BinaryHeap<Reverse<Held>>,
@@ -27,7 +27,7 @@ impl Order {
         self.sequence += 1;
     }
 
-    /// The earliest entry, once none before it is to come or, with `all`, as long as there is one.
+    /// Removes the earliest entry once no earlier entry can arrive; with `all`, in any case.
     pub(super) fn pop(&mut self, all: bool) -> Option<Entry> {
         let Reverse(first) = self.held.peek()?;
         let is_due = all || first.entry.time.saturating_add(DISORDER) <= self.newest;

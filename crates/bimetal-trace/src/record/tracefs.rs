@@ -1,4 +1,5 @@
-//! The block events of the kernel by tracefs, in a trace instance of our own, so that nobody else's tracing is touched.
+//! Records the kernel's block events through tracefs, in a trace instance of its own, so that other
+//! users' tracing is not disturbed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,34 +10,34 @@ use super::device::Device;
 use super::{RecordError, Source};
 use crate::formats::{self, LineFormat};
 
-/// Where tracefs is mounted if we have to do it.
+/// Path at which tracefs is mounted if it is not mounted yet.
 const MOUNT_POINT: &str = "/sys/kernel/tracing";
-/// Instances are named so, with the number of the process that made them behind.
+/// Beginning of the names of instances; the number of the creating process follows.
 const INSTANCE_PREFIX: &str = "bimetal-";
-/// Buffer for each processor: some 200 000 events.
+/// Size of the buffer of each processor: some 200 000 events.
 const BUFFER_KIB: u32 = 16_384;
 const EVENTS: [&str; 3] = ["block_bio_queue", "block_rq_issue", "block_rq_complete"];
 
-/// An instance that records; everything is undone on drop.
+/// Trace instance that records. Dropping it undoes everything.
 pub(super) struct Tracefs {
     instance: PathBuf,
     pipe: File,
     reader: formats::tracefs::Tracefs,
-    /// We mounted tracefs ourselves.
+    /// Present if this program mounted tracefs.
     mounted: Option<Mounted>,
 }
 
-/// Tracefs, unmounted on drop.
+/// Mount of tracefs, unmounted on drop.
 struct Mounted;
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Busy if somebody has come to use it meanwhile: then it stays for them.
+        // Fails as busy if another program uses the mount by now; it then stays mounted.
         let _ = rustix::mount::unmount(MOUNT_POINT, rustix::mount::UnmountFlags::empty());
     }
 }
 
-/// An instance, removed on drop.
+/// Trace instance, removed on drop.
 struct Instance(PathBuf);
 
 impl Drop for Instance {
@@ -53,7 +54,7 @@ impl Tracefs {
         fs::create_dir(&path).map_err(|error| failed(&path, error))?;
         let instance = Instance(path);
         let path = &instance.0;
-        // Records nothing until everything is set.
+        // The instance records nothing until everything is set.
         write(&path.join("tracing_on"), "0")?;
         write(&path.join("trace_clock"), "mono")?;
         write(&path.join("buffer_size_kb"), &BUFFER_KIB.to_string())?;
@@ -117,7 +118,7 @@ impl Source for Tracefs {
 
 impl Drop for Tracefs {
     fn drop(&mut self) {
-        // An open pipe keeps the instance busy.
+        // An open pipe would keep the instance busy.
         if let Ok(null) = File::open("/dev/null") {
             self.pipe = null;
         }
@@ -126,7 +127,7 @@ impl Drop for Tracefs {
     }
 }
 
-/// What a line of a processor's `stats` counts as lost.
+/// Returns the number of lost events in a line of a processor's `stats`.
 fn lost_of(line: &str) -> Option<u64> {
     let (name, value) = line.split_once(':')?;
     matches!(name, "overrun" | "commit overrun" | "dropped events").then(|| value.trim().parse().ok())?
@@ -134,13 +135,13 @@ fn lost_of(line: &str) -> Option<u64> {
 
 /// Switches an instance off and removes it.
 fn remove(instance: &Path) {
-    // Best effort: a file that is not there any more needs nothing.
+    // Best effort: a file that no longer exists needs nothing.
     let _ = write(&instance.join("tracing_on"), "0");
     let _ = write(&instance.join("events/enable"), "0");
     let _ = fs::remove_dir(instance);
 }
 
-/// Removes instances of processes that were killed before they could.
+/// Removes instances of processes that were killed before they could remove them.
 fn remove_stale(root: &Path) {
     let Ok(instances) = fs::read_dir(root.join("instances")) else { return };
     for instance in instances.flatten() {
@@ -152,7 +153,7 @@ fn remove_stale(root: &Path) {
     }
 }
 
-/// Where tracefs is mounted; mounts it if it is nowhere.
+/// Returns the path at which tracefs is mounted; mounts it if it is not mounted.
 fn find_or_mount() -> Result<(PathBuf, Option<Mounted>), RecordError> {
     let mounts = fs::read_to_string("/proc/mounts").map_err(|error| failed(Path::new("/proc/mounts"), error))?;
     if let Some(root) = mount_of_tracefs(&mounts) {
@@ -176,7 +177,8 @@ fn write(path: &Path, text: &str) -> Result<(), RecordError> {
     file.write_all(text.as_bytes()).map_err(|error| failed(path, error))
 }
 
-/// A user who is not root is told so; to root, the kernel itself says no.
+/// Converts an error: a user who is not root is told to use root; root is told the error of the
+/// kernel.
 fn failed(path: &Path, error: io::Error) -> RecordError {
     let path = path.to_owned();
     if error.kind() == io::ErrorKind::PermissionDenied && !rustix::process::geteuid().is_root() {

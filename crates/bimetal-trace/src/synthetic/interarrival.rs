@@ -1,4 +1,4 @@
-//! The time between requests: `constant:1ms`, `poisson:1ms`, or `bursty:1ms,100,1s`.
+//! Time between requests: `constant:1ms`, `poisson:1ms`, or `bursty:1ms,100,1s`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,26 +9,27 @@ use rand_pcg::Pcg64;
 
 use super::spec::{SpecError, arguments};
 
-/// When the next request arrives.
+/// Distribution of the times between requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interarrival {
-    /// Always the same time.
+    /// Constant time.
     Constant(Nanoseconds),
-    /// Exponentially distributed times with this mean: arrivals that know nothing of each other.
+    /// Exponentially distributed times with this mean: arrivals are independent of each other.
     Poisson(Nanoseconds),
-    /// Bursts of requests with exponentially distributed times between them, and a pause after each burst.
+    /// Bursts of requests with exponentially distributed times between them, and a pause after each
+    /// burst.
     Bursty {
         /// Mean time between two requests of a burst.
         gap: Nanoseconds,
-        /// Requests of a burst.
+        /// Number of requests in a burst.
         requests: u64,
-        /// Time from the last request of a burst to the first of the next.
+        /// Time from the last request of a burst to the first of the next burst.
         pause: Nanoseconds,
     },
 }
 
 impl Interarrival {
-    /// The mean time between requests in nanoseconds.
+    /// Returns the mean time between requests in nanoseconds.
     pub fn mean_ns(self) -> f64 {
         match self {
             Self::Constant(gap) | Self::Poisson(gap) => gap.get() as f64,
@@ -79,10 +80,10 @@ impl fmt::Display for Interarrival {
     }
 }
 
-/// Draws the times between the requests of a phase, one before each request.
+/// Source of the times between the requests of a phase, one before each request.
 pub(super) struct GapSource {
     interarrival: Interarrival,
-    /// Requests of the current burst that already arrived.
+    /// Number of requests of the current burst that already arrived.
     arrived: u64,
 }
 
@@ -91,7 +92,8 @@ impl GapSource {
         Self { interarrival, arrived: 0 }
     }
 
-    /// The time from the request before to this one; before the first, that from a burst that just ended.
+    /// Returns the time from the previous request to the next. The first call returns the time
+    /// after a burst that just ended.
     #[inline]
     pub(super) fn draw(&mut self, random: &mut Pcg64) -> Nanoseconds {
         match self.interarrival {

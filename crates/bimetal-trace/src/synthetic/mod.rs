@@ -1,8 +1,9 @@
-//! Synthetic workloads: requests drawn from a seed to a specification, in phases one after another.
+//! Synthetic workloads: requests drawn from a seed to a specification, in successive phases.
 //!
-//! Lives here: [`WorkloadSpec`] with the mini-languages of its parts, and [`Generator`], which draws the requests.
-//! Does not: anything read from a trace. The same specification and seed give the same requests, always: the random
-//! numbers are PCG-64's, and a test pins the stream. Memory does not grow with the footprint or the number of requests.
+//! This folder holds [`WorkloadSpec`] with the mini-languages of its parts, and [`Generator`],
+//! which draws the requests. It holds nothing that is read from a trace. The same specification and
+//! seed always give the same requests: the random numbers are PCG-64's, and a test pins the stream.
+//! Memory does not grow with the footprint or the number of requests.
 //!
 //! Read first: `spec.rs`, then one file for each part: `sizes.rs`, `interarrival.rs`, `skew.rs`.
 
@@ -28,25 +29,27 @@ pub use sizes::SizeMix;
 pub use skew::Skew;
 pub use spec::{SpecError, WorkloadSpec};
 
-/// Draws the requests of a workload, in order of time: an iterator.
+/// Generator of the requests of a workload: an iterator in order of time.
 ///
-/// The first request arrives at 0; the first of each further phase arrives one of that phase's times after the last of
-/// the phase before. Of each request are drawn: the time since the one before, read or write, its size, and whether it
-/// is sequential, that is starts where the previous request of its direction in the phase ended. One that is not, or
-/// that would run past the footprint, starts at a place drawn by the skew, on a multiple of 4 KiB. All requests are to
-/// device 0.
+/// The first request arrives at 0. The first request of each further phase arrives behind the last
+/// request of the phase before, by a time drawn for the new phase. For each request the generator
+/// draws the time since the previous request, read or write, the size, and whether the request is
+/// sequential. A sequential request starts where the previous request of its direction in the phase
+/// ended. Any other request, or one that would exceed the footprint, starts at a place drawn by the
+/// skew, on a multiple of 4 KiB. All requests are to device 0.
 pub struct Generator {
-    /// Phases still to come, the next one last.
+    /// Phases that have not begun, the next one last.
     waiting: Vec<Phase>,
     phase: Phase,
     clock: Option<Nanoseconds>,
 }
 
 impl Generator {
-    /// The workload of `phases`, one after another, from `seed`.
+    /// Creates the workload of `phases`, in this order, from `seed`.
     ///
     /// # Errors
-    /// If there is no phase, or one cannot be met: a fraction outside 0 to 1, a footprint smaller than a request.
+    /// Fails if there is no phase, or if a phase is impossible: a fraction outside 0 to 1, a
+    /// footprint smaller than a request.
     pub fn new(phases: &[WorkloadSpec], seed: u64) -> Result<Self, SpecError> {
         let mut waiting = Vec::with_capacity(phases.len());
         for (index, spec) in phases.iter().enumerate() {
@@ -73,7 +76,8 @@ impl Iterator for Generator {
         while self.phase.remaining == 0 {
             self.phase = self.waiting.pop()?;
         }
-        // The gap before the very first request is drawn too, so that bursts are counted alike in every phase.
+        // The gap before the very first request is drawn too, so that bursts have the same length
+        // in every phase.
         let gap = self.phase.gaps.draw(&mut self.phase.random);
         let arrival = self.clock.map_or(Nanoseconds::ZERO, |last| last.saturating_add(gap));
         self.clock = Some(arrival);
@@ -86,7 +90,7 @@ impl Iterator for Generator {
     }
 }
 
-/// A phase under way.
+/// Phase under way.
 struct Phase {
     remaining: u64,
     random: Pcg64,
@@ -96,15 +100,17 @@ struct Phase {
     footprint: Sectors,
     read_fraction: f64,
     sequential: f64,
-    /// Where the last read ended, and the last write; none fits at the start.
+    /// End of the last read; `write_end` is the end of the last write. At the start no request fits
+    /// behind either.
     read_end: Sectors,
     write_end: Sectors,
 }
 
 impl Phase {
-    /// Of a checked specification, the `index`th of its workload.
+    /// Creates the phase of a checked specification, the `index`th of its workload.
     fn new(spec: &WorkloadSpec, seed: u64, index: u64) -> Self {
-        // The golden ratio keeps the streams of neighbouring seeds and of neighbouring phases apart.
+        // The golden ratio keeps the streams of neighbouring seeds and of neighbouring phases
+        // apart.
         let seed = spec.seed.unwrap_or_else(|| seed.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
         let footprint = spec.footprint.sectors();
         Self {

@@ -1,4 +1,4 @@
-//! How large requests are: `4KiB`, or a mix like `4KiB:0.7,64KiB:0.3`.
+//! Sizes of requests: `4KiB`, or a mix like `4KiB:0.7,64KiB:0.3`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,20 +9,20 @@ use rand_pcg::Pcg64;
 use super::random::unit;
 use super::spec::SpecError;
 
-/// Sizes and the share of the requests that have each.
+/// Sizes, and the share of the requests with each size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SizeMix {
-    /// Size and share; the shares add up to 1.
+    /// Pairs of size and share; the shares add up to 1.
     parts: Vec<(Bytes, f64)>,
 }
 
 impl SizeMix {
-    /// Every request has this size.
+    /// Returns a mix in which every request has this size.
     pub(super) fn one(size: Bytes) -> Self {
         Self { parts: vec![(size, 1.0)] }
     }
 
-    /// The largest size.
+    /// Returns the largest size.
     pub fn largest(&self) -> Bytes {
         self.parts.iter().map(|(size, _)| *size).max().unwrap_or(Bytes::ZERO)
     }
@@ -71,9 +71,9 @@ impl fmt::Display for SizeMix {
     }
 }
 
-/// Draws sizes of a mix.
+/// Source of sizes drawn from a mix.
 pub(super) struct SizeSource {
-    /// Sizes and the sum of the shares up to and including each.
+    /// Sizes, each with the sum of the shares up to and including its own.
     cumulated: Vec<(f64, Sectors)>,
     last: Sectors,
 }

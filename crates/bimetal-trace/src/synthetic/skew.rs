@@ -1,9 +1,10 @@
-//! Which blocks are popular: `uniform`, `zipf:0.9`, or `hot:0.2,0.8`.
+//! Popularity of blocks: `uniform`, `zipf:0.9`, or `hot:0.2,0.8`.
 //!
-//! The unit of popularity is the *extent*: as large as the phase's largest request, and at least 4 KiB, so that with
-//! one size of whole blocks a request hits one extent. A request stays within its extent. Extents are ranked by
-//! popularity, and the ranks are scattered over the footprint by a fixed pseudo-random permutation: popular extents
-//! are spread, and lie at the same places with every seed and in every phase of equal footprint and extents.
+//! The unit of popularity is the *extent*. An extent is as large as the phase's largest request,
+//! and at least 4 KiB, so that with one size of whole blocks a request hits one extent. A request
+//! stays within its extent. Extents are ranked by popularity. A fixed pseudo-random permutation
+//! scatters the ranks over the footprint: popular extents are spread, and lie at the same places
+//! with every seed and in every phase of equal footprint and extents.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,21 +16,23 @@ use rand_pcg::Pcg64;
 use super::random::{below, unit};
 use super::spec::{SpecError, arguments};
 
-/// Requests that are not sequential start on a multiple of this.
+/// Alignment of requests that are not sequential.
 const ALIGNMENT: Sectors = Bytes::from_kib(4).sectors();
 
-/// How accesses are spread over the blocks.
+/// Distribution of accesses over the blocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Skew {
-    /// All alike.
+    /// All blocks are equally popular.
     Uniform,
-    /// The block of popularity rank r is accessed in proportion to r to the power of minus this exponent.
+    /// The block of popularity rank r is accessed in proportion to r to the power of minus this
+    /// exponent.
     Zipf(f64),
-    /// A share of the blocks gets a share of the accesses, alike among themselves; so do the others with the rest.
+    /// A share of the blocks, the hot ones, gets a share of the accesses; the other blocks get the
+    /// rest. Within each group all blocks are equally popular.
     Hot {
-        /// The share of the blocks that are hot.
+        /// Share of the blocks that are hot.
         blocks: f64,
-        /// The share of the accesses that they get.
+        /// Share of the accesses to the hot blocks.
         accesses: f64,
     },
 }
@@ -79,18 +82,18 @@ enum Ranks {
     Hot { extents: u64, accesses: f64 },
 }
 
-/// Draws where requests start that are not sequential.
+/// Source of the places at which requests start that are not sequential.
 pub(super) struct PlaceSource {
     ranks: Ranks,
     footprint: Sectors,
-    /// The size of all extents but the last, which takes the rest of the footprint too.
+    /// Size of all extents but the last, which also takes the rest of the footprint.
     extent: Sectors,
     extents: u64,
     scatter: Scatter,
 }
 
 impl PlaceSource {
-    /// For requests of up to `largest`, which `footprint` holds.
+    /// Creates a source for requests of up to `largest`, which `footprint` holds.
     pub(super) fn new(skew: Skew, footprint: Sectors, largest: Sectors) -> Self {
         let extent = Sectors(largest.get().next_multiple_of(ALIGNMENT.get()));
         let extents = footprint.get() / extent.get();
@@ -107,7 +110,7 @@ impl PlaceSource {
         Self { ranks, footprint, extent, extents, scatter: Scatter::over(extents) }
     }
 
-    /// A start for a request of `len`, which is no larger than the largest.
+    /// Returns a start for a request of `len`, which is no larger than the largest.
     #[inline]
     pub(super) fn draw(&self, len: Sectors, random: &mut Pcg64) -> Sectors {
         let extent = match self.ranks {
@@ -127,12 +130,12 @@ impl PlaceSource {
     }
 }
 
-/// A fixed pseudo-random permutation of the numbers below a count.
+/// Fixed pseudo-random permutation of the numbers below a count.
 struct Scatter {
     count: u64,
-    /// The numbers below the power of two that is no less than `count`.
+    /// Mask of the least power of two that is no less than `count`.
     mask: u64,
-    /// Half the bits of that power of two, at least 1.
+    /// Half the number of bits of the mask, at least 1.
     shift: u32,
 }
 
@@ -142,18 +145,20 @@ impl Scatter {
         Self { count, mask, shift: (mask.count_ones() / 2).max(1) }
     }
 
-    /// Where `rank`, which is below the count, comes to lie.
+    /// Returns the place of `rank`, which is below the count.
     #[inline]
     fn place(&self, rank: u64) -> u64 {
         let mut place = self.mix(rank);
-        // The orbit of a permutation returns to where it began, which is below the count: this ends.
+        // The orbit of a permutation returns to its beginning, which is below the count, so the
+        // loop ends.
         while place >= self.count {
             place = self.mix(place);
         }
         place
     }
 
-    /// Permutes the numbers up to the mask: each step can be undone. The constants are SplitMix64's.
+    /// Permutes the numbers up to the mask: each step is invertible. The constants are
+    /// SplitMix64's.
     #[inline]
     fn mix(&self, number: u64) -> u64 {
         let mut mixed = number.wrapping_add(0x9E37_79B9_7F4A_7C15) & self.mask;

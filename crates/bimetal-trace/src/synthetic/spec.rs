@@ -1,4 +1,4 @@
-//! What a phase of a synthetic workload is asked for, under the names of the command line's flags.
+//! Specification of a phase of a synthetic workload, under the names of the command line's flags.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,16 +11,16 @@ use super::interarrival::Interarrival;
 use super::sizes::SizeMix;
 use super::skew::Skew;
 
-/// A part of a specification that cannot be met: which key, its value, what was expected.
+/// Part of a specification that is impossible: its key, its value, and what was expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct SpecError {
-    /// The phase, counted from 1, where the workload has several.
+    /// Number of the phase, from 1, if the workload has several.
     pub phase: Option<usize>,
-    /// The key, as the command line calls it.
+    /// Key, as the command line calls it.
     pub key: &'static str,
-    /// Its value.
+    /// Value of the key.
     pub value: String,
-    /// What was expected instead.
+    /// Value that was expected instead.
     pub expected: String,
 }
 
@@ -39,32 +39,33 @@ impl fmt::Display for SpecError {
     }
 }
 
-/// One phase of a synthetic workload. [`WorkloadSpec::new`] gives the defaults; in TOML a `[[phase]]` with the same
-/// keys, in which only `requests` and `footprint` must be there.
+/// Phase of a synthetic workload. [`WorkloadSpec::new`] gives the defaults. In TOML, a `[[phase]]`
+/// has the same keys; only `requests` and `footprint` are required.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadSpec {
-    /// How many requests.
+    /// Number of requests.
     pub requests: u64,
-    /// The addresses used: from 0 up to this, a multiple of 4 KiB.
+    /// End of the addresses used, which begin at 0; a multiple of 4 KiB.
     #[serde(deserialize_with = "text_or_number")]
     pub footprint: Bytes,
-    /// The chance that a request is a read and not a write.
+    /// Probability that a request is a read and not a write.
     #[serde(alias = "read-fraction", default = "default_read_fraction")]
     pub read_fraction: f64,
-    /// The sizes of requests.
+    /// Sizes of requests.
     #[serde(default = "default_size")]
     pub size: SizeMix,
-    /// The chance that a request starts where the previous one of its direction ended.
+    /// Probability that a request starts where the previous request of its direction ended.
     #[serde(default)]
     pub sequential: f64,
-    /// The time between requests.
+    /// Time between requests.
     #[serde(default = "default_interarrival")]
     pub interarrival: Interarrival,
-    /// How popular the blocks are among the requests that are not sequential.
+    /// Popularity of blocks among the requests that are not sequential.
     #[serde(default = "default_skew")]
     pub skew: Skew,
-    /// Seeds this phase apart from the others; without it, its seed follows from the workload's and its place.
+    /// Seed of this phase alone. Without it, the seed follows from the workload's seed and the
+    /// phase's index.
     #[serde(default)]
     pub seed: Option<u64>,
 }
@@ -86,8 +87,8 @@ fn default_skew() -> Skew {
 }
 
 impl WorkloadSpec {
-    /// `requests` requests over `footprint`: half of them reads, of 4 KiB each, none sequential, a millisecond apart,
-    /// all blocks equally popular.
+    /// Specifies `requests` requests over `footprint`: half of them reads, of 4 KiB each, none
+    /// sequential, a millisecond apart, all blocks equally popular.
     pub fn new(requests: u64, footprint: Bytes) -> Self {
         Self {
             requests,
@@ -101,7 +102,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// Whether the parts fit together; each is sound by itself once it was parsed.
+    /// Checks that the parts fit together; parsing has checked each by itself.
     pub(super) fn check(&self) -> Result<(), SpecError> {
         if self.requests == 0 {
             return Err(SpecError::new("requests", 0, "at least 1"));
@@ -128,12 +129,12 @@ impl WorkloadSpec {
     }
 }
 
-/// The part of `text` behind `name:`.
+/// Returns the part of `text` behind `name:`.
 pub(super) fn arguments<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.strip_prefix(name)?.strip_prefix(':')
 }
 
-/// Reads what the command line reads, and a bare number as it would be written there.
+/// Deserialises a text of the command line, or a bare number as the text for it.
 fn text_or_number<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -164,7 +165,7 @@ where
     deserializer.deserialize_any(TextOrNumber(PhantomData))
 }
 
-/// Gives each mini-language its `Deserialize`, from the text that its `FromStr` takes.
+/// Implements `Deserialize` for each mini-language, from the text that its `FromStr` takes.
 macro_rules! deserialize_from_text {
     ($($name:ty),*) => {$(
         impl<'de> Deserialize<'de> for $name {

@@ -23,7 +23,7 @@ fn assert_near(actual: Option<f64>, expected: f64, tolerance: f64) {
     assert!((actual - expected).abs() <= tolerance, "{actual} is not within {tolerance} of {expected}");
 }
 
-/// FNV-1a over every field of the requests.
+/// Returns the FNV-1a hash of every field of the requests.
 fn fingerprint(requests: impl Iterator<Item = Request>) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for request in requests {
@@ -38,7 +38,7 @@ fn fingerprint(requests: impl Iterator<Item = Request>) -> u64 {
     hash
 }
 
-/// A workload in which every kind of draw occurs.
+/// Specifies a workload in which every kind of draw occurs.
 fn everything(requests: u64) -> Vec<WorkloadSpec> {
     let zipf = WorkloadSpec {
         read_fraction: 0.3,
@@ -160,7 +160,7 @@ fn poisson_gaps_vary_as_much_as_their_mean() {
     assert_near(Some(variance.sqrt()), 1.0, 0.02);
 }
 
-/// Accesses of each 4 KiB block, most accessed first.
+/// Returns the accesses of each 4 KiB block, most accessed first.
 fn accesses_by_rank(requests: impl Iterator<Item = Request>, blocks: usize) -> Vec<u64> {
     let mut accesses = vec![0; blocks];
     for request in requests {
