@@ -1,5 +1,6 @@
-//! What the model of a flash drive costs, through the trait that the simulator uses: one table, each figure beside what it
-//! is to reach. Rates are by the time that this thread had a core, where the system tells it.
+//! Measures the cost of the model of a flash drive, through the trait that the simulator uses: one
+//! table, with each figure beside its target. Rates are by the time that this thread had a core, if
+//! the system reports it.
 
 use std::time::Instant;
 
@@ -11,19 +12,19 @@ use bimetal_models::{DeviceModel, Finished};
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
-/// Requests in the drive at any time.
+/// Number of requests in the drive at any time.
 const DEPTH: u64 = 32;
 
 fn main() {
-    // `cargo test` runs benchmarks too, to see that they build: it says so by leaving this out.
+    // `cargo test` also runs benchmarks, to check that they build; it omits this argument.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
     println!("flash, {DEFAULT_SSD}, 4 KiB, spare factor 0.07, {DEPTH} requests at a time, one core\n");
     println!("{:<58} {:>10} {:>10}", "", "measured", "to reach");
-    // First, while nothing that others used before can be used again.
+    // Memory comes first, while no memory of earlier measurements can be reused.
     memory();
-    // A drive that has been in use for long: what the run touches is resident.
+    // A drive that has been in use for long: the pages that the run touches are resident.
     for (gib, wanted) in [(10, 400.0), (64, 400.0)] {
         let mut run = Run::new(gib, Precondition::Random, &[], OpKind::Write, true);
         run.serve(run.blocks + run.blocks / 4);
@@ -52,7 +53,7 @@ fn main() {
     discards();
 }
 
-/// The default drive with little spare area.
+/// Returns the default drive with little spare area.
 fn profile(settings: &[(&str, &str)]) -> Profile {
     let mut profile = Profile::load(DEFAULT_SSD).expect("the default drive is built in");
     let settings = [&[("spare_factor", "0.07")], settings].concat();
@@ -60,7 +61,7 @@ fn profile(settings: &[(&str, &str)]) -> Profile {
     profile
 }
 
-/// A drive that goes on where the last round left it.
+/// Drive that each round continues to use.
 struct Run {
     drive: Box<dyn DeviceModel>,
     kind: OpKind,
@@ -103,7 +104,7 @@ impl Run {
         self.issued += 1;
     }
 
-    /// Serves `requests` more.
+    /// Serves `requests` more requests.
     fn serve(&mut self, requests: u64) {
         let end = self.issued + requests;
         let mut finished = std::mem::take(&mut self.finished);
@@ -117,7 +118,7 @@ impl Run {
         self.finished = finished;
     }
 
-    /// Bytes programmed and written by the host, and pages read or programmed, so far.
+    /// Returns bytes programmed and written by the host, and pages read or programmed, so far.
     fn done(&self) -> (f64, f64, f64) {
         let Some(flash) = self.drive.statistics(self.now).flash else { return (0.0, 0.0, 0.0) };
         let programmed: u64 = flash.pages_programmed_by_cause.iter().map(|(_, pages)| pages).sum();
@@ -126,7 +127,7 @@ impl Run {
         (flash.bytes_programmed.0 as f64, flash.host_bytes_written.0 as f64, pages as f64)
     }
 
-    /// Write amplification over `requests` more.
+    /// Returns the write amplification over `requests` more requests.
     fn amplification(&mut self, requests: u64) -> f64 {
         let before = self.done();
         self.serve(requests);
@@ -134,7 +135,7 @@ impl Run {
         (after.0 - before.0) / (after.1 - before.1)
     }
 
-    /// Serves `requests` and prints how many thousand a second it could.
+    /// Serves `requests` requests, and prints how many thousand a second the model can serve.
     fn report(&mut self, name: &str, requests: u64, wanted: f64) {
         let before = self.done();
         let seconds = seconds(|| self.serve(requests));
@@ -148,7 +149,8 @@ impl Run {
     }
 }
 
-/// Uniform overwrites under a layer that merges blocks: pages that it reads and programs a second.
+/// Measures page reads and programs a second under uniform overwrites, with an FTL that merges
+/// blocks.
 fn merges(ftl: &str) {
     let mut run = Run::new(1, Precondition::Sequential, &[("ftl", ftl)], OpKind::Write, true);
     let before = run.done();
@@ -157,8 +159,8 @@ fn merges(ftl: &str) {
     row(&format!("page operations of {ftl}, uniform overwrites, 1 GiB"), pages / seconds / 1e3, 200.0, "k/s");
 }
 
-/// How far the write amplification of a steady state that was constructed is from that of one that was simulated: 1024
-/// blocks of one die.
+/// Compares the write amplification of a constructed steady state with that of a simulated one:
+/// 1024 blocks of one die.
 fn steady_state(pages_per_block: &str) {
     let shape = [("channels", "1"), ("dies_per_channel", "1"), ("planes_per_die", "1"), ("blocks_per_plane", "1024")];
     let pages = [("pages_per_block", pages_per_block), ("page_size", "4KiB")];
@@ -179,7 +181,7 @@ fn steady_state(pages_per_block: &str) {
     println!("{name:<58} {off:>10.2} {:>10} % off{mark}", "<= 1");
 }
 
-/// Memory of a drive that was written all over, for each physical page.
+/// Measures the memory of a drive that was fully written, for each physical page.
 fn memory() {
     let profile = profile(&[]);
     let before = resident_bytes();
@@ -187,7 +189,7 @@ fn memory() {
     let used = SectorRange { len: size, ..SectorRange::default() };
     let mut drive = profile.build_preconditioned(Some(size), Precondition::Sequential, used, 1).expect("the size fits");
     let (mut finished, mut now) = (Vec::new(), Nanoseconds::ZERO);
-    // Twice over, a MiB at a time, so that all of it is resident and blocks are collected.
+    // Two passes, a MiB at a time, make all of it resident and collect blocks.
     for token in 0..2 * size.0 / 2048 {
         drive.submit(
             now,
@@ -206,7 +208,7 @@ fn memory() {
     println!("{:<58} {each:>10.1} {:>10} bytes{mark}", "memory of a physical page in use, 64 GiB", "<= 12");
 }
 
-/// A discard of everything.
+/// Measures a discard of the whole drive.
 fn discards() {
     for (name, precondition) in
         [("written in order", Precondition::Sequential), ("written at random", Precondition::Random)]
@@ -227,7 +229,7 @@ fn row(name: &str, measured: f64, wanted: f64, unit: &str) {
     println!("{name:<58} {measured:>10.0} {wanted:>10.0} {unit}{mark}");
 }
 
-/// Seconds of a core that `work` takes.
+/// Returns the seconds of a core that `work` takes.
 fn seconds(work: impl FnOnce()) -> f64 {
     let (clock, core) = (Instant::now(), core_nanoseconds());
     work();
@@ -237,12 +239,12 @@ fn seconds(work: impl FnOnce()) -> f64 {
     }
 }
 
-/// For how long this thread had a core so far, as Linux counts it.
+/// Returns the nanoseconds for which this thread had a core so far, as Linux counts them.
 fn core_nanoseconds() -> Option<u64> {
     std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').next()?.parse().ok()
 }
 
-/// Memory of this process, as Linux counts it.
+/// Returns the memory of this process, as Linux counts it.
 fn resident_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").ok();
     pages.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok()).unwrap_or(0) * 4096

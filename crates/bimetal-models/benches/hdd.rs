@@ -1,4 +1,5 @@
-//! How many requests a second the model of a hard disk serves, through the trait that the simulator uses.
+//! Measures how many requests a second the model of a hard disk serves, through the trait that the
+//! simulator uses.
 
 use bimetal_core::operation::{Command, OpKind, Token};
 use bimetal_core::units::{Nanoseconds, SectorRange};
@@ -16,7 +17,8 @@ fn drive(settings: &[(&str, &str)]) -> Box<dyn DeviceModel> {
     profile.build(None, 0).expect("the default drive can be built")
 }
 
-/// Keeps `depth` random 4 KiB requests in the drive until all are served; gives the last completion.
+/// Keeps `depth` random 4 KiB requests in the drive until all are served. Returns the last
+/// completion.
 fn closed_loop(mut drive: Box<dyn DeviceModel>, depth: u64, write_every: u64) -> Nanoseconds {
     let mut random = Pcg64Mcg::new(1);
     let blocks = drive.capacity().0 / 8;

@@ -1,8 +1,10 @@
-//! Profiles: a named drive as a TOML file, from which a model of it is made.
+//! Profiles: a profile is a TOML file for a named drive, from which a model of the drive is made.
 //!
-//! A profile has a few keys that every drive has (`name`, `kind`, `summary`, `capacity`, `price_usd`, `price_date`,
-//! `price_source`), the figures of its kind ([`HddProfile`] for `kind = "hdd"`, [`FlashProfile`] for `kind = "flash"`) as plain keys beside them, and a table
-//! `[sources]` that says, under the same key, where each figure is from. A key that its kind does not know is an error.
+//! A profile has the keys that every drive has (`name`, `kind`, `summary`, `capacity`, `price_usd`,
+//! `price_date`, `price_source`). Beside them are the figures of its kind as plain keys
+//! ([`HddProfile`] for `kind = "hdd"`, [`FlashProfile`] for `kind = "flash"`). A table `[sources]`
+//! gives, under the same keys, the source of each figure. A key that the kind does not have is an
+//! error.
 //!
 //! To add a drive, write its file into `profiles/` and its line into `BUILTIN`.
 
@@ -20,7 +22,7 @@ use crate::flash::state::RestoreError;
 use crate::flash::{Flash, FlashProfile, Precondition};
 use crate::hdd::{self, HddProfile};
 
-/// The profiles inside the program, in the order in which they are listed: name and text.
+/// Profiles inside the program, in the order in which they are listed: name and text.
 const BUILTIN: &[(&str, &str)] = &[
     ("seagate-barracuda-7200.12-1tb", include_str!("../../../profiles/seagate-barracuda-7200.12-1tb.toml")),
     ("seagate-cheetah-15k.5-73gb", include_str!("../../../profiles/seagate-cheetah-15k.5-73gb.toml")),
@@ -55,45 +57,45 @@ const BUILTIN: &[(&str, &str)] = &[
     ("disksim-ibm18es", include_str!("../../../profiles/disksim-ibm18es.toml")),
 ];
 
-/// The HDD that is used where none is named: a 7200 rpm desktop drive.
+/// Default HDD: a 7200 rpm desktop drive.
 pub const DEFAULT_HDD: &str = "seagate-barracuda-7200.12-1tb";
 
-/// The SSD that is used where none is named: a TLC drive.
+/// Default SSD: a TLC drive.
 pub const DEFAULT_SSD: &str = "samsung-970-evo-plus-500gb";
 
-/// A drive that can be built.
+/// Drive that can be built.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// Its name: what `--hdd` and `--ssd` take.
+    /// Name of the profile, which `--hdd` and `--ssd` take.
     pub name: String,
-    /// What drive it is, in one line.
+    /// Description of the drive in one line.
     pub summary: String,
-    /// What the drive offers.
+    /// Number of sectors that the drive offers.
     pub capacity: Sectors,
-    /// What it costs; `None` where no price is known.
+    /// Price of the drive; `None` if no price is known.
     pub price: Option<Price>,
-    /// Where each figure is from: its key, then the text. Sorted by key.
+    /// Source of each figure: its key, then the text. Sorted by key.
     pub sources: BTreeMap<String, String>,
-    /// The figures of its kind.
+    /// Figures of the drive's kind.
     pub body: Body,
-    /// What messages call it: its file, or its name.
+    /// Name of the profile in messages: its file, or its name.
     origin: String,
-    /// Its text as a table, from which it is made again when a figure is changed.
+    /// Text of the profile as a table, from which the profile is made again when a figure changes.
     table: Table,
 }
 
-/// What a drive costs, and who says so.
+/// Price of a drive, with its source.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Price {
-    /// US dollars, for the whole drive.
+    /// Price in US dollars, for the whole drive.
     pub usd: f64,
-    /// When it cost that, as the source gives it.
+    /// Date of the price, as the source gives it.
     pub date: String,
-    /// Who says so.
+    /// Source of the price.
     pub source: String,
 }
 
-/// The figures of a drive, by its kind.
+/// Figures of a drive, by kind.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// A hard disk.
@@ -102,90 +104,91 @@ pub enum Body {
     Flash(Box<FlashProfile>),
 }
 
-/// Why a profile, or a change to it, was refused. Each names the profile's file or name.
+/// Reasons for which a profile, or a change to it, is refused. Each names the profile's file or
+/// name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// Neither a built-in profile nor a file.
+    /// The name is neither a built-in profile nor a file.
     #[error("no profile or file '{name}'{}; built in: {known}", suggestion(nearest.as_deref()))]
     Unknown {
-        /// What was asked for.
+        /// Name that was given.
         name: String,
-        /// The built-in name that is most like it.
+        /// Built-in name that is most similar.
         nearest: Option<String>,
-        /// The names of all built-in profiles.
+        /// Names of all built-in profiles.
         known: String,
     },
     /// The file could not be read.
     #[error("{file}: {reason}")]
     Unreadable {
-        /// Which file.
+        /// Name of the file.
         file: String,
-        /// What the system said.
+        /// Error of the system.
         reason: String,
     },
     /// The file is no TOML.
     #[error("{file}: {reason}")]
     Syntax {
-        /// Which file.
+        /// Name of the file.
         file: String,
-        /// Line, column and what was expected there.
+        /// Line, column, and the syntax expected there.
         reason: String,
     },
-    /// A key that this kind of drive does not have.
+    /// The profile has a key that this kind of drive does not have.
     #[error("{file}: unknown key '{key}'{}", suggestion(nearest.as_deref()))]
     UnknownKey {
-        /// Which file.
+        /// Name of the file.
         file: String,
-        /// The key.
+        /// Unknown key.
         key: String,
-        /// The known key that is most like it.
+        /// Known key that is most similar.
         nearest: Option<String>,
     },
-    /// A figure that every drive of this kind needs.
+    /// A figure that every drive of this kind needs is missing.
     #[error("{file}: key '{key}' is missing: expected {expected}")]
     Missing {
-        /// Which file.
+        /// Name of the file.
         file: String,
-        /// The key.
+        /// Missing key.
         key: String,
-        /// What it should hold.
+        /// Value that the key should have.
         expected: String,
     },
-    /// A saved state that is none of this drive.
+    /// A saved state does not fit this drive.
     #[error("{file}: its saved state is damaged: {reason}")]
     State {
-        /// Which file.
+        /// Name of the file.
         file: String,
-        /// What is wrong with it.
+        /// Damage that was found.
         reason: String,
     },
-    /// A figure of the wrong type, or outside its range.
+    /// A figure has the wrong type, or is outside its range.
     #[error("{file}: {key} = {value}: expected {expected}")]
     Figure {
-        /// Which file.
+        /// Name of the file.
         file: String,
-        /// The key.
+        /// Key of the figure.
         key: String,
-        /// What it holds.
+        /// Value of the key.
         value: String,
-        /// What it should hold.
+        /// Value that the key should have.
         expected: String,
     },
 }
 
-/// A figure that a kind of drive refuses, before it is known which file it stands in.
+/// Figure that a kind of drive refuses, without the name of its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadFigure {
-    /// Its key.
+    /// Key of the figure.
     pub key: &'static str,
-    /// What it holds.
+    /// Value of the key.
     pub value: String,
-    /// What it should hold.
+    /// Value that the key should have.
     pub expected: String,
 }
 
 impl BadFigure {
-    /// `key` holds `value`, and should hold `expected`.
+    /// Describes that `key` has `value`, and should have `expected`.
     pub fn new(key: &'static str, value: impl ToString, expected: impl Into<String>) -> Self {
         Self { key, value: value.to_string(), expected: expected.into() }
     }
@@ -204,7 +207,7 @@ fn suggestion(nearest: Option<&str>) -> String {
     nearest.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default()
 }
 
-/// The keys that every drive has.
+/// Keys that every drive has.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Common {
@@ -219,7 +222,7 @@ struct Common {
     sources: BTreeMap<String, String>,
 }
 
-/// A size as profiles write it: `"64MiB"`, or a bare number of bytes.
+/// Size as profiles write it: `"64MiB"`, or a bare number of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Size(pub Bytes);
 
@@ -245,7 +248,7 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
-/// The keys that `T` knows, as its derived `Deserialize` lists them.
+/// Returns the keys that `T` knows, as its derived `Deserialize` lists them.
 fn keys_of<T: DeserializeOwned>() -> &'static [&'static str] {
     struct Fields<'a>(&'a mut &'static [&'static str]);
     impl<'de> de::Deserializer<'de> for Fields<'_> {
@@ -275,7 +278,7 @@ fn keys_of<T: DeserializeOwned>() -> &'static [&'static str] {
     fields
 }
 
-/// Reads `table` as a `T`, and names the key that is wrong.
+/// Reads `table` as a `T`, and names the wrong key on failure.
 fn read_table<T: DeserializeOwned>(table: &Table, file: &str) -> Result<T, ProfileError> {
     T::deserialize(table.clone()).map_err(|error| {
         let text = error.to_string();
@@ -286,7 +289,8 @@ fn read_table<T: DeserializeOwned>(table: &Table, file: &str) -> Result<T, Profi
         // The library puts the path on a last line of its own: "in `seek.average`".
         let (reason, path) = text.trim_end().rsplit_once("\nin `").unwrap_or((text.trim_end(), ""));
         let path = path.trim_end_matches('`');
-        // A key of a table within: "unknown field `colour`, expected one of `first_cylinder`, `last_cylinder`".
+        // A key of a table within: "unknown field `colour`, expected one of `first_cylinder`,
+        // `last_cylinder`".
         if let Some(rest) = reason.strip_prefix("unknown field `") {
             let field = rest.split('`').next().unwrap_or_default();
             let nearest = nearest(field, rest.split('`').skip(2).step_by(2)).map(str::to_owned);
@@ -308,7 +312,7 @@ fn read_table<T: DeserializeOwned>(table: &Table, file: &str) -> Result<T, Profi
     })
 }
 
-/// The beginning of a long text: all zones of a drive are no answer.
+/// Returns the beginning of a long text, as a message need not show all zones of a drive.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(60) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -317,11 +321,12 @@ fn shortened(text: &str) -> String {
 }
 
 impl Profile {
-    /// The built-in profile of that name, or else the one in the TOML file at that path.
+    /// Loads the built-in profile of this name, or else the TOML file at this path.
     ///
     /// # Errors
-    /// No such profile or file (the nearest name is suggested), a file that cannot be read or is no TOML, and every
-    /// key that is unknown, missing, of the wrong type or outside its range.
+    /// Refuses an unknown profile or file (and suggests the nearest name), a file that cannot be
+    /// read or is no TOML, and every key that is unknown, missing, of the wrong type or outside its
+    /// range.
     pub fn load(name_or_path: &str) -> Result<Self, ProfileError> {
         if let Some((name, text)) = BUILTIN.iter().find(|(name, _)| *name == name_or_path) {
             return Self::parse(text, name);
@@ -338,7 +343,7 @@ impl Profile {
         Self::parse(&text, name_or_path)
     }
 
-    /// Reads the text of a profile; messages call it `origin`.
+    /// Reads the text of a profile. Messages call the profile `origin`.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -350,7 +355,7 @@ impl Profile {
         Self::from_table(table, origin)
     }
 
-    /// All built-in profiles, in the order in which they are listed.
+    /// Returns all built-in profiles, in the order in which they are listed.
     pub fn builtin() -> impl Iterator<Item = Profile> {
         BUILTIN.iter().map(|(name, text)| {
             Self::parse(text, name).unwrap_or_else(|error| panic!("a built-in profile is tested: {error}"))
@@ -395,7 +400,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Reads the figures of one kind of drive from what is left of the table.
+    /// Reads the figures of one kind of drive from the remaining keys of the table.
     fn read_figures<T: DeserializeOwned>(figures: &Table, origin: &str) -> Result<T, ProfileError> {
         let known = keys_of::<T>();
         if let Some(key) = figures.keys().find(|key| !known.contains(&key.as_str())) {
@@ -415,7 +420,7 @@ impl Profile {
         }
     }
 
-    /// `"hdd"` or `"flash"`.
+    /// Returns `"hdd"` or `"flash"`.
     pub fn kind(&self) -> &'static str {
         match self.body {
             Body::Hdd(_) => "hdd",
@@ -423,7 +428,7 @@ impl Profile {
         }
     }
 
-    /// The figures of an HDD; `None` for another kind of drive.
+    /// Returns the figures of an HDD; `None` for another kind of drive.
     pub fn hdd(&self) -> Option<&HddProfile> {
         match &self.body {
             Body::Hdd(hdd) => Some(hdd),
@@ -431,8 +436,8 @@ impl Profile {
         }
     }
 
-    /// The figures of this profile, sorted by key: key, value as TOML writes it, source. Prices
-    /// and texts are no figures.
+    /// Returns the figures of this profile, sorted by key: key, value as TOML writes it, source.
+    /// Prices and texts are no figures.
     pub fn figures(&self) -> impl Iterator<Item = (&str, String, Option<&str>)> {
         const NO_FIGURE: [&str; 7] = ["name", "kind", "summary", "price_usd", "price_date", "price_source", "sources"];
         self.table
@@ -441,7 +446,7 @@ impl Profile {
             .map(|(key, value)| (key.as_str(), value.to_string(), self.sources.get(key).map(String::as_str)))
     }
 
-    /// Every key that [`set`](Self::set) takes for this kind of drive.
+    /// Returns every key that [`set`](Self::set) takes for this kind of drive.
     pub fn keys(&self) -> impl Iterator<Item = &'static str> {
         let of_kind = match self.body {
             Body::Hdd(_) => keys_of::<HddProfile>(),
@@ -450,15 +455,16 @@ impl Profile {
         ["capacity", "price_usd"].into_iter().chain(of_kind.iter().copied())
     }
 
-    /// Changes one figure, as `--set hdd.KEY=VALUE` does. The profile stays as it was when that is refused.
+    /// Changes one figure, as `--set hdd.KEY=VALUE` does. If the change is refused, the profile is
+    /// unchanged.
     ///
     /// # Errors
-    /// A key that this kind of drive does not have, and a value outside its range.
+    /// Refuses a key that this kind of drive does not have, and a value outside its range.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), ProfileError> {
         self.set_all([(key, value)])
     }
 
-    /// Changes several figures at once: only what they are together must be right.
+    /// Changes several figures at once. Only the result of all changes must be valid.
     ///
     /// # Errors
     /// As [`set`](Self::set).
@@ -483,21 +489,22 @@ impl Profile {
         Ok(())
     }
 
-    /// A model of this drive with `capacity` sectors (its own capacity if `None`); `seed` starts whatever is random in
-    /// it. A flash drive is clean.
+    /// Builds a model of this drive with `capacity` sectors (its own capacity if `None`); `seed`
+    /// starts its random numbers. A flash drive is clean.
     ///
-    /// An HDD of more than its profile's capacity gets more cylinders, in each zone by the same factor, and keeps its
-    /// seek times; of less, it uses its outer part only. A flash drive of another capacity has other blocks; see
+    /// An HDD with more than its profile's capacity gets more cylinders, in each zone by the same
+    /// factor, and keeps its seek times. With less, the HDD uses its outer part only. A flash drive
+    /// of another capacity has other blocks; see
     /// [`GeometryRequest::resolve`](crate::flash::geometry::GeometryRequest::resolve).
     ///
     /// # Errors
-    /// A capacity that the drive's geometry cannot have.
+    /// Refuses a capacity that the drive's geometry cannot have.
     pub fn build(&self, capacity: Option<Sectors>, seed: u64) -> Result<Box<dyn DeviceModel>, ProfileError> {
         self.build_preconditioned(capacity, Precondition::Clean, SectorRange::default(), seed)
     }
 
-    /// As [`build`](Self::build), and where the drive is flash, the sectors of `used` are in the state `precondition`
-    /// at time zero and the rest of it is clean.
+    /// Builds a model as [`build`](Self::build) does. On flash, the sectors of `used` are in the
+    /// state `precondition` at time zero, and the other sectors are clean.
     ///
     /// # Errors
     /// As [`build`](Self::build).
@@ -520,11 +527,12 @@ impl Profile {
         })
     }
 
-    /// A model of this drive with `capacity` sectors that goes on from the state in which
-    /// [`save_state`](DeviceModel::save_state) left one.
+    /// Builds a model of this drive with `capacity` sectors that continues from a state returned by
+    /// [`save_state`](DeviceModel::save_state).
     ///
     /// # Errors
-    /// This is no flash drive, or not the one that was saved (the first key that differs is named), or the state is damaged.
+    /// Fails if this is no flash drive, if another drive was saved (the error names the first key
+    /// that differs), or if the state is damaged.
     pub fn restore(&self, capacity: Option<Sectors>, tables: &[u8]) -> Result<Box<dyn DeviceModel>, ProfileError> {
         Ok(Box::new(self.restore_flash(capacity, tables)?))
     }
@@ -555,7 +563,7 @@ mod tests {
             for key in profile.sources.keys() {
                 assert!(profile.table.contains_key(key), "{file}: a source for '{key}', which is not there");
             }
-            // Of the drives of the 1990s in DiskSim's validation set, prices are not known.
+            // For the drives of the 1990s in DiskSim's validation set, no prices are known.
             assert!(profile.price.is_some() || file.starts_with("disksim-"), "{file} has no price");
             profile.build(None, 0).unwrap();
         }

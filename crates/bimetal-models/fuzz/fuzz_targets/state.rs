@@ -1,4 +1,5 @@
-//! Feeds the reader of saved states: the input is a file, and its first byte and the rest the state of a small drive.
+//! Feeds the reader of saved states. The input is read as a file of states. Then its first byte
+//! chooses a small drive, and the rest is read as the drive's state.
 #![no_main]
 
 use bimetal_models::flash::state::fuzz::restore_any;

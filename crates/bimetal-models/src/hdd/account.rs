@@ -1,4 +1,4 @@
-//! What a drive has done, and how long it was busy with it.
+//! Counts the commands of a drive, and the time for which it was busy.
 
 use bimetal_core::operation::{OpKind, Status};
 use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES};
@@ -9,36 +9,36 @@ use super::power::Power;
 use crate::Finished;
 use crate::statistics::{DeviceStatistics, HddStatistics};
 
-/// The counters of a drive, and since when it is busy or idle.
+/// Counters of a drive, and the time since which it is busy or idle.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
-    /// What the buffer does; arm and spindle count for themselves.
+    /// Counters of the buffer; arm and spindle count for themselves.
     pub(super) hdd: HddStatistics,
     counters: DeviceStatistics,
     state_since_ns: u64,
 }
 
 impl Account {
-    /// Since when the drive is busy, or idle.
+    /// Returns the time since which the drive is busy, or idle.
     #[inline]
     pub(super) fn state_since_ns(&self) -> u64 {
         self.state_since_ns
     }
 
-    /// The idle drive becomes busy.
+    /// Records that the idle drive becomes busy.
     #[inline]
     pub(super) fn begin_busy(&mut self, now_ns: u64) {
         self.state_since_ns = now_ns;
     }
 
-    /// The busy drive becomes idle.
+    /// Records that the busy drive becomes idle.
     #[inline]
     pub(super) fn end_busy(&mut self, now_ns: u64) {
         self.counters.busy += Nanoseconds(now_ns - self.state_since_ns);
         self.state_since_ns = now_ns;
     }
 
-    /// Counts a command that is done; gives what the host is told.
+    /// Counts a finished command, and returns its completion for the host.
     #[inline]
     pub(super) fn finish(&mut self, pending: &Pending, now_ns: u64) -> Finished {
         let bytes = Bytes(pending.sectors * SECTOR_BYTES);
@@ -59,7 +59,7 @@ impl Account {
         Finished { token: pending.token, at: Nanoseconds(now_ns), status }
     }
 
-    /// All that the drive has done up to `now`, at which it is idle or not.
+    /// Returns the statistics of the drive up to `now`, at which it is idle or not.
     pub(super) fn statistics(
         &self,
         now: Nanoseconds,

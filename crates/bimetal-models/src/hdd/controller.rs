@@ -1,154 +1,161 @@
-//! The figures of a drive that serves one command at a time out of a segmented buffer.
+//! Figures of a drive that serves one command at a time from a segmented buffer.
 //!
-//! They are those of DiskSim's parameter files (DiskSim 4.0 Reference Manual, CMU-PDL-08-101, on the disk module), which
-//! describe the SCSI drives of the 1990s; [`segmented`](super::segmented) says what each does.
+//! The figures are those of DiskSim's parameter files (DiskSim 4.0 Reference Manual,
+//! CMU-PDL-08-101, on the disk module), which describe the SCSI drives of the 1990s;
+//! [`segmented`](super::segmented) describes the effect of each.
 
 use serde::Deserialize;
 
 use super::profile::{HddProfile, Switch, in_range};
 use crate::profile::BadFigure;
 
-/// The figures; each is a key of the table `controller` of a profile, with the same name.
+/// Figures of the controller. Each is a key of the table `controller` of a profile, with the same
+/// name.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControllerFigures {
-    /// What a command takes in the electronics, by kind.
+    /// Time of a command in the electronics, by kind.
     pub overheads_ms: Overheads,
-    /// Behind the data of a read, until the host knows that it is complete.
+    /// Time from the end of a read's data until the host knows that the read is complete.
     #[serde(default)]
     pub read_completion_ms: f64,
-    /// Behind a write, until the host knows.
+    /// Time from the end of a write until the host knows that the write is complete.
     #[serde(default)]
     pub write_completion_ms: f64,
-    /// Before the bus carries the first data of a connection.
+    /// Time before the bus carries the first data of a connection.
     #[serde(default)]
     pub data_preparation_ms: f64,
-    /// To take the bus again after the first disconnect of a command.
+    /// Time to take the bus again after the first disconnect of a command.
     #[serde(default)]
     pub first_reselect_ms: f64,
-    /// To take it again after a later one.
+    /// Time to take the bus again after a later disconnect.
     #[serde(default)]
     pub other_reselect_ms: f64,
-    /// To leave the bus while a read that follows a read waits for the medium.
+    /// Time to leave the bus while a read that follows a read waits for the medium.
     #[serde(default)]
     pub read_disconnect_after_read_ms: f64,
-    /// To leave it while a read that follows a write waits.
+    /// Time to leave the bus while a read that follows a write waits for the medium.
     #[serde(default)]
     pub read_disconnect_after_write_ms: f64,
-    /// To leave it while a write waits.
+    /// Time to leave the bus while a write waits for the medium.
     #[serde(default)]
     pub write_disconnect_ms: f64,
-    /// The drive leaves the bus once more at the start of a write that follows a write elsewhere.
+    /// Times of an additional disconnect at the start of a write that follows a write elsewhere;
+    /// `None`: the drive has no such disconnect.
     pub extra_write_disconnect: Option<ExtraDisconnect>,
-    /// What the seek of a write to another place takes at least.
+    /// Least time of the seek of a write to another place.
     #[serde(default)]
     pub minimum_write_seek_ms: f64,
-    /// The drive keeps the bus from the command to its completion.
+    /// Set if the drive keeps the bus from the command to its completion.
     #[serde(default)]
     pub never_disconnect: bool,
-    /// Rate of the interface for writes in 10^6 bytes a second, where it differs.
+    /// Rate of the interface for writes in 10^6 bytes a second, if it differs from reads.
     pub write_bus_mb_per_s: Option<f64>,
     /// Share of a read that must be in the buffer before the drive takes the bus for it.
     #[serde(default)]
     pub read_watermark: f64,
-    /// How far the drive reads on behind a read.
+    /// Limit up to which the drive reads ahead behind a read.
     pub read_ahead_mode: ReadAheadMode,
-    /// Sectors behind a read that the drive reads before it turns to the next command.
+    /// Number of sectors behind a read that the drive reads before it turns to the next command.
     #[serde(default)]
     pub minimum_read_ahead: u64,
-    /// A read that the buffer holds makes the arm go back and read on behind what it holds.
+    /// Set if a read that the buffer holds makes the arm return and read on behind the buffer's
+    /// content.
     #[serde(default)]
     pub read_ahead_after_hit: bool,
-    /// What passes under the head before the sectors wanted is kept, too.
+    /// Set if the sectors that pass under the head before the requested sectors are kept, too.
     #[serde(default)]
     pub keeps_free_sectors: bool,
-    /// A read starts with whatever sector of it comes first.
+    /// Set if a read starts with the first of its sectors that passes under the head.
     #[serde(default)]
     pub zero_latency_read: bool,
-    /// A write does.
+    /// Set if a write starts with the first of its sectors that passes under the head.
     #[serde(default)]
     pub zero_latency_write: bool,
-    /// Reading ahead stops within a sector when the arm is wanted, not behind it.
+    /// Set if read-ahead stops within a sector when the arm is needed, instead of behind the
+    /// sector.
     #[serde(default)]
     pub stops_in_sector: bool,
-    /// The segments hold data for later reads; if not, they only match the speeds of bus and medium.
+    /// Set if the segments keep data for later reads; otherwise they only match the speeds of bus
+    /// and medium.
     #[serde(default = "yes")]
     pub caches: bool,
-    /// Reads find what writes have left in the buffer.
+    /// Set if reads can hit data that writes have left in the buffer.
     #[serde(default)]
     pub read_hits_on_writes: bool,
-    /// A write that continues the one before joins its segment.
+    /// Set if a write that continues the previous write joins its segment.
     #[serde(default = "yes")]
     pub combines_writes: bool,
-    /// One of the segments is for writes alone.
+    /// Set if one of the segments is for writes alone.
     #[serde(default)]
     pub separate_write_segment: bool,
-    /// With `write_cache = "on"`: which writes finish in the buffer.
+    /// With `write_cache = "on"`: writes that finish in the buffer.
     #[serde(default)]
     pub fast_writes: FastWrites,
 }
 
-/// Milliseconds of the electronics by kind of command, and by what the last command was.
+/// Milliseconds of the electronics, by the kind of command and of the command before.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Overheads {
-    /// A read that starts in the buffer, after a read.
+    /// Read that starts in the buffer, after a read.
     pub read_hit_after_read: f64,
-    /// After a write.
+    /// Read that starts in the buffer, after a write.
     pub read_hit_after_write: f64,
-    /// A read for which the arm must move, after a read.
+    /// Read for which the arm must move, after a read.
     pub read_miss_after_read: f64,
-    /// After a write.
+    /// Read for which the arm must move, after a write.
     pub read_miss_after_write: f64,
-    /// A write that finishes in the buffer, after a read.
+    /// Write that finishes in the buffer, after a read.
     pub write_hit_after_read: f64,
-    /// After a write.
+    /// Write that finishes in the buffer, after a write.
     pub write_hit_after_write: f64,
-    /// A write that finishes on the medium, after a read.
+    /// Write that finishes on the medium, after a read.
     pub write_miss_after_read: f64,
-    /// After a write.
+    /// Write that finishes on the medium, after a write.
     pub write_miss_after_write: f64,
 }
 
-/// The times of one more disconnect at the start of a write.
+/// Times of an additional disconnect at the start of a write.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExtraDisconnect {
-    /// The command, instead of its overhead.
+    /// Time of the command, instead of its overhead.
     pub command_ms: f64,
-    /// To leave the bus.
+    /// Time to leave the bus.
     pub disconnect_ms: f64,
-    /// Until the drive takes the bus again.
+    /// Time until the drive takes the bus again.
     pub between_ms: f64,
-    /// To leave the bus the second time.
+    /// Time to leave the bus for the second time.
     pub second_disconnect_ms: f64,
-    /// From the command until the arm moves.
+    /// Time from the command until the arm moves.
     pub seek_delay_ms: f64,
 }
 
-/// How far the drive reads on behind a read, as long as nothing else is to be done.
+/// Limit up to which an otherwise idle drive reads ahead behind a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadAheadMode {
-    /// Not at all.
+    /// No read-ahead.
     None,
-    /// To the end of the track, at most `read_ahead`.
+    /// Read-ahead to the end of the track, at most `read_ahead`.
     Track,
-    /// To the end of the cylinder, at most `read_ahead`.
+    /// Read-ahead to the end of the cylinder, at most `read_ahead`.
     Cylinder,
-    /// Over `read_ahead`.
+    /// Read-ahead over `read_ahead`.
     Segment,
-    /// To the end of the track; of the next one, where the segment holds something of the track before.
+    /// Read-ahead to the end of the track, or of the next track if the segment holds part of the
+    /// previous track.
     NextTrack,
 }
 
-/// Which writes finish in the buffer.
+/// Writes that finish in the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FastWrites {
-    /// Those that continue the one before, and those that find the write segment clean.
+    /// Writes that continue the previous write, and writes that find the write segment clean.
     Appending,
-    /// All that find a segment.
+    /// All writes that find a segment.
     #[default]
     All,
 }
@@ -158,10 +165,10 @@ fn yes() -> bool {
 }
 
 impl ControllerFigures {
-    /// Whether a drive with these figures and those of `profile` can be built.
+    /// Checks that a drive with these figures and those of `profile` can be built.
     ///
     /// # Errors
-    /// The first figure that is outside its range.
+    /// Returns the first figure that is outside its range.
     pub(super) fn check(&self, profile: &HddProfile) -> Result<(), BadFigure> {
         let over = &self.overheads_ms;
         for milliseconds in [
@@ -210,7 +217,7 @@ impl ControllerFigures {
         Ok(())
     }
 
-    /// Whether writes finish in the buffer.
+    /// Returns whether writes finish in the buffer.
     pub(super) fn has_fast_writes(&self, profile: &HddProfile) -> bool {
         profile.write_cache == Switch::On
     }

@@ -1,8 +1,9 @@
 //! The drive as a whole: commands in, completions out.
 //!
-//! Two things work at the same time: the electronics answer what needs no medium (hits, cached writes, discards), one
-//! command after another; the arm serves one transfer at a time, chosen by the queue, and writes the cache out when
-//! nothing else waits, when a flush asks for it, or when a write finds no room.
+//! Two parts work at the same time. The electronics answer commands that need no medium (hits,
+//! cached writes, discards), one after another. The arm serves one transfer at a time, chosen by
+//! the queue. It writes the cache out when no command waits, when a flush asks for it, or when a
+//! write finds no room.
 
 use std::collections::VecDeque;
 
@@ -22,21 +23,21 @@ use crate::profile::BadFigure;
 use crate::statistics::DeviceStatistics;
 use crate::{DeviceModel, Finished};
 
-/// What the arm is busy with.
+/// Current work of the arm.
 #[derive(Clone, Copy, Debug)]
 enum Work {
-    /// A command of the host.
+    /// Command of the host.
     Host(Pending),
-    /// Dirty sectors of the write cache.
+    /// Write-back of dirty sectors of the write cache.
     Destage,
 }
 
-/// The command electronics and the interface to the host.
+/// Command electronics, and interface to the host.
 #[derive(Clone, Copy, Debug)]
 struct Electronics {
     overhead_ns: u64,
     bus_sector_ps: u64,
-    /// Until when they are busy with what is already answered.
+    /// Time until which the electronics are busy with commands already answered.
     free_at_ns: u64,
 }
 
@@ -46,10 +47,10 @@ impl Electronics {
     }
 }
 
-/// A hard disk.
+/// Model of a hard disk.
 ///
-/// A discard finishes after the command overhead and changes nothing: such drives know none. Write-zeroes is a write
-/// whose data does not cross the bus. A hint is unsupported.
+/// A discard finishes after the command overhead and changes nothing, as such drives have no
+/// discards. Write-zeroes is a write whose data does not cross the bus. A hint is unsupported.
 #[derive(Clone, Debug)]
 pub struct Hdd {
     capacity: Sectors,
@@ -58,7 +59,7 @@ pub struct Hdd {
     mechanics: Mechanics,
     power: Power,
     read_buffer: ReadBuffer,
-    /// `None`: writes go to the medium before they finish.
+    /// Write cache; if `None`, writes go to the medium before they finish.
     write_cache: Option<WriteCache>,
     /// Commands that the drive has not taken yet, in order of arrival.
     waiting: VecDeque<Pending>,
@@ -66,27 +67,28 @@ pub struct Hdd {
     queue: Queue,
     /// Writes that wait for room in the write cache.
     no_room: VecDeque<Pending>,
-    /// The flush that is under way: it waits until the cache is clean, and later commands wait for it.
+    /// Flush under way. It waits until the cache is clean, and later commands wait for the flush.
     flush: Option<Pending>,
-    /// What the arm does, and until when.
+    /// Time at which the arm's current work ends, and the work.
     active: Option<(u64, Work)>,
-    /// When the last sector of the last transfer had passed: a command that was in the drive by then starts from here,
-    /// though that transfer still has to cross the bus.
+    /// Time at which the last sector of the last transfer had passed. A command that was in the
+    /// drive by then starts from this time, although that transfer still has to cross the bus.
     arm_free_ns: u64,
-    /// The last transfer was the host's.
+    /// Set if the last transfer was for the host.
     host_was_last: bool,
-    /// The sector behind the last transfer.
+    /// Sector behind the last transfer.
     head_lbn: u64,
-    /// Answered commands and when they finish, in order of time.
+    /// Answered commands, with the times at which they finish, in order of time.
     answered: VecDeque<(u64, Pending)>,
-    /// Commands of the host that have not finished.
+    /// Number of commands of the host that have not finished.
     outstanding: usize,
     account: Account,
 }
 
 impl Hdd {
-    /// The drive that `profile` describes with `own` sectors, made for `capacity`: with more cylinders in each zone, by
-    /// the same factor and with the same seek times, if that is more; only its outer part, if it is less.
+    /// Builds the drive that `profile` describes with `own` sectors for `capacity`. For more than
+    /// `own`, each zone gets more cylinders, by the same factor and with the same seek times. For
+    /// less, only the outer part is used.
     ///
     /// # Errors
     /// The figure that no drive can have.
@@ -121,7 +123,7 @@ impl Hdd {
         })
     }
 
-    /// Whether everything that was written to `range`, as far as it has been answered, is on the medium.
+    /// Returns true if all answered writes to `range` are on the medium.
     pub fn is_stable(&self, range: SectorRange) -> bool {
         self.write_cache.as_ref().is_none_or(|cache| cache.is_clean_in(range.start.0, range.end().0))
     }
@@ -130,7 +132,7 @@ impl Hdd {
         self.outstanding == 0 && self.active.is_none()
     }
 
-    /// Takes waiting commands into the drive, as many as its queue has places.
+    /// Takes waiting commands into the drive while its queue has room.
     fn take_waiting(&mut self, now_ns: u64) {
         while let Some(&next) = self.waiting.front()
             && self.flush.is_none()
@@ -138,7 +140,8 @@ impl Hdd {
             let host_active = matches!(self.active, Some((_, Work::Host(_))));
             let taken = self.queue.count() + self.no_room.len() + usize::from(host_active);
             if next.kind == OpKind::Flush && self.write_cache.is_some() {
-                // As with ATA's FLUSH CACHE, which cannot be queued: the commands before it finish first.
+                // As with ATA's FLUSH CACHE, which cannot be queued, all earlier commands finish
+                // first.
                 if taken > 0 {
                     return;
                 }
@@ -152,7 +155,7 @@ impl Hdd {
         }
     }
 
-    /// Answers a command from the electronics or puts it in line for the arm.
+    /// Answers a command from the electronics, or queues it for the arm.
     fn take(&mut self, mut pending: Pending, now_ns: u64) {
         pending.ready_ns = now_ns + self.electronics.overhead_ns;
         let needs_medium = match pending.kind {
@@ -204,7 +207,7 @@ impl Hdd {
         }
     }
 
-    /// The electronics finish a command, behind what they are already busy with.
+    /// Finishes a command in the electronics, behind the commands with which they are busy.
     fn answer(&mut self, pending: Pending, now_ns: u64) {
         let has_data = matches!(pending.kind, OpKind::Read | OpKind::Write);
         let bus_ns = if has_data { self.electronics.bus_ns(pending.sectors) } else { 0 };
@@ -213,8 +216,8 @@ impl Hdd {
         self.answered.push_back((at_ns, pending));
     }
 
-    /// Gives the arm its next work, if it has none. A destage that starts because a write has just come in waits until
-    /// `destage_from_ns` for its data.
+    /// Gives the arm its next work, if it has none. A destage that starts because a write has just
+    /// arrived waits until `destage_from_ns` for its data.
     fn start_next(&mut self, now_ns: u64, destage_from_ns: u64) {
         if self.active.is_some() {
             return;
@@ -226,7 +229,7 @@ impl Hdd {
             self.answer(flush, now_ns);
             self.take_waiting(now_ns);
         }
-        // A write without room and a queue that is never empty take turns.
+        // Writes without room alternate with the queue, so that neither starves.
         let destage_first = self.flush.is_some() || (!self.no_room.is_empty() && self.host_was_last);
         if destage_first && self.start_destage(destage_from_ns) {
             return;
@@ -239,7 +242,7 @@ impl Hdd {
         }
     }
 
-    /// The arm serves a command of the host.
+    /// Begins a command of the host on the arm.
     fn start_transfer(&mut self, pending: Pending, now_ns: u64) {
         let (start_ns, end_ns) = match pending.kind {
             OpKind::Read => self.read(&pending),
@@ -252,7 +255,8 @@ impl Hdd {
         self.active = Some((end_ns, Work::Host(pending)));
     }
 
-    /// Reads from the medium; gives the times at which the arm starts and at which the host has the data.
+    /// Reads from the medium. Returns the times at which the arm starts and at which the host has
+    /// the data.
     fn read(&mut self, read: &Pending) -> (u64, u64) {
         let (start, end) = (read.start, read.end());
         let start_ns = self.power.ready_at_ns(read.ready_ns.max(self.arm_free_ns));
@@ -273,13 +277,14 @@ impl Hdd {
                 sweep.at_ns
             }
         };
-        // The bus runs behind the heads: the last sector crosses it when it has passed.
+        // The bus lags behind the heads: the last sector crosses it after it has passed.
         let last_ns = self.electronics.bus_ns(1);
         self.arm_free_ns = passed_ns;
         (start_ns, (passed_ns + last_ns).max(start_ns + self.electronics.bus_ns(read.sectors)))
     }
 
-    /// Writes to the medium; gives the times at which the arm starts and at which all is there.
+    /// Writes to the medium. Returns the times at which the arm starts and at which all sectors are
+    /// written.
     fn write(&mut self, write: &Pending) -> (u64, u64) {
         let (start, end) = (write.start, write.end());
         let bus_sectors = if write.kind == OpKind::Write { write.sectors } else { 0 };
@@ -297,8 +302,8 @@ impl Hdd {
         (start_ns, self.arm_free_ns)
     }
 
-    /// The arm writes the next dirty run, at most to the end of its track, so that a command of the host never waits
-    /// for more. False if everything is clean.
+    /// Begins to write the next dirty run, at most to the end of its track, so that a command of
+    /// the host never waits for more. Returns false if everything is clean.
     fn start_destage(&mut self, from_ns: u64) -> bool {
         let Some(cache) = &mut self.write_cache else { return false };
         let Some((start, run_end)) = cache.next_run(self.head_lbn) else { return false };
@@ -319,7 +324,7 @@ impl Hdd {
         true
     }
 
-    /// The arm has done its work at `now_ns`.
+    /// Handles the end of the arm's work at `now_ns`.
     fn end_work(&mut self, now_ns: u64, work: Work, finished: &mut Vec<Finished>) {
         self.active = None;
         match work {
@@ -330,24 +335,25 @@ impl Hdd {
                 }
             }
         }
-        // A destage makes room, and so does a write that replaced dirty sectors on the medium.
+        // A destage frees room, and so does a write that replaced dirty sectors on the medium.
         self.take_into_cache(now_ns);
         self.take_waiting(now_ns);
         self.start_next(now_ns, self.arm_free_ns);
     }
 
-    /// Counts a command and hands it back.
+    /// Counts a command and returns it to the host.
     fn finish(&mut self, pending: &Pending, now_ns: u64, finished: &mut Vec<Finished>) {
         self.outstanding -= 1;
         finished.push(self.account.finish(pending, now_ns));
     }
 
-    /// When the spindle stops, if nothing comes before.
+    /// Returns the time at which the spindle stops if no command arrives.
     fn spin_down_at_ns(&self) -> Option<u64> {
         if self.is_idle() { self.power.spin_down_at_ns(self.account.state_since_ns()) } else { None }
     }
 
-    /// The time of the next event: a command that is answered, the arm's work done, or the spindle's timer.
+    /// Returns the time of the next event: an answered command finishes, the arm's work ends, or
+    /// the spindle's timer is due.
     fn next_event_ns(&self) -> Option<u64> {
         let answered = self.answered.front().map(|(at_ns, _)| *at_ns);
         let active = self.active.as_ref().map(|(end_ns, _)| *end_ns);

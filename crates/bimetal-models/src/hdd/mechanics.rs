@@ -1,36 +1,38 @@
-//! The arm and the spindle: when the heads are where, and how long it takes to get there.
+//! Arm and spindle: positions of the heads over time, and the time to reach a position.
 //!
-//! The spindle turns once in a whole number of nanoseconds, so its phase at any time is the time modulo that number:
-//! it is kept between requests without being stored. The index mark is under the heads at time zero.
+//! The spindle turns once in a whole number of nanoseconds, so its phase at any time is the time
+//! modulo that number. The phase thus persists between requests without being stored. The index
+//! mark is under the heads at time zero.
 
 use super::layout::{Layout, Place};
 use super::profile::HddProfile;
 use super::seek_curve::SeekCurve;
 use crate::profile::BadFigure;
 
-/// The heads on their way over consecutive sectors.
+/// Passage of the heads over consecutive sectors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sweep {
-    /// The sector that comes next: all before it have passed.
+    /// Sector that passes next: all sectors before it have passed.
     pub lbn: u64,
-    /// When the last one had passed, in nanoseconds.
+    /// Time in nanoseconds at which the last sector had passed.
     pub at_ns: u64,
-    /// Where the sector that comes next lies; with none left, the place behind the last.
+    /// Place of the next sector; without sectors left, the place behind the last.
     place: Place,
-    /// Sectors that follow one another from there.
+    /// Number of consecutive sectors from `place` on.
     left: u64,
-    /// Whether switches wait for the settling of a write.
+    /// Set if switches wait for the settling of a write.
     write: bool,
 }
 
-/// The arm over the platters.
+/// Arm over the platters.
 #[derive(Clone, Debug)]
 pub struct Mechanics {
     layout: Layout,
     read_seek: SeekCurve,
     write_seek: SeekCurve,
     head_switch_ns: u64,
-    /// Below zero, a write may start before the head has settled as a read needs it.
+    /// Time that a write settles. Below zero, a write may start before the head has settled as a
+    /// read needs it.
     write_settle_ns: i64,
     arm_cylinder: u32,
     arm_head: u32,
@@ -39,10 +41,11 @@ pub struct Mechanics {
 }
 
 impl Mechanics {
-    /// The mechanics that `profile` describes over `layout`; the arm starts on the outermost cylinder.
+    /// Builds the mechanics that `profile` describes over `layout`. The arm starts on the outermost
+    /// cylinder.
     ///
     /// # Errors
-    /// Seek times that no arm has.
+    /// Refuses seek times that no arm can have.
     pub fn new(profile: &HddProfile, layout: Layout) -> Result<Self, BadFigure> {
         let cylinders = layout.cylinders();
         Ok(Self {
@@ -58,29 +61,31 @@ impl Mechanics {
         })
     }
 
-    /// The layout under the arm.
+    /// Returns the layout under the arm.
     #[inline]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Movements of the arm to another cylinder so far, those inside a transfer included.
+    /// Returns the number of movements of the arm to another cylinder so far, including those
+    /// inside a transfer.
     pub fn seeks(&self) -> u64 {
         self.seeks
     }
 
-    /// Nanoseconds spent in positionings so far, without rotation.
+    /// Returns the nanoseconds spent in positionings so far, without rotation.
     pub fn seek_ns(&self) -> u64 {
         self.seek_ns
     }
 
-    /// The cylinder under the heads.
+    /// Returns the cylinder under the heads.
     #[inline]
     pub fn cylinder(&self) -> u32 {
         self.arm_cylinder
     }
 
-    /// Nanoseconds from one track to another: seek and head switch at the same time, then a write settles.
+    /// Returns the nanoseconds from one track to another: seek and head switch at the same time,
+    /// then a write settles.
     #[inline]
     fn switch_ns(&self, cylinder: u32, head: u32, to: &Place, write: bool) -> u64 {
         let distance = cylinder.abs_diff(to.cylinder);
@@ -94,7 +99,7 @@ impl Mechanics {
         if write && moved > 0 { moved.saturating_add_signed(self.write_settle_ns) } else { moved }
     }
 
-    /// Nanoseconds until `place` comes under its head, from time `at_ns` on.
+    /// Returns the nanoseconds until `place` comes under its head, from time `at_ns` on.
     #[inline]
     fn rotation_ns(&self, at_ns: u64, place: &Place) -> u64 {
         let revolution = self.layout.revolution_ns();
@@ -102,14 +107,16 @@ impl Mechanics {
         if angle >= phase { angle - phase } else { angle + revolution - phase }
     }
 
-    /// Nanoseconds from `now_ns` until the first sector at `place` can be read or written: what SPTF compares.
+    /// Returns the nanoseconds from `now_ns` until the first sector at `place` can be read or
+    /// written. SPTF compares these times.
     #[inline]
     pub fn positioning_ns(&self, now_ns: u64, place: &Place, write: bool) -> u64 {
         let switch = self.switch_ns(self.arm_cylinder, self.arm_head, place, write);
         switch + self.rotation_ns(now_ns + switch, place)
     }
 
-    /// Moves the heads to sector `lbn`, from time `now_ns` on, and waits until it is there.
+    /// Moves the heads to sector `lbn`, from time `now_ns` on, and waits until the sector is under
+    /// its head.
     pub fn position(&mut self, now_ns: u64, lbn: u64, write: bool) -> Sweep {
         let place = self.layout.place(lbn);
         let switch = self.switch_ns(self.arm_cylinder, self.arm_head, &place, write);
@@ -118,20 +125,22 @@ impl Mechanics {
         Sweep { lbn, at_ns, place, left: self.layout.consecutive(&place, lbn), write }
     }
 
-    /// Nanoseconds until the arm is over the track of sector `lbn`.
+    /// Returns the nanoseconds until the arm is over the track of sector `lbn`.
     pub fn arm_ns(&self, lbn: u64, write: bool) -> u64 {
         self.switch_ns(self.arm_cylinder, self.arm_head, &self.layout.place(lbn), write)
     }
 
-    /// As [`position`](Self::position), but over the track the heads take the sectors up to `end` in whatever order they
-    /// come. Gives the sweep, and how many sectors have passed early: those at the end of what lies on the track.
+    /// Moves the heads as [`position`](Self::position) does, but on the first track the sectors up
+    /// to `end` are transferred in any order. Returns the sweep, and the number of sectors that
+    /// have passed early: the last of the sectors on the track.
     pub fn position_anywhere(&mut self, now_ns: u64, lbn: u64, end: u64, write: bool) -> (Sweep, u64) {
         let place = self.layout.place(lbn);
         let switch = self.switch_ns(self.arm_cylinder, self.arm_head, &place, write);
         let sweep = self.position(now_ns, lbn, write);
         let on_track = sweep.left.min(end - lbn);
         let waited_ns = sweep.at_ns - now_ns - switch;
-        // What is left of the turn behind the request goes by first if the heads come down outside of it.
+        // If the heads arrive outside the request, the remaining turn behind the request passes
+        // first.
         let outside = u64::from(self.layout.sectors_per_track(&place)) - on_track;
         let outside_ns = (outside as f64 * self.layout.sector_ns(&place)) as u64;
         let early_ns = waited_ns.saturating_sub(outside_ns);
@@ -139,13 +148,15 @@ impl Mechanics {
         (sweep, early.min(on_track - 1))
     }
 
-    /// Sectors on the track of `sweep` that have passed since the arm came over it at `from_ns`, right before its first.
+    /// Returns the number of sectors on the track of `sweep` that have passed right before its
+    /// first sector, since the arm arrived at `from_ns`.
     pub fn passed_before(&self, sweep: &Sweep, from_ns: u64) -> u64 {
         (sweep.at_ns.saturating_sub(from_ns) as f64 / self.layout.sector_ns(&sweep.place)) as u64
     }
 
-    /// Lets the sectors up to `end` pass as far as they follow one another, behind a change of track if need be. Gives
-    /// when the first began to pass, and how many have.
+    /// Lets the sectors up to `end` pass as far as they are consecutive, behind a change of track
+    /// if necessary. Returns the time at which the first began to pass, and the number of sectors
+    /// passed.
     pub fn run_piece(&mut self, sweep: &mut Sweep, end: u64) -> (u64, u64) {
         if sweep.left == 0 {
             self.go_on(sweep, u64::MAX);
@@ -156,7 +167,7 @@ impl Mechanics {
         (start_ns, piece_end - first)
     }
 
-    /// When the sectors up to `end` will have passed, without letting them.
+    /// Returns the time at which the sectors up to `end` will have passed. The arm does not move.
     pub fn passing_ns(&mut self, sweep: &mut Sweep, end: u64) -> u64 {
         let before = (self.arm_cylinder, self.arm_head, self.seeks, self.seek_ns);
         self.run_to(sweep, end);
@@ -164,13 +175,14 @@ impl Mechanics {
         sweep.at_ns
     }
 
-    /// Nanoseconds that a sector takes to pass on the track of `sweep`.
+    /// Returns the nanoseconds that a sector takes to pass on the track of `sweep`.
     pub fn sector_ns(&self, sweep: &Sweep) -> u64 {
         self.layout.sector_ns(&sweep.place) as u64
     }
 
-    /// The arm is wanted at `now_ns`, up to which the sweep has run. Gives when it can be had: at the end of the sector
-    /// that passes, or at once; at the end of a movement in any case.
+    /// Returns the time at which the arm is free, if it is needed at `now_ns`, up to which the
+    /// sweep has run: at the end of the current sector, or at once with `in_sector`. A movement is
+    /// completed in any case.
     pub fn interrupt(&mut self, sweep: &mut Sweep, now_ns: u64, in_sector: bool) -> u64 {
         if sweep.left > 0 {
             let sector_end_ns = sweep.at_ns + self.layout.sector_ns(&sweep.place) as u64;
@@ -188,7 +200,7 @@ impl Mechanics {
         (self.arm_cylinder, self.arm_head) = (place.cylinder, place.head);
     }
 
-    /// Lets the sectors up to `end` pass, whenever that is.
+    /// Lets the sectors up to `end` pass, without a limit of time.
     #[inline]
     pub fn run_to(&mut self, sweep: &mut Sweep, end: u64) {
         self.run(sweep, end, u64::MAX);
@@ -214,7 +226,8 @@ impl Mechanics {
         }
     }
 
-    /// Goes on to the sector that follows on another track, or behind bad ones, if it is there before `until_ns`.
+    /// Moves on to the next sector on another track, or behind bad sectors, if it begins before
+    /// `until_ns`.
     fn go_on(&mut self, sweep: &mut Sweep, until_ns: u64) -> bool {
         let next = self.layout.place_behind(&sweep.place, sweep.lbn);
         let switch = self.switch_ns(sweep.place.cylinder, sweep.place.head, &next, sweep.write);
@@ -229,7 +242,7 @@ impl Mechanics {
         true
     }
 
-    /// How many of the `wanted` next sectors of this track have passed at `until_ns`.
+    /// Returns how many of the `wanted` next sectors of this track have passed at `until_ns`.
     #[inline]
     fn sectors_until(&self, sweep: &Sweep, wanted: u32, until_ns: u64) -> u32 {
         let from = sweep.place.sector;
@@ -240,7 +253,7 @@ impl Mechanics {
         }
         let elapsed_ns = until_ns.saturating_sub(sweep.at_ns) as f64;
         let passed = (elapsed_ns / self.layout.sector_ns(&sweep.place)) as u32;
-        // Offsets are rounded to whole nanoseconds: the estimate may be one too many.
+        // Offsets are rounded to whole nanoseconds: the estimate may be one sector too high.
         if passed > 0 && passes_at(passed) > until_ns { passed - 1 } else { passed }
     }
 }
@@ -267,7 +280,7 @@ mod tests {
         let (mut now_ns, mut rotation_ns) = (0, 0);
         let rounds = 200_000;
         for _ in 0..rounds {
-            // Uniform over cylinders, as a data sheet's average is.
+            // Cylinders are uniformly distributed, as for a data sheet's average.
             let cylinder = random.next_u32() % mechanics.layout().cylinders();
             let lbn = mechanics.layout().lbn(cylinder, random.next_u32() % 4, random.next_u32() % 100).unwrap();
             let seek_before_ns = mechanics.seek_ns();
@@ -286,7 +299,8 @@ mod tests {
         for write in [false, true] {
             let mut mechanics = default_drive();
             let sectors = u64::from(mechanics.layout().sectors_per_track(&mechanics.layout().place(0))) * 4 * 50;
-            // In one run, and in pieces of 8 sectors with nothing between them: the same time, to the nanosecond.
+            // One run, and pieces of 8 sectors with nothing between them, take the same time to the
+            // nanosecond.
             let mut whole = mechanics.position(123_456, 0, write);
             mechanics.run_to(&mut whole, sectors);
             let mut pieces = mechanics.position(0, 0, write);

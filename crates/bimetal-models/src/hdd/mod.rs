@@ -1,14 +1,15 @@
-//! The model of a hard disk, one concept a file.
+//! Model of a hard disk, one file for each concept.
 //!
-//! Read [`drive`] first: how a command passes through. Below it, [`layout`] says where a sector lies, [`seek_curve`] how
-//! long the arm takes, [`mechanics`] puts both together with rotation; [`scheduler`] picks the next command;
-//! [`read_buffer`] and [`write_cache`] share the memory on board; [`power`] knows the spindle and the energy; `account.rs`
-//! counts what was done.
-//! [`profile`] holds the figures that a drive's TOML file gives. Nothing here knows what a sector holds, or who asks.
+//! Read [`drive`] first, which is the path of a command. [`layout`] gives the place of a sector,
+//! [`seek_curve`] the time of the arm, and [`mechanics`] combines both with rotation. [`scheduler`]
+//! chooses the next command; [`read_buffer`] and [`write_cache`] share the memory on board.
+//! [`power`] holds the spindle's standby and the energy; `account.rs` counts commands. [`profile`]
+//! holds the figures that a drive's TOML file gives. Nothing here depends on the content of a
+//! sector or on the origin of a command.
 //!
-//! [`segmented`] is the other kind of drive: one command at a time out of a segmented buffer, with the figures of
-//! [`controller`], as DiskSim's parameter files ([`diskspecs`]) describe the drives of the 1990s. Layout and mechanics
-//! are the same.
+//! [`segmented`] is another kind of drive: it serves one command at a time from a segmented buffer,
+//! with the figures of [`controller`], as DiskSim's parameter files ([`diskspecs`]) describe the
+//! drives of the 1990s. Layout and mechanics are the same.
 
 mod account;
 pub mod controller;
@@ -34,10 +35,10 @@ pub use drive::Hdd;
 pub use profile::HddProfile;
 pub use segmented::SegmentedHdd;
 
-/// The drive that `profile` describes with `own` sectors, made for `capacity`: see [`Hdd::new`].
+/// Builds the drive that `profile` describes with `own` sectors, for `capacity`: see [`Hdd::new`].
 ///
 /// # Errors
-/// The figure that no drive can have.
+/// Returns the figure that no drive can have.
 pub fn build(profile: &HddProfile, own: Sectors, capacity: Sectors) -> Result<Box<dyn DeviceModel>, BadFigure> {
     Ok(match &profile.controller {
         Some(controller) => Box::new(SegmentedHdd::new(profile, controller, own, capacity)?),

@@ -1,26 +1,26 @@
-//! A command on its way through the drive.
+//! Commands on their way through the drive.
 
 use bimetal_core::operation::{OpKind, Token};
 
-/// A command that has not finished.
+/// Command that has not finished.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pending {
-    /// Names it.
+    /// Token of the command.
     pub token: Token,
-    /// What it does.
+    /// Operation of the command.
     pub kind: OpKind,
-    /// Whether it must be on the medium when it finishes.
+    /// Set if the command must be on the medium when it finishes.
     pub fua: bool,
-    /// Its first sector.
+    /// First sector of the command.
     pub start: u64,
-    /// How many sectors.
+    /// Number of sectors.
     pub sectors: u64,
-    /// When the electronics have understood it, and the arm may move for it.
+    /// Time at which the electronics have decoded the command, so that the arm may move for it.
     pub ready_ns: u64,
 }
 
 impl Pending {
-    /// The first sector behind it.
+    /// Returns the first sector behind the command.
     #[inline]
     pub fn end(&self) -> u64 {
         self.start + self.sectors

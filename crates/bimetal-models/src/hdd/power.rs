@@ -1,17 +1,18 @@
-//! The spindle's standby, and the energy that the drive uses.
+//! Standby of the spindle, and energy that the drive uses.
 //!
-//! Power has five levels: the arm moves; sectors are read, written or waited for on behalf of the host or the write
-//! cache; the drive idles (reading ahead included); the spindle stands; the spindle starts.
+//! Power has five levels: the arm moves; sectors are read, written or waited for, for the host or
+//! for the write cache; the drive idles (read-ahead included); the spindle is stopped; the spindle
+//! starts.
 
 use super::profile::HddProfile;
 
-/// Whether the spindle turns, since when it does not, and what each level of power took so far.
+/// State of the spindle, and time spent at each level of power so far.
 #[derive(Clone, Debug)]
 pub struct Power {
     spin_down_after_ns: Option<u64>,
     spin_up_ns: u64,
     watts: Option<Watts>,
-    /// Since when the spindle stands.
+    /// Time since which the spindle is stopped; `None` while it turns.
     standby_since_ns: Option<u64>,
     standby_ns: u64,
     service_ns: u64,
@@ -29,7 +30,8 @@ struct Watts {
 }
 
 impl Power {
-    /// A drive that spins, with the figures of `profile`. Without active and idle power it gives no energy.
+    /// Creates the state of a drive that spins, with the figures of `profile`. Without active and
+    /// idle power no energy is computed.
     pub fn new(profile: &HddProfile) -> Self {
         let watts = profile.active_watts.zip(profile.idle_watts).map(|(active, idle)| Watts {
             active,
@@ -50,7 +52,8 @@ impl Power {
         }
     }
 
-    /// When the spindle stops, if the drive stays idle as it is since `idle_since_ns`.
+    /// Returns the time at which the spindle stops, if the drive stays idle as it is since
+    /// `idle_since_ns`.
     #[inline]
     pub fn spin_down_at_ns(&self, idle_since_ns: u64) -> Option<u64> {
         match (self.spin_down_after_ns, self.standby_since_ns) {
@@ -65,7 +68,8 @@ impl Power {
         self.spin_downs += 1;
     }
 
-    /// When the spindle turns, if it is wanted from `now_ns` on: at once, or after it was started.
+    /// Returns the time at which the spindle turns, if it is needed from `now_ns` on: at once, or
+    /// after it was started.
     #[inline]
     pub fn ready_at_ns(&mut self, now_ns: u64) -> u64 {
         let Some(since) = self.standby_since_ns.take() else { return now_ns };
@@ -74,23 +78,23 @@ impl Power {
         now_ns + self.spin_up_ns
     }
 
-    /// Adds time in which the arm moved or sectors were transferred or waited for.
+    /// Adds time in which the arm moved, or in which sectors were transferred or waited for.
     #[inline]
     pub fn add_service_ns(&mut self, service_ns: u64) {
         self.service_ns += service_ns;
     }
 
-    /// Times the spindle was stopped, and started again.
+    /// Returns how often the spindle was stopped, and how often it was started again.
     pub fn spin_downs_and_ups(&self) -> (u64, u64) {
         (self.spin_downs, self.spin_ups)
     }
 
-    /// Joules from time zero to `now_ns`, of which the arm moved for `seek_ns`.
+    /// Returns the joules from time zero to `now_ns`, during which the arm moved for `seek_ns`.
     pub fn energy_joules(&self, now_ns: u64, seek_ns: u64) -> Option<f64> {
         let watts = self.watts?;
         let standing = self.standby_ns + self.standby_since_ns.map_or(0, |since| now_ns - since);
         let starting = self.spin_ups * self.spin_up_ns;
-        // Seeks of read-ahead are no service; a transfer may still be under way.
+        // Seeks of read-ahead do not count as service; a transfer may still be under way.
         let seeking = seek_ns.min(self.service_ns);
         let idling = now_ns.saturating_sub(self.service_ns + standing + starting);
         let levels = [

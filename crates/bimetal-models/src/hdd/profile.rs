@@ -1,4 +1,4 @@
-//! The figures of an HDD, as its profile gives them.
+//! Figures of an HDD, as its profile gives them.
 
 use bimetal_core::units::{Nanoseconds, Sectors};
 use serde::Deserialize;
@@ -9,149 +9,161 @@ use super::scheduler::Policy;
 use super::seek_curve::SeekCurve;
 use crate::profile::{BadFigure, Size};
 
-/// The figures of an HDD. Each public field is a key of the profile, with the same name.
+/// Figures of an HDD. Each public field is a key of the profile, with the same name.
 ///
-/// The zones are either given one by one (`zones`), or made from what a data sheet states (`zone_count`,
-/// `outer_mb_per_s`, `inner_mb_per_s`): as many cylinders a zone, and sectors per track that fall evenly from the outer
-/// rate to the inner.
+/// The zones are either given one by one (`zones`), or made from the figures of a data sheet
+/// (`zone_count`, `outer_mb_per_s`, `inner_mb_per_s`): all zones then have the same number of
+/// cylinders, and sectors per track fall evenly from the outer rate to the inner.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HddProfile {
     /// Revolutions per minute.
     pub rpm: f64,
-    /// Heads, which is surfaces used.
+    /// Number of heads, which is the number of surfaces used.
     pub heads: u32,
-    /// How addresses run over the tracks.
+    /// Order in which addresses run over the tracks.
     #[serde(default)]
     pub mapping: Mapping,
-    /// With `mapping = "head-major"`: cylinders of a band.
+    /// With `mapping = "head-major"`: number of cylinders in a band.
     #[serde(default = "default_band_cylinders")]
     pub band_cylinders: u32,
-    /// Where the spare sectors lie.
+    /// Position of the spare sectors.
     #[serde(default)]
     pub sparing: Sparing,
-    /// With `sparing = "range-end"`: cylinders of a range.
+    /// With `sparing = "range-end"`: number of cylinders in a range.
     #[serde(default = "default_sparing_range")]
     pub sparing_range: u32,
-    /// The zones, outermost first.
+    /// Zones, outermost first.
     pub zones: Option<Vec<ZoneFigures>>,
-    /// How many zones to make from the two rates.
+    /// Number of zones to make from the two rates.
     pub zone_count: Option<u32>,
-    /// Sustained rate of the outermost zone in 10^6 bytes a second, head and cylinder switches included.
+    /// Sustained rate of the outermost zone in 10^6 bytes a second, head and cylinder switches
+    /// included.
     pub outer_mb_per_s: Option<f64>,
-    /// Sustained rate of the innermost zone.
+    /// Sustained rate of the innermost zone in 10^6 bytes a second, head and cylinder switches
+    /// included.
     pub inner_mb_per_s: Option<f64>,
-    /// Seek to the next cylinder, for reads.
+    /// Seek time to the next cylinder, for reads.
     pub seek_track_to_track_ms: Option<f64>,
-    /// Average over all pairs of different cylinders, for reads.
+    /// Average seek time over all pairs of different cylinders, for reads.
     pub seek_average_ms: Option<f64>,
-    /// Seek over all cylinders, for reads.
+    /// Seek time over all cylinders, for reads.
     pub seek_full_stroke_ms: Option<f64>,
-    /// Instead of the three seek times: measured points of the curve, each cylinders and milliseconds, in order of
-    /// distance. Between two the curve is straight, and so it is behind the last, as between the last two.
+    /// Measured points of the seek curve, instead of the three seek times: cylinders and
+    /// milliseconds, in order of distance. The curve is straight between two points, and behind the
+    /// last point continues the line through the last two.
     pub seek_points: Option<Vec<(u32, f64)>>,
-    /// Beside `seek_points`: the same for writes, where they differ.
+    /// Measured points of the seek curve for writes, beside `seek_points`, if they differ from
+    /// reads.
     pub write_seek_points: Option<Vec<(u32, f64)>>,
-    /// Instead of the three seek times: the formula of Ruemmler and Wilkes, for the distances behind `seek_points`.
+    /// Formula of Ruemmler and Wilkes, instead of the three seek times, for the distances behind
+    /// `seek_points`.
     pub seek_formula: Option<SeekFormula>,
-    /// Seek to the next cylinder for writes, where it differs.
+    /// Seek time to the next cylinder for writes, if it differs.
     pub write_seek_track_to_track_ms: Option<f64>,
-    /// Average seek for writes, where it differs.
+    /// Average seek time for writes, if it differs.
     pub write_seek_average_ms: Option<f64>,
-    /// Full stroke for writes, where it differs.
+    /// Seek time over all cylinders for writes, if it differs.
     pub write_seek_full_stroke_ms: Option<f64>,
-    /// From one head to another on the same cylinder.
+    /// Time of a switch from one head to another on the same cylinder.
     pub head_switch_ms: f64,
-    /// What a write waits longer than a read after each positioning; 0 where the write seeks have it in them; below 0
-    /// where extracted figures say so.
+    /// Time that a write waits longer than a read after each positioning. 0 if the write seeks
+    /// include it; below 0 if extracted figures require it.
     #[serde(default)]
     pub write_settle_ms: f64,
-    /// What the electronics take for a command before the arm moves; with `controller`, its overheads by kind count.
+    /// Time of the electronics for a command before the arm moves. With `controller`, its overheads
+    /// by kind apply instead.
     pub command_overhead_ms: Option<f64>,
     /// Rate of the interface in 10^6 bytes a second.
     pub bus_mb_per_s: f64,
-    /// The buffer on board, for read-ahead and writes together; 0: none.
+    /// Size of the buffer on board, for read-ahead and writes together; 0: none.
     pub cache: Size,
-    /// How many streams of reads it can keep apart; each has `read_ahead` of the buffer. With `controller`, the segments
-    /// of the whole buffer, of equal size.
+    /// Number of streams of reads that the buffer can keep apart; each has `read_ahead` of the
+    /// buffer. With `controller`: number of segments of the whole buffer, of equal size.
     pub read_segments: u32,
-    /// How far the drive reads on behind a read, as long as nothing else is to be done; 0: not at all.
+    /// Length of read-ahead behind a read while the drive is otherwise idle; 0: no read-ahead.
     pub read_ahead: Size,
-    /// Whether writes finish in the buffer: in what `read_segments` leaves of it.
+    /// State of the write cache. When on, writes finish in the part of the buffer that
+    /// `read_segments` leaves.
     pub write_cache: Switch,
-    /// The figures of a drive that serves one command at a time out of a segmented buffer, as those of the 1990s did.
+    /// Figures of a drive that serves one command at a time from a segmented buffer, as the drives
+    /// of the 1990s did.
     pub controller: Option<ControllerFigures>,
-    /// Which of the commands in the drive is served next.
+    /// Policy that chooses the next command among those in the drive.
     pub scheduler: Policy,
-    /// With `scheduler = "sptf"`: so many milliseconds of positioning make up for a millisecond of waiting (the weight of
-    /// Jacobson and Wilkes, "Disk scheduling algorithms based on rotational position", HPL-CSP-91-7, 1991). 0: none, a
-    /// command far away may wait for long; the more, the nearer it comes to "fcfs".
+    /// With `scheduler = "sptf"`: milliseconds of positioning that a millisecond of waiting
+    /// compensates (the weight of Jacobson and Wilkes, "Disk scheduling algorithms based on
+    /// rotational position", HPL-CSP-91-7, 1991). With 0, a command far away may wait for long;
+    /// with larger values the order approaches "fcfs".
     #[serde(default)]
     pub sptf_ageing: f64,
-    /// How many commands the drive takes at once; more wait in front of it, in order of arrival.
+    /// Number of commands that the drive takes at once. Further commands wait in front of the
+    /// drive, in order of arrival.
     pub queue_depth: u32,
-    /// The spindle stops when the drive was idle for so long: `"off"`, or a duration like `"600s"`.
+    /// Idle time after which the spindle stops: `"off"`, or a duration like `"600s"`.
     #[serde(default)]
     pub spin_down: SpinDown,
-    /// From standby to ready.
+    /// Time from standby to ready.
     pub spin_up_s: Option<f64>,
     /// Power while the spindle starts.
     pub spin_up_watts: Option<f64>,
     /// Power while sectors are read or written, or waited for.
     pub active_watts: Option<f64>,
-    /// Power while the arm moves; `active_watts` where it is not given.
+    /// Power while the arm moves; `active_watts` if not given.
     pub seek_watts: Option<f64>,
     /// Power while the drive spins and does nothing for the host.
     pub idle_watts: Option<f64>,
-    /// Power while the spindle stands.
+    /// Power while the spindle is stopped.
     pub standby_watts: Option<f64>,
 }
 
-/// One zone: cylinders that have the same number of sectors per track.
+/// Figures of a zone: cylinders with the same number of sectors per track.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneFigures {
-    /// Its outermost cylinder; the first zone starts at 0, each other behind the one before and `unused_cylinders`.
+    /// Outermost cylinder. The first zone starts at 0, each further zone behind the previous zone
+    /// and `unused_cylinders`.
     pub first_cylinder: u32,
-    /// Its innermost cylinder.
+    /// Innermost cylinder.
     pub last_cylinder: u32,
-    /// Sectors on each of its tracks.
+    /// Number of sectors on each track of the zone.
     pub sectors_per_track: u32,
-    /// Sectors by which a track is turned against the one before on the same cylinder; as many as the head switch
-    /// takes, where it is not given.
+    /// Sectors by which a track is rotated against the previous track on the same cylinder. If not
+    /// given, it covers the head switch.
     pub track_skew: Option<f64>,
-    /// Sectors by which the first track of a cylinder is turned against the last of the one before; as many as the
-    /// seek takes, where it is not given.
+    /// Sectors by which the first track of a cylinder is rotated against the last track of the
+    /// previous cylinder. If not given, it covers the seek.
     pub cylinder_skew: Option<f64>,
-    /// Cylinders in front of it that hold no data.
+    /// Number of cylinders in front of the zone that hold no data.
     #[serde(default)]
     pub unused_cylinders: u32,
-    /// Sectors from the index mark to its first; as the zone before ends, where it is not given.
+    /// Sectors from the index mark to the zone's first sector. If not given, the angle continues
+    /// from the end of the previous zone.
     pub first_angle: Option<f64>,
-    /// Sectors at its start that have no address.
+    /// Number of sectors at the start of the zone that have no address.
     #[serde(default)]
     pub reserved: u64,
-    /// Spare sectors (tracks, with `sparing = "tracks"`) of each unit of spares.
+    /// Number of spare sectors (tracks, with `sparing = "tracks"`) in each unit of spares.
     #[serde(default)]
     pub spares: u64,
-    /// Bad sectors (tracks) that are left out, counted from the start of the zone, in order.
+    /// Bad sectors (tracks) that are skipped, counted from the start of the zone, in order.
     #[serde(default)]
     pub slips: Vec<u64>,
-    /// Bad sectors (tracks) whose address another one has, each with that other.
+    /// Bad sectors (tracks) whose address is remapped, each with its replacement.
     #[serde(default)]
     pub remaps: Vec<(u64, u64)>,
 }
 
-/// Seek times by distance d in cylinders: a + b·√d below a limit, c + e·d from it on (Ruemmler and Wilkes, "An
-/// Introduction to Disk Drive Modeling", IEEE Computer, March 1994).
+/// Seek times by distance d in cylinders: a + b·√d below a limit, c + e·d from the limit on
+/// (Ruemmler and Wilkes, "An Introduction to Disk Drive Modeling", IEEE Computer, March 1994).
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeekFormula {
-    /// From how many cylinders on the curve is straight.
+    /// Number of cylinders from which on the curve is straight.
     pub linear_from: u32,
-    /// a and b, in milliseconds.
+    /// Coefficients a and b, in milliseconds.
     pub root_ms: (f64, f64),
-    /// c and e, in milliseconds.
+    /// Coefficients c and e, in milliseconds.
     pub linear_ms: (f64, f64),
 }
 
@@ -163,17 +175,17 @@ fn default_sparing_range() -> u32 {
     1
 }
 
-/// `"on"` or `"off"`.
+/// Value `"on"` or `"off"`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Switch {
-    /// It is used.
+    /// The feature is used.
     On,
-    /// It is not.
+    /// The feature is not used.
     Off,
 }
 
-/// After how much idleness the spindle stops; `None`: never.
+/// Idle time after which the spindle stops; `None`: never.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(try_from = "String")]
 pub struct SpinDown(pub Option<Nanoseconds>);
@@ -192,27 +204,27 @@ impl TryFrom<String> for SpinDown {
     }
 }
 
-/// The three seek times of a data sheet, in milliseconds.
+/// Three seek times of a data sheet, in milliseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SeekFigures {
-    /// To the next cylinder.
+    /// Seek time to the next cylinder.
     pub track_to_track_ms: f64,
     /// Average over all pairs of different cylinders.
     pub average_ms: f64,
-    /// Over all cylinders.
+    /// Seek time over all cylinders.
     pub full_stroke_ms: f64,
 }
 
 impl HddProfile {
-    /// Sectors that the zones hold, where they are given one by one.
+    /// Returns the number of sectors in the zones, if they are given one by one.
     ///
     /// # Errors
-    /// Zones that no drive has.
+    /// Refuses zones that no drive can have.
     pub fn sectors_of_zones(&self) -> Result<Sectors, BadFigure> {
         Ok(Layout::new(self, Sectors(1), Sectors(1))?.sectors())
     }
 
-    /// The three seek times of reads, where they are given.
+    /// Returns the three seek times of reads, if given.
     pub fn read_seek(&self) -> Option<SeekFigures> {
         Some(SeekFigures {
             track_to_track_ms: self.seek_track_to_track_ms?,
@@ -221,7 +233,7 @@ impl HddProfile {
         })
     }
 
-    /// The three seek times of writes: the reads' where none are given.
+    /// Returns the three seek times of writes; a time that is not given is the time of reads.
     pub fn write_seek(&self) -> Option<SeekFigures> {
         let read = self.read_seek()?;
         Some(SeekFigures {
@@ -231,26 +243,27 @@ impl HddProfile {
         })
     }
 
-    /// Milliseconds to the next cylinder, for reads or writes, whichever takes longer.
+    /// Returns the milliseconds to the next cylinder, for reads or writes, whichever takes longer.
     ///
     /// # Errors
-    /// No seek times.
+    /// Fails without seek times.
     pub fn seek_to_next_ms(&self) -> Result<f64, BadFigure> {
         let curve = SeekCurve::new(self, true, 3)?;
         Ok(curve.time_ns(1).max(SeekCurve::new(self, false, 3)?.time_ns(1)) as f64 / 1e6)
     }
 
-    /// Sectors of a read segment, and sectors of the buffer that are left for writes.
+    /// Returns the sectors of a read segment, and the sectors of the buffer that are left for
+    /// writes.
     pub fn buffer_shares(&self) -> (Sectors, Sectors) {
         let segment = self.read_ahead.0.sectors();
         let for_reads = segment.0.saturating_mul(u64::from(self.read_segments));
         (segment, self.cache.0.sectors().saturating_sub(Sectors(for_reads)))
     }
 
-    /// Whether a drive of `capacity` with these figures can be built.
+    /// Checks that a drive of `capacity` with these figures can be built.
     ///
     /// # Errors
-    /// The first figure that is outside its range.
+    /// Returns the first figure that is outside its range.
     pub fn check(&self, capacity: Sectors) -> Result<(), BadFigure> {
         self.check_ranges()?;
         self.check_buffer()?;
@@ -327,7 +340,8 @@ impl HddProfile {
     }
 }
 
-/// Refuses a figure below `low`, above `high` or not a number; one that is not given is right.
+/// Refuses a figure below `low`, above `high` or not a number. A figure that is not given is
+/// accepted.
 pub(super) fn in_range(key: &'static str, figure: Option<f64>, low: f64, high: f64) -> Result<(), BadFigure> {
     match figure {
         Some(figure) if !(low..=high).contains(&figure) => {

@@ -1,4 +1,4 @@
-//! The part of the buffer that keeps what was read, and what the drive reads on behind it.
+//! Part of the buffer that keeps sectors that were read, and sectors that the drive reads ahead.
 
 use super::mechanics::{Mechanics, Sweep};
 
@@ -15,41 +15,42 @@ struct Segment {
 struct ReadAhead {
     segment: usize,
     sweep: Sweep,
-    /// Where it stops.
+    /// Sector at which the read-ahead stops.
     limit: u64,
 }
 
-/// What the buffer can do for a read.
+/// Result of a look-up for a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lookup {
-    /// All of it is there.
+    /// The buffer holds the whole read.
     Hit,
-    /// It starts there, and the read-ahead that is under way comes to the rest.
+    /// The buffer holds the start of the read, and the read-ahead under way will reach the rest.
     Coming,
     /// Nothing.
     Miss,
 }
 
-/// The read segments and the read-ahead.
+/// Read segments, and the read-ahead.
 #[derive(Clone, Debug)]
 pub struct ReadBuffer {
     segments: Vec<Segment>,
-    /// Sectors that a segment holds.
+    /// Number of sectors that a segment holds.
     segment_sectors: u64,
-    /// The first sector behind the drive, where read-ahead ends at the latest.
+    /// First sector behind the drive, where read-ahead ends at the latest.
     drive_end: u64,
     ahead: Option<ReadAhead>,
     uses: u64,
 }
 
 impl ReadBuffer {
-    /// `segments` empty segments of so many sectors, on a drive of `drive_end` sectors.
+    /// Creates `segments` empty segments of `segment_sectors` sectors, on a drive of `drive_end`
+    /// sectors.
     pub fn new(segments: u32, segment_sectors: u64, drive_end: u64) -> Self {
         let segments = if segment_sectors == 0 { 0 } else { segments as usize };
         Self { segments: vec![Segment::default(); segments], segment_sectors, drive_end, ahead: None, uses: 0 }
     }
 
-    /// What is there at `now_ns` of the sectors from `start` to before `end`.
+    /// Looks up the sectors from `start` to before `end` at `now_ns`.
     pub fn look_up(&mut self, start: u64, end: u64, now_ns: u64, mechanics: &mut Mechanics) -> Lookup {
         if let Some(ahead) = self.ahead
             && (self.segments[ahead.segment].start..ahead.limit).contains(&start)
@@ -77,11 +78,11 @@ impl ReadBuffer {
         self.segments[segment].last_used = self.uses;
     }
 
-    /// Lets the read-ahead go on to where it is at `now_ns`.
+    /// Moves the read-ahead to its position at `now_ns`.
     fn progress(&mut self, now_ns: u64, mechanics: &mut Mechanics) {
         let Some(ahead) = &mut self.ahead else { return };
         mechanics.run(&mut ahead.sweep, ahead.limit, now_ns);
-        // A sweep that serves a read is ahead of time until that read has finished.
+        // A sweep that serves a read is in the future until that read has finished.
         if ahead.sweep.at_ns <= now_ns {
             let segment = &mut self.segments[ahead.segment];
             segment.end = segment.end.max(ahead.sweep.lbn);
@@ -89,8 +90,8 @@ impl ReadBuffer {
         }
     }
 
-    /// Lets the read-ahead run on behind a hit that ended at `end`. One that had stopped, its segment full, starts
-    /// again where it stopped, as soon as that comes round.
+    /// Extends the read-ahead behind a hit that ended at `end`. A read-ahead that had stopped, as
+    /// its segment was full, starts again where it stopped, once that sector passes.
     pub fn extend(&mut self, end: u64, now_ns: u64, mechanics: &mut Mechanics) {
         let Some(ahead) = &mut self.ahead else { return };
         let limit = (end + self.segment_sectors / 2).min(self.drive_end);
@@ -103,8 +104,8 @@ impl ReadBuffer {
         ahead.limit = limit;
     }
 
-    /// The read-ahead serves a read up to `end` on its way, the arm free for it from `now_ns` on. Gives the time at which
-    /// the last sector has passed.
+    /// Extends the read-ahead to serve a read up to `end`, with the arm free from `now_ns` on.
+    /// Returns the time at which the last sector has passed.
     pub fn follow(&mut self, end: u64, now_ns: u64, mechanics: &mut Mechanics) -> u64 {
         let ahead = self.ahead.as_mut().expect("only a read whose sectors are coming follows the read-ahead");
         if ahead.sweep.lbn == ahead.limit && ahead.sweep.at_ns < now_ns && ahead.limit < end {
@@ -115,7 +116,7 @@ impl ReadBuffer {
         ahead.sweep.at_ns
     }
 
-    /// The arm is needed elsewhere from `now_ns` on.
+    /// Stops the read-ahead, as the arm is needed elsewhere from `now_ns` on.
     pub fn stop(&mut self, now_ns: u64, mechanics: &mut Mechanics) {
         if self.ahead.is_some() {
             self.progress(now_ns, mechanics);
@@ -123,12 +124,12 @@ impl ReadBuffer {
         }
     }
 
-    /// A read from `start` on has brought the heads to `sweep`, at its end: they run on from there.
+    /// Begins read-ahead behind a read from `start` on, at whose end the heads are at `sweep`.
     pub fn begin(&mut self, start: u64, sweep: Sweep) {
         let Some(segment) = (0..self.segments.len()).min_by_key(|&index| self.segments[index].last_used) else {
             return;
         };
-        // The segment fills up; of a stream that goes on, the last half stays behind the reads.
+        // The segment fills up. For a stream that continues, the last half stays behind the reads.
         let limit = (start + self.segment_sectors).max(sweep.lbn + self.segment_sectors / 2).min(self.drive_end);
         let start = start.max(sweep.lbn.saturating_sub(self.segment_sectors));
         self.segments[segment] = Segment { start, end: start, last_used: 0 };
@@ -136,8 +137,8 @@ impl ReadBuffer {
         self.ahead = Some(ReadAhead { segment, sweep, limit });
     }
 
-    /// Forgets the sectors from `start` to before `end`, which are written: of each segment, what lies before them
-    /// stays.
+    /// Drops the sectors from `start` to before `end`, which are written. Each segment keeps the
+    /// sectors in front of them.
     pub fn invalidate(&mut self, start: u64, end: u64, now_ns: u64, mechanics: &mut Mechanics) {
         if let Some(ahead) = self.ahead
             && start < ahead.limit

@@ -1,4 +1,4 @@
-//! Which of the commands in the drive is served next.
+//! Choice of the next command among those in the drive.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,7 +9,7 @@ use super::mechanics::Mechanics;
 use super::pending::Pending;
 use bimetal_core::operation::OpKind;
 
-/// The rule by which the next command is chosen.
+/// Policy that chooses the next command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
@@ -17,39 +17,40 @@ pub enum Policy {
     Fcfs,
     /// Shortest seek time first: the command on the nearest cylinder.
     Sstf,
-    /// C-LOOK: the next higher address, and from the highest back to the lowest.
+    /// C-LOOK: the next higher address, and after the highest the lowest.
     Clook,
-    /// Shortest positioning time first: seek and rotation together, less what `sptf_ageing` gives for waiting.
+    /// Shortest positioning time first: seek and rotation together, less the compensation of
+    /// `sptf_ageing` for waiting.
     Sptf,
 }
 
-/// The commands that wait for the arm.
+/// Commands that wait for the arm.
 #[derive(Clone, Debug)]
 pub enum Queue {
-    /// In order of arrival.
+    /// Commands in order of arrival.
     Arrival(VecDeque<Pending>),
-    /// By address, then by arrival; `nearest` for SSTF, else C-LOOK.
+    /// Commands by address, then by arrival, for SSTF and C-LOOK.
     Address {
-        /// The commands, by first sector and serial number.
+        /// Commands, by first sector and serial number.
         commands: BTreeMap<(u64, u64), Pending>,
-        /// How many ever came in: what tells commands to the same sector apart.
+        /// Number of commands ever added, which distinguishes commands to the same sector.
         serial: u64,
-        /// SSTF instead of C-LOOK.
+        /// Set for SSTF, instead of C-LOOK.
         nearest: bool,
     },
-    /// With their places, in no order; ties go to the one that came first.
+    /// Commands with their places, in no order. Of equal commands the first to arrive is chosen.
     Positioning {
-        /// The commands, with serial number and place.
+        /// Commands, with serial number and place.
         commands: Vec<(Pending, u64, Place)>,
-        /// How many ever came in.
+        /// Number of commands ever added.
         serial: u64,
-        /// Nanoseconds of positioning that a nanosecond of waiting makes up for.
+        /// Nanoseconds of positioning that a nanosecond of waiting compensates.
         ageing: f64,
     },
 }
 
 impl Queue {
-    /// An empty queue under `policy`, with `ageing` for SPTF.
+    /// Creates an empty queue under `policy`, with `ageing` for SPTF.
     pub fn new(policy: Policy, ageing: f64) -> Self {
         match policy {
             Policy::Fcfs => Queue::Arrival(VecDeque::new()),
@@ -60,7 +61,7 @@ impl Queue {
         }
     }
 
-    /// How many commands wait.
+    /// Returns the number of waiting commands.
     #[inline]
     pub fn count(&self) -> usize {
         match self {
@@ -85,7 +86,8 @@ impl Queue {
         }
     }
 
-    /// Takes out the command to serve from time `now_ns` on, when the last transfer ended before sector `head_lbn`.
+    /// Removes the command to serve from time `now_ns` on, when the last transfer ended before
+    /// sector `head_lbn`.
     pub fn pop(&mut self, now_ns: u64, head_lbn: u64, mechanics: &Mechanics) -> Option<Pending> {
         match self {
             Queue::Arrival(commands) => commands.pop_front(),
@@ -113,8 +115,8 @@ impl Queue {
     }
 }
 
-/// The one of two neighbours in address whose cylinder is nearer to the arm. Addresses rise with the cylinder, so no
-/// other command is nearer than both.
+/// Returns, of two neighbours in address, the one whose cylinder is nearer to the arm. Addresses
+/// rise with the cylinder, so no other command is nearer than both.
 fn nearer(before: Option<(u64, u64)>, next: Option<(u64, u64)>, mechanics: &Mechanics) -> Option<(u64, u64)> {
     let (Some(before), Some(next)) = (before, next) else { return before.or(next) };
     let distance = |lbn: u64| mechanics.layout().place(lbn).cylinder.abs_diff(mechanics.cylinder());

@@ -1,4 +1,4 @@
-//! How long the arm takes over a number of cylinders.
+//! Seek times of the arm by number of cylinders.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,20 +6,22 @@ use std::sync::{Mutex, PoisonError};
 use super::profile::{HddProfile, SeekFigures, SeekFormula};
 use crate::profile::BadFigure;
 
-/// The seek times of an arm.
+/// Seek curve of an arm.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SeekCurve {
-    /// Through a data sheet's three figures.
+    /// Curve through a data sheet's three figures.
     Fitted(FittedCurve),
-    /// Nanoseconds by distance: measured points, or a formula.
+    /// Nanoseconds by distance, from measured points or a formula.
     Listed(Vec<u64>),
 }
 
 impl SeekCurve {
-    /// The curve that `profile` gives for writes or reads, on an arm with so many cylinders.
+    /// Returns the curve that `profile` gives for writes or reads, on an arm with `cylinders`
+    /// cylinders.
     ///
     /// # Errors
-    /// No seek times, two kinds of them, or times through which no curve goes.
+    /// Refuses a profile without seek times, with two kinds of them, or with times through which no
+    /// curve passes.
     pub fn new(profile: &HddProfile, write: bool, cylinders: u32) -> Result<Self, BadFigure> {
         const READ: [&str; 3] = ["seek_track_to_track_ms", "seek_average_ms", "seek_full_stroke_ms"];
         const WRITE: [&str; 3] = ["write_seek_track_to_track_ms", "write_seek_average_ms", "write_seek_full_stroke_ms"];
@@ -70,7 +72,7 @@ impl SeekCurve {
         Ok(Self::Listed(times_ns))
     }
 
-    /// Nanoseconds over `distance` cylinders.
+    /// Returns the nanoseconds over `distance` cylinders.
     #[inline]
     pub fn time_ns(&self, distance: u32) -> u64 {
         match self {
@@ -80,7 +82,8 @@ impl SeekCurve {
     }
 }
 
-/// The line through the two points around `distance`, or through the last two.
+/// Returns the value at `distance` of the line through the two neighbouring points, or through the
+/// last two.
 fn on_line(points: &[(u32, f64)], distance: u32) -> f64 {
     let behind = points.partition_point(|point| point.0 < distance).min(points.len() - 1);
     let (d2, t2) = points[behind];
@@ -105,9 +108,9 @@ fn check_points(points: &[(u32, f64)], formula: bool) -> Result<(), BadFigure> {
     }
 }
 
-/// A seek over `d` cylinders takes c + a·√(d − 1) + b·(d − 1), the curve of Lee and Katz, "An Analytic Performance Model
-/// of Disk Arrays" (SIGMETRICS 1993), section 4: the root is the arm that speeds up and brakes, the linear term the arm
-/// at full speed.
+/// Seek curve c + a·√(d − 1) + b·(d − 1) over `d` cylinders, as in Lee and Katz, "An Analytic
+/// Performance Model of Disk Arrays" (SIGMETRICS 1993), section 4. The root stands for the arm that
+/// accelerates and brakes, the linear term for the arm at full speed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FittedCurve {
     /// Nanoseconds to the next cylinder.
@@ -117,22 +120,23 @@ pub struct FittedCurve {
 }
 
 impl FittedCurve {
-    /// The curve through a data sheet's three figures on an arm with so many cylinders: the shortest and the longest
-    /// seek are met, and so is the average over all pairs of different cylinders, exactly (a data sheet's average is
-    /// that weighted mean; Lee and Katz take its integral). `keys` are the names of the three figures.
+    /// Returns the curve through a data sheet's three figures on an arm with `cylinders` cylinders.
+    /// The curve meets the shortest and the longest seek, and exactly the average over all pairs of
+    /// different cylinders (a data sheet's average is this weighted mean; Lee and Katz take its
+    /// integral). `keys` are the names of the three figures.
     ///
     /// # Errors
-    /// Figures through which no curve goes that rises with the distance.
+    /// Refuses figures through which no curve passes that rises with the distance.
     pub fn fit(figures: SeekFigures, cylinders: u32, keys: [&'static str; 3]) -> Result<Self, BadFigure> {
         let SeekFigures { track_to_track_ms: shortest, average_ms: average, full_stroke_ms: longest } = figures;
         if longest < shortest {
             return Err(BadFigure::new(keys[2], longest, format!("at least {} = {shortest}", keys[0])));
         }
         if cylinders < 4 {
-            // Two distances at most, which the shortest and the longest seek give.
+            // There are two distances at most, which the shortest and the longest seek give.
             return Ok(Self { shortest_ns: shortest * 1e6, root_ns: 0.0, linear_ns: (longest - shortest) * 1e6 });
         }
-        // Two equations for a and b, their mean and their end taken off the shortest seek:
+        // Two equations for a and b, from the mean and the end of the curve less the shortest seek:
         // a·mean_root + b·mean_linear = average − c, and a·√end + b·end = longest − c.
         let end = f64::from(cylinders - 2);
         let (mean_root, mean_linear) = mean_root_and_distance(cylinders);
@@ -140,7 +144,8 @@ impl FittedCurve {
         let (rise, mean_rise) = (longest - shortest, average - shortest);
         let root = (mean_rise * end - mean_linear * rise) / determinant;
         let linear = (mean_root * rise - mean_rise * end.sqrt()) / determinant;
-        // The curve rises everywhere if it bends downwards and still rises at its end, or if it is straight.
+        // The curve rises everywhere if it bends downwards and still rises at its end, or if it is
+        // straight.
         let lowest = shortest + rise * mean_linear / end;
         let highest = shortest + rise * (2.0 * mean_root / end.sqrt() - mean_linear / end);
         let slack = 1e-9 * longest;
@@ -154,7 +159,7 @@ impl FittedCurve {
         Ok(Self { shortest_ns: shortest * 1e6, root_ns: root * 1e6, linear_ns: linear * 1e6 })
     }
 
-    /// Nanoseconds over `distance` cylinders.
+    /// Returns the nanoseconds over `distance` cylinders.
     #[inline]
     pub fn time_ns(&self, distance: u32) -> u64 {
         if distance == 0 {
@@ -165,13 +170,14 @@ impl FittedCurve {
     }
 }
 
-/// The means of √(d − 1) and of d − 1 over all pairs of different cylinders. Of n cylinders, n − d pairs are d apart.
+/// Returns the means of √(d − 1) and of d − 1 over all pairs of different cylinders. Of n
+/// cylinders, n − d pairs are d apart.
 fn mean_root_and_distance(cylinders: u32) -> (f64, f64) {
     let n = f64::from(cylinders);
     // The mean distance is (n + 1) / 3.
     let mean_linear = (n + 1.0) / 3.0 - 1.0;
     if cylinders > 1_000_000 {
-        // The sum is its integral to seven digits, and would take long.
+        // The sum equals its integral to seven digits, and would take long.
         return (8.0 / 15.0 * n.sqrt(), mean_linear);
     }
     let sum = || {
@@ -183,7 +189,8 @@ fn mean_root_and_distance(cylinders: u32) -> (f64, f64) {
     (*known.entry(cylinders).or_insert_with(sum), mean_linear)
 }
 
-/// The means of roots of arms that were asked about: long sums, and a search builds the same few disks hundreds of times.
+/// Means of roots already computed, by cylinders: the sums are long, and a search builds the same
+/// few disks hundreds of times.
 static MEAN_ROOTS: Mutex<BTreeMap<u32, f64>> = Mutex::new(BTreeMap::new());
 
 #[cfg(test)]
@@ -212,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_longer_seek_never_takes_less() {
-        // At both ends of what an average may be, where the curve is straight or flat at its end.
+        // Both ends of the range of averages, where the curve is straight, or flat at its end.
         for average in [7.0, 9.0, 11.9] {
             let curve = FittedCurve::fit(figures(1.0, average, 18.0), 20_000, KEYS).unwrap();
             assert!((1..19_998).all(|d| curve.time_ns(d) <= curve.time_ns(d + 1)), "{average}");

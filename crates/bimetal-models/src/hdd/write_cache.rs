@@ -1,47 +1,50 @@
-//! The part of the buffer in which writes wait for the medium.
+//! Part of the buffer in which writes wait for the medium.
 
 use std::collections::BTreeMap;
 
 /// Dirty sectors: written by the host, not yet on the medium.
 #[derive(Clone, Debug)]
 pub struct WriteCache {
-    /// First sector of each dirty run, and the first behind it. Runs neither overlap nor touch.
+    /// First sector of each dirty run, and the first sector behind it. Runs neither overlap nor
+    /// touch.
     runs: BTreeMap<u64, u64>,
-    /// Sectors in all runs.
+    /// Number of sectors in all runs.
     dirty: u64,
-    /// The sectors that are being written to the medium, from the first to before the second; they still take up room.
+    /// Sectors that are being written to the medium, from the first to before the second. They
+    /// still occupy room.
     leaving: (u64, u64),
-    /// Sectors that fit.
+    /// Number of sectors that fit.
     room: u64,
 }
 
 impl WriteCache {
-    /// An empty cache of so many sectors.
+    /// Creates an empty cache of `room` sectors.
     pub fn new(room: u64) -> Self {
         Self { runs: BTreeMap::new(), dirty: 0, leaving: (0, 0), room }
     }
 
-    /// Whether so many sectors could ever wait here.
+    /// Returns whether `sectors` sectors could ever wait here.
     pub fn could_hold(&self, sectors: u64) -> bool {
         sectors <= self.room
     }
 
-    /// Whether there is room for so many sectors now.
+    /// Returns whether there is room for `sectors` sectors now.
     pub fn has_room(&self, sectors: u64) -> bool {
         self.sectors() + sectors <= self.room
     }
 
-    /// Whether everything is on the medium.
+    /// Returns whether everything is on the medium.
     pub fn is_clean(&self) -> bool {
         self.sectors() == 0
     }
 
-    /// Whether there is something to write to the medium.
+    /// Returns whether any sectors wait to be written to the medium.
     pub fn has_dirty(&self) -> bool {
         self.dirty > 0
     }
 
-    /// Whether all sectors from `start` to before `end` are here, in one run or on their way to the medium together.
+    /// Returns whether all sectors from `start` to before `end` are here, in one run or together in
+    /// the current write to the medium.
     pub fn covers(&self, start: u64, end: u64) -> bool {
         if self.leaving.0 <= start && end <= self.leaving.1 {
             return true;
@@ -49,7 +52,8 @@ impl WriteCache {
         self.runs.range(..=start).next_back().is_some_and(|(_, &run_end)| run_end >= end)
     }
 
-    /// Takes the sectors from `start` to before `end`; what waited there before is overwritten.
+    /// Adds the sectors from `start` to before `end`; older content of these sectors is
+    /// overwritten.
     pub fn insert(&mut self, start: u64, end: u64) {
         let (mut first, mut last) = (start, end);
         while let Some((&run_start, &run_end)) = self.runs.range(..=last).next_back() {
@@ -64,7 +68,7 @@ impl WriteCache {
         self.dirty += last - first;
     }
 
-    /// Forgets the sectors from `start` to before `end`: newer ones are on the medium.
+    /// Drops the sectors from `start` to before `end`, of which newer content is on the medium.
     pub fn remove(&mut self, start: u64, end: u64) {
         while let Some((&run_start, &run_end)) = self.runs.range(..end).next_back() {
             if run_end <= start {
@@ -81,29 +85,29 @@ impl WriteCache {
         }
     }
 
-    /// The start of the run to write next, in C-LOOK order from `head_lbn` on.
+    /// Returns the run to write next, in C-LOOK order from `head_lbn` on.
     pub fn next_run(&self, head_lbn: u64) -> Option<(u64, u64)> {
         let run = self.runs.range(head_lbn..).next().or_else(|| self.runs.iter().next());
         run.map(|(&start, &end)| (start, end))
     }
 
-    /// The sectors from `start` to before `end` are on their way to the medium.
+    /// Begins to write the sectors from `start` to before `end` to the medium.
     pub fn begin_leaving(&mut self, start: u64, end: u64) {
         self.remove(start, end);
         self.leaving = (start, end);
     }
 
-    /// What was on its way has arrived.
+    /// Ends the write to the medium.
     pub fn finish_leaving(&mut self) {
         self.leaving = (0, 0);
     }
 
-    /// How many sectors are not on the medium.
+    /// Returns the number of sectors that are not on the medium.
     pub fn sectors(&self) -> u64 {
         self.dirty + (self.leaving.1 - self.leaving.0)
     }
 
-    /// Whether none of the sectors from `start` to before `end` is missing on the medium.
+    /// Returns true if all sectors from `start` to before `end` are on the medium.
     pub fn is_clean_in(&self, start: u64, end: u64) -> bool {
         let waits = self.runs.range(..end).next_back().is_some_and(|(_, &run_end)| run_end > start);
         let leaves = self.leaving.0 < end && self.leaving.1 > start;

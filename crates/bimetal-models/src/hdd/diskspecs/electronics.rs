@@ -1,11 +1,11 @@
-//! Electronics, buffer and bus: the `.diskspecs` file.
+//! Reads electronics, buffer and bus from the `.diskspecs` file.
 
 use std::fmt::Write as _;
 
 use super::fields::Fields;
 use super::{BusTimes, DiskspecsError, Draft};
 
-/// Writes the plain figures into `draft`; gives the table of the controller.
+/// Writes the plain figures into `draft`, and returns the table of the controller.
 pub(super) fn write(specs: &Fields<'_>, bus: Option<BusTimes>, draft: &mut Draft) -> Result<String, DiskspecsError> {
     let own = specs.milliseconds("Bulk sector transfer time")?;
     let bus = match bus {
@@ -34,13 +34,13 @@ pub(super) fn write(specs: &Fields<'_>, bus: Option<BusTimes>, draft: &mut Draft
     Ok(text)
 }
 
-/// 10^6 bytes a second of a bus that takes so many milliseconds a sector.
+/// Returns the rate, in 10^6 bytes a second, of a bus that takes `sector_ms` milliseconds a sector.
 fn rate_of(sector_ms: f64) -> f64 {
     0.512 / sector_ms
 }
 
 fn write_overheads(specs: &Fields<'_>, text: &mut String) -> Result<(), DiskspecsError> {
-    // A fixed time a command, and a factor on all of them.
+    // A fixed time for each command, and a factor on all times.
     let scale = specs.optional("Time scale for overheads", 0.0, 1000.0)?.unwrap_or(1.0);
     let each = specs.milliseconds("Per-request overhead time")?;
     let ms = |key: &str| -> Result<f64, DiskspecsError> { Ok(specs.milliseconds(key)? * scale) };

@@ -1,12 +1,12 @@
-//! Looks figures up in a block of a parameter file, by the names that DiskSim gives them.
+//! Looks up figures in a block of a parameter file, by the names that DiskSim gives them.
 
 use super::DiskspecsError;
 use super::parser::{self, Block, Item, Value};
 
-/// The block of that kind in a file.
+/// Returns the block of kind `kind` in a file.
 ///
 /// # Errors
-/// A file that does not have the form of a parameter file, or has no such block.
+/// Refuses a file that does not have the form of a parameter file, or has no such block.
 pub(super) fn one_block(text: &str, file: &str, kind: &str) -> Result<Block, DiskspecsError> {
     let blocks = parser::parse(text, file)?;
     blocks.into_iter().find(|block| block.kind == kind).ok_or_else(|| DiskspecsError::Missing {
@@ -17,7 +17,7 @@ pub(super) fn one_block(text: &str, file: &str, kind: &str) -> Result<Block, Dis
     })
 }
 
-/// The figures of a block.
+/// Figures of a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a> {
     pub(super) block: &'a Block,
@@ -44,7 +44,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The error that `key` holds something else than `expected`.
+    /// Returns the error that `key` does not have the `expected` value.
     pub(super) fn bad(&self, key: &str, expected: &str) -> DiskspecsError {
         let item = self.find(key);
         DiskspecsError::Figure {
@@ -56,7 +56,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A number from `low` to `high`, or `None` where the key is not there.
+    /// Returns a number from `low` to `high`, or `None` if the key is missing.
     pub(super) fn optional(&self, key: &str, low: f64, high: f64) -> Result<Option<f64>, DiskspecsError> {
         match self.find(key).map(|item| &item.value) {
             None => Ok(None),
@@ -69,7 +69,7 @@ impl<'a> Fields<'a> {
         self.optional(key, low, high)?.ok_or_else(|| self.missing(key, &format!("a number from {low} to {high}")))
     }
 
-    /// Milliseconds; 0 where the key is not there.
+    /// Returns a time in milliseconds; 0 if the key is missing.
     pub(super) fn milliseconds(&self, key: &str) -> Result<f64, DiskspecsError> {
         Ok(self.optional(key, 0.0, 1000.0)?.unwrap_or(0.0))
     }
@@ -79,7 +79,7 @@ impl<'a> Fields<'a> {
         if number.fract() == 0.0 { Ok(number as u64) } else { Err(self.bad(key, "a whole number")) }
     }
 
-    /// 0 or 1, or more; 0 where the key is not there.
+    /// Returns false for 0 or if the key is missing, and true for other numbers up to 2.
     pub(super) fn flag(&self, key: &str) -> Result<bool, DiskspecsError> {
         Ok(self.optional(key, 0.0, 2.0)?.is_some_and(|value| value != 0.0))
     }
@@ -91,7 +91,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The file that `key = source FILE` names.
+    /// Returns the file that `key = source FILE` names.
     pub(super) fn source(&self, key: &str) -> Result<&'a str, DiskspecsError> {
         match self.find(key).map(|item| &item.value) {
             Some(Value::Source(file)) => Ok(file),
@@ -109,7 +109,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The elements of a list; none where the key is not there.
+    /// Returns the elements of a list; none if the key is missing.
     pub(super) fn list(&self, key: &str) -> Result<&'a [Value], DiskspecsError> {
         match self.find(key).map(|item| &item.value) {
             None => Ok(&[]),
@@ -118,7 +118,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The elements of a list of numbers of at least 0.
+    /// Returns the elements of a list of numbers of at least 0.
     pub(super) fn numbers(&self, key: &str) -> Result<Vec<f64>, DiskspecsError> {
         let number = |value: &Value| match value {
             Value::Number(number) if *number >= 0.0 => Ok(*number),
@@ -127,7 +127,7 @@ impl<'a> Fields<'a> {
         self.list(key)?.iter().map(number).collect()
     }
 
-    /// The elements of a list of numbers.
+    /// Returns the elements of a list of numbers.
     pub(super) fn numbers_with_sign(&self, key: &str) -> Result<Vec<f64>, DiskspecsError> {
         let number = |value: &Value| match value {
             Value::Number(number) => Ok(*number),
@@ -136,7 +136,7 @@ impl<'a> Fields<'a> {
         self.list(key)?.iter().map(number).collect()
     }
 
-    /// The elements of a list of whole numbers of at least 0.
+    /// Returns the elements of a list of whole numbers of at least 0.
     pub(super) fn whole_numbers(&self, key: &str) -> Result<Vec<u64>, DiskspecsError> {
         let numbers = self.numbers(key)?;
         if numbers.iter().any(|number| number.fract() != 0.0) {

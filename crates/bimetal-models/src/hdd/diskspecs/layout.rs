@@ -1,4 +1,4 @@
-//! Layout and mechanics: the `.model` file and its `.seek` file.
+//! Reads layout and mechanics from the `.model` file and its `.seek` file.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::{DiskspecsError, Draft};
 
 const CYLINDERS_MAX: u64 = 10_000_000;
 
-/// The seek file that the mechanical part names, if its curve is one of measured points.
+/// Returns the seek file that the mechanical part names, if its curve has measured points.
 pub(super) fn seek_file<'a>(model: &Fields<'a>) -> Result<Option<&'a str>, DiskspecsError> {
     let mechanics = model.block("Mechanical Model", "dm_mech_g1")?;
     match mechanics.word("Seek type") {
@@ -19,7 +19,7 @@ pub(super) fn seek_file<'a>(model: &Fields<'a>) -> Result<Option<&'a str>, Disks
     }
 }
 
-/// Writes the plain figures into `draft`; gives the tables of the zones.
+/// Writes the plain figures into `draft`, and returns the tables of the zones.
 pub(super) fn write(
     model: &Fields<'_>,
     seek: Option<(&str, &str)>,
@@ -122,7 +122,7 @@ fn formula(mechanics: &Fields<'_>) -> Result<Toml, DiskspecsError> {
     Ok(Toml::Table(table))
 }
 
-/// The lines `cylinders, milliseconds` behind the first, which holds their number.
+/// Parses the lines `cylinders, milliseconds` behind the first line, which holds their number.
 fn seek_points(text: &str, file: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
     let mut points: Vec<(u32, f64)> = Vec::new();
     for (index, line) in text.lines().enumerate().skip(1).filter(|(_, line)| !line.trim().is_empty()) {
@@ -204,7 +204,7 @@ fn write_remaps(zone: &Fields<'_>, text: &mut String) -> Result<(), DiskspecsErr
     if !defects.len().is_multiple_of(2) {
         return Err(zone.bad("defects", "pairs of a defect and its replacement"));
     }
-    // Some files list a sector as its own replacement, which says nothing.
+    // Some files list a sector as its own replacement, which has no effect.
     let remaps: Vec<_> = defects.chunks(2).filter(|pair| pair[0] != pair[1]).map(<[_]>::to_vec).collect();
     if !remaps.is_empty() {
         let _ = writeln!(text, "remaps = {remaps:?}");

@@ -1,12 +1,14 @@
-//! DiskSim's parameter files of a drive, read and written as a profile.
+//! Reads DiskSim's parameter files of a drive, and writes them as a profile.
 //!
-//! A `.diskspecs` file holds the electronics and names the `.model` file, which holds layout and mechanics and names the
-//! `.seek` file with the points of the seek curve (DiskSim 4.0 Reference Manual, CMU-PDL-08-101). `parser.rs` knows their
-//! syntax, `fields.rs` looks figures up in them, `layout.rs` and `electronics.rs` write the profile's parts, `unused.rs`
-//! tells what was passed over.
+//! A `.diskspecs` file holds the electronics and names the `.model` file, which holds layout and
+//! mechanics and names the `.seek` file with the points of the seek curve (DiskSim 4.0 Reference
+//! Manual, CMU-PDL-08-101). `parser.rs` parses their syntax, `fields.rs` looks up figures in them,
+//! `layout.rs` and `electronics.rs` write the profile's parts, and `unused.rs` lists the settings
+//! that were ignored.
 //!
-//! Four traps: the declared number of blocks may be too small or too large (the zones are what counts), a settle time may
-//! be negative, the bus rate may stand in another file (then it must be given), and zones may leave cylinders out.
+//! Four traps: the declared number of blocks may be too small or too large (the zones count); a
+//! settle time may be negative; the bus rate may be in another file (then it must be given); zones
+//! may omit cylinders.
 
 mod electronics;
 mod fields;
@@ -24,58 +26,58 @@ use super::profile::HddProfile;
 use crate::profile::Profile;
 use fields::{Fields, one_block};
 
-/// Why a drive's parameter files were refused.
+/// Reasons for which a drive's parameter files are refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DiskspecsError {
     /// A file could not be read.
     #[error("{file}: {reason}{}", .named_in.as_ref().map(|by| format!(" (named in {by})")).unwrap_or_default())]
     Unreadable {
-        /// Which file.
+        /// Name of the file.
         file: String,
-        /// What the system said.
+        /// Error of the system.
         reason: String,
-        /// The file that names it.
+        /// File that names the unreadable file.
         named_in: Option<String>,
     },
     /// A file does not have the form of a parameter file.
     #[error("{file}:{line}: '{found}': expected {expected}")]
     Syntax {
-        /// Which file.
+        /// Name of the file.
         file: String,
-        /// Which line.
+        /// Number of the line.
         line: usize,
-        /// What stands there.
+        /// Text of the line.
         found: String,
-        /// What should.
+        /// Text that was expected.
         expected: String,
     },
-    /// A figure is not there.
+    /// A figure is missing.
     #[error("{file}:{line}: '{key}' is missing in this block: expected {expected}")]
     Missing {
-        /// Which file.
+        /// Name of the file.
         file: String,
-        /// The first line of the block in which it should stand.
+        /// First line of the block that lacks the figure.
         line: usize,
-        /// Its key.
+        /// Key of the figure.
         key: String,
-        /// What it should hold.
+        /// Value that the key should have.
         expected: String,
     },
-    /// A figure that no drive can have, or that this model does not know.
+    /// A figure is impossible for a drive, or unknown to this model.
     #[error("{file}:{line}: {key} = {value}: expected {expected}")]
     Figure {
-        /// Which file.
+        /// Name of the file.
         file: String,
-        /// Which line.
+        /// Number of the line.
         line: usize,
-        /// The key.
+        /// Key of the figure.
         key: String,
-        /// What it holds.
+        /// Value of the key.
         value: String,
-        /// What it should hold.
+        /// Value that the key should have.
         expected: String,
     },
-    /// The bus rate is kept elsewhere, and was not given.
+    /// The bus rate is in another file, and was not given.
     #[error(
         "{file}: Bulk sector transfer time = 0: this file keeps the bus rate elsewhere; give it with --bus-ms-per-sector R, or R,W \
          for reads and writes, in milliseconds a sector of 512 bytes"
@@ -84,40 +86,40 @@ pub enum DiskspecsError {
         /// Which file.
         file: String,
     },
-    /// The figures make no drive.
+    /// The figures do not make a usable drive.
     #[error("{file}: the profile made of it cannot be used: {reason}")]
     Unusable {
-        /// Which file.
+        /// Name of the file.
         file: String,
-        /// What the profile's check says.
+        /// Reason that the check of the profile gives.
         reason: String,
     },
 }
 
-/// Milliseconds that the bus takes for a sector, reads and writes.
+/// Milliseconds that the bus takes for a sector, for reads and writes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BusTimes {
-    /// Of a read.
+    /// Milliseconds for a sector that is read.
     pub read_ms: f64,
-    /// Of a write.
+    /// Milliseconds for a sector that is written.
     pub write_ms: f64,
 }
 
-/// A drive out of its parameter files.
+/// Drive imported from its parameter files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
-    /// Its profile, as TOML.
+    /// Profile of the drive, as TOML.
     pub profile: String,
-    /// A line for each setting that the model does not follow, with file, line, key and value.
+    /// Lines for the settings that the model does not follow, with file, line, key and value.
     pub passed_over: Vec<String>,
 }
 
-/// The drive that the `.diskspecs` file at `path` describes; `bus` counts instead of what the file says, and must be
-/// given where it says 0.
+/// Imports the drive that the `.diskspecs` file at `path` describes. `bus` overrides the file's
+/// value, and is required if that value is 0.
 ///
 /// # Errors
-/// A file that cannot be read or is no parameter file, a figure that is missing or that no drive has, a feature that the
-/// model does not have.
+/// Refuses a file that cannot be read or is no parameter file, a figure that is missing or
+/// impossible, and a feature that the model lacks.
 pub fn import(path: &Path, bus: Option<BusTimes>) -> Result<Imported, DiskspecsError> {
     let file = path.display().to_string();
     let specs = one_block(&read(path, None)?, &file, "disksim_disk")?;
@@ -154,7 +156,7 @@ fn read(path: &Path, named_in: Option<&str>) -> Result<String, DiskspecsError> {
     })
 }
 
-/// The plain figures of a profile on their way into its file: key, value, source.
+/// Plain figures of a profile to be written: key, value, source.
 #[derive(Debug, Default)]
 struct Draft {
     figures: Vec<(&'static str, Toml, String)>,
@@ -166,7 +168,8 @@ impl Draft {
     }
 }
 
-/// Puts the file together, and makes sure that a drive comes of it; its capacity is what the zones hold.
+/// Assembles the profile's file, and checks that it makes a drive. The capacity is the sum of the
+/// zones.
 fn finish(stem: &str, model: &str, draft: &Draft, tables: &str, file: &str) -> Result<String, DiskspecsError> {
     let text_with = |capacity: u64| {
         let mut text = format!(

@@ -1,22 +1,23 @@
-//! The syntax of DiskSim's parameter files: blocks of `key = value` in braces, lists in brackets, `#` to the line's end.
+//! Parser of DiskSim's parameter files: blocks of `key = value` in braces, lists in brackets, `#`
+//! to the line's end.
 
 use std::cell::Cell;
 use std::fmt;
 
 use super::DiskspecsError;
 
-/// What a key holds.
+/// Value of a key.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Value {
     Number(f64),
     Word(String),
-    /// `source FILE`.
+    /// File named by `source FILE`.
     Source(String),
     List(Vec<Value>),
     Block(Block),
 }
 
-/// `kind name { key = value, … }`; one without a name is inside another.
+/// Block `kind name { key = value, … }`; a block without a name is inside another.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Block {
     pub(super) kind: String,
@@ -42,21 +43,21 @@ pub(super) struct Item {
     pub(super) key: String,
     pub(super) line: usize,
     pub(super) value: Value,
-    /// Somebody has asked for it.
+    /// Set once the setting was looked up.
     pub(super) used: Cell<bool>,
 }
 
-/// The blocks of a file.
+/// Parses the blocks of a file.
 ///
 /// # Errors
-/// The line and what was expected there.
+/// Returns the line and what was expected there.
 pub(super) fn parse(text: &str, file: &str) -> Result<Vec<Block>, DiskspecsError> {
     let mut parser = Parser { tokens: tokens(text), next: 0, file };
     let mut blocks = Vec::new();
     while parser.peek().is_some() {
         let line = parser.line();
         let words = parser.words();
-        // What follows the blocks instantiates them, which is not the drive's business.
+        // The text behind the blocks instantiates them, which does not concern the drive.
         if words.first().is_some_and(|word| word == "instantiate" || word == "topology") {
             break;
         }
@@ -68,7 +69,7 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Vec<Block>, DiskspecsError
     Ok(blocks)
 }
 
-/// A token, and its line.
+/// Token with its line.
 type Token<'a> = (&'a str, usize);
 
 fn tokens(text: &str) -> Vec<Token<'_>> {
@@ -94,7 +95,7 @@ struct Parser<'a> {
     file: &'a str,
 }
 
-/// Blocks and lists nest no deeper in any parameter file.
+/// Deepest nesting of blocks and lists in parameter files.
 const DEPTH_MAX: usize = 16;
 
 impl<'a> Parser<'a> {
@@ -124,7 +125,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The words up to the next sign.
+    /// Takes the words up to the next sign.
     fn words(&mut self) -> Vec<String> {
         let mut words = Vec::new();
         while let Some(word) = self.peek().filter(|token| !"{}[]=,".contains(token)) {

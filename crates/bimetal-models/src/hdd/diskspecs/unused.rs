@@ -1,8 +1,8 @@
-//! Settings of a parameter file that the model does not follow.
+//! Lists the settings of a parameter file that the model does not follow.
 
 use super::parser::{Block, Item, Value};
 
-/// What the model does whatever the file says: key and the value that means it.
+/// Settings whose value the model fixes: key, and the value with the same meaning.
 const FIXED: [(&str, &str); 14] = [
     ("Access time type", "trackSwitchPlusRotation"),
     ("Percent error in rpms", "0"),
@@ -20,9 +20,9 @@ const FIXED: [(&str, &str); 14] = [
     ("Immed transfer partial hit", "1"),
 ];
 
-/// What changes nothing with one drive on its bus and one command at a time, only steers how DiskSim works things out or
-/// what it prints, or counts in another setting's presence alone (write segments with pre-buffering, reading ahead over what
-/// was requested without a most, …).
+/// Settings without effect on the model. They change nothing with one drive on its bus and one
+/// command at a time, only steer DiskSim's computation or output, or depend on another setting
+/// (write segments with pre-buffering, reading ahead over what was requested without a most, …).
 const WITHOUT_EFFECT: [&str; 24] = [
     "Hold bus entire read xfer",
     "Hold bus entire write xfer",
@@ -50,7 +50,7 @@ const WITHOUT_EFFECT: [&str; 24] = [
     "Extradisc seek delta",
 ];
 
-/// A line for each setting of `block` that says something else than the model does, each key once.
+/// Returns a line for each setting of `block` that differs from the model, each key once.
 pub(super) fn warnings(block: &Block, file: &str) -> Vec<String> {
     let mut warnings: Vec<(&str, String)> = Vec::new();
     for item in items(block) {
@@ -71,7 +71,7 @@ pub(super) fn warnings(block: &Block, file: &str) -> Vec<String> {
     warnings.into_iter().map(|(_, warning)| warning).collect()
 }
 
-/// Every setting of a block, and those of the blocks that were looked into.
+/// Returns every setting of a block, and of the blocks within that were read.
 fn items(block: &Block) -> Vec<&Item> {
     let mut all = Vec::new();
     for item in &block.items {

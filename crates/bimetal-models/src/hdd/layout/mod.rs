@@ -1,7 +1,8 @@
-//! Where each sector lies: zones, tracks, skew, spare and moved sectors; from an address to a place and back.
+//! Layout of sectors: zones, tracks, skew, spare and moved sectors; maps addresses to places and
+//! back.
 //!
-//! [`Layout`] is the whole; `zones.rs` checks or makes the zones, `sparing.rs` says which of their sectors carry
-//! addresses. Nothing here moves or takes time.
+//! [`Layout`] is the whole layout. `zones.rs` checks or makes the zones, and `sparing.rs` decides
+//! which of their sectors carry addresses. Nothing here moves or takes time.
 
 mod sparing;
 mod zones;
@@ -14,72 +15,75 @@ pub use sparing::Sparing;
 use super::profile::{HddProfile, ZoneFigures};
 use crate::profile::BadFigure;
 
-/// How addresses run over the tracks.
+/// Order in which addresses run over the tracks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mapping {
     /// Cylinder by cylinder, always from the first head to the last.
     #[default]
     Cylinder,
-    /// Cylinder by cylinder, on every other one from the last head to the first, so that a change of cylinder needs no
-    /// change of head.
+    /// Cylinder by cylinder, on every second cylinder from the last head to the first, so that a
+    /// change of cylinder needs no change of head.
     Serpentine,
     /// As serpentine, but each zone starts with the first head.
     SerpentineInZone,
-    /// Band by band: over the `band_cylinders` cylinders of a band on the first head, back over them on the next, and so
-    /// on. Current drives do this, since a change to the next cylinder takes them less time than a change of head.
+    /// Band by band: over the `band_cylinders` cylinders of a band on the first head, back over
+    /// them on the next head, and so on. Current drives do this, as a change to the next cylinder
+    /// takes them less time than a change of head.
     HeadMajor,
 }
 
-/// The place of a sector.
+/// Place of a sector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Place {
-    /// Index of its zone, 0 outermost.
+    /// Index of the zone, 0 outermost.
     pub zone: u32,
-    /// Its track, counted within the zone in order of address.
+    /// Number of the track within the zone, in order of address.
     pub track: u32,
-    /// Its cylinder, 0 outermost.
+    /// Number of the cylinder, 0 outermost.
     pub cylinder: u32,
-    /// Its head.
+    /// Number of the head.
     pub head: u32,
-    /// Its sector on the track.
+    /// Number of the sector on the track.
     pub sector: u32,
-    /// Index of its run of consecutive sectors.
+    /// Index of the run of consecutive sectors.
     run: u32,
-    /// Angle at which its track starts, in nanoseconds since the index mark.
+    /// Angle at which the track starts, in nanoseconds since the index mark.
     track_angle_ns: u64,
 }
 
-/// Cylinders with the same number of sectors per track, made ready for fast look-up.
+/// Cylinders with the same number of sectors per track, prepared for fast look-up.
 #[derive(Clone, Debug)]
 struct Zone {
     first_cylinder: u32,
     tracks: u32,
     sectors_per_track: u32,
-    /// Nanoseconds that a sector passes under the head.
+    /// Nanoseconds that a sector takes to pass under the head.
     sector_ns: f64,
     /// Angle of the first sector, in nanoseconds since the index mark.
     first_angle_ns: u64,
-    /// Thousandths of a sector by which a track is turned against the one before on the same cylinder.
+    /// Thousandths of a sector by which a track is rotated against the previous track on the same
+    /// cylinder.
     track_skew: u64,
-    /// Thousandths of a sector by which the first track of a cylinder is turned against the last of the one before.
+    /// Thousandths of a sector by which the first track of a cylinder is rotated against the last
+    /// track of the previous cylinder.
     cylinder_skew: u64,
 }
 
-/// Sectors that follow one another on the tracks of a zone and in address.
+/// Run of sectors that are consecutive both on the tracks of a zone and in address.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     first_lbn: u64,
-    /// Number of the first within the zone.
+    /// Number, within the zone, of the run's first sector.
     first_sector: u64,
     zone: u32,
 }
 
-/// The layout of a drive. Angles are nanoseconds of rotation since the index mark.
+/// Layout of a drive. Angles are nanoseconds of rotation since the index mark.
 #[derive(Clone, Debug)]
 pub struct Layout {
     zones: Vec<Zone>,
-    /// In order of address.
+    /// Runs in order of address.
     runs: Vec<Run>,
     sectors: u64,
     heads: u32,
@@ -90,13 +94,13 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout that `profile` describes for a drive of `own` sectors, with more cylinders in each zone, by the same
-    /// factor, where `needed` is more. Where no skew is given, tracks are skewed so that a write that runs on over a
-    /// switch finds its sector just behind the head.
+    /// Returns the layout that `profile` describes for a drive of `own` sectors. If `needed` is
+    /// more, each zone gets more cylinders, by the same factor. If no skew is given, tracks are
+    /// skewed so that a write that continues over a switch finds its sector just behind the head.
     ///
     /// # Errors
-    /// Zones that overlap, leave gaps or hold less than `own`, rates that no track can have, spare or bad sectors that
-    /// a zone does not have, too many cylinders.
+    /// Refuses zones that overlap, leave gaps or hold less than `own`, rates that no track can
+    /// have, spare or bad sectors outside their zone, and too many cylinders.
     pub fn new(profile: &HddProfile, own: Sectors, needed: Sectors) -> Result<Self, BadFigure> {
         let figures = zones::zones(profile, own)?;
         let layout = Self::of_zones(profile, &figures, (1, 1))?;
@@ -107,7 +111,7 @@ impl Layout {
         if needed <= own {
             return Ok(layout);
         }
-        // Spares may take more than their share of what is added: then a little more is added.
+        // Spares may take more than their share of the addition; then a little more is added.
         let mut wanted = needed.0;
         loop {
             let layout = Self::of_zones(profile, &figures, (wanted, own.0))?;
@@ -178,28 +182,28 @@ impl Layout {
         Ok(())
     }
 
-    /// How many cylinders it has, those without data included.
+    /// Returns the number of cylinders, including those without data.
     pub fn cylinders(&self) -> u32 {
         self.cylinders
     }
 
-    /// Whether addresses rise with the cylinder.
+    /// Returns whether addresses rise with the cylinder.
     pub fn is_cylinder_major(&self) -> bool {
         self.mapping != Mapping::HeadMajor
     }
 
-    /// Nanoseconds of one revolution.
+    /// Returns the nanoseconds of one revolution.
     #[inline]
     pub fn revolution_ns(&self) -> u64 {
         self.revolution_ns
     }
 
-    /// Sectors that have an address: at least the capacity that was asked for.
+    /// Returns the number of sectors with an address: at least the requested capacity.
     pub fn sectors(&self) -> Sectors {
         Sectors(self.sectors)
     }
 
-    /// Where the sector at `lbn` lies.
+    /// Returns the place of the sector at `lbn`.
     #[inline]
     pub fn place(&self, lbn: u64) -> Place {
         debug_assert!(lbn < self.sectors, "sector {lbn} is not on the drive");
@@ -207,7 +211,8 @@ impl Layout {
         self.place_in_run(run, lbn)
     }
 
-    /// Where the sector at `lbn` lies, which is the one behind those of `place`: its run, or the next.
+    /// Returns the place of the sector at `lbn`, which follows the sectors of `place`: in the same
+    /// run, or in the next.
     #[inline]
     pub fn place_behind(&self, place: &Place, lbn: u64) -> Place {
         let run = place.run as usize + usize::from(lbn >= self.run_end(place.run as usize));
@@ -233,21 +238,23 @@ impl Layout {
         }
     }
 
-    /// The first address behind a run.
+    /// Returns the first address behind a run.
     #[inline]
     fn run_end(&self, run: usize) -> u64 {
         self.runs.get(run + 1).map_or(self.sectors, |next| next.first_lbn)
     }
 
-    /// How many sectors from `place`, at `lbn`, on follow one another on its track and in address; at least one.
+    /// Returns how many sectors from `place`, at `lbn`, are consecutive on its track and in
+    /// address; at least one.
     #[inline]
     pub fn consecutive(&self, place: &Place, lbn: u64) -> u64 {
         let on_track = u64::from(self.zones[place.zone as usize].sectors_per_track - place.sector);
         on_track.min(self.run_end(place.run as usize) - lbn)
     }
 
-    /// The first address on the track of `place`, and the first behind its last: as far as they are consecutive around
-    /// `lbn`, slipped sectors between them included, remapped ones not.
+    /// Returns the first address on the track of `place`, and the first address behind its last.
+    /// Both are limited to the addresses that are consecutive around `lbn`, including slipped
+    /// sectors between, but not remapped ones.
     pub fn track_bounds(&self, place: &Place, lbn: u64) -> (u64, u64) {
         let sectors = u64::from(self.zones[place.zone as usize].sectors_per_track);
         let track = (u64::from(place.track) * sectors, u64::from(place.track + 1) * sectors);
@@ -266,13 +273,13 @@ impl Layout {
         (start, self.run_end(last).min(high.first_lbn + (track.1 - high.first_sector)))
     }
 
-    /// Whether the last sector of a run lies in `zone`, from sector `from` of it on.
+    /// Returns whether the last sector of a run lies in `zone`, at sector `from` of it or behind.
     fn last_is_from(&self, run: usize, zone: u32, from: u64) -> bool {
         let length = self.run_end(run) - self.runs[run].first_lbn;
         self.runs[run].zone == zone && self.runs[run].first_sector + length > from
     }
 
-    /// Cylinder, counted from the first of the zone, and head of a track.
+    /// Returns cylinder, counted from the first of the zone, and head of a track.
     #[inline]
     fn track_place(&self, zone: &Zone, track: u32) -> (u32, u32) {
         if self.mapping == Mapping::HeadMajor {
@@ -283,7 +290,8 @@ impl Layout {
         (cylinder, if self.runs_backwards(zone, cylinder) { self.heads - 1 - turn } else { turn })
     }
 
-    /// Whether addresses run from the last head to the first on a cylinder, counted from the first of its zone.
+    /// Returns whether addresses run from the last head to the first on a cylinder, counted from
+    /// the first of its zone.
     #[inline]
     fn runs_backwards(&self, zone: &Zone, cylinder: u32) -> bool {
         match self.mapping {
@@ -303,7 +311,8 @@ impl Layout {
         (first + if head % 2 == 1 { width - 1 - step } else { step }, head)
     }
 
-    /// The track, counted within its zone, of a cylinder counted from the zone's first, and a head.
+    /// Returns the track, counted within its zone, of a cylinder counted from the zone's first, and
+    /// a head.
     fn track(&self, zone: &Zone, cylinder: u32, head: u32) -> u32 {
         if self.mapping == Mapping::HeadMajor {
             let first = cylinder / self.band_cylinders * self.band_cylinders;
@@ -314,7 +323,7 @@ impl Layout {
         cylinder * self.heads + if self.runs_backwards(zone, cylinder) { self.heads - 1 - head } else { head }
     }
 
-    /// The address of the sector at cylinder, head and sector; `None` where there is none.
+    /// Returns the address of the sector at cylinder, head and sector; `None` if there is none.
     pub fn lbn(&self, cylinder: u32, head: u32, sector: u32) -> Option<u64> {
         let index = self.zones.iter().rposition(|zone| zone.first_cylinder <= cylinder)?;
         let zone = &self.zones[index];
@@ -331,34 +340,35 @@ impl Layout {
         })
     }
 
-    /// Sectors on the track of `place`.
+    /// Returns the number of sectors on the track of `place`.
     #[inline]
     pub fn sectors_per_track(&self, place: &Place) -> u32 {
         self.zones[place.zone as usize].sectors_per_track
     }
 
-    /// Nanoseconds that a sector of the track of `place` takes to pass.
+    /// Returns the nanoseconds that a sector on the track of `place` takes to pass.
     #[inline]
     pub fn sector_ns(&self, place: &Place) -> f64 {
         self.zones[place.zone as usize].sector_ns
     }
 
-    /// Nanoseconds from the start of a track of that zone to the start of `sector`; of the sector behind the last, a
-    /// whole revolution.
+    /// Returns the nanoseconds from the start of a track in the zone of `place` to the start of
+    /// `sector`. For the sector behind the last, it is a whole revolution.
     #[inline]
     pub fn offset_ns(&self, place: &Place, sector: u32) -> u64 {
-        // Rounded to the nearest, so that the sector behind the last is a revolution away to the nanosecond.
+        // The value is rounded to the nearest, so that the sector behind the last is exactly a
+        // revolution away.
         (f64::from(sector) * self.zones[place.zone as usize].sector_ns + 0.5) as u64
     }
 
-    /// The angle at which `place` starts.
+    /// Returns the angle at which `place` starts.
     #[inline]
     pub fn angle_ns(&self, place: &Place) -> u64 {
         let angle = place.track_angle_ns + self.offset_ns(place, place.sector);
         if angle >= self.revolution_ns { angle - self.revolution_ns } else { angle }
     }
 
-    /// The angle of the first sector of the zone's track `track`.
+    /// Returns the angle of the first sector of the zone's track `track`.
     #[inline]
     fn track_angle_ns(&self, zone: &Zone, track: u32) -> u64 {
         let (head_changes, cylinder_changes) = match self.mapping {
@@ -462,7 +472,7 @@ mod tests {
             for zone in figures.zones.iter_mut().flatten() {
                 (zone.spares, zone.reserved) = (spares, reserved);
                 zone.slips = slips.iter().copied().collect();
-                // The last of the spares takes the place of a bad sector, where the spares lie at the end of the zone.
+                // If the spares lie at the end of the zone, the last spare replaces a bad sector.
                 if remapped && sparing == "zone-end-beside-slips" {
                     let all = (zone.last_cylinder - zone.first_cylinder + 1) * heads * zone.sectors_per_track;
                     zone.remaps = vec![(35, u64::from(all) - 1)];

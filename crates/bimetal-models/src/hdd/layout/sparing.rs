@@ -1,8 +1,9 @@
-//! Spare, slipped and remapped sectors: which sectors of a zone carry which addresses.
+//! Spare, slipped and remapped sectors: assignment of addresses to the sectors of a zone.
 //!
-//! The sectors of a zone are numbered along its tracks in order of address. A *unit* (track, cylinder, range of
-//! cylinders or the whole zone) keeps some of them as spares. A bad sector is *slipped* (it is left out, and the
-//! addresses behind it move up by one) or *remapped* (another sector takes its address).
+//! The sectors of a zone are numbered along its tracks in order of address. A *unit* (track,
+//! cylinder, range of cylinders or the whole zone) keeps some of them as spares. A bad sector is
+//! *slipped* (it is skipped, and the addresses behind it move up by one) or *remapped* (another
+//! sector takes its address).
 
 use serde::Deserialize;
 
@@ -10,39 +11,44 @@ use crate::profile::BadFigure;
 
 use super::super::profile::ZoneFigures;
 
-/// Where the spares of a zone lie, and what `spares` counts.
+/// Position of the spares of a zone, and meaning of `spares`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sparing {
-    /// There are none.
+    /// No spares.
     #[default]
     None,
-    /// Whole tracks at the end of the zone; slips and remaps name tracks, too.
+    /// Whole tracks at the end of the zone; slips and remaps count tracks, too.
     Tracks,
     /// Sectors at the end of each track.
     TrackEnd,
     /// Sectors at the end of each cylinder.
     CylinderEnd,
-    /// Sectors at the end of each cylinder beside the slipped ones, by which the zone holds less.
+    /// Sectors at the end of each cylinder in addition to the slipped ones, by which the zone holds
+    /// less.
     CylinderEndBesideSlips,
     /// Sectors at the start of each cylinder.
     CylinderStart,
-    /// Sectors at the start of each cylinder beside the slipped ones, by which the zone holds less.
+    /// Sectors at the start of each cylinder in addition to the slipped ones, by which the zone
+    /// holds less.
     CylinderStartBesideSlips,
-    /// Sectors at the end of each range of `sparing_range` cylinders; a last range that is not whole has none.
+    /// Sectors at the end of each range of `sparing_range` cylinders; a last range that is not
+    /// whole has none.
     RangeEnd,
-    /// Sectors at the end of the zone, the slipped ones among them.
+    /// Sectors at the end of the zone, including the slipped ones.
     ZoneEnd,
-    /// Sectors at the end of the zone beside the slipped ones, by which the zone holds less.
+    /// Sectors at the end of the zone in addition to the slipped ones, by which the zone holds
+    /// less.
     ZoneEndBesideSlips,
-    /// None in a zone, which holds less by its slipped sectors: the spares lie at the end of the drive.
+    /// No spares in a zone, which holds less by its slipped sectors: the spares lie at the end of
+    /// the drive.
     DriveEnd,
 }
 
-/// Consecutive sectors of a zone that carry consecutive addresses: the first, and how many.
+/// Consecutive sectors of a zone with consecutive addresses: first sector, and number of sectors.
 pub(super) type Piece = (u64, u64);
 
-/// Tracks, sectors and cylinders of a zone, as sparing sees them.
+/// Tracks, heads and sectors per track of a zone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub(super) tracks: u64,
@@ -55,7 +61,7 @@ impl Extent {
         self.tracks * self.sectors_per_track
     }
 
-    /// Sectors of a unit of spares.
+    /// Returns the number of sectors in a unit of spares.
     fn unit(&self, sparing: Sparing, range: u64) -> u64 {
         match sparing {
             Sparing::TrackEnd => self.sectors_per_track,
@@ -69,10 +75,10 @@ impl Extent {
     }
 }
 
-/// The pieces of a zone in order of address.
+/// Returns the pieces of a zone in order of address.
 ///
 /// # Errors
-/// Spares, slips, remaps or reserved sectors that the zone does not have.
+/// Refuses spares, slips, remaps or reserved sectors that the zone does not have.
 pub(super) fn pieces(
     zone: &ZoneFigures,
     extent: Extent,
@@ -129,7 +135,7 @@ fn check(zone: &ZoneFigures, extent: Extent, sparing: Sparing) -> Result<(), Bad
     if zone.spares > most { bad("spares", zone.spares, most) } else { Ok(()) }
 }
 
-/// The sectors of each unit that are neither slipped nor spare.
+/// Returns the sectors of each unit that are neither slipped nor spare.
 fn pieces_of_units(zone: &ZoneFigures, extent: Extent, sparing: Sparing, range: u64) -> Vec<Piece> {
     let slips: Vec<Piece> = match sparing {
         Sparing::Tracks => {
@@ -149,7 +155,7 @@ fn pieces_of_units(zone: &ZoneFigures, extent: Extent, sparing: Sparing, range: 
             Sparing::None | Sparing::DriveEnd => (0, slipped_sectors),
             Sparing::Tracks => (0, zone.spares * extent.sectors_per_track),
             Sparing::RangeEnd if length < unit => (0, slipped_sectors),
-            // A slipped sector takes a spare's place: the addresses before it move down.
+            // A slipped sector takes a spare's place: the addresses in front of it move down.
             Sparing::CylinderStart => (zone.spares.saturating_sub(slipped_sectors).min(length), zone.spares),
             Sparing::CylinderStartBesideSlips => (zone.spares.min(length), zone.spares + slipped_sectors),
             Sparing::ZoneEndBesideSlips | Sparing::CylinderEndBesideSlips => (0, zone.spares + slipped_sectors),
@@ -190,8 +196,8 @@ fn drop_front(pieces: &mut Vec<Piece>, mut sectors: u64) {
     });
 }
 
-/// Gives the addresses of the `length` sectors from `bad` on to those from `replacement` on. A remap to itself, as some
-/// parameter files list, changes nothing.
+/// Moves the addresses of the `length` sectors from `bad` on to the sectors from `replacement` on.
+/// A remap to itself, as in some parameter files, changes nothing.
 fn remap(pieces: &mut Vec<Piece>, bad: u64, replacement: u64, length: u64) {
     if bad == replacement {
         return;

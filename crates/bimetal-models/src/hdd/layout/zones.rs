@@ -1,4 +1,4 @@
-//! The zones of a profile: checked as given, or made from the two rates of a data sheet.
+//! Zones of a profile: checked as given, or made from the two rates of a data sheet.
 
 use bimetal_core::units::Sectors;
 
@@ -6,10 +6,10 @@ use super::super::profile::{HddProfile, ZoneFigures};
 use super::Mapping;
 use crate::profile::BadFigure;
 
-/// The zones of `profile` for a drive of `own` sectors.
+/// Returns the zones of `profile` for a drive of `own` sectors.
 ///
 /// # Errors
-/// Zones that overlap or leave gaps, and rates that no track can have.
+/// Refuses zones that overlap or leave gaps, and rates that no track can have.
 pub(super) fn zones(profile: &HddProfile, own: Sectors) -> Result<Vec<ZoneFigures>, BadFigure> {
     match &profile.zones {
         Some(zones) => check_zones(zones, profile).map(<[_]>::to_vec),
@@ -17,7 +17,7 @@ pub(super) fn zones(profile: &HddProfile, own: Sectors) -> Result<Vec<ZoneFigure
     }
 }
 
-/// What a change of track and of cylinder take at most: what the skew must cover.
+/// Returns the longest times of a change of track and of cylinder, which the skew must cover.
 pub(super) fn switch_times_ns(profile: &HddProfile) -> Result<(f64, f64), BadFigure> {
     let settle = profile.write_settle_ms.max(0.0);
     let seek = profile.seek_to_next_ms()?;
@@ -62,7 +62,8 @@ fn check_sectors_per_track(key: &'static str, sectors: u32) -> Result<(), BadFig
     Err(BadFigure::new(key, format!("{sectors} sectors per track"), "1 to 1000000 sectors per track"))
 }
 
-/// Zones of equal numbers of cylinders, whose rates fall evenly from the outer to the inner one, and which hold `own`.
+/// Makes zones of equal numbers of cylinders that hold `own`, with rates that fall evenly from the
+/// outer to the inner zone.
 fn zones_from_rates(profile: &HddProfile, own: Sectors) -> Result<Vec<ZoneFigures>, BadFigure> {
     let missing = |key| BadFigure::new(key, "nothing", "a figure, because no zones are given");
     let count = profile.zone_count.ok_or_else(|| missing("zone_count"))?;
@@ -100,7 +101,7 @@ fn zones_from_rates(profile: &HddProfile, own: Sectors) -> Result<Vec<ZoneFigure
         .collect())
 }
 
-/// Nanoseconds in which a track passes on average, with its part of the switches.
+/// Returns the nanoseconds in which a track passes on average, with its part of the switches.
 fn track_pass_ns(profile: &HddProfile) -> Result<f64, BadFigure> {
     let (track_ns, cylinder_ns) = switch_times_ns(profile)?;
     let (heads, revolution_ns) = (f64::from(profile.heads), 60e9 / profile.rpm);

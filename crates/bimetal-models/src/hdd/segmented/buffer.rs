@@ -1,15 +1,15 @@
-//! The segments: what each holds, and which one a command gets.
+//! Segments of the buffer: their content, and the choice of a segment for a command.
 
-/// Consecutive sectors that a segment holds.
+/// Segment of the buffer, which holds consecutive sectors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Segment {
-    /// The first sector held.
+    /// First sector held.
     pub(super) start: u64,
-    /// The first behind those held; the same as `start`: it is empty.
+    /// First sector behind those held. An empty segment has `end` equal to `start`.
     pub(super) end: u64,
-    /// A write left them here.
+    /// Set if a write left the sectors here.
     pub(super) written: bool,
-    /// Larger is later.
+    /// Time of the last use: a larger number is later.
     last_used: u64,
 }
 
@@ -19,24 +19,24 @@ impl Segment {
     }
 }
 
-/// What the segments can do for a read.
+/// Result of a look-up for a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Hit {
-    /// All of it is in this segment.
+    /// This segment holds the whole read.
     Whole(usize),
-    /// It starts in this one.
+    /// This segment holds the start of the read.
     Part(usize),
-    /// Nothing of use.
+    /// No segment holds the start of the read.
     None,
 }
 
-/// All segments.
+/// All segments of the buffer.
 #[derive(Clone, Debug)]
 pub(super) struct Segments {
     segments: Vec<Segment>,
-    /// Sectors that each holds.
+    /// Number of sectors that a segment holds.
     pub(super) size: u64,
-    /// The last one is for writes alone.
+    /// Set if the last segment is for writes alone.
     separate: bool,
     uses: u64,
 }
@@ -50,23 +50,23 @@ impl Segments {
         &self.segments[index]
     }
 
-    /// How many segments reads may use: the first ones.
+    /// Returns the number of segments for reads, which are the first ones.
     fn for_reads(&self) -> usize {
         self.segments.len() - usize::from(self.separate)
     }
 
-    /// Makes a segment the one used last.
+    /// Marks a segment as used last.
     pub(super) fn touch(&mut self, index: usize) {
         self.uses += 1;
         self.segments[index].last_used = self.uses;
     }
 
-    /// Whether a segment is the one used last.
+    /// Returns whether a segment was used last.
     pub(super) fn is_last_used(&self, index: usize) -> bool {
         self.uses > 0 && self.segments[index].last_used == self.uses
     }
 
-    /// What there is of the sectors from `start` to before `end`, for a read.
+    /// Looks up the sectors from `start` to before `end`, for a read.
     pub(super) fn find(&self, start: u64, end: u64, hits_on_writes: bool) -> Hit {
         let mut best = Hit::None;
         for (index, segment) in self.segments[..self.for_reads()].iter().enumerate() {
@@ -81,14 +81,15 @@ impl Segments {
         best
     }
 
-    /// The segment for a read that the buffer does not hold: an empty one, or else the one used longest ago. `busy` is
-    /// in use until the read is done, if another is there.
+    /// Returns the segment for a read that the buffer does not hold: an empty segment, or else the
+    /// least recently used. `busy` is in use until the read is done, so it is chosen only if there
+    /// is no other.
     pub(super) fn for_read(&self, busy: Option<usize>) -> usize {
         self.least_used(0..self.for_reads(), busy)
     }
 
-    /// The segment for a write from `start` to before `end`: the one for writes, or one whose content it replaces, or
-    /// else as for a read.
+    /// Returns the segment for a write from `start` to before `end`: the segment for writes, or a
+    /// segment whose content the write replaces, or else as for a read.
     pub(super) fn for_write(&self, start: u64, end: u64, busy: Option<usize>) -> usize {
         let all = 0..self.segments.len();
         if self.separate {
@@ -113,14 +114,14 @@ impl Segments {
         self.touch(index);
     }
 
-    /// Lets a segment hold the sectors up to `end`; the first ones fall out where it is full.
+    /// Extends a segment to the sectors up to `end`. Its first sectors are dropped if it is full.
     pub(super) fn extend(&mut self, index: usize, end: u64) {
         let segment = &mut self.segments[index];
         segment.end = segment.end.max(end);
         segment.start = segment.start.max(segment.end.saturating_sub(self.size));
     }
 
-    /// Lets a segment hold the sectors from `start` on, too, as far as it has room.
+    /// Extends a segment to the sectors from `start` on, as far as it has room.
     pub(super) fn extend_front(&mut self, index: usize, start: u64) {
         let segment = &mut self.segments[index];
         segment.start = segment.start.min(start).max(segment.end.saturating_sub(self.size));
@@ -131,7 +132,7 @@ impl Segments {
         self.segments[index].end = self.segments[index].start;
     }
 
-    /// Empties every segment but `kept` that holds one of the sectors from `start` to before `end`.
+    /// Empties every segment but `kept` that holds any of the sectors from `start` to before `end`.
     pub(super) fn invalidate(&mut self, start: u64, end: u64, kept: usize) {
         for (index, segment) in self.segments.iter_mut().enumerate() {
             if index != kept && segment.overlaps(start, end) {

@@ -1,14 +1,14 @@
-//! The times of the electronics and the bus, in nanoseconds.
+//! Times of the electronics and the bus, in nanoseconds.
 
 use bimetal_core::units::SECTOR_BYTES;
 
 use super::super::controller::ControllerFigures;
 use super::super::profile::HddProfile;
 
-/// Overheads of one kind of command: after a read and after a write.
+/// Overheads of one kind of command: after a read, and after a write.
 type ByLast = [u64; 2];
 
-/// The times that a command spends outside the medium.
+/// Times that a command spends outside the medium.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Electronics {
     read_hit_ns: ByLast,
@@ -26,17 +26,17 @@ pub(super) struct Electronics {
     pub(super) extra: Option<Extra>,
     read_bus_ps: u64,
     write_bus_ps: u64,
-    /// The last command was a write.
+    /// Set if the last command was a write.
     pub(super) after_write: bool,
 }
 
-/// The extra disconnect of a write.
+/// Times of the additional disconnect of a write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extra {
-    /// From the command until the bus is taken again.
+    /// Time from the command until the bus is taken again.
     pub(super) until_reselect_ns: u64,
     pub(super) second_disconnect_ns: u64,
-    /// From the command until the arm moves.
+    /// Time from the command until the arm moves.
     pub(super) until_seek_ns: u64,
 }
 
@@ -81,7 +81,7 @@ impl Electronics {
         self.read_disconnect_ns[usize::from(self.after_write)]
     }
 
-    /// Of a write that finishes in the buffer, or of one that finishes on the medium.
+    /// Returns the overhead of a write: in the buffer if `fast`, else on the medium.
     pub(super) fn write_ns(&self, fast: bool) -> u64 {
         let kind = if fast { self.write_hit_ns } else { self.write_miss_ns };
         kind[usize::from(self.after_write)]

@@ -1,11 +1,14 @@
-//! A drive that serves one command at a time out of a segmented buffer, as the SCSI drives of the 1990s did.
+//! Drive that serves one command at a time from a segmented buffer, as the SCSI drives of the 1990s
+//! did.
 //!
-//! What such a drive does is what DiskSim's disk module describes (DiskSim 4.0 Reference Manual, CMU-PDL-08-101):
-//! overheads by kind, a bus that carries data while the medium turns, read-ahead over think times, writes that finish in
-//! the buffer. Here it is worked out command by command instead of sector by sector.
+//! The behaviour follows DiskSim's disk module (DiskSim 4.0 Reference Manual, CMU-PDL-08-101):
+//! overheads by kind, a bus that carries data while the medium turns, read-ahead over think times,
+//! writes that finish in the buffer. Here it is computed for each command instead of for each
+//! sector.
 //!
-//! Read `read.rs` and `write.rs`: a command from the host to its completion. `buffer.rs` holds the segments,
-//! `read_ahead.rs` what the heads do between commands, `electronics.rs` the overheads.
+//! Read `read.rs` and `write.rs` first, which follow a command from the host to its completion.
+//! `buffer.rs` holds the segments, `read_ahead.rs` the work of the heads between commands, and
+//! `electronics.rs` the overheads.
 
 mod buffer;
 mod electronics;
@@ -32,20 +35,20 @@ use buffer::Segments;
 use electronics::Electronics;
 use read_ahead::{ReadAhead, Rule};
 
-/// A write that has finished for the host, or is about to, and still goes to the medium.
+/// Write that has finished for the host, or is about to, and is still being written to the medium.
 #[derive(Clone, Copy, Debug)]
 struct WriteBehind {
     segment: usize,
-    /// The first sector behind it.
+    /// First sector behind the write.
     end: u64,
-    /// When its last sector is on the medium.
+    /// Time at which the last sector of the write is on the medium.
     until_ns: u64,
 }
 
-/// How the drive behaves, beside its times.
+/// Behaviour of the drive, beside its times.
 #[derive(Clone, Copy, Debug)]
 struct Habits {
-    /// Which writes finish in the buffer; `None`: none.
+    /// Writes that finish in the buffer; `None`: no writes.
     fast_writes: Option<FastWrites>,
     never_disconnects: bool,
     read_watermark: f64,
@@ -59,9 +62,9 @@ struct Habits {
     combines_writes: bool,
 }
 
-/// A hard disk with a segmented buffer, which serves one command at a time.
+/// Model of a hard disk with a segmented buffer, which serves one command at a time.
 ///
-/// Discards, write-zeroes and hints are as with [`Hdd`](super::Hdd).
+/// Discards, write-zeroes and hints behave as with [`Hdd`](super::Hdd).
 #[derive(Clone, Debug)]
 pub struct SegmentedHdd {
     capacity: Sectors,
@@ -75,16 +78,17 @@ pub struct SegmentedHdd {
     behind: Option<WriteBehind>,
     /// Commands that the drive has not taken yet, in order of arrival.
     waiting: VecDeque<Pending>,
-    /// The command under way, and when it finishes.
+    /// Time at which the command under way finishes, and the command.
     active: Option<(u64, Pending)>,
     account: Account,
 }
 
 impl SegmentedHdd {
-    /// The drive that `profile` describes with `own` sectors, made for `capacity`: see [`Hdd::new`](super::Hdd::new).
+    /// Builds the drive that `profile` describes with `own` sectors for `capacity`: see
+    /// [`Hdd::new`](super::Hdd::new).
     ///
     /// # Errors
-    /// The figure that no drive can have.
+    /// Returns the figure that no drive can have.
     pub fn new(
         profile: &HddProfile,
         figures: &ControllerFigures,
@@ -137,7 +141,7 @@ impl SegmentedHdd {
         }
     }
 
-    /// Works a command out; gives when the host knows that it is complete.
+    /// Serves a command. Returns the time at which the host knows that it is complete.
     fn serve(&mut self, pending: &Pending, now_ns: u64) -> u64 {
         if self.behind.is_some_and(|behind| behind.until_ns <= now_ns) {
             self.end_write_behind();
@@ -161,7 +165,7 @@ impl SegmentedHdd {
         }
     }
 
-    /// What was written is on the medium.
+    /// Ends the write behind: its data is on the medium.
     fn end_write_behind(&mut self) {
         if let Some(behind) = self.behind.take()
             && !(self.habits.caches && self.habits.read_hits_on_writes)
@@ -170,7 +174,7 @@ impl SegmentedHdd {
         }
     }
 
-    /// Ends the read-ahead; gives when the arm can be had.
+    /// Ends the read-ahead. Returns the time at which the arm is free.
     fn stop_ahead(&mut self, now_ns: u64) -> u64 {
         let Some(mut ahead) = self.ahead.take() else { return now_ns };
         ahead.progress(now_ns, &mut self.segments, &mut self.mechanics);
@@ -181,7 +185,7 @@ impl SegmentedHdd {
         self.active.is_none() && self.waiting.is_empty()
     }
 
-    /// When the spindle stops, if nothing comes before.
+    /// Returns the time at which the spindle stops if no command arrives.
     fn spin_down_at_ns(&self) -> Option<u64> {
         let written_ns = self.behind.map_or(0, |behind| behind.until_ns);
         if self.is_idle() { self.power.spin_down_at_ns(self.account.state_since_ns().max(written_ns)) } else { None }

@@ -1,14 +1,14 @@
-//! A read: from the buffer, from the read-ahead that is under way, or from the medium.
+//! Reads: from the buffer, from the read-ahead under way, or from the medium.
 
 use super::super::mechanics::Sweep;
 use super::SegmentedHdd;
 use super::buffer::Hit;
 use super::read_ahead::ReadAhead;
 
-/// Sectors that come off the medium one behind the other.
+/// Sectors that come off the medium consecutively.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
-    /// When the first begins to pass.
+    /// Time at which the first sector begins to pass.
     start_ns: u64,
     sectors: u64,
     sector_ns: u64,
@@ -27,7 +27,8 @@ impl SegmentedHdd {
             false => Hit::None,
         };
         let seek_from_ns = now_ns + self.electronics.read_miss_ns();
-        // While a write is on its way to the medium, nothing is served, and the drive leaves the bus.
+        // While a write is on its way to the medium, no read is served, and the drive leaves the
+        // bus.
         let bus_from_ns = if written_ns > now_ns {
             let left_ns = seek_from_ns + self.electronics.read_disconnect_ns();
             left_ns.max(written_ns) + self.electronics.first_reselect_ns
@@ -52,7 +53,8 @@ impl SegmentedHdd {
         finish_ns + self.electronics.read_completion_ns
     }
 
-    /// A read that the buffer holds lets the read-ahead of its segment go on; another's stops.
+    /// Continues the read-ahead of the segment that served a read; a read-ahead of another segment
+    /// stops.
     fn read_on_after_hit(&mut self, segment: usize, end: u64, now_ns: u64, seek_from_ns: u64) {
         let limit = self.ahead_rule.limit(end, self.segments.get(segment).start, &self.mechanics);
         if let Some(ahead) = self.ahead.as_mut().filter(|ahead| ahead.segment == segment) {
@@ -71,7 +73,7 @@ impl SegmentedHdd {
         }
     }
 
-    /// A read of which a segment holds the start: the rest is on its way, or has to be fetched.
+    /// Serves a read whose start is in a segment: the rest is on its way, or is fetched.
     fn read_rest(
         &mut self,
         segment: usize,
@@ -125,18 +127,19 @@ impl SegmentedHdd {
         self.transfer(segment, sweep, early, end, bus_from_ns)
     }
 
-    /// When so much of a read is in the buffer that the drive takes the bus for it.
+    /// Returns the time at which enough of a read is in the buffer for the drive to take the bus.
     fn watermark_ns(&mut self, sweep: Sweep, early: u64, start: u64, end: u64) -> u64 {
         let wanted = (end - start).min(self.segments.size);
         let wanted = ((wanted as f64 * self.habits.read_watermark) as u64).max(1);
         let mut sweep = sweep;
-        // Early sectors are there already, but the first of the rest is what the host waits for.
+        // Early sectors are in the buffer already, but the host waits for the first of the others.
         let sectors = wanted.min((end - start - early).max(1));
         self.mechanics.passing_ns(&mut sweep, start + sectors)
     }
 
-    /// Lets the sectors up to `end` come off the medium and cross the bus, which is free for them from `bus_ns` on; the
-    /// last `early` of those on the track have passed before. Gives when the last has crossed, and reads on.
+    /// Transfers the sectors up to `end` from the medium over the bus, which is free from `bus_ns`
+    /// on. The last `early` of those on the track have passed before. Returns the time at which the
+    /// last sector has crossed the bus, and begins read-ahead.
     fn transfer(&mut self, segment: usize, mut sweep: Sweep, mut early: u64, end: u64, mut bus_ns: u64) -> u64 {
         let started_ns = sweep.at_ns;
         while sweep.lbn < end {
@@ -155,7 +158,8 @@ impl SegmentedHdd {
         bus_ns
     }
 
-    /// The bus carries each sector when it has passed and those before it have crossed; gives when the last has.
+    /// Returns the time at which a piece has crossed the bus. A sector crosses once it has passed
+    /// and the previous sectors have crossed.
     fn cross(&self, piece: Piece, bus_ns: u64) -> u64 {
         let all_ns = self.electronics.read_bus_ns(piece.sectors);
         let last_passed_ns = piece.start_ns + piece.sectors * piece.sector_ns;

@@ -1,28 +1,28 @@
-//! Reading on behind a read: where the heads are, and when the arm can be had.
+//! Read-ahead: position of the heads, and the time at which the arm is free.
 
 use super::super::controller::ReadAheadMode;
 use super::super::mechanics::{Mechanics, Sweep};
 use super::buffer::Segments;
 
-/// The heads run on over the sectors behind a read.
+/// Read-ahead under way over the sectors behind a read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadAhead {
-    /// The segment that takes them.
+    /// Segment that takes the sectors.
     pub(super) segment: usize,
     pub(super) sweep: Sweep,
-    /// The sector before which it stops.
+    /// Sector before which the read-ahead stops.
     pub(super) limit: u64,
 }
 
 impl ReadAhead {
-    /// Lets it go on to where it is at `now_ns`.
+    /// Moves the read-ahead to its position at `now_ns`.
     pub(super) fn progress(&mut self, now_ns: u64, segments: &mut Segments, mechanics: &mut Mechanics) {
         mechanics.run(&mut self.sweep, self.limit, now_ns);
         segments.extend(self.segment, self.sweep.lbn);
     }
 
-    /// When the arm is free, if it is wanted at `now_ns`: a movement that has begun is finished, and so is a sector,
-    /// unless the drive `stops_in_sector`.
+    /// Returns the time at which the arm is free, if it is needed at `now_ns`. A movement that has
+    /// begun is completed, and so is a sector, unless the drive `stops_in_sector`.
     pub(super) fn stopped_ns(&mut self, now_ns: u64, stops_in_sector: bool, mechanics: &mut Mechanics) -> u64 {
         if self.sweep.lbn >= self.limit || self.sweep.at_ns > now_ns {
             return now_ns;
@@ -31,21 +31,21 @@ impl ReadAhead {
     }
 }
 
-/// The rule by which a drive reads on.
+/// Rule for the length of read-ahead.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
     pub(super) mode: ReadAheadMode,
-    /// Sectors at most.
+    /// Most sectors to read ahead.
     pub(super) most: u64,
-    /// Sectors at least.
+    /// Least sectors to read ahead.
     pub(super) least: u64,
-    /// The first sector behind the drive.
+    /// First sector behind the drive.
     pub(super) drive_end: u64,
 }
 
 impl Rule {
-    /// Where the read-ahead stops behind a read that ends before `end`, with what its segment holds from
-    /// `segment_start` on.
+    /// Returns the sector before which read-ahead stops behind a read that ends before `end`, with
+    /// a segment that holds sectors from `segment_start` on.
     pub(super) fn limit(&self, end: u64, segment_start: u64, mechanics: &Mechanics) -> u64 {
         if end >= self.drive_end {
             return self.drive_end;
@@ -74,7 +74,7 @@ impl Rule {
         last - first
     }
 
-    /// The first address behind the cylinder of `lbn`.
+    /// Returns the first address behind the cylinder of `lbn`.
     fn cylinder_end(&self, lbn: u64, mechanics: &Mechanics) -> u64 {
         let layout = mechanics.layout();
         let cylinder = layout.place(lbn).cylinder;

@@ -1,23 +1,23 @@
-//! A write: into the buffer, over the bus, and from there to the medium.
+//! Writes: over the bus into the buffer, and from there to the medium.
 
 use bimetal_core::operation::OpKind;
 
 use super::super::pending::Pending;
 use super::{SegmentedHdd, WriteBehind};
 
-/// How the data of a write comes over the bus.
+/// Arrival of a write's data over the bus.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
-    /// When the first sector begins to cross.
+    /// Time at which the first sector begins to cross.
     from_ns: u64,
-    /// The first sector.
+    /// First sector of the write.
     start: u64,
-    /// What a sector takes; 0 where no data crosses.
+    /// Nanoseconds that a sector takes; 0 if no data crosses.
     nanoseconds_each: f64,
 }
 
 impl Arrival {
-    /// When the sectors before `lbn` are in the buffer.
+    /// Returns the time at which the sectors before `lbn` are in the buffer.
     fn before_ns(&self, lbn: u64) -> u64 {
         self.from_ns + ((lbn - self.start) as f64 * self.nanoseconds_each) as u64
     }
@@ -46,7 +46,7 @@ impl SegmentedHdd {
             Some(extra) => {
                 (now_ns + extra.until_reselect_ns + self.electronics.first_reselect_ns, now_ns + extra.until_seek_ns)
             }
-            // No segment is free until what it holds is on the medium: the drive leaves the bus.
+            // No segment is free until its content is on the medium: the drive leaves the bus.
             None if before.is_some() && !appends => {
                 let left_ns = understood_ns + if fast { self.electronics.write_disconnect_ns } else { 0 };
                 (left_ns.max(free_ns) + self.electronics.first_reselect_ns, understood_ns)
@@ -69,8 +69,9 @@ impl SegmentedHdd {
         };
         let minimum_ns = if appends { 0 } else { self.electronics.minimum_write_seek_ns };
         let first_needs = if fast { start + 1 } else { self.before_first(start, end) };
-        // A drive that keeps the bus takes that much in before it moves the arm. The least time of a write that is on
-        // its track already counts from its first sector: no movement hides it.
+        // A drive that keeps the bus takes in that much data before it moves the arm. If the arm is
+        // on the track already, the minimum time of a write counts from its first sector, as no
+        // movement hides it.
         let stays = minimum_ns > 0 && self.mechanics.arm_ns(start, true) == 0;
         let seek_from_ns = match self.habits.never_disconnects {
             true => seek_from_ns.max(arrival.before_ns(first_needs)),
@@ -87,7 +88,8 @@ impl SegmentedHdd {
         self.finish_on_medium(received_ns, written_ns, extra.is_some())
     }
 
-    /// When the host knows of a write that is on the medium since `written_ns`.
+    /// Returns the time at which the host knows of a write that is on the medium since
+    /// `written_ns`.
     fn finish_on_medium(&mut self, received_ns: u64, written_ns: u64, extra: bool) -> u64 {
         self.end_write_behind();
         let completion_ns = self.electronics.write_completion_ns;
@@ -101,8 +103,9 @@ impl SegmentedHdd {
         written_ns.max(received_ns + disconnect_ns) + reselect_ns + completion_ns
     }
 
-    /// Writes the sectors from `start` to before `end`, the arm free from `from_ns` on; gives when all are there. A
-    /// sector that has not arrived when its place comes by waits for the next turn.
+    /// Writes the sectors from `start` to before `end`, with the arm free from `from_ns` on.
+    /// Returns the time at which all are written. A sector that has not arrived when its place
+    /// passes waits for the next turn.
     fn write_medium(
         &mut self,
         from_ns: u64,
@@ -149,15 +152,17 @@ impl SegmentedHdd {
         at_ns
     }
 
-    /// Before which sector the data of a write that finishes on the medium must have arrived for the first to be written.
+    /// Returns the sector before which the data of a write that finishes on the medium must have
+    /// arrived, so that its first sector can be written.
     fn before_first(&self, start: u64, end: u64) -> u64 {
         let sectors = end - start;
         match self.electronics.extra {
-            // DiskSim's rule for the one drive with the extra disconnect, the HP C2247A.
+            // DiskSim's rule for the one drive with the additional disconnect, the HP C2247A.
             Some(_) if sectors < 45 => start + sectors.min(10),
             Some(_) => start + 15,
-            // Of the other drives without fast writes, the bus is hardly faster than the medium, or slower: they take in
-            // half of the data first. DiskSim lets them start with the first sector, and its longest writes are too fast.
+            // For the other drives without fast writes, the bus is hardly faster than the medium,
+            // or slower: they take in half of the data first. DiskSim lets them start with the
+            // first sector, and its longest writes are too fast.
             None => start + sectors.div_ceil(2),
         }
     }
