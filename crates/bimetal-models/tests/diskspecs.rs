@@ -1,11 +1,13 @@
-//! DiskSim's parameter files, read as profiles; the drives of its validation set are built in.
+//! Tests of DiskSim's parameter files, read as profiles. The drives of its validation set are built
+//! in.
 
 use std::path::PathBuf;
 
 use bimetal_models::hdd::diskspecs::{BusTimes, DiskspecsError, Imported, import};
 use bimetal_models::profile::Profile;
 
-/// Stem of the parameter file, name of the built-in profile, and the bus where the file keeps it elsewhere.
+/// Stem of the parameter file, name of the built-in profile, and the bus times if the file has them
+/// elsewhere.
 type Drive = (&'static str, &'static str, Option<(f64, f64)>);
 
 const DRIVES: [Drive; 10] = [
@@ -47,7 +49,7 @@ fn each_built_in_validation_drive_is_what_its_parameter_files_say() {
 
 #[test]
 fn the_zones_hold_what_the_drives_really_have() {
-    // Where the declared count is right, the zones agree with it; of the HP C3323A it is too small.
+    // If the declared count is right, the zones agree with it; for the HP C3323A it is too small.
     for (name, sectors) in
         [("hp_c2247a", 2_054_864), ("dec_rz26", 2_050_860), ("hp_c2490a", 4_165_272), ("hp_c3323a", 2_056_008)]
     {
@@ -63,7 +65,8 @@ fn every_sector_of_a_validation_drive_has_one_place_and_back() {
             bimetal_models::hdd::layout::Layout::new(profile.hdd().unwrap(), profile.capacity, profile.capacity)
                 .unwrap();
         let sectors = layout.sectors().0;
-        // Every 4099th and the ones around it, so that all zones and many slips are met.
+        // Every 4099th sector and its neighbours are tried, so that all zones and many slips are
+        // met.
         for near in (1..sectors - 1).step_by(4099) {
             for lbn in near - 1..=near + 1 {
                 let place = layout.place(lbn);
@@ -80,7 +83,7 @@ fn a_bus_rate_that_is_kept_elsewhere_must_be_given() {
     assert!(matches!(error, DiskspecsError::BusRate { .. }) && error.to_string().contains("--bus-ms-per-sector"));
 }
 
-/// A small drive, with `more` settings in its electronics and `layout` in its layout.
+/// Writes a small drive, with `more` settings in its electronics and `layout` in its layout.
 fn small_drive(name: &str, more: &str, layout: &str) -> PathBuf {
     let directory = std::env::temp_dir().join(format!("bimetal-diskspecs-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
@@ -118,7 +121,8 @@ fn a_setting_that_the_model_does_not_follow_is_named() {
 
 #[test]
 fn every_sparing_scheme_comes_over() {
-    // Ten cylinders of 20 sectors; of two slipped ones, some schemes take the place from the spares.
+    // Ten cylinders of 20 sectors, two of them slipped: some schemes take the slipped sectors from
+    // the spares.
     for (scheme, sectors) in [(0, 198), (3, 160), (2, 180), (4, 178), (5, 180), (6, 178), (7, 198), (9, 198), (10, 196)]
     {
         let path = small_drive("sparing", "", &format!("Sparing scheme used = {scheme}"));

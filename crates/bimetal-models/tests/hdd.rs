@@ -1,4 +1,4 @@
-//! How a hard disk behaves as a whole, seen through the trait that the simulator uses.
+//! Tests of a whole hard disk, through the trait that the simulator uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,14 +21,14 @@ fn command(kind: OpKind, start: u64, sectors: u64) -> Command {
     Command { kind, range: SectorRange::new(start, sectors), fua: false }
 }
 
-/// Lets `drive` work until nothing is left to happen, or only timers after `until`.
+/// Advances `drive` until no event is left, or only timers after `until`.
 fn run_until(drive: &mut dyn DeviceModel, until: Nanoseconds, finished: &mut Vec<Finished>) {
     while let Some(event) = drive.next_event().filter(|event| *event <= until) {
         drive.advance(event, finished);
     }
 }
 
-/// Serves one command from `now` on; gives the time at which it finished.
+/// Serves one command from `now` on. Returns the time at which it finished.
 fn serve(drive: &mut dyn DeviceModel, now: Nanoseconds, command: Command) -> Nanoseconds {
     let mut finished = Vec::new();
     drive.advance(now, &mut finished);
@@ -41,7 +41,8 @@ fn serve(drive: &mut dyn DeviceModel, now: Nanoseconds, command: Command) -> Nan
     finished[0].at
 }
 
-/// Megabytes a second of `requests` consecutive requests of 64 KiB from `start` on, each sent when the one before is done.
+/// Returns megabytes a second of `requests` consecutive requests of 64 KiB from `start` on, each
+/// sent when the previous one is done.
 fn sequential_mb_per_s(drive: &mut dyn DeviceModel, kind: OpKind, start: u64, requests: u64) -> f64 {
     let (mut now, mut begin) = (Nanoseconds::ZERO, Nanoseconds::ZERO);
     // The first quarter fills the write cache, if there is one.
@@ -52,7 +53,8 @@ fn sequential_mb_per_s(drive: &mut dyn DeviceModel, kind: OpKind, start: u64, re
     ((requests - requests / 4) * 65536) as f64 / 1e6 / (now - begin).as_seconds_f64()
 }
 
-/// Megabytes a second of consecutive requests of 64 KiB of which `depth` are always in the drive.
+/// Returns megabytes a second of consecutive requests of 64 KiB, of which `depth` are always in the
+/// drive.
 fn queued_sequential_mb_per_s(drive: &mut dyn DeviceModel, kind: OpKind, depth: u64) -> f64 {
     let (mut sent, mut finished, mut now) = (0, Vec::new(), Nanoseconds::ZERO);
     while finished.len() < 2000 {
@@ -66,7 +68,8 @@ fn queued_sequential_mb_per_s(drive: &mut dyn DeviceModel, kind: OpKind, depth: 
     (finished.len() * 65536) as f64 / 1e6 / now.as_seconds_f64()
 }
 
-/// Mean response in milliseconds of random 4 KiB reads of which `depth` are always in the drive.
+/// Returns the mean response in milliseconds of random 4 KiB reads, of which `depth` are always in
+/// the drive.
 fn random_read_ms(drive: &mut dyn DeviceModel, depth: u64, requests: u64) -> f64 {
     let mut random = Pcg64Mcg::new(3);
     let blocks = drive.capacity().0 / 8;
@@ -130,7 +133,7 @@ fn the_sequential_rate_falls_from_the_outer_to_the_inner_edge() {
 fn without_read_ahead_each_sequential_read_loses_a_turn() {
     let mut drive = drive(DEFAULT_HDD, &[("read_ahead", "0")]);
     let rate = sequential_mb_per_s(&mut drive, OpKind::Read, 0, 500);
-    // 64 KiB a turn of 8.33 ms, and a little more.
+    // Each turn of 8.33 ms reads 64 KiB, and a little more.
     assert!((7.0..8.0).contains(&rate), "{rate} MB/s");
 }
 
@@ -164,7 +167,7 @@ fn as_many_streams_as_segments_are_kept_apart() {
         let mut now = Nanoseconds::ZERO;
         for request in 0..100 {
             for stream in 0..streams {
-                // Time enough to read ahead.
+                // The drive has enough time to read ahead.
                 now += Nanoseconds::from_millis(30);
                 now = serve(&mut drive, now, command(OpKind::Read, stream * 100_000_000 + request * 8, 8));
             }
@@ -185,7 +188,7 @@ fn the_travelstar_is_as_fast_as_the_combo_drive_paper_measured() {
     assert!((average / 53.0 - 1.0).abs() < 0.1, "{average} MB/s");
 }
 
-/// Reads in sequence, on average over the drive.
+/// Returns the rate of sequential reads, on average over the drive.
 fn average_mb_per_s(name: &str) -> f64 {
     let rate = |tenth: u64| {
         let mut drive = drive(name, &[]);
@@ -197,14 +200,14 @@ fn average_mb_per_s(name: &str) -> f64 {
 
 #[test]
 fn the_barracuda_is_as_fast_on_average_as_was_measured() {
-    // 57 MB/s in HD Tach.
+    // HD Tach measured 57 MB/s.
     let average = average_mb_per_s("seagate-barracuda-7200.9-250gb");
     assert!((average / 57.0 - 1.0).abs() < 0.03, "{average} MB/s");
 }
 
 #[test]
 fn the_exos_serves_the_random_reads_of_its_data_sheet() {
-    // 170 a second at queue depth 16.
+    // The data sheet gives 170 a second at queue depth 16.
     let mean_ms = random_read_ms(&mut drive("seagate-exos-x18-18tb", &[]), 16, 20_000);
     let per_second = 16.0 / mean_ms * 1e3;
     assert!((per_second / 170.0 - 1.0).abs() < 0.03, "{per_second} a second");
@@ -214,7 +217,8 @@ fn the_exos_serves_the_random_reads_of_its_data_sheet() {
 fn a_random_read_takes_overhead_seek_half_a_turn_and_transfer() {
     let mut drive = drive(DEFAULT_HDD, &[]);
     let mean_ms = random_read_ms(&mut drive, 1, 50_000);
-    // The average seek over random sectors is a little below that over random cylinders: there are more sectors outside.
+    // The average seek over random sectors is a little below the average over random cylinders:
+    // there are more sectors outside.
     let expected = 0.1 + 8.5 + 8.333 / 2.0 + 0.03;
     assert!((mean_ms / expected - 1.0).abs() < 0.03, "{mean_ms} ms instead of {expected}");
 }
@@ -265,7 +269,8 @@ fn a_small_write_and_a_flush_behind_the_last_one_take_a_turn() {
         now = serve(&mut drive, now, command(OpKind::Write, commit * 8, 8));
         now = serve(&mut drive, now, command(OpKind::Flush, 0, 0));
         let milliseconds = (now - begin).as_millis_f64();
-        // The sector behind has just gone by; at the end of a track the next one is turned a little further.
+        // The sector behind has just passed; at the end of a track the next one is rotated a little
+        // further.
         assert!(commit == 0 || (8.2..9.8).contains(&milliseconds), "commit {commit}: {milliseconds} ms");
     }
 }
@@ -285,8 +290,9 @@ fn two_flushes_in_a_row_both_finish() {
 
 #[test]
 fn room_that_another_write_makes_is_given_to_the_one_that_waits_for_it() {
-    // The cache has room for 160 sectors, a track has 2291. The third write is in the cache, its first ten sectors are
-    // written out up to the end of their track, and the second, too large for the cache, replaces the rest.
+    // The cache has room for 160 sectors, a track has 2291. The third write is in the cache, its
+    // first ten sectors are written out up to the end of their track, and the second, too large for
+    // the cache, replaces the rest.
     let mut drive = small_drive("fcfs", 4, true, false);
     let mut finished = Vec::new();
     for (token, start, sectors) in [(0, 5000, 214), (1, 2200, 290), (2, 2281, 150), (3, 0, 80)] {
@@ -323,7 +329,8 @@ fn writes_that_outrun_the_medium_wait_for_room() {
         late = if request >= 3000 { late + (done - now) } else { late };
         now = done;
     }
-    // 4 MiB hold 1024 blocks; once they are full, a write takes what a destage takes, in C-LOOK order of a thousand.
+    // 4 MiB hold 1024 blocks. Once they are full, a write takes as long as a destage, in C-LOOK
+    // order of a thousand.
     let mean_ms = late.as_millis_f64() / 1000.0;
     assert!((3.0..8.0).contains(&mean_ms), "{mean_ms} ms");
 }
@@ -369,10 +376,10 @@ fn the_spindle_stops_when_idle_and_its_start_is_waited_for_and_paid() {
     assert_eq!(drive.next_event(), None);
     let hdd = |drive: &Hdd, now| drive.statistics(now).hdd.unwrap();
     assert_eq!((hdd(&drive, now).spin_downs, hdd(&drive, now).spin_ups), (1, 0));
-    // 60 s at 5.0 W and 940 s at 0.8 W.
+    // The energy is 60 s at 5.0 W and 940 s at 0.8 W.
     let joules = drive.statistics(now).energy_joules.unwrap();
     assert!((joules - 1052.0).abs() < 1.0, "{joules} J");
-    // What is in the buffer needs no spindle.
+    // A read from the buffer needs no spindle.
     let hit = serve(&mut drive, now, command(OpKind::Read, 0, 8));
     assert!(hit - now < Nanoseconds::from_millis(1));
     let woken = serve(&mut drive, hit, command(OpKind::Read, 1_000_000_000, 8));
@@ -397,12 +404,12 @@ fn a_drive_made_larger_keeps_its_seek_times_and_one_made_smaller_its_geometry() 
     assert!(profile.build(Some(Sectors(1 << 62)), 0).err().unwrap().to_string().contains("capacity"));
 }
 
-/// What a host may ask of a small drive, and how long after the step before.
+/// Draws commands of a host to a small drive, with the time since the previous step.
 fn steps() -> impl Strategy<Value = Vec<(u8, u64, u64, bool, u64)>> {
     proptest::collection::vec((0u8..20, 0u64..6000, 1u64..300, any::<bool>(), 0u64..5_000_000), 1..150)
 }
 
-/// A drive of a few tracks whose cache fills at once.
+/// Returns a drive of a few tracks whose cache fills at once.
 fn small_drive(scheduler: &str, depth: u32, write_cache: bool, spin_down: bool) -> Hdd {
     let mut profile = Profile::load(DEFAULT_HDD).unwrap();
     let depth = depth.to_string();
@@ -422,7 +429,7 @@ fn small_drive(scheduler: &str, depth: u32, write_cache: bool, spin_down: bool) 
     Hdd::new(profile.hdd().unwrap(), profile.capacity, profile.capacity).unwrap()
 }
 
-/// Runs the steps on a drive and checks, as an outsider, all that a host relies on.
+/// Runs the steps on a drive and checks, from outside, all properties on which a host relies.
 fn check_steps(steps: &[(u8, u64, u64, bool, u64)], mut drive: Hdd) -> Result<Vec<Finished>, TestCaseError> {
     let mut host = Host::default();
     let mut now = Nanoseconds::ZERO;
@@ -461,7 +468,7 @@ fn check_steps(steps: &[(u8, u64, u64, bool, u64)], mut drive: Hdd) -> Result<Ve
     Ok(finished)
 }
 
-/// What the host knows: what it sent and has not got back, and which sectors were answered but not flushed.
+/// Host's view: commands sent and not finished, and sectors answered but not flushed.
 #[derive(Default)]
 struct Host {
     sent: BTreeMap<Token, (Nanoseconds, Command, BTreeSet<u64>)>,
@@ -477,7 +484,8 @@ impl Host {
             let (at, command, answered_before) = sent.unwrap();
             prop_assert!(done.at >= self.last, "in order of time");
             self.last = done.at;
-            // The overhead is 0.1 ms, the bus takes 1.7 µs a sector and is no slower than the medium.
+            // The overhead is 0.1 ms, the bus takes 1.7 µs a sector and is no slower than the
+            // medium.
             let bus = if matches!(command.kind, OpKind::Read | OpKind::Write) { command.range.len.0 * 1706 } else { 0 };
             prop_assert!(done.at - at >= Nanoseconds(100_000 + bus), "{command:?} took {}", done.at - at);
             prop_assert_eq!(done.status, Status::Done);
@@ -485,7 +493,8 @@ impl Host {
             match command.kind {
                 OpKind::Write | OpKind::WriteZeroes => self.answered.extend(sectors()),
                 OpKind::Flush => {
-                    // A write to the same sectors that came after the flush may already be in the cache again.
+                    // A write to the same sectors that arrived after the flush may already be in
+                    // the cache again.
                     let later: BTreeSet<u64> = self
                         .sent
                         .iter()

@@ -1,4 +1,4 @@
-//! What holds of every hard disk, tried on random ones.
+//! Properties of every hard disk, tried on random ones.
 
 use bimetal_core::operation::{Command, OpKind, Token};
 use bimetal_core::units::{Nanoseconds, SectorRange};
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
-/// Figures that some drive could have.
+/// Figures of a possible drive.
 #[derive(Clone, Debug)]
 struct Figures {
     rpm: u32,
@@ -23,7 +23,7 @@ struct Figures {
     capacity_gb: u64,
     shortest_ms: f64,
     stroke_ms: f64,
-    /// Where the average seek lies between the least and the most that a rising curve allows.
+    /// Position of the average seek between the least and the most that a rising curve allows.
     average_share: f64,
     switch_ms: f64,
     mapping: &'static str,
@@ -49,7 +49,7 @@ fn figures() -> impl Strategy<Value = Figures> {
 }
 
 impl Figures {
-    /// The drive, with further figures as they are set.
+    /// Returns the profile of the drive, with further figures set.
     fn profile(&self, more: &[(&str, &str)]) -> Profile {
         let rise_ms = self.stroke_ms - self.shortest_ms;
         let average_ms = self.shortest_ms + rise_ms * (0.34 + 0.38 * self.average_share);
@@ -76,8 +76,9 @@ impl Figures {
     }
 }
 
-/// Milliseconds a request of random reads of 4 KiB of which `depth` are always in the drive: the inverse of its
-/// throughput. Checks that time runs forwards and that no read takes less than overhead and transfer.
+/// Returns the milliseconds for each of random reads of 4 KiB, of which `depth` are always in the
+/// drive: the inverse of its throughput. Checks that time never decreases and that no read takes
+/// less than overhead and transfer.
 fn service_ms(profile: &Profile, depth: u64, requests: u64) -> f64 {
     let mut drive = profile.build(None, 0).unwrap();
     let least = Nanoseconds::from_micros(100 + 13);
@@ -113,7 +114,7 @@ fn queued(figures: &Figures, scheduler: &str, depth: u64) -> f64 {
     service_ms(&figures.profile(&settings), depth, 4000)
 }
 
-/// Overhead and transfer of a command, which no segment, bus or platter can shorten.
+/// Returns overhead and transfer of a command, which no segment, bus or platter can shorten.
 fn least_ns(hdd: &HddProfile, kind: OpKind, sectors: u64) -> u64 {
     let controller = hdd.controller.as_ref().unwrap();
     let over = controller.overheads_ms;
@@ -159,7 +160,7 @@ proptest! {
         let layout = Layout::new(hdd, profile.capacity, profile.capacity).unwrap();
         let (cylinders, revolution) = (layout.cylinders(), layout.revolution_ns() as f64);
         let curve = SeekCurve::new(hdd, false, cylinders).unwrap();
-        // Over all pairs of cylinders, the same one twice included: n at distance 0, 2 (n − d) at d.
+        // All pairs of cylinders count, including equal ones: n at distance 0, 2 (n − d) at d.
         let n = f64::from(cylinders);
         let sum: f64 = (1..cylinders).map(|d| 2.0 * f64::from(cylinders - d) * curve.time_ns(d) as f64).sum();
         let expected_ns = sum / (n * n);
@@ -168,14 +169,14 @@ proptest! {
         let (mut now_ns, mut rotation_ns, rounds) = (0, 0, 60_000);
         for _ in 0..rounds {
             let lbn = loop {
-                // Always the first head, so that no head switch is mixed in.
+                // The first head alone is used, so that no head switch is included.
                 let found = mechanics.layout().lbn(random.next_u32() % cylinders, 0, random.next_u32() % 50);
                 if let Some(lbn) = found { break lbn }
             };
             let seek_before_ns = mechanics.seek_ns();
             let sweep = mechanics.position(now_ns, lbn, false);
             rotation_ns += sweep.at_ns - now_ns - (mechanics.seek_ns() - seek_before_ns);
-            // The host thinks for a while, so that the phase is any.
+            // The host pauses for a while, so that the phase is arbitrary.
             now_ns = sweep.at_ns + random.next_u64() % 50_000_000;
         }
         let seek_ns = mechanics.seek_ns() as f64 / f64::from(rounds);
@@ -190,7 +191,7 @@ proptest! {
             "atlas10k", "atlas_III", "barracuda", "cheetah4LP", "cheetah9LP", "dec_rz26", "hp_c2247a", "hp_c2490a",
             "hp_c3323a", "ibm18es",
         ]),
-        // What, where behind the last one (or anywhere), how much, and how long after the last was done.
+        // Kind, place behind the last or anywhere, length, and time since the last was done.
         steps in proptest::collection::vec((0u8..8, any::<u64>(), 1u64..200, 0u64..40_000_000), 1..200),
     ) {
         let profile = Profile::load(&format!("disksim-{name}")).unwrap();
@@ -233,7 +234,8 @@ proptest! {
     }
 }
 
-/// The drive under SPTF with so much ageing, 32 reads always in it: which finished when, and the longest response.
+/// Runs the drive under SPTF with this ageing, with 32 reads always in it. Returns the tokens with
+/// their times of finishing, and the longest response.
 fn aged(ageing: &str) -> (Vec<(u64, Nanoseconds)>, Nanoseconds) {
     let mut profile = Profile::load(DEFAULT_HDD).unwrap();
     let settings = [("scheduler", "sptf"), ("sptf_ageing", ageing)];
@@ -245,7 +247,7 @@ fn aged(ageing: &str) -> (Vec<(u64, Nanoseconds)>, Nanoseconds) {
     let mut now = Nanoseconds::ZERO;
     while ended.len() < 20_000 {
         while sent.len() < ended.len() + 32 {
-            // Nine of ten reads lie close together, so that the tenth is never the nearest.
+            // Nine of ten reads are close together, so that the tenth is never the nearest.
             let block = random.next_u64() % if sent.len() % 10 == 0 { blocks } else { blocks / 1000 };
             let command = Command { kind: OpKind::Read, range: SectorRange::new(block * 8, 8), fua: false };
             drive.submit(now, Token(sent.len() as u64), command);

@@ -1,4 +1,4 @@
-//! The blocks of a drive: what each holds, how often it was erased. Only touched blocks are resident.
+//! Blocks of a drive: content and erases of each. Only touched blocks are resident.
 
 use std::collections::BTreeMap;
 
@@ -8,64 +8,68 @@ use super::precondition::Layout;
 use super::sparse::SparseArray;
 use super::state::archive::{Archive, Checked, ERASES_MAX, ensure};
 
-/// What a block is used for.
+/// Use of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum BlockState {
-    /// Erased.
+    /// The block is erased.
     Free,
-    /// Being written.
+    /// The block is being written.
     Open,
-    /// Written to its end; may be collected.
+    /// The block is written to its end, and may be collected.
     Closed,
-    /// The collector is copying what is valid in it.
+    /// The collector is copying the valid units of the block.
     Victim,
-    /// Worn out; not used again.
+    /// The block is worn out and not used again.
     Retired,
 }
 
 impl BlockState {
-    /// Every state, in the order of their numbers.
+    /// States in the order of their numbers.
     const ALL: [Self; 5] = [Self::Free, Self::Open, Self::Closed, Self::Victim, Self::Retired];
 }
 
-/// What is known of a block.
+/// State of a block.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     state: BlockState,
-    /// Nothing has changed in it since preconditioning; it has no slot, the layout tells what it holds.
+    /// Set while nothing has changed in the block since preconditioning. The block has no slot
+    /// then; the layout knows its content.
     untouched: bool,
-    /// Its cells hold one bit.
+    /// Set if the block's cells hold one bit.
     slc: bool,
     valid: u32,
     erases: u32,
-    /// Of these, before time zero.
+    /// Erases before time zero, which `erases` includes.
     erases_before: u32,
-    /// Units from its start on that are in the cells; the rest is still in the controller's memory.
+    /// Number of units, from the block's start on, that are in the cells. The other units are still
+    /// in the controller's memory.
     programmed: u32,
-    /// Where its valid units are marked, or [`NONE`] while it holds nothing valid or is untouched.
+    /// Slot with the marks of the valid units; [`NONE`] while the block has no valid units or is
+    /// untouched.
     slot: u32,
-    /// Where the holders of its units are, or [`NONE`] while it holds nothing valid or holds what the layout says.
+    /// Index of the holders of the units; [`NONE`] while the block has no valid units, or the
+    /// content of the layout.
     holders: u32,
 }
 
-/// The blocks of a drive, numbered die by die.
+/// Blocks of a drive, numbered die by die.
 pub(crate) struct Blocks {
     blocks: SparseArray<Block>,
     count: u32,
     per_die: u32,
     units: u32,
-    /// By slot: which of its units are valid, a bit each.
+    /// Valid units by slot, a bit for each unit.
     valid: Vec<u64>,
     words: usize,
     free_slots: Vec<u32>,
-    /// The logical unit that each physical unit of a block was written for.
+    /// Logical units for which the physical units of a block were written.
     holders: Vec<Box<[u32]>>,
     free_holders: Vec<u32>,
 }
 
 impl Blocks {
-    /// The blocks of `geometry`, none of them resident.
+    /// Creates the blocks of `geometry`, none of them resident.
     pub(crate) fn new(geometry: &Geometry) -> Self {
         Self {
             blocks: SparseArray::new(geometry.blocks()),
@@ -101,18 +105,19 @@ impl Blocks {
         self.blocks.get_mut(block, |index| Self::initial(index, per_die, units, layout))
     }
 
-    /// Whether nothing has changed in it since preconditioning.
+    /// Returns true if nothing has changed in `block` since preconditioning.
     pub(crate) fn is_untouched(&self, block: u32) -> bool {
         self.blocks.get(block).is_none_or(|block| block.untouched)
     }
 
-    /// Whether physical unit `offset` of `block` is in the cells.
+    /// Returns whether physical unit `offset` of `block` is in the cells.
     #[inline]
     pub(crate) fn is_programmed(&self, block: u32, offset: u32) -> bool {
         self.blocks.get(block).is_none_or(|block| offset < block.programmed)
     }
 
-    /// The first `units` units of `block` are in the cells, unless it was erased since it was of this `age`.
+    /// Records that the first `units` units of `block` are in the cells, unless it was erased since
+    /// it had this `age`.
     #[inline]
     pub(crate) fn set_programmed(&mut self, block: u32, units: u32, age: u8, layout: &Layout) {
         let programmed = self.block(block, layout);
@@ -121,12 +126,13 @@ impl Blocks {
         }
     }
 
-    /// Its erases, modulo 256.
+    /// Returns the erases of `block`, modulo 256.
     pub(crate) fn age(&self, block: u32) -> u8 {
         self.blocks.get(block).map_or(0, |block| block.erases as u8)
     }
 
-    /// Marks the valid units of an untouched block one by one; whether it was untouched.
+    /// Marks the valid units of an untouched block one by one. Returns whether the block was
+    /// untouched.
     #[inline]
     pub(crate) fn touch(&mut self, block: u32, layout: &Layout) -> bool {
         let untouched = self.block(block, layout).untouched;
@@ -147,7 +153,7 @@ impl Blocks {
         (touched.untouched, touched.slot) = (false, slot);
     }
 
-    /// A slot whose units are all invalid.
+    /// Returns a slot whose units are all invalid.
     fn new_slot(&mut self) -> u32 {
         if let Some(slot) = self.free_slots.pop() {
             let words = slot as usize * self.words;
@@ -166,7 +172,7 @@ impl Blocks {
         })
     }
 
-    /// Gives back what an empty block has.
+    /// Releases slot and holders of an empty block.
     fn release(&mut self, block: u32, layout: &Layout) {
         let released = self.block(block, layout);
         let (slot, holders) = (released.slot, released.holders);
@@ -175,7 +181,7 @@ impl Blocks {
         self.free_holders.extend(Some(holders).filter(|holders| *holders != NONE));
     }
 
-    /// Opens a free block for writing, with one bit a cell if `slc`.
+    /// Opens a free block for writing, with one bit in each cell if `slc`.
     pub(crate) fn open(&mut self, block: u32, slc: bool, layout: &Layout) {
         let (slot, holders) = (self.new_slot(), self.new_holders());
         let opened = self.block(block, layout);
@@ -195,7 +201,8 @@ impl Blocks {
         self.valid[slot * self.words + offset as usize / 64] |= 1 << (offset % 64);
     }
 
-    /// Stores what was moved, as [`take_valid`](Self::take_valid) found it, from unit `offset` of the open block on.
+    /// Stores units that were moved, as returned by [`take_valid`](Self::take_valid), from unit
+    /// `offset` of the open block on.
     pub(crate) fn fill_moved(&mut self, block: u32, offset: u32, moved: &[(u32, u32)], layout: &Layout) {
         let filled = self.block(block, layout);
         debug_assert_eq!(filled.state, BlockState::Open);
@@ -210,8 +217,8 @@ impl Blocks {
         }
     }
 
-    /// Invalidates one unit of a block. Gives the state of the block and its remaining valid units; `None` where the block is
-    /// untouched, and stays it.
+    /// Invalidates one unit of a block. Returns the state of the block and its remaining valid
+    /// units; `None` if the block is untouched, which it stays.
     #[inline]
     pub(crate) fn invalidate(&mut self, block: u32, offset: u32, layout: &Layout) -> Option<(BlockState, u32)> {
         let invalidated = self.blocks.get_resident_mut(block).filter(|block| !block.untouched)?;
@@ -227,7 +234,8 @@ impl Blocks {
         Some((state, left))
     }
 
-    /// An untouched block that has `count` valid units loses all of them; whether there is such a one.
+    /// Invalidates all units of a block that is untouched and has `count` valid units. Returns
+    /// whether the block is such a block.
     pub(crate) fn clear_untouched(&mut self, block: u32, count: u32, layout: &Layout) -> bool {
         let cleared = self.block(block, layout);
         let all = cleared.untouched && cleared.valid == count;
@@ -237,7 +245,8 @@ impl Blocks {
         all
     }
 
-    /// Invalidates `count` units of a touched block, all valid. Gives the state of the block and its remaining valid units.
+    /// Invalidates `count` units of a touched block, all valid. Returns the state of the block and
+    /// its remaining valid units.
     pub(crate) fn invalidate_run(&mut self, block: u32, offset: u32, count: u32, layout: &Layout) -> (BlockState, u32) {
         let invalidated = self.block(block, layout);
         debug_assert!(!invalidated.untouched && invalidated.valid >= count);
@@ -258,7 +267,7 @@ impl Blocks {
         (state, left)
     }
 
-    /// Ends the writing of an open block; gives its valid units and its erases.
+    /// Ends the writing of an open block. Returns its valid units and its erases.
     pub(crate) fn close(&mut self, block: u32, layout: &Layout) -> (u32, u32) {
         let closed = self.block(block, layout);
         closed.state = BlockState::Closed;
@@ -269,7 +278,7 @@ impl Blocks {
         (valid, erases)
     }
 
-    /// A closed block becomes the victim of a collection; gives its valid units and its erases.
+    /// Makes a closed block the victim of a collection. Returns its valid units and its erases.
     pub(crate) fn start_collection(&mut self, block: u32, layout: &Layout) -> (u32, u32) {
         self.touch(block, layout);
         let victim = self.block(block, layout);
@@ -278,7 +287,8 @@ impl Blocks {
         (victim.valid, victim.erases)
     }
 
-    /// The first valid unit of a victim from `offset` on: its offset and whose it is.
+    /// Returns the first valid unit of a victim from `offset` on: its offset, and the logical unit
+    /// that it holds.
     #[inline]
     pub(crate) fn next_valid(&self, block: u32, offset: u32, layout: &Layout) -> Option<(u32, u32)> {
         let &Block { slot, holders, .. } = self.blocks.get(block)?;
@@ -300,7 +310,8 @@ impl Blocks {
         Some((found, unit))
     }
 
-    /// Takes up to `count` valid units out of a victim, from unit `offset` on: appends the offset of each and whose it is.
+    /// Takes up to `count` valid units out of a victim, from unit `offset` on. Appends the offset
+    /// of each unit, and the logical unit that it holds.
     pub(crate) fn take_valid(
         &mut self,
         victim: u32,
@@ -322,8 +333,8 @@ impl Blocks {
         }
     }
 
-    /// Erases a victim, of which nothing may be valid any more; gives its erases so far, and whether its cells held one
-    /// bit.
+    /// Erases a victim, which must have no valid units. Returns its erases so far, and whether its
+    /// cells held one bit.
     pub(crate) fn erase(&mut self, block: u32, layout: &Layout) -> (u32, bool) {
         let erased = self.block(block, layout);
         assert!(erased.state == BlockState::Victim && erased.valid == 0, "block {block} is erased with valid units");
@@ -334,26 +345,27 @@ impl Blocks {
         what
     }
 
-    /// A block that was erased is not used again.
+    /// Retires an erased block, which is not used again.
     pub(crate) fn retire(&mut self, block: u32, layout: &Layout) {
         let retired = self.block(block, layout);
         assert_eq!(retired.state, BlockState::Free, "block {block} is retired with data");
         retired.state = BlockState::Retired;
     }
 
-    /// Whether the cells of a block hold one bit.
+    /// Returns whether the cells of a block hold one bit.
     pub(crate) fn is_slc(&self, block: u32) -> bool {
         self.blocks.get(block).is_some_and(|block| block.slc)
     }
 
-    /// The state of a block and its valid units.
+    /// Returns the state of a block and its valid units.
     pub(crate) fn get(&self, block: u32, layout: &Layout) -> (BlockState, u32) {
         let known = self.blocks.get(block).copied();
         let known = known.unwrap_or_else(|| Self::initial(block, self.per_die, self.units, layout));
         (known.state, known.valid)
     }
 
-    /// The logical unit that physical unit `offset` of `block` holds, or [`NONE`] where it is not valid.
+    /// Returns the logical unit that physical unit `offset` of `block` holds, or [`NONE`] if it is
+    /// not valid.
     pub(crate) fn holder(&self, block: u32, offset: u32, layout: &Layout) -> u32 {
         if self.is_untouched(block) {
             return layout.holder(block * self.units + offset);
@@ -364,20 +376,21 @@ impl Blocks {
         }
     }
 
-    /// The state of a block, its valid units and its erases.
+    /// Returns the state of a block, its valid units and its erases.
     pub(crate) fn describe(&self, block: u32, layout: &Layout) -> (BlockState, u32, u32) {
         let (state, valid) = self.get(block, layout);
         (state, valid, self.blocks.get(block).map_or(0, |block| block.erases))
     }
 
-    /// Erases since time zero of the block erased most often since then, and of all, each in `planes` planes.
+    /// Returns the erases since time zero of the block with the most of them, and the sum over all
+    /// blocks, which counts each of `planes` planes.
     pub(crate) fn erases_of_run(&self, planes: u32) -> (u32, u64) {
         let of_run = self.blocks.resident().map(|block| block.erases - block.erases_before);
         of_run.fold((0, 0), |(most, all), erases| (most.max(erases), all + u64::from(erases) * u64::from(planes)))
     }
 
-    /// Saves or restores state and erases of every block that was touched. What a restored one holds is
-    /// [`put`](Self::put) into it afterwards.
+    /// Saves or restores state and erases of every block that was touched. The content of a
+    /// restored block is [`put`](Self::put) into it afterwards.
     pub(crate) fn transfer(&mut self, archive: &mut Archive, layout: &Layout) -> Checked {
         let touched = self.blocks.numbered().filter(|(number, block)| {
             let initial = Self::initial(*number, self.per_die, self.units, layout);
@@ -424,7 +437,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// While a state is restored: `unit` is in unit `offset` of `block`.
+    /// Puts `unit` into unit `offset` of `block`, while a state is restored.
     pub(crate) fn put(&mut self, block: u32, offset: u32, unit: u32, layout: &Layout) -> Checked {
         let holding =
             |block: &Block| !matches!(block.state, BlockState::Free | BlockState::Retired) && !block.untouched;
@@ -450,8 +463,8 @@ impl Blocks {
         ensure(!twice, || format!("unit {offset} of block {block} holds two"))
     }
 
-    /// While a state is restored: puts what a touched block still holds of the layout where it was, as far as `is_there` says
-    /// so of a unit and its place.
+    /// Puts the units that a touched block still holds from the layout into their places, while a
+    /// state is restored. `is_there` returns whether a unit is still in its place.
     pub(crate) fn put_untouched(
         &mut self,
         block: u32,
@@ -469,12 +482,13 @@ impl Blocks {
         Ok(())
     }
 
-    /// Whether every valid unit of a block lies before `offset`.
+    /// Returns true if every valid unit of a block lies before `offset`.
     pub(crate) fn is_valid_only_before(&self, block: u32, offset: u32, layout: &Layout) -> bool {
         self.next_valid(block, offset, layout).is_none()
     }
 
-    /// How many physical blocks were erased how often; a block is one in each of `planes` planes.
+    /// Returns the number of physical blocks by number of erases. A block stands for one physical
+    /// block in each of `planes` planes.
     pub(crate) fn erases(&self, planes: u32) -> BTreeMap<u32, u64> {
         let (mut histogram, mut resident) = (BTreeMap::new(), 0);
         for block in self.blocks.resident() {
@@ -487,7 +501,7 @@ impl Blocks {
         histogram
     }
 
-    /// Bytes of memory in use.
+    /// Returns the bytes of memory in use.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.blocks.memory_bytes()
             + self.holders.len() as u64 * u64::from(self.units) * 4

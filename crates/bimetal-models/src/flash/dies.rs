@@ -1,10 +1,12 @@
-//! Dies and channels in time: each has its own queue, each waits only for what it needs.
+//! Dies and channels in time: each has its own queue, and waits only for what it needs.
 //!
-//! A die does one operation at a time. What the host waits for goes before what it does not (programs out of the write buffer,
-//! collection), but after [`FOREGROUND_IN_A_ROW`] of the former the oldest of the latter has its turn. A channel serves its dies in the
-//! order in which their data are ready. A read senses, then transfers; a program transfers, then programs; the die is
-//! busy throughout. A program or an erase may be stopped for a read that the host waits for, and goes on after it. There
-//! is one event for each phase that ends at a time not known when it starts, none a page.
+//! A die performs one operation at a time. Foreground operations, for which the host waits, precede
+//! background operations (programs from the write buffer, collection). After
+//! [`FOREGROUND_IN_A_ROW`] foreground operations, the oldest background operation has its turn. A
+//! channel serves its dies in the order in which their data are ready. A read senses, then
+//! transfers; a program transfers, then programs; the die is busy throughout. A program or an erase
+//! may be stopped for a foreground read, and continues after it. There is one event for each phase
+//! whose end is unknown when it starts, and none for each page.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,20 +17,21 @@ use super::geometry::Geometry;
 use super::operation::{Cause, NandKind, NandOp};
 use super::timing::{NandTiming, Parallelism};
 
-/// Operations that the host waits for which may overtake one that it does not wait for.
+/// Number of foreground operations that may overtake a background operation.
 const FOREGROUND_IN_A_ROW: u32 = 8;
 
-/// An operation and who waits for it.
+/// Operation, and the request that waits for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Job {
     pub(crate) operation: NandOp,
-    /// The request of which it is a part, or [`NO_REQUEST`].
+    /// Request that waits for the operation, or [`NO_REQUEST`].
     pub(crate) request: u32,
-    /// Of a program with data of the host: the interval between two flushes in which it was given.
+    /// For a program with data of the host: number of the interval between two flushes in which it
+    /// was submitted.
     pub(crate) epoch: u64,
 }
 
-/// Nobody waits for it.
+/// Marks a job for which no request waits.
 pub(crate) const NO_REQUEST: u32 = u32::MAX;
 
 /// Time by cause, in the order of [`Cause::ALL`].
@@ -38,44 +41,45 @@ pub(crate) type TimeByCause = [Nanoseconds; Cause::ALL.len()];
 struct Die {
     foreground: VecDeque<Job>,
     background: VecDeque<Job>,
-    /// Foreground operations since the last one of the background.
+    /// Number of foreground operations since the last background operation.
     in_a_row: u32,
     running: Option<Running>,
-    /// A program or an erase that was stopped, and what is left of it.
+    /// Program or erase that was stopped, with its remaining time.
     stopped: Option<(Job, Nanoseconds)>,
-    /// Operations in the queues that a request waits for.
+    /// Number of operations in the queues for which a request waits.
     waited_for: u64,
 }
 
 #[derive(Clone, Copy)]
 struct Running {
     job: Job,
-    /// A read whose data still have to cross the channel.
+    /// Set for a read whose data still have to cross the channel.
     sensing: bool,
-    /// When this phase began, and when it ends.
+    /// Time at which this phase began; `until` is its end.
     since: Nanoseconds,
     until: Nanoseconds,
 }
 
-/// All dies and channels of a drive.
+/// Dies and channels of a drive.
 pub(crate) struct Dies {
     dies: Vec<Die>,
-    /// Until when each channel is taken.
+    /// Time until which each channel is occupied.
     channels: Vec<Nanoseconds>,
     timing: NandTiming,
     units_per_row: u32,
-    /// When the phase of each running die ends; one that was stopped is passed over.
+    /// Times at which the phases of running dies end. The entry of a stopped phase is ignored.
     events: BinaryHeap<Reverse<(Nanoseconds, u32)>>,
-    /// Dies that are running.
+    /// Number of running dies.
     running: u32,
-    /// Time that dies were at work.
+    /// Time that dies were at work, by cause.
     busy: TimeByCause,
-    /// Time that operations which a request waits for stood in the queue of a die at work for another.
+    /// Time that operations for which a request waits spent in the queue of a busy die, by the
+    /// cause of the die's operation.
     waited: TimeByCause,
 }
 
 impl Dies {
-    /// The idle dies of `geometry`; with serial timing a single one takes all operations.
+    /// Creates the idle dies of `geometry`. With serial timing, a single die takes all operations.
     pub(crate) fn new(geometry: &Geometry, timing: NandTiming) -> Self {
         let (dies, channels) = match timing.parallelism {
             Parallelism::Parallel => (geometry.dies(), geometry.channels),
@@ -95,7 +99,7 @@ impl Dies {
         }
     }
 
-    /// Hands `job` to its die at time `now`; `waited_for` says whether it goes before what the host does not wait for.
+    /// Submits `job` to its die at time `now`. With `waited_for` it is a foreground operation.
     pub(crate) fn submit(&mut self, now: Nanoseconds, job: Job, waited_for: bool) {
         let serial = self.timing.parallelism == Parallelism::Serial;
         let number = if serial { 0 } else { job.operation.die };
@@ -113,7 +117,8 @@ impl Dies {
         }
     }
 
-    /// Stops the program or erase of a die for a read of the host, unless it has its turn; gives when the read may begin.
+    /// Stops the program or erase of a die for a foreground read, unless that operation has its
+    /// turn. Returns the time at which the read may begin.
     fn stop_program(&mut self, now: Nanoseconds, number: u32) -> Nanoseconds {
         let die = &mut self.dies[number as usize];
         let (Some(suspend), Some(running)) = (self.timing.suspend, die.running) else { return now };
@@ -129,7 +134,7 @@ impl Dies {
         now + suspend
     }
 
-    /// What a die does next, and for how long if it was stopped before.
+    /// Takes the next job of a die, with its remaining time if it was stopped before.
     fn next_job(&mut self, number: u32) -> Option<(Job, Option<Nanoseconds>)> {
         let die = &mut self.dies[number as usize];
         let others = die.stopped.is_some() || !die.background.is_empty();
@@ -168,7 +173,8 @@ impl Dies {
         self.begin_phase(number);
     }
 
-    /// Counts what waits for the phase of a die that begins, and plans its end.
+    /// Counts the time that queued operations wait for the phase that begins on a die, and
+    /// schedules the end of the phase.
     fn begin_phase(&mut self, number: u32) {
         let die = &self.dies[number as usize];
         let Some(Running { job, since, until, .. }) = &die.running else { return };
@@ -176,7 +182,8 @@ impl Dies {
         self.events.push(Reverse((*until, number)));
     }
 
-    /// To program a row: each type of page takes its own time, rows of a block take turns.
+    /// Returns the time to program a row. Each type of page has its own time, and rows of a block
+    /// take turns.
     fn program_time(&self, operation: &NandOp) -> Nanoseconds {
         let (times, types) = &self.timing.programs;
         if operation.slc {
@@ -185,7 +192,7 @@ impl Dies {
         times[(operation.programmed.saturating_sub(1) / self.units_per_row % types) as usize]
     }
 
-    /// When `units` units have crossed the channel of `die` that are ready at `now`.
+    /// Returns the time at which `units` units, ready at `now`, have crossed the channel of `die`.
     fn transfer(&mut self, now: Nanoseconds, die: u32, units: u32) -> Nanoseconds {
         let count = self.channels.len();
         let channel = &mut self.channels[die as usize % count];
@@ -193,15 +200,15 @@ impl Dies {
         *channel
     }
 
-    /// When the next phase of a die ends.
+    /// Returns the time at which the next phase of a die ends.
     pub(crate) fn next_event(&self) -> Option<Nanoseconds> {
         self.events.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Ends the phase that ends next; gives the job if it is finished with it.
+    /// Ends the next phase. Returns the job if this was its last phase.
     pub(crate) fn step(&mut self) -> Option<Job> {
         let Reverse((now, number)) = self.events.pop()?;
-        // Its program may have been stopped, and go on later.
+        // The die's program may have been stopped, to continue later.
         let running = self.dies[number as usize].running.filter(|running| running.until == now)?;
         self.busy[running.job.operation.cause as usize] += now - running.since;
         if running.sensing {
@@ -219,17 +226,19 @@ impl Dies {
         Some(running.job)
     }
 
-    /// Whether a die is at work.
+    /// Returns whether any die is at work.
     pub(crate) fn is_busy(&self) -> bool {
         self.running > 0
     }
 
-    /// Time that dies were at work by cause, phases under way left out; several at a time count several times.
+    /// Returns the time that dies were at work by cause, without phases under way. Simultaneous
+    /// work counts for each die.
     pub(crate) fn busy(&self) -> &TimeByCause {
         &self.busy
     }
 
-    /// Time that operations which a request waits for stood in the queue of a die, by the cause of what it did meanwhile.
+    /// Returns the time that operations for which a request waits spent in the queue of a die, by
+    /// the cause of the operation that occupied the die.
     pub(crate) fn waited(&self) -> &TimeByCause {
         &self.waited
     }

@@ -1,103 +1,109 @@
-//! What a drive's flash is made of: channels, dies, planes, blocks, pages, and the units in which it is mapped.
+//! Geometry of a drive's flash: channels, dies, planes, blocks, pages, and mapping units.
 //!
-//! The planes of a die work in lockstep: a *row* is the page of the same number in every plane, programmed by one
-//! multi-plane command; a *block* of the translation layer is one physical block of every plane, erased by one command.
-//! Statistics count physical pages and blocks.
+//! The planes of a die work in lockstep. A *row* is the page of the same number in every plane,
+//! programmed by one multi-plane command. A *block* of the flash translation layer (FTL) is one
+//! physical block of every plane, erased by one command. Statistics count physical pages and
+//! blocks.
 
 use bimetal_core::units::Bytes;
 
 use crate::profile::BadFigure;
 
-/// Blocks of a die that hold no closed data at the worst moment: the host's open block, the collector's, the last
-/// free one.
+/// Number of blocks of a die that hold no closed data in the worst case: the host's open block, the
+/// collector's open block, and the last free block.
 pub(crate) const RESERVED_BLOCKS_PER_DIE: u32 = 3;
 
-/// Fewer blocks than this in a die make the reserve of the collector a visible part of the spare area, so that a drive
-/// made smaller gets shorter blocks before it gets there.
+/// Number of blocks in a die below which the collector's reserve is a visible part of the spare
+/// area. A drive made smaller gets shorter blocks before it has fewer.
 const BLOCKS_PER_DIE_GOOD: u64 = 256;
 
-/// With fewer blocks than this in a die the reserve takes a large part of the spare area, so that a drive that would have
-/// them has its reserve beside the spare area.
+/// Number of blocks in a die below which the reserve takes a large part of the spare area. A drive
+/// with fewer blocks has its reserve beside the spare area.
 const BLOCKS_PER_DIE_FEW: u64 = 128;
 
-/// With fewer blocks of data than this in a die the reserve takes as much as they do, so that a drive made smaller loses
-/// planes and dies before it gets there.
+/// Number of data blocks in a die below which the reserve is as large as the data. A drive made
+/// smaller loses planes and dies before it has fewer.
 const BLOCKS_PER_DIE_MIN: u64 = 4;
 
-/// Pages of a block below which erasing would take a visible part of a die's time, if it took as long as it does in the profile.
+/// Number of pages in a block below which an erase of the profile's duration would take a visible
+/// part of a die's time.
 const PAGES_PER_BLOCK_GOOD: u32 = 32;
 
-/// Pages of a block below which no drive goes.
+/// Least number of pages in a block of any drive.
 const PAGES_PER_BLOCK_MIN: u32 = 8;
 
-/// The shape of a drive's flash.
+/// Shape of a drive's flash.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Geometry {
-    /// Channels between controller and dies.
+    /// Number of channels between controller and dies.
     pub channels: u32,
-    /// Dies that share a channel.
+    /// Number of dies that share a channel.
     pub dies_per_channel: u32,
-    /// Planes of a die, in lockstep.
+    /// Number of planes in a die, which work in lockstep.
     pub planes_per_die: u32,
-    /// Physical blocks of a plane.
+    /// Number of physical blocks in a plane.
     pub blocks_per_plane: u32,
-    /// Pages of a physical block.
+    /// Number of pages in a physical block.
     pub pages_per_block: u32,
     /// Bytes of a page, without its spare area; a power of two.
     pub page_bytes: u32,
-    /// Bytes of a mapping unit: the smallest piece that the translation layer can move. A power of two, at most a page.
+    /// Bytes of a mapping unit, which is the smallest piece that the FTL can move. A power of two,
+    /// at most a page.
     pub unit_bytes: u32,
-    /// Units that the host can address.
+    /// Number of units that the host can address.
     pub logical_units: u32,
 }
 
-/// What a geometry is made from: the profile's figures with the user's keys applied.
+/// Figures from which a geometry is made: those of the profile, with the user's keys applied.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct GeometryRequest {
-    /// Channels between controller and dies.
+    /// Number of channels between controller and dies.
     pub channels: u32,
-    /// Dies that share a channel.
+    /// Number of dies that share a channel.
     pub dies_per_channel: u32,
-    /// Planes of a die.
+    /// Number of planes in a die.
     pub planes_per_die: u32,
-    /// Physical blocks of a plane; `None`: as many as the size needs.
+    /// Number of physical blocks in a plane; `None`: as many as the size needs.
     pub blocks_per_plane: Option<u32>,
-    /// Pages of a physical block.
+    /// Number of pages in a physical block.
     pub pages_per_block: u32,
     /// Bytes of a page.
     pub page_bytes: u64,
     /// Bytes of a mapping unit.
     pub unit_bytes: u64,
-    /// (physical − logical) / physical.
+    /// Spare factor: (physical − logical) / physical.
     pub spare_factor: f64,
-    /// Whether logical blocks are kept as they are, so that the data take whole blocks.
+    /// Set if logical blocks are not split, so that the data take whole blocks.
     pub whole_blocks: bool,
-    /// Blocks of each die that hold no data.
+    /// Number of blocks in each die that hold no data.
     pub reserved_blocks: u32,
-    /// The capacity of the drive as it is sold; used where neither `size` nor `blocks_per_plane` is given.
+    /// Capacity of the drive as sold; used if neither `size` nor `blocks_per_plane` is given.
     pub capacity: Bytes,
-    /// The size that the user asked for.
+    /// Size that the user asked for.
     pub size: Option<Bytes>,
 }
 
 impl GeometryRequest {
-    /// The geometry that was asked for.
+    /// Returns the geometry that was asked for.
     ///
-    /// With `blocks_per_plane` the size follows from the geometry and the spare factor, and a `size` that differs from
-    /// it by more than 1 % is an error. Without it, the number of blocks follows from the size. A drive smaller than
-    /// the profile's keeps its dies, and with them its speed, as long as it can:
+    /// With `blocks_per_plane` the size follows from the geometry and the spare factor, and a
+    /// `size` that differs by more than 1 % is an error. Without it, the number of blocks follows
+    /// from the size. A drive smaller than the profile's keeps its dies, and with them its speed,
+    /// as long as possible:
     ///
     /// 1. planes have fewer blocks, down to 256;
-    /// 2. blocks have fewer pages, half as many each time, down to 32;
+    /// 2. blocks have fewer pages, halved each time, down to 32;
     /// 3. planes have fewer blocks, down to 128;
-    /// 4. blocks have fewer pages, down to 8, and erasing them takes less time and energy in proportion; from here on
-    ///    the collector's reserve comes beside the spare area, of which it would take a large part and in the end all;
+    /// 4. blocks have fewer pages, down to 8, and erasing them takes less time and energy in
+    ///    proportion; from here on the collector's reserve is added to the spare area, of which it
+    ///    would take a large part and in the end all;
     /// 5. planes have fewer blocks, down to 4 beside the reserve;
-    /// 6. half of the planes go, then half of the dies of each channel, then half of the channels, until one is left;
+    /// 6. planes are halved, then the dies of each channel, then the channels, until one of each is
+    ///    left;
     /// 7. planes have as few blocks as the data and the reserve need.
     ///
     /// # Errors
-    /// The first key that cannot be, with what it could.
+    /// Returns the first impossible key, with its possible values.
     pub fn resolve(self) -> Result<Geometry, BadFigure> {
         self.check()?;
         let geometry = match self.blocks_per_plane {
@@ -194,7 +200,8 @@ impl GeometryRequest {
         Ok(geometry)
     }
 
-    /// Blocks of a die that its share of the data takes, with what must be free.
+    /// Returns the number of blocks in a die for its share of the data, including the blocks that
+    /// must be free.
     fn blocks_needed(&self, geometry: &Geometry) -> u64 {
         let (dies, row) = (u64::from(geometry.dies()), u64::from(geometry.units_per_row()));
         let units = u64::from(geometry.logical_units);
@@ -203,7 +210,7 @@ impl GeometryRequest {
         data.div_ceil(geometry.units_per_block_u64()) + u64::from(self.reserved_blocks)
     }
 
-    /// Every die must be able to hold its share of the data beside what its layer needs.
+    /// Checks that every die can hold its share of the data beside the blocks that its FTL needs.
     fn check_reserve(&self, geometry: &Geometry) -> Result<(), BadFigure> {
         let (blocks, reserved) = (geometry.blocks_per_plane, self.reserved_blocks);
         if geometry.logical_units == 0 || self.blocks_needed(geometry) > u64::from(blocks) {
@@ -220,7 +227,8 @@ impl GeometryRequest {
 }
 
 impl Geometry {
-    /// Halves planes, dies or channels, the first that are more than one; whether there was any.
+    /// Halves planes, dies or channels: the first of these that are more than one. Returns false if
+    /// there is one of each.
     fn drop_dies(&mut self) -> bool {
         let parts = [&mut self.planes_per_die, &mut self.dies_per_channel, &mut self.channels];
         let Some(part) = parts.into_iter().find(|part| **part > 1) else { return false };
@@ -228,7 +236,7 @@ impl Geometry {
         true
     }
 
-    /// Halves the pages of a block, if it still has at least `least` then; whether it has.
+    /// Halves the pages of a block, if at least `least` remain. Returns whether it did.
     fn shorten_blocks(&mut self, least: u32) -> bool {
         let shorter = self.pages_per_block / 2 >= least;
         if shorter {
@@ -247,30 +255,34 @@ impl Geometry {
         })
     }
 
-    /// What erasing a block takes, of the time and the energy that it takes with the `pages_per_block` of the profile. Blocks that were
-    /// made shorter than [32 pages](GeometryRequest::resolve) are erased more often for the same data, so that with the whole
-    /// of it the drive would be slower than its profile.
+    /// Returns the share of time and energy that erasing a block takes, compared with a block of
+    /// the profile's `pages_per_block`. Blocks made shorter than [32
+    /// pages](GeometryRequest::resolve) are erased more often for the same data. At the full cost
+    /// the drive would be slower than its profile.
     pub(crate) fn erase_share(&self, pages_per_block: u32) -> f64 {
         let full = pages_per_block.min(PAGES_PER_BLOCK_GOOD);
         f64::from(self.pages_per_block.min(full)) / f64::from(full)
     }
 
-    /// All dies; die `d` is on channel `d % channels`, so that consecutive dies lie on different channels.
+    /// Returns the number of dies. Die `d` is on channel `d % channels`, so that consecutive dies
+    /// lie on different channels.
     pub fn dies(&self) -> u32 {
         self.channels * self.dies_per_channel
     }
 
-    /// Mapping units of a page.
+    /// Returns the number of mapping units in a page.
     pub fn units_per_page(&self) -> u32 {
         self.page_bytes / self.unit_bytes
     }
 
-    /// Mapping units of a row: the page of the same number in every plane of a die.
+    /// Returns the number of mapping units in a row: the page of the same number in every plane of
+    /// a die.
     pub fn units_per_row(&self) -> u32 {
         self.units_per_page() * self.planes_per_die
     }
 
-    /// Mapping units of a block of the translation layer: a physical block in every plane of a die.
+    /// Returns the number of mapping units in a block of the FTL: a physical block in every plane
+    /// of a die.
     pub fn units_per_block(&self) -> u32 {
         self.units_per_row() * self.pages_per_block
     }
@@ -279,32 +291,32 @@ impl Geometry {
         u64::from(self.units_per_row()) * u64::from(self.pages_per_block)
     }
 
-    /// Blocks of the translation layer.
+    /// Returns the number of blocks of the FTL.
     pub fn blocks(&self) -> u32 {
         self.dies() * self.blocks_per_plane
     }
 
-    /// Physical blocks.
+    /// Returns the number of physical blocks.
     pub fn physical_blocks(&self) -> u64 {
         u64::from(self.blocks()) * u64::from(self.planes_per_die)
     }
 
-    /// Mapping units that the flash holds.
+    /// Returns the number of mapping units that the flash holds.
     pub fn physical_units(&self) -> u32 {
         self.blocks() * self.units_per_block()
     }
 
-    /// What the host can address.
+    /// Returns the bytes that the host can address.
     pub fn logical_bytes(&self) -> Bytes {
         Bytes(u64::from(self.logical_units) * u64::from(self.unit_bytes))
     }
 
-    /// What the flash holds.
+    /// Returns the bytes that the flash holds.
     pub fn physical_bytes(&self) -> Bytes {
         Bytes(u64::from(self.physical_units()) * u64::from(self.unit_bytes))
     }
 
-    /// (physical − logical) / physical.
+    /// Returns the spare factor: (physical − logical) / physical.
     pub fn spare_factor(&self) -> f64 {
         1.0 - f64::from(self.logical_units) / f64::from(self.physical_units())
     }
@@ -333,7 +345,8 @@ mod tests {
 
     #[test]
     fn a_smaller_drive_has_fewer_and_shorter_blocks_and_fewer_dies_only_when_a_die_would_hold_no_data() {
-        // Size, dies, planes, blocks of a plane, pages of a block: a plane of a die holds size / 0.9 / dies / planes.
+        // Size, dies, planes, blocks of a plane, pages of a block: a plane of a die holds size /
+        // 0.9 / dies / planes.
         for (size, expected) in [
             (Bytes::from_gib(900), (32, 2, 1000, 1024)),
             (Bytes::from_gib(288), (32, 2, 320, 1024)),

@@ -1,29 +1,30 @@
-//! How much the host writes, against what the drive is planned for: what adaptive wear levelling adapts to.
+//! Compares the host's rate of writes with the rate that the drive is planned for. Adaptive wear
+//! levelling depends on it.
 
 use bimetal_core::units::{Bytes, Nanoseconds};
 
-/// Time over which writes are added up. Shorter bursts are not prolonged activity.
+/// Length of the windows over which writes are summed. Shorter bursts are not prolonged activity.
 const WINDOW: Nanoseconds = Nanoseconds::from_seconds(10);
 
-/// Adds up writes by window of time.
+/// Sum of writes by window of time.
 pub(crate) struct Intensity {
-    /// Bytes of a window above which the host writes more than was planned for.
+    /// Bytes in a window above which the host writes more than planned.
     planned: f64,
     window: u64,
     bytes: u64,
-    /// Bytes of the window before.
+    /// Bytes of the previous window.
     before: u64,
     intense: bool,
 }
 
 impl Intensity {
-    /// Nothing is written so far; `bytes_per_second` are planned for.
+    /// Creates a sum without writes; `bytes_per_second` are planned for.
     pub(crate) fn new(bytes_per_second: f64) -> Self {
         Self { planned: bytes_per_second * WINDOW.as_seconds_f64(), window: 0, bytes: 0, before: 0, intense: false }
     }
 
-    /// The host writes `bytes` at `now`. Whether it writes more than was planned for, in this window or the one before;
-    /// `None` if that is as it was.
+    /// Adds `bytes` that the host writes at `now`. Returns whether the host writes more than
+    /// planned, in this window or the previous one; `None` if this has not changed.
     pub(crate) fn wrote(&mut self, now: Nanoseconds, bytes: Bytes) -> Option<bool> {
         let window = now.0 / WINDOW.0;
         if window != self.window {

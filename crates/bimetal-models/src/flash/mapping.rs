@@ -1,27 +1,28 @@
-//! The map from logical to physical units: two levels, u32 entries, resident only where it was changed.
+//! Map from logical to physical units: two levels, u32 entries, resident only where it was changed.
 //!
-//! What no write or discard has touched is computed from the [`Layout`] that preconditioning left behind.
+//! Entries that no write or discard has touched are computed from the [`Layout`] that
+//! preconditioning left.
 
 use super::precondition::Layout;
 use super::state::archive::{self, Archive, Inconsistent};
 
-/// No unit: an address without data.
+/// Value of an address without data.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Entries of a chunk.
+/// Number of entries in a chunk.
 pub(crate) const CHUNK_UNITS: u32 = 1024;
 
-/// Where each logical unit lies.
+/// Map of the places of logical units.
 pub(crate) struct Mapping {
     chunks: Vec<Option<Box<[u32; CHUNK_UNITS as usize]>>>,
-    /// A bit for each chunk that is not resident and maps nothing, whatever the layout says.
+    /// Bit for each chunk that is not resident and maps nothing, whatever the layout contains.
     cleared: Vec<u64>,
     units: u32,
     resident: u64,
 }
 
 impl Mapping {
-    /// The map of `units` logical units, as the layout has them.
+    /// Creates the map of `units` logical units, in the places of the layout.
     pub(crate) fn new(units: u32) -> Self {
         let count = units.div_ceil(CHUNK_UNITS) as usize;
         let mut chunks = Vec::new();
@@ -34,7 +35,7 @@ impl Mapping {
         self.cleared[chunk as usize / 64] >> (chunk % 64) & 1 == 1
     }
 
-    /// The physical unit that holds `unit`, or [`NONE`].
+    /// Returns the physical unit that holds `unit`, or [`NONE`].
     #[inline]
     pub(crate) fn get(&self, unit: u32, layout: &Layout) -> u32 {
         let number = unit / CHUNK_UNITS;
@@ -45,7 +46,7 @@ impl Mapping {
         }
     }
 
-    /// The entry of `unit`, to be changed.
+    /// Returns the entry of `unit`, to be changed.
     #[inline]
     pub(crate) fn entry(&mut self, unit: u32, layout: &Layout) -> &mut u32 {
         let number = unit / CHUNK_UNITS;
@@ -71,8 +72,9 @@ impl Mapping {
         self.resident += 1;
     }
 
-    /// Unmaps the units from `start` up to `end` and calls `unmapped` with each run of physical units that they held
-    /// (its first, and how many). Untouched stretches go by the layout's runs, not unit by unit.
+    /// Unmaps the units from `start` up to `end`, and calls `unmapped` with each run of physical
+    /// units that held them (its first unit, and their number). Untouched stretches are unmapped by
+    /// runs of the layout, not unit by unit.
     pub(crate) fn unmap(&mut self, start: u32, end: u32, layout: &Layout, mut unmapped: impl FnMut(u32, u32)) {
         let mut unit = start;
         while unit < end {
@@ -108,7 +110,7 @@ impl Mapping {
         }
     }
 
-    /// Where the whole chunks from `unit` on, before `end`, that are as the layout has them, end.
+    /// Returns the end of the untouched whole chunks from `unit` on, before `end`.
     fn untouched_from(&self, unit: u32, end: u32) -> u32 {
         let mut stop = unit;
         while stop.is_multiple_of(CHUNK_UNITS) && stop < end {
@@ -122,8 +124,8 @@ impl Mapping {
         stop
     }
 
-    /// Writes down the runs of units that do not lie where the layout has them, and that follow each other where they lie;
-    /// an empty one at the end.
+    /// Writes the runs of units that have moved from their places in the layout, and whose places
+    /// are consecutive. An empty run marks the end.
     pub(crate) fn save(&self, bytes: &mut Vec<u8>, layout: &Layout) {
         let (mut run, mut end) = (Run { start: 0, len: 0, physical: NONE }, (0, 0));
         for number in 0..self.chunks.len() as u32 {
@@ -149,8 +151,8 @@ impl Mapping {
         Run { start: end.0, len: 0, physical: NONE }.write(bytes, end);
     }
 
-    /// Reads the runs that [`save`](Self::save) wrote, and calls `each` with the units of each, the first and the first
-    /// behind the last, and where the first lies or [`NONE`].
+    /// Reads the runs that [`save`](Self::save) wrote. Calls `each` with the first unit of each
+    /// run, the first unit behind it, and the place of the first unit or [`NONE`].
     pub(crate) fn restore(
         &mut self,
         archive: &mut Archive,
@@ -177,7 +179,7 @@ impl Mapping {
         }
     }
 
-    /// Bytes of memory in use.
+    /// Returns the bytes of memory in use.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.chunks.capacity() as u64 * 8
             + self.cleared.capacity() as u64 * 8
@@ -185,7 +187,7 @@ impl Mapping {
     }
 }
 
-/// Units that follow each other, and lie so, or nowhere.
+/// Run of consecutive units with consecutive places, or with no places.
 struct Run {
     start: u32,
     len: u32,
@@ -193,7 +195,8 @@ struct Run {
 }
 
 impl Run {
-    /// Lengthens the run by `len` units from `unit` on, if they continue it; whether they do.
+    /// Lengthens the run by `len` units from `unit` on, if they continue it. Returns whether they
+    /// do.
     fn joins(&mut self, unit: u32, len: u32, physical: u32) -> bool {
         let expected = if self.physical == NONE { NONE } else { self.physical + self.len };
         let joins = self.len > 0 && unit == self.start + self.len && physical == expected;
@@ -201,12 +204,13 @@ impl Run {
         joins
     }
 
-    /// The first unit behind it, and the place behind it; that of the run before, which ended at `end`, if it lies nowhere.
+    /// Returns the first unit behind the run, and the place behind it. For a run without places,
+    /// that is the place behind the previous run, which ended at `end`.
     fn end(&self, end: (u32, u32)) -> (u32, u32) {
         (self.start + self.len, if self.physical == NONE { end.1 } else { self.physical + self.len })
     }
 
-    /// Writes it unless it is empty; gives its end.
+    /// Writes the run unless it is empty. Returns its end.
     fn save(&self, bytes: &mut Vec<u8>, end: (u32, u32)) -> (u32, u32) {
         if self.len == 0 {
             return end;

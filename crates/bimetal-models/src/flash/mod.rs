@@ -1,12 +1,14 @@
-//! The model of a flash drive, one concept a file.
+//! Model of a flash drive, one file for each concept.
 //!
-//! Read [`drive`] first: how a command passes through. [`geometry`] says what the flash is made of; `ftl/` decides
-//! where data go, `gc/` which block is emptied, `wear/` how erases are spread; all work on `mapping` and blocks that are resident only where they
-//! were touched, everything else follows from [`precondition`]. `dies` puts the operations that result into time
-//! ([`timing`]), `write_buffer` holds what is not programmed yet. [`profile`] holds the figures that a drive's TOML
-//! file gives, [`state`] what is left of a run for the next one. Nothing here knows what a sector holds, or who asks.
+//! Read [`drive`] first, which is the path of a command. [`geometry`] describes the flash. `ftl/`
+//! chooses the places of data, `gc/` the block to be collected, and `wear/` spreads the erases. All
+//! work on `mapping` and on blocks that are resident only where they were touched; everything else
+//! follows from [`precondition`]. `dies` puts the resulting operations into time ([`timing`]), and
+//! `write_buffer` holds data not yet programmed. [`profile`] holds the figures of a drive's TOML
+//! file, and [`state`] the state that a run leaves for the next. Nothing here depends on the
+//! content of a sector or on the origin of a command.
 //!
-//! Left out: the host's queue depth.
+//! The host's queue depth is not modelled.
 
 mod blocks;
 mod dies;

@@ -1,7 +1,8 @@
-//! The cells of one die, page by page, for the translation layers of the papers.
+//! Cells of one die, page by page, for the flash translation layers of the papers.
 //!
-//! It keeps the rules of the medium, loudly: only a clean page is programmed, only a whole block is erased. A block here
-//! is one physical block in every plane of the die; its pages are numbered row by row.
+//! The medium enforces its rules with assertions: only a clean page is programmed, only a whole
+//! block is erased. A block here is one physical block in every plane of the die; its pages are
+//! numbered row by row.
 
 use std::collections::BTreeMap;
 
@@ -10,50 +11,52 @@ use super::mapping::NONE;
 use super::operation::{Cause, NandKind, NandOp};
 use super::state::archive::{Archive, Checked, ERASES_MAX, ensure};
 
-/// A page of the medium: its block, and its number in it.
+/// Page of the medium: its block, and its number in the block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
-    /// Which block of the die.
+    /// Number of the block in the die.
     pub(crate) block: u32,
-    /// Which of its pages.
+    /// Number of the page in the block.
     pub(crate) offset: u32,
 }
 
 #[derive(Clone, Default)]
 struct Block {
     erases: u32,
-    /// Of these, before time zero.
+    /// Erases before time zero, which `erases` includes.
     erases_before: u32,
-    /// Pages that are not clean.
+    /// Number of pages that are not clean.
     dirty: u32,
-    /// The logical page that each page was programmed for, or [`NONE`]; absent while the block was never programmed.
+    /// Logical pages for which the pages were programmed, or [`NONE`]; absent while the block was
+    /// never programmed.
     pages: Option<Box<[u32]>>,
-    /// The version of what each page holds.
+    /// Versions of the content of each page.
     #[cfg(test)]
     versions: Vec<u32>,
 }
 
-/// The medium of one die.
+/// Medium of one die.
 pub(crate) struct Nand {
     blocks: Vec<Block>,
     pages_per_block: u32,
     pages_per_row: u32,
     planes: u32,
-    /// Copies stay inside the die.
+    /// Set if copies stay inside the die.
     copy_back: bool,
-    /// A bit for each logical page: whether the host has data there.
+    /// Bit for each logical page, set if the host has data in it.
     live: Vec<u64>,
     logical_pages: u32,
     operations: Vec<NandOp>,
     copied: u64,
     refused: u64,
-    /// The version that the next pages of the host have.
+    /// Version of the next pages of the host.
     #[cfg(test)]
     pub(crate) version: u32,
 }
 
 impl Nand {
-    /// The erased medium of one die of `geometry`, whose mapping unit is a page, and `logical_pages` without data.
+    /// Creates the erased medium of one die of `geometry`, whose mapping unit is a page, with
+    /// `logical_pages` without data.
     pub(crate) fn new(geometry: &Geometry, logical_pages: u32, copy_back: bool) -> Self {
         debug_assert_eq!(geometry.units_per_page(), 1);
         Self {
@@ -72,27 +75,28 @@ impl Nand {
         }
     }
 
-    /// Blocks of the die.
+    /// Returns the number of blocks in the die.
     pub(crate) fn blocks(&self) -> u32 {
         self.blocks.len() as u32
     }
 
-    /// Logical pages.
+    /// Returns the number of logical pages.
     pub(crate) fn logical_pages(&self) -> u32 {
         self.logical_pages
     }
 
-    /// Pages of a block.
+    /// Returns the number of pages in a block.
     pub(crate) fn pages_per_block(&self) -> u32 {
         self.pages_per_block
     }
 
-    /// The place whose number is that of the logical page: where layers without a map keep it.
+    /// Returns the place with the same number as the logical page. FTLs without a map keep the page
+    /// there.
     pub(crate) fn own_place(&self, page: u32) -> Place {
         Place { block: page / self.pages_per_block, offset: page % self.pages_per_block }
     }
 
-    /// Every page that was programmed lies in its [own place](Self::own_place).
+    /// Checks that every programmed page lies in its [own place](Self::own_place).
     pub(crate) fn check_own_places(&self) -> Checked {
         for block in 0..self.blocks() {
             for offset in 0..self.pages_per_block {
@@ -104,37 +108,38 @@ impl Nand {
         Ok(())
     }
 
-    /// Whether a page may be programmed.
+    /// Returns whether a page may be programmed.
     pub(crate) fn is_clean(&self, place: Place) -> bool {
         self.holder(place) == NONE
     }
 
-    /// The logical page that a page was programmed for, outdated or not; [`NONE`] where it is clean.
+    /// Returns the logical page for which a page was programmed, outdated or not; [`NONE`] if it is
+    /// clean.
     pub(crate) fn holder(&self, Place { block, offset }: Place) -> u32 {
         self.blocks[block as usize].pages.as_ref().map_or(NONE, |pages| pages[offset as usize])
     }
 
-    /// Whether there is such a page, and it was programmed for logical page `page`.
+    /// Returns true if the page exists and was programmed for logical page `page`.
     pub(crate) fn holds(&self, place: Place, page: u32) -> bool {
         place.block < self.blocks() && place.offset < self.pages_per_block && self.holder(place) == page
     }
 
-    /// Pages of `block` that are not clean.
+    /// Returns the number of pages of `block` that are not clean.
     pub(crate) fn dirty(&self, block: u32) -> u32 {
         self.blocks[block as usize].dirty
     }
 
-    /// Whether the host has data in a logical page.
+    /// Returns whether the host has data in a logical page.
     pub(crate) fn is_live(&self, page: u32) -> bool {
         self.live[page as usize / 64] >> (page % 64) & 1 == 1
     }
 
-    /// The host has data in a logical page.
+    /// Records that the host has data in a logical page.
     pub(crate) fn set_live(&mut self, page: u32) {
         self.live[page as usize / 64] |= 1 << (page % 64);
     }
 
-    /// The host has no data in the logical pages from `start` up to `end` any more.
+    /// Records that the host has no more data in the logical pages from `start` up to `end`.
     pub(crate) fn clear(&mut self, start: u32, end: u32) {
         let mut page = start;
         while page < end {
@@ -157,7 +162,8 @@ impl Nand {
         self.overwrite(place, page);
     }
 
-    /// As [`program`](Self::program), on a medium that needs no clean page: for bounds only.
+    /// Programs a page as [`program`](Self::program) does, even if it is not clean: for bounds
+    /// only.
     pub(crate) fn overwrite(&mut self, place: Place, page: u32) {
         self.set_live(page);
         #[cfg(test)]
@@ -171,7 +177,7 @@ impl Nand {
         self.emit_program(place, Cause::Host, 1);
     }
 
-    /// Moves what `from` holds into the clean page `to`.
+    /// Moves the content of `from` into the clean page `to`.
     pub(crate) fn copy(&mut self, from: Place, to: Place, cause: Cause) {
         let page = self.holder(from);
         assert!(page != NONE && self.is_clean(to), "{from:?} is copied to {to:?}");
@@ -189,7 +195,7 @@ impl Nand {
         self.copied += 1;
     }
 
-    /// Erases a block, whatever it holds. A block that is clean needs none, and is left alone.
+    /// Erases a block with any content. A clean block is skipped.
     pub(crate) fn erase(&mut self, block: u32, cause: Cause) {
         if self.dirty(block) == 0 {
             return;
@@ -202,20 +208,22 @@ impl Nand {
         self.count_erase(block, cause);
     }
 
-    /// Counts an erase of `block`, which keeps what it holds: for bounds only.
+    /// Counts an erase of `block`, which keeps its content: for bounds only.
     pub(crate) fn count_erase(&mut self, block: u32, cause: Cause) {
         self.blocks[block as usize].erases += 1;
         self.operations.push(NandOp { pages: self.planes, ..operation(NandKind::Erase, cause, block) });
     }
 
-    /// Writes the logical pages from `start` up to `end`, which belong to the pages of `block` from `offset` on, by
-    /// reading the block into memory, erasing it and programming it again: what was not written keeps its place.
+    /// Writes the logical pages from `start` up to `end`, which belong to the pages of `block` from
+    /// `offset` on. The block is read into memory, erased and programmed again, so that its other
+    /// pages keep their places.
     pub(crate) fn rewrite(&mut self, block: u32, offset: u32, start: u32, end: u32, cause: Cause) {
         self.rewrite_up_to(block, offset, start, end, cause);
         self.program_held(Place { block, offset: offset + (end - start) }, cause);
     }
 
-    /// As [`rewrite`](Self::rewrite), but the pages behind the written ones stay in memory for now: they can be written instead.
+    /// Rewrites a block as [`rewrite`](Self::rewrite) does, but keeps the pages behind the written
+    /// ones in memory, so that they can be written instead.
     pub(crate) fn rewrite_up_to(&mut self, block: u32, offset: u32, start: u32, end: u32, cause: Cause) {
         let behind = offset + (end - start);
         let kept: Vec<(u32, u32)> = (0..self.pages_per_block)
@@ -249,8 +257,8 @@ impl Nand {
         }
     }
 
-    /// Programs what [`rewrite_up_to`](Self::rewrite_up_to) left in memory of the block of `from`, from there on; what was
-    /// forgotten meanwhile stays clean.
+    /// Programs the pages that [`rewrite_up_to`](Self::rewrite_up_to) kept in memory, from `from`
+    /// to the end of its block. Pages discarded meanwhile stay clean.
     pub(crate) fn program_held(&mut self, from: Place, cause: Cause) {
         for offset in from.offset..self.pages_per_block {
             let place = Place { offset, ..from };
@@ -287,7 +295,7 @@ impl Nand {
         );
     }
 
-    /// The host asked for what the medium cannot do.
+    /// Counts a request that the medium cannot serve.
     pub(crate) fn refuse(&mut self) {
         self.refused += 1;
     }
@@ -305,7 +313,7 @@ impl Nand {
         }
     }
 
-    /// Appends the sensing of a page; pages of one row that follow each other are sensed by one command.
+    /// Appends the sensing of a page. Consecutive pages of one row are sensed by one command.
     fn sense(&mut self, Place { block, offset }: Place, cause: Cause, units: u32) {
         let row = offset / self.pages_per_row;
         if let Some(last) = self.operations.last_mut()
@@ -315,12 +323,13 @@ impl Nand {
             (last.pages, last.units, last.programmed) = (last.pages + 1, last.units + units, row);
             return;
         }
-        // While operations are gathered, `programmed` of a read is the row that was sensed last.
+        // While operations are collected, `programmed` of a read is the row that was sensed last.
         let read = NandOp { units, programmed: row, ..operation(NandKind::Read, cause, block) };
         self.operations.push(read);
     }
 
-    /// Appends the programming of a page; the next page of the same row joins it in one multi-plane command.
+    /// Appends the programming of a page. The next page of the same row joins it in one multi-plane
+    /// command.
     fn emit_program(&mut self, Place { block, offset }: Place, cause: Cause, units: u32) {
         let host_units = u32::from(cause == Cause::Host);
         if !offset.is_multiple_of(self.pages_per_row)
@@ -341,43 +350,44 @@ impl Nand {
         self.operations.drain(..)
     }
 
-    /// Pages that were moved, and requests refused, since the last call.
+    /// Returns the numbers of pages moved and requests refused since the last call.
     pub(crate) fn take_counts(&mut self) -> (u64, u64) {
         (std::mem::take(&mut self.copied), std::mem::take(&mut self.refused))
     }
 
-    /// What was done so far counts as done before time zero.
+    /// Makes all work so far count as done before time zero.
     pub(crate) fn start_over(&mut self) {
         self.operations.clear();
         (self.copied, self.refused) = (0, 0);
         self.blocks.iter_mut().for_each(|block| block.erases = 0);
     }
 
-    /// Adds the blocks to `histogram` by their erases; each is one physical block in each plane.
+    /// Adds the blocks to `histogram` by their erases. Each stands for one physical block in each
+    /// plane.
     pub(crate) fn add_erases(&self, histogram: &mut BTreeMap<u32, u64>) {
         for block in &self.blocks {
             *histogram.entry(block.erases).or_default() += u64::from(self.planes);
         }
     }
 
-    /// The version of what a page holds.
+    /// Returns the version of a page's content.
     #[cfg(test)]
     pub(crate) fn version_at(&self, place: Place) -> u32 {
         self.blocks[place.block as usize].versions[place.offset as usize]
     }
 
-    /// Erases of the block erased most often since time zero.
+    /// Returns the erases since time zero of the block with the most of them.
     pub(crate) fn most_erases(&self) -> u32 {
         self.blocks.iter().map(|block| block.erases - block.erases_before).max().unwrap_or(0)
     }
 
-    /// Erases since time zero, of all planes.
+    /// Returns the erases since time zero, in all planes.
     pub(crate) fn erases(&self) -> u64 {
         let erases: u64 = self.blocks.iter().map(|block| u64::from(block.erases - block.erases_before)).sum();
         erases * u64::from(self.planes)
     }
 
-    /// Saves or restores every page, every block's erases, and what the host has data in.
+    /// Saves or restores every page, the erases of every block, and the logical pages with data.
     pub(crate) fn transfer(&mut self, archive: &mut Archive) -> Checked {
         let mut erases: Vec<u32> = self.blocks.iter().map(|block| block.erases).collect();
         archive.table(&mut erases, ERASES_MAX)?;
@@ -406,7 +416,7 @@ impl Nand {
         archive.bits(&mut self.live, self.logical_pages)
     }
 
-    /// Checks the count of dirty pages of each block.
+    /// Checks the number of dirty pages of each block.
     pub(crate) fn check(&self) -> Checked {
         for (number, block) in self.blocks.iter().enumerate() {
             let dirty = block.pages.iter().flat_map(|pages| pages.iter()).filter(|page| **page != NONE).count();
@@ -415,7 +425,7 @@ impl Nand {
         Ok(())
     }
 
-    /// Bytes of memory in use.
+    /// Returns the bytes of memory in use.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let pages = self.blocks.iter().filter(|block| block.pages.is_some()).count() as u64;
         pages * u64::from(self.pages_per_block) * 4

@@ -1,22 +1,23 @@
-//! What a translation layer asks of the dies, and what for.
+//! Operations that a flash translation layer requests from the dies, and their causes.
 
-/// What a page was programmed, read or a block erased for.
+/// Reason for which a page was programmed or read, or a block erased.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cause {
-    /// A request of the host.
+    /// Request of the host.
     Host,
     /// Garbage collection.
     Collection,
-    /// Log and data blocks that become one: merges of log blocks, folds of chains, blocks read and written again.
+    /// Merge of log and data blocks: merges of log blocks, folds of chains, blocks read and written
+    /// again.
     Merge,
     /// Wear levelling.
     WearLevelling,
-    /// The translation layer's own tables.
+    /// Translation tables of the FTL itself.
     Translation,
 }
 
 impl Cause {
-    /// Every cause, in the order of statistics, with its name there.
+    /// Causes in the order of statistics, with their names there.
     pub(crate) const ALL: [(Cause, &'static str); 5] = [
         (Cause::Host, "host"),
         (Cause::Collection, "gc"),
@@ -26,7 +27,7 @@ impl Cause {
     ];
 }
 
-/// What a die does.
+/// Kind of an operation of a die.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NandKind {
     /// Senses rows, one after another, and sends units to the controller.
@@ -35,42 +36,42 @@ pub(crate) enum NandKind {
     Program,
     /// Erases a block in every plane.
     Erase,
-    /// With serial timing: what a read takes before it is processed.
+    /// With serial timing: time of a read before it is processed.
     ReadSetup,
-    /// With serial timing: what a write takes before it is processed.
+    /// With serial timing: time of a write before it is processed.
     WriteSetup,
 }
 
-/// One operation of a die.
+/// Operation of a die.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NandOp {
-    /// What it does.
+    /// Kind of the operation.
     pub(crate) kind: NandKind,
-    /// What for.
+    /// Cause of the operation.
     pub(crate) cause: Cause,
-    /// Which die.
+    /// Number of the die.
     pub(crate) die: u32,
-    /// Commands of a read, each senses one row; 1 for the rest.
+    /// Number of commands of a read, each of which senses one row; 1 for other operations.
     pub(crate) commands: u32,
-    /// Pages sensed or programmed; blocks erased.
+    /// Number of pages sensed or programmed, or of blocks erased.
     pub(crate) pages: u32,
-    /// Units that cross the channel.
+    /// Number of units that cross the channel.
     pub(crate) units: u32,
-    /// Of a program: units of the host in it, which leave the write buffer with it.
+    /// For a program: number of units of the host, which leave the write buffer with the program.
     pub(crate) host_units: u32,
-    /// The block of the translation layer.
+    /// Number of the block of the FTL.
     pub(crate) block: u32,
-    /// Of a program: units of the block, from its start on, that are in the cells with it.
+    /// For a program: number of units, from the block's start on, that are in the cells afterwards.
     pub(crate) programmed: u32,
-    /// Of a program: the cells hold one bit, whatever they could.
+    /// For a program: set if the cells are programmed with one bit, whatever they could hold.
     pub(crate) slc: bool,
-    /// Of a program: the erases of the block before it, modulo 256. The layer hears of a program when the die has done it, and
-    /// may have erased and opened the block again by then.
+    /// For a program: erases of the block before the program, modulo 256. The FTL learns of a
+    /// program when the die has done it, and may have erased and opened the block again by then.
     pub(crate) age: u8,
 }
 
 impl NandOp {
-    /// One command of die 0 that moves nothing.
+    /// Creates one command of die 0 that moves nothing.
     pub(crate) fn new(kind: NandKind, cause: Cause) -> Self {
         let (die, commands, pages, units, host_units, block, programmed) = (0, 1, 0, 0, 0, 0, 0);
         Self { kind, cause, die, commands, pages, units, host_units, block, programmed, slc: false, age: 0 }

@@ -1,9 +1,10 @@
-//! Random order without a table: which unit lies where in a drive that was overwritten at random.
+//! Random order without a table: the places of units in a drive that was overwritten at random.
 
-/// A permutation of 0..len that looks random and is computed both ways: a Feistel network over the next power of two,
-/// walked until it lands inside (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
+/// Permutation of 0..len that looks random and can be computed in both directions. It is a Feistel
+/// network over the next power of two, iterated until the result is inside (Black and Rogaway,
+/// "Ciphers with arbitrary finite domains", CT-RSA 2002).
 pub(crate) struct Permutation {
-    /// How many numbers it permutes.
+    /// Number of numbers that are permuted.
     pub(crate) len: u32,
     low_bits: u32,
     high_bits: u32,
@@ -11,10 +12,10 @@ pub(crate) struct Permutation {
 }
 
 impl Permutation {
-    /// Of 0..`len`, at least 1; another one for each `seed`.
+    /// Creates a permutation of 0..`len`, at least 1, which depends on `seed`.
     pub(crate) fn new(len: u32, seed: u64) -> Self {
         let bits = (32 - (len - 1).leading_zeros()).max(2);
-        // SplitMix64 makes the keys.
+        // SplitMix64 generates the keys.
         let mut state = seed;
         let keys = std::array::from_fn(|_| {
             state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -30,7 +31,7 @@ impl Permutation {
         ((product ^ (product >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> (64 - bits)) as u32
     }
 
-    /// Where `number` goes.
+    /// Returns the image of `number`.
     pub(crate) fn forward(&self, number: u32) -> u32 {
         let mut value = number;
         loop {
@@ -46,7 +47,7 @@ impl Permutation {
         }
     }
 
-    /// What goes to `number`.
+    /// Returns the number whose image is `number`.
     pub(crate) fn backward(&self, number: u32) -> u32 {
         let mut value = number;
         loop {

@@ -1,7 +1,7 @@
-//! The state of a drive before its first request, held as a rule instead of as tables.
+//! State of a drive before its first request, represented by a rule instead of by tables.
 //!
-//! `Layout` computes where a unit lies, and what a block holds, for everything that no write or discard has touched
-//! since. Wear starts at zero: erases of the fill are not counted.
+//! `Layout` computes the place of a unit, and the content of a block, for everything that no write
+//! or discard has touched since. Wear starts at zero: erases of the fill are not counted.
 
 use std::str::FromStr;
 
@@ -10,20 +10,21 @@ use super::mapping::NONE;
 use super::permutation::Permutation;
 use super::steady_state::steady_state;
 
-/// What a drive was used for before the run.
+/// Use of a drive before the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Precondition {
-    /// Nothing is mapped, every block is erased.
+    /// Nothing is mapped, and every block is erased.
     #[default]
     Clean,
     /// Each unit was written once, in order, over all dies.
     Sequential,
-    /// Units were overwritten uniformly at random until the collector reached its steady state. It is constructed
-    /// from the mean-field distribution of valid units over blocks (`steady_state`), not simulated.
+    /// Units were overwritten uniformly at random until the collector reached its steady state. The
+    /// state is constructed from the mean-field distribution of valid units over blocks
+    /// (`steady_state`), not simulated.
     Random,
 }
 
-/// A text that names no state.
+/// Text that names no state.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("precondition = {0}: expected clean, sequential or random")]
 pub struct UnknownPrecondition(String);
@@ -41,10 +42,10 @@ impl FromStr for Precondition {
     }
 }
 
-/// Where untouched units lie, and what untouched blocks hold.
+/// Places of untouched units, and content of untouched blocks.
 pub(crate) struct Layout {
     state: State,
-    /// First unit that the rule maps, and the first behind the last.
+    /// First unit that the rule maps; `end` is the first unit behind the last.
     start: u32,
     end: u32,
     dies: u32,
@@ -59,23 +60,25 @@ enum State {
     Random { levels: Vec<Level>, permutation: Permutation },
 }
 
-/// The blocks of a die that hold the same number of valid units.
+/// Blocks of a die with the same number of valid units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Level {
-    /// Valid units of each.
+    /// Number of valid units in each block.
     pub(crate) valid: u32,
-    /// The first of them, counted within the die.
+    /// First block of the level, counted within the die.
     pub(crate) first_block: u32,
-    /// How many.
+    /// Number of blocks.
     pub(crate) blocks: u32,
-    /// Valid units of the levels before.
+    /// Number of valid units in the levels before.
     first_unit: u32,
 }
 
 impl Layout {
-    /// The state `precondition` of the `units` units from `start` on; everything else is unmapped.
+    /// Creates the state `precondition` of the `units` units from `start` on; all other units are
+    /// unmapped.
     ///
-    /// `free_blocks` is what the collector of a die keeps free in its steady state. `seed` decides where random units lie.
+    /// `free_blocks` is the number of blocks that the collector of a die keeps free in its steady
+    /// state. `seed` determines the places of random units.
     pub(crate) fn new(
         precondition: Precondition,
         geometry: &Geometry,
@@ -106,7 +109,7 @@ impl Layout {
         }
     }
 
-    /// The physical unit that holds `unit`, or [`NONE`].
+    /// Returns the physical unit that holds `unit`, or [`NONE`].
     pub(crate) fn locate(&self, unit: u32) -> u32 {
         if unit < self.start || unit >= self.end {
             return NONE;
@@ -130,8 +133,9 @@ impl Layout {
         }
     }
 
-    /// Calls `each` with runs of physical units (the first, and how many) that together hold the units from `unit` up to
-    /// `end`, as far as they are mapped; in the sequential state one for each die, and the rows at the ends.
+    /// Calls `each` with runs of physical units (the first unit, and their number) that hold the
+    /// mapped units from `unit` up to `end`. In the sequential state there is one run for each die,
+    /// and the rows at the ends.
     pub(crate) fn for_each_run(&self, unit: u32, end: u32, mut each: impl FnMut(u32, u32)) {
         let (unit, end) = (unit.max(self.start), end.min(self.end));
         if matches!(self.state, State::Clean) || unit >= end {
@@ -157,7 +161,7 @@ impl Layout {
         }
     }
 
-    /// The offset of the `nth` valid unit in an untouched block.
+    /// Returns the offset of the `nth` valid unit in an untouched block.
     pub(crate) fn offset_of(&self, block: u32, nth: u32) -> u32 {
         match &self.state {
             State::Random { levels, .. } => level_of(levels, block % self.blocks_per_die)
@@ -166,7 +170,7 @@ impl Layout {
         }
     }
 
-    /// The logical unit that physical unit `physical` holds, or [`NONE`].
+    /// Returns the logical unit that physical unit `physical` holds, or [`NONE`].
     pub(crate) fn holder(&self, physical: u32) -> u32 {
         let (block, offset) = (physical / self.units_per_block, physical % self.units_per_block);
         let (die, block) = (block / self.blocks_per_die, block % self.blocks_per_die);
@@ -192,7 +196,7 @@ impl Layout {
         if number < u64::from(self.end - self.start) { self.start + number as u32 } else { NONE }
     }
 
-    /// Valid units of an untouched block.
+    /// Returns the number of valid units in an untouched block.
     pub(crate) fn valid(&self, block: u32) -> u32 {
         let (die, block) = (block / self.blocks_per_die, block % self.blocks_per_die);
         let (first, full) = match &self.state {
@@ -206,7 +210,7 @@ impl Layout {
         self.units_of_die(die).saturating_sub(first).min(u64::from(full)) as u32
     }
 
-    /// Valid units of an untouched die.
+    /// Returns the number of valid units in an untouched die.
     pub(crate) fn units_of_die(&self, die: u32) -> u64 {
         let (units, dies) = (u64::from(self.end - self.start), u64::from(self.dies));
         let die = u64::from(die);
@@ -221,7 +225,7 @@ impl Layout {
         }
     }
 
-    /// How many blocks of a die, from its first on, the rule has programmed.
+    /// Returns the number of blocks of a die, from its first on, that the rule has programmed.
     pub(crate) fn programmed_blocks(&self, die: u32) -> u32 {
         match &self.state {
             State::Clean => 0,
@@ -230,8 +234,9 @@ impl Layout {
         }
     }
 
-    /// Untouched blocks by valid units, in ascending order, the same in each die, but for the last block of a die that holds
-    /// a unit less than its share; those that are full are of no use to a collector and may be missing.
+    /// Returns the untouched blocks by valid units, in ascending order. All dies have the same
+    /// levels, except that the last block of a die that holds a unit less than its share has fewer.
+    /// Full blocks are of no use to a collector and may be missing.
     pub(crate) fn levels(&self) -> &[Level] {
         match &self.state {
             State::Random { levels, .. } => levels,
@@ -239,7 +244,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of memory in use.
+    /// Returns the bytes of memory in use.
     pub(crate) fn memory_bytes(&self) -> u64 {
         size_of_val(self.levels()) as u64
     }
@@ -250,12 +255,12 @@ fn level_of(levels: &[Level], block: u32) -> Option<Level> {
     (block < level.first_block + level.blocks).then_some(level)
 }
 
-/// The offset in a block of `units` of the `nth` of `valid` units that are spread evenly.
+/// Returns the offset, in a block of `units`, of the `nth` of `valid` units that are spread evenly.
 fn spread(nth: u32, valid: u32, units: u32) -> u32 {
     (u64::from(nth) * u64::from(units) / u64::from(valid)) as u32
 }
 
-/// The inverse of [`spread`]: which valid unit lies at `offset`, if one does.
+/// Inverse of [`spread`]: returns the number of the valid unit at `offset`, if there is one.
 fn nth_of(offset: u32, valid: u32, units: u32) -> Option<u32> {
     let nth = (u64::from(offset) * u64::from(valid)).div_ceil(u64::from(units)) as u32;
     (nth < valid && spread(nth, valid, units) == offset).then_some(nth)

@@ -1,9 +1,9 @@
-//! An array whose elements come into being in chunks, when one of them is first changed.
+//! Array whose chunks of elements are allocated when an element is first changed.
 
-/// Elements of a chunk.
+/// Number of elements in a chunk.
 const CHUNK: usize = 64;
 
-/// An array of `len` elements, of which untouched chunks take one pointer.
+/// Array of `len` elements; an untouched chunk takes one pointer.
 pub(crate) struct SparseArray<T> {
     chunks: Vec<Option<Box<[T; CHUNK]>>>,
     len: u32,
@@ -11,32 +11,33 @@ pub(crate) struct SparseArray<T> {
 }
 
 impl<T: Copy> SparseArray<T> {
-    /// `len` elements, none of them resident.
+    /// Creates an array of `len` elements, none of them resident.
     pub(crate) fn new(len: u32) -> Self {
         let mut chunks = Vec::new();
         chunks.resize_with((len as usize).div_ceil(CHUNK), || None);
         Self { chunks, len, resident: 0 }
     }
 
-    /// Element `index`, or `None` while its chunk is untouched.
+    /// Returns element `index`, or `None` while its chunk is untouched.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         self.chunks[index as usize / CHUNK].as_ref().map(|chunk| &chunk[index as usize % CHUNK])
     }
 
-    /// Element `index`, or `None` while its chunk is untouched.
+    /// Returns element `index` to be changed, or `None` while its chunk is untouched.
     #[inline]
     pub(crate) fn get_resident_mut(&mut self, index: u32) -> Option<&mut T> {
         self.chunks[index as usize / CHUNK].as_mut().map(|chunk| &mut chunk[index as usize % CHUNK])
     }
 
-    /// Element `index`, its chunk made resident from `initial` where it was not.
+    /// Returns element `index` to be changed. An untouched chunk is first made resident from
+    /// `initial`.
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32, initial: impl Fn(u32) -> T) -> &mut T {
         let chunk = &mut self.chunks[index as usize / CHUNK];
         if chunk.is_none() {
             let first = index / CHUNK as u32 * CHUNK as u32;
-            // What lies behind the end repeats the last element.
+            // Elements behind the end repeat the last element.
             let last = self.len - 1;
             *chunk = Some(Box::new(std::array::from_fn(|offset| initial((first + offset as u32).min(last)))));
             self.resident += 1;
@@ -47,7 +48,7 @@ impl<T: Copy> SparseArray<T> {
         }
     }
 
-    /// The resident elements, in order.
+    /// Returns the resident elements, in order.
     pub(crate) fn resident(&self) -> impl Iterator<Item = &T> {
         let len = self.len as usize;
         self.chunks.iter().enumerate().flat_map(move |(number, chunk)| {
@@ -55,7 +56,7 @@ impl<T: Copy> SparseArray<T> {
         })
     }
 
-    /// The resident elements from `start` up to `end`, in order, each with its index.
+    /// Returns the resident elements from `start` up to `end`, in order, each with its index.
     pub(crate) fn resident_in(&self, start: u32, end: u32) -> impl Iterator<Item = (u32, &T)> {
         let chunks = start as usize / CHUNK..(end as usize).div_ceil(CHUNK);
         let elements = chunks.filter_map(|number| Some((number, self.chunks[number].as_ref()?)));
@@ -63,12 +64,12 @@ impl<T: Copy> SparseArray<T> {
         numbered.filter(move |(index, _)| (start..end).contains(index))
     }
 
-    /// Every resident element with its index.
+    /// Returns every resident element with its index.
     pub(crate) fn numbered(&self) -> impl Iterator<Item = (u32, &T)> {
         self.resident_in(0, self.len)
     }
 
-    /// Bytes of memory in use.
+    /// Returns the bytes of memory in use.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.chunks.capacity() as u64 * size_of::<Option<Box<[T; CHUNK]>>>() as u64
             + self.resident * size_of::<[T; CHUNK]>() as u64

@@ -1,4 +1,4 @@
-//! What a flash drive reports: write amplification, wear, lifetime, energy.
+//! Statistics of a flash drive: write amplification, wear, lifetime, energy.
 
 use bimetal_core::operation::{Command, OpKind};
 use bimetal_core::units::{Bytes, Nanoseconds};
@@ -10,22 +10,23 @@ use super::operation::Cause;
 use super::profile::FlashProfile;
 use crate::statistics::{DeviceStatistics, EraseCount, FlashStatistics};
 
-/// Seconds of a year of 365.25 days.
+/// Number of seconds in a year of 365.25 days.
 const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
 
-/// Counts what finished, and the time in which the drive was at work.
+/// Counters of finished commands, and the time in which the drive was at work.
 pub(crate) struct Meter {
     counts: DeviceStatistics,
-    /// Bytes that the host wrote to the flash: by writes, and by write-zeroes at the ends of their range.
+    /// Bytes that the host wrote to the flash: by writes, and by write-zeroes at the ends of their
+    /// range.
     pub(crate) host_bytes: Bytes,
     pub(crate) partial_writes: u64,
-    /// Commands in the drive.
+    /// Number of commands in the drive.
     pub(crate) outstanding: u64,
     busy_since: Option<Nanoseconds>,
     busy: Nanoseconds,
     rated_cycles: f64,
     watts: Option<(f64, f64)>,
-    /// Energy of a page read, a page programmed, a block erased.
+    /// Energy of a page read, of a page programmed, and of a block erased.
     joules: [Option<f64>; 3],
 }
 
@@ -46,12 +47,12 @@ impl Meter {
         }
     }
 
-    /// Erases that a block stands.
+    /// Returns the number of erases for which a block is rated.
     pub(crate) fn rated_cycles(&self) -> f64 {
         self.rated_cycles
     }
 
-    /// Notes at `now` whether the drive is at work.
+    /// Records at `now` whether the drive is at work.
     #[inline]
     pub(crate) fn note(&mut self, now: Nanoseconds, dies_busy: bool) {
         match (self.busy_since, self.outstanding > 0 || dies_busy) {
@@ -78,7 +79,7 @@ impl Meter {
         }
     }
 
-    /// Everything up to `now`.
+    /// Returns the statistics up to `now`.
     pub(crate) fn statistics(
         &self,
         now: Nanoseconds,
@@ -101,7 +102,8 @@ impl Meter {
         }
     }
 
-    /// Power of the drive, busy and idle, and energy of the operations, whichever of it the profile gives.
+    /// Returns the energy of the busy drive, of the idle drive and of the operations, as far as the
+    /// profile has these figures.
     fn energy(&self, now: Nanoseconds, busy: Nanoseconds, counters: &Counters) -> Vec<(&'static str, f64)> {
         let idle = now.saturating_sub(busy).as_seconds_f64();
         let power = self.watts.map(|watts| [("active", watts.0 * busy.as_seconds_f64()), ("idle", watts.1 * idle)]);
@@ -116,9 +118,11 @@ impl Meter {
         power.into_iter().flatten().chain(operations).collect()
     }
 
-    /// Wear. The lifetime is that of a drive that goes on as it did from time zero to `now`: by the mean, blocks × rated cycles /
-    /// (erases / time); by the worst block, rated cycles / (its erases / time). Erases before time zero are not counted, but
-    /// for how they lie over the blocks: a restored drive brings those of earlier runs with it.
+    /// Returns the wear. The lifetime assumes that the drive continues as from time zero to `now`.
+    /// By the mean it is blocks × rated cycles / (erases / time); by the worst block, rated cycles
+    /// / (its erases / time). Erases before time zero do not count in the lifetime. They do count
+    /// in the distribution over the blocks, as a restored drive brings the erases of earlier runs
+    /// with it.
     fn flash(&self, now: Nanoseconds, geometry: &Geometry, layer: &dyn TranslationLayer) -> FlashStatistics {
         let (counters, erases_of_blocks) = (layer.counters(), layer.erases_of_blocks());
         let erase_count = EraseCount::of(&erases_of_blocks);
@@ -145,7 +149,7 @@ impl Meter {
     }
 }
 
-/// A table by cause with the names of the causes.
+/// Returns a table by cause with the names of the causes.
 fn by_cause<T: Copy>(table: &[T; Cause::ALL.len()]) -> Vec<(&'static str, T)> {
     Cause::ALL.iter().map(|(cause, name)| (*name, table[*cause as usize])).collect()
 }

@@ -1,12 +1,15 @@
-//! The steady state of greedy collection, constructed instead of simulated: how many blocks hold how many valid units.
+//! Constructs the steady state of greedy collection instead of simulating it: the number of blocks
+//! by number of valid units.
 
-/// How many of `blocks` closed blocks of `per_block` units hold 0, 1, … `per_block` valid units in the steady state of
-/// greedy collection under uniform random overwrites of `units` units.
+/// Returns how many of `blocks` closed blocks of `per_block` units hold 0, 1, … `per_block` valid
+/// units in the steady state of greedy collection under uniform random overwrites of `units` units.
 ///
-/// Mean-field theory: units die at an equal rate, so that with r collections a host write there are r · units / i
-/// blocks with i valid units for each i above the level m at which victims are taken, and q · units / m at m, where
-/// r = (α/P − 1/m) / ((H_P − H_m) − (P − m)/m), q = 1 − r (P − m), α = blocks · P / units, H the harmonic numbers, for the m
-/// with 0 ≤ q ≤ r. With so much spare area that victims are empty, r = 1/P and the rest of the blocks is empty.
+/// The theory is mean-field: all units are overwritten at an equal rate. With r collections a host
+/// write, there are r · units / i blocks with i valid units for each i above m, the level at which
+/// victims are taken, and q · units / m blocks at m. Here r = (α/P − 1/m) / ((H_P − H_m) − (P −
+/// m)/m), q = 1 − r (P − m), α = blocks · P / units, H are the harmonic numbers, and m is the level
+/// with 0 ≤ q ≤ r. With so much spare area that victims are empty, r = 1/P and all other blocks are
+/// empty.
 pub(crate) fn steady_state(blocks: u32, per_block: u32, units: u32) -> Vec<u32> {
     let (p, alpha) = (f64::from(per_block), f64::from(blocks) * f64::from(per_block) / f64::from(units));
     let mut density = vec![0.0; per_block as usize + 1];
@@ -33,7 +36,7 @@ pub(crate) fn steady_state(blocks: u32, per_block: u32, units: u32) -> Vec<u32> 
     whole_blocks(&density, blocks, per_block, units)
 }
 
-/// Whole numbers near `density` that sum up to `blocks` blocks and `units` units.
+/// Returns whole numbers near `density` with a sum of `blocks` blocks and `units` units.
 fn whole_blocks(density: &[f64], blocks: u32, per_block: u32, units: u32) -> Vec<u32> {
     let mut counts = vec![0u32; density.len()];
     let (mut sum, mut given) = (0.0, 0u32);
@@ -46,7 +49,7 @@ fn whole_blocks(density: &[f64], blocks: u32, per_block: u32, units: u32) -> Vec
     counts[0] += blocks - given;
     let total = |counts: &[u32]| counts.iter().enumerate().map(|(i, n)| i as u64 * u64::from(*n)).sum::<u64>();
     let (mut have, want) = (total(&counts), u64::from(units));
-    // Moves blocks one level up or down, a sweep over the levels at a time, until the units agree.
+    // Blocks are moved one level up or down, in sweeps over the levels, until the units agree.
     while have != want {
         let before = have;
         for level in 1..=per_block as usize {
@@ -69,7 +72,8 @@ mod tests {
 
     #[test]
     fn the_steady_state_has_the_write_amplification_of_the_theory() {
-        // Mean valid units of a victim give WA = P / (P - mean): greedy, P = 64 and 256, Sf = 0.07 and 0.25.
+        // The mean of a victim's valid units gives WA = P / (P - mean): greedy, P = 64 and 256, Sf
+        // = 0.07 and 0.25.
         for (per_block, spare, expected) in
             [(64, 0.07, 6.6155), (256, 0.07, 7.1240), (64, 0.25, 2.1396), (256, 0.25, 2.1851)]
         {

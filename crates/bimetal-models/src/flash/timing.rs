@@ -1,63 +1,66 @@
-//! How long the parts of a flash drive take.
+//! Times of the parts of a flash drive.
 
 use bimetal_core::units::Nanoseconds;
 use serde::Deserialize;
 
-/// Whether the dies of a drive work at the same time.
+/// Parallelism of the dies of a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Parallelism {
     /// Each die and each channel has its own busy time.
     #[default]
     Parallel,
-    /// One operation at a time in the whole drive, in the order in which they are asked for; a request is done when all
-    /// that it caused is. With constant latencies this is the flash module of Konanki's thesis (table 4.1).
+    /// The whole drive performs one operation at a time, in the order of submission. A request is
+    /// done when all operations that it caused are done. With constant latencies this is the flash
+    /// module of Konanki's thesis (table 4.1).
     Serial,
 }
 
-/// Times of the NAND and of the channel to it.
+/// Times of the NAND and of its channel.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NandTiming {
-    /// To sense a row (tR).
+    /// Time to sense a row (tR).
     pub read: Nanoseconds,
-    /// To program a row (tPROG), by page type, and how many types there are; rows of a block take turns.
+    /// Times to program a row (tPROG), by page type, and number of types; rows of a block take
+    /// turns.
     pub programs: ([Nanoseconds; 4], u32),
-    /// To program a row with one bit a cell.
+    /// Time to program a row with one bit in each cell.
     pub slc_program: Nanoseconds,
-    /// To stop a program or an erase for a read that the host waits for; `None`: the read waits.
+    /// Time to stop a program or an erase for a read that the host waits for; `None`: the read
+    /// waits.
     pub suspend: Option<Nanoseconds>,
-    /// To erase a block (tBERS).
+    /// Time to erase a block (tBERS).
     pub erase: Nanoseconds,
-    /// To move one mapping unit over the channel.
+    /// Time to move one mapping unit over the channel.
     pub unit_transfer: Nanoseconds,
-    /// With serial timing: what a read takes before it is processed.
+    /// With serial timing: time of a read before it is processed.
     pub read_setup: Nanoseconds,
-    /// With serial timing: what a write takes before it is processed.
+    /// With serial timing: time of a write before it is processed.
     pub write_setup: Nanoseconds,
-    /// Whether dies work at the same time.
+    /// Parallelism of the dies.
     pub parallelism: Parallelism,
 }
 
-/// Times of the controller and of the link to the host. The link is full duplex; each direction serves one command
-/// after another.
+/// Times of the controller and of the link to the host. The link is full duplex; each direction
+/// serves one command at a time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HostTiming {
-    /// Added to each read: firmware and protocol, overlapping with other commands.
+    /// Time added to each read: firmware and protocol, overlapping with other commands.
     pub read_overhead: Nanoseconds,
-    /// Added to each write, flush and discard.
+    /// Time added to each write, flush and discard.
     pub write_overhead: Nanoseconds,
-    /// Time for which a command occupies its direction of the link, beside its data: the inverse of the drive's
-    /// largest rate of commands.
+    /// Time for which a command occupies its direction of the link, beside its data: the inverse of
+    /// the drive's largest rate of commands.
     pub command: Nanoseconds,
-    /// Bytes that the link moves in a second, each way; 0: no limit.
+    /// Bytes that the link moves in a second, in each direction; 0: no limit.
     pub link_bytes_per_second: u64,
-    /// Added to a flush once the write buffer is drained, for the drive's own tables; with power-loss protection the
-    /// whole cost of a flush.
+    /// Time added to a flush once the write buffer is drained, for the drive's own tables. With
+    /// power-loss protection it is the whole cost of a flush.
     pub flush: Nanoseconds,
 }
 
 impl HostTiming {
-    /// For how long a command that moves `bytes` occupies the link.
+    /// Returns the time for which a command that moves `bytes` occupies the link.
     pub(crate) fn link_time(&self, bytes: u64) -> Nanoseconds {
         let data = if self.link_bytes_per_second == 0 {
             0

@@ -1,11 +1,11 @@
-//! The memory in which writes finish, and what a flush waits for.
+//! Memory in which writes finish, and the programs that a flush waits for.
 //!
-//! Time is cut into *epochs* by flushes. A flush is done when every program of its epoch and of those before is; the
-//! programs of one epoch are only counted.
+//! Flushes divide time into *epochs*. A flush is done when every program of its epoch and of
+//! earlier epochs is done. The programs of an epoch are only counted.
 
 use std::collections::VecDeque;
 
-/// Room for units that the host wrote and no die has programmed yet.
+/// Room for units that the host wrote and that no die has programmed yet.
 pub(crate) struct WriteBuffer {
     capacity: u32,
     used: u32,
@@ -14,27 +14,27 @@ pub(crate) struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    /// An empty buffer for `capacity` units.
+    /// Creates an empty buffer for `capacity` units.
     pub(crate) fn new(capacity: u32) -> Self {
         Self { capacity, used: 0, waiting: VecDeque::new() }
     }
 
-    /// Whether there is no room.
+    /// Returns true if there is no room.
     pub(crate) fn is_full(&self) -> bool {
         self.used >= self.capacity
     }
 
-    /// Units that it can take.
+    /// Returns the number of units for which there is room.
     pub(crate) fn room(&self) -> u32 {
         self.capacity.saturating_sub(self.used)
     }
 
-    /// `units` more units are in it.
+    /// Adds `units` units.
     pub(crate) fn take(&mut self, units: u32) {
         self.used += units;
     }
 
-    /// `units` units are in the cells.
+    /// Removes `units` units, which are in the cells.
     pub(crate) fn release(&mut self, units: u32) {
         debug_assert!(units <= self.used);
         self.used -= units;
@@ -43,7 +43,7 @@ impl WriteBuffer {
 
 /// Programs that are not done, by epoch.
 pub(crate) struct Epochs {
-    /// The oldest epoch that is not done, or the current one.
+    /// Number of the oldest epoch that is not done, or of the current epoch.
     first: u64,
     epochs: VecDeque<Epoch>,
     outstanding: u64,
@@ -60,7 +60,7 @@ impl Epochs {
         Self { first: 0, epochs: VecDeque::from([Epoch::default()]), outstanding: 0 }
     }
 
-    /// A program was handed to its die; gives its epoch.
+    /// Counts a program that is submitted to its die. Returns its epoch.
     pub(crate) fn start(&mut self) -> u64 {
         let last = self.epochs.len() - 1;
         self.epochs[last].programs += 1;
@@ -68,7 +68,7 @@ impl Epochs {
         self.first + last as u64
     }
 
-    /// Lets `request` wait for every program so far; whether there is any.
+    /// Makes `request` wait for every program so far. Returns false if there is none.
     pub(crate) fn wait(&mut self, request: u32) -> bool {
         if self.outstanding == 0 {
             return false;
@@ -79,7 +79,8 @@ impl Epochs {
         true
     }
 
-    /// A program of `epoch` is done; appends the requests that need wait no longer to `done`.
+    /// Counts a finished program of `epoch`. Appends the requests that have nothing left to wait
+    /// for to `done`.
     pub(crate) fn finish(&mut self, epoch: u64, done: &mut Vec<u32>) {
         self.outstanding -= 1;
         self.epochs[(epoch - self.first) as usize].programs -= 1;

@@ -86,10 +86,7 @@ pub struct Hdd {
 }
 
 impl Hdd {
-    /// Builds the drive that `profile` describes with `own` sectors for `capacity`. For more than
-    /// `own`, each zone gets more cylinders, by the same factor and with the same seek times. For
-    /// less, only the outer part is used.
-    ///
+    /// Returns the figure that no drive can have.
     /// # Errors
     /// The figure that no drive can have.
     pub fn new(profile: &HddProfile, own: Sectors, capacity: Sectors) -> Result<Self, BadFigure> {

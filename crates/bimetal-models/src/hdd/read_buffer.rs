@@ -26,7 +26,7 @@ pub enum Lookup {
     Hit,
     /// The buffer holds the start of the read, and the read-ahead under way will reach the rest.
     Coming,
-    /// Nothing.
+    /// The buffer does not help.
     Miss,
 }
 

@@ -1,4 +1,5 @@
-//! Commands that change content, and flushes: from the link through the write buffer to the dies.
+//! Path of flushes and of commands that change content: from the link through the write buffer to
+//! the dies.
 
 use bimetal_core::operation::{Command, OpKind, Status};
 use bimetal_core::units::{Bytes, Nanoseconds, Sectors};
@@ -9,10 +10,10 @@ use crate::flash::operation::NandKind;
 use crate::flash::write_buffer::WriteBuffer;
 
 impl Flash {
-    /// A command that changes content has crossed the link.
+    /// Handles a command that changes content and has crossed the link.
     pub(super) fn arrive(&mut self, now: Nanoseconds, slot: u32) {
         match &mut self.buffer {
-            // What came earlier and waits for room goes first.
+            // Earlier commands that wait for room go first.
             Some(buffer) if !buffer.waiting.is_empty() => buffer.waiting.push_back(slot),
             _ => self.execute(now, slot),
         }
@@ -41,7 +42,8 @@ impl Flash {
         }
     }
 
-    /// Forgets the units that a discard or write-zeroes covers wholly; writes zeroes into those at its ends.
+    /// Drops the units that a discard or write-zeroes covers wholly. Write-zeroes writes zeroes
+    /// into the units at its ends.
     fn clear(&mut self, now: Nanoseconds, slot: u32, command: Command) {
         let (start, end) = self.whole_units_of(command.range);
         self.layer.trim(start, end, &mut self.operations);
@@ -58,7 +60,8 @@ impl Flash {
         self.write_units(now, slot);
     }
 
-    /// Reads the units that `slot` covers only in part; without a buffer the request waits for that.
+    /// Reads the units that `slot` covers only in part. Without a buffer the request waits for
+    /// these reads.
     fn read_partial_units(&mut self, now: Nanoseconds, slot: u32) {
         let Request { command, next: first, end, .. } = self.requests[slot as usize];
         let (whole_start, whole_end) = self.whole_units_of(command.range);
@@ -82,7 +85,7 @@ impl Flash {
         }
     }
 
-    /// Writes the units that are left of `slot`, as far as there is room.
+    /// Writes the remaining units of `slot`, as far as there is room.
     pub(super) fn write_units(&mut self, now: Nanoseconds, slot: u32) {
         let Request { command, end, .. } = self.requests[slot as usize];
         while self.requests[slot as usize].next < end {

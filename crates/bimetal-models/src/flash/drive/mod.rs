@@ -1,10 +1,11 @@
-//! A flash drive in virtual time: how a command passes through.
+//! Flash drive in virtual time: path of a command.
 //!
-//! A read asks the translation layer for pages, waits for the dies that hold them, then for the link to the host. A
-//! write crosses the link, takes room in the write buffer unit by unit (and waits there for room), and is done; without a buffer it is
-//! done when its pages are programmed. The translation layer's tables change when a unit enters the buffer, so what is written where does not depend on
-//! time. What the layer asks of the dies is queued there. `setup` makes a drive, saves and restores it; `changes` is the way of
-//! commands that change content.
+//! A read asks the FTL for pages, waits for the dies that hold them, then for the link to the host.
+//! A write crosses the link, takes room in the write buffer unit by unit (and waits there for
+//! room), and is done. Without a buffer it is done when its pages are programmed. The FTL's tables
+//! change when a unit enters the buffer, so that the places of writes do not depend on time. The
+//! operations that the FTL requests are queued at the dies. `setup` makes a drive, saves it and
+//! restores it; `changes` is the path of commands that change content.
 
 mod changes;
 mod setup;
@@ -27,15 +28,16 @@ use super::write_buffer::{Epochs, WriteBuffer};
 use crate::statistics::DeviceStatistics;
 use crate::{DeviceModel, Finished, Wear};
 
-/// A flash drive.
+/// Model of a flash drive.
 pub struct Flash {
     capacity: Sectors,
     geometry: Geometry,
     origin: Origin,
     timing: HostTiming,
-    /// A flush needs not wait for the buffer.
+    /// Set if a flush need not wait for the buffer.
     protected: bool,
-    /// One operation at a time; a request waits for all that it causes.
+    /// Set if the drive performs one operation at a time; a request then waits for all operations
+    /// that it causes.
     serial: bool,
     layer: Box<dyn TranslationLayer>,
     dies: Dies,
@@ -43,78 +45,78 @@ pub struct Flash {
     epochs: Epochs,
     requests: Vec<Request>,
     free_requests: Vec<u32>,
-    /// Requests that arrive from the link or are finished: when, in order of asking, which.
+    /// Requests that arrive from the link or are finished: time, order of scheduling, request.
     events: BinaryHeap<Reverse<(Nanoseconds, u64, u32)>>,
     event_count: u64,
     link_in: Nanoseconds,
     link_out: Nanoseconds,
     meter: Meter,
-    /// How much the host writes, where the layer wants to know.
+    /// Rate of the host's writes, if the FTL depends on it.
     intensity: Option<Intensity>,
     idle: Idle,
     operations: Vec<NandOp>,
     flushed: Vec<u32>,
 }
 
-/// A command under way.
+/// Command under way.
 struct Request {
     token: Token,
     command: Command,
     stage: Stage,
     status: Status,
-    /// Operations of dies it waits for.
+    /// Number of die operations that the request waits for.
     parts: u32,
-    /// Its next unit to be written.
+    /// Next unit of the request to be written.
     next: u32,
-    /// The first unit behind it.
+    /// First unit behind the request.
     end: u32,
 }
 
-/// What the drive does for itself when the host wants nothing.
+/// Background work of the drive while the host is idle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Idle {
-    /// Nothing.
+    /// None.
     No,
-    /// It begins at this time.
+    /// The work begins at this time.
     From(Nanoseconds),
-    /// It is at it.
+    /// The work is under way.
     Working,
-    /// Nothing more until the host has written again.
+    /// No more work until the host has written again.
     Done,
 }
 
-/// How long the drive waits for the host before it works for itself.
+/// Idle time of the host after which the drive begins background work.
 const IDLE_AFTER: Nanoseconds = Nanoseconds::from_millis(100);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// On the link, or behind others that wait for room in the buffer.
+    /// The request crosses the link, or is queued behind others that wait for room in the buffer.
     Arriving,
-    /// Reads what must be known before it can be read.
+    /// The request reads translation tables that its read needs.
     LookingUp,
-    /// Reads what it writes only in part.
+    /// The request reads units that it writes only in part.
     Modifying,
-    /// Waits for room in the buffer, for dies, or for a flush.
+    /// The request waits for room in the buffer, for dies, or for a flush.
     Working,
-    /// Its time is known.
+    /// The time at which the request finishes is known.
     Finishing,
 }
 
 impl Flash {
-    /// The shape of its flash.
+    /// Returns the geometry of the flash.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// Bytes of memory that the tables of its translation layer use.
+    /// Returns the bytes of memory that the tables of the FTL use.
     pub fn memory_bytes(&self) -> u64 {
         self.layer.memory_bytes()
     }
 
-    /// Checks every table of the translation layer against the others, unit by unit. For tests.
+    /// Checks every table of the FTL against the others, unit by unit. For tests.
     ///
     /// # Panics
-    /// Where two of them disagree.
+    /// If two tables disagree.
     pub fn check(&self) {
         if let Err(what) = self.layer.check() {
             panic!("{what}");
@@ -125,13 +127,13 @@ impl Flash {
         u64::from(self.geometry.unit_bytes) / SECTOR_BYTES
     }
 
-    /// The units that `range` touches: first, and first behind it.
+    /// Returns the units that `range` touches: the first unit, and the first unit behind it.
     fn units_of(&self, range: SectorRange) -> (u32, u32) {
         let per_unit = self.sectors_per_unit();
         ((range.start.0 / per_unit) as u32, range.end().0.div_ceil(per_unit) as u32)
     }
 
-    /// The units that `range` covers wholly.
+    /// Returns the units that `range` covers wholly.
     fn whole_units_of(&self, range: SectorRange) -> (u32, u32) {
         let per_unit = self.sectors_per_unit();
         let (start, end) = (range.start.0.div_ceil(per_unit) as u32, (range.end().0 / per_unit) as u32);
@@ -159,7 +161,8 @@ impl Flash {
         self.event_count += 1;
     }
 
-    /// The drive is done with the request but for what follows the work: overhead, and the link for data read.
+    /// Schedules the end of a request, all of whose work is done: what remains is overhead, and the
+    /// link for data read.
     fn respond(&mut self, now: Nanoseconds, slot: u32) {
         let Request { command, stage, .. } = &mut self.requests[slot as usize];
         *stage = Stage::Finishing;
@@ -172,7 +175,7 @@ impl Flash {
         self.schedule(at, slot);
     }
 
-    /// With serial timing, lets a request begin with its overhead.
+    /// Lets a request begin with its overhead, with serial timing.
     fn set_up(&mut self, kind: NandKind) {
         if self.serial {
             self.operations.push(NandOp::new(kind, Cause::Host));
@@ -203,8 +206,9 @@ impl Flash {
         }
     }
 
-    /// Hands the operations that the translation layer asked for to the dies. Request `slot` waits for reads of the host's
-    /// data and of the layer's tables, without a buffer also for programs of it, with serial timing for all; [`NO_REQUEST`] waits for nothing.
+    /// Submits the operations that the FTL requested to the dies. Request `slot` waits for reads of
+    /// the host's data and of the FTL's tables; without a buffer also for its programs; with serial
+    /// timing for all operations. [`NO_REQUEST`] waits for nothing.
     fn hand_over(&mut self, now: Nanoseconds, slot: u32) {
         let operations = std::mem::take(&mut self.operations);
         for &operation in &operations {
@@ -226,7 +230,7 @@ impl Flash {
         self.operations.clear();
     }
 
-    /// A die has finished `job`.
+    /// Handles a job that a die has finished.
     fn job_done(&mut self, now: Nanoseconds, job: Job) {
         let NandOp { kind, host_units, .. } = job.operation;
         if kind == NandKind::Program {
@@ -261,7 +265,7 @@ impl Flash {
 }
 
 impl Flash {
-    /// At `now` the drive may have run out of work for the host, or have some again.
+    /// Plans background work at `now`, when the drive may have become idle or busy.
     fn plan_idle_work(&mut self, now: Nanoseconds) {
         let idle = self.meter.outstanding == 0 && !self.dies.is_busy();
         if !idle {

@@ -1,4 +1,4 @@
-//! How a drive is made of a profile, and how one goes on from the state of another.
+//! Makes a drive from a profile, and restores a drive from a saved state.
 
 use std::collections::BinaryHeap;
 
@@ -21,11 +21,12 @@ use crate::hdd::profile::Switch;
 use crate::profile::BadFigure;
 
 impl Flash {
-    /// The drive of `profile`, which was checked: of its `capacity`, or of the `size` that is asked for. The sectors of `used` start in the
-    /// state `precondition`, the rest clean; `seed` decides where data lie in the random state.
+    /// Makes the drive of a checked `profile`, with its `capacity` or with the requested `size`.
+    /// The sectors of `used` start in the state `precondition`, the others clean. `seed` determines
+    /// the places of data in the random state.
     ///
     /// # Errors
-    /// The key of the profile that makes such a drive impossible.
+    /// Returns the key of the profile that makes the drive impossible.
     pub fn new(
         profile: &FlashProfile,
         capacity: Sectors,
@@ -42,10 +43,11 @@ impl Flash {
         Self::of(profile, geometry, capacity, origin, false)
     }
 
-    /// The drive of `profile`, of its `capacity` or of the `size` that is asked for, as [`save`](Self::save) left it.
+    /// Restores the drive of `profile`, with its `capacity` or with the requested `size`, from
+    /// tables that [`save`](Self::save) returned.
     ///
     /// # Errors
-    /// A drive that is impossible, or not the one that was saved; tables that are not its.
+    /// Refuses an impossible drive, a drive other than the saved one, and tables that do not fit.
     pub fn restore(
         profile: &FlashProfile,
         capacity: Sectors,
@@ -72,8 +74,8 @@ impl Flash {
         Ok(drive)
     }
 
-    /// What its translation layer knows, for [`restore`](Self::restore). What the host asked for and was not written yet is no
-    /// part of it.
+    /// Returns the tables of the FTL, for [`restore`](Self::restore). Writes that are not done yet
+    /// are no part of them.
     pub fn save(&mut self) -> Vec<u8> {
         let mut archive = Archive::Writing(Vec::new());
         let saved = self.origin.transfer(&mut archive).and_then(|()| Ok(self.layer.transfer(&mut archive)?));
@@ -119,7 +121,7 @@ impl Flash {
     }
 }
 
-/// The geometry of a drive and what it offers.
+/// Returns the geometry of a drive, and the sectors that it offers.
 fn shape(profile: &FlashProfile, capacity: Sectors, size: Option<Sectors>) -> Result<(Geometry, Sectors), BadFigure> {
     let geometry = profile.geometry(capacity, size)?;
     let capacity = match size {

@@ -1,14 +1,16 @@
-//! `anand`: chains of blocks that keep offsets (Ban, US patent 5,937,425, of M-Systems, later SanDisk), as Konanki's
-//! thesis gives it in section 4.1, figures 4.4 and 4.5.
+//! `anand`: chains of blocks that keep offsets (Ban, US patent 5,937,425, of M-Systems, later
+//! SanDisk), as described in Konanki's thesis, section 4.1, figures 4.4 and 4.5.
 //!
-//! A virtual unit is a chain of physical units. A page is written to the first unit of its chain that is clean at the
-//! page's offset, so the last unit that is not clean there holds the newest version. A chain of `chain_length_max` units
-//! that needs one more is folded: what is valid is copied into its last unit, the others are erased. All units are used before one is
-//! erased: the free ones are taken in turn.
+//! A virtual unit is a chain of physical units. A page is written to the first unit of its chain
+//! that is clean at the page's offset, so the last unit that is not clean there holds the newest
+//! version. A chain of `chain_length_max` units that needs another unit is folded: its valid pages
+//! are copied into its last unit, and the other units are erased. All units are used before any is
+//! erased, as free units are taken in turn.
 //!
-//! Slips of the figures: the offset is that of p', not of v. The units that may be lacking ("no free virtual units") are
-//! physical ones. Figure 4.5 has no answer when every unit of the chain is dirty at the offset: it is the last one. The
-//! longest chain is, among equals, the one of the lowest virtual unit.
+//! Errors in the figures: the offset is that of p', not of v. The units that may be lacking ("no
+//! free virtual units") are physical units. Figure 4.5 does not cover the case that every unit of
+//! the chain is dirty at the offset: the last unit holds the page. Of chains of equal length, the
+//! longest chain is the chain of the lowest virtual unit.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -37,7 +39,7 @@ pub(crate) const INFO: Info = Info {
 struct Anand {
     per_block: u32,
     length_max: usize,
-    /// By virtual unit: its physical units.
+    /// Physical units by virtual unit.
     chains: Vec<Vec<u32>>,
     /// Chains of more than one unit: length, virtual unit from the highest down.
     by_length: BTreeSet<(usize, u32)>,
@@ -55,7 +57,7 @@ impl Anand {
         }
     }
 
-    /// Adds the next free unit to the chain of `v`; gives it.
+    /// Adds the next free unit to the chain of `v`, and returns it.
     fn extend(&mut self, v: u32) -> u32 {
         let Some(unit) = self.free.pop_front() else { unreachable!("the caller saw a free unit") };
         let chain = &mut self.chains[v as usize];
@@ -70,7 +72,8 @@ impl Anand {
     fn fold_longest_chain(&mut self, nand: &mut Nand) {
         match self.by_length.last() {
             Some(&(_, v)) => self.fold(!v, nand),
-            // There are at least as many physical units as virtual ones, and one of these has none.
+            // There are at least as many physical units as virtual units, and a virtual unit here
+            // has none.
             None => unreachable!("no free unit, no chain to fold"),
         }
     }
@@ -96,7 +99,7 @@ impl Anand {
         self.chains[v as usize] = vec![last];
     }
 
-    /// The first unit in the chain of `v` that is clean at `offset`.
+    /// Returns the first unit in the chain of `v` that is clean at `offset`.
     fn clean_unit(&self, v: u32, offset: u32, nand: &Nand) -> Option<u32> {
         self.chains[v as usize].iter().copied().find(|&block| nand.is_clean(Place { block, offset }))
     }
@@ -133,7 +136,7 @@ impl DieLayer for Anand {
     fn locate(&self, page: u32, nand: &Nand) -> Place {
         let (v, offset) = (page / self.per_block, page % self.per_block);
         let chain = &self.chains[v as usize];
-        // Figure 4.5: the unit before the first that is clean there, or the last.
+        // Figure 4.5: the unit before the first that is clean there, or the last unit.
         let clean = chain.iter().position(|&block| nand.is_clean(Place { block, offset }));
         Place { block: chain[clean.unwrap_or(chain.len()) - 1], offset }
     }

@@ -1,8 +1,9 @@
-//! `block`: block mapping, as SmartMedia cards had it (Konanki's thesis, section 2.1). Pages keep their offset in the
-//! block, blocks move.
+//! `block`: block mapping, as in SmartMedia cards (Konanki's thesis, section 2.1). Pages keep their
+//! offset in the block, blocks move.
 //!
-//! A request to clean pages is programmed. One to a page that is not clean takes a free block for each block that it
-//! touches: its pages and the valid ones of the old block are written there in order, and the old block is erased.
+//! A request to clean pages is programmed. A request to a page that is not clean takes a free block
+//! for each block that it touches. The pages of the request and the valid pages of the old block
+//! are written there in order, and the old block is erased.
 
 use std::collections::VecDeque;
 
@@ -29,13 +30,13 @@ pub(crate) const INFO: Info = Info {
 
 struct BlockMapping {
     per_block: u32,
-    /// By logical block: where it is.
+    /// Physical blocks by logical block.
     data: Vec<u32>,
     free: VecDeque<u32>,
 }
 
 impl BlockMapping {
-    /// Writes pages of one block, one of which is not clean.
+    /// Writes pages of one block, of which at least one is not clean.
     fn replace(&mut self, start: u32, end: u32, nand: &mut Nand) {
         let b = start / self.per_block;
         let Some(block) = self.free.pop_front() else { unreachable!("each replacement gives a block back") };

@@ -1,7 +1,8 @@
-//! The part of a map that is in the controller's memory: entries in a segmented LRU, as DFTL keeps them.
+//! Part of a map in the controller's memory: entries in a segmented LRU, as in DFTL.
 //!
-//! A new entry comes to the front of the probationary segment; one that is used again moves to the front of the protected
-//! segment, whose last goes back to the front of the other. What leaves is the last of the probationary one.
+//! A new entry is put at the front of the probationary segment. An entry that is used again moves
+//! to the front of the protected segment, whose last entry returns to the front of the probationary
+//! one. The last entry of the probationary segment is evicted.
 
 use crate::flash::mapping::NONE;
 use crate::flash::sparse::SparseArray;
@@ -15,7 +16,7 @@ struct Entry {
     previous: u32,
     next: u32,
     segment: usize,
-    /// The page of the map on flash does not have it yet.
+    /// Set if the page of the map on flash does not have the entry yet.
     dirty: bool,
 }
 
@@ -33,12 +34,13 @@ pub(crate) struct CachedMap {
     entries: Vec<Entry>,
     free: Vec<u32>,
     segments: [Segment; 2],
-    /// By unit: the number of its entry, or [`NONE`].
+    /// Number of the entry by unit, or [`NONE`].
     entry_of: SparseArray<u32>,
 }
 
 impl CachedMap {
-    /// No entry of `units` is cached; `capacity` can be, at least 2, half of them protected.
+    /// Creates a cache without entries for `units` units. It has room for `capacity` entries, at
+    /// least 2, of which half are protected.
     pub(crate) fn new(units: u32, capacity: u32) -> Self {
         let nothing = Segment { first: NONE, last: NONE, len: 0 };
         Self {
@@ -51,7 +53,7 @@ impl CachedMap {
         }
     }
 
-    /// Uses the entry of `unit`; whether it is cached.
+    /// Uses the entry of `unit`. Returns whether it is cached.
     pub(crate) fn use_entry(&mut self, unit: u32) -> bool {
         let Some(number) = self.entry(unit) else { return false };
         self.unlink(number);
@@ -64,7 +66,8 @@ impl CachedMap {
         true
     }
 
-    /// Caches the entry of `unit`, which is not. Gives the unit of an entry that had to leave for it and was dirty.
+    /// Caches the entry of `unit`, which must not be cached. Returns the unit of an evicted entry
+    /// that was dirty.
     pub(crate) fn insert(&mut self, unit: u32) -> Option<u32> {
         let mut lost = None;
         if self.len() >= self.capacity {
@@ -90,21 +93,21 @@ impl CachedMap {
         lost
     }
 
-    /// The entry of `unit` changed; whether it is cached.
+    /// Marks the entry of `unit` as changed. Returns whether it is cached.
     pub(crate) fn set_dirty(&mut self, unit: u32) -> bool {
         let Some(number) = self.entry(unit) else { return false };
         self.entries[number as usize].dirty = true;
         true
     }
 
-    /// What is cached of the units from `start` up to `end` is on flash now.
+    /// Marks the cached entries of the units from `start` up to `end` as written to flash.
     pub(crate) fn set_clean(&mut self, start: u32, end: u32) {
         for (_, &number) in self.entry_of.resident_in(start, end).filter(|(_, number)| **number != NONE) {
             self.entries[number as usize].dirty = false;
         }
     }
 
-    /// Forgets the entries of the units from `start` up to `end`.
+    /// Drops the entries of the units from `start` up to `end`.
     pub(crate) fn forget(&mut self, start: u32, end: u32) {
         let numbers = self.entry_of.resident_in(start, end).map(|(_, number)| *number);
         let numbers: Vec<u32> = numbers.filter(|number| *number != NONE).collect();
@@ -198,7 +201,7 @@ impl CachedMap {
         Ok(())
     }
 
-    /// Bytes of memory in use.
+    /// Returns the bytes of memory in use.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.entries.capacity() as u64 * size_of::<Entry>() as u64
             + self.free.capacity() as u64 * 4

@@ -1,17 +1,21 @@
-//! `dftl`: page mapping whose map lies on flash, with a cache of its entries in the controller's memory (Gupta, Kim and
-//! Urgaonkar, "DFTL: a flash translation layer employing demand-based selective caching of page-level address mappings",
-//! ASPLOS 2009), the layer that MixedStore uses (its section 2.1).
+//! `dftl`: page mapping with a map on flash and a cache of map entries in the controller's memory
+//! (Gupta, Kim and Urgaonkar, "DFTL: a flash translation layer employing demand-based selective
+//! caching of page-level address mappings", ASPLOS 2009). MixedStore uses this layer (its section
+//! 2.1).
 //!
-//! Translation pages hold the entries of consecutive units; where they lie is always in memory. Every read and write needs
-//! its entry in the cache. One that is not there is fetched by reading its translation page; the one that leaves for it
-//! is written back if it changed, which reads its translation page and writes a new one, with every other changed entry of
-//! that page that is in the cache (batch update). Entries of units that the collector moved are changed in the cache where
-//! they are there (lazy copying), the others in their translation pages, page by page, when the victim is erased.
+//! Translation pages hold the entries of consecutive units; the places of translation pages are
+//! always in memory. Every read and write needs its entry in the cache. A missing entry is fetched
+//! by reading its translation page. The entry that is evicted for it is written back if it changed:
+//! its translation page is read, and a new one is written with every other changed entry of that
+//! page in the cache (batch update). The entries of units that the collector moved are changed in
+//! the cache, if they are cached (lazy copying). The others are changed in their translation pages,
+//! page by page, when the victim is erased.
 //!
-//! Beyond the paper: with a cache as large as the map, all of it is loaded at power-on and nothing of this is needed. A
-//! request that needs several entries of one translation page reads it once. A mapping unit holds the entries of a
-//! translation page, and translation pages are gathered to rows as the host's data are. An entry takes eight bytes of the
-//! cache and four on flash.
+//! Beyond the paper: with a cache as large as the map, the whole map is loaded at power-on, and
+//! none of this is needed. A request that needs several entries of one translation page reads the
+//! page once. A mapping unit holds the entries of a translation page, and translation pages are
+//! gathered into rows like the host's data. An entry takes eight bytes in the cache and four on
+//! flash.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +34,8 @@ const CACHED_ENTRY_BYTES: u64 = 8;
 /// Bytes of an entry in a translation page.
 const ENTRY_BYTES: u32 = 4;
 
-/// Blocks of a die for translation pages, beside what page mapping needs: the open one, and one that is full.
+/// Number of blocks in a die for translation pages, beside those of page mapping: the open block,
+/// and a full block.
 const TABLE_BLOCKS: u32 = 2;
 
 pub(crate) const INFO: Info = Info {
@@ -42,15 +47,16 @@ pub(crate) const INFO: Info = Info {
 
 pub(crate) struct Dftl {
     pages: PageMapping,
-    /// `None`: the whole map is in memory.
+    /// Cached entries; `None`: the whole map is in memory.
     cache: Option<CachedMap>,
-    /// Units of the host; the translation pages are the units behind them.
+    /// Number of units of the host; the translation pages are the units behind them.
     units: u32,
     entries_per_page: u32,
-    /// Translation pages whose entries changed on flash only, and which of them is one.
+    /// Translation pages whose changed entries are only on flash; `is_stale` is set for these
+    /// pages.
     stale: Vec<u32>,
     is_stale: Vec<bool>,
-    /// Erases when stale pages were written last.
+    /// Number of erases when stale pages were last written.
     erases: u64,
 }
 
@@ -65,7 +71,7 @@ impl Dftl {
         let entries_per_page = setup.geometry.unit_bytes / ENTRY_BYTES;
         let table_pages = if entries >= units { 0 } else { units.div_ceil(entries_per_page) };
         let geometry = with_tables(setup, table_pages)?;
-        // Blocks of a die that the translation pages fill, and the open one.
+        // Number of blocks in a die that the translation pages fill; one more is the open block.
         let per_die = table_pages.div_ceil(geometry.dies() * geometry.units_per_block());
         let mut pages = PageMapping::of(setup, geometry, if table_pages > 0 { per_die + 1 } else { 0 })?;
         let cache = (table_pages > 0).then(|| CachedMap::new(units, entries));
@@ -82,7 +88,7 @@ impl Dftl {
         Ok(dftl)
     }
 
-    /// Sees to it that the entries of the units from `start` up to `end` are in the cache.
+    /// Fetches the entries of the units from `start` up to `end` that are not cached.
     fn fetch(&mut self, start: u32, end: u32, operations: &mut Vec<NandOp>) {
         let mut fetched = None;
         for unit in start..end {
@@ -108,7 +114,7 @@ impl Dftl {
         }
     }
 
-    /// Reads a translation page and writes it again with what changed.
+    /// Reads a translation page and writes it again with its changes.
     fn write_table(&mut self, table: u32, operations: &mut Vec<NandOp>) {
         self.sense(table, operations);
         let start = table * self.entries_per_page;
@@ -118,8 +124,8 @@ impl Dftl {
         self.pages.append_table(self.units + table, operations);
     }
 
-    /// Once a victim is erased, brings the translation pages up to date with what was moved. That may move units again:
-    /// those wait for the next victim.
+    /// Brings the translation pages up to date with moved units, once a victim is erased. This may
+    /// move units again, which wait for the next victim.
     fn update_moved(&mut self, operations: &mut Vec<NandOp>) {
         let erases = self.pages.counters().blocks_erased.iter().sum();
         let Some(cache) = self.cache.as_mut().filter(|_| erases != self.erases) else { return };
@@ -136,7 +142,7 @@ impl Dftl {
         }
     }
 
-    /// Forgets the translation pages of units that are all forgotten, and changes those at the ends.
+    /// Drops the translation pages of units that are all dropped, and changes those at the ends.
     fn trim_tables(&mut self, start: u32, end: u32, operations: &mut Vec<NandOp>) {
         let per = self.entries_per_page;
         let last = if end == self.units { end.div_ceil(per) } else { end / per };
@@ -151,7 +157,7 @@ impl Dftl {
     }
 }
 
-/// The geometry of `setup` with so many units more.
+/// Returns the geometry of `setup` with `table_pages` more units.
 fn with_tables(setup: &Setup, table_pages: u32) -> Result<Geometry, BadFigure> {
     let geometry = setup.geometry;
     let units = u64::from(geometry.logical_units) + u64::from(table_pages);
@@ -219,7 +225,7 @@ impl TranslationLayer for Dftl {
     }
 
     fn fragmented(&self, most: usize) -> Option<Vec<u32>> {
-        // The translation pages are the layer's own.
+        // The translation pages belong to the FTL itself.
         let units = self.pages.fragmented(most.saturating_add(self.is_stale.len()))?;
         Some(units.into_iter().filter(|unit| *unit < self.units).take(most).collect())
     }
@@ -257,7 +263,7 @@ impl TranslationLayer for Dftl {
             cache.transfer(self.units, archive)?;
             archive.list(&mut self.stale, tables.into(), tables)?;
         }
-        // Whether a victim was erased since the moved units were looked at.
+        // Set if a victim was erased since the moved units were handled.
         let mut erased = self.erases != self.pages.counters().blocks_erased.iter().sum::<u64>();
         archive.flag(&mut erased)?;
         if archive.is_reading() {
@@ -300,8 +306,8 @@ mod tests {
         logical_units: 512 * 64 * 8 / 10,
     };
 
-    /// The layer `ftl` with a cache for `part` of the map, after `rounds` times its size of uniform overwrites and one read
-    /// for each.
+    /// Returns the counters of the layer `ftl` with a cache for `part` of the map, after `rounds`
+    /// times its size of uniform overwrites, with one read for each.
     fn after(ftl: &str, part: f64, rounds: u32, precondition: Precondition) -> Counters {
         let units = GEOMETRY.logical_units;
         let cache = (f64::from(units) * part * CACHED_ENTRY_BYTES as f64).ceil().to_string();

@@ -1,14 +1,17 @@
-//! `fast`: log blocks that all logical blocks share (Lee, Park, Chung, Lee, Park and Song, "A log buffer-based flash
-//! translation layer using fully-associative sector translation", ACM TECS 2007: FAST).
+//! `fast`: log blocks that all logical blocks share (Lee, Park, Chung, Lee, Park and Song, "A log
+//! buffer-based flash translation layer using fully-associative sector translation", ACM TECS 2007:
+//! FAST).
 //!
-//! Data blocks keep offsets. A page that is clean in its data block is written there. Of the others, those that begin a
-//! block or go on where the last one ended go to the one log block for sequential writes (SW), all others to the shared log blocks for
-//! random writes (RW), page after page. An SW block becomes the data block: as it is when it is full (switch merge), with the rest copied
-//! into it when it is not (partial merge). When RW blocks run out, each logical block with a valid page in the oldest is
-//! copied into a new data block (full merge), and the RW block is erased.
+//! Data blocks keep offsets. A page that is clean in its data block is written there. Any other
+//! page that begins a block, or continues where the last one ended, is written to the one log block
+//! for sequential writes (SW). All other pages are written to the shared log blocks for random
+//! writes (RW), page after page. An SW block becomes the data block: unchanged when it is full
+//! (switch merge), else with the remaining pages copied into it (partial merge). When RW blocks run
+//! out, each logical block with a valid page in the oldest RW block is copied into a new data block
+//! (full merge), and the RW block is erased.
 //!
-//! Where a page of the SW block is written again, the SW block is merged first and the page goes to an RW block, so that what is in the SW
-//! block is always the newest.
+//! The SW block is merged before one of its pages is written again, and the page is written to an
+//! RW block. So the content of the SW block is always the newest.
 
 use std::collections::VecDeque;
 
@@ -20,7 +23,7 @@ use crate::flash::nand::{Nand, Place};
 use crate::flash::operation::Cause;
 use crate::flash::state::archive::{Archive, Checked, ensure};
 
-/// The SW block, an RW block, and the target of a full merge.
+/// Least number of log blocks: the SW block, an RW block, and the target of a full merge.
 const LOG_BLOCKS_MIN: u32 = 3;
 
 pub(crate) const INFO: Info = Info {
@@ -34,10 +37,10 @@ pub(crate) const INFO: Info = Info {
     },
 };
 
-/// The log block for sequential writes.
+/// Log block for sequential writes.
 struct Sequential {
     block: u32,
-    /// Whose pages it has, from offset 0 up to `next`.
+    /// Logical block whose pages it has, from offset 0 up to `next`.
     owner: u32,
     next: u32,
 }
@@ -45,13 +48,13 @@ struct Sequential {
 struct Fast {
     per_block: u32,
     log_blocks: u32,
-    /// By logical block.
+    /// Data blocks by logical block.
     data: Vec<u32>,
     sw: Option<Sequential>,
     /// RW blocks, the oldest first; the last one is written from page `rw_next` on.
     rw: VecDeque<u32>,
     rw_next: u32,
-    /// By logical page: the page of an RW block that has its newest version, or [`NONE`].
+    /// Page of an RW block with the newest version, by logical page, or [`NONE`].
     in_rw: Vec<u32>,
     free: VecDeque<u32>,
 }
@@ -79,7 +82,8 @@ impl Fast {
         self.free.push_back(block);
     }
 
-    /// Copies the newest versions of the pages of `b` from offset `from` on into `block`, which becomes its data block.
+    /// Copies the newest versions of the pages of `b` from offset `from` on into `block`, which
+    /// becomes its data block.
     fn move_data(&mut self, b: u32, from: u32, block: u32, nand: &mut Nand) {
         for offset in from..self.per_block {
             let page = b * self.per_block + offset;
@@ -93,14 +97,14 @@ impl Fast {
         self.release(old, nand);
     }
 
-    /// Switch or partial merge.
+    /// Performs a switch merge or partial merge.
     fn merge_sw(&mut self, nand: &mut Nand) {
         if let Some(Sequential { block, owner, next }) = self.sw.take() {
             self.move_data(owner, next, block, nand);
         }
     }
 
-    /// Full merges of all that is valid in the oldest RW block.
+    /// Performs full merges of all valid pages in the oldest RW block.
     fn merge_oldest_rw(&mut self, nand: &mut Nand) {
         let Some(victim) = self.rw.pop_front() else { return };
         for offset in 0..self.per_block {
@@ -132,7 +136,7 @@ impl Fast {
 
     fn write_rw(&mut self, p: u32, nand: &mut Nand) {
         if self.rw_next == self.per_block {
-            // One stays free for full merges, and one for the SW block.
+            // One block stays free for full merges, and one for the SW block.
             while self.free.len() <= 1 + usize::from(self.sw.is_none()) {
                 self.merge_oldest_rw(nand);
             }

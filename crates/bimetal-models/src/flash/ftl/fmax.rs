@@ -1,13 +1,15 @@
-//! `fmax`: a primary and a replacement unit (Ban, US patent 5,937,425, of M-Systems), as Konanki's thesis gives it in section
-//! 4.1, figures 4.6 and 4.7.
+//! `fmax`: a primary and a replacement unit (Ban, US patent 5,937,425, of M-Systems), as described
+//! in Konanki's thesis, section 4.1, figures 4.6 and 4.7.
 //!
-//! In the primary unit pages keep their offset; the replacement unit takes a page wherever it is clean, searched from the
-//! page's offset on, round the end. When it is full, the two are folded into a new primary unit.
+//! In the primary unit pages keep their offset. In the replacement unit a page takes any clean
+//! place, searched from the page's offset on and wrapping around at the end. When the replacement
+//! unit is full, both units are folded into a new primary unit.
 //!
-//! Slips of the figures: the offset is that of p', not of v. Figure 4.6's last branch writes to "the newly assigned primary
-//! unit", which is the replacement unit. A fold for the sake of p' leaves its old version out, so that p' is written into the
-//! new primary unit. "The first chain that has a replacement unit" is the one that has had it longest, not the one of
-//! the lowest virtual unit, which would be folded each time while others keep theirs for ever.
+//! Errors in the figures: the offset is that of p', not of v. Figure 4.6's last branch writes to
+//! "the newly assigned primary unit", which is the replacement unit. A fold for p' omits its old
+//! version, so that p' is written into the new primary unit. "The first chain that has a
+//! replacement unit" is the chain that has had one longest. The chain of the lowest virtual unit
+//! would be folded each time, while others would keep their replacement units forever.
 
 use std::collections::VecDeque;
 
@@ -19,7 +21,8 @@ use crate::flash::nand::{Nand, Place};
 use crate::flash::operation::Cause;
 use crate::flash::state::archive::{Archive, Checked, ensure};
 
-/// A replacement unit is assigned only where this many units are free, so that a fold finds one.
+/// Least number of free units before a replacement unit is assigned, so that a fold finds a free
+/// unit.
 const FREE_UNITS_MIN: usize = 2;
 
 pub(crate) const INFO: Info = Info {
@@ -40,18 +43,18 @@ pub(crate) const INFO: Info = Info {
 
 struct Replacement {
     block: u32,
-    /// For each offset of the virtual unit the page with its newest version, or [`NONE`].
+    /// Page with the newest version for each offset of the virtual unit, or [`NONE`].
     newest: Vec<u32>,
 }
 
 struct Fmax {
     per_block: u32,
-    /// By virtual unit: its primary unit, or [`NONE`].
+    /// Primary unit by virtual unit, or [`NONE`].
     primary: Vec<u32>,
-    /// By virtual unit: its replacement unit.
+    /// Replacement unit by virtual unit.
     replacements: Vec<Option<Box<Replacement>>>,
     free: VecDeque<u32>,
-    /// Virtual units with a replacement unit, in the order in which they got it.
+    /// Virtual units with a replacement unit, in the order of assignment.
     assigned: VecDeque<u32>,
 }
 
@@ -60,7 +63,8 @@ impl Fmax {
         self.free.pop_front().unwrap_or_else(|| unreachable!("free units are counted before one is taken"))
     }
 
-    /// Copies what is valid in both units of `v` into a new primary unit, but for the page at `but_for`.
+    /// Copies the valid pages of both units of `v` into a new primary unit, except the page at
+    /// `but_for`.
     fn fold(&mut self, v: u32, but_for: Option<u32>, nand: &mut Nand) {
         let Some(replacement) = self.replacements[v as usize].take() else { return };
         self.assigned.retain(|assigned| *assigned != v);

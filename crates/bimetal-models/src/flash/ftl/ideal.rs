@@ -1,7 +1,8 @@
-//! `ideal`: Griffin's lower bound of erasures (section 6.3): a perfect layer that erases as many blocks as the pages
-//! written fill, pages / pages of a block, and moves nothing. Its erases go round all blocks of a die.
+//! `ideal`: Griffin's lower bound of erasures (section 6.3): a perfect layer that erases as many
+//! blocks as the written pages fill, pages / pages of a block, and moves nothing. Its erases rotate
+//! over all blocks of a die.
 //!
-//! No layer can do this: pages are overwritten where they are.
+//! No real layer can do this: pages are overwritten in place.
 
 use super::striped::Striped;
 use super::{DieLayer, Info};
@@ -17,9 +18,9 @@ pub(crate) const INFO: Info = Info {
 };
 
 struct Ideal {
-    /// Pages written since the last erase.
+    /// Number of pages written since the last erase.
     written: u32,
-    /// The block that is erased next.
+    /// Block that is erased next.
     next: u32,
 }
 

@@ -1,12 +1,15 @@
-//! `log-block`: block mapping with log blocks (Kim, Kim, Noh, Min and Cho, "A space-efficient flash translation layer for
-//! CompactFlash systems", 2002: BAST), as Konanki's thesis gives it in section 4.1, figures 4.2 and 4.3.
+//! `log-block`: block mapping with log blocks (Kim, Kim, Noh, Min and Cho, "A space-efficient flash
+//! translation layer for CompactFlash systems", 2002: BAST), as described in Konanki's thesis,
+//! section 4.1, figures 4.2 and 4.3.
 //!
-//! Each logical block has a data block, in which pages keep their offset. Writes go to a log block of that logical block,
-//! page after page; when it is full, or free blocks run short, the two are merged. The sum of free and log blocks is
-//! constant: `log_blocks` of the profile, or all spare blocks.
+//! Each logical block has a data block, in which pages keep their offset. Writes go to a log block
+//! of the logical block, page after page. When the log block is full, or free blocks run short, log
+//! block and data block are merged. The sum of free and log blocks is constant: `log_blocks` of the
+//! profile, or all spare blocks.
 //!
-//! Slips of the figures: `n = n - 2` is `n = n - 1`. `merge()` names no victim: a full log block is merged itself, and
-//! when free blocks are short, the log block that was assigned first. A data block that was never programmed needs no erase.
+//! Errors in the figures: `n = n - 2` is `n = n - 1`. `merge()` names no victim: a full log block
+//! is merged itself, and when free blocks are short, the log block that was assigned first. A data
+//! block that was never programmed needs no erase.
 
 use std::collections::VecDeque;
 
@@ -18,7 +21,8 @@ use crate::flash::operation::Cause;
 use crate::flash::state::archive::{Archive, Checked, ensure};
 use crate::profile::BadFigure;
 
-/// Free blocks below which a merge makes room: the log block to be assigned, and the target of a full merge.
+/// Number of free blocks below which a merge makes room: the log block to be assigned, and the
+/// target of a full merge.
 const FREE_BLOCKS_MIN: usize = 2;
 
 pub(crate) const INFO: Info = Info {
@@ -32,7 +36,8 @@ pub(crate) const INFO: Info = Info {
     },
 };
 
-/// Log blocks of each die: what the profile says in all, or every spare block; at least `least`.
+/// Returns the log blocks of each die: the profile's total divided by the dies, or every spare
+/// block. Refuses fewer than `least`, and more than the spare blocks.
 pub(crate) fn log_blocks_of_die(setup: &super::Setup, least: u32) -> Result<u32, BadFigure> {
     let (dies, spare) = (setup.geometry.dies(), setup.geometry.blocks_per_plane - logical_blocks(&setup.geometry));
     let Some(asked) = setup.profile.log_blocks else { return Ok(spare) };
@@ -43,24 +48,24 @@ pub(crate) fn log_blocks_of_die(setup: &super::Setup, least: u32) -> Result<u32,
     Ok(asked / dies)
 }
 
-/// The log block of a logical block.
+/// Log block of a logical block.
 struct Log {
     block: u32,
-    /// Its first clean page.
+    /// First clean page of the log block.
     next: u32,
-    /// For each offset of the logical block the page with its newest version, or [`NONE`].
+    /// Page with the newest version for each offset of the logical block, or [`NONE`].
     newest: Vec<u32>,
 }
 
 struct LogBlock {
     per_block: u32,
     log_blocks: u32,
-    /// By logical block.
+    /// Data blocks by logical block.
     data: Vec<u32>,
-    /// By logical block: its log block.
+    /// Log blocks by logical block.
     logs: Vec<Option<Box<Log>>>,
     free: VecDeque<u32>,
-    /// Logical blocks that have a log block, in the order in which they got it.
+    /// Logical blocks with a log block, in the order of assignment.
     assigned: VecDeque<u32>,
 }
 
@@ -80,7 +85,7 @@ impl LogBlock {
         self.free.pop_front().unwrap_or_else(|| unreachable!("a merge keeps a block free"))
     }
 
-    /// Figure 4.3: makes the log block and the data block of `b` one.
+    /// Merges the log block and the data block of `b` (figure 4.3).
     fn merge(&mut self, b: u32, nand: &mut Nand) {
         let Some(log) = self.logs[b as usize].take() else { return };
         self.assigned.retain(|assigned| *assigned != b);
@@ -178,7 +183,7 @@ impl DieLayer for LogBlock {
     }
 }
 
-/// Every block has at most one use, and free ones are clean.
+/// Checks that every block has at most one use, and that free blocks are clean.
 pub(crate) fn check_uses(used: impl Iterator<Item = u32>, free: impl Iterator<Item = u32>, nand: &Nand) -> Checked {
     let mut uses = vec![0; nand.blocks() as usize];
     used.for_each(|block| uses[block as usize] += 1);
@@ -194,7 +199,7 @@ pub(crate) fn check_uses(used: impl Iterator<Item = u32>, free: impl Iterator<It
     Ok(())
 }
 
-/// `block` is clean from page `next` on, and not before.
+/// Checks that `block` is clean from page `next` on, and not before.
 pub(crate) fn check_frontier(block: u32, next: u32, nand: &Nand) -> Checked {
     let wrong = (0..nand.pages_per_block()).find(|&offset| nand.is_clean(Place { block, offset }) != (offset >= next));
     ensure(wrong.is_none(), || format!("block {block} is not written up to page {next}"))

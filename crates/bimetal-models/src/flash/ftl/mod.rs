@@ -1,11 +1,13 @@
-//! Flash translation layers: where a unit is written, and what must be moved for it. One a file.
+//! Flash translation layers (FTLs): each chooses the place of a written unit, and moves data for
+//! it. One file each.
 //!
-//! A layer keeps state and counts; it knows no time. It appends what the dies have to do to a list of [`NandOp`]s, in
-//! the order in which each die must do it. Read [`TranslationLayer`] first, then `page.rs`. The layers of the papers
-//! manage one die by pages on the medium of `nand.rs`: see [`DieLayer`], then `page_in_place.rs`, the shortest.
-//! `striped.rs` spreads the pages over the dies.
+//! A layer keeps state and counts; it knows no time. It appends the operations of the dies to a
+//! list of [`NandOp`]s, in the order in which each die must perform them. Read [`TranslationLayer`]
+//! first, then `page.rs`. The layers of the papers manage one die by pages on the medium of
+//! `nand.rs`: see [`DieLayer`], then `page_in_place.rs`, the shortest. `striped.rs` spreads the
+//! pages over the dies.
 //!
-//! To add a layer, write its file with an [`Info`], and its line into [`ALL`].
+//! A new layer needs its file with an [`Info`], and its line in [`ALL`].
 
 mod anand;
 mod block;
@@ -35,7 +37,7 @@ use super::profile::FlashProfile;
 use super::state::archive::{Archive, Checked};
 use crate::profile::BadFigure;
 
-/// Every layer, in the order in which messages list them.
+/// All layers, in the order in which messages list them.
 #[rustfmt::skip]
 pub(crate) const ALL: &[&Info] = &[
     &page::INFO,
@@ -51,165 +53,176 @@ pub(crate) const ALL: &[&Info] = &[
     &none::INFO,
 ];
 
-/// What is known of a kind of layer before it is made.
+/// Description of a kind of layer.
 pub(crate) struct Info {
-    /// The value of the key `ftl`.
+    /// Value of the key `ftl`.
     pub(crate) name: &'static str,
-    /// Whether it maps whole pages, whatever the key `mapping_unit` says.
+    /// Set if the layer maps whole pages, whatever the value of the key `mapping_unit`.
     pub(crate) whole_pages: bool,
-    /// Blocks of each die that hold no data.
+    /// Number of blocks in each die that hold no data.
     pub(crate) reserve: fn(&FlashProfile) -> u32,
-    /// Makes it.
+    /// Function that makes the layer.
     pub(crate) make: fn(&Setup) -> Result<Box<dyn TranslationLayer>, BadFigure>,
 }
 
-/// What a layer is made for.
+/// Drive for which a layer is made.
 pub(crate) struct Setup<'a> {
     pub(crate) profile: &'a FlashProfile,
-    /// Has passed its checks.
+    /// Geometry, which has passed its checks.
     pub(crate) geometry: Geometry,
     pub(crate) precondition: Precondition,
-    /// The units in that state: the first, and how many.
+    /// First unit in the state `precondition`; `units` is the number of these units.
     pub(crate) start: u32,
     pub(crate) units: u32,
     pub(crate) seed: u64,
-    /// Its tables are filled in from a saved state: nothing is written before that.
+    /// Set if the tables are filled in from a saved state. Nothing is written before.
     pub(crate) restored: bool,
 }
 
-/// What became of a unit that was written.
+/// Result of the write of a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Placed {
-    /// It waits in the controller's memory, or is programmed by one of the operations appended.
+    /// The unit waits in the controller's memory, or is programmed by one of the appended
+    /// operations.
     New,
-    /// It replaced an older version that still waited in the controller's memory; it takes no further room there.
+    /// The unit replaced an older version that still waited in the controller's memory, and takes
+    /// no further room there.
     Replaced,
 }
 
-/// A flash translation layer.
+/// Flash translation layer.
 pub(crate) trait TranslationLayer: Send {
     /// Writes a unit.
     fn write(&mut self, unit: u32, operations: &mut Vec<NandOp>) -> Placed;
 
-    /// Writes the units from `start` up to `end`, which are one request; gives those that are [`Placed::New`].
+    /// Writes the units from `start` up to `end`, which are one request. Returns the number of
+    /// units that are [`Placed::New`].
     fn write_request(&mut self, start: u32, end: u32, operations: &mut Vec<NandOp>) -> u32 {
         (start..end).map(|unit| u32::from(self.write(unit, operations) == Placed::New)).sum()
     }
 
-    /// Programs what still waits for its page to fill up.
+    /// Programs the units that still wait for their page to fill up.
     fn flush(&mut self, operations: &mut Vec<NandOp>);
 
-    /// Reads the units from `start` up to `end`. Nothing is appended for those that were never written or are still in
-    /// the controller's memory.
+    /// Reads the units from `start` up to `end`. Nothing is appended for units that were never
+    /// written or are still in the controller's memory.
     fn read(&mut self, start: u32, end: u32, operations: &mut Vec<NandOp>);
 
-    /// Forgets the units from `start` up to `end`.
+    /// Drops the units from `start` up to `end`.
     fn trim(&mut self, start: u32, end: u32, operations: &mut Vec<NandOp>);
 
-    /// A die has done this program: the first units of its block are in the cells now.
+    /// Handles a program that a die has done: the first units of its block are in the cells now.
     fn programmed(&mut self, program: &NandOp);
 
-    /// Fetches what must be known before the units from `start` up to `end` can be read. They are read when that is there.
+    /// Fetches the entries that are needed before the units from `start` up to `end` can be read.
+    /// The units are read once the entries are available.
     fn look_up(&mut self, _start: u32, _end: u32, _operations: &mut Vec<NandOp>) {}
 
-    /// Whether there is something to do when the drive has nothing else to do.
+    /// Returns whether the layer has background work for an idle drive.
     fn wants_idle_time(&self) -> bool {
         false
     }
 
-    /// Does some of it; whether that asked anything of the dies.
+    /// Does a part of the background work. Returns whether it needs the dies.
     fn use_idle_time(&mut self, _operations: &mut Vec<NandOp>) -> bool {
         false
     }
 
-    /// The host writes more than the drive was planned for, or does no longer.
+    /// Tells the layer that the host begins or ceases to write more than the drive was planned for.
     fn set_intense(&mut self, _intense: bool) {}
 
-    /// Up to `most` units that lie in blocks of which the most is invalid, the worst first: were they gone, these blocks could
-    /// be erased without a copy. `None`: the layer does not know.
+    /// Returns up to `most` units in the blocks with the most invalid units, worst first. Without
+    /// these units the blocks could be erased without a copy. `None`: the layer does not know.
     fn fragmented(&self, _most: usize) -> Option<Vec<u32>> {
         None
     }
 
-    /// Units of the last request that the medium refused; they are counted from zero again.
+    /// Returns the units of the last request that the medium refused, and resets their number.
     fn take_refused(&mut self) -> u64 {
         0
     }
 
-    /// The physical unit that holds `unit`, if any does.
+    /// Returns the physical unit that holds `unit`, if any.
     #[cfg(test)]
     fn locate(&self, unit: u32) -> Option<u32>;
 
-    /// Gives what is written from now on the version `version`; whether the layer keeps versions.
+    /// Gives later writes the version `version`. Returns whether the layer keeps versions.
     #[cfg(test)]
     fn set_version(&mut self, _version: u32) -> bool {
         false
     }
 
-    /// The version that a read of `unit` finds, where the layer keeps versions.
+    /// Returns the version that a read of `unit` finds, if the layer keeps versions.
     #[cfg(test)]
     fn version(&self, _unit: u32) -> Option<u32> {
         None
     }
 
-    /// What was done so far.
+    /// Returns the counters of all work so far.
     fn counters(&self) -> &Counters;
 
-    /// How many physical blocks were erased how often, in the runs before this one too if the state was restored.
+    /// Returns the number of physical blocks by number of erases, including earlier runs if the
+    /// state was restored.
     fn erases_of_blocks(&self) -> BTreeMap<u32, u64>;
 
-    /// Erases since time zero of the block that was erased most often since then.
+    /// Returns the erases since time zero of the block with the most of them.
     fn most_erases(&self) -> u32;
 
-    /// Saves its tables between two requests, or restores them in a layer that was made for the same drive and wrote nothing.
-    /// What the dies still have to do counts as done; counts start at zero.
+    /// Saves the tables between two requests, or restores them in a layer that was made for the
+    /// same drive and wrote nothing. Pending operations of the dies count as done; counters start
+    /// at zero.
     ///
     /// # Errors
-    /// What is read is no state of this layer.
+    /// Refuses content that is no state of this layer.
     fn transfer(&mut self, archive: &mut Archive) -> Checked;
 
-    /// Units of the host that wait in the controller's memory for their page to fill up.
+    /// Returns the number of units of the host that wait in the controller's memory for their page
+    /// to fill up.
     fn waiting_units(&self) -> u32 {
         0
     }
 
-    /// Bytes of memory that its tables use.
+    /// Returns the bytes of memory that the tables use.
     fn memory_bytes(&self) -> u64;
 
     /// Checks that every table agrees with every other, unit by unit.
     fn check(&self) -> Checked;
 }
 
-/// A layer that manages the pages of one die on its own, as the schemes of the papers do.
+/// Layer that manages the pages of one die independently, as the schemes of the papers do.
 pub(crate) trait DieLayer: Send {
-    /// Writes the logical pages from `start` up to `end`: the request (p, n) of the papers, n = end - p.
+    /// Writes the logical pages from `start` up to `end`: the request (p, n) of the papers, n = end
+    /// - p.
     fn write(&mut self, start: u32, end: u32, nand: &mut Nand);
 
-    /// Where the newest version of `page` lies. Asked only for pages in which the host has data.
+    /// Returns the place of the newest version of `page`. Called only for pages in which the host
+    /// has data.
     fn locate(&self, page: u32, nand: &Nand) -> Place;
 
-    /// Whether `page` waits in the controller's memory: to read it takes nothing of the die.
+    /// Returns true if `page` waits in the controller's memory, so that reading it does not need
+    /// the die.
     fn is_in_memory(&self, _page: u32, _nand: &Nand) -> bool {
         false
     }
 
-    /// Forgets the logical pages from `start` up to `end`.
+    /// Drops the logical pages from `start` up to `end`.
     fn trim(&mut self, start: u32, end: u32, nand: &mut Nand) {
         nand.clear(start, end);
     }
 
-    /// Saves or restores its own tables; those of the medium are.
+    /// Saves or restores the tables of the layer. The tables of the medium are saved separately.
     fn transfer(&mut self, nand: &Nand, archive: &mut Archive) -> Checked;
 
-    /// Checks that every block has one use, that those that are free are clean, and whatever else a state that was read must
-    /// be so that the layer can go on from it. [`locate`](Self::locate) is asked only afterwards.
+    /// Checks that every block has one use, that free blocks are clean, and every other property of
+    /// a restored state that the layer depends on. [`locate`](Self::locate) is called only
+    /// afterwards.
     fn check(&self, nand: &Nand) -> Checked;
 
-    /// Bytes of memory that its own tables use.
+    /// Returns the bytes of memory that the tables of the layer use.
     fn memory_bytes(&self) -> u64;
 }
 
-/// Pages and blocks by what was done with them and what for (in the order of [`Cause::ALL`]).
+/// Numbers of pages and blocks by operation and by cause (in the order of [`Cause::ALL`]).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Counters {
     /// Physical pages read.
@@ -218,15 +231,16 @@ pub(crate) struct Counters {
     pub(crate) pages_programmed: [u64; Cause::ALL.len()],
     /// Physical blocks erased.
     pub(crate) blocks_erased: [u64; Cause::ALL.len()],
-    /// Units that the host wrote and that took a place.
+    /// Number of units that the host wrote and that took a place.
     pub(crate) host_units: u64,
-    /// Units that replaced an older version before it was programmed.
+    /// Number of units that replaced an older version before it was programmed.
     pub(crate) replaced_units: u64,
-    /// Units that the collector moved.
+    /// Number of units that the collector moved.
     pub(crate) moved_units: u64,
-    /// Units of the layer's own tables that took a place.
+    /// Number of units of the layer's own tables that took a place.
     pub(crate) table_units: u64,
-    /// Units of programmed pages that hold nothing, because the page had to be programmed before it was full.
+    /// Number of units of programmed pages that hold nothing, because the page had to be programmed
+    /// before it was full.
     pub(crate) padding_units: u64,
 }
 

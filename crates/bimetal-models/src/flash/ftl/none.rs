@@ -1,8 +1,8 @@
-//! `none`: the medium as it is (Konanki's thesis, section 3.1), for hosts that manage flash themselves.
+//! `none`: the bare medium (Konanki's thesis, section 3.1), for hosts that manage flash themselves.
 //!
-//! A read reads, a write programs, each at its own address; a discard erases the blocks that it covers wholly, and does
-//! nothing to others. A write to a page that was programmed since its block was erased ends with a media error, and
-//! changes nothing.
+//! A read reads and a write programs, each at its own address. A discard erases the blocks that it
+//! covers wholly, and does nothing to others. A write to a page that was programmed since its block
+//! was erased ends with a media error, and changes nothing.
 
 use super::striped::Striped;
 use super::{DieLayer, Info};
@@ -13,7 +13,7 @@ use crate::flash::state::archive::{Archive, Checked, ensure};
 pub(crate) const INFO: Info =
     Info { name: "none", whole_pages: true, reserve: |_| 0, make: |setup| Ok(Box::new(Striped::new(setup, || Raw))) };
 
-/// There is nothing to remember.
+/// Layer without any state of its own.
 struct Raw;
 
 impl DieLayer for Raw {

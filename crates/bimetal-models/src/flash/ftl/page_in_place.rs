@@ -1,11 +1,14 @@
-//! `page-in-place`: the page level layer without wear levelling of Konanki's thesis ("Modeling of hybrid hard disks in
-//! Disksim", section 4.1, figure 4.1). A logical page is the physical page of the same number.
+//! `page-in-place`: the page level layer without wear levelling of Konanki's thesis ("Modeling of
+//! hybrid hard disks in Disksim", section 4.1, figure 4.1). A logical page is the physical page of
+//! the same number.
 //!
-//! A clean page is written directly. If a page of a request is dirty, its block is read into memory, erased, and written
-//! back with the request's pages in it, once a request. `prewrite_probability` makes that part of all pages dirty at first.
+//! A clean page is written directly. If a page of a request is dirty, its block is read into
+//! memory, erased, and written back with the request's pages in it, once for each request.
+//! `prewrite_probability` makes this part of all pages dirty at first.
 //!
-//! As printed, `pageswritten` is the number of the last page minus `(i + 1)`, which never advances on a one-page write; it
-//! is the count of pages up to the block's or the request's end here.
+//! As printed, `pageswritten` is the number of the last page minus `(i + 1)`, which never advances
+//! on a one-page write. Here it is the number of pages up to the end of the block or of the
+//! request.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -37,7 +40,7 @@ pub(crate) const INFO: Info = Info {
     },
 };
 
-/// There is nothing to remember.
+/// Layer without any state of its own.
 struct PageInPlace;
 
 impl DieLayer for PageInPlace {

@@ -1,4 +1,4 @@
-//! What every translation layer must do, whatever it is: one test over all of them.
+//! Properties of every translation layer: one test over all of them.
 
 use proptest::prelude::*;
 use rand_core::{Rng, SeedableRng};
@@ -20,7 +20,7 @@ enum Step {
     Flush,
 }
 
-/// What a geometry is drawn from; how much it can hold depends on the layer.
+/// Numbers from which a geometry is drawn. Its capacity depends on the layer.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     channels: u32,
@@ -80,7 +80,8 @@ fn states() -> impl Strategy<Value = Precondition> {
 
 type Settings = &'static [(&'static str, &'static str)];
 
-/// Every layer, and every policy of collection and wear levelling with those that have them.
+/// Returns every layer, and every policy of collection and wear levelling with the layers that have
+/// them.
 fn kinds() -> impl Iterator<Item = (&'static Info, Settings)> {
     let (page, dftl) = (&super::page::INFO, &super::dftl::INFO);
     let policies: [(_, Settings); 13] = [
@@ -104,7 +105,7 @@ fn kinds() -> impl Iterator<Item = (&'static Info, Settings)> {
     ALL.iter().map(|info| (*info, [].as_slice())).chain(policies)
 }
 
-/// The layer beside what the host knows.
+/// Layer beside a reference model of its content.
 struct Shadowed {
     info: &'static Info,
     profile: FlashProfile,
@@ -112,9 +113,9 @@ struct Shadowed {
     precondition: Precondition,
     seed: u64,
     layer: Box<dyn TranslationLayer>,
-    /// The medium itself refuses what a layer would not.
+    /// Set if the layer is the raw medium, which refuses some writes.
     raw: bool,
-    /// By unit: the version that was written last.
+    /// Version that was written last, by unit.
     newest: Vec<Option<u32>>,
     version: u32,
     host_units: u64,
@@ -126,11 +127,11 @@ struct Shadowed {
 impl Shadowed {
     fn new(info: &'static Info, settings: Settings, shape: &Shape, precondition: Precondition, seed: u64) -> Self {
         let mut profile = flash_profile(&[&[("ftl", info.name)], settings].concat());
-        // A block of single-bit cells in each die is the least that a cache can have.
+        // A cache has at least a block of single-bit cells in each die.
         if shape.pages_per_block < 3 {
             profile.slc_cache = SizeOrOff(None);
         }
-        // The medium refuses to be written at random.
+        // The medium refuses random writes.
         let precondition = if info.name == "none" { Precondition::Clean } else { precondition };
         let geometry = shape.geometry(info, &profile);
         let units = geometry.logical_units;
@@ -154,17 +155,17 @@ impl Shadowed {
         }
     }
 
-    /// Which layer it is, for messages.
+    /// Returns a description of the layer, for messages.
     fn what(&self) -> String {
         format!("{} gc={} wear_levelling={:?}", self.info.name, self.profile.gc, self.profile.wear_levelling)
     }
 
-    /// Whether the host wrote more than was expected with its last write.
+    /// Returns whether the host wrote more than planned with its last write.
     fn is_intense(&self) -> bool {
         (1..=3).contains(&(self.version % 8))
     }
 
-    /// The same with a layer that was restored from what this one saves.
+    /// Returns a copy with a layer that was restored from the saved state of this layer.
     fn restored(&mut self) -> Self {
         let tables = save(self.layer.as_mut());
         let mut layer = make(self.info, &self.profile, self.geometry, self.precondition, self.seed, true);
@@ -173,13 +174,13 @@ impl Shadowed {
         assert!(matches!(archive, Archive::Reading([])), "bytes are left");
         layer.check().unwrap();
         assert_eq!(save(layer.as_mut()), tables, "what was restored is saved as it was");
-        // How much the host writes is no part of a state.
+        // The host's rate of writes is no part of a state.
         layer.set_intense(self.is_intense());
         let (profile, newest) = (self.profile.clone(), self.newest.clone());
         Self { layer, profile, newest, ..*self }
     }
 
-    /// Runs one step; gives what the dies were asked to do.
+    /// Runs one step. Returns the operations requested from the dies.
     fn run(&mut self, step: &Step) -> Vec<NandOp> {
         let units = self.newest.len() as u32;
         let (start, len) = match *step {
@@ -205,7 +206,7 @@ impl Shadowed {
             Step::Trim(..) => {
                 self.layer.trim(start, end, &mut operations);
                 for unit in start..end {
-                    // The medium forgets whole blocks only.
+                    // The medium erases whole blocks only.
                     if !self.raw || self.layer.locate(unit).is_none() {
                         self.newest[unit as usize] = None;
                     }
@@ -261,7 +262,8 @@ impl Shadowed {
     }
 }
 
-/// The layer `info`, of whose units those from the first quarter to the third are in the state `precondition`.
+/// Makes the layer `info`. The units of its second and third quarter are in the state
+/// `precondition`.
 fn make(
     info: &Info,
     profile: &FlashProfile,
@@ -275,7 +277,8 @@ fn make(
     (info.make)(&setup).unwrap()
 }
 
-/// Runs `steps` on `layer` and on what is restored from its state: both do the same, and are the same afterwards.
+/// Runs `steps` on `layer` and on a layer restored from its state: both do the same, and are equal
+/// afterwards.
 fn goes_on_when_restored(mut layer: Shadowed, steps: &[Step]) {
     let mut restored = layer.restored();
     for step in steps {
@@ -286,7 +289,7 @@ fn goes_on_when_restored(mut layer: Shadowed, steps: &[Step]) {
     assert!(save(restored.layer.as_mut()) == save(layer.layer.as_mut()), "{}: tables at the end", layer.what());
 }
 
-/// What a layer saves.
+/// Returns the saved state of a layer.
 fn save(layer: &mut dyn TranslationLayer) -> Vec<u8> {
     let mut archive = Archive::Writing(Vec::new());
     layer.transfer(&mut archive).unwrap();
@@ -347,7 +350,7 @@ proptest! {
     }
 }
 
-/// Two dies of 12 blocks of 8 pages.
+/// Shape of two dies of 12 blocks of 8 pages.
 const TWO_DIES: Shape = Shape {
     channels: 2,
     dies_per_channel: 1,
@@ -365,7 +368,7 @@ fn a_die_that_holds_a_unit_less_than_the_other_collects_the_same_blocks_when_res
         for (info, settings) in kinds() {
             let layer = Shadowed::new(info, settings, &Shape { fill, ..TWO_DIES }, Precondition::Random, 1);
             let units = layer.newest.len() as u32;
-            // Half of them are filled.
+            // Half of the units are filled.
             uneven += units / 2 % 2;
             let mut random = Pcg64::seed_from_u64(2);
             let writes: Vec<Step> = (0..3 * units).map(|_| Step::Write(random.next_u32(), 1)).collect();
@@ -385,7 +388,8 @@ fn a_discard_of_what_holds_nothing_leaves_no_trace() {
     }
 }
 
-/// One die of 16 blocks of 8 pages under `ftl`, after `runs` of pages (first, behind the last): copies, erases.
+/// Returns copies and erases of one die of 16 blocks of 8 pages under `ftl`, after `runs` of pages
+/// (first, behind the last).
 fn after(ftl: &str, runs: &[(u32, u32)]) -> (u64, u64) {
     let shape = Shape {
         channels: 1,
@@ -405,9 +409,10 @@ fn after(ftl: &str, runs: &[(u32, u32)]) -> (u64, u64) {
 
 #[test]
 fn a_block_written_again_in_order_costs_each_layer_what_its_paper_says() {
-    // Block 1 is written three times as a whole. `block` and `page-in-place`: an erase for each overwriting request. Log
-    // block: switch merges, of which the first finds an erased data block; FAST: writes in place, then switches. ANAND adds
-    // units up to 4. FMAX needs a fold at the third round. Ideal: pages / 8. Simple: an erase for each overwriting run.
+    // Block 1 is written three times as a whole. `block` and `page-in-place`: an erase for each
+    // overwriting request. Log block: switch merges, of which the first finds an erased data block.
+    // FAST: writes in place, then switches. ANAND: adds units up to 4. FMAX: a fold at the third
+    // round. Ideal: pages / 8. Simple: an erase for each overwriting run.
     let thrice = [(8, 16), (8, 16), (8, 16)];
     for (ftl, expected) in [
         ("page-in-place", (0, 2)),
@@ -423,27 +428,29 @@ fn a_block_written_again_in_order_costs_each_layer_what_its_paper_says() {
     }
 }
 
-/// Griffin 6.3: a page that cannot be overwritten erases its block. The pages behind it are clean then: a
-/// run erases a block once, whether it is one request or many. What the run did not reach is programmed
-/// again when it ends.
+/// Griffin 6.3: a write to a page that cannot be overwritten erases its block. The pages behind it
+/// are clean then: a run erases a block once, whether the run is one request or many. The pages
+/// that the run did not reach are programmed again when it ends.
 #[test]
 fn simple_erases_once_for_a_run_of_requests() {
     let page_by_page = |pages: std::ops::Range<u32>| pages.map(|page| (page, page + 1)).collect::<Vec<_>>();
     let filled = vec![(8, 16)];
     assert_eq!(after("simple", &[filled.clone(), page_by_page(8..16)].concat()), (0, 1));
-    // Three pages are copied in front of the run at once, three behind it when it ends.
+    // Three pages are copied in front of the run at once, and three behind it when it ends.
     assert_eq!(after("simple", &[filled.clone(), page_by_page(11..13)].concat()), (3, 1));
     assert_eq!(after("simple", &[filled.clone(), page_by_page(11..13), vec![(0, 1)]].concat()), (6, 1));
-    // Back to front there is no run.
+    // Pages written in descending order form no run.
     let backwards: Vec<(u32, u32)> = page_by_page(8..16).into_iter().rev().collect();
     assert_eq!(after("simple", &[filled, backwards].concat()).1, 8);
 }
 
 #[test]
 fn fast_merges_a_block_begun_in_order_by_copying_its_rest() {
-    // Block 1 again up to its fourth page, then block 0's first page again: SW changes its owner, four pages are copied.
+    // Block 1 is written again up to its fourth page, then block 0's first page: SW changes its
+    // owner, four pages are copied.
     assert_eq!(after("fast", &[(0, 16), (8, 12), (0, 1)]), (4, 1));
-    // One page of each of five blocks again and again: all in RW blocks, no merge until they run out.
+    // One page of each of five blocks is written repeatedly: all are in RW blocks, and no merge
+    // occurs until they run out.
     let spread: Vec<(u32, u32)> = (0..5).map(|b| (8 * b + 3, 8 * b + 4)).collect();
     assert_eq!(after("fast", &[vec![(0, 40)], spread].concat()), (0, 0));
 }

@@ -1,9 +1,10 @@
-//! `simple`: Griffin's upper bound of erasures (section 6.3): coarse block mapping, where a write to a page that cannot be
-//! overwritten erases the block.
+//! `simple`: Griffin's upper bound of erasures (section 6.3): coarse block mapping, in which a
+//! write to a page that cannot be overwritten erases the block.
 //!
-//! The paper does not say what happens to the other pages of the block: here they are read before the erase. Those before
-//! the written page are programmed again at once. Those behind it wait in the controller's memory, so that a write that
-//! goes on there finds clean pages: a sequential run erases a block once. They are programmed when a write goes elsewhere.
+//! The paper does not describe the other pages of the block: here they are read before the erase.
+//! The pages before the written page are programmed again at once. The pages behind it wait in the
+//! controller's memory, so that a write that continues there finds clean pages: a sequential run
+//! erases a block once. They are programmed when a write elsewhere follows.
 
 use super::striped::Striped;
 use super::{DieLayer, Info};
@@ -19,8 +20,8 @@ pub(crate) const INFO: Info = Info {
 };
 
 struct Simple {
-    /// The page behind the last one written to the block that was erased last. The block's other pages from there on wait in
-    /// memory, or are clean.
+    /// Page behind the last written page of the block that was erased last. The block's pages from
+    /// there on wait in memory, or are clean.
     open: Option<Place>,
 }
 
@@ -72,7 +73,7 @@ impl DieLayer for Simple {
 
     fn transfer(&mut self, nand: &Nand, archive: &mut Archive) -> Checked {
         let per_block = nand.pages_per_block();
-        // The page behind the last written one, from 1 on; 0 where no block is open.
+        // Number of the page behind the last written one, from 1 on; 0 if no block is open.
         let mut open = self.open.map_or(0, |place| place.block * per_block + place.offset + 1);
         archive.number(&mut open, u64::from(nand.blocks()) * u64::from(per_block))?;
         self.open = open.checked_sub(1).map(|page| Place { block: page / per_block, offset: page % per_block });

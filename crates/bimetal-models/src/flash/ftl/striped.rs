@@ -1,4 +1,4 @@
-//! Spreads logical pages over the dies, row by row, each die with a [`DieLayer`] of its own.
+//! Spreads logical pages over the dies, row by row. Each die has a [`DieLayer`] of its own.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ struct Die<F> {
     nand: Nand,
 }
 
-/// A layer for a whole drive.
+/// Translation layer for a whole drive, made of layers for each die.
 pub(crate) struct Striped<F> {
     geometry: Geometry,
     row: u32,
@@ -26,19 +26,20 @@ pub(crate) struct Striped<F> {
     refused: u64,
 }
 
-/// Logical pages that each die of `geometry` has to hold.
+/// Returns the number of logical pages that each die of `geometry` has to hold.
 pub(crate) fn pages_of_die(geometry: &Geometry) -> u32 {
     let row = geometry.units_per_row();
     geometry.logical_units.div_ceil(row).div_ceil(geometry.dies()) * row
 }
 
-/// Logical blocks of each die of `geometry`.
+/// Returns the number of logical blocks in each die of `geometry`.
 pub(crate) fn logical_blocks(geometry: &Geometry) -> u32 {
     pages_of_die(geometry).div_ceil(geometry.units_per_block())
 }
 
 impl<F: DieLayer> Striped<F> {
-    /// The drive of `setup`, each die with the layer that `make` gives; preconditioned by writing to it.
+    /// Creates the drive of `setup`, with a layer from `make` in each die, and preconditions it by
+    /// writing to it.
     pub(crate) fn new(setup: &Setup, make: impl Fn() -> F) -> Self {
         let geometry = setup.geometry;
         let copy_back = setup.profile.copy_back();
@@ -51,7 +52,8 @@ impl<F: DieLayer> Striped<F> {
         striped
     }
 
-    /// Writes once in order, and for the random state as much again at random. Wear and counts start at zero after it.
+    /// Writes once in order, and for the random state as much again at random. Afterwards wear and
+    /// counters start at zero.
     fn precondition(&mut self, setup: &Setup) {
         if setup.precondition == Precondition::Clean || setup.restored {
             return;
@@ -77,21 +79,22 @@ impl<F: DieLayer> Striped<F> {
         (self.counters, self.refused) = (Counters::default(), 0);
     }
 
-    /// Lets `each` see every die.
+    /// Calls `each` with every die.
     pub(crate) fn for_each_die(&mut self, mut each: impl FnMut(u32, &mut F, &mut Nand)) {
         for (number, die) in self.dies.iter_mut().enumerate() {
             each(number as u32, &mut die.layer, &mut die.nand);
         }
     }
 
-    /// Die and page within it.
+    /// Returns the die, and the page within it.
     #[cfg(test)]
     fn local(&self, unit: u32) -> (u32, u32) {
         let (row, dies) = (unit / self.row, self.dies.len() as u32);
         (row % dies, row / dies * self.row + unit % self.row)
     }
 
-    /// Calls `each` with every die that has pages of `start..end`, and which of its own they are.
+    /// Calls `each` with every die that has pages of `start..end`, and with the range of its own
+    /// pages.
     fn split(&self, start: u32, end: u32, mut each: impl FnMut(u32, u32, u32)) {
         if start >= end {
             return;
@@ -106,7 +109,7 @@ impl<F: DieLayer> Striped<F> {
         }
     }
 
-    /// Hands on what a die has to do.
+    /// Appends the operations of a die.
     fn gather(&mut self, die: u32, operations: &mut Vec<NandOp>) {
         let nand = &mut self.dies[die as usize].nand;
         for mut operation in nand.operations() {

@@ -1,4 +1,4 @@
-//! What every translation layer must do, and the write amplification of page mapping against theory.
+//! Tests of every translation layer, and of the write amplification of page mapping against theory.
 
 use proptest::prelude::*;
 use rand_core::{Rng, SeedableRng};
@@ -14,7 +14,7 @@ use crate::flash::geometry::Geometry;
 use crate::flash::operation::{Cause, NandKind, NandOp};
 use crate::flash::precondition::{Layout, Precondition};
 
-/// One die, one plane, pages of one unit.
+/// Returns a geometry of one die, one plane, and pages of one unit.
 fn plain(blocks: u32, pages: u32, spare: f64) -> Geometry {
     let units = f64::from(blocks * pages) * (1.0 - spare);
     Geometry {
@@ -35,7 +35,7 @@ fn page_mapping(geometry: Geometry, precondition: Precondition, units: u32) -> P
     PageMapping::new(geometry, layout, Box::new(victims), Options::default())
 }
 
-/// Writes `count` units drawn uniformly; applies programs at once.
+/// Writes `count` units drawn uniformly, and applies programs at once.
 fn overwrite(ftl: &mut impl TranslationLayer, units: u32, count: u64, random: &mut Pcg64) {
     let mut operations = Vec::new();
     for _ in 0..count {
@@ -45,8 +45,8 @@ fn overwrite(ftl: &mut impl TranslationLayer, units: u32, count: u64, random: &m
     }
 }
 
-/// Greedy, mean-field: the formula of [`crate::flash::steady_state::steady_state`], for `blocks` blocks that hold
-/// closed data.
+/// Returns the greedy mean-field write amplification: the formula of
+/// [`crate::flash::steady_state::steady_state`], for `blocks` blocks that hold closed data.
 fn theory(blocks: f64, per_block: u32, units: u32) -> f64 {
     let (p, alpha) = (f64::from(per_block), blocks * f64::from(per_block) / f64::from(units));
     let mut tail = 0.0;
@@ -62,7 +62,7 @@ fn theory(blocks: f64, per_block: u32, units: u32) -> f64 {
     panic!("no steady state");
 }
 
-/// Write amplification and P × erases / host units over `count` writes.
+/// Returns write amplification and P × erases / host units over `count` writes.
 fn measure(ftl: &mut impl TranslationLayer, geometry: &Geometry, count: u64, random: &mut Pcg64) -> (f64, f64) {
     let before = ftl.counters().clone();
     overwrite(ftl, geometry.logical_units, count, random);
@@ -74,9 +74,10 @@ fn measure(ftl: &mut impl TranslationLayer, geometry: &Geometry, count: u64, ran
     ((host + moved) / host, erased_units / host)
 }
 
-/// Blocks of a die that hold no closed data, on average, under uniform overwrites: the reserve of page mapping with
-/// `free_blocks` = 2. One block is free or half free between two collections, the two open blocks are half full, the victim
-/// half emptied. Fitted over P = 64 and 256 and Sf = 0.07 to 0.5.
+/// Average number of blocks in a die that hold no closed data, under uniform overwrites: the
+/// reserve of page mapping with `free_blocks` = 2. One block is free or half free between two
+/// collections, the two open blocks are half full, and the victim is half emptied. Fitted over P =
+/// 64 and 256 and Sf = 0.07 to 0.5.
 const RESERVE: f64 = 2.1;
 
 #[test]
@@ -98,7 +99,8 @@ fn greedy_page_mapping_has_the_write_amplification_of_the_theory() {
     }
 }
 
-/// The oracle for FIFO with many blocks: WA = 1 / (1 - u), u = exp(-alpha (1 - u)) (Desnoyers, SYSTOR 2012).
+/// Returns the theoretical write amplification of FIFO with many blocks: WA = 1 / (1 - u), u =
+/// exp(-alpha (1 - u)) (Desnoyers, SYSTOR 2012).
 fn fifo_theory(alpha: f64) -> f64 {
     let valid = (0..10_000).fold(0.5f64, |u, _| (-alpha * (1.0 - u)).exp());
     1.0 / (1.0 - valid)
@@ -106,8 +108,9 @@ fn fifo_theory(alpha: f64) -> f64 {
 
 #[test]
 fn fifo_and_d_choices_have_the_write_amplification_of_the_monte_carlo_table() {
-    // B = 4096: units of a block, spare factor, best of 10, FIFO. The table keeps one free block; page mapping's reserve is
-    // RESERVE blocks, so the figures are corrected by the ratio that theory gives for so many blocks less.
+    // B = 4096: units of a block, spare factor, best of 10, FIFO. The table keeps one free block;
+    // page mapping's reserve is RESERVE blocks, so the figures are corrected by the ratio that
+    // theory gives for the smaller number of blocks.
     for (per_block, spare, ten, fifo) in [
         (64, 0.07, 6.9121, 7.3420),
         (256, 0.07, 7.3628, 7.3431),
@@ -153,7 +156,7 @@ fn cost_benefit_moves_less_than_greedy_when_few_units_take_most_writes() {
     let moved = |ftl: &mut dyn TranslationLayer| {
         let (mut random, mut operations) = (Pcg64::seed_from_u64(3), Vec::new());
         for _ in 0..6 * units {
-            // Nine of ten writes go to a tenth of the units.
+            // Nine of ten writes are to a tenth of the units.
             let hot = random.next_u32() % 10 > 0;
             let among = if hot { units / 10 } else { units };
             ftl.write(random.next_u32() % among, &mut operations);
@@ -184,7 +187,8 @@ fn dies_that_collect_on_their_own_have_the_write_amplification_of_their_share() 
     assert!((identity / amplification - 1.0).abs() < 0.005, "{identity} {amplification}");
 }
 
-/// What the cells allow: a block is programmed page after page, and erased before it is programmed again.
+/// Model of the cells, which enforces their rules: a block is programmed page after page, and
+/// erased before it is programmed again.
 struct Cells {
     programmed: Vec<u32>,
     units_per_page: u32,
@@ -204,7 +208,7 @@ impl Cells {
         }
     }
 
-    /// Applies and clears the operations, in order; tells the layer what was programmed.
+    /// Applies and clears the operations, in order, and reports programs to the layer.
     fn apply(&mut self, ftl: &mut impl TranslationLayer, operations: &mut Vec<NandOp>) {
         for operation in operations.drain(..) {
             match operation.kind {
@@ -236,7 +240,7 @@ enum Step {
 }
 
 prop_compose! {
-    /// A small geometry with as little spare area as the layer takes, or more.
+    /// Draws a small geometry with as little spare area as the layer accepts, or more.
     fn geometries()(
         channels in 1..4u32, dies_per_channel in 1..3u32, planes_per_die in 1..3u32, blocks in 5..20u32,
         pages_per_block in 2..12u32, unit_shift in 0..3u32, fill in 0.05..1.0f64,
@@ -266,7 +270,7 @@ fn states() -> impl Strategy<Value = Precondition> {
     prop_oneof![Just(Precondition::Clean), Just(Precondition::Sequential), Just(Precondition::Random)]
 }
 
-/// Units that a read of `start..end` fetches from the cells.
+/// Returns the number of units that a read of `start..end` fetches from the cells.
 fn fetched(ftl: &mut impl TranslationLayer, start: u32, end: u32) -> u32 {
     let mut operations = Vec::new();
     ftl.read(start, end, &mut operations);
@@ -342,7 +346,7 @@ proptest! {
         let mut written = 0;
         while written < 10 * geometry.logical_units {
             let len = 1 + random.next_u32() % 8;
-            // Half of the writes go to a tenth of the units, so that dies fill unevenly.
+            // Half of the writes are to a tenth of the units, so that dies fill unevenly.
             let start = random.next_u32() % geometry.logical_units;
             steps.push(Step::Write(if random.next_u32() % 2 == 0 { start / 10 } else { start }, len));
             if random.next_u32() % 50 == 0 {
@@ -356,7 +360,7 @@ proptest! {
 
 #[test]
 fn data_of_one_die_alone_may_stay_while_all_the_rest_is_overwritten() {
-    // Units of die 0 are never overwritten; the host's data must not pile up there.
+    // Units of die 0 are never overwritten; the host's data must not accumulate there.
     let geometry = Geometry { channels: 4, ..plain(20, 16, 0.4) };
     let geometry = Geometry { logical_units: 4 * geometry.logical_units, ..geometry };
     let mut ftl = page_mapping(geometry, Precondition::Sequential, geometry.logical_units);
@@ -396,7 +400,8 @@ fn a_drive_of_four_terabytes_takes_the_memory_of_what_is_touched() {
         }
         let touched = ftl.memory_bytes();
         eprintln!("{state:?}: untouched {untouched} bytes, touched {touched} bytes");
-        // In the random state each overwrite touches another block and entries in a chunk of the map.
+        // In the random state each overwrite touches another block, and entries in a chunk of the
+        // map.
         assert!(touched < 32 << 20, "{touched} bytes");
     }
 }

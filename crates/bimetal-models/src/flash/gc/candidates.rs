@@ -1,31 +1,32 @@
-//! The closed blocks with an invalid unit, kept densely: for policies that need more than the fewest valid units.
+//! Closed blocks with an invalid unit, stored densely: for policies that need more than the fewest
+//! valid units.
 
 use crate::flash::ftl::page::state::Known;
 use crate::flash::geometry::Geometry;
 use crate::flash::mapping::NONE;
 use crate::flash::precondition::Layout;
 
-/// Valid units of each closed block that has an invalid one.
+/// Valid units of each closed block with an invalid unit.
 pub(crate) struct Candidates {
     units_per_block: u32,
-    /// By block: its valid units, or [`NONE`] while it is no candidate.
+    /// Number of valid units by block, or [`NONE`] while the block is no candidate.
     valid: Vec<u32>,
 }
 
-/// What a report of a block means.
+/// Effect of the report of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
-    /// It is a candidate from now on.
+    /// The block becomes a candidate.
     Added,
-    /// It was one before.
+    /// The block was a candidate before.
     Kept,
-    /// It has no invalid unit.
+    /// The block has no invalid unit.
     Full,
 }
 
 impl Candidates {
-    /// The candidates of `geometry` as `layout` left it; calls `added` with die, block and valid units of each, oldest
-    /// first.
+    /// Returns the candidates of `geometry` in the state of `layout`. Calls `added` with die, block
+    /// and valid units of each, oldest first.
     pub(crate) fn new(geometry: &Geometry, layout: &Layout, mut added: impl FnMut(u32, u32, u32)) -> Self {
         let units_per_block = geometry.units_per_block();
         let mut valid = vec![NONE; geometry.blocks() as usize];
@@ -41,7 +42,7 @@ impl Candidates {
         Self { units_per_block, valid }
     }
 
-    /// A report that `block` has `valid` valid units.
+    /// Reports that `block` has `valid` valid units.
     pub(crate) fn report(&mut self, block: u32, valid: u32) -> Change {
         if valid >= self.units_per_block {
             return Change::Full;
@@ -52,7 +53,7 @@ impl Candidates {
         }
     }
 
-    /// Forgets every candidate, for those of a state that is restored.
+    /// Replaces the candidates by those of a restored state.
     pub(crate) fn replace(&mut self, known: &Known) {
         self.valid.fill(NONE);
         for (block, valid) in (0..known.dies).flat_map(|die| known.candidates(die)) {
@@ -60,17 +61,17 @@ impl Candidates {
         }
     }
 
-    /// Valid units of a candidate.
+    /// Returns the valid units of a candidate.
     pub(crate) fn valid(&self, block: u32) -> u32 {
         self.valid[block as usize]
     }
 
-    /// `block` is a candidate no more.
+    /// Removes `block` from the candidates.
     pub(crate) fn remove(&mut self, block: u32) {
         self.valid[block as usize] = NONE;
     }
 
-    /// Bytes of memory in use.
+    /// Returns the bytes of memory in use.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.valid.capacity() as u64 * 4
     }

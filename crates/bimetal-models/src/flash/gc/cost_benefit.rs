@@ -1,9 +1,11 @@
-//! Cost-benefit: the block with the largest age × (1 − u) / 2u, u the part of its units that are valid (Kawaguchi,
-//! Nishioka and Motoda, "A flash-memory based file system", USENIX 1995). Its age is the time since it was closed or last
-//! lost a unit, in such events of its die.
+//! Cost-benefit: chooses the block with the largest age × (1 − u) / 2u, where u is the share of
+//! valid units (Kawaguchi, Nishioka and Motoda, "A flash-memory based file system", USENIX 1995).
+//! The age is the time since the block was closed or last lost a unit, measured in such events of
+//! its die.
 //!
-//! The blocks with the same number of valid units queue by age, so that a pick compares the oldest of each queue: as
-//! many as a block has units, however many blocks there are.
+//! Blocks with the same number of valid units are queued by age, so that a choice compares the
+//! oldest block of each queue. The number of queues is the number of units in a block, for any
+//! number of blocks.
 
 use std::collections::BTreeSet;
 
@@ -15,23 +17,24 @@ use crate::flash::precondition::Layout;
 use crate::flash::state::archive::{Archive, Checked};
 
 struct Die {
-    /// Closings and invalidations so far.
+    /// Number of closings and invalidations so far.
     now: u64,
-    /// By valid units: when each block was changed, and which it is.
+    /// Time of the last change and number of each block, by valid units.
     queues: Vec<BTreeSet<(u64, u32)>>,
 }
 
-/// The candidates of each die.
+/// Candidates of each die.
 pub(crate) struct CostBenefit {
     units_per_block: u32,
     candidates: Candidates,
-    /// By block: when it was changed last.
+    /// Time of the last change, by block.
     changed: Vec<u64>,
     dies: Vec<Die>,
 }
 
 impl CostBenefit {
-    /// The candidates of a drive as `layout` left it: untouched blocks are all of one age.
+    /// Returns the candidates of a drive in the state of `layout`: untouched blocks all have the
+    /// same age.
     pub(crate) fn new(geometry: &Geometry, layout: &Layout) -> Self {
         let units = geometry.units_per_block();
         let die = |_| Die { now: 1, queues: vec![BTreeSet::new(); units as usize] };
@@ -72,7 +75,7 @@ impl VictimSelection for CostBenefit {
         let oldest = queues.iter().enumerate().filter_map(|(valid, queue)| {
             let &(changed, _) = queue.first()?;
             let (age, valid_units) = ((*now - changed + 1) as f64, valid as f64);
-            // An empty block costs nothing: infinite.
+            // An empty block costs nothing: the ratio is infinite.
             Some((age * (units - valid_units) / (2.0 * valid_units), valid))
         });
         let (_, valid) = oldest.max_by(|a, b| a.0.total_cmp(&b.0))?;

@@ -1,5 +1,6 @@
-//! d-choices: the best of d closed blocks drawn at random, with an invalid unit each (Van Houdt, "A mean field model for a
-//! class of garbage collection algorithms in flash-based solid state drives", SIGMETRICS 2013).
+//! d-choices: chooses the best of d randomly drawn closed blocks, each with an invalid unit (Van
+//! Houdt, "A mean field model for a class of garbage collection algorithms in flash-based solid
+//! state drives", SIGMETRICS 2013).
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -12,22 +13,23 @@ use crate::flash::mapping::NONE;
 use crate::flash::precondition::Layout;
 use crate::flash::state::archive::{Archive, Checked};
 
-/// The candidates of each die in no order: O(1) for every change, O(d) for a pick.
+/// Candidates of each die in no order: O(1) for every change, O(d) for a choice.
 pub(crate) struct DChoices {
     draws: u32,
     units_per_block: u32,
     random: Pcg64,
-    /// Numbers drawn so far.
+    /// Number of random numbers drawn so far.
     drawn: u64,
     candidates: Candidates,
-    /// By die.
+    /// Candidates by die.
     lists: Vec<Vec<u32>>,
-    /// By block: where it is in its list, or [`NONE`].
+    /// Position in its list by block, or [`NONE`].
     positions: Vec<u32>,
 }
 
 impl DChoices {
-    /// The candidates of a drive as `layout` left it, of which `draws` are drawn, from `seed` on.
+    /// Returns the candidates of a drive in the state of `layout`. Each choice draws `draws` of
+    /// them, from `seed` on.
     pub(crate) fn new(geometry: &Geometry, layout: &Layout, draws: u32, seed: u64) -> Self {
         let mut lists = vec![Vec::new(); geometry.dies() as usize];
         let mut positions = vec![NONE; geometry.blocks() as usize];

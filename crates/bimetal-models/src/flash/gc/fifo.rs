@@ -1,4 +1,4 @@
-//! FIFO: the block that was closed first, of those with an invalid unit.
+//! FIFO: chooses the block that was closed first, among those with an invalid unit.
 
 use std::collections::BTreeSet;
 
@@ -9,18 +9,19 @@ use crate::flash::geometry::Geometry;
 use crate::flash::precondition::Layout;
 use crate::flash::state::archive::{Archive, Checked};
 
-/// The candidates of each die in the order in which they were closed: O(log n) for every change.
+/// Candidates of each die in the order in which they were closed: O(log n) for every change.
 pub(crate) struct Fifo {
     candidates: Candidates,
-    /// By block: the number of its closing.
+    /// Number of the closing by block.
     closing: Vec<u64>,
     closings: u64,
-    /// By die: closing, block.
+    /// Closing and block of each candidate, by die.
     queues: Vec<BTreeSet<(u64, u32)>>,
 }
 
 impl Fifo {
-    /// The candidates of a drive as `layout` left it: untouched blocks were closed in order.
+    /// Returns the candidates of a drive in the state of `layout`: untouched blocks were closed in
+    /// order.
     pub(crate) fn new(geometry: &Geometry, layout: &Layout) -> Self {
         let mut queues = vec![BTreeSet::new(); geometry.dies() as usize];
         let closing: Vec<u64> = (0..u64::from(geometry.blocks())).collect();

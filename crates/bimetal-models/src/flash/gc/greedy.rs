@@ -1,4 +1,5 @@
-//! Greedy: the block with the fewest valid units; among equals the one that came to that number last.
+//! Greedy: chooses the block with the fewest valid units; among equal blocks the block that reached
+//! this number last.
 
 use super::VictimSelection;
 use crate::flash::ftl::page::state::Known;
@@ -15,25 +16,27 @@ struct Links {
     next: u32,
 }
 
-/// A bucket a number of valid units, each a doubly linked list: O(1) for every change. A pick walks up from the lowest
-/// bucket that may be filled; it climbs no further than changes have lowered it, plus a block's units.
+/// Candidates in buckets by number of valid units, each a doubly linked list: O(1) for every
+/// change. A choice walks up from the lowest bucket that may be filled. In total it climbs no
+/// further than changes have lowered it, plus a block's units.
 pub(crate) struct Greedy {
     units_per_block: u32,
     blocks_per_die: u32,
     links: SparseArray<Links>,
     /// First block of each bucket, die by die; buckets of 0 to one less than all units.
     heads: Vec<u32>,
-    /// For each die, no bucket below this is filled.
+    /// Bucket, for each die, below which no bucket is filled.
     lowest: Vec<u32>,
-    /// Untouched blocks, die by die for each level of the layout: the next one, and the first behind the last.
+    /// Untouched blocks, die by die for each level of the layout: the next block, and the first
+    /// behind the last.
     untouched: Vec<(u32, u32)>,
-    /// The level of the layout that has this number of valid units, or [`NONE`].
+    /// Level of the layout with this number of valid units, or [`NONE`].
     level_of: Vec<u32>,
     levels: u32,
 }
 
 impl Greedy {
-    /// The candidates of a drive as `layout` left it.
+    /// Returns the candidates of a drive in the state of `layout`.
     pub(crate) fn new(geometry: &Geometry, layout: &Layout) -> Self {
         let (dies, units) = (geometry.dies(), geometry.units_per_block());
         let mut level_of = vec![NONE; units as usize];
@@ -91,7 +94,7 @@ impl Greedy {
         }
     }
 
-    /// The touched candidates of `die`, in an order in which they can be inserted again.
+    /// Returns the touched candidates of `die`, in an order in which they can be inserted again.
     fn order(&self, die: u32) -> Vec<u32> {
         let mut order = Vec::new();
         for valid in 0..self.units_per_block {

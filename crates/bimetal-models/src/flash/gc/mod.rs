@@ -1,6 +1,7 @@
-//! Garbage collection: which closed block is emptied and erased next. One policy a file.
+//! Garbage collection: choice of the closed block that is emptied and erased next. One file for
+//! each policy.
 //!
-//! When and how fast a collection runs is the translation layer's business.
+//! The translation layer decides on the time and the speed of a collection.
 
 mod candidates;
 pub(crate) mod cost_benefit;
@@ -14,36 +15,38 @@ use super::precondition::Layout;
 use super::profile::GcKind;
 use super::state::archive::{Archive, Checked};
 
-/// Keeps the closed blocks of each die and chooses among them. Blocks without an invalid unit are of no use to it.
+/// Policy that keeps the closed blocks of each die and chooses among them. It has no use for blocks
+/// without an invalid unit.
 ///
-/// Blocks that nothing has touched since preconditioning are known from the layout until they are reported here.
+/// Blocks untouched since preconditioning are known from the layout until they are reported here.
 pub(crate) trait VictimSelection: Send {
-    /// `block` of `die` is closed, or was untouched and is no longer; it has `valid` valid units.
-    /// `is_new`: it was closed just now.
+    /// Reports that `block` of `die` is closed, or is no longer untouched, and has `valid` valid
+    /// units. `is_new`: it was closed just now.
     fn closed(&mut self, die: u32, block: u32, valid: u32, is_new: bool);
 
-    /// The valid units of a closed block fell from `before` to `after`.
+    /// Reports that the valid units of a closed block fell from `before` to `after`.
     fn invalidated(&mut self, die: u32, block: u32, before: u32, after: u32);
 
-    /// Takes the next victim of `die` out of the candidates; `None` if no block has an invalid unit. `is_untouched` says
-    /// whether a block is still as the layout has it.
+    /// Removes the next victim of `die` from the candidates; `None` if no block has an invalid
+    /// unit. `is_untouched` returns whether a block is still in the state of the layout.
     fn pick(&mut self, die: u32, is_untouched: &dyn Fn(u32) -> bool) -> Option<u32>;
 
-    /// `block` of `die`, which is closed, was reported here and has `valid` valid units, is emptied for another reason.
+    /// Removes `block` of `die`, which is emptied for another reason. It is closed, was reported
+    /// here, and has `valid` valid units.
     fn taken(&mut self, die: u32, block: u32, valid: u32);
 
-    /// Saves what does not follow from the blocks, or restores it in a policy that was made for the same layout and has been
-    /// told nothing since.
+    /// Saves the state that does not follow from the blocks, or restores it in a policy that was
+    /// made for the same layout and has received no reports since.
     ///
     /// # Errors
-    /// What is read does not fit the blocks.
+    /// Refuses content that does not fit the blocks.
     fn transfer(&mut self, archive: &mut Archive, known: &Known) -> Checked;
 
-    /// Bytes of memory in use.
+    /// Returns the bytes of memory in use.
     fn memory_bytes(&self) -> u64;
 }
 
-/// The policy `kind` for a drive as `layout` left it; `seed` starts what is random in it.
+/// Makes the policy `kind` for a drive in the state of `layout`; `seed` starts its random numbers.
 pub(crate) fn make(kind: GcKind, geometry: &Geometry, layout: &Layout, seed: u64) -> Box<dyn VictimSelection> {
     match kind {
         GcKind::Greedy => Box::new(greedy::Greedy::new(geometry, layout)),

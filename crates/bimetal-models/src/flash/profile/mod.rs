@@ -1,4 +1,4 @@
-//! The figures of a flash drive, as its profile gives them.
+//! Figures of a flash drive, as its profile gives them.
 
 mod values;
 
@@ -13,126 +13,136 @@ use crate::hdd::profile::Switch;
 use crate::profile::{BadFigure, Size};
 pub use values::{Cell, FtlKind, GcKind, ProgramTimes, SizeOrOff};
 
-/// Over which makers spread what they warrant: five years.
+/// Period over which makers spread the warranted writes: five years.
 const WARRANTY_SECONDS: f64 = 5.0 * 365.25 * 86_400.0;
 
-/// The figures of a flash drive. Each public field is a key of the profile, with the same name.
+/// Figures of a flash drive. Each public field is a key of the profile, with the same name.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlashProfile {
-    /// Channels between controller and dies.
+    /// Number of channels between controller and dies.
     pub channels: u32,
-    /// Dies on a channel.
+    /// Number of dies on a channel.
     pub dies_per_channel: u32,
-    /// Planes of a die; they work in lockstep.
+    /// Number of planes in a die, which work in lockstep.
     pub planes_per_die: u32,
-    /// Blocks of a plane. Without it, as many as capacity and spare factor need; with it, the capacity follows.
+    /// Number of blocks in a plane. Without it, as many as capacity and spare factor need; with it,
+    /// the capacity follows.
     pub blocks_per_plane: Option<u32>,
-    /// Pages of a block.
+    /// Number of pages in a block.
     pub pages_per_block: u32,
     /// Bytes of a page, without its spare area.
     pub page_size: Size,
-    /// The smallest piece that the translation layer maps; at most a page.
+    /// Size of a mapping unit, the smallest piece that the translation layer maps; at most a page.
     #[serde(default = "default_mapping_unit")]
     pub mapping_unit: Size,
-    /// Bits in a cell.
+    /// Number of bits in a cell.
     pub cell: Cell,
-    /// (physical − logical) / physical.
+    /// Spare factor: (physical − logical) / physical.
     pub spare_factor: f64,
-    /// Times that a block can be erased.
+    /// Number of times that a block can be erased.
     pub rated_cycles: u32,
-    /// Terabytes (10^12) that the maker warrants can be written.
+    /// Terabytes (10^12 bytes) that the maker warrants can be written.
     pub warranted_terabytes_written: Option<f64>,
-    /// To sense a page.
+    /// Time to sense a page.
     pub read_us: f64,
-    /// To program a page, a mean over the page types; all planes at once.
+    /// Time to program a page, a mean over the page types; all planes at once.
     pub program_us: f64,
-    /// To program a page of each type, from the first bit of a cell on: as many times as a cell has bits. Rows take turns.
-    /// Without it every page takes `program_us`.
+    /// Times to program a page of each type, from the first bit of a cell on: one time for each bit
+    /// of a cell. Rows take turns. Without this key every page takes `program_us`.
     pub program_us_by_type: Option<ProgramTimes>,
-    /// To erase a block; all planes at once.
+    /// Time to erase a block; all planes at once.
     pub erase_us: f64,
-    /// To stop a program or an erase for a read that the host waits for. Without it reads wait.
+    /// Time to stop a program or an erase for a read that the host waits for. Without this key
+    /// reads wait.
     pub suspend_us: Option<f64>,
     /// Rate of a channel in 10^6 bytes a second.
     pub channel_mb_per_s: f64,
-    /// Rate of the link to the host in 10^6 bytes a second, each way.
+    /// Rate of the link to the host in 10^6 bytes a second, in each direction.
     pub link_mb_per_s: f64,
-    /// Time for which each command occupies the link beside its data: 1 / the largest rate of commands.
+    /// Time for which each command occupies the link beside its data: 1 / the largest rate of
+    /// commands.
     #[serde(default)]
     pub command_us: f64,
-    /// Added to each read, while others go on; with serial timing, before it, and nothing else goes on.
+    /// Time added to each read, while other operations proceed. With serial timing it precedes the
+    /// read, and nothing else proceeds.
     #[serde(default)]
     pub read_overhead_us: f64,
-    /// Added to each write, flush and discard, while others go on; with serial timing, before each write, and nothing
-    /// else goes on.
+    /// Time added to each write, flush and discard, while other operations proceed. With serial
+    /// timing it precedes each write, and nothing else proceeds.
     #[serde(default)]
     pub write_overhead_us: f64,
-    /// Added to each flush that finds something to make stable.
+    /// Time added to each flush that has something to make stable.
     #[serde(default)]
     pub flush_us: f64,
-    /// Memory in which writes finish, or `"off"`.
+    /// Size of the memory in which writes finish, or `"off"`.
     pub write_buffer: SizeOrOff,
-    /// Bytes that may lie in blocks programmed with one bit a cell, or `"off"`; for `page` and `dftl`. What lies there is
-    /// packed into all bits of others when the drive has had nothing to do for a while, or has no free blocks.
+    /// Bytes that may lie in blocks programmed with one bit in each cell, or `"off"`; for `page`
+    /// and `dftl`. These data are packed into all bits of other blocks when the drive has been idle
+    /// for a while, or has no free blocks.
     #[serde(default)]
     pub slc_cache: SizeOrOff,
-    /// To program a page with one bit a cell.
+    /// Time to program a page with one bit in each cell.
     pub slc_program_us: Option<f64>,
-    /// Whether what is in the write buffer survives a power cut, so that a flush needs not wait for it.
+    /// Set to `on` if the content of the write buffer survives a power cut, so that a flush need
+    /// not wait for it.
     pub power_loss_protection: Switch,
-    /// Where units are written.
+    /// Translation layer, which chooses the places of units.
     #[serde(default)]
     pub ftl: FtlKind,
-    /// Log blocks of the whole drive, for layers that have them. Without it, all spare blocks.
+    /// Number of log blocks in the whole drive, for layers that have them. Without it, all spare
+    /// blocks.
     pub log_blocks: Option<u32>,
-    /// The most units in a chain of `anand`.
+    /// Most units in a chain of `anand`.
     #[serde(default = "default_chain_length_max")]
     pub chain_length_max: u32,
-    /// Part of the pages that hold data before time zero, drawn at random; for `page-in-place`.
+    /// Share of the pages that hold data before time zero, drawn at random; for `page-in-place`.
     #[serde(default)]
     pub prewrite_probability: f64,
-    /// With serial timing, erases that each write takes beside what the layer does: the mean k of Konanki's L = n·WL + k·EL
-    /// for a drive that is not clean (section 5.2). They take time and wear nothing.
+    /// With serial timing: erases that each write takes in addition to the layer's own. This is the
+    /// mean k of Konanki's L = n·WL + k·EL for a drive that is not clean (section 5.2). These
+    /// erases take time and cause no wear.
     #[serde(default)]
     pub erases_per_write_request: f64,
-    /// Whether copies inside a die stay there (copy-back) instead of crossing the channel; for the layers that map
-    /// whole pages.
+    /// Set to `on` if copies inside a die stay there (copy-back) instead of crossing the channel;
+    /// for the layers that map whole pages.
     #[serde(default = "off")]
     pub copy_back: Switch,
-    /// Which block is collected.
+    /// Policy that chooses the block to collect.
     #[serde(default)]
     pub gc: GcKind,
-    /// A die with fewer free blocks than this collects; at least 2.
+    /// Number of free blocks below which a die collects; at least 2.
     #[serde(default = "default_gc_free_blocks")]
     pub gc_free_blocks: u32,
-    /// A die with fewer free blocks than this collects when the drive has had nothing to do for a while.
+    /// Number of free blocks below which a die collects when the drive has been idle for a while.
     #[serde(default)]
     pub gc_idle_free_blocks: u32,
-    /// Memory for the map of `dftl`, 8 bytes an entry.
+    /// Size of the memory for the map of `dftl`, 8 bytes for each entry.
     #[serde(default = "default_map_cache")]
     pub map_cache: Size,
-    /// How erases are spread over the blocks, by `page` and `dftl`.
+    /// Wear levelling: policy that spreads erases over the blocks, for `page` and `dftl`.
     #[serde(default)]
     pub wear_levelling: WearLevellingKind,
-    /// By how many erases a block may lag behind the most worn of its die under static and adaptive wear levelling.
+    /// Number of erases by which a block may lag behind the most worn of its die, under static and
+    /// adaptive wear levelling.
     #[serde(default = "default_wear_threshold")]
     pub wear_threshold: u32,
-    /// The rate of writes, in 10^6 bytes a second, that the drive is planned for: above it adaptive wear levelling is
-    /// suspended. Without it, `warranted_terabytes_written` over five years.
+    /// Rate of writes, in 10^6 bytes a second, that the drive is planned for. Above it adaptive
+    /// wear levelling is suspended. Without this key it is `warranted_terabytes_written` over five
+    /// years.
     pub expected_write_mb_per_s: Option<f64>,
-    /// Whether a block that was erased `rated_cycles` times is not used again, by `page` and `dftl`; a drive in which too
-    /// few are left takes no more writes.
+    /// Set to `on` if a block that was erased `rated_cycles` times is not used again, by `page` and
+    /// `dftl`. A drive with too few blocks left takes no more writes.
     #[serde(default = "off")]
     pub wear_out: Switch,
-    /// Whether dies work at the same time.
+    /// Parallelism of the dies.
     #[serde(default)]
     pub timing: Parallelism,
     /// Power while the drive is busy.
     pub active_watts: Option<f64>,
-    /// Power while it is not.
+    /// Power while the drive is idle.
     pub idle_watts: Option<f64>,
-    /// Energy to read a page, beside the power of the drive.
+    /// Energy to read a page, in addition to the power of the drive.
     pub read_microjoules: Option<f64>,
     /// Energy to program a page.
     pub program_microjoules: Option<f64>,
@@ -165,10 +175,10 @@ fn off() -> Switch {
 }
 
 impl FlashProfile {
-    /// The geometry of a drive of `capacity` by its profile, or of the `size` that was asked for.
+    /// Returns the geometry of a drive of `capacity` by its profile, or of the requested `size`.
     ///
     /// # Errors
-    /// A geometry that cannot be, with its key.
+    /// Refuses an impossible geometry, with its key.
     pub fn geometry(&self, capacity: Sectors, size: Option<Sectors>) -> Result<Geometry, BadFigure> {
         GeometryRequest {
             channels: self.channels,
@@ -191,10 +201,11 @@ impl FlashProfile {
         .resolve()
     }
 
-    /// What a drive of this profile offers: `capacity`, or what follows from `blocks_per_plane`.
+    /// Returns the sectors that a drive of this profile offers: `capacity`, or the result of
+    /// `blocks_per_plane`.
     ///
     /// # Errors
-    /// A geometry that cannot be, with its key.
+    /// Refuses an impossible geometry, with its key.
     pub fn capacity(&self, capacity: Sectors) -> Result<Sectors, BadFigure> {
         match self.blocks_per_plane {
             Some(_) => self.geometry(capacity, None).map(|geometry| geometry.logical_bytes().sectors()),
@@ -202,14 +213,14 @@ impl FlashProfile {
         }
     }
 
-    /// The shortest time in which a die programs a row, in microseconds.
+    /// Returns the shortest time in which a die programs a row, in microseconds.
     pub fn fastest_program_us(&self) -> f64 {
         let by_type = self.program_us_by_type.map(|given| given.times[..given.types as usize].to_vec());
         let times = by_type.unwrap_or_else(|| vec![self.program_us]);
         times.into_iter().chain(self.slc_program_us).fold(f64::INFINITY, f64::min)
     }
 
-    /// The times of the NAND of a drive of `geometry`.
+    /// Returns the times of the NAND of a drive of `geometry`.
     pub(crate) fn nand_timing(&self, geometry: &Geometry) -> NandTiming {
         NandTiming {
             read: micros(self.read_us),
@@ -227,7 +238,7 @@ impl FlashProfile {
         }
     }
 
-    /// The times of controller and link.
+    /// Returns the times of controller and link.
     pub(crate) fn host_timing(&self) -> HostTiming {
         // With serial timing the overheads are operations of their own.
         let overhead = |us| micros(if self.timing == Parallelism::Serial { 0.0 } else { us });
@@ -240,10 +251,10 @@ impl FlashProfile {
         }
     }
 
-    /// Whether a drive of `capacity` with these figures can be built.
+    /// Checks that a drive of `capacity` with these figures can be built.
     ///
     /// # Errors
-    /// The first figure that is outside its range.
+    /// Returns the first figure that is outside its range.
     pub fn check(&self, capacity: Sectors) -> Result<(), BadFigure> {
         for (key, value, min, max) in [
             ("read_us", self.read_us, 0.0, 1e6),
@@ -290,7 +301,7 @@ impl FlashProfile {
         Ok(())
     }
 
-    /// The figures that depend on how many bits a cell holds.
+    /// Checks the figures that depend on the number of bits in a cell.
     fn check_cells(&self) -> Result<(), BadFigure> {
         if let Some(times) = self.program_us_by_type {
             let (bits, cell) = (self.cell.bits(), self.cell);
@@ -306,7 +317,8 @@ impl FlashProfile {
         Ok(())
     }
 
-    /// Whether the layer can do what is asked about wear, and what adaptive levelling adapts to is known.
+    /// Checks that the layer can do what is asked about wear, and that the rate for adaptive
+    /// levelling is known.
     fn check_wear_levelling(&self) -> Result<(), BadFigure> {
         let asked = [
             ("wear_levelling", format!("{:?}", self.wear_levelling).to_lowercase(), "none"),
@@ -327,17 +339,17 @@ impl FlashProfile {
         Ok(())
     }
 
-    /// The rate of writes that the drive is planned for, where it is known.
+    /// Returns the rate of writes that the drive is planned for, if known.
     pub(crate) fn expected_bytes_per_second(&self) -> Option<f64> {
         let warranted = self.warranted_terabytes_written.map(|terabytes| terabytes * 1e12 / WARRANTY_SECONDS);
         self.expected_write_mb_per_s.map(|rate| rate * 1e6).or(warranted)
     }
 
-    /// How `page` and `dftl` collect on a drive of `geometry`, which has passed its checks; a die has `table_blocks` blocks
-    /// of tables.
+    /// Returns the options of collection by `page` and `dftl` on a drive of `geometry`, which has
+    /// passed its checks; a die has `table_blocks` blocks of tables.
     ///
     /// # Errors
-    /// An `slc_cache` that such a drive cannot have.
+    /// Refuses an `slc_cache` that the drive cannot have.
     pub(crate) fn page_options(&self, geometry: &Geometry, table_blocks: u32) -> Result<Options, BadFigure> {
         let slc_units = geometry.pages_per_block / self.cell.bits() * geometry.units_per_row();
         let slc_blocks = match self.slc_cache.0 {
@@ -371,7 +383,7 @@ impl FlashProfile {
         })
     }
 
-    /// Whether copies inside a die stay there.
+    /// Returns whether copies inside a die stay there.
     pub(crate) fn copy_back(&self) -> bool {
         self.copy_back == Switch::On
     }

@@ -1,4 +1,4 @@
-//! Values of a flash drive's profile that are no plain numbers.
+//! Values of a flash drive's profile that are not plain numbers.
 
 use std::fmt;
 
@@ -8,22 +8,23 @@ use serde::de;
 
 use crate::flash::ftl;
 
-/// How many bits a cell holds. It names the kind; the figures that depend on it are keys of their own.
+/// Kind of cell, by the number of bits that it holds. The figures that depend on it are keys of
+/// their own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cell {
-    /// One.
+    /// One bit.
     Slc,
-    /// Two.
+    /// Two bits.
     Mlc,
-    /// Three.
+    /// Three bits.
     Tlc,
-    /// Four.
+    /// Four bits.
     Qlc,
 }
 
 impl Cell {
-    /// Its bits.
+    /// Returns the number of bits in a cell.
     pub fn bits(self) -> u32 {
         match self {
             Self::Slc => 1,
@@ -34,7 +35,7 @@ impl Cell {
     }
 }
 
-/// A flash translation layer, by its name.
+/// Flash translation layer, by its name.
 #[derive(Clone, Copy)]
 pub struct FtlKind(pub(crate) &'static ftl::Info);
 
@@ -61,17 +62,17 @@ impl<'de> Deserialize<'de> for FtlKind {
     }
 }
 
-/// The ways to choose a victim.
+/// Policies that choose a victim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum GcKind {
-    /// The block with the fewest valid units.
+    /// Block with the fewest valid units.
     #[default]
     Greedy,
-    /// The block with the largest age × (1 − u) / 2u, u its part of valid units.
+    /// Block with the largest age × (1 − u) / 2u, where u is its share of valid units.
     CostBenefit,
-    /// The block that was closed first.
+    /// Block that was closed first.
     Fifo,
-    /// The best of so many blocks drawn at random.
+    /// Best of this number of blocks drawn at random.
     DChoices(u32),
 }
 
@@ -104,7 +105,7 @@ impl<'de> Deserialize<'de> for GcKind {
     }
 }
 
-/// The size of something that a drive may have; `None`: it has none.
+/// Size of an optional part of a drive; `None`: the drive does not have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SizeOrOff(pub Option<Bytes>);
 
@@ -137,12 +138,12 @@ impl<'de> Deserialize<'de> for SizeOrOff {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ProgramTimes {
     pub(crate) times: [f64; Self::MAX],
-    /// How many of them are given.
+    /// Number of times that are given.
     pub(crate) types: u32,
 }
 
 impl ProgramTimes {
-    /// The most bits of a cell.
+    /// Most bits in a cell.
     pub(crate) const MAX: usize = 4;
 
     fn new(given: &[f64]) -> Option<Self> {

@@ -1,44 +1,44 @@
-//! One walk over the tables of a drive that either writes them down or fills them in, so that what is saved and what is
-//! restored cannot differ.
+//! One walk over the tables of a drive that either writes them or fills them in, so that saved and
+//! restored tables cannot differ.
 //!
-//! Numbers are little-endian groups of seven bits, the lowest first. Arrays are runs of values that are equal or follow
-//! each other: what nothing has touched takes a few bytes, however large it is.
+//! Numbers are little-endian groups of seven bits, the lowest first. Arrays are runs of values that
+//! are equal or consecutive: untouched stretches of any size take a few bytes.
 
 use std::collections::VecDeque;
 
 use crate::flash::mapping::NONE;
 
-/// What was read cannot be the state of a drive.
+/// Error of content that cannot be the state of a drive.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Inconsistent(pub(crate) String);
 
-/// No block was erased more often.
+/// Most erases of a block.
 pub(crate) const ERASES_MAX: u64 = u32::MAX as u64 >> 1;
 
-/// Whether tables agree with each other.
+/// Result of a check that tables agree with each other.
 pub(crate) type Checked = Result<(), Inconsistent>;
 
-/// Fails with `what` where `holds` is false.
+/// Fails with `what` if `holds` is false.
 pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Checked {
     if holds { Ok(()) } else { Err(Inconsistent(what())) }
 }
 
-/// A state that is being written or read.
+/// State that is being written or read.
 pub(crate) enum Archive<'a> {
-    /// Appends what it is shown.
+    /// Appends the values that it is given.
     Writing(Vec<u8>),
-    /// Replaces what it is shown by what comes next.
+    /// Replaces the values that it is given by those that are read next.
     Reading(&'a [u8]),
 }
 
 impl Archive<'_> {
-    /// Whether tables are being filled in.
+    /// Returns whether tables are being filled in.
     pub(crate) fn is_reading(&self) -> bool {
         matches!(self, Self::Reading(_))
     }
 
-    /// A number of at most `most`.
+    /// Transfers a number of at most `most`.
     pub(crate) fn number<T: Copy + Into<u64> + TryFrom<u64>>(&mut self, value: &mut T, most: u64) -> Checked {
         match self {
             Self::Writing(bytes) => append(bytes, (*value).into()),
@@ -51,7 +51,7 @@ impl Archive<'_> {
         Ok(())
     }
 
-    /// A number below `below`, or [`NONE`].
+    /// Transfers a number below `below`, or [`NONE`].
     pub(crate) fn place(&mut self, value: &mut u32, below: u32) -> Checked {
         let mut shifted = u64::from(value.wrapping_add(1));
         self.number(&mut shifted, below.into())?;
@@ -59,7 +59,7 @@ impl Archive<'_> {
         Ok(())
     }
 
-    /// Yes or no.
+    /// Transfers a boolean.
     pub(crate) fn flag(&mut self, value: &mut bool) -> Checked {
         let mut number = u8::from(*value);
         self.number(&mut number, 1)?;
@@ -67,7 +67,7 @@ impl Archive<'_> {
         Ok(())
     }
 
-    /// Whether there is an `absent`, which is put there first when it was there.
+    /// Transfers whether `value` is present. On reading, a present value becomes `absent()`.
     pub(crate) fn option<T>(&mut self, value: &mut Option<T>, absent: impl FnOnce() -> T) -> Checked {
         let mut is_there = value.is_some();
         self.flag(&mut is_there)?;
@@ -77,7 +77,7 @@ impl Archive<'_> {
         Ok(())
     }
 
-    /// Values of at most `most` each; their number is known.
+    /// Transfers values of at most `most` each; their number is known.
     pub(crate) fn table<T: Copy + Into<u64> + TryFrom<u64>>(&mut self, values: &mut [T], most: u64) -> Checked {
         match self {
             Self::Writing(bytes) => append_runs(bytes, values.iter().map(|value| (*value).into())),
@@ -100,14 +100,14 @@ impl Archive<'_> {
         Ok(())
     }
 
-    /// Values below `below`, or [`NONE`]; their number is known.
+    /// Transfers values below `below`, or [`NONE`]; their number is known.
     pub(crate) fn places(&mut self, values: &mut [u32], below: u32) -> Checked {
         self.table(values, NONE.into())?;
         let wrong = values.iter().find(|value| **value >= below && **value != NONE);
         wrong.map_or(Ok(()), |value| Err(Inconsistent(format!("the place {value}, and there are {below}"))))
     }
 
-    /// Up to `most` values below `below`.
+    /// Transfers up to `most` values below `below`.
     pub(crate) fn list(&mut self, values: &mut Vec<u32>, most: u64, below: u32) -> Checked {
         let mut len = values.len() as u64;
         self.number(&mut len, most)?;
@@ -118,7 +118,7 @@ impl Archive<'_> {
         self.table(values, u64::from(below).saturating_sub(1))
     }
 
-    /// As [`list`](Self::list).
+    /// Transfers a queue as [`list`](Self::list) does.
     pub(crate) fn queue(&mut self, values: &mut VecDeque<u32>, most: u64, below: u32) -> Checked {
         let mut list = std::mem::take(values).into();
         let read = self.list(&mut list, most, below);
@@ -126,7 +126,8 @@ impl Archive<'_> {
         read
     }
 
-    /// The first `len` bits of `words`, as lengths of runs that begin with one of zeroes.
+    /// Transfers the first `len` bits of `words`, as lengths of runs that begin with a run of
+    /// zeroes.
     pub(crate) fn bits(&mut self, words: &mut [u64], len: u32) -> Checked {
         let bit = |words: &[u64], at: u32| words[at as usize / 64] >> (at % 64) & 1 == 1;
         let (mut at, mut set) = (0, false);
@@ -136,7 +137,7 @@ impl Archive<'_> {
         while at < len {
             let left = len - at;
             let mut run = match self {
-                // Words of one kind are passed over whole.
+                // Whole words of equal bits are skipped at once.
                 Self::Writing(_) => run_of_bits(words, at, len, set),
                 Self::Reading(_) => 0,
             };
@@ -152,7 +153,7 @@ impl Archive<'_> {
     }
 }
 
-/// How many bits from `at` on, before `len`, are `set`.
+/// Returns how many bits from `at` on, before `len`, are equal to `set`.
 fn run_of_bits(words: &[u64], at: u32, len: u32, set: bool) -> u32 {
     let mut end = at;
     while end < len {
@@ -198,14 +199,15 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Result<u64, Inconsistent> {
     Err(Inconsistent("a number of more than 64 bits".to_owned()))
 }
 
-/// Appends a run: `len` values, of which the first is given by its distance from `last`, and each next one is `step` more.
+/// Appends a run of `len` values: the first is given by its distance from `last`, and each further
+/// value is `step` more.
 pub(crate) fn append_run(bytes: &mut Vec<u8>, (len, first, step): (u64, u64, u64), last: u64) {
     let distance = first.wrapping_sub(last) as i64;
     append(bytes, len << 1 | step);
     append(bytes, (distance << 1 ^ distance >> 63) as u64);
 }
 
-/// Takes a run from the front: how many values, the first, and the step.
+/// Takes a run from the front: number of values, first value, and step.
 pub(crate) fn take_run(bytes: &mut &[u8], last: u64) -> Result<(u64, u64, u64), Inconsistent> {
     let (head, distance) = (take(bytes)?, take(bytes)?);
     let distance = (distance >> 1) as i64 ^ -((distance & 1) as i64);
@@ -234,7 +236,7 @@ mod tests {
 
     use super::*;
 
-    /// What `transfer` writes of `value`, read into `empty`.
+    /// Reads what `transfer` writes for `value` into `empty`.
     fn there_and_back<T>(value: &mut T, empty: &mut T, transfer: impl Fn(&mut Archive, &mut T) -> Checked) -> usize {
         let mut archive = Archive::Writing(Vec::new());
         transfer(&mut archive, value).unwrap();

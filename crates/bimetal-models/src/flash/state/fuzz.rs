@@ -1,10 +1,10 @@
-//! The body of the fuzzer of saved states: whatever the bytes, a drive is restored whole or not at all.
+//! Body of the fuzzer of saved states: for any bytes, a drive is restored completely or not at all.
 
 use super::{DriveState, decode, encode};
 use crate::flash::ftl;
 use crate::profile::Profile;
 
-/// Drives of a few blocks, one for each layer and policy.
+/// Keys and values of the policies that the small drives use, beside all layers.
 const KINDS: &[(&str, &str)] = &[
     ("gc", "greedy"),
     ("gc", "fifo"),
@@ -14,7 +14,7 @@ const KINDS: &[(&str, &str)] = &[
     ("wear_levelling", "dynamic"),
 ];
 
-/// Small drives of every layer and policy.
+/// Returns small drives of every layer and policy.
 pub fn drives() -> Vec<Profile> {
     let layers = ftl::ALL.iter().map(|info| ("ftl", info.name));
     let drives = layers.chain(KINDS.iter().copied()).map(|(key, value)| {
@@ -27,11 +27,11 @@ pub fn drives() -> Vec<Profile> {
     drives.filter_map(Result::<_, crate::profile::ProfileError>::ok).collect()
 }
 
-/// Reads `data` as a file, and its first byte and the rest as the state of one of [`drives`]: what is accepted agrees with
-/// itself, and is saved as it was read.
+/// Reads `data` as a file. Then its first byte chooses one of [`drives`], and the rest is read as
+/// the state of that drive. Accepted content is consistent, and is saved as it was read.
 ///
 /// # Panics
-/// A state was restored that is none.
+/// If content that is no state was restored.
 pub fn restore_any(data: &[u8]) {
     if let Ok(drives) = decode(data) {
         assert_eq!(decode(&encode(&drives)).as_deref(), Ok(drives.as_slice()));

@@ -1,10 +1,11 @@
-//! The state of flash drives between two runs, as a file: what a drive's translation layer knows (where data lie, how often
-//! each block was erased), so that the next run goes on where one ended.
+//! State of flash drives between two runs, as a file: the tables of a drive's translation layer
+//! (places of data, erases of each block), so that the next run continues where one ended.
 //!
-//! `archive` writes and reads tables; each table's owner says in one walk what belongs to it. Here is what surrounds them: a
-//! checksum over all, the drives by name, and for each what it was made for, because tables of another drive mean nothing. Times, the
-//! write buffer and the statistics of the run are no part of it: a restored drive is at rest, and what was on its way to
-//! the dies has arrived.
+//! `archive` writes and reads tables; the owner of each table lists its parts in one walk. This
+//! module adds a checksum over all, the drives by name, and the figures for which each drive was
+//! made, because tables of another drive are meaningless. Times, the write buffer and the
+//! statistics of the run are no part of it. A restored drive is at rest, and its pending operations
+//! have reached the dies.
 
 pub(crate) mod archive;
 pub mod fuzz;
@@ -19,43 +20,43 @@ use super::profile::FlashProfile;
 use crate::profile::BadFigure;
 
 const MAGIC: [u8; 4] = *b"BImf";
-/// The version of the form that this program writes, and the only one that it reads.
+/// Version of the form that this program writes, and the only version that it reads.
 pub const VERSION: u16 = 1;
-/// Magic, version, two bytes of zero, the checksum of all that follows.
+/// Size of the header: magic, version, two bytes of zero, and the checksum of all that follows.
 const HEADER_BYTES: usize = 12;
-/// More drives than any volume has.
+/// Most drives in a file, more than any volume has.
 const DRIVES_MAX: u64 = 64;
 const TEXT_BYTES_MAX: u64 = 255;
 
-/// The state of one drive.
+/// State of one drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DriveState {
-    /// The name that the drive had in its run.
+    /// Name that the drive had in its run.
     pub drive: String,
-    /// What [`DeviceModel::save_state`](crate::DeviceModel::save_state) gave.
+    /// Tables returned by [`DeviceModel::save_state`](crate::DeviceModel::save_state).
     pub tables: Vec<u8>,
 }
 
-/// Why a file holds no state.
+/// Reasons for which a file holds no state.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StateError {
-    /// It does not begin as such a file does.
+    /// The file does not begin as a file of states does.
     #[error("no saved state of a drive: expected a file that --save-state wrote")]
     NoState,
-    /// It is of another version.
+    /// The file has another version.
     #[error("a saved state of version {0}, and this program reads version {VERSION}: save it again")]
     Version(u16),
-    /// It is not as it was written.
+    /// The file has changed since it was written.
     #[error("a saved state that is damaged: {0}")]
     Damaged(String),
 }
 
-/// Why a drive cannot go on from a state.
+/// Reasons for which a drive cannot continue from a state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RestoreError {
-    /// The drive cannot be made, or is another one than the one whose state it is.
+    /// The drive cannot be made, or is not the drive of the state.
     Figure(BadFigure),
-    /// The state is none of that drive.
+    /// The state is not a state of the drive.
     Damaged(String),
 }
 
@@ -71,7 +72,7 @@ impl From<Inconsistent> for RestoreError {
     }
 }
 
-/// The states of several drives as a file.
+/// Encodes the states of several drives as a file.
 pub fn encode(drives: &[DriveState]) -> Vec<u8> {
     let mut bytes = [MAGIC.as_slice(), &VERSION.to_le_bytes(), &[0; 6]].concat();
     archive::append(&mut bytes, drives.len() as u64);
@@ -86,10 +87,10 @@ pub fn encode(drives: &[DriveState]) -> Vec<u8> {
     bytes
 }
 
-/// The states in a file.
+/// Decodes the states in a file.
 ///
 /// # Errors
-/// It is not what [`encode`] wrote.
+/// Fails if the file is not what [`encode`] wrote.
 pub fn decode(bytes: &[u8]) -> Result<Vec<DriveState>, StateError> {
     let Some((header, mut rest)) = bytes.split_at_checked(HEADER_BYTES).filter(|(header, _)| header[..4] == MAGIC)
     else {
@@ -127,20 +128,21 @@ fn take_bytes(bytes: &mut &[u8]) -> Result<Vec<u8>, Inconsistent> {
     Ok(taken.to_vec())
 }
 
-/// What a drive was made for, and how it was before its first run.
+/// Figures for which a drive was made, and its state before the first run.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
-    /// The figures on which the meaning of its tables depends.
+    /// Figures on which the meaning of the tables depends.
     figures: Vec<(&'static str, String)>,
     pub(crate) precondition: Precondition,
-    /// The units in that state: the first, and how many.
+    /// First unit in the state `precondition`; `units` is the number of these units.
     pub(crate) start: u32,
     pub(crate) units: u32,
     pub(crate) seed: u64,
 }
 
 impl Origin {
-    /// That of a drive of `profile` and `geometry`, of which `units` units from `start` on are in the state `precondition`.
+    /// Returns the origin of a drive of `profile` and `geometry`, of which `units` units from
+    /// `start` on are in the state `precondition`.
     pub(crate) fn new(
         profile: &FlashProfile,
         geometry: &Geometry,
@@ -151,7 +153,7 @@ impl Origin {
         Self { figures: figures(profile, geometry), precondition, start, units, seed }
     }
 
-    /// Saves it; or checks that the figures are those that were saved, and reads the rest.
+    /// Saves the origin; or checks that the figures equal the saved ones, and reads the rest.
     pub(crate) fn transfer(&mut self, archive: &mut Archive) -> Result<(), RestoreError> {
         for (key, value) in &self.figures {
             let mut saved = value.clone().into_bytes();
@@ -182,7 +184,8 @@ impl Origin {
     }
 }
 
-/// What must be equal: keys of the profile and their values. Times may differ, and how many cycles a block is rated for.
+/// Returns the figures that must be equal: keys of the profile and their values. Times and rated
+/// cycles may differ.
 fn figures(profile: &FlashProfile, geometry: &Geometry) -> Vec<(&'static str, String)> {
     let lower = |kind: &dyn std::fmt::Debug| format!("{kind:?}").to_lowercase();
     vec![

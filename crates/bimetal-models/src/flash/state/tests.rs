@@ -1,5 +1,5 @@
-//! What a saved state promises: it is small where little was touched, it is refused where it does not belong, and whatever is
-//! read of it is whole or nothing.
+//! Tests of saved states: a state is small if little was touched, is refused for another drive, and
+//! is read completely or not at all.
 
 use bimetal_core::operation::{Command, OpKind, Token};
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange};
@@ -11,7 +11,8 @@ use crate::DeviceModel;
 use crate::flash::Flash;
 use crate::profile::Profile;
 
-/// Issues `count` writes of 4 KiB over the drive, then waits for all but what stays in its buffer.
+/// Issues `count` writes of 4 KiB over the drive, then waits for all except those that stay in its
+/// buffer.
 fn write(drive: &mut dyn DeviceModel, count: u64) {
     let (capacity, mut done) = (drive.capacity().0, Vec::new());
     for at in 0..count {
@@ -26,7 +27,7 @@ fn write(drive: &mut dyn DeviceModel, count: u64) {
     assert_eq!(done.len() as u64, count);
 }
 
-/// A drive of a few blocks after `count` writes.
+/// Returns a drive of a few blocks after `count` writes.
 fn written(profile: &Profile, count: u64) -> Flash {
     let crate::profile::Body::Flash(flash) = &profile.body else { panic!("{} is no flash", profile.name) };
     let used = SectorRange::new(0, profile.capacity.0);
@@ -35,7 +36,7 @@ fn written(profile: &Profile, count: u64) -> Flash {
     drive
 }
 
-/// A profile that the raw medium does not refuse to be written with.
+/// Returns true unless the profile is the raw medium, which refuses some writes.
 fn is_managed(profile: &Profile) -> bool {
     !profile.figures().any(|(key, value, _)| key == "ftl" && value.contains("none"))
 }

@@ -1,4 +1,4 @@
-//! Which drives can be made, and what is said of those that cannot.
+//! Tests of the drives that can be made, and of the errors for those that cannot.
 
 use bimetal_core::operation::{OpKind, Token};
 use bimetal_core::units::{Bytes, SectorRange, Sectors};
@@ -28,14 +28,15 @@ fn a_drive_of_any_size_can_be_made_of_a_profile() {
             assert_eq!(drive.capacity(), size);
             let geometry = *drive.geometry();
             assert!(geometry.spare_factor() >= flash.spare_factor - 1e-9, "{geometry:?}");
-            // Larger than tiny, the spare area is that of the profile, within one block of each die beside those reserved.
+            // Unless tiny, the drive has the spare area of the profile, within one block of each
+            // die beside the reserved blocks.
             if size.bytes() >= Bytes::from_gib(1) {
                 let blocks = f64::from(RESERVED_BLOCKS_PER_DIE + 1) / f64::from(geometry.blocks_per_plane);
                 assert!(geometry.spare_factor() < flash.spare_factor + blocks, "{geometry:?}");
             }
             let mut finished = Vec::new();
             for token in 0..200 {
-                // Twelve runs over the whole drive.
+                // The writes form twelve runs over the whole drive.
                 let start = (token % 12 * (size.0 / 12) + token / 12 * 8) % size.0;
                 let now = drive.next_event().unwrap_or(us(0));
                 drive.advance(now, &mut finished);

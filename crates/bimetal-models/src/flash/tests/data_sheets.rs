@@ -1,4 +1,4 @@
-//! The built-in drives beside the figures that are known of them.
+//! Compares the built-in drives with their published figures.
 
 use bimetal_core::operation::{OpKind, Token};
 use bimetal_core::units::{Bytes, SectorRange};
@@ -10,12 +10,13 @@ use crate::DeviceModel;
 use crate::flash::Precondition;
 use crate::profile::Profile;
 
-/// What a drive is expected to do.
+/// Expected figure of a drive.
 #[derive(Clone, Copy, Debug)]
 enum Figure {
-    /// As its data sheet says.
+    /// Figure of the data sheet.
     Sheet(f64),
-    /// As the model did when nothing was published to compare it with: a change has to be looked at.
+    /// Figure that the model gave when nothing was published to compare it with: a change must be
+    /// examined.
     Ours(f64),
 }
 
@@ -23,14 +24,15 @@ enum Figure {
 fn the_drives_of_data_sheets_come_near_them() {
     use Figure::{Ours, Sheet};
     let mut wrong = Vec::new();
-    // Name; random reads a second at depth 1 and 32; sequential write in MB/s beyond any cache of single-bit cells.
+    // Name; random reads a second at depth 1 and 32; sequential write in MB/s beyond any cache of
+    // single-bit cells.
     for (name, depth_1, depth_32, write) in [
         ("samsung-970-evo-plus-500gb", Sheet(19_000.0), Ours(235_215.0), Sheet(900.0)),
         ("samsung-870-qvo-1tb", Sheet(11_000.0), Ours(88_945.0), Sheet(80.0)),
         ("intel-x25-m-80gb", Ours(5538.0), Sheet(35_000.0), Sheet(70.0)),
         ("intel-x25-e-32gb", Ours(6428.0), Sheet(35_000.0), Sheet(170.0)),
         ("micron-c200-60gb", Ours(5613.0), Ours(38_785.0), Sheet(100.0)),
-        // Into its single-bit cells.
+        // Sequential write into its single-bit cells.
         ("intel-660p-1tb", Sheet(10_000.0), Ours(90_638.0), Sheet(1800.0)),
         ("samsung-pm983-960gb", Sheet(11_800.0), Ours(253_029.0), Sheet(1100.0)),
         ("ocz-solid-3-60gb", Ours(5552.0), Ours(35_433.0), Sheet(80.0)),
@@ -69,7 +71,8 @@ fn the_drives_of_data_sheets_come_near_them() {
 
 #[test]
 fn the_drives_of_the_combo_drive_paper_have_its_latency_and_throughput() {
-    // Table 2: random access in ms, read and write in MB/s; as benchmarks do it, 64 KiB at a time, one after another.
+    // Table 2: random access in ms, read and write in MB/s; as benchmarks do it, 64 KiB at a time,
+    // one request after another.
     for (name, read, write) in [("combo-ssd1-32gb", 64.2, 12.3), ("combo-ssd2-32gb", 109.5, 75.3)] {
         let near = |what: &str, measured: f64, expected: f64| {
             eprintln!("{name}: {what} {measured:.2}, paper {expected}");
@@ -107,7 +110,8 @@ fn a_drive_made_small_is_about_as_fast_as_a_large_one_of_its_profile() {
     }
 }
 
-/// Random requests of 4 KiB, 32 at a time, a second, to a drive of `size` that was overwritten at random before.
+/// Returns random requests of 4 KiB a second, 32 at a time, to a drive of `size` that was
+/// overwritten at random before.
 fn random_per_second(name: &str, kind: OpKind, size: Bytes) -> f64 {
     let used = SectorRange::new(0, size.sectors().0);
     let profile = Profile::load(name).unwrap();
@@ -122,7 +126,8 @@ fn reads_per_second(name: &str, depth: u64) -> f64 {
     closed_loop(drive, OpKind::Read, used, depth, 5000)
 }
 
-/// So many random requests of 4 KiB within `used`, `depth` at a time; how many a second.
+/// Serves `count` random requests of 4 KiB within `used`, `depth` at a time. Returns the requests a
+/// second.
 fn closed_loop(mut drive: Box<dyn DeviceModel>, kind: OpKind, used: SectorRange, depth: u64, count: u64) -> f64 {
     let mut random = Pcg64::seed_from_u64(9);
     let (mut finished, mut done, mut now) = (Vec::new(), 0, us(0));

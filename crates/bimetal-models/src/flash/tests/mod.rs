@@ -1,4 +1,4 @@
-//! What a flash drive does with commands, in times that can be worked out by hand.
+//! Tests of a flash drive's commands, with times that can be computed by hand.
 
 mod configuration;
 mod data_sheets;
@@ -15,8 +15,9 @@ use super::{Flash, Precondition};
 use crate::profile::{Body, Profile};
 use crate::{DeviceModel, Finished};
 
-/// 2 channels × 1 die of 64 blocks of 16 pages of 16 KiB, 4 units a page. Sensing 50 us, programming 500 us,
-/// erasing 3 ms, 10 us a unit on the channel, the link as good as instant.
+/// Profile of 2 channels × 1 die of 64 blocks of 16 pages of 16 KiB, 4 units a page. Sensing takes
+/// 50 us, programming 500 us, erasing 3 ms, a unit on the channel 10 us; the link takes almost no
+/// time.
 const SMALL: &str = r#"
 name = "small"
 kind = "flash"
@@ -47,7 +48,7 @@ fn profile(changes: &[(&str, &str)]) -> Profile {
     profile
 }
 
-/// The figures of the drive for tests, with changes.
+/// Returns the figures of the drive for tests, with changes.
 pub(crate) fn flash_profile(changes: &[(&str, &str)]) -> super::FlashProfile {
     match profile(changes).body {
         Body::Flash(flash) => *flash,
@@ -74,7 +75,7 @@ fn us(microseconds: u64) -> Nanoseconds {
     Nanoseconds::from_micros(microseconds)
 }
 
-/// Submits all `commands` at `now`; when each finishes, in whole microseconds.
+/// Submits all `commands` at `now`. Returns the times at which they finish, in whole microseconds.
 fn times(drive: &mut Flash, now: Nanoseconds, commands: &[Command]) -> Vec<u64> {
     let mut finished = Vec::new();
     drive.advance(now, &mut finished);
@@ -93,7 +94,8 @@ fn drain(drive: &mut Flash, finished: &mut Vec<Finished>) {
     }
 }
 
-/// 8 channels × 4 dies, pages of one unit, so that after a sequential fill unit u lies in die u % 32.
+/// Settings for 8 channels × 4 dies, pages of one unit, so that after a sequential fill unit u lies
+/// in die u % 32.
 const WIDE: [(&str, &str); 6] = [
     ("channels", "8"),
     ("dies_per_channel", "4"),
@@ -105,16 +107,16 @@ const WIDE: [(&str, &str); 6] = [
 
 #[test]
 fn reads_on_eight_channels_of_four_dies_take_what_the_busy_times_say() {
-    // A read alone: 50 us to sense, 10 us on the channel.
+    // A read alone takes 50 us to sense and 10 us on the channel.
     let read = |unit: u64| command(OpKind::Read, unit * 8, 8);
     let mut expected = Vec::new();
     for depth in [1u64, 4, 16, 64] {
         let mut drive = drive_in(&WIDE, Precondition::Sequential);
         let commands: Vec<_> = (0..depth).map(read).collect();
         let measured = times(&mut drive, Nanoseconds::ZERO, &commands);
-        // Units 0 to 7 each have a channel; 8 to 15 share it with them and transfer second; 16 to 31 third and fourth.
-        // A die senses its second page once it has sent its first: from 60 on, ready at 110, 10 us later for each of the
-        // dies behind it on the channel.
+        // Units 0 to 7 each have a channel; 8 to 15 share it with them and transfer second; 16 to
+        // 31 third and fourth. A die senses its second page once it has sent its first: from 60 on,
+        // ready at 110, and 10 us later for each of the dies behind it on the channel.
         expected.clear();
         for unit in 0..depth {
             let on_channel = unit / 8 % 4;
@@ -126,8 +128,8 @@ fn reads_on_eight_channels_of_four_dies_take_what_the_busy_times_say() {
 
 #[test]
 fn random_reads_scale_with_depth_as_far_as_dies_collide() {
-    // Closed loop of N reads over 32 equal dies: at most N at once, at least N / (1 + (N - 1) / 32), which holds for
-    // service times that vary as much as their mean.
+    // Closed loop of N reads over 32 equal dies: at most N at once, at least N / (1 + (N - 1) /
+    // 32), which holds for service times that vary as much as their mean.
     let mut rates = Vec::new();
     for depth in [1u64, 4, 16, 64] {
         let mut drive = drive_in(&WIDE, Precondition::Sequential);
@@ -174,7 +176,8 @@ fn a_die_in_collection_delays_only_what_waits_for_it() {
     // Die 0 reads 3 rows (150 + 30 us) and erases (3000 us) for its collector.
     dies.submit(us(0), job(NO_REQUEST, operation(NandKind::Read, 0, 3)), false);
     dies.submit(us(0), job(NO_REQUEST, operation(NandKind::Erase, 0, 1)), false);
-    // Reads of the host at 100 us: two for die 0, one for die 1 (the other channel), one for die 2 (the same channel).
+    // Reads of the host at 100 us: two for die 0, one for die 1 (the other channel), one for die 2
+    // (the same channel).
     for (request, die) in [(0, 0), (1, 0), (2, 1), (3, 2)] {
         dies.submit(us(100), job(request, operation(NandKind::Read, die, 1)), true);
     }
@@ -184,15 +187,16 @@ fn a_die_in_collection_delays_only_what_waits_for_it() {
             ends.push((job.request, at.0 / 1000));
         }
     }
-    // Die 0 ends its reads at 180 because its channel is free from 150 on, and the host goes before the erase: 180 + 60, + 60.
-    // Die 2 is ready at 150 too, but its channel is taken until 180.
+    // Die 0 ends its reads at 180 because its channel is free from 150 on, and the host precedes
+    // the erase: 180 + 60, + 60. Die 2 is ready at 150 too, but its channel is occupied until 180.
     let erase = 300 + 3000;
     assert_eq!(ends, [(2, 160), (NO_REQUEST, 180), (3, 190), (0, 240), (1, 300), (NO_REQUEST, erase)]);
 }
 
 #[test]
 fn writes_finish_in_the_buffer_until_it_is_full_then_at_the_speed_of_the_dies() {
-    // A page of 4 units: 40 us on the channel, 500 us to program; two dies. The buffer holds 8 units, two pages.
+    // A page of 4 units: 40 us on the channel, 500 us to program; two dies. The buffer holds 8
+    // units, two pages.
     let mut drive = drive(&[("write_buffer", "32KiB")]);
     let writes: Vec<_> = (0..6).map(|page| command(OpKind::Write, page * 32, 32)).collect();
     // Both dies program at once and free their pages at 540; the next two pages at 1080; and so on.
@@ -264,7 +268,8 @@ fn serial_timing_does_one_thing_at_a_time() {
     assert_eq!(times(&mut drive, us(1000), &[command(OpKind::Write, 0, 16)]), [1000 + 2 * 510]);
 }
 
-/// Konanki's module: 30 us before a read, 40 us before a write, 50 us a page read, 500 us a page written, 3 ms a block erased.
+/// Settings of Konanki's module: 30 us before a read, 40 us before a write, 50 us for a page read,
+/// 500 us for a page written, 3 ms for a block erased.
 const SERIAL: [(&str, &str); 9] = [
     ("timing", "serial"),
     ("channels", "1"),
@@ -287,7 +292,8 @@ fn the_serial_module_takes_overhead_and_constant_latencies() {
     assert_eq!(times(&mut drive, us(0), &[command(OpKind::Write, 0, 16)]), [40 + 2 * 500]);
     let reads = [command(OpKind::Read, 0, 16), command(OpKind::Read, 0, 8)];
     assert_eq!(times(&mut drive, us(10_000), &reads), [10_000 + 30 + 2 * 50, 10_000 + 30 + 2 * 50 + 30 + 50]);
-    // Two dirty pages are read, the block is erased, the one that stays and the two of the request are written.
+    // Two dirty pages are read, the block is erased, and the page that stays and the two of the
+    // request are written.
     let again = command(OpKind::Write, 8, 16);
     assert_eq!(times(&mut drive, us(20_000), &[again]), [20_000 + 40 + 2 * 50 + 3000 + 3 * 500]);
     assert_eq!(times(&mut drive, us(40_000), &[command(OpKind::Read, 512, 8)]), [40_000 + 30], "nothing is there");
@@ -337,7 +343,8 @@ fn the_bare_medium_refuses_to_overwrite_until_a_block_is_erased() {
 
 #[test]
 fn the_link_serves_one_command_after_another_each_way() {
-    // 4096 bytes at 409.6 MB/s are 10 us, and each command occupies the link for 5 us; overheads overlap.
+    // At 409.6 MB/s, 4096 bytes take 10 us, and each command occupies the link for 5 us; overheads
+    // overlap.
     let link = [("link_mb_per_s", "409.6"), ("command_us", "5"), ("read_overhead_us", "7"), ("write_overhead_us", "9")];
     let mut drive = drive(&link);
     let reads = [command(OpKind::Read, 0, 8), command(OpKind::Read, 8, 8)];
@@ -438,7 +445,7 @@ proptest! {
 
 #[test]
 fn pages_take_the_time_of_their_type() {
-    // Rows of one page of 4 units; a write of a page each, one after another, all to one die.
+    // Rows have one page of 4 units. Each write is a page, one after another, all to one die.
     let one_die = [("channels", "1"), ("write_buffer", "off"), ("program_us_by_type", "200,500,900")];
     let mut drive = drive(&one_die);
     for (nth, program) in [200, 500, 900, 200, 500].into_iter().enumerate() {
@@ -474,7 +481,8 @@ fn what_a_read_waits_for_is_told_by_cause() {
     drive.submit(us(100), Token(2), command(OpKind::Read, 640, 8));
     drain(&mut drive, &mut Vec::new());
     let flash = drive.statistics(us(10_000)).flash.unwrap();
-    // Both wait 440 us for the program, the second 60 us more for the first; the link takes some nanoseconds.
+    // Both wait 440 us for the program, the second waits 60 us more for the first; the link takes
+    // some nanoseconds.
     assert_eq!(flash.wait_by_cause[0].1.0 / 1000, 2 * 440 + 60);
     assert_eq!(flash.die_busy_by_cause[0].1.0 / 1000, 540 + 2 * 60);
     assert!(flash.wait_by_cause[1..].iter().all(|(_, time)| *time == us(0)));
@@ -482,10 +490,10 @@ fn what_a_read_waits_for_is_told_by_cause() {
 
 #[test]
 fn writes_go_fast_into_single_bit_cells_until_these_are_full_and_again_after_a_rest() {
-    // A block of 16 pages takes 5 of one bit: 80 KiB. The cache has one block in each die, two dies.
+    // A block of 16 pages takes 5 of one bit: 80 KiB. The cache has one block in each of two dies.
     let slc = [("slc_cache", "160KiB"), ("slc_program_us", "100"), ("write_buffer", "off")];
     let mut drive = drive(&slc);
-    // One write in 10 ms, so that the drive is never idle for long.
+    // One write every 10 ms, so that the drive is never idle for long.
     let took = |page: u64| {
         let now = us(10_000 * page);
         let mut finished = Vec::new();
@@ -499,7 +507,7 @@ fn writes_go_fast_into_single_bit_cells_until_these_are_full_and_again_after_a_r
     let times: Vec<u64> = (0..12).map(took).collect();
     assert_eq!(times, [vec![140; 10], vec![540; 2]].concat());
     drive.check();
-    // The drive packs what lies there into blocks of all bits when the host is quiet.
+    // When the host is idle, the drive packs the cached data into blocks of all bits.
     let moved = |drive: &Flash| drive.statistics(us(100_000_000)).flash.unwrap().pages_programmed_gc;
     assert_eq!(moved(&drive), 0);
     drain(&mut drive, &mut Vec::new());
@@ -516,7 +524,7 @@ fn an_idle_drive_collects_until_it_has_the_free_blocks_that_were_asked_for() {
     let mut now = us(0);
     for token in 0..pages {
         drive.submit(now, Token(token), command(OpKind::Write, random.next_u64() % pages * 32, 32));
-        // Never idle for as long as 0.1 s.
+        // The drive is never idle for as long as 0.1 s.
         while finished.len() as u64 <= token {
             now = drive.next_event().unwrap();
             drive.advance(now, &mut finished);
@@ -546,7 +554,8 @@ fn a_map_that_is_not_cached_delays_a_read_by_the_read_of_its_page() {
 fn the_data_of_blocks_that_are_mostly_outdated_are_named_first() {
     let mut drive = drive_in(&[("channels", "1"), ("write_buffer", "off")], Precondition::Sequential);
     assert_eq!(drive.fragmented(Sectors(1 << 20)), Some(Vec::new()), "nothing is outdated");
-    // Blocks of 16 pages of 4 units: all but one unit of block 2 and half of block 5 are written again.
+    // Blocks of 16 pages of 4 units: all but one unit of block 2 and half of block 5 are written
+    // again.
     let mut now = us(0);
     for range in [(2 * 64 + 1, 63), (5 * 64, 32)] {
         let write = command(OpKind::Write, range.0 * 8, range.1 * 8);

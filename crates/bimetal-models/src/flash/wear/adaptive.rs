@@ -1,5 +1,6 @@
-//! Adaptive wear levelling (MixedStore, section 5.5): static, but while the host writes more than the drive was planned
-//! for, no data move for its sake, because the erases that this costs would come on top. It catches up afterwards.
+//! Adaptive wear levelling (MixedStore, section 5.5): static, but no data are moved for it while
+//! the host writes more than the drive was planned for, because the erases of the moves would be
+//! added. It catches up afterwards.
 
 use std::ops::Range;
 
@@ -14,7 +15,7 @@ pub(crate) struct Adaptive {
 }
 
 impl Adaptive {
-    /// `levelling`, not suspended.
+    /// Wraps `levelling`, not suspended.
     pub(crate) fn new(levelling: Static) -> Self {
         Self { levelling, intense: false }
     }

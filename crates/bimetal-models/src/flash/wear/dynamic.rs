@@ -1,5 +1,6 @@
-//! Dynamic wear levelling: the host writes to the erased block with the fewest erases, and what is moved, which will
-//! stay longer, goes to the one with the most. It reaches only blocks whose data do not stay.
+//! Dynamic wear levelling: the host writes to the erased block with the fewest erases. Moved data,
+//! which will stay longer, are written to the erased block with the most. Blocks whose data stay
+//! are not reached.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -9,13 +10,13 @@ use crate::flash::ftl::page::state::Known;
 use crate::flash::geometry::Geometry;
 use crate::flash::state::archive::{Archive, Checked};
 
-/// The erased blocks of each die by erases: O(log n) for every change.
+/// Erased blocks of each die by erases: O(log n) for every change.
 pub(crate) struct Dynamic {
     erased: Vec<BTreeSet<(u32, u32)>>,
 }
 
 impl Dynamic {
-    /// For the dies of `geometry`, nothing erased yet.
+    /// Creates the policy for the dies of `geometry`, with nothing erased yet.
     pub(crate) fn new(geometry: &Geometry) -> Self {
         Self { erased: vec![BTreeSet::new(); geometry.dies() as usize] }
     }

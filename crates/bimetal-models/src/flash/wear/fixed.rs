@@ -1,8 +1,10 @@
-//! Static wear levelling: dynamic, and where a closed block was erased more than a threshold less often than the most
-//! worn block of its die, its data move to a worn block, so that it takes its share of the erases.
+//! Static wear levelling: dynamic wear levelling, and moves. If a closed block was erased more than
+//! a threshold less often than the most worn block of its die, its data move to a worn block, so
+//! that it takes its share of the erases.
 //!
-//! Only data that stay are moved: those of a block that was closed as long ago as it takes to write so many blocks as the
-//! die has. Others will be overwritten where they are, and their block erased without a move.
+//! Only data that stay are moved: the data of a block closed at least as long ago as it takes to
+//! write as many blocks as the die has. Other data will be overwritten in their place, and their
+//! block erased without a move.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -13,30 +15,30 @@ use crate::flash::geometry::Geometry;
 use crate::flash::precondition::Layout;
 use crate::flash::state::archive::{Archive, Checked, ERASES_MAX, ensure};
 
-/// Blocks behind by erases that are looked at for one whose data stay.
+/// Number of blocks with the fewest erases that are examined for one whose data stay.
 const LOOKED_AT: usize = 8;
 
-/// The closed blocks of a die.
+/// Closed blocks of a die.
 struct Die {
-    /// Erases, the number of its closing, the block.
+    /// Closed blocks as erases, number of the closing, and block.
     closed: BTreeSet<(u32, u64, u32)>,
     closings: u64,
     /// Erases of the most worn block.
     most: u32,
 }
 
-/// Beside the erased blocks, the closed ones of each die by erases.
+/// Closed blocks of each die by erases, beside the erased blocks.
 pub(crate) struct Static {
     erased: Dynamic,
     dies: Vec<Die>,
-    /// By block: the number of its closing.
+    /// Number of the closing by block.
     closing: Vec<u64>,
     blocks_per_die: u32,
     threshold: u32,
 }
 
 impl Static {
-    /// For a drive as `layout` left it.
+    /// Creates the policy for a drive in the state of `layout`.
     pub(crate) fn new(geometry: &Geometry, layout: &Layout, threshold: u32) -> Self {
         let blocks_per_die = geometry.blocks_per_plane;
         let die = |die| {

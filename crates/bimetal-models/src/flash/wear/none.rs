@@ -8,13 +8,13 @@ use crate::flash::ftl::page::state::Known;
 use crate::flash::geometry::Geometry;
 use crate::flash::state::archive::{Archive, Checked};
 
-/// A queue a die.
+/// Queue of erased blocks for each die.
 pub(crate) struct Unlevelled {
     erased: Vec<VecDeque<u32>>,
 }
 
 impl Unlevelled {
-    /// For the dies of `geometry`, nothing erased yet.
+    /// Creates the policy for the dies of `geometry`, with nothing erased yet.
     pub(crate) fn new(geometry: &Geometry) -> Self {
         Self { erased: vec![VecDeque::new(); geometry.dies() as usize] }
     }

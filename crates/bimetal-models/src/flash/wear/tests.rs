@@ -1,4 +1,4 @@
-//! What each policy promises, on one die of which a tenth of the data takes all writes.
+//! Tests of each policy's promises, on one die of which a tenth of the data takes all writes.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -24,7 +24,7 @@ const GEOMETRY: Geometry = Geometry {
 
 const THRESHOLD: u32 = 8;
 
-/// The drive, filled once in order.
+/// Returns the drive, filled once in order.
 fn drive(levelling: WearLevellingKind, cycles: Option<u32>) -> PageMapping {
     let layout = Layout::new(Precondition::Sequential, &GEOMETRY, 0, GEOMETRY.logical_units, 3, 1);
     let victims = Box::new(Greedy::new(&GEOMETRY, &layout));
@@ -32,7 +32,8 @@ fn drive(levelling: WearLevellingKind, cycles: Option<u32>) -> PageMapping {
     PageMapping::new(GEOMETRY, layout, victims, options)
 }
 
-/// Writes `count` units, drawn from the first tenth; gives how many were taken.
+/// Writes `count` units, drawn from the first tenth. Returns the number of units that were
+/// accepted.
 fn write_hot(drive: &mut PageMapping, count: u32, random: &mut Pcg64) -> u32 {
     let mut operations = Vec::new();
     for done in 0..count {
@@ -45,7 +46,8 @@ fn write_hot(drive: &mut PageMapping, count: u32, random: &mut Pcg64) -> u32 {
     count
 }
 
-/// Erases of the block erased least and most often, and pages moved for wear levelling.
+/// Returns the erases of the block erased least and most often, and the pages moved for wear
+/// levelling.
 fn wear(drive: &PageMapping) -> (u32, u32, u64) {
     drive.check().unwrap();
     let erases = drive.erases_of_blocks();
@@ -70,7 +72,7 @@ fn without_static_levelling_blocks_whose_data_stay_are_never_erased() {
 #[test]
 fn static_levelling_keeps_every_block_within_the_threshold_of_the_most_worn_at_the_cost_of_moves() {
     let (least, most, moved) = wear_after(WearLevellingKind::Static, 30_000);
-    // Moves wait for collections that are more urgent.
+    // Moves wait for collections, which are more urgent.
     assert!(most - least <= 2 * THRESHOLD, "{least} to {most}");
     assert!(moved > 0);
     let unlevelled = wear_after(WearLevellingKind::None, 30_000);
@@ -127,8 +129,9 @@ fn adaptive_levelling_moves_nothing_while_the_host_writes_more_than_planned_and_
     assert!(most - least <= THRESHOLD + 3 && moved > 0, "{least} to {most}, {moved} moved");
 }
 
-/// MixedStore, section 5.5: a drive with hot and cold regions, whose host writes in bursts that nobody expected, lives about
-/// 33 % longer with adaptive wear levelling. Between the bursts it catches up, so the wear is as even in the end.
+/// MixedStore, section 5.5: a drive with hot and cold regions, whose host writes in unexpected
+/// bursts, has a lifetime about 33 % longer with adaptive wear levelling. Between the bursts it
+/// catches up, so the wear is as even in the end.
 #[test]
 fn adaptive_levelling_lengthens_the_life_of_a_drive_under_unexpected_bursts_as_in_mixedstore() {
     let wear_of = |levelling, threshold| {

@@ -83,7 +83,7 @@ pub enum DiskspecsError {
          for reads and writes, in milliseconds a sector of 512 bytes"
     )]
     BusRate {
-        /// Which file.
+        /// Name of the file.
         file: String,
     },
     /// The figures do not make a usable drive.

@@ -6,13 +6,14 @@ use crate::flash::mapping::NONE;
 use crate::flash::state::archive::{Checked, Inconsistent, ensure};
 
 impl PageMapping {
-    /// Valid units of a die, summed over its blocks.
+    /// Returns the number of valid units in a die, summed over its blocks.
     pub(super) fn valid_in_blocks(&self, die: u32) -> u64 {
         let first = die * self.blocks_per_die;
         (first..first + self.blocks_per_die).map(|block| u64::from(self.blocks.get(block, &self.layout).1)).sum()
     }
 
-    /// Every unit is where the map says, every die and block holds what it counts.
+    /// Checks that every unit is where the map says, and that the counts of every die and block are
+    /// right.
     pub(super) fn check_tables(&self) -> Checked {
         let mut valid_of_die = vec![0; self.dies.len()];
         let mut mapped = 0;
@@ -33,7 +34,8 @@ impl PageMapping {
         ensure(held == mapped, || format!("{held} valid units in all blocks, {mapped} mapped units"))
     }
 
-    /// Checks the blocks of a die that should hold `valid_units`; gives what they hold.
+    /// Checks the blocks of a die that should hold `valid_units`. Returns the number of units that
+    /// they hold.
     fn check_die(&self, number: u32, valid_units: u64) -> Result<u64, Inconsistent> {
         let die = &self.dies[number as usize];
         ensure(die.valid == valid_units, || format!("{} valid units of die {number}: {valid_units}", die.valid))?;
@@ -57,7 +59,7 @@ impl PageMapping {
         Ok(held)
     }
 
-    /// Every unit of a programmed page was written, moved, or padding.
+    /// Checks that every unit of a programmed page was written, moved, or padding.
     pub(super) fn check_counters(&self) -> Checked {
         let waiting = self.dies.iter().flat_map(|die| die.open).map(|open| u64::from(open.next - open.issued));
         let counters = &self.counters;

@@ -1,8 +1,9 @@
-//! How a die gets free blocks: it empties one, copying what is valid, and erases it.
+//! Collection of free blocks in a die: a block is emptied by copying its valid units, and erased.
 //!
-//! While a die has fewer free blocks than `free_blocks`, each row that is written to it pays for a part of a collection,
-//! just enough that the victim is erased when it has made room for as much as was written meanwhile. Where there are free
-//! blocks enough, rows pay for wear levelling: a unit moved for each one written.
+//! While a die has fewer free blocks than `free_blocks`, each row that is written to it pays for a
+//! part of a collection. The payment is just enough that the victim is erased when it has freed as
+//! much as was written meanwhile. If there are enough free blocks, rows pay for wear levelling: a
+//! unit moved for each unit written.
 
 use super::PageMapping;
 use super::die::{Collection, Frontier, Stream};
@@ -10,7 +11,8 @@ use crate::flash::mapping::NONE;
 use crate::flash::operation::{Cause, NandKind, NandOp};
 
 impl PageMapping {
-    /// Starts a collection in `die` unless a block of it is being emptied; whether there is one now.
+    /// Starts a collection in `die` unless a block of it is being emptied. Returns whether a
+    /// collection is under way now.
     pub(super) fn start_collection(&mut self, die: u32) -> bool {
         if self.dies[die as usize].collection.is_some() {
             return true;
@@ -20,7 +22,8 @@ impl PageMapping {
         true
     }
 
-    /// Starts to empty the block of `die` that wear levelling wants to have written again; whether there is one.
+    /// Starts to empty the block of `die` that wear levelling selects. Returns whether there is
+    /// one.
     fn start_levelling(&mut self, die: u32) -> bool {
         let Some(victim) = self.levelling.lagging(die) else { return false };
         self.touch(die, victim);
@@ -40,7 +43,7 @@ impl PageMapping {
         self.dies[die as usize].collection = Some(Collection { victim, cause, next: 0, owed, per, credit: 0 });
     }
 
-    /// Lets the collection of `die` copy what `written` units owe it.
+    /// Lets the collection of `die` copy its share for `written` units.
     pub(super) fn pay_for_collection(&mut self, die: u32, written: u32, operations: &mut Vec<NandOp>) {
         if self.dies[die as usize].collection.is_none() {
             let needed = self.free_blocks(die) < self.options.free_blocks;
@@ -55,8 +58,8 @@ impl PageMapping {
         self.collect(die, copies, operations);
     }
 
-    /// Whether `die` has something to collect when there is time: fewer free blocks than it should have then, or data in
-    /// single-bit cells.
+    /// Returns whether `die` has something to collect when idle: fewer free blocks than it should
+    /// have then, or data in single-bit cells.
     pub(super) fn wants_idle_time_in(&self, die: u32) -> bool {
         let open = self.dies[die as usize].open[Stream::Host as usize];
         let open_slc = u32::from(open.block != NONE && open.end < self.units_per_block);
@@ -70,7 +73,7 @@ impl PageMapping {
         }
     }
 
-    /// Copies up to `copies` units of the victim of `die`; erases it once nothing is left.
+    /// Copies up to `copies` units of the victim of `die`, and erases the victim once it is empty.
     pub(super) fn collect(&mut self, die: u32, copies: u64, operations: &mut Vec<NandOp>) {
         let Some(mut collection) = self.dies[die as usize].collection else { return };
         let victim = collection.victim;
@@ -107,7 +110,8 @@ impl PageMapping {
         state.slc_blocks -= u32::from(slc);
         let used_up = self.options.cycles.is_some_and(|cycles| erases >= cycles);
         self.worn_out |= used_up && state.retired >= self.retired_max;
-        // Without another free block the collector could not go on: then it is used once more.
+        // Without another free block the collector could not continue: the block is then used once
+        // more.
         if used_up && !self.worn_out && self.free_blocks(die) > 0 {
             self.dies[die as usize].retired += 1;
             self.blocks.retire(victim, &self.layout);
@@ -118,8 +122,8 @@ impl PageMapping {
         self.emit(NandKind::Erase, cause, die, victim, (1, self.geometry.planes_per_die, 0), operations);
     }
 
-    /// Appends units that were taken out of a victim to the open row of `stream`, which has room for them. A row and a page
-    /// are sensed once while their units follow each other.
+    /// Appends units taken out of a victim to the open row of `stream`, which has room for them. A
+    /// row and a page are sensed once while their units are consecutive.
     fn append_moved(
         &mut self,
         (die, stream): (u32, Stream),

@@ -1,20 +1,22 @@
-//! What a die of the page-mapped layer has: its free blocks, its open ones, a collection under way.
+//! State of a die in the page-mapped layer: its free blocks, its open blocks, and a collection
+//! under way.
 
 use std::ops::Range;
 
 use crate::flash::mapping::NONE;
 use crate::flash::operation::Cause;
 
-/// Who writes: each has an open block of its own in every die, so that what dies early is not mixed with what lives long.
+/// Origin of writes. Each has an open block of its own in every die, so that short-lived data are
+/// not mixed with long-lived data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stream {
-    /// The host.
+    /// Data of the host.
     Host,
-    /// Collection.
+    /// Data moved by collection.
     Collector,
-    /// Wear levelling: data that stay.
+    /// Data moved by wear levelling, which stay.
     Leveller,
-    /// The layer's own tables.
+    /// Tables of the layer.
     Translation,
 }
 
@@ -22,50 +24,50 @@ impl Stream {
     pub(super) const COUNT: usize = 4;
 }
 
-/// A block that is being written.
+/// Block that is being written.
 #[derive(Clone, Copy)]
 pub(super) struct Frontier {
-    /// The block, or [`NONE`].
+    /// Number of the block, or [`NONE`].
     pub(super) block: u32,
-    /// Its next unit.
+    /// Next unit of the block.
     pub(super) next: u32,
-    /// Units before this one were handed to the die.
+    /// Unit before which all units were submitted to the die.
     pub(super) issued: u32,
-    /// Units that are written to it: all, or fewer where its cells hold one bit.
+    /// Number of units that are written to the block: all, or fewer if its cells hold one bit.
     pub(super) end: u32,
 }
 
 pub(super) const NO_FRONTIER: Frontier = Frontier { block: NONE, next: 0, issued: 0, end: 0 };
 
-/// A collection under way.
+/// Collection under way.
 #[derive(Clone, Copy)]
 pub(super) struct Collection {
     pub(super) victim: u32,
-    /// What the victim is emptied for.
+    /// Cause for which the victim is emptied.
     pub(super) cause: Cause,
-    /// Units of the victim before this one are done.
+    /// Unit of the victim before which all units are done.
     pub(super) next: u32,
-    /// For each `per` units written, `owed` are copied.
+    /// Number of copies for each `per` units written.
     pub(super) owed: u32,
     pub(super) per: u32,
-    /// Copies owed, times `per`.
+    /// Copies due, times `per`.
     pub(super) credit: u64,
 }
 
-/// A die.
+/// State of a die.
 pub(super) struct Die {
-    /// Valid units in it.
+    /// Number of valid units in the die.
     pub(super) valid: u64,
     /// Blocks that were never written.
     pub(super) fresh: Range<u32>,
-    /// By [`Stream`].
+    /// Open blocks by [`Stream`].
     pub(super) open: [Frontier; Stream::COUNT],
     pub(super) collection: Option<Collection>,
-    /// Reads of the collection that no operation was appended for yet: commands, pages, units.
+    /// Reads of the collection for which no operation was appended yet: commands, pages, units.
     pub(super) sensed: (u32, u32, u32),
-    /// Blocks whose cells hold one bit, the open one included.
+    /// Number of blocks whose cells hold one bit, including the open block.
     pub(super) slc_blocks: u32,
-    /// Blocks that were erased as often as they are rated for, and are not used again.
+    /// Number of blocks that reached their rated erases and are not used again.
     pub(super) retired: u32,
 }
 

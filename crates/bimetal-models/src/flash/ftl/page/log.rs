@@ -1,4 +1,4 @@
-//! The log: units are appended to open rows, rows are programmed, older versions become invalid.
+//! Log: units are appended to open rows, rows are programmed, and older versions become invalid.
 
 use super::PageMapping;
 use super::die::{Frontier, NO_FRONTIER, Stream};
@@ -8,7 +8,8 @@ use crate::flash::mapping::NONE;
 use crate::flash::operation::{Cause, NandKind, NandOp};
 
 impl PageMapping {
-    /// The die for the next row: in turn, but none that holds too much. One always holds no more than its share.
+    /// Chooses the die for the next row: in turn, except dies that hold too much. At least one die
+    /// holds no more than its share.
     fn choose_die(&mut self) -> u32 {
         let dies = self.dies.len() as u32;
         loop {
@@ -20,12 +21,12 @@ impl PageMapping {
         }
     }
 
-    /// Makes sure that the open block of `stream` in `die` has a unit to write.
+    /// Ensures that the open block of `stream` in `die` has a unit to write.
     fn ensure_block(&mut self, die: u32, stream: Stream, operations: &mut Vec<NandOp>) {
         if self.dies[die as usize].open[stream as usize].block != NONE {
             return;
         }
-        // One free block is the collector's.
+        // One free block is reserved for the collector.
         while self.free_blocks(die) < 2 {
             assert!(self.start_collection(die), "die {die} has no free block and nothing to reclaim");
             self.collect(die, u64::MAX, operations);
@@ -62,7 +63,8 @@ impl PageMapping {
         let physical = block * self.units_per_block + next;
         let entry = self.mapping.entry(unit, &self.layout);
         let old = *entry;
-        // The open row ends before `physical`; an older version in it is simply overwritten in memory.
+        // The open row ends before `physical`; an older version in it is simply overwritten in
+        // memory.
         if old != NONE && old < physical && physical - old <= next - issued {
             return Placed::Replaced;
         }
@@ -88,7 +90,7 @@ impl PageMapping {
         self.counters.table_units += u64::from(placed == Placed::New);
     }
 
-    /// Programs what waits in the open row of `stream`.
+    /// Programs the units that wait in the open row of `stream`.
     pub(super) fn end_row(&mut self, stream: Stream, operations: &mut Vec<NandOp>) {
         let die = std::mem::replace(&mut self.open_die[stream as usize], NONE);
         if die == NONE {
@@ -101,7 +103,8 @@ impl PageMapping {
         }
     }
 
-    /// Programs the pages of a frontier that are written but not issued; closes its block at the end.
+    /// Programs the pages of a frontier that are written but not issued, and closes its block at
+    /// the end.
     pub(super) fn issue(&mut self, die: u32, stream: Stream, operations: &mut Vec<NandOp>) {
         let state = &mut self.dies[die as usize];
         let cause = match stream {

@@ -1,13 +1,15 @@
 //! `page`: page mapping. Every unit can lie anywhere; all writes are appended to a log.
 //!
-//! The log is striped over the dies row by row: the host's open row lies in one die, the next one in the next die that has
-//! room. A die takes data only while it holds little more than its share of all data, so that its collector always
-//! finds something to reclaim. Each die collects on its own, see `collection`. Host and collector write to blocks of
-//! their own, see `die`. `log` is how units are appended and outdated, `setup` how the layer is made.
+//! The log is striped over the dies row by row: the host's open row lies in one die, the next row
+//! in the next die with room. A die takes data only while it holds little more than its share of
+//! all data, so that its collector always finds something to reclaim. Each die collects
+//! independently, see `collection`. Host and collector write to blocks of their own, see `die`.
+//! `log` appends and outdates units, `setup` makes the layer.
 //!
-//! With a cache of single-bit cells (`slc_cache`) the host's blocks are programmed with one bit a cell while the die has
-//! blocks to spare: faster, and with so many units less. Such a block holds few valid units, so the collector takes it
-//! soon and packs what is valid in it into all bits of another: that is how the cache is emptied.
+//! With a cache of single-bit cells (`slc_cache`), the host's blocks are programmed with one bit in
+//! each cell while the die has blocks to spare. Such blocks are faster, and hold fewer units
+//! accordingly. As such a block has few valid units, the collector takes it soon and packs its
+//! valid units into all bits of another block. In this way the cache is emptied.
 
 mod check;
 mod collection;
@@ -52,43 +54,43 @@ pub(crate) struct PageMapping {
     victims: Box<dyn VictimSelection>,
     levelling: Box<dyn WearLevelling>,
     dies: Vec<Die>,
-    /// By [`Stream`]: the die of its open row, or [`NONE`] when none is open.
+    /// Die of the open row by [`Stream`], or [`NONE`] when no row is open.
     open_die: [u32; Stream::COUNT],
-    /// Where the search for the next die begins.
+    /// Die at which the search for the next die begins.
     next_die: u32,
-    /// A die with more valid units than this takes no new row.
+    /// Number of valid units above which a die takes no new row.
     valid_max: u64,
-    /// A die in which more blocks are retired than this takes no more data.
+    /// Number of retired blocks above which a die takes no more data.
     retired_max: u32,
     worn_out: bool,
     refused: u64,
     options: Options,
     counters: Counters,
-    /// What a collection takes out of its victim at a time.
+    /// Units that a collection takes out of its victim at a time.
     taken: Vec<(u32, u32)>,
-    /// Units that were moved, while they are noted down.
+    /// Units that were moved, while moves are recorded.
     moved: Option<Vec<u32>>,
 }
 
 impl PageMapping {
-    /// Notes down from now on which units are moved, for [`moved`](Self::moved).
+    /// Records from now on which units are moved, for [`moved`](Self::moved).
     pub(super) fn note_moves(&mut self) {
         self.moved = Some(Vec::new());
     }
 
-    /// Units moved since the last call, in order.
+    /// Returns the units moved since the last call, in order.
     pub(super) fn moved(&mut self) -> &mut Vec<u32> {
         self.moved.get_or_insert_default()
     }
 
-    /// Where `unit` lies, if it is in the cells.
+    /// Returns the place of `unit`, if it is in the cells.
     pub(super) fn in_cells(&self, unit: u32) -> Option<u32> {
         let physical = self.mapping.get(unit, &self.layout);
         let (block, offset) = (physical / self.units_per_block, physical % self.units_per_block);
         (physical != NONE && self.blocks.is_programmed(block, offset)).then_some(physical)
     }
 
-    /// Whether a version of `unit` lies anywhere.
+    /// Returns whether `unit` has a place.
     pub(super) fn is_mapped(&self, unit: u32) -> bool {
         self.mapping.get(unit, &self.layout) != NONE
     }

@@ -1,4 +1,4 @@
-//! How the layer is made: what a profile asks of it, and the state in which it begins.
+//! Makes the layer from a profile, in its initial state.
 
 use std::sync::Arc;
 
@@ -13,23 +13,24 @@ use crate::flash::precondition::{Layout, Precondition};
 use crate::flash::wear::{self, WearLevellingKind};
 use crate::profile::BadFigure;
 
-/// How a page-mapped layer collects, and what it does about wear.
+/// Options of a page-mapped layer for collection and wear.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
-    /// Below this many free blocks a die collects; at least 2.
+    /// Number of free blocks below which a die collects; at least 2.
     pub(crate) free_blocks: u32,
-    /// Below this many free blocks a die collects when the drive is idle.
+    /// Number of free blocks below which a die collects when the drive is idle.
     pub(crate) idle_free_blocks: u32,
-    /// How wear is levelled.
+    /// Wear levelling policy.
     pub(crate) levelling: WearLevellingKind,
-    /// By how many erases a block may lag behind under static wear levelling.
+    /// Number of erases by which a block may lag behind under static wear levelling.
     pub(crate) threshold: u32,
-    /// Erases after which a block is not used again.
+    /// Number of erases after which a block is not used again.
     pub(crate) cycles: Option<u32>,
-    /// Blocks of a die that may be programmed with one bit a cell, and the units that such a block holds.
+    /// Number of blocks in a die that may be programmed with one bit in each cell; `slc_units` is
+    /// the number of units in such a block.
     pub(crate) slc_blocks: u32,
     pub(crate) slc_units: u32,
-    /// Blocks of a die that hold tables at most when one is open to be written; 0: there are no tables.
+    /// Most blocks of a die that hold tables, including an open one; 0: there are no tables.
     pub(crate) table_blocks: u32,
 }
 
@@ -48,7 +49,7 @@ impl Default for Options {
     }
 }
 
-/// A steady state needs closed blocks for all its data, with `free` blocks free.
+/// Checks that a steady state has closed blocks for all its data, with `free` blocks free.
 fn check_room(geometry: &Geometry, units: u32, free: u32, asked: u32) -> Result<(), BadFigure> {
     let closed = u64::from(geometry.blocks_per_plane.saturating_sub(free)) * u64::from(geometry.units_per_block());
     if u64::from(units.div_ceil(geometry.dies())) > closed {
@@ -59,11 +60,11 @@ fn check_room(geometry: &Geometry, units: u32, free: u32, asked: u32) -> Result<
 }
 
 impl PageMapping {
-    /// The layer of `setup` over `geometry`, which may have logical units behind the host's for tables, for which each die
-    /// keeps `table_blocks` blocks.
+    /// Makes the layer of `setup` over `geometry`, which may have logical units behind the host's
+    /// for tables. Each die keeps `table_blocks` blocks for them.
     ///
     /// # Errors
-    /// The key because of which there is no room.
+    /// Returns the key because of which there is no room.
     pub(in crate::flash::ftl) fn of(setup: &Setup, geometry: Geometry, table_blocks: u32) -> Result<Self, BadFigure> {
         let options = setup.profile.page_options(&geometry, table_blocks)?;
         let free = options.free_blocks + 1 + table_blocks + options.levelling.open_blocks();
@@ -75,14 +76,15 @@ impl PageMapping {
         Ok(Self::new(geometry, layout, victims, options))
     }
 
-    /// The layer over `geometry` (which has passed its checks), in the state of `layout`.
+    /// Makes the layer over `geometry` (which has passed its checks), in the state of `layout`.
     pub(crate) fn new(geometry: Geometry, layout: Layout, victims: Box<dyn VictimSelection>, options: Options) -> Self {
         let share = u64::from(geometry.logical_units.div_ceil(geometry.dies()));
         let (row, block) = (u64::from(geometry.units_per_row()), u64::from(geometry.units_per_block()));
         let reserved = RESERVED_BLOCKS_PER_DIE + u32::from(options.table_blocks > 0) + options.levelling.open_blocks();
         let closed = u64::from(geometry.blocks_per_plane - reserved) * block;
         assert!(share + 2 * row <= closed, "a geometry without its reserve");
-        // A die may hold its share and an eighth of its spare room, so that uneven discards cost no die its spare area.
+        // A die may hold its share and an eighth of its spare room, so that uneven discards cost no
+        // die its spare area.
         let valid_max = (share + row).max(share + (closed - share) / 8).min(closed - row);
         let levelling = wear::make(options.levelling, &geometry, &layout, options.threshold);
         let mut ftl = Self {
@@ -116,8 +118,8 @@ impl PageMapping {
         let first = die * self.blocks_per_die;
         let programmed = self.layout.programmed_blocks(die);
         self.dies.push(Die::new(self.layout.units_of_die(die), first + programmed..first + self.blocks_per_die));
-        // A die may hold a unit less than its share, or not the end of a sequential fill: then its last block holds less than
-        // its level says, and the collector must know.
+        // A die may hold a unit less than its share, or not the end of a sequential fill. Its last
+        // block then holds less than its level, and the collector must know.
         let Some(last) = programmed.checked_sub(1).map(|last| first + last) else { return };
         let expected = self.layout.levels().last().map_or(self.units_per_block, |level| level.valid);
         let (_, valid) = self.blocks.get(last, &self.layout);
@@ -126,7 +128,8 @@ impl PageMapping {
         }
     }
 
-    /// Writes these units of the layer's own tables before time zero, into blocks that are free then.
+    /// Writes these units of the layer's own tables before time zero, into blocks that are free
+    /// then.
     pub(in crate::flash::ftl) fn prepare_tables(&mut self, units: std::ops::Range<u32>) {
         let free_blocks = std::mem::replace(&mut self.options.free_blocks, 0);
         let mut operations = Vec::new();

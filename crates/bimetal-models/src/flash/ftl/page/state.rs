@@ -1,8 +1,8 @@
-//! The state of the page-mapped layer between two runs.
+//! State of the page-mapped layer between two runs.
 //!
-//! Only what cannot be computed is written down: what each block was last used for and how often it was erased, the map,
-//! what is being written and collected, and in which order policies hold their blocks. What a block holds follows from the map;
-//! what nothing has touched follows from the layout.
+//! Only state that cannot be computed is saved: the use and the erases of each block, the map, the
+//! blocks being written and collected, and the order in which policies hold their blocks. The
+//! content of a block follows from the map; untouched content follows from the layout.
 
 use super::PageMapping;
 use super::die::{Collection, Die, Frontier, NO_FRONTIER, Stream};
@@ -13,7 +13,7 @@ use crate::flash::operation::Cause;
 use crate::flash::precondition::Layout;
 use crate::flash::state::archive::{Archive, Checked, ensure};
 
-/// What policies may ask of the blocks while they are restored.
+/// View of the blocks for policies while they are restored.
 pub(crate) struct Known<'a> {
     pub(crate) blocks: &'a Blocks,
     pub(crate) layout: &'a Layout,
@@ -23,12 +23,12 @@ pub(crate) struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// The blocks of a die.
+    /// Returns the blocks of a die.
     pub(crate) fn blocks_of(&self, die: u32) -> std::ops::Range<u32> {
         die * self.blocks_per_die..(die + 1) * self.blocks_per_die
     }
 
-    /// The closed blocks of a die: each with its valid units and its erases.
+    /// Returns the closed blocks of a die, each with its valid units and its erases.
     pub(crate) fn closed(&self, die: u32) -> impl Iterator<Item = (u32, u32, u32)> {
         self.blocks_of(die).filter_map(|block| {
             let (state, valid, erases) = self.blocks.describe(block, self.layout);
@@ -36,12 +36,12 @@ impl Known<'_> {
         })
     }
 
-    /// The closed blocks of a die with an invalid unit: each with its valid units.
+    /// Returns the closed blocks of a die with an invalid unit, each with its valid units.
     pub(crate) fn candidates(&self, die: u32) -> impl Iterator<Item = (u32, u32)> {
         self.closed(die).filter(|(_, valid, _)| *valid < self.units_per_block).map(|(block, valid, _)| (block, valid))
     }
 
-    /// The blocks of a die that were erased and can be written: each with its erases.
+    /// Returns the blocks of a die that were erased and can be written, each with its erases.
     pub(crate) fn erased(&self, die: u32) -> impl Iterator<Item = (u32, u32)> {
         self.blocks_of(die).filter_map(|block| {
             let (state, _, erases) = self.blocks.describe(block, self.layout);
@@ -49,7 +49,7 @@ impl Known<'_> {
         })
     }
 
-    /// `listed` is `all` in another order.
+    /// Checks that `listed` is `all` in another order.
     pub(crate) fn check_order(listed: &[u32], all: impl Iterator<Item = u32>, what: &str) -> Checked {
         let (mut listed, all): (Vec<u32>, Vec<u32>) = (listed.to_vec(), all.collect());
         listed.sort_unstable();
@@ -58,7 +58,7 @@ impl Known<'_> {
 }
 
 impl PageMapping {
-    /// Saves the layer, or restores it where it is as its layout has it.
+    /// Saves the layer, or restores it into a layer in the state of its layout.
     pub(super) fn transfer_tables(&mut self, archive: &mut Archive) -> Checked {
         self.blocks.transfer(archive, &self.layout)?;
         match archive {
@@ -130,7 +130,8 @@ impl PageMapping {
         Ok(())
     }
 
-    /// What a die writes and collects. Its free, retired and single-bit blocks follow from the states of all.
+    /// Saves or restores the blocks that a die writes and collects. Its free, retired and
+    /// single-bit blocks follow from the states of all blocks.
     fn transfer_die(&mut self, number: u32, archive: &mut Archive) -> Checked {
         let first = number * self.blocks_per_die;
         let (units, last) = (self.units_per_block, first + self.blocks_per_die - 1);
@@ -173,7 +174,7 @@ impl PageMapping {
         (die.fresh, die.retired, die.slc_blocks) = (blocks.end - fresh..blocks.end, retired as u32, slc as u32);
     }
 
-    /// Units that wait to be programmed count for the run that programs them.
+    /// Counts the units that wait to be programmed for the run that programs them.
     fn count_what_waits(&mut self) {
         let waiting = |stream: Stream| -> u64 {
             let open = self.dies.iter().map(|die| die.open[stream as usize]);
@@ -187,7 +188,7 @@ impl PageMapping {
         };
     }
 
-    /// A die must be one that the layer can go on from.
+    /// Checks that a restored die is in a state from which the layer can continue.
     fn check_restored(&self, number: u32) -> Checked {
         let die = &self.dies[number as usize];
         let blocks = number * self.blocks_per_die..(number + 1) * self.blocks_per_die;
@@ -237,7 +238,7 @@ fn transfer_frontier(open: &mut Frontier, (last, units): (u32, u32), archive: &m
 }
 
 impl Die {
-    /// Units of the host that wait for their page to fill up.
+    /// Returns the number of units of the host that wait for their page to fill up.
     pub(super) fn waiting(&self) -> u32 {
         let open = self.open[Stream::Host as usize];
         open.next - open.issued
