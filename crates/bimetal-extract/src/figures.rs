@@ -1,108 +1,108 @@
-//! What was found: figures with their errors, and the profile that they make.
+//! Result of a measurement: figures with their errors, and the profile made of them.
 
 use std::fmt::Write as _;
 
 use bimetal_core::units::Bytes;
 use serde::Serialize;
 
-/// One figure of the profile.
+/// Figure of the profile.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Figure {
-    /// Its key in the profile.
+    /// Key in the profile.
     pub key: String,
-    /// Its value, as TOML writes it.
+    /// Value, as TOML writes it.
     pub value: String,
-    /// How far off it may be, in its own unit; `None` where it was not measured.
+    /// Error of the value, in its own unit; `None` if the figure was not measured.
     pub error: Option<f64>,
-    /// How it was found.
+    /// Method by which the figure was found.
     pub source: String,
 }
 
-/// Which kind of drive it is, by its behaviour.
+/// Kind of drive, by its behaviour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Something turns: response times lie on a grid of revolutions.
+    /// Hard disk: response times lie on a grid of revolutions.
     Hdd,
-    /// Nothing turns.
+    /// Flash: nothing turns.
     Flash,
 }
 
-/// What a measurement found.
+/// Result of a measurement.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Extraction {
-    /// The drive's kind.
+    /// Kind of the drive.
     pub kind: Kind,
-    /// What it offers, in bytes.
+    /// Capacity of the drive in bytes.
     pub capacity_bytes: u64,
-    /// The figures, in the order of the profile.
+    /// Figures, in the order of the profile.
     pub figures: Vec<Figure>,
-    /// Whether it is of a drive; what timing did show otherwise, the notes say.
+    /// Set if the figures are those of a drive. Otherwise the notes describe what timing showed.
     pub trusted: bool,
-    /// The zones of a disk.
+    /// Zones of a disk.
     pub zones: Vec<ZoneFigure>,
-    /// What the reader should know: what was left out, and why.
+    /// Notes for the reader: parts that were left out, and reasons.
     pub notes: Vec<String>,
-    /// Commands that were issued.
+    /// Number of commands that were issued.
     pub commands: u64,
-    /// How long it took, by the drive's clock.
+    /// Duration in seconds, by the drive's clock.
     pub seconds: f64,
 }
 
-/// A zone of a disk.
+/// Zone of a disk.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ZoneFigure {
-    /// Its first cylinder.
+    /// First cylinder.
     pub first_cylinder: u32,
-    /// Its last.
+    /// Last cylinder.
     pub last_cylinder: u32,
-    /// Sectors of each track.
+    /// Number of sectors in each track.
     pub sectors_per_track: u32,
-    /// Sectors by which a track is turned against the one before on its cylinder.
+    /// Sectors by which a track is rotated against the previous track of its cylinder.
     pub track_skew: u32,
-    /// Sectors by which the first track of a cylinder is turned against the track before.
+    /// Sectors by which the first track of a cylinder is rotated against the previous track.
     pub cylinder_skew: u32,
-    /// Sectors of each cylinder that have no address.
+    /// Number of sectors in each cylinder that have no address.
     pub spares: u32,
-    /// How far off the rate may be, as a fraction of it.
+    /// Error of the rate, as a fraction of the rate.
     pub rate_error: f64,
 }
 
-/// Figures that are being gathered.
+/// Figures collected so far.
 #[derive(Default)]
 pub(crate) struct Figures(pub(crate) Vec<Figure>);
 
 impl Figures {
-    /// A figure that was measured: `error` in its own unit.
+    /// Adds a measured figure, with `error` in its own unit.
     pub(crate) fn number(&mut self, key: &str, value: f64, error: f64, how: impl Into<String>) {
         let source = format!("measured, ± {}: {}", short(error), how.into());
         self.push(key, short_for(value, error), Some(error), source);
     }
 
-    /// Points of a curve that was measured.
+    /// Adds the points of a measured curve.
     pub(crate) fn number_list(&mut self, key: &str, points: &[(u32, f64)], error: f64, how: impl Into<String>) {
         let source = format!("measured, ± {}: {}", short(error), how.into());
         let points: Vec<String> = points.iter().map(|(at, value)| format!("[{at}, {value:.5}]")).collect();
         self.push(key, format!("[{}]", points.join(", ")), Some(error), source);
     }
 
-    /// A size that was measured.
+    /// Adds a measured size.
     pub(crate) fn size(&mut self, key: &str, bytes: u64, error: u64, how: impl Into<String>) {
         let source = format!("measured, ± {} bytes: {}", error, how.into());
         self.push(key, quoted(&Bytes(bytes).to_string()), Some(error as f64), source);
     }
 
-    /// A choice or a count that the measurement decided.
+    /// Adds a choice or a count that the measurement decided.
     pub(crate) fn found(&mut self, key: &str, value: impl Into<String>, how: impl Into<String>) {
         self.push(key, value.into(), Some(0.0), format!("measured: {}", how.into()));
     }
 
-    /// A figure that timing does not show.
+    /// Adds a figure that timing does not show.
     pub(crate) fn assumed(&mut self, key: &str, value: impl Into<String>, why: impl Into<String>) {
         self.push(key, value.into(), None, format!("assumed, not measured: {}", why.into()));
     }
 
-    /// What of `usual` there was no time to measure.
+    /// Adds the figures of `usual` that there was no time to measure.
     pub(crate) fn assume_missing(&mut self, usual: &[(&str, &str)]) {
         for (key, value) in usual {
             if self.text(key).is_none() {
@@ -111,12 +111,13 @@ impl Figures {
         }
     }
 
-    /// Whether there is this figure, and it was measured.
+    /// Returns true if the figure exists and was measured.
     pub(crate) fn is_measured(&self, key: &str) -> bool {
         self.0.iter().any(|figure| figure.key == key && figure.error.is_some())
     }
 
-    /// What was measured of these was something else, for this reason.
+    /// Marks the measured figures of `keys` as assumed, for the reason `why`: their measurements
+    /// were of something else.
     pub(crate) fn doubt(&mut self, keys: &[&str], why: &str) {
         for figure in self.0.iter_mut().filter(|figure| keys.contains(&figure.key.as_str()) && figure.error.is_some()) {
             figure.error = None;
@@ -124,12 +125,13 @@ impl Figures {
         }
     }
 
-    /// A text among the figures, without its quotes.
+    /// Returns the text of a figure, without its quotes.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|figure| figure.key == key).map(|figure| figure.value.trim_matches('"'))
     }
 
-    /// A size among the figures, in sectors, at least one; that of 4 KiB where there is none.
+    /// Returns the sectors of a size among the figures, at least one; those of 4 KiB if there is no
+    /// such figure.
     pub(crate) fn sectors(&self, key: &str) -> u64 {
         let bytes = self.text(key).and_then(|text| text.parse::<Bytes>().ok());
         bytes.map_or(8, |bytes| bytes.sectors().0.max(1))
@@ -140,7 +142,7 @@ impl Figures {
     }
 }
 
-/// A text in TOML.
+/// Returns a text quoted as in TOML.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
@@ -154,34 +156,35 @@ pub(crate) fn quoted(text: &str) -> String {
     quoted
 }
 
-/// A number with three digits that count.
+/// Formats a number with three significant digits.
 fn short(value: f64) -> String {
     let digits = if value == 0.0 { 0 } else { (2 - value.abs().log10().floor() as i32).clamp(0, 9) };
     let text = format!("{value:.*}", digits as usize);
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// A number with one digit more than its error allows.
+/// Formats a number with one digit more than its error allows.
 fn short_for(value: f64, error: f64) -> String {
     let error = error.min(value.abs() * 1e-3).max(value.abs() * 1e-7).max(1e-9);
     let digits = (1 - error.log10().floor() as i32).clamp(1, 9);
     format!("{value:.*}", digits as usize)
 }
 
-/// Between which values what is measured can be a figure of flash.
+/// Ranges of measured values that flash can have.
 const OF_FLASH: [(&str, f64, f64); 6] = [
-    // The fastest cells that are sold are sensed in 3 us, and programmed in 75.
+    // The fastest cells on the market are sensed in 3 us, and programmed in 75.
     ("read_us", 2.0, 2_000.0),
     ("program_us", 20.0, 10_000.0),
     ("erase_us", 100.0, 100_000.0),
     ("flush_us", 0.0, 100_000.0),
     ("channel_mb_per_s", 0.0, 6_000.0),
-    // Four lanes of PCIe 5.
+    // The limit is four lanes of PCIe 5.
     ("link_mb_per_s", 0.0, 16_000.0),
 ];
 
 impl Extraction {
-    /// None of what was measured is a drive's, for this reason: says so in front, and beside each figure.
+    /// Marks all measured figures as not a drive's, for `reason`: in a note in front, and beside
+    /// each figure.
     pub fn doubt(&mut self, reason: &str) {
         self.trusted = false;
         self.notes.insert(0, format!("NOT TO BE TRUSTED: {reason}."));
@@ -190,7 +193,7 @@ impl Extraction {
         }
     }
 
-    /// Why what was measured is not of flash: the first figure that no flash has.
+    /// Returns a reason for which the drive is not flash: the first figure that no flash can have.
     pub(crate) fn unlike_flash(&self) -> Option<String> {
         let measured = |key: &str| {
             let figure = self.figures.iter().find(|figure| figure.key == key && figure.error.is_some())?;
@@ -208,7 +211,8 @@ impl Extraction {
         })
     }
 
-    /// The profile as TOML: what `--ssd` and `--hdd` take. `name` and `summary` go in as they are.
+    /// Returns the profile as TOML, which `--ssd` and `--hdd` take, with `name` and `summary`
+    /// unchanged.
     pub fn to_toml(&self, name: &str, summary: &str) -> String {
         let kind = match self.kind {
             Kind::Hdd => "hdd",

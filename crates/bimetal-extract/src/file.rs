@@ -1,4 +1,5 @@
-//! A file or block device as what is measured: opened past the page cache, and to be written only if nobody else uses it.
+//! File or block device as a target of measurement: opened without the page cache, and written only
+//! if no other program uses it.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -27,97 +28,99 @@ use rustix::io::Errno;
 
 use crate::target::Target;
 
-/// What is smaller shows the memory of controllers and hosts, and not what lies behind it.
+/// Least size of a drive whose times are trusted. A smaller drive shows the memory of controllers
+/// and hosts instead of the medium.
 const TRUSTED_MIN: Bytes = Bytes::from_gib(1);
 
-/// The longest command.
+/// Longest command.
 const LONGEST: Sectors = Sectors(1 << 13);
 
-/// Why a file or device is not measured.
+/// Reasons for which a file or device is not measured.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It is no drive.
+    /// The path is no drive.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// Somebody uses it.
+    /// Another program uses the drive.
     #[error("{}: is in use, so it cannot be written: {uses}. --read-only measures what reading can", path.display())]
     InUse {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// By whom, and what ends it.
+        /// Users of the drive, with the commands that end their use.
         uses: String,
     },
-    /// It cannot be written.
+    /// The drive cannot be written.
     #[error("{}: is read-only: --read-only measures what reading can", path.display())]
     ReadOnly {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
     },
-    /// It is no drive, but memory.
+    /// The drive is in fact memory.
     #[error("{}: lies in the machine's memory ({what}), whose times are not those of a drive: name a drive, or a file on one", path.display())]
     Memory {
-        /// Which.
+        /// Path of the file or device.
         path: PathBuf,
-        /// What it is.
+        /// Kind of the memory.
         what: &'static str,
     },
-    /// A volume has it.
+    /// The drive belongs to a volume.
     #[error(
         "{}: is a drive of a Bimetal volume{}, and measuring would destroy what that keeps on it: --read-only measures what \
          reading can, or take it out of the volume first (bimetal detach {})", path.display(), named(volume), volume.as_deref().unwrap_or("VOLUME")
     )]
     Member {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// The volume's name, where the label can be read.
+        /// Name of the volume, if the label can be read.
         volume: Option<String>,
     },
-    /// Something lies on it.
+    /// The drive has content.
     #[error(
         "{}: carries {what}, which measuring would destroy: --read-only measures what reading can, or erase it first (wipefs \
          --all {})", path.display(), path.display()
     )]
     Carries {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// What.
+        /// Kind of the content.
         what: String,
     },
-    /// Somebody has it, or it may not be opened.
+    /// Another program has locked the drive, or it may not be opened.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// It cannot be opened.
+    /// The drive cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The page cache cannot be passed by.
+    /// The file cannot be opened without the page cache.
     #[error("{}: its file system cannot read past the page cache (O_DIRECT), and memory is no drive; put the file elsewhere", path.display())]
     Cached {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// It cannot be read.
+    /// The drive cannot be read.
     #[error("{}: cannot be read: {error}", path.display())]
     Io {
-        /// The drive.
+        /// Path of the drive.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
 }
 
-/// A file or block device that has been looked at, and may be measured.
+/// File or block device that was checked, and may be measured.
 pub struct Candidate {
     probe: Probe,
     writes: bool,
-    /// Kept: nobody else opens the drive for himself meanwhile.
+    /// Lock that is held, so that no other program opens the drive exclusively meanwhile.
     lock: Option<DriveLock>,
 }
 
 impl Candidate {
-    /// Looks at `path`, to write to it or only to read.
+    /// Checks `path`, for writing or only for reading.
     ///
     /// # Errors
-    /// It is neither a file nor a block device, or, where it is to be written, is in use or carries anything that is known.
+    /// Refuses a path that is neither a file nor a block device. For writing, refuses a drive that
+    /// is in use or has any known content.
     pub fn look_at(path: &Path, writes: bool) -> Result<Self, FileError> {
         let probe = probe(path)?;
         let path = probe.path.clone();
@@ -141,7 +144,7 @@ impl Candidate {
             return Err(FileError::ReadOnly { path });
         }
         let lock = DriveLock::take(&probe)?;
-        // Nobody writes to it any more.
+        // No other program writes to the drive from here on.
         let found = signature::scan(lock.file(), probe.size).map_err(read)?;
         if let Some(volume) = label(&found) {
             return Err(FileError::Member { path, volume });
@@ -153,16 +156,16 @@ impl Candidate {
         Ok(Self { probe, writes, lock: Some(lock) })
     }
 
-    /// How large it is, for a question to the user.
+    /// Returns name, kind and size, for a question to the user.
     pub fn describe(&self) -> String {
         let kind = if self.probe.is_file() { "a file" } else { "a block device" };
         format!("{} ({kind} of {:.2} GB)", self.probe.path.display(), self.probe.size.0 as f64 / 1e9)
     }
 
-    /// Opens it past the page cache.
+    /// Opens the drive without the page cache.
     ///
     /// # Errors
-    /// The system refuses, or the page cache cannot be passed by.
+    /// Fails if the system refuses, or if the page cache cannot be bypassed.
     pub fn open(self) -> Result<FileTarget, FileError> {
         let path = self.probe.path.clone();
         let access = if self.writes { OFlags::RDWR } else { OFlags::RDONLY };
@@ -191,7 +194,8 @@ impl Candidate {
         })
     }
 
-    /// Why its times are not those of a drive, as far as that is known before: it is so small that it fits into memory on the way.
+    /// Returns a reason known in advance for which the times are not those of a drive: it is so
+    /// small that memory on the way holds all of it.
     pub fn doubt(&self) -> Option<String> {
         (self.probe.size < TRUSTED_MIN).then(|| {
             format!(
@@ -203,7 +207,7 @@ impl Candidate {
         })
     }
 
-    /// What else to know of the figures.
+    /// Returns a further remark on the figures.
     pub fn caution(&self) -> Option<String> {
         self.probe.is_file().then(|| {
             format!(
@@ -213,12 +217,13 @@ impl Candidate {
         })
     }
 
-    /// Whether somebody else uses it: then what that does meanwhile is measured too.
+    /// Returns true if another program uses the drive. Its requests then affect the measurement.
     pub fn is_in_use(&self) -> bool {
         !self.probe.uses.is_empty()
     }
 
-    /// Whether the file has holes or the like: parts that were never written and take no time to read.
+    /// Returns true if the file has parts that were never written, such as holes, which take no
+    /// time to read.
     pub fn is_sparse(&self) -> bool {
         use std::os::unix::fs::MetadataExt;
         let metadata = File::open(&self.probe.canonical).and_then(|file| file.metadata());
@@ -226,8 +231,8 @@ impl Candidate {
     }
 }
 
-/// The volume of which a drive is, and its name where it can be read. Beside its label a member carries what keeps other programs
-/// away, and that is no file system of somebody's.
+/// Returns the volume to which a drive belongs, with its name if readable. Beside its label a
+/// member carries content that keeps other programs away, which is not a file system of the user.
 fn label(found: &[Signature]) -> Option<Option<String>> {
     found.iter().find_map(|signature| match &signature.content {
         Content::Label(volume) => Some(volume.clone()),
@@ -239,9 +244,9 @@ fn named(volume: &Option<String>) -> String {
     volume.as_ref().map_or_else(String::new, |volume| format!(", '{volume}'"))
 }
 
-/// What kind of memory it is, if it is no drive.
+/// Returns the kind of memory, if the target is no drive.
 fn memory(probe: &Probe) -> Option<&'static str> {
-    /// Of file systems that live in memory, as statfs tells them.
+    /// File systems in memory, by their numbers in statfs.
     const IN_MEMORY: [(u64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
     const RAM_DISKS: u32 = 1;
     let name = probe.canonical.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
@@ -256,7 +261,7 @@ fn memory(probe: &Probe) -> Option<&'static str> {
     }
 }
 
-/// What writes carry: numbers that no drive can shorten.
+/// Returns the content of writes: random numbers, which no drive can compress.
 fn content() -> Buffers {
     let mut random = Pcg64Mcg::seed_from_u64(0x6269_6d65_7461_6c21);
     let mut filling = Filling::new(LONGEST.bytes().0 as usize);
@@ -266,7 +271,7 @@ fn content() -> Buffers {
     Buffers::from(filling.share())
 }
 
-/// An open file or block device, timed by the machine's clock.
+/// Open file or block device, timed by the machine's clock.
 pub struct FileTarget {
     drive: Box<dyn Drive>,
     capacity: Sectors,
@@ -287,11 +292,11 @@ impl FileTarget {
         self.done.extend(ended.into_iter().map(|end| Finished { token: end.token, at, status: end.status }));
     }
 
-    /// Sleeps until something may have ended, or for so long.
+    /// Sleeps until a command may have ended, at most for `at_most`.
     fn sleep(&mut self, at_most: Option<Duration>) {
         let timeout = at_most.and_then(|time| time.try_into().ok());
         let event = self.drive.event();
-        // Woken by a signal, or for nothing: whoever waits looks again.
+        // A signal or a spurious event may end the sleep: the caller checks again.
         let _ = poll(&mut [PollFd::new(&event, PollFlags::IN)], timeout.as_ref());
     }
 }

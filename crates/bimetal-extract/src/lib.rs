@@ -1,9 +1,10 @@
-//! A profile of the drive on the desk, from timing alone.
+//! Extracts the profile of a real drive, from timing alone.
 //!
-//! A [`target::Target`] is anything that takes commands and says when each is done: one of our models, or a file or block
-//! device. The prober issues commands and sees nothing but their times; it has no clock of its own. [`extract`] finds out
-//! what kind of drive it is, measures it (`disk/` and `flash/`, one part of a drive a file) and gives figures with their
-//! errors, from which [`figures::Extraction::to_toml`] makes a profile that `--ssd` and `--hdd` take.
+//! A [`target::Target`] takes commands and returns the time at which each is done: a model, or a
+//! file or block device. The prober issues commands and sees nothing but their times; it has no
+//! clock of its own. [`extract`] determines the kind of drive and measures it (`disk/` and
+//! `flash/`, one file for each part of a drive). It returns figures with their errors, from which
+//! [`figures::Extraction::to_toml`] makes a profile that `--ssd` and `--hdd` take.
 //!
 //! Read first: [`extract`] below, then `disk/mod.rs` or `flash/mod.rs`.
 
@@ -24,56 +25,56 @@ use figures::{Extraction, Kind};
 use prober::Prober;
 use target::Target;
 
-/// How a drive is measured.
+/// Options of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Whether the drive may be written to: what it holds is lost.
+    /// Set if the drive may be written to, which destroys its content.
     pub writes: bool,
-    /// How long it may take, by the drive's clock.
+    /// Longest duration, by the drive's clock.
     pub budget: Nanoseconds,
-    /// Starts what is random.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// The smallest drive that can be measured.
+/// Smallest drive that can be measured.
 pub const SIZE_MIN: Bytes = Bytes::from_mib(16);
 
-/// Why a drive could not be measured.
+/// Reasons for which a drive cannot be measured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExtractError {
-    /// There is not enough of it.
+    /// The drive is too small.
     #[error("the drive has {size}: expected at least {SIZE_MIN}, so that places far apart can be timed")]
     TooSmall {
-        /// What it has.
+        /// Size of the drive.
         size: Bytes,
     },
     /// A command failed.
     #[error("a command failed ({status:?}): a drive with errors cannot be measured; look at its health first")]
     Failed {
-        /// How it ended.
+        /// Status of the command.
         status: Status,
     },
-    /// The time ran out before the first figure.
+    /// The time was over before the first figure.
     #[error("the budget of {budget} was over before {what} was known: give more time")]
     NoTime {
-        /// The budget.
+        /// Budget of the measurement.
         budget: Nanoseconds,
-        /// What was missing.
+        /// Figure that was missing.
         what: &'static str,
     },
-    /// It fits no model.
+    /// The drive fits no model.
     #[error("{what}: the drive is none that the models describe, or something else uses it meanwhile")]
     Unlike {
-        /// What was seen.
+        /// Observation that fits no model.
         what: String,
     },
 }
 
-/// Measures `target`; `report` is told which part of the whole is done, from 0 to 1.
+/// Measures `target`. Calls `report` with the part of the measurement that is done, from 0 to 1.
 ///
 /// # Errors
-/// The drive is too small, fails, behaves like no drive that the models describe, or the budget is too short for the first
-/// figure.
+/// Fails if the drive is too small, fails, or behaves like no drive that the models describe, or if
+/// the budget is too short for the first figure.
 pub fn extract(
     target: &mut dyn Target,
     options: &Options,
@@ -109,20 +110,21 @@ pub fn extract(
     Ok(extraction)
 }
 
-/// The profile of what was found so far.
+/// Returns the profile of the figures so far.
 fn read_back(extraction: &Extraction) -> Result<Profile, ExtractError> {
     Profile::parse(&extraction.to_toml("extracted", "as extracted"), "the extracted profile").map_err(unreadable)
 }
 
-/// Figures that make no drive.
+/// Returns the error for figures that make no drive.
 fn unreadable(error: ProfileError) -> ExtractError {
     ExtractError::Unlike { what: error.to_string() }
 }
 
-/// No read of flash, with its controller and link, takes less.
+/// Least time of a read of flash, with its controller and link.
 const FLASH_NS_MIN: f64 = 8e3;
 
-/// Reads here and there: on a disk they take milliseconds, and each another time. Gives also what they take in the middle.
+/// Determines the kind of drive by random reads: on a disk they take milliseconds, each a different
+/// time. Also returns their median time.
 fn kind_of(prober: &mut Prober<'_>) -> Result<(Kind, f64), ExtractError> {
     prober.step("the kind of drive", 0.01);
     let mut times = Vec::new();

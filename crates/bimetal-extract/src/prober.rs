@@ -1,4 +1,4 @@
-//! Timed commands: one at a time or several at once, within a time budget, with progress.
+//! Timed commands: one or several at a time, within a budget of time, with progress.
 
 use bimetal_core::operation::{Command, OpKind, Status, Token};
 use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
@@ -8,10 +8,10 @@ use rand_pcg::Pcg64Mcg;
 use crate::target::Target;
 use crate::{ExtractError, Options};
 
-/// How often the progress is told at least, while commands go on.
+/// Longest interval between reports of progress, while commands are issued.
 const TELL_NS: u64 = 100_000_000;
 
-/// When a command was handed over and when it was done, in nanoseconds.
+/// Times at which a command was submitted and done, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Timed {
     pub(crate) from: u64,
@@ -19,20 +19,20 @@ pub(crate) struct Timed {
 }
 
 impl Timed {
-    /// The response time in nanoseconds.
+    /// Returns the response time in nanoseconds.
     pub(crate) fn ns(self) -> f64 {
         (self.to - self.from) as f64
     }
 }
 
-/// What every part of a measurement works with.
+/// Context of all parts of a measurement: the drive, the budget, and the progress.
 pub(crate) struct Prober<'a> {
     target: &'a mut dyn Target,
-    /// Whether commands may change what the drive holds.
+    /// Set if commands may change the drive's content.
     pub(crate) writes: bool,
-    /// The sectors that may be asked for: a whole number of granules.
+    /// Number of sectors that commands may address: a whole number of granules.
     pub(crate) sectors: u64,
-    /// The smallest command, in sectors.
+    /// Number of sectors in the smallest command.
     pub(crate) grain: u64,
     pub(crate) commands: u64,
     started: u64,
@@ -41,13 +41,13 @@ pub(crate) struct Prober<'a> {
     random: Pcg64Mcg,
     tokens: u64,
     report: &'a mut dyn FnMut(f64),
-    /// What is being measured.
+    /// Name of the part that is being measured.
     doing: &'static str,
-    /// Part of the whole that is done, where this step started and ends.
+    /// Parts of the whole at which this step started and will end.
     step: (f64, f64),
-    /// The part of the whole that was told last, and when.
+    /// Part of the whole that was last reported, and time of the report.
     told: (f64, u64),
-    /// Parts of the measurement for which there was no time.
+    /// Names of the parts of the measurement for which there was no time.
     pub(crate) left_out: Vec<&'static str>,
 }
 
@@ -74,13 +74,13 @@ impl<'a> Prober<'a> {
         }
     }
 
-    /// Sectors of the drive, in full.
+    /// Returns the number of sectors of the drive, in full.
     pub(crate) fn capacity(&self) -> Sectors {
         self.target.capacity()
     }
 
-    /// The next part of the measurement begins; it ends when `until` of the whole is done. False when the time is
-    /// up: then `name` is left out.
+    /// Begins the next part of the measurement, which ends when `until` of the whole is done.
+    /// Returns false when the time is over, and leaves out `name`.
     pub(crate) fn step(&mut self, name: &'static str, until: f64) -> bool {
         (self.doing, self.step) = (name, (self.step.1, until));
         self.done(0.0);
@@ -91,28 +91,30 @@ impl<'a> Prober<'a> {
         true
     }
 
-    /// `part` of this step is done.
+    /// Reports that `part` of this step is done.
     pub(crate) fn done(&mut self, part: f64) {
         self.tell(self.step.0 + (self.step.1 - self.step.0) * part.clamp(0.0, 1.0));
     }
 
-    /// Says that `part` of the whole is done, or as much as the budget is used up, if that is more: then all is over.
+    /// Reports `part` of the whole as done, or the used part of the budget if that is larger, as
+    /// the measurement ends with the budget.
     fn tell(&mut self, part: f64) {
         self.told = (part.max(self.told.0).max(self.used()).min(1.0), self.target.now().0);
         (self.report)(self.told.0);
     }
 
-    /// The part of the budget that is used up.
+    /// Returns the part of the budget that is used.
     pub(crate) fn used(&self) -> f64 {
         self.elapsed_ns() as f64 / (self.budget.0 as f64).max(1.0)
     }
 
-    /// Whether the budget is used up.
+    /// Returns true if the budget is used up.
     pub(crate) fn is_late(&self) -> bool {
         self.elapsed_ns() >= self.budget.0
     }
 
-    /// Whether more than `share` of the budget is used up, so that `name` must be left out for what comes behind it.
+    /// Returns whether more than `share` of the budget is used. If so, `name` is left out for the
+    /// sake of later parts.
     pub(crate) fn is_past(&mut self, share: f64, name: &'static str) -> bool {
         let past = self.used() >= share;
         if past {
@@ -127,11 +129,11 @@ impl<'a> Prober<'a> {
         }
     }
 
-    /// What came of a part of the measurement; nothing where the time was up meanwhile: then what is missing is noted, and nothing is
-    /// under way any more.
+    /// Returns the result of a part of the measurement. If its time was over, returns nothing,
+    /// waits for the pending commands, and records what is missing.
     ///
     /// # Errors
-    /// It failed otherwise, or a command that was under way did.
+    /// Fails if the part failed for another reason, or if a pending command failed.
     pub(crate) fn unless_late<T>(&mut self, result: Result<T, ExtractError>) -> Result<Option<T>, ExtractError> {
         match result {
             Err(ExtractError::NoTime { what, .. }) => {
@@ -145,7 +147,7 @@ impl<'a> Prober<'a> {
         }
     }
 
-    /// Nanoseconds since the measurement began.
+    /// Returns the nanoseconds since the measurement began.
     pub(crate) fn elapsed_ns(&self) -> u64 {
         self.target.now().0 - self.started
     }
@@ -154,42 +156,42 @@ impl<'a> Prober<'a> {
         self.target.now().0
     }
 
-    /// A whole number below `below`, which is above 0.
+    /// Returns a random whole number below `below`, which is above 0.
     pub(crate) fn random(&mut self, below: u64) -> u64 {
         ((u128::from(self.random.next_u64()) * u128::from(below)) >> 64) as u64
     }
 
-    /// The start of a granule anywhere, with `room` sectors behind it.
+    /// Returns the start of a random granule with `room` sectors behind it.
     pub(crate) fn anywhere(&mut self, room: u64) -> u64 {
         let places = (self.sectors.saturating_sub(room) / self.grain).max(1);
         self.random(places) * self.grain
     }
 
-    /// `lbn` on the granule that it lies in, with at least a granule behind it.
+    /// Returns the start of the granule of `lbn`, with at least a granule behind it.
     pub(crate) fn aligned(&self, lbn: u64) -> u64 {
         lbn.min(self.sectors - self.grain) / self.grain * self.grain
     }
 
-    /// Lets so many nanoseconds pass.
+    /// Lets `ns` nanoseconds pass.
     pub(crate) fn pause(&mut self, ns: u64) {
         self.target.wait_until(Nanoseconds(self.target.now().0 + ns));
     }
 
-    /// Carries one command out.
+    /// Performs one command.
     pub(crate) fn run(&mut self, kind: OpKind, start: u64, sectors: u64, fua: bool) -> Result<Timed, ExtractError> {
         let from = self.hand_over(kind, start, sectors, fua)?.1;
         Ok(Timed { from, to: self.await_one()?.1 })
     }
 
-    /// Reads so many sectors.
+    /// Reads `sectors` sectors.
     pub(crate) fn read(&mut self, start: u64, sectors: u64) -> Result<Timed, ExtractError> {
         self.run(OpKind::Read, start, sectors, false)
     }
 
-    /// Hands a command over without waiting; gives its number and the time.
+    /// Submits a command without waiting. Returns its number and the time.
     ///
     /// # Errors
-    /// The budget is used up.
+    /// Fails if the budget is used up.
     pub(crate) fn hand_over(
         &mut self,
         kind: OpKind,
@@ -213,7 +215,7 @@ impl<'a> Prober<'a> {
         Ok((self.tokens, from))
     }
 
-    /// Waits for a command to be done; gives its number and the time.
+    /// Waits for a command to be done. Returns its number and the time.
     pub(crate) fn await_one(&mut self) -> Result<(u64, u64), ExtractError> {
         self.under_way = self.under_way.saturating_sub(1);
         match self.target.next_done() {
@@ -223,7 +225,7 @@ impl<'a> Prober<'a> {
         }
     }
 
-    /// Carries commands out, `depth` at a time; gives their times in the order of `commands`.
+    /// Performs commands, `depth` at a time. Returns their times in the order of `commands`.
     pub(crate) fn batch(&mut self, commands: &[(OpKind, u64, u64)], depth: usize) -> Result<Vec<Timed>, ExtractError> {
         let mut times = vec![Timed { from: 0, to: 0 }; commands.len()];
         let (mut next, mut under_way) = (0, 0);

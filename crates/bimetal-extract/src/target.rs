@@ -1,5 +1,5 @@
-//! What is measured: something that takes commands and says when each is done. Two kinds: one of our models
-//! ([`ModelTarget`]), and a file or block device (`file.rs`).
+//! Target of a measurement: takes commands and returns the time at which each is done. There are
+//! two kinds: a model ([`ModelTarget`]), and a file or block device (`file.rs`).
 
 use std::collections::VecDeque;
 
@@ -7,28 +7,28 @@ use bimetal_core::operation::{Command, Status, Token};
 use bimetal_core::units::{Nanoseconds, Sectors};
 use bimetal_models::{DeviceModel, Finished};
 
-/// A drive that can be timed. It has its own clock, which the prober only reads.
+/// Drive that can be timed. It has its own clock, which the prober only reads.
 pub trait Target {
-    /// How many sectors it has.
+    /// Returns the number of sectors.
     fn capacity(&self) -> Sectors;
 
-    /// Commands start and end on multiples of this.
+    /// Returns the granularity: commands start and end on multiples of it.
     fn granularity(&self) -> Sectors;
 
-    /// What time it is.
+    /// Returns the current time.
     fn now(&self) -> Nanoseconds;
 
-    /// Lets time pass, until `at` at least. Commands under way go on.
+    /// Lets time pass, at least until `at`. Commands under way continue.
     fn wait_until(&mut self, at: Nanoseconds);
 
-    /// Hands a command over now.
+    /// Submits a command now.
     fn submit(&mut self, token: Token, command: Command);
 
-    /// Waits for the next command that is done; `None` when none is under way.
+    /// Waits for the next finished command; `None` when none is under way.
     fn next_done(&mut self) -> Option<Finished>;
 }
 
-/// One of our models, in virtual time: deterministic.
+/// Model of a drive in virtual time, which is deterministic.
 pub struct ModelTarget {
     model: Box<dyn DeviceModel>,
     now: Nanoseconds,
@@ -37,7 +37,7 @@ pub struct ModelTarget {
 }
 
 impl ModelTarget {
-    /// `model` at time zero.
+    /// Creates a target from `model` at time zero.
     pub fn new(model: Box<dyn DeviceModel>) -> Self {
         Self { model, now: Nanoseconds::ZERO, under_way: 0, done: VecDeque::new() }
     }
@@ -83,7 +83,7 @@ impl Target for ModelTarget {
             match self.model.next_event() {
                 Some(at) => self.advance(at.max(self.now)),
                 None => {
-                    // A model that forgets a command is a drive that is gone.
+                    // A model that loses a command is treated as a drive that is gone.
                     self.under_way = 0;
                     return Some(Finished { token: Token(u64::MAX), at: self.now, status: Status::Gone });
                 }

@@ -1,4 +1,4 @@
-//! Closed loop: what is extracted from a model of a disk is what went into it.
+//! Closed loop: the figures extracted from a model of a disk equal those of the model.
 
 mod common;
 
@@ -28,8 +28,8 @@ fn mechanics(profile: &Profile) -> Mechanics {
     Mechanics::new(hdd, layout).expect("an arm")
 }
 
-/// The largest difference in the rate of a track, as a fraction, over places all over the drive; and of a seek between two
-/// of them, in milliseconds.
+/// Returns the largest difference in the rate of a track, as a fraction, over places all over the
+/// drive, and in a seek between two of them, in milliseconds.
 fn apart(one: &Profile, other: &Profile, write: bool) -> (f64, f64) {
     let (mut a, mut b) = (mechanics(one), mechanics(other));
     let (mut rate, mut seek) = (0.0_f64, 0.0_f64);
@@ -123,7 +123,7 @@ fn a_short_budget_leaves_out_what_is_named_and_a_shorter_one_is_refused() {
     assert!(matches!(error, ExtractError::NoTime { .. }), "{error}");
 }
 
-/// A drive behind a machine that notices what ends a little late, and now and then much later.
+/// Drive behind a machine that notices completions a little late, and now and then much later.
 struct Late(ModelTarget, u64);
 
 impl Target for Late {
@@ -172,7 +172,7 @@ fn a_drive_too_small_is_refused() {
     assert!(error.contains("expected at least 16MiB"), "{error}");
 }
 
-/// A disk nobody sells, as a profile.
+/// Returns a disk that does not exist, as a profile.
 #[allow(clippy::too_many_arguments)]
 fn disk(
     rpm: u32,
@@ -224,7 +224,7 @@ proptest! {
         ahead in proptest::sample::select(vec![64u32, 128, 256]),
         write_cache: bool,
     ) {
-        // The switch to a head takes less than to a cylinder: else heads make no difference to anything.
+        // The switch to a head takes less than to a cylinder: otherwise heads make no difference.
         let seek = (seek.0 + head_switch, seek.0 + head_switch + seek.1, 2.1 * (seek.0 + seek.1));
         let profile = disk(rpm, heads, &zones, seek, head_switch, overhead, (segments, ahead), write_cache);
         prop_assume!(profile.is_some());

@@ -1,4 +1,4 @@
-//! Closed loop: what is extracted from a model of flash is what went into it.
+//! Closed loop: the figures extracted from a model of flash equal those of the model.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn extracted(profile: &Profile, options: Options) -> (Extraction, Profile) {
     (extraction, again)
 }
 
-/// A built-in drive, made smaller so that it is used up sooner.
+/// Returns a built-in drive, made smaller so that it is filled sooner.
 fn smaller(name: &str, changes: &[(&str, &str)]) -> Profile {
     let mut profile = Profile::load(name).expect("it is built in");
     profile.set_all(changes.iter().copied()).expect("it can be smaller");
@@ -31,7 +31,7 @@ fn is_near(what: &str, found: f64, was: f64, part: f64) {
     assert!((found - was).abs() <= part * was.abs() + 0.05, "{what}: {was}, extracted {found}");
 }
 
-/// Measures `profile` and holds the figures against it; gives what came out.
+/// Measures `profile` and compares the figures with it. Returns the extracted profile.
 fn check(profile: &Profile) -> Profile {
     let (extraction, again) = extracted(profile, OPTIONS);
     assert!(extraction.notes.is_empty(), "{:?}", extraction.notes);
@@ -74,7 +74,7 @@ fn flash_comes_back() {
     }
 }
 
-/// A drive like the Combo paper's with other figures; rows have at least two units.
+/// Returns a drive like the Combo paper's with other figures; rows have at least two units.
 fn random_drive(dies: (u32, u32, u32), block: (u32, u32), times: &[(&str, u32)]) -> Profile {
     let (channels, each, planes) = dies;
     let (pages, page_kib) = block;
@@ -90,10 +90,11 @@ fn random_drive(dies: (u32, u32, u32), block: (u32, u32), times: &[(&str, u32)])
     smaller("combo-ssd2-32gb", &changes)
 }
 
-/// What an extraction calls measured is what went in; what timing does not show it calls assumed.
+/// Checks that figures marked as measured equal those of the model; figures that timing does not
+/// show are marked as assumed.
 #[test]
 fn what_is_called_measured_of_drawn_flash_is_what_it_was() {
-    // Drawn once. On the last one rows cross their channels too fast to show them.
+    // The drives were drawn once. On the last one rows cross their channels too fast to show them.
     let drives = [
         ((2, 2, 2), (64, 16), [51, 531, 4225, 465, 1331, 10, 6, 7, 578]),
         ((2, 1, 1), (64, 16), [74, 555, 4511, 263, 1663, 19, 25, 21, 252]),
@@ -128,13 +129,13 @@ fn what_is_called_measured_of_drawn_flash_is_what_it_was() {
             assert_eq!(measured(key), Some(was.to_string()), "{key}");
         }
         assert_eq!(measured("page_size"), Some(format!("{page_kib}KiB")));
-        // The last one's channels are assumed.
+        // The last drive's channels are assumed.
         let channels_show = page_kib == 16;
         assert_eq!(measured("channels"), channels_show.then(|| channels.to_string()));
     }
 }
 
-/// What a user gets who gives no budget.
+/// Options of a user who gives no budget.
 const TEN_MINUTES: Options = Options { writes: true, budget: Nanoseconds::from_seconds(600), seed: 1 };
 
 #[test]
@@ -147,11 +148,12 @@ fn what_is_called_measured_of_random_drives_is_what_it_was() {
     }
 }
 
-/// Drives that were once measured wrong, or on which it did not end.
+/// Drives that were once measured wrong, or on which the measurement did not end.
 #[test]
 fn drawn_drives_that_were_wrong_once_are_right_now() {
-    // A link slower than the dies; erases of which the reads meet each second, or seem to; a buffer of two rows; one die, whose transfers take longer than
-    // its sensing; one channel of many dies; a link that hides that the drive does several things at once.
+    // The drives have: a link slower than the dies; erases of which the reads meet each second, or
+    // seem to; a buffer of two rows; one die, whose transfers take longer than its sensing; one
+    // channel of many dies; a link that hides that the drive does several things at once.
     for number in [6, 26, 84, 64, 95, 74, 6_988_794_754_323_419_474] {
         let profile = drawn(number);
         let (extraction, _) = extracted(&profile, TEN_MINUTES);
@@ -168,7 +170,7 @@ fn a_slow_stick_with_its_map_on_flash_gets_its_figures_in_ten_minutes() {
     assert_eq!(format!("{:?}", found.ftl), "dftl", "{}", extraction.to_toml("again", ""));
     is_near("link_mb_per_s", found.link_mb_per_s, was.link_mb_per_s, 0.02);
     is_near("read_overhead_us", found.read_overhead_us, was.read_overhead_us, 0.02);
-    // The way of a page through the channel included.
+    // The time includes the transfer of a page over the channel.
     is_near("read_us", found.read_us, was.read_us + 2048.0 / was.channel_mb_per_s, 0.02);
 }
 
@@ -196,7 +198,8 @@ fn a_stick_without_a_buffer_gets_lines_through_pages_new_or_used() {
         is_near("read_overhead_us", found.read_overhead_us, was.read_overhead_us, 0.02);
         is_near("write_overhead_us", found.write_overhead_us, was.write_overhead_us, 0.02);
         assert_eq!((found.page_size.0, found.timing), (was.page_size.0, was.timing));
-        // Where no block is free any more, chains of one block are written again in place, as the other layer does.
+        // When no block is free any more, chains of one block are rewritten in place, as the other
+        // layer does.
         let layers: &[&str] = if state == "new" { &["anand"] } else { &["anand", "page-in-place"] };
         assert!(layers.contains(&format!("{:?}", found.ftl).as_str()), "{state}: {:?}", found.ftl);
         assert_eq!(found.pages_per_block, was.pages_per_block, "{state}");
@@ -210,7 +213,7 @@ fn reading_alone_gives_a_profile_too() {
     let (extraction, again) = extracted(&profile, Options { writes: false, ..OPTIONS });
     assert!(extraction.figures.iter().any(|figure| figure.key == "program_us" && figure.error.is_none()));
     let read = flash(&again).read_us + flash(&again).read_overhead_us;
-    // Sensing, channel, link and command of a page.
+    // The time is that of sensing, channel, link and command of a page.
     assert!((35.0..75.0).contains(&read), "{read}");
 }
 

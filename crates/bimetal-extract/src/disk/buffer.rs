@@ -1,5 +1,5 @@
-//! The buffer on board: what a command costs that needs no medium, how far the drive reads on, how many streams it keeps
-//! apart, and how much it takes of writes.
+//! Buffer on board: cost of a command without the medium, length of read-ahead, number of streams,
+//! and room for writes.
 
 use bimetal_core::operation::OpKind;
 
@@ -8,17 +8,18 @@ use crate::ExtractError;
 use crate::prober::Timed;
 use crate::statistics::{Line, line, median};
 
-/// The longest read-ahead that is looked for, in sectors: 64 MiB.
+/// Longest read-ahead that is searched for, in sectors: 64 MiB.
 const AHEAD_MAX: u64 = 1 << 17;
-/// The most segments that are looked for.
+/// Most segments that are searched for.
 const SEGMENTS_MAX: u64 = 4096;
-/// The most that is written to fill the write cache, in sectors: 1 GiB.
+/// Most sectors written to fill the write cache: 1 GiB.
 const FILL_MAX: u64 = 1 << 21;
-/// The most sectors of a write that goes to the write cache.
+/// Most sectors of a write to the write cache.
 const PIECE_MAX: u64 = 128;
 
 impl Turning<'_, '_> {
-    /// Response times of reads from the buffer over their sectors: command and interface. `None` without a buffer.
+    /// Returns the line through response times of reads from the buffer over their sectors: command
+    /// and interface. `None` without a buffer.
     pub(super) fn electronics(&mut self) -> Result<Option<Line>, ExtractError> {
         if self.spindle.hit_ns == 0.0 {
             return Ok(None);
@@ -32,7 +33,7 @@ impl Turning<'_, '_> {
                 self.prober.read(lbn, sectors)?;
                 least = least.min(self.prober.read(lbn, sectors)?.ns());
             }
-            // What the buffer does not hold takes another turn.
+            // A read that the buffer does not hold takes another turn.
             if least < 0.5 * self.spindle.period {
                 points.push((sectors as f64, least));
             }
@@ -40,19 +41,20 @@ impl Turning<'_, '_> {
         Ok(Some(line(&points)).filter(|line| points.len() > 1 && line.slope > 0.0))
     }
 
-    /// Sectors from the start of a read on that the drive reads by itself.
+    /// Returns the number of sectors, from the start of a read on, that the drive reads ahead.
     pub(super) fn read_ahead(&mut self, pitch: f64) -> Result<u64, ExtractError> {
         let grain = self.prober.grain;
         let is_there = |turning: &mut Self, ahead: u64| -> Result<bool, ExtractError> {
             loop {
                 let lbn = turning.prober.anywhere(ahead + grain);
                 turning.leave(lbn)?;
-                // What an earlier read left in the buffer begins no read-ahead here.
+                // A read that an earlier read left in the buffer begins no read-ahead.
                 let first = turning.prober.read(lbn, grain)?;
                 if turning.is_hit(first) && !turning.prober.is_late() {
                     continue;
                 }
-                // By a part of a turn more or less, or a sector just missed would come round just then each time.
+                // The pause varies by a part of a turn. Otherwise a sector just missed could pass
+                // at the same moment each time.
                 let turn = turning.prober.random(turning.spindle.period as u64);
                 turning.prober.pause((2.0 * pitch * ahead as f64 + 3.0 * turning.spindle.period) as u64 + turn);
                 let timed = turning.prober.read(lbn + ahead, grain)?;
@@ -69,7 +71,7 @@ impl Turning<'_, '_> {
             .map(|grains| grains.map_or(0, |grains| (grains + 1) * grain))
     }
 
-    /// How many places are kept in the buffer.
+    /// Returns the number of places that the buffer keeps.
     pub(super) fn segments(&mut self) -> Result<u64, ExtractError> {
         let kept = |turning: &mut Self, places: u64| -> Result<bool, ExtractError> {
             let grain = turning.prober.grain;
@@ -89,7 +91,8 @@ impl Turning<'_, '_> {
         largest(self, 1, SEGMENTS_MAX, &mut kept).map(Option::unwrap_or_default)
     }
 
-    /// Whether writes finish before they are on the medium, by the medians of both kinds.
+    /// Returns whether writes finish before they are on the medium, by the medians of both kinds of
+    /// writes.
     pub(super) fn caches_writes(&mut self) -> Result<bool, ExtractError> {
         let (mut plain, mut through) = (Vec::new(), Vec::new());
         for _ in 0..9 {
@@ -103,10 +106,11 @@ impl Turning<'_, '_> {
         Ok(median(&mut plain) < 0.4 * median(&mut through))
     }
 
-    /// Sectors of writes that the buffer takes, and the error of that; `bus` is what a sector takes on the interface.
+    /// Returns the sectors of writes that the buffer takes, with their error; `bus` is the time of
+    /// a sector on the interface.
     pub(super) fn write_room(&mut self, bus: f64) -> Result<(u64, u64), ExtractError> {
         let grain = self.prober.grain;
-        // Short enough that it is on the interface for an eighth of a turn.
+        // The piece is short enough to occupy the interface for an eighth of a turn.
         let piece = ((self.spindle.period / 8.0 / bus.max(1.0)) as u64).clamp(grain, PIECE_MAX) / grain * grain;
         self.prober.run(OpKind::Flush, 0, 0, false)?;
         let from = self.prober.now();
@@ -118,7 +122,7 @@ impl Turning<'_, '_> {
             }
             taken += 1;
         };
-        // From now on each waits for others to leave.
+        // From here on each write waits for others to leave the buffer.
         let behind = self.prober.now();
         const MORE: u64 = 40;
         for _ in 0..MORE {
@@ -137,7 +141,8 @@ impl Turning<'_, '_> {
     }
 }
 
-/// The largest number up to `most` for which `holds`, which holds below it too; `None` when it does not for `first`.
+/// Returns the largest number up to `most` for which `holds` is true, which is then true for
+/// smaller numbers, too. `None` if it is false for `first`.
 fn largest<T>(
     turning: &mut T,
     first: u64,

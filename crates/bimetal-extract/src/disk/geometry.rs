@@ -1,4 +1,4 @@
-//! Cylinders: how many heads there are, how tracks are turned, and where a cylinder lies.
+//! Cylinders: number of heads, rotation of tracks against each other, and places of cylinders.
 
 use bimetal_core::units::Sectors;
 
@@ -9,24 +9,25 @@ use crate::ExtractError;
 use crate::figures::ZoneFigure;
 use crate::statistics::median;
 
-/// Tracks that are looked at to find the heads: enough for two turns of the most heads that are sold.
+/// Number of tracks that are examined to find the heads: enough for two passes over the most heads
+/// on the market.
 const TRACKS: usize = 44;
 
-/// The layout of the drive as it was found.
+/// Measured layout of the drive.
 #[derive(Clone, Debug)]
 pub(super) struct Geometry {
     pub(super) heads: u32,
     pub(super) zones: Vec<Zone>,
 }
 
-/// A zone, in cylinders.
+/// Zone, in cylinders.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Zone {
     pub(super) start: u64,
     pub(super) first_cylinder: u32,
     pub(super) cylinders: u32,
     pub(super) sectors_per_track: u32,
-    /// Sectors of each cylinder that have no address.
+    /// Number of sectors in each cylinder that have no address.
     pub(super) spares: u32,
     pub(super) track_skew: u32,
     pub(super) cylinder_skew: u32,
@@ -52,13 +53,13 @@ impl Zone {
 }
 
 impl Geometry {
-    /// All cylinders.
+    /// Returns the number of cylinders.
     pub(super) fn cylinders(&self) -> u32 {
         self.zones.last().map_or(0, |zone| zone.first_cylinder + zone.cylinders)
     }
 
-    /// Within what a change of track, and of cylinder, must be done for a stream to go on without losing a turn: the skews,
-    /// in nanoseconds.
+    /// Returns the skews in nanoseconds: the times within which a change of track, and of cylinder,
+    /// must be done for a stream to lose no turn.
     pub(super) fn skews_ns(&self, period: f64) -> (f64, f64) {
         let least = |skew: fn(&Zone) -> u32| {
             let skews =
@@ -68,25 +69,26 @@ impl Geometry {
         (least(|zone| zone.track_skew), least(|zone| zone.cylinder_skew))
     }
 
-    /// The zone of a cylinder.
+    /// Returns the zone of a cylinder.
     pub(super) fn zone(&self, cylinder: u32) -> &Zone {
         let at = self.zones.partition_point(|zone| zone.first_cylinder <= cylinder);
         &self.zones[at.saturating_sub(1)]
     }
 
-    /// The first address of a cylinder.
+    /// Returns the first address of a cylinder.
     pub(super) fn lbn(&self, cylinder: u32) -> u64 {
         let zone = self.zone(cylinder);
         zone.start + u64::from(cylinder - zone.first_cylinder) * zone.sectors_per_cylinder(self.heads)
     }
 }
 
-/// The part of the budget behind which the skews of further zones are left alone: seeks must be measured, too.
+/// Part of the budget after which the skews of further zones are not measured, as seeks must be
+/// measured, too.
 const SKEWS_UNTIL: f64 = 0.6;
 
-/// Measures heads and skews, and makes cylinders of `spans`.
+/// Measures heads and skews, and divides `spans` into cylinders.
 pub(super) fn measure(turning: &mut Turning<'_, '_>, spans: &[Span]) -> Result<Geometry, ExtractError> {
-    // Away from the ends of the drive, in the largest zone.
+    // The place is away from the ends of the drive, in the largest zone.
     let widest = spans.iter().max_by_key(|span| span.end - span.start).expect("a drive has a zone");
     let tracks = turning.walk(widest.start.midpoint(widest.end), TRACKS)?;
     let pitch = turning.spindle.period / f64::from(widest.sectors_per_track);
@@ -105,7 +107,8 @@ pub(super) fn measure(turning: &mut Turning<'_, '_>, spans: &[Span]) -> Result<G
     Ok(geometry)
 }
 
-/// How often a jump larger than the others comes: at the end of each cylinder. One head where all jumps are alike.
+/// Returns the number of heads: the interval between larger jumps, which occur at the end of each
+/// cylinder. One head if all jumps are alike.
 fn heads_of(tracks: &[Track], pitch: f64, noise: f64) -> u32 {
     let Some(split) = split_of(tracks, pitch, noise) else { return 1 };
     let large: Vec<usize> = (0..tracks.len()).filter(|at| tracks[*at].jump > split).collect();
@@ -115,7 +118,7 @@ fn heads_of(tracks: &[Track], pitch: f64, noise: f64) -> u32 {
     if heads >= 2.0 && regular * 3 >= gaps.len() * 2 { heads as u32 } else { 1 }
 }
 
-/// The value that parts small jumps from large, where there are both.
+/// Returns the value that separates small jumps from large ones, if there are both.
 fn split_of(tracks: &[Track], pitch: f64, noise: f64) -> Option<f64> {
     let mut jumps: Vec<f64> = tracks.iter().map(|track| track.jump).collect();
     jumps.sort_by(f64::total_cmp);
@@ -134,7 +137,7 @@ fn push_zone(geometry: &mut Geometry, span: &Span, tracks: &[Track], spindle: &S
     };
     let before = geometry.zones.last();
     let (track_skew, cylinder_skew) = match before {
-        // No time: as the zone before.
+        // Without time the zone has the skews of the zone before.
         Some(before) if tracks.is_empty() => (before.track_skew, before.cylinder_skew),
         _ => (turn(false), turn(true)),
     };
@@ -148,7 +151,7 @@ fn push_zone(geometry: &mut Geometry, span: &Span, tracks: &[Track], spindle: &S
         cylinder_skew,
         rate_error: span.error / f64::from(span.sectors_per_track),
     };
-    // The start of a cylinder, as it was seen.
+    // Start of a cylinder, as it was observed.
     let seen = match split {
         Some(split) => tracks.windows(2).find(|pair| pair[0].jump > split).map(|pair| pair[1].start),
         None => tracks.first().map(|track| track.start),
@@ -164,8 +167,9 @@ fn push_zone(geometry: &mut Geometry, span: &Span, tracks: &[Track], spindle: &S
     geometry.zones.push(zone);
 }
 
-/// Where a zone starts: about where it was seen to, and such that the zone before has whole cylinders. Of the places for
-/// which that holds, the one from which whole cylinders lead to the one that was `seen`.
+/// Returns the start of a zone: near its observed start, and such that the previous zone has whole
+/// cylinders. Of the possible starts it is the one from which whole cylinders lead to the cylinder
+/// observed at `seen`.
 fn start_of(before: &Zone, per_before: u64, span: &Span, seen: Option<u64>, per_cylinder: u64) -> u64 {
     let about = (span.start.saturating_sub(before.start) + per_before / 2) / per_before;
     let near = (span.unsure / per_before + 2).min(about.saturating_sub(1));
@@ -177,7 +181,7 @@ fn start_of(before: &Zone, per_before: u64, span: &Span, seen: Option<u64>, per_
     best.unwrap_or(span.start)
 }
 
-/// Sectors that a cylinder of `span` lacks.
+/// Returns the sectors that a cylinder of `span` lacks.
 fn spares_of(span: &Span, tracks: &[Track], heads: u32) -> u32 {
     let cylinders = tracks.len() / heads as usize;
     if cylinders == 0 {
@@ -187,11 +191,11 @@ fn spares_of(span: &Span, tracks: &[Track], heads: u32) -> u32 {
     let held: u64 = whole.iter().map(|track| track.sectors).sum();
     let full = whole.len() as u64 * u64::from(span.sectors_per_track);
     let missing = full.saturating_sub(held) / cylinders as u64;
-    // More than a tenth is no sparing, but a track that was misread.
+    // If more than a tenth is missing, a track was misread instead of spared.
     if missing * 10 > u64::from(span.sectors_per_track) * u64::from(heads) { 0 } else { missing as u32 }
 }
 
-/// The innermost zone gets cylinders until the drive holds what it says.
+/// Extends the innermost zone by cylinders until the drive has its capacity.
 fn hold_all(geometry: &mut Geometry, capacity: Sectors) {
     let heads = geometry.heads;
     let Some(last) = geometry.zones.last_mut() else { return };

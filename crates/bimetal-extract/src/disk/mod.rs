@@ -1,8 +1,9 @@
-//! A disk: what turns and what moves, measured by when reads and writes end.
+//! Measures a hard disk, its rotation and its arm, by the times at which reads and writes end.
 //!
-//! Read in the order of the measurement: `spindle.rs` (the revolution, and the angle of a sector), `track.rs` (sectors
-//! along a track, and its end), `zones.rs`, `geometry.rs` (heads and cylinders), `seek.rs`, `buffer.rs`, `queue.rs`. Each
-//! step needs only what those before found. Where the time runs out, the rest is assumed and said to be.
+//! Read in the order of the measurement: `spindle.rs` (the revolution, and the angle of a sector),
+//! `track.rs` (sectors along a track, and its end), `zones.rs`, `geometry.rs` (heads and
+//! cylinders), `seek.rs`, `buffer.rs`, `queue.rs`. Each step needs only the results of earlier
+//! steps. When the time is over, the remaining figures are assumed and marked as such.
 
 mod buffer;
 mod geometry;
@@ -25,7 +26,8 @@ use spindle::Turning;
 /// Measures the disk behind `prober`.
 ///
 /// # Errors
-/// A command fails, nothing turns, or there is no time for the least: rotation, one track and a seek.
+/// Fails if a command fails, if nothing turns, or if there is no time for the least: rotation, one
+/// track and a seek.
 pub(crate) fn extract(prober: &mut Prober<'_>, options: &Options) -> Result<Extraction, ExtractError> {
     let no_time = |what| ExtractError::NoTime { budget: options.budget, what };
     if !prober.step("rotation", 0.06) {
@@ -76,8 +78,9 @@ pub(crate) fn extract(prober: &mut Prober<'_>, options: &Options) -> Result<Extr
     Ok(extraction)
 }
 
-/// What a command takes beside the medium: figures of the electronics. Gives what a read of one granule takes beside the
-/// seek, in nanoseconds, with its error, and what a sector takes on the interface.
+/// Measures the time of a command beside the medium, as figures of the electronics. Returns the
+/// time of a read of one granule beside the seek, in nanoseconds, with its error, and the time of a
+/// sector on the interface.
 fn command(
     turning: &mut Turning<'_, '_>,
     geometry: &Geometry,
@@ -95,7 +98,7 @@ fn command(
         figures.number("bus_mb_per_s", rate, rate * line.slope_error / bus, how);
         return Ok((Taken { ns: overhead + grain * (pitch + bus), error: line.intercept_error }, bus));
     }
-    // Without a buffer a sector on the same track can be read as soon as the command is understood.
+    // Without a buffer a sector on the same track can be read as soon as the command is decoded.
     let stay = turning.reach(geometry, Move::Stay, OpKind::Read)?;
     let stay = stay.unwrap_or(Taken { ns: 1e5 + grain * pitch, error: 1e5 });
     let overhead = (stay.ns - grain * pitch).max(0.0);
@@ -117,7 +120,7 @@ fn seeks(
 ) -> Result<(), ExtractError> {
     turning.prober.step("seeks", 0.8);
     let mut distances = seek::distances(geometry.cylinders());
-    // The longest and the shortest first, so that a budget that runs out leaves a curve.
+    // The longest and the shortest come first, so that a budget that is used up leaves a curve.
     let spread = |distances: &mut Vec<u32>| {
         let (even, odd): (Vec<_>, Vec<_>) = distances.iter().rev().enumerate().partition(|(at, _)| at % 2 == 0);
         *distances = even.into_iter().chain(odd).map(|(_, distance)| *distance).collect();
@@ -148,8 +151,9 @@ fn seeks(
     Ok(())
 }
 
-/// Seeks of writes past the cache: what they take longer on the track, and their curve. `known` are what a read takes beside a seek, and a
-/// switch of heads; `skews` those of tracks and cylinders in nanoseconds.
+/// Measures seeks of writes past the cache: their additional time on the track, and their curve.
+/// `known` are the time of a read beside a seek, and of a switch of heads; `skews` are those of
+/// tracks and cylinders in nanoseconds.
 fn write_seeks(
     turning: &mut Turning<'_, '_>,
     geometry: &Geometry,
@@ -165,7 +169,7 @@ fn write_seeks(
     {
         let write = within(less(write, base), track_ns);
         let longer = Taken { ns: write.ns - head.ns, error: write.error + head.error };
-        // Less than its error is none.
+        // A time below its error counts as none.
         if longer.ns.abs() > 2.0 * longer.error {
             settle = longer;
             figures.number(
@@ -183,12 +187,13 @@ fn write_seeks(
     Ok(())
 }
 
-/// What is left of `taken` without `base`.
+/// Returns `taken` less `base`.
 fn less(taken: Taken, base: Taken) -> Taken {
     Taken { ns: (taken.ns - base.ns).max(0.0), error: taken.error + base.error }
 }
 
-/// What was found a little longer than a skew is as long: a stream that crosses it loses no turn.
+/// Shortens a time a little above a skew to the skew, as a stream that crosses the skew loses no
+/// turn.
 fn within(taken: Taken, skew_ns: f64) -> Taken {
     let almost = taken.ns > skew_ns - 20.0 && taken.ns < skew_ns + 4.0 * taken.error + 20_000.0;
     if almost { Taken { ns: (skew_ns - 20.0).max(0.0), ..taken } } else { taken }
@@ -207,7 +212,7 @@ fn list(figures: &mut Figures, key: &str, curve: &[(u32, Taken)], how: &str) {
     figures.number_list(key, &points, worst / 1e6, how);
 }
 
-/// Seek times by distance, from short to long.
+/// Returns seek times by distance, from short to long.
 fn curve(
     turning: &mut Turning<'_, '_>,
     geometry: &Geometry,
@@ -276,7 +281,7 @@ fn caches(
     Ok(())
 }
 
-/// Scheduler and queue depth.
+/// Measures scheduler and queue depth.
 fn order(prober: &mut Prober<'_>, extraction: &mut Extraction) -> Result<(), ExtractError> {
     let time = prober.step("order of service", 0.99);
     let mut figures = Figures(extraction.figures.clone());

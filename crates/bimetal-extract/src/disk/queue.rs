@@ -1,4 +1,5 @@
-//! The queue: how many commands the drive takes, and in which order it serves them, by what fits best among ours.
+//! Queue: number of commands that the drive takes, and the order in which it serves them, by the
+//! best fit among the models.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::Nanoseconds;
@@ -9,20 +10,21 @@ use crate::prober::{Prober, Timed};
 use crate::target::ModelTarget;
 use crate::{ExtractError, Options};
 
-/// Commands in a row at each depth.
+/// Number of commands at each depth.
 const COMMANDS: usize = 192;
-/// So many of them at once.
+/// Numbers of commands at a time.
 const DEPTHS: [usize; 4] = [1, 4, 32, 128];
 
-/// What fits best.
+/// Best fit.
 pub(super) struct Fit {
     pub(super) scheduler: &'static str,
     pub(super) depth: usize,
-    /// How far off the ends of commands are, in the mean, as a fraction of the time that all took.
+    /// Mean error of the ends of commands, as a fraction of the time that all commands took.
     pub(super) off: f64,
 }
 
-/// Plays batches of random reads to the drive, and to the extracted model under each scheduler and queue.
+/// Submits batches of random reads to the drive, and to the extracted model under each scheduler
+/// and queue.
 pub(super) fn measure(prober: &mut Prober<'_>, extraction: &Extraction) -> Result<Fit, ExtractError> {
     let grain = prober.grain;
     let commands: Vec<_> = (0..COMMANDS).map(|_| (OpKind::Read, prober.anywhere(grain), grain)).collect();
@@ -33,13 +35,14 @@ pub(super) fn measure(prober: &mut Prober<'_>, extraction: &Extraction) -> Resul
     }
     let profile = crate::read_back(extraction)?;
     let mut best: Option<Fit> = None;
-    // Who serves commands as they come ends them so, too.
+    // A drive that serves commands in order of arrival finishes them in this order, too.
     let in_order = measured.iter().all(|ends: &Vec<f64>| ends.is_sorted());
     let schedulers: &[&'static str] = if in_order { &["fcfs"] } else { &["sstf", "clook", "sptf"] };
     for scheduler in schedulers {
         for depth in [1, 2, 4, 8, 16, 32, 64, 128] {
             let off = off(&profile, scheduler, depth, &commands, &measured)?;
-            // What is simpler wins where two fit alike; in order a queue makes little difference, and chance decides.
+            // Of two equal fits, the simpler wins. For service in order the queue makes little
+            // difference, so that chance decides.
             let better = if in_order { 0.8 } else { 0.99 };
             if best.as_ref().is_none_or(|best| off < best.off * better) {
                 best = Some(Fit { scheduler, depth, off });
@@ -49,13 +52,14 @@ pub(super) fn measure(prober: &mut Prober<'_>, extraction: &Extraction) -> Resul
     best.ok_or_else(|| ExtractError::Unlike { what: "no order of service fits".to_owned() })
 }
 
-/// When each command ended, in nanoseconds since the first was handed over.
+/// Returns the end of each command, in nanoseconds since the first was submitted.
 fn ends(times: &[Timed]) -> Vec<f64> {
     let first = times.iter().map(|timed| timed.from).min().unwrap_or(0);
     times.iter().map(|timed| (timed.to - first) as f64).collect()
 }
 
-/// How far the ends of commands are off on the model, in the mean, as a fraction of the time that their batch took.
+/// Returns the mean error of the ends of commands on the model, as a fraction of the time of their
+/// batch.
 fn off(
     profile: &Profile,
     scheduler: &str,

@@ -1,8 +1,9 @@
-//! Seeks: how long the arm takes over a distance, without the rotation behind it.
+//! Seeks: times of the arm over distances, without the rotation that follows.
 //!
-//! A read at `from`, and right behind it one at `to`: it takes the command, the seek, and what is left until the sector comes
-//! round. So its response is the first time after command and seek at which the sector passes: what it took is shorter
-//! than the response, and not shorter than that less a revolution. Sectors of other angles narrow it down to one sector.
+//! A read at `to` right behind a read at `from` takes the command, the seek, and the wait until the
+//! sector passes. Its response is thus the first time after command and seek at which the sector
+//! passes. So command and seek take at most the response, and more than the response less a
+//! revolution. Sectors at other angles narrow this range to one sector.
 
 use bimetal_core::operation::OpKind;
 
@@ -10,28 +11,28 @@ use super::geometry::Geometry;
 use super::spindle::Turning;
 use crate::ExtractError;
 
-/// Pairs of reads for one distance at most.
+/// Most pairs of reads for one distance.
 const ROUNDS: usize = 20;
 
-/// How long something takes, with its error, in nanoseconds.
+/// Duration with its error, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Taken {
     pub(super) ns: f64,
     pub(super) error: f64,
 }
 
-/// From which track to which.
+/// Movement from one track to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Move {
-    /// So many cylinders outwards.
+    /// Outwards by this number of cylinders.
     Cylinders(u32),
-    /// To the head before, on the same cylinder.
+    /// To the previous head, on the same cylinder.
     Head,
-    /// Nowhere: on the same track.
+    /// No movement: on the same track.
     Stay,
 }
 
-/// The distances at which the curve is measured: dense where it bends.
+/// Returns the distances at which the curve is measured: dense where it bends.
 pub(super) fn distances(cylinders: u32) -> Vec<u32> {
     let most = cylinders.saturating_sub(1).max(1);
     let mut distances: Vec<u32> = Vec::new();
@@ -46,8 +47,8 @@ pub(super) fn distances(cylinders: u32) -> Vec<u32> {
 }
 
 impl Turning<'_, '_> {
-    /// How long it takes until a sector elsewhere can be read (or written past the cache), from the end of the read
-    /// before: command, seek, and the sector itself.
+    /// Measures the time until a sector elsewhere can be read (or written past the cache), from the
+    /// end of the previous read: command, seek, and the sector itself.
     pub(super) fn reach(
         &mut self,
         geometry: &Geometry,
@@ -80,7 +81,7 @@ impl Turning<'_, '_> {
         Ok(self.narrowed(&responses).map(|(low, high)| Taken { ns: low.midpoint(high), error: (high - low) / 2.0 }))
     }
 
-    /// A place to come from, the start of the track to go to, and the sectors of that.
+    /// Returns a starting place, the start of the target track, and the sectors of this track.
     fn pair(&mut self, geometry: &Geometry, what: Move) -> Option<(u64, u64, u32)> {
         let distance = match what {
             Move::Cylinders(distance) => distance,
@@ -99,8 +100,9 @@ impl Turning<'_, '_> {
         fits.then(|| (self.prober.aligned(from), self.prober.aligned(to), sectors))
     }
 
-    /// Between which times the drive is ready, by `responses`: each says that it is ready before it, but not a revolution
-    /// earlier. Where some disagree, what most say.
+    /// Returns the range of times in which the drive is ready, by `responses`. Each response
+    /// implies that the drive is ready before it, but not a revolution earlier. If responses
+    /// disagree, the majority counts.
     fn narrowed(&self, responses: &[f64]) -> Option<(f64, f64)> {
         let says = |at: f64| responses.iter().filter(|high| at <= **high && at > **high - self.spindle.period).count();
         let mut ends: Vec<f64> =

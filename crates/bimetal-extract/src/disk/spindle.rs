@@ -1,51 +1,53 @@
-//! The spindle: its period, and the angle at which a sector passes.
+//! Spindle: its period, and the angle at which a sector passes.
 //!
-//! A read from the medium ends when its last sector has passed. So reads of one sector end whole revolutions apart, and
-//! the time at which one ends, modulo a revolution, is the sector's angle. What is read must not be in the drive's buffer:
-//! an answer from there is known by its response time, once that is known.
+//! A read from the medium ends when its last sector has passed. So reads of one sector end whole
+//! revolutions apart, and the time at which a read ends, modulo a revolution, is the sector's
+//! angle. The sectors must not be in the drive's buffer. An answer from the buffer is recognised by
+//! its response time, once that is known.
 
 use crate::ExtractError;
 use crate::prober::{Prober, Timed};
 use crate::statistics::{median, quantile};
 
-/// Revolutions per second between which the spindle's speed is looked for.
+/// Range of speeds that are searched, in revolutions per second.
 const SPEEDS: (f64, f64) = (25.0, 420.0);
 
-/// What is known of the rotation.
+/// Measured rotation of the spindle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spindle {
     /// Nanoseconds of a revolution.
     pub(super) period: f64,
-    /// Its standard error.
+    /// Standard error of the period.
     pub(super) error: f64,
-    /// How far the ends of reads of one sector lie from whole revolutions, root mean square, in nanoseconds.
+    /// Distance of the ends of reads of one sector from whole revolutions, root mean square, in
+    /// nanoseconds.
     pub(super) noise: f64,
-    /// Responses faster than this come out of the buffer.
+    /// Response time below which a read was served from the buffer.
     pub(super) hit_ns: f64,
-    /// The response of a read of a granule out of the buffer; 0 without one.
+    /// Response time of a read of a granule from the buffer; 0 without a buffer.
     pub(super) buffered_ns: f64,
-    /// Reads from which the period is known.
+    /// Number of reads that determined the period.
     pub(super) reads: usize,
 }
 
 impl Spindle {
-    /// `ns` as an angle from 0 to below a revolution.
+    /// Returns `ns` as an angle from 0 to below a revolution.
     pub(super) fn angle(&self, ns: f64) -> f64 {
         ns.rem_euclid(self.period)
     }
 
-    /// The shortest way between two angles, from minus to plus half a revolution.
+    /// Returns the shortest way between two angles, from minus to plus half a revolution.
     pub(super) fn apart(&self, ns: f64) -> f64 {
         let angle = self.angle(ns);
         if angle > self.period / 2.0 { angle - self.period } else { angle }
     }
 }
 
-/// Measures the period: reads of the same few sectors, over and over in turn.
+/// Measures the period by reads of the same few sectors, repeatedly in turn.
 pub(super) fn measure(prober: &mut Prober<'_>) -> Result<Spindle, ExtractError> {
     let buffered_ns = buffered_ns(prober)?;
     let hit_ns = if buffered_ns > 0.0 { 2.0 * buffered_ns + 1e5 } else { 0.0 };
-    // More places than the buffer has segments, or it would answer.
+    // There are more places than the buffer has segments, or the buffer would answer.
     let mut places = 40;
     loop {
         let ends = ends_of_places(prober, places, hit_ns)?;
@@ -61,7 +63,8 @@ pub(super) fn measure(prober: &mut Prober<'_>) -> Result<Spindle, ExtractError> 
     }
 }
 
-/// The response time of a sector that was just read; 0 where that takes as long as the first time.
+/// Returns the response time of a sector that was just read; 0 if it takes as long as the first
+/// read.
 fn buffered_ns(prober: &mut Prober<'_>) -> Result<f64, ExtractError> {
     let (mut first, mut again) = (Vec::new(), Vec::new());
     for _ in 0..9 {
@@ -73,14 +76,16 @@ fn buffered_ns(prober: &mut Prober<'_>) -> Result<f64, ExtractError> {
     Ok(if again < 0.4 * first { again } else { 0.0 })
 }
 
-/// When reads of `places` sectors ended, round after round; those out of the buffer left out.
+/// Returns the times at which reads of `places` sectors ended, round after round, without reads
+/// from the buffer.
 fn ends_of_places(prober: &mut Prober<'_>, places: usize, hit_ns: f64) -> Result<Vec<Vec<f64>>, ExtractError> {
     const ROUNDS: usize = 7;
     let lbns: Vec<u64> = (0..places).map(|_| prober.anywhere(prober.grain)).collect();
     let mut ends = vec![Vec::new(); places];
     let mut order: Vec<usize> = (0..places).collect();
     for round in 0..ROUNDS {
-        // In the same order, every round would take the same number of revolutions, and its parts would look like one.
+        // In a constant order, every round would take the same number of revolutions, and its parts
+        // would look like one revolution.
         for at in 1..places {
             order.swap(at, prober.random(at as u64 + 1) as usize);
         }
@@ -95,7 +100,7 @@ fn ends_of_places(prober: &mut Prober<'_>, places: usize, hit_ns: f64) -> Result
     Ok(ends)
 }
 
-/// The times between all ends of the same sector, from short to long.
+/// Returns the times between all ends of reads of the same sector, from short to long.
 fn gaps(ends: &[Vec<f64>]) -> Vec<f64> {
     let pairs = |ends: &Vec<f64>| -> Vec<f64> {
         ends.iter().enumerate().flat_map(|(at, from)| ends[at + 1..].iter().map(move |to| to - from)).collect()
@@ -105,14 +110,14 @@ fn gaps(ends: &[Vec<f64>]) -> Vec<f64> {
     gaps
 }
 
-/// How well `gaps` are multiples of a period, 1 being perfect.
+/// Returns how well `gaps` are multiples of a period; 1 is perfect.
 fn coherence(gaps: &[f64], period: f64) -> f64 {
     gaps.iter().map(|gap| (gap / period * std::f64::consts::TAU).cos()).sum::<f64>() / gaps.len().max(1) as f64
 }
 
-/// The longest period of which all gaps are multiples.
+/// Returns the longest period of which all gaps are multiples.
 fn period_of(gaps: &[f64]) -> Result<Spindle, ExtractError> {
-    // The shortest gaps tell coarsely and without doubt; the longer, the finer.
+    // The shortest gaps give a coarse but unambiguous period; longer gaps refine it.
     let short = &gaps[..gaps.len().div_ceil(8)];
     let longest_s = short[short.len() - 1] / 1e9;
     let step = 0.08 / longest_s;
@@ -124,7 +129,7 @@ fn period_of(gaps: &[f64]) -> Result<Spindle, ExtractError> {
         let what = format!("the ends of reads lie on no grid of revolutions (coherence {best:.2})");
         return Err(ExtractError::Unlike { what });
     };
-    // The top of that peak, which may be wider than a step.
+    // Top of that peak, which may be wider than a step.
     let top = (first..scores.len().min(first + 8)).max_by(|a, b| scores[*a].total_cmp(&scores[*b])).unwrap_or(first);
     let mut period = climb(short, speed(top), longest_s * 1e9);
     for part in [4, 2, 1] {
@@ -133,14 +138,14 @@ fn period_of(gaps: &[f64]) -> Result<Spindle, ExtractError> {
     }
     let off = |period: f64| -> Vec<f64> { gaps.iter().map(|gap| gap - (gap / period).round() * period).collect() };
     let mut squares: Vec<f64> = off(period).iter().map(|off| off * off).collect();
-    // Two reads have noise each; a few that were disturbed do not count.
+    // Both reads of a pair have noise. A few disturbed reads do not count.
     let noise = (quantile(&mut squares, 0.68) / 2.0).sqrt();
     let turns: f64 = gaps.iter().map(|gap| (gap / period).round().powi(2)).sum::<f64>().sqrt();
     let error = (noise * 1.5).max(0.5) / turns * 2.0;
     Ok(Spindle { period, error, noise, hit_ns: 0.0, buffered_ns: 0.0, reads: gaps.len() })
 }
 
-/// The period with the best coherence near `period`.
+/// Returns the period with the best coherence near `period`.
 fn climb(gaps: &[f64], period: f64, longest: f64) -> f64 {
     let mut step = period * period / longest / 8.0;
     let mut best = period;
@@ -152,7 +157,7 @@ fn climb(gaps: &[f64], period: f64, longest: f64) -> f64 {
     best
 }
 
-/// Least squares through zero: gap = turns × period.
+/// Returns the least squares fit through zero: gap = turns × period.
 fn through_zero(gaps: &[f64], period: f64) -> f64 {
     let (mut up, mut down) = (0.0, 0.0);
     for gap in gaps {
@@ -165,11 +170,11 @@ fn through_zero(gaps: &[f64], period: f64) -> f64 {
     if down > 0.0 { up / down } else { period }
 }
 
-/// A prober of a drive whose spindle is known.
+/// Prober of a drive whose spindle is measured.
 pub(super) struct Turning<'p, 'a> {
     pub(super) prober: &'p mut Prober<'a>,
     pub(super) spindle: Spindle,
-    /// Reads elsewhere that made the buffer forget, the last time that it had to.
+    /// Number of reads elsewhere that made the buffer drop a sector, when last needed.
     evict: usize,
 }
 
@@ -182,7 +187,7 @@ impl<'p, 'a> Turning<'p, 'a> {
         timed.ns() < self.spindle.hit_ns
     }
 
-    /// Reads somewhere far from `lbn`, so that the arm has left and no read-ahead goes on.
+    /// Reads at a place far from `lbn`, so that the arm has moved away and no read-ahead continues.
     pub(super) fn leave(&mut self, lbn: u64) -> Result<(), ExtractError> {
         let sectors = self.prober.sectors;
         let away = sectors / 4 + self.prober.random(sectors / 2);
@@ -190,7 +195,7 @@ impl<'p, 'a> Turning<'p, 'a> {
         self.prober.read(far, self.prober.grain).map(drop)
     }
 
-    /// The angle at which the granule at `lbn` has passed.
+    /// Returns the angle at which the granule at `lbn` has passed.
     pub(super) fn angle_of(&mut self, lbn: u64) -> Result<f64, ExtractError> {
         self.leave(lbn)?;
         let mut timed = self.prober.read(lbn, self.prober.grain)?;

@@ -1,58 +1,59 @@
-//! Tracks: how far apart sectors lie, where tracks end, how they are turned against each other.
+//! Tracks: distance between sectors, ends of tracks, and rotation of tracks against each other.
 //!
-//! Along a track the angle of a sector rises with its address, by the same amount for each. Where a track ends it jumps,
-//! by the skew.
+//! Along a track the angle of a sector rises with its address, by the same amount for each sector.
+//! At the end of a track it jumps by the skew.
 
 use super::spindle::Turning;
 use crate::ExtractError;
 
-/// A stretch of a track.
+/// Stretch of a track.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
-    /// An address on it, and its angle.
+    /// Address on the stretch; `angle` is its angle.
     pub(super) lbn: u64,
     pub(super) angle: f64,
     /// Nanoseconds of a sector.
     pub(super) pitch: f64,
-    /// Its standard error.
+    /// Standard error of the pitch.
     pub(super) error: f64,
-    /// Sectors behind `lbn` that are known to lie on it.
+    /// Number of sectors behind `lbn` that are known to lie on the stretch.
     reach: u64,
-    /// Whether its first four sectors agree: where they do not, a track ends there, or one of them was late.
+    /// Set if the first four sectors agree. Otherwise a track ends there, or a read was late.
     sure: bool,
 }
 
-/// A whole track.
+/// Whole track.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Track {
-    /// Its first address.
+    /// First address of the track.
     pub(super) start: u64,
-    /// Its addresses.
+    /// Number of addresses on the track.
     pub(super) sectors: u64,
-    /// Nanoseconds by which the next track is turned against it.
+    /// Nanoseconds by which the next track is rotated against this track.
     pub(super) jump: f64,
 }
 
 impl Turning<'_, '_> {
-    /// By how much the angle of `lbn` is off the line of `stretch`.
+    /// Returns the distance of the angle of `lbn` from the line of `stretch`.
     fn off_line(&mut self, stretch: &Stretch, lbn: u64) -> Result<f64, ExtractError> {
         let expected = stretch.angle + stretch.pitch * (lbn as f64 - stretch.lbn as f64);
         let angle = self.angle_of(lbn)?;
         Ok(self.spindle.apart(angle - expected))
     }
 
-    /// How far off the line an angle may be, to be on it: less than one sector where nothing disturbs.
+    /// Returns the greatest distance from the line at which an angle counts as on it: less than one
+    /// sector if nothing disturbs.
     fn tolerance(&self, stretch: &Stretch) -> f64 {
         0.4 * stretch.pitch * self.prober.grain as f64 + 6.0 * self.spindle.noise
     }
 
-    /// Measures how far apart the sectors around `lbn` lie.
+    /// Measures the distance between the sectors around `lbn`.
     pub(super) fn stretch(&mut self, lbn: u64) -> Result<Stretch, ExtractError> {
         let step = self.prober.grain.max(8);
         let mut lbn = self.prober.aligned(lbn);
         let mut best: Option<Stretch> = None;
         for _ in 0..8 {
-            // Room for a long track behind it.
+            // There is room for a long track behind the place.
             lbn = self.prober.aligned(lbn.min(self.prober.sectors.saturating_sub(64 * step)));
             let found = self.stretch_from(lbn, step)?;
             if best.is_none_or(|best| found.error / found.pitch < best.error / best.pitch) {
@@ -61,7 +62,7 @@ impl Turning<'_, '_> {
             if found.sure && found.pitch * found.reach as f64 > self.spindle.period / 8.0 {
                 break;
             }
-            // A track ends just behind: the next one is there in full.
+            // A track ends just behind: the next track is there in full.
             lbn = found.lbn + 2 * found.reach;
         }
         let best = best.filter(|best| best.pitch > 0.0);
@@ -69,13 +70,13 @@ impl Turning<'_, '_> {
     }
 
     fn stretch_from(&mut self, lbn: u64, step: u64) -> Result<Stretch, ExtractError> {
-        // From behind, so that read-ahead never gets there first.
+        // The last sector is read first, so that read-ahead never has the others.
         let mut angles = [0.0; 4];
         for at in (0..4).rev() {
             angles[at] = self.angle_of(lbn + at as u64 * step)?;
         }
         let jumps = [0, 1, 2].map(|at| self.spindle.angle(angles[at + 1] - angles[at]));
-        // One of the three may cross the end of a track.
+        // One of the three jumps may cross the end of a track.
         let mut sorted = jumps;
         let pitch = crate::statistics::median(&mut sorted) / step as f64;
         let agrees = |jump: f64| (jump - pitch * step as f64).abs() < 0.4 * pitch + 4.0 * self.spindle.noise;
@@ -106,12 +107,14 @@ impl Turning<'_, '_> {
         }
     }
 
-    /// The first address, from `stretch.lbn` on, that is on another track, and by how much it is off the line.
+    /// Returns the first address, from `stretch.lbn` on, that is on another track, and its distance
+    /// from the line.
     fn end_of(&mut self, stretch: &Stretch) -> Result<(u64, f64), ExtractError> {
         let grain = self.prober.grain;
         let tolerance = self.tolerance(stretch);
         let turn = ((self.spindle.period / stretch.pitch).round() as u64).next_multiple_of(grain).max(grain);
-        // Most tracks are full. What lies behind is read first, so that read-ahead never gets there.
+        // Most tracks are full. Sectors behind are read first, so that read-ahead never has the
+        // others.
         let full = stretch.lbn + turn;
         let mut behind = self.off_line(stretch, full)?;
         let is_full = self.off_line(stretch, full - grain)?.abs() <= tolerance;
@@ -128,7 +131,8 @@ impl Turning<'_, '_> {
         Ok((off, behind))
     }
 
-    /// `count` whole tracks from the first that starts behind `lbn`; fewer at the end of the drive.
+    /// Returns `count` whole tracks from the first track that starts behind `lbn`; fewer at the end
+    /// of the drive.
     pub(super) fn walk(&mut self, lbn: u64, count: usize) -> Result<Vec<Track>, ExtractError> {
         let stretch = self.stretch(lbn)?;
         let mut tracks = Vec::new();

@@ -1,19 +1,19 @@
-//! Zones: where the number of sectors on a track changes.
+//! Zones: places at which the number of sectors on a track changes.
 
 use super::spindle::Turning;
 use crate::ExtractError;
 
-/// Places at which sectors per track are looked at before they are divided further.
+/// Number of places at which sectors per track are measured before they are divided further.
 const PLACES: u64 = 64;
-/// The smallest part of the drive to which the start of a zone is narrowed.
+/// Least number of sectors to which the start of a zone is narrowed.
 const FINEST: u64 = 1 << 15;
 
-/// What is known of a place.
+/// Measurement at a place.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     lbn: u64,
     sectors_per_track: u32,
-    /// How far off that may be.
+    /// Error of `sectors_per_track`.
     error: f64,
 }
 
@@ -24,31 +24,32 @@ impl Place {
     }
 }
 
-/// Tracks with the same number of sectors.
+/// Range of tracks with the same number of sectors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
-    /// Its first address.
+    /// First address of the range.
     pub(super) start: u64,
-    /// The first behind it.
+    /// First address behind the range.
     pub(super) end: u64,
-    /// How far off its start may be.
+    /// Error of the start.
     pub(super) unsure: u64,
-    /// Sectors of each track.
+    /// Number of sectors in each track.
     pub(super) sectors_per_track: u32,
-    /// How far off that may be.
+    /// Error of `sectors_per_track`.
     pub(super) error: f64,
 }
 
-/// The part of the budget behind which zones are taken as they are known: heads and seeks must be measured, too.
+/// Part of the budget after which zones are taken as known so far, as heads and seeks must be
+/// measured, too.
 const ZONES_UNTIL: f64 = 0.45;
 const BORDERS: &str = "where zones begin";
 
-/// The zones of the drive, as fine as there is time.
+/// Returns the zones of the drive, as exact as time permits.
 pub(super) fn measure(turning: &mut Turning<'_, '_>) -> Result<Vec<Span>, ExtractError> {
     let sectors = turning.prober.sectors;
     let mut places: Vec<Place> = Vec::new();
     for at in 0..PLACES {
-        // The places are spread in such an order that a budget that runs out leaves them even.
+        // The order of the places keeps them evenly spread if the budget is used up.
         let lbn = sectors / PLACES * (at.reverse_bits() >> (64 - PLACES.ilog2())) + sectors / PLACES / 2;
         if places.is_empty() || !turning.prober.is_past(ZONES_UNTIL, BORDERS) {
             places.push(place(turning, lbn)?);
@@ -73,7 +74,7 @@ fn place(turning: &mut Turning<'_, '_>, lbn: u64) -> Result<Place, ExtractError>
     Ok(Place { lbn: stretch.lbn, sectors_per_track: sectors.round() as u32, error })
 }
 
-/// Looks between two places that differ, until they lie close together.
+/// Measures between two places that differ, until they are close together.
 fn divide(
     turning: &mut Turning<'_, '_>,
     low: Place,
@@ -96,13 +97,14 @@ fn divide(
     divide(turning, between, high, finest, known)
 }
 
-/// Places that are alike, put together. A zone starts half-way between the last place that is unlike and its first.
+/// Joins adjacent equal places into spans. A zone starts half-way between the last different place
+/// and its own first place.
 fn spans(known: &[Place], sectors: u64) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     let mut group: Vec<Place> = Vec::new();
     let (mut start, mut unsure) = (0, 0);
     let close = |group: &[Place], start: u64, end: u64, unsure: u64| {
-        // The place that is known best speaks for all.
+        // The place with the least error represents all.
         let best = group.iter().min_by(|a, b| a.error.total_cmp(&b.error)).expect("a group has places");
         Span { start, end, unsure, sectors_per_track: best.sectors_per_track, error: best.error }
     };

@@ -1,8 +1,10 @@
-//! The flash as reads see it: which sectors lie on one row, one die, one channel, and how long a die takes to give them.
+//! Flash seen through reads: sectors of a row, a die and a channel, and the time of a die to return
+//! them.
 //!
-//! Two reads at once take as long as one if they are for different dies, and twice as long for the same. Where data were
-//! written in order, rows lie on the dies in turn; so the address at which two reads no longer disturb each other is where
-//! a row ends, and the distance at which they do again is the number of dies.
+//! Two simultaneous reads take as long as one if they are for different dies, and twice as long for
+//! the same die. In data written in order, rows lie on the dies in turn. So a row ends at the
+//! address at which two reads no longer disturb each other, and the distance at which they disturb
+//! each other again is the number of dies.
 
 use bimetal_core::operation::OpKind;
 
@@ -10,35 +12,37 @@ use super::Drive;
 use crate::ExtractError;
 use crate::statistics::{Line, line, median};
 
-/// The most dies that are looked for.
+/// Most dies that are searched for.
 const DIES_MAX: u64 = 256;
-/// Pairs that are looked at for the end of a row.
+/// Number of pairs that are examined for the end of a row.
 const STEPS_MAX: u64 = 1024;
-/// The same with a single die: 16 rows of 64 KiB.
+/// Number of pairs that are examined with a single die: 16 rows of 64 KiB.
 const STEPS_SINGLE: u64 = 512;
-/// How often each is tried; the least time counts.
+/// Number of tries for each time; the least time counts.
 const TRIES: usize = 3;
 
-/// How long parts of a map may take to be written.
+/// Longest time that parts of a map take to be written.
 const MAP_NS: u64 = 5_000_000;
 
-/// What was found of the dies.
+/// Result of measuring the dies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dies {
-    /// The start of a row.
+    /// Start of a row.
     pub(super) row_start: u64,
-    /// Sectors of a row: the pages that a die reads at once.
+    /// Number of sectors in a row: the pages that a die reads at once.
     pub(super) row: u64,
-    /// Sectors of a mapping unit.
+    /// Number of sectors in a mapping unit.
     pub(super) unit: u64,
     pub(super) dies: u64,
     pub(super) channels: u64,
-    /// A read of a row, over its units: sensing (intercept) and the channel (slope), in nanoseconds.
+    /// Time of a read in a row, over its units: sensing (intercept) and the channel (slope), in
+    /// nanoseconds.
     pub(super) line: Line,
 }
 
 impl Drive<'_, '_> {
-    /// Where the map is on flash: sees to it that the part for `lbn` is in memory, and that the part which left for it is written.
+    /// Brings the part of the map for `lbn` into memory, if the map is on flash, and waits until
+    /// the evicted part is written.
     fn fetch_map(&mut self, lbn: u64, sectors: u64) -> Result<(), ExtractError> {
         if self.map_reads.is_some() {
             self.prober.read(lbn, sectors)?;
@@ -47,7 +51,7 @@ impl Drive<'_, '_> {
         Ok(())
     }
 
-    /// What a read takes in the flash, without controller and link, in nanoseconds.
+    /// Returns the time of a read in the flash, without controller and link, in nanoseconds.
     pub(super) fn flash_ns(&mut self, lbn: u64, sectors: u64) -> Result<f64, ExtractError> {
         self.fetch_map(lbn, sectors)?;
         let mut least = f64::MAX;
@@ -57,19 +61,20 @@ impl Drive<'_, '_> {
         Ok(least - self.outside_ns(sectors))
     }
 
-    /// Whether two reads at once of the smallest size wait for one die, of which one takes `alone` in the flash: then the second is ready a
-    /// read later, else it waits for the link alone. `None` where the link is too slow to tell.
+    /// Returns whether two simultaneous reads of the smallest size wait for one die; a single read
+    /// takes `alone` in the flash. If they do, the second is ready a read later, else it waits for
+    /// the link alone. `None` if the link is too slow to distinguish the two.
     fn disturb(&mut self, one: u64, other: u64, alone: f64) -> Result<Option<bool>, ExtractError> {
         let link = self.occupied_ns(self.prober.grain);
         if link > 0.8 * alone {
             return Ok(None);
         }
         let both = self.both_ns(one, other, self.prober.grain)?;
-        // As far from the one as from the other, or nearer to the longer.
+        // The limit is half-way between the two, or nearer to the longer.
         Ok(Some(both > alone + link + 0.6 * (alone - link)))
     }
 
-    /// What two reads at once take in the flash.
+    /// Returns the time of two simultaneous reads in the flash.
     pub(super) fn both_ns(&mut self, one: u64, other: u64, sectors: u64) -> Result<f64, ExtractError> {
         self.fetch_map(one, sectors)?;
         self.fetch_map(other, sectors)?;
@@ -81,8 +86,8 @@ impl Drive<'_, '_> {
         Ok(least - self.outside_ns(sectors))
     }
 
-    /// Measures rows, dies and channels, over data written in order from `self.region` on. `None` where no end of a row
-    /// shows.
+    /// Measures rows, dies and channels, over data written in order from `self.region` on. `None`
+    /// if no end of a row is found.
     pub(super) fn dies(&mut self) -> Result<Option<Dies>, ExtractError> {
         let step = self.prober.grain.max(4);
         let from = self.region.0 + self.region.1 / 2;
@@ -102,7 +107,7 @@ impl Drive<'_, '_> {
         while !single && dies < DIES_MAX && self.disturb(row_start, row_start + dies * row, alone)? == Some(false) {
             dies += 1;
         }
-        // No drive has as many, or rows of so odd a length: the pattern is noise.
+        // No drive has this many dies, or rows of so odd a length: the pattern is noise.
         if dies == DIES_MAX || row >> row.trailing_zeros() > 16 {
             return Ok(None);
         }
@@ -116,7 +121,7 @@ impl Drive<'_, '_> {
         Ok(Some(Dies { row_start, row, unit, dies, channels, line }))
     }
 
-    /// Addresses at which rows begin, and whether there is but one die.
+    /// Returns addresses at which rows begin, and whether there is only one die.
     fn ends_of_rows(&mut self, from: u64, step: u64, alone: f64) -> Result<(Vec<u64>, bool), ExtractError> {
         let mut ends = Vec::new();
         for at in 0..STEPS_MAX {
@@ -128,7 +133,8 @@ impl Drive<'_, '_> {
                 return Ok((ends, false));
             }
         }
-        // One die: all reads disturb each other, but those over the end of a row take longest, since they sense twice.
+        // With one die all reads disturb each other, but reads across the end of a row take
+        // longest, as they sense twice.
         let mut times = Vec::new();
         for at in 0..STEPS_SINGLE {
             times.push(self.flash_ns(from + at * step, 2 * step)?);
@@ -138,7 +144,7 @@ impl Drive<'_, '_> {
         Ok((over.map(|(at, _)| from + (at + 1) * step).collect(), true))
     }
 
-    /// Sectors of the smallest part that a die gives.
+    /// Returns the number of sectors in the smallest part that a die returns.
     fn unit(&mut self, row_start: u64, row: u64, dies: u64) -> Result<u64, ExtractError> {
         let grain = self.prober.grain;
         let mut unit = grain;
@@ -149,8 +155,8 @@ impl Drive<'_, '_> {
         Ok(unit.min(row))
     }
 
-    /// How many channels the dies lie on: whole rows of two dies on one channel cross it one after the other. All dies where that does not
-    /// show.
+    /// Returns the number of channels on which the dies lie: whole rows of two dies on one channel
+    /// cross it one after the other. Returns the number of dies if this does not show.
     fn channels(&mut self, row_start: u64, row: u64, dies: u64, line: Line, unit: u64) -> Result<u64, ExtractError> {
         let transfer = (row / unit) as f64 * line.slope;
         let apart = line.intercept + transfer + self.occupied_ns(row);

@@ -1,8 +1,9 @@
-//! Erasing: how long it takes, and how often.
+//! Erases: their duration and their frequency.
 //!
-//! A range that is written over and over, in order, gives the drive blocks without a valid page; so each die erases one for
-//! each block that it fills. Two reads of one die behind each row: the first waits for the row, the second for
-//! an erase that began meanwhile. Only one die is read: more would wait for each other on the link.
+//! A range that is repeatedly written in order gives the drive blocks without a valid page, so each
+//! die erases a block for each block that it fills. Two reads of one die follow each row: the first
+//! waits for the row, the second for an erase that began meanwhile. Only one die is read, as more
+//! reads would wait for each other on the link.
 
 use std::cmp::Ordering;
 
@@ -14,42 +15,45 @@ use super::programs::free_at;
 use crate::ExtractError;
 use crate::statistics::median;
 
-/// Stripes at most, once around the range: several of the longest blocks that are sold.
+/// Most stripes, after one pass over the range: several of the longest blocks on the market.
 const STRIPES_MAX: u64 = 8000;
 
-/// What was seen of erases.
+/// Result of observing erases.
 pub(super) struct Erases {
     /// Nanoseconds of an erase.
     pub(super) ns: f64,
-    /// How far off that may be.
+    /// Error of the duration.
     pub(super) error: f64,
-    /// Rows that a die writes from one to the next; `None` where there may be others in between.
+    /// Number of rows that a die writes between two erases; `None` if further erases may lie
+    /// between.
     pub(super) rows: Option<u64>,
-    /// How many were seen.
+    /// Number of erases observed.
     pub(super) seen: usize,
 }
 
-/// Erases of one die that are enough, if they come evenly.
+/// Number of erases of one die that are enough, if they come evenly.
 const ENOUGH: usize = 4;
-/// The part of the budget behind which no more are waited for.
+/// Part of the budget after which no further erases are awaited.
 const LATE: f64 = 0.55;
 
 impl Drive<'_, '_> {
-    /// Writes stripe after stripe until erases of the first die were seen often enough. What keeps it busy no longer than `program` is
-    /// no erase. `None` where there is none.
+    /// Writes stripe after stripe until enough erases of the first die were observed. A die busy
+    /// for no longer than `program` is not erasing. `None` if no erases are observed.
     pub(super) fn erases(&mut self, dies: &Dies, program: f64) -> Result<Option<Erases>, ExtractError> {
         let (mut last, mut missed) = (None::<u64>, Vec::new());
         let (mut times, mut gaps): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
         let round = self.scratch.1 / (dies.dies * dies.row) + 1;
         let longest = program + (dies.row / dies.unit) as f64 * dies.line.slope;
         for stripe in 0..round + STRIPES_MAX {
-            // Once around without waiting; then nothing piles up in the buffer, so that an erase begins when it is due.
+            // The first pass has no pauses. Afterwards nothing accumulates in the buffer, so that
+            // an erase begins when it is due.
             match stripe.cmp(&round) {
                 Ordering::Less => {}
                 Ordering::Equal => self.prober.pause(1_000_000_000),
                 Ordering::Greater => self.prober.pause(2 * longest as u64),
             }
-            // In the first round blocks still hold data that must be copied out, and make room for less than a block.
+            // In the first pass blocks still hold data that must be copied out, and free less than
+            // a block.
             let seen = if stripe < round { self.stripe(dies)? } else { self.read_behind_rows(dies, longest)? };
             match seen {
                 Seen::Nothing => {}
@@ -73,7 +77,8 @@ impl Drive<'_, '_> {
         let mut gaps = gaps.split_off(gaps.len() - ENOUGH);
         let mut times = times.split_off(times.len() - ENOUGH);
         let (ns, rows) = (median(&mut times), median(&mut gaps) as u64);
-        // Where the second reads meet each second erase only, or each third, the first ones meet the others.
+        // If the second reads meet only each second erase, or each third, the first reads meet the
+        // others.
         let whole = last.is_none_or(|last| between(last, rows, &missed) == 1);
         let spread = times[ENOUGH * 3 / 4] - times[ENOUGH / 4];
         Ok(Some(Erases { ns, error: spread.max(0.001 * ns), rows: Some(rows).filter(|_| whole), seen: ENOUGH }))
@@ -86,7 +91,8 @@ impl Drive<'_, '_> {
         Ok(Seen::Nothing)
     }
 
-    /// The same, with two reads of the first die behind each row, which takes it `program`: what else kept it busy.
+    /// Writes a row on each die, with two reads of the first die behind each row, which occupies it
+    /// for `program`. Returns what else kept the die busy.
     fn read_behind_rows(&mut self, dies: &Dies, program: f64) -> Result<Seen, ExtractError> {
         let read = dies.line.intercept + dies.line.slope;
         let least = 1.15 * program + self.outside_ns(dies.unit) + 20_000.0;
@@ -95,7 +101,8 @@ impl Drive<'_, '_> {
             let lbn = self.next_scratch(dies.row);
             let write = self.prober.run(OpKind::Write, lbn, dies.row, false)?;
             let first = self.prober.read(dies.row_start, dies.unit)?;
-            // It is handed over when the first has left the drive, and what is under way began when that had left the die.
+            // The second read is submitted when the first has left the drive. Work under way then
+            // began when the first had left the die.
             let after = self.prober.read(dies.row_start, dies.unit)?.ns() - read;
             let before = free_at(self, dies, first) - (write.to as f64 - self.write_overhead);
             if after >= least {
@@ -108,18 +115,19 @@ impl Drive<'_, '_> {
     }
 }
 
-/// What reads behind a row saw.
+/// Observation of the reads behind a row.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Seen {
     Nothing,
-    /// Something that had begun before the first read, so that the second did not meet it.
+    /// Work that had begun before the first read, so that the second did not meet it.
     Before,
-    /// An erase of so many nanoseconds.
+    /// Erase with this duration in nanoseconds.
     For(f64),
 }
 
-/// In how many equal parts of whole blocks the `gap` stripes between the erases up to `last` fall, by those at `missed`, which the second
-/// read did not meet.
+/// Returns the number of equal parts of whole blocks into which the `gap` stripes between the
+/// erases up to `last` fall. The erases at `missed`, which the second read did not meet, divide the
+/// gap.
 fn between(last: u64, gap: u64, missed: &[u64]) -> u64 {
     let met = |at: u64| missed.iter().any(|missed| missed.abs_diff(at) <= 1);
     let in_parts = |parts: u64| {
@@ -130,7 +138,7 @@ fn between(last: u64, gap: u64, missed: &[u64]) -> u64 {
     [4, 3, 2].into_iter().find(|parts| in_parts(*parts)).unwrap_or(1)
 }
 
-/// Whether the last `enough` of `gaps` are alike.
+/// Returns true if the last `enough` of `gaps` are alike.
 fn steady(gaps: &[f64], enough: usize) -> bool {
     let Some(from) = gaps.len().checked_sub(enough) else { return false };
     let (low, high) = gaps[from..].iter().fold((f64::MAX, 0.0_f64), |(low, high), gap| (low.min(*gap), high.max(*gap)));

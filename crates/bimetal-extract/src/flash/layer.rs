@@ -1,5 +1,6 @@
-//! The translation layer that fits best among ours: the same writes to the drive and to each of our layers with the figures
-//! that were found, as Konanki (section 5.2) found the layer of his stick.
+//! Translation layer with the best fit among the models. The same writes go to the drive and to
+//! each layer with the measured figures, as Konanki (section 5.2) determined the layer of his
+//! stick.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
@@ -13,25 +14,26 @@ use crate::statistics::median;
 use crate::target::ModelTarget;
 use crate::{ExtractError, Options};
 
-/// The layers that are tried. The bounds `ideal` and `simple`, and the bare medium, are no drives.
+/// Layers that are tried. The bounds `ideal` and `simple`, and the bare medium, are no drives.
 const LAYERS: [&str; 8] = ["page", "dftl", "page-in-place", "block", "log-block", "fast", "anand", "fmax"];
-/// Pages of a block that are tried where erases did not show them.
+/// Numbers of pages in a block that are tried if erases did not show them.
 const BLOCKS: [u64; 6] = [8, 16, 32, 64, 128, 256];
-/// Sectors that are written over: 4 MiB.
+/// Number of sectors that are overwritten: 4 MiB.
 const WINDOW: u64 = 1 << 13;
-/// Writes of each kind.
+/// Number of writes of each kind.
 const WRITES: u64 = 600;
-/// What writes take longer for each erase is an erase only if it is more than this part of a write; less is noise.
+/// Least part of a write by which an erase must lengthen it; anything less is noise.
 const ERASE_MIN: f64 = 0.1;
-/// A layer whose times are further off than this, in the mean, is none that the drive has.
+/// Greatest mean error of a layer's times at which the drive may have the layer.
 const OFF_MAX: f64 = 0.1;
-/// Behind a layer whose times are less off than this no other is tried.
+/// Mean error below which a layer is accepted and no other is tried.
 const OFF_GOOD: f64 = 0.05;
-/// A layer is better than another if it is off by less than this part.
+/// Ratio of errors below which a layer is better than another.
 const ALIKE: f64 = 0.8;
-/// More copies than these to fill a model take long: layers that map whole pages are not tried on such a drive.
+/// Most copies to fill a model. Layers that map whole pages are not tried on a drive that needs
+/// more, as this would take long.
 const COPIES_MAX: u64 = 20_000_000;
-/// What was measured as of a drive that maps pages.
+/// Figures that were measured on the assumption of page mapping.
 const OF_PAGE_MAPPING: [&str; 9] = [
     "page_size",
     "planes_per_die",
@@ -43,10 +45,10 @@ const OF_PAGE_MAPPING: [&str; 9] = [
     "write_buffer",
     "spare_factor",
 ];
-/// Two erase times, from whose difference the erases of a write follow.
+/// Two erase times, whose difference gives the number of erases of a write.
 const ERASE_US: [f64; 2] = [1000.0, 2000.0];
 
-/// A layer as it fits.
+/// Fit of a layer.
 struct Fit {
     layer: &'static str,
     pages: Option<u64>,
@@ -54,7 +56,8 @@ struct Fit {
     off: f64,
 }
 
-/// Finds the layer, and what follows from it where erases were not seen before: their time, and the pages of a block.
+/// Determines the layer, and the figures that follow from it if erases were not observed before:
+/// their time, and the pages of a block.
 pub(super) fn measure(drive: &mut Drive<'_, '_>, extraction: &mut Extraction) -> Result<(), ExtractError> {
     let mut figures = Figures(extraction.figures.clone());
     if figures.text("ftl").is_some() {
@@ -80,7 +83,7 @@ pub(super) fn measure(drive: &mut Drive<'_, '_>, extraction: &mut Extraction) ->
     let start = drive.region.0;
     let placed: Vec<_> = writes.iter().map(|(kind, lbn, sectors)| (*kind, start + lbn, *sectors)).collect();
     let measured = response_times(drive.prober, &placed)?;
-    // Where each write waits for the flash, erases show in response times.
+    // If each write waits for the flash, erases show in response times.
     let unseen = figures.text("write_buffer") == Some("off");
     let mut trial = Figures(figures.0.clone());
     trial.assume_missing(&[("rated_cycles", "3000"), ("spare_factor", "0.07"), ("ftl", "\"page\"")]);
@@ -97,8 +100,9 @@ pub(super) fn measure(drive: &mut Drive<'_, '_>, extraction: &mut Extraction) ->
     Ok(())
 }
 
-/// The layer, of a drive with one of `blocks` as pages of a block, used or not, that fits best, as far as there is time, and another that
-/// fits as well: trying takes no commands, but time. Behind a layer that fits well no other is tried.
+/// Returns the layer with the best fit, and another layer with an equal fit, as far as time
+/// permits. Each is tried on a used and on a clean drive, with each of `blocks` as pages of a
+/// block. Trying needs no commands, but time. No other layer is tried after a good fit.
 fn best_of(
     prober: &mut Prober<'_>,
     trial: &Trial<'_>,
@@ -121,7 +125,7 @@ fn best_of(
         }
     }
     let least = fits.iter().map(|fit| fit.off).fold(f64::MAX, f64::min);
-    // Of those that fit alike, the first.
+    // Of equal fits, the first is chosen.
     let Some(at) = fits.iter().position(|fit| fit.off <= least / ALIKE) else { return Ok(None) };
     let best = fits.swap_remove(at);
     let other = fits.iter().find(|fit| fit.layer != best.layer && fit.off <= best.off.max(OFF_GOOD) / ALIKE);
@@ -154,15 +158,15 @@ fn conclude(figures: &mut Figures, fit: &Fit, other: Option<&str>) {
         figures.0.retain(|figure| figure.key != key);
         figures.found(key, value, how);
     };
-    // Without an erase in sight blocks do not show either: what was assumed stays.
+    // Without an erase blocks do not show either: the assumed figure stays.
     let (Some(pages), Some(erase_us)) = (fit.pages, fit.erase_us) else { return };
     replace("pages_per_block", pages.to_string(), "fits best, with the translation layer");
     let how = "what writes take longer for each erase that they cause on the model";
     replace("erase_us", format!("{erase_us:.2}"), how);
 }
 
-/// Writes in order, here and there, and to few places over and over, all within `window` sectors from zero on; first
-/// all of it once.
+/// Returns writes in order, random writes, and repeated writes to few places, all within `window`
+/// sectors from zero on; first the whole window once.
 fn script(prober: &mut Prober<'_>, window: u64, page: u64) -> Vec<(OpKind, u64, u64)> {
     let pages = (window / page).max(1);
     let mut writes: Vec<u64> = (0..pages).collect();
@@ -177,7 +181,7 @@ fn response_times(prober: &mut Prober<'_>, writes: &[(OpKind, u64, u64)]) -> Res
     Ok(timed.collect::<Result<Vec<_>, _>>()?.into_iter().map(Timed::ns).collect())
 }
 
-/// What layers are tried with.
+/// Input of the trials of layers.
 struct Trial<'a> {
     profile: &'a Profile,
     writes: &'a [(OpKind, u64, u64)],
@@ -186,7 +190,7 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// How one layer fits, on a drive that was used or not; `None` where it makes no drive.
+    /// Returns the fit of one layer, on a used or clean drive; `None` if it makes no drive.
     fn fit(&self, layer: &'static str, pages: Option<u64>, state: Precondition) -> Result<Option<Fit>, ExtractError> {
         let mut simulated = Vec::new();
         let trials: &[f64] = if pages.is_some() { &ERASE_US } else { &[0.0] };
@@ -196,7 +200,7 @@ impl Trial<'_> {
                 None => return Ok(None),
             }
         }
-        // The window is filled first; only what comes after tells.
+        // The window is filled first; only later writes count.
         let from = self.measured.len() - 2 * WRITES as usize;
         let (measured, plain) = (&self.measured[from..], &simulated[0][from..]);
         let Some(slower) = simulated.get(1).map(|times| &times[from..]) else {
@@ -206,8 +210,9 @@ impl Trial<'_> {
         let erases: Vec<f64> = slower.iter().zip(plain).map(|(one, other)| (one - other) / per_erase).collect();
         let without = plain.iter().zip(&erases).map(|(time, erases)| time - erases * ERASE_US[0] * 1e3);
         let without: Vec<f64> = without.collect();
-        // Of each write that erases, what is left for one; the middle, since where the drive's state was another than the
-        // model's, some erase on one and not on the other.
+        // The remaining time of each write that erases is divided by its erases. The median is
+        // taken, as writes may erase on the drive and not on the model, or the reverse, if their
+        // states differ.
         let left = measured.iter().zip(&without).zip(&erases).filter(|(_, erases)| **erases > 0.5);
         let mut each: Vec<f64> = left.map(|((measured, without), erases)| (measured - without) / erases).collect();
         let erase_ns = median(&mut each).max(0.0);
@@ -217,7 +222,7 @@ impl Trial<'_> {
         Ok(Some(Fit { layer, pages, erase_us, off: off(measured, expected) }))
     }
 
-    /// The writes on a model of a part of the drive, with another layer.
+    /// Runs the writes on a model of a part of the drive, with another layer.
     fn simulate(
         &self,
         layer: &str,
@@ -229,7 +234,7 @@ impl Trial<'_> {
         let pages = pages.unwrap_or(u64::from(flash.pages_per_block));
         let dies = u64::from(flash.channels) * u64::from(flash.dies_per_channel);
         let block = flash.page_size.0.sectors().0 * u64::from(flash.planes_per_die) * pages * dies;
-        // A part of the drive is enough, if it holds the window a few times over.
+        // A part of the drive is enough, if it holds the window several times.
         let blocks = (4 * self.window).div_ceil(block).max(64);
         // Each page that is written may copy a block.
         let per_block = pages * u64::from(flash.planes_per_die);
@@ -239,7 +244,7 @@ impl Trial<'_> {
         let blocks = blocks.to_string();
         let mut profile = self.profile.clone();
         let (pages, erase) = (pages.to_string(), erase_us.unwrap_or(flash.erase_us).to_string());
-        // It must be possible on the whole drive, too.
+        // The layer must be possible on the whole drive, too.
         let whole = [("ftl", layer), ("pages_per_block", &*pages), ("erase_us", &*erase)];
         if profile.set_all(whole).is_err() || profile.set("blocks_per_plane", &blocks).is_err() {
             return Ok(None);
@@ -253,7 +258,8 @@ impl Trial<'_> {
     }
 }
 
-/// How far off `expected` is, in the mean, as a fraction. Both in order of size, write by write counted half.
+/// Returns the mean error of `expected`, as a fraction. Times sorted by size count fully, and write
+/// by write half.
 fn off(measured: &[f64], expected: impl Iterator<Item = f64>) -> f64 {
     let total: f64 = measured.iter().sum();
     let expected: Vec<f64> = expected.collect();

@@ -1,5 +1,6 @@
-//! Lines through pages: latency and overhead of reads and writes as Konanki has them (thesis, section 5.2), for drives
-//! that show nothing finer. L = n·RL + C: of ten times for n pages the least counts, since it had nothing else in its way.
+//! Lines through pages: latency and overhead of reads and writes as in Konanki's thesis (section
+//! 5.2), for drives that show nothing finer. L = n·RL + C: of ten times for n pages the least
+//! counts, as nothing else delayed it.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Bytes, SECTOR_BYTES};
@@ -9,19 +10,21 @@ use crate::ExtractError;
 use crate::figures::{Figures, quoted};
 use crate::statistics::{Line, line, median, quantile};
 
-/// Pages of a point of the line: of writes, with one in front of them, at most a small block.
+/// Numbers of pages for the points of the line. Writes, with one page in front of them, fill at
+/// most a small block.
 const PAGES: [u64; 6] = [1, 2, 3, 4, 6, 7];
-/// How often each is tried.
+/// Number of tries for each time.
 const TRIES: usize = 10;
-/// Reads at once that are so much faster than one by one overlap: a drive that does one thing at a time has 1.
+/// Least speed-up of simultaneous reads that overlap. A drive that does one thing at a time has 1.
 const AT_ONCE_MIN: f64 = 1.05;
-/// Pages that are read for the time of one.
+/// Number of pages that are read for the time of one page.
 const PAGES_READ: usize = 40;
-/// Places that are looked at for one where writes need not copy.
+/// Number of places that are examined for one at which writes need not copy.
 const PLACES: usize = 256;
 
-/// Measures what lines show. Where one thing at a time is done they are the figures; else commands, channels and dies overlap, and only sums
-/// are known: what the drive takes in all for a page stands for its flash.
+/// Measures the figures that lines show. If the drive does one thing at a time, the lines are the
+/// figures. Otherwise commands, channels and dies overlap, and only sums are known: the total time
+/// for a page stands for the flash.
 pub(super) fn measure(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result<(), ExtractError> {
     drive.prober.step("lines through pages", 0.5);
     let page = page(drive)?;
@@ -63,7 +66,8 @@ pub(super) fn measure(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Resul
     Ok(())
 }
 
-/// Measures reads of a drive whose controller is known, but whose rows do not show: a read in the flash, and how many are at work at once.
+/// Measures reads of a drive whose controller is known, but whose rows do not show: the time of a
+/// read in the flash, and the number of simultaneous reads.
 pub(super) fn beside(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result<(), ExtractError> {
     drive.prober.step("reads of the flash", 0.5);
     let mut times = Vec::new();
@@ -99,7 +103,7 @@ pub(super) fn beside(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result
     Ok(())
 }
 
-/// What lines never show, with what stands for it and why.
+/// Figures that lines never show, with substitutes and reasons.
 const UNSEEN: [(&str, &str, &str); 6] = [
     ("cell", "\"mlc\"", "timing alone does not show it"),
     ("channel_mb_per_s", "1000000.0", "in read_us and program_us"),
@@ -109,7 +113,7 @@ const UNSEEN: [(&str, &str, &str); 6] = [
     ("pages_per_block", "64", "no erase was told apart"),
 ];
 
-/// The time of a page and the overhead by `line`.
+/// Adds the time of a page and the overhead by `line`.
 fn times(serial: bool, [page, overhead]: [&str; 2], line: Line, figures: &mut Figures) {
     if serial {
         let how = "L = n·RL + C through the least response times of 6 sizes";
@@ -122,7 +126,8 @@ fn times(serial: bool, [page, overhead]: [&str; 2], line: Line, figures: &mut Fi
     figures.assumed(overhead, "0.0", "in the time of a page");
 }
 
-/// Sectors up to which a read takes as long as one of a single granule: a page.
+/// Returns the number of sectors up to which a read takes as long as a read of a single granule: a
+/// page.
 fn page(drive: &mut Drive<'_, '_>) -> Result<u64, ExtractError> {
     let mut page = drive.prober.grain;
     let least = |drive: &mut Drive<'_, '_>, sectors: u64| -> Result<f64, ExtractError> {
@@ -137,11 +142,11 @@ fn page(drive: &mut Drive<'_, '_>) -> Result<u64, ExtractError> {
     while page < 128 && least(drive, page + drive.prober.grain)? < 1.03 * single {
         page *= 2;
     }
-    // Where nothing ever takes longer, the usual.
+    // If no read ever takes longer, the usual size is taken.
     Ok(if page >= 128 { drive.prober.grain.max(8) } else { page })
 }
 
-/// How many times as fast reads are with 32 at once.
+/// Returns the speed-up of reads with 32 at a time.
 fn at_once(drive: &mut Drive<'_, '_>, page: u64) -> Result<f64, ExtractError> {
     let reads: Vec<_> = (0..128).map(|_| (OpKind::Read, drive.old_place(), page)).collect();
     let mut length = |depth: usize| -> Result<f64, ExtractError> {
@@ -153,7 +158,7 @@ fn at_once(drive: &mut Drive<'_, '_>, page: u64) -> Result<f64, ExtractError> {
 }
 
 impl Drive<'_, '_> {
-    /// The line through the least response times over pages.
+    /// Returns the line through the least response times over pages.
     fn least(&mut self, kind: OpKind, page: u64) -> Result<Line, ExtractError> {
         let clean = if kind == OpKind::Read { 0 } else { self.clean_place(page)? };
         let mut points = Vec::new();
@@ -174,8 +179,9 @@ impl Drive<'_, '_> {
         Ok(line(&points))
     }
 
-    /// A place where a write has a block made free, for what lies behind it, too. On a used drive that is so where
-    /// a block more is in use than the data need; elsewhere each write copies.
+    /// Returns a place at which a write makes the drive free a block, for the pages behind it, too.
+    /// On a used drive this happens where a block more is in use than the data need; elsewhere each
+    /// write copies.
     fn clean_place(&mut self, page: u64) -> Result<u64, ExtractError> {
         let (mut best, mut least) = (0, f64::MAX);
         for _ in 0..PLACES {

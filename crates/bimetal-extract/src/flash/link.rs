@@ -1,8 +1,10 @@
-//! The controller: what the link, a command, and the way through the drive take, without the flash.
+//! Controller: times of the link, of a command, and of the path through the drive, without the
+//! flash.
 //!
-//! What was just written is still in the controller's memory, so reading it right away leaves the flash out. The line through
-//! response times over sectors gives the link (slope) and the overheads (intercept), as Konanki's thesis (section 5.2)
-//! has it for pages: of ten times each, the least counts.
+//! Data just written are still in the controller's memory, so that a read of them right away
+//! excludes the flash. The line through response times over sectors gives the link (slope) and the
+//! overheads (intercept), as in Konanki's thesis (section 5.2) for pages: of ten times each, the
+//! least counts.
 
 use bimetal_core::operation::OpKind;
 
@@ -12,27 +14,29 @@ use crate::statistics::{Line, line};
 
 /// Sizes for a line, in granules.
 const SIZES: [u64; 6] = [1, 4, 8, 16, 32, 64];
-/// How often each is tried; the least time counts.
+/// Number of tries for each time; the least time counts.
 const TRIES: usize = 10;
-/// What is read from memory takes less than this part of what the same takes from the flash.
+/// Greatest ratio between the time of a read from memory and of the same read from the flash.
 const MEMORY_MAX: f64 = 0.93;
-/// A response time further than this part of it from the line through those of smaller sizes took the flash, too.
+/// Greatest distance, as a part of the response time, from the line through the times of smaller
+/// sizes. A time further off includes the flash.
 const OFF_LINE: f64 = 0.03;
-/// Reads at once to see how fast commands follow each other.
+/// Number of simultaneous reads that show how fast commands follow each other.
 const AT_ONCE: usize = 64;
 
-/// What was found of the controller.
+/// Result of measuring the controller.
 pub(super) struct Controller {
-    /// Reads out of memory, over sectors.
+    /// Line of reads from memory, over sectors.
     pub(super) reads: Line,
-    /// Writes into it, over sectors.
+    /// Line of writes into memory, over sectors.
     pub(super) writes: Line,
     /// Nanoseconds for which a command occupies the link beside its data.
     pub(super) command: f64,
 }
 
 impl Drive<'_, '_> {
-    /// Whether what was just written is still in the controller's memory: the same is read right away and later.
+    /// Returns whether data just written are still in the controller's memory. The same data are
+    /// read right away and later.
     pub(super) fn has_buffer(&mut self) -> Result<bool, ExtractError> {
         let sectors = self.prober.grain;
         let (mut fresh, mut later) = (f64::MAX, f64::MAX);
@@ -47,7 +51,8 @@ impl Drive<'_, '_> {
         Ok(fresh < MEMORY_MAX * later)
     }
 
-    /// Measures the controller of a drive with a write buffer. `None` where times are on no line: the buffer holds too little.
+    /// Measures the controller of a drive with a write buffer. `None` if the times are on no line,
+    /// as the buffer holds too little.
     pub(super) fn controller(&mut self) -> Result<Option<Controller>, ExtractError> {
         let grain = self.prober.grain;
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
@@ -74,8 +79,8 @@ impl Drive<'_, '_> {
     }
 }
 
-/// The line through times over sizes, without the largest sizes if the memory did not hold them as a whole; `None` where even the
-/// smallest are on no line.
+/// Returns the line through times over sizes, without the largest sizes if the memory did not hold
+/// them completely. `None` if even the smallest sizes are on no line.
 fn line_of_memory(mut points: Vec<(f64, f64)>) -> Option<Line> {
     while points.len() > 4 {
         let Some((size, time)) = points.pop() else { break };

@@ -1,9 +1,12 @@
-//! Flash: what a controller, its link and its dies take, by which commands disturb each other.
+//! Flash: times of a controller, its link and its dies, measured by commands that disturb each
+//! other.
 //!
-//! Read in the order of the measurement: `link.rs` (the controller without the flash), `dies.rs` (rows, dies, channels, by
-//! reads), `map.rs` (whether the layer's map is in memory), `programs.rs` (programming, flush, write buffer), `erases.rs`, `wear.rs` (spare area, by random writes on a
-//! used drive), `layer.rs` (which translation layer fits best). A drive that shows no dies (one thing at a time, or only
-//! reading allowed) gets Konanki's lines through pages (thesis, section 5.2), in `lines.rs`.
+//! Read in the order of the measurement: `link.rs` (the controller without the flash), `dies.rs`
+//! (rows, dies, channels, by reads), `map.rs` (whether the layer's map is in memory), `programs.rs`
+//! (programming, flush, write buffer), `erases.rs`, `wear.rs` (spare area, by random writes on a
+//! used drive), `layer.rs` (translation layer with the best fit). A drive that shows no dies (one
+//! thing at a time, or only reads allowed) is measured by Konanki's lines through pages (thesis,
+//! section 5.2), in `lines.rs`.
 
 mod dies;
 mod erases;
@@ -26,33 +29,36 @@ use link::Controller;
 use programs::Programs;
 use wear::Sample;
 
-/// How long the drive is left alone, so that it has nothing left to do for itself.
+/// Time without commands after which the drive has finished its own work.
 const SETTLE_NS: u64 = 30_000_000;
-/// The part of the budget in which the region is written, and the sectors of it that there must be: 4 MiB.
+/// Part of the budget in which the region is written; `REGION_MIN` is its least number of sectors:
+/// 4 MiB.
 const FILL_MAX: f64 = 0.08;
 const REGION_MIN: u64 = 1 << 13;
-/// Times to program rows that differ by more than this part of them do not follow the types of pages.
+/// Greatest part by which times to program rows may differ and still follow the types of pages.
 const SPREAD_MAX: f64 = 0.03;
-/// How often a drive is looked at for whether it has come to rest, half a second apart, and the part of the budget that this may take.
+/// Most checks, half a second apart, of whether a drive has come to rest; `REST_MAX` is the part of
+/// the budget for them.
 const RESTS_MAX: usize = 40;
 const REST_MAX: f64 = 0.03;
-/// Stripes in the range that is overwritten.
+/// Number of stripes in the range that is overwritten.
 const STRIPES: u64 = 2048;
 
-/// A flash drive that is measured.
+/// Flash drive that is measured.
 pub(crate) struct Drive<'p, 'a> {
     prober: &'p mut Prober<'a>,
-    /// What is written once, in order, and then only read: where it begins, and its sectors.
+    /// Range that is written once, in order, and then only read: its start, and its sectors.
     region: (u64, u64),
-    /// What is overwritten in order: where it begins, its sectors, and where it goes on.
+    /// Range that is overwritten in order: its start, its sectors, and the next position.
     scratch: (u64, u64, u64),
     /// Nanoseconds of a read beside the flash: constant, and for each sector.
     outside: (f64, f64),
     /// Nanoseconds for which a command occupies the link beside its data.
     command: f64,
-    /// Nanoseconds from when a write has come in to when it is done.
+    /// Nanoseconds from the arrival of a write to its end.
     write_overhead: f64,
-    /// Where a part of the layer's map is on flash: of 64 first reads, those that had to read it.
+    /// Number of first reads, of 64, that read a part of the layer's map; `None` if the map is in
+    /// memory.
     map_reads: Option<usize>,
 }
 
@@ -65,31 +71,31 @@ impl<'p, 'a> Drive<'p, 'a> {
         Self { prober, region, scratch, outside: (0.0, 0.0), command: 0.0, write_overhead: 0.0, map_reads: None }
     }
 
-    /// Whether two reads at once would show that their dies lie on one channel: the second row must still wait for it when command and
-    /// link have let it through.
+    /// Returns whether two simultaneous reads would show that their dies lie on one channel. The
+    /// second row must still wait for the channel after command and link have let it through.
     fn channels_show(&self, dies: &Dies) -> bool {
         let transfer = (dies.row / dies.unit) as f64 * dies.line.slope;
         let hidden = self.occupied_ns(dies.row);
         self.map_reads.is_none() && dies.row > dies.unit && transfer - hidden > 0.06 * (dies.line.intercept + transfer)
     }
 
-    /// For how long a command with so many sectors occupies the link.
+    /// Returns the time for which a command with `sectors` sectors occupies the link.
     fn occupied_ns(&self, sectors: u64) -> f64 {
         self.command + self.outside.1 * sectors as f64
     }
 
-    /// What a read of so many sectors takes beside the flash.
+    /// Returns the time of a read of `sectors` sectors beside the flash.
     fn outside_ns(&self, sectors: u64) -> f64 {
         self.outside.0 + self.outside.1 * sectors as f64
     }
 
-    /// A place in what was written before.
+    /// Returns a place in the region that was written before.
     fn old_place(&mut self) -> u64 {
         let (start, sectors) = self.region;
         start + self.prober.random((sectors / 128).max(1)) * 128.min(sectors) / self.prober.grain * self.prober.grain
     }
 
-    /// The next `sectors` sectors of what may be overwritten, in order.
+    /// Returns the next `sectors` sectors of the range that is overwritten in order.
     fn next_scratch(&mut self, sectors: u64) -> u64 {
         let (start, size, at) = self.scratch;
         let at = if at + sectors > size { 0 } else { at };
@@ -97,12 +103,12 @@ impl<'p, 'a> Drive<'p, 'a> {
         start + at
     }
 
-    /// Goes on at a place at which units, pages and rows begin.
+    /// Moves to the next position at which units, pages and rows begin.
     fn align_scratch(&mut self) {
         self.scratch.2 = self.scratch.2.next_multiple_of(2048);
     }
 
-    /// From now on so many stripes of rows are overwritten, in order.
+    /// Sets the range that is overwritten to whole stripes of rows, from its start.
     fn overwrite_in_rows(&mut self, dies: &Dies) {
         let stripe = dies.dies * dies.row;
         let most = (self.prober.sectors - self.scratch.0) / 2 / stripe * stripe;
@@ -113,7 +119,8 @@ impl<'p, 'a> Drive<'p, 'a> {
         self.prober.pause(SETTLE_NS);
     }
 
-    /// Writes the region, in order, and lets the drive come to rest. On a slow drive it becomes what was written in its time.
+    /// Writes the region, in order, and lets the drive come to rest. On a slow drive the region
+    /// shrinks to the part written in its time.
     fn fill(&mut self) -> Result<(), ExtractError> {
         let (start, sectors) = self.region;
         let (step, until) = (256.min(sectors), self.prober.used() + FILL_MAX);
@@ -129,19 +136,20 @@ impl<'p, 'a> Drive<'p, 'a> {
         self.rest()
     }
 
-    /// Waits until reads of one place take alike: a drive that says that all is safe may still have to write it, or to collect.
+    /// Waits until reads of one place take equal times: a drive may still have to write data that
+    /// it reported as safe, or to collect.
     fn rest(&mut self) -> Result<(), ExtractError> {
         let until = self.prober.used() + REST_MAX;
         for _ in 0..RESTS_MAX {
             self.prober.pause(20 * SETTLE_NS);
-            // What the first one fetched of the map is in memory for the others.
+            // The part of the map that the first read fetched is in memory for the others.
             self.prober.read(self.region.0, self.prober.grain)?;
             let (mut least, mut most) = (f64::MAX, 0.0_f64);
             for _ in 0..8 {
                 let ns = self.prober.read(self.region.0, self.prober.grain)?.ns();
                 (least, most) = (least.min(ns), most.max(ns));
             }
-            // Of a drive on a busy machine no two reads take alike.
+            // On a busy machine no two reads take equal times.
             if most < 1.05 * least || self.prober.used() > until {
                 break;
             }
@@ -153,7 +161,7 @@ impl<'p, 'a> Drive<'p, 'a> {
 /// Measures the flash drive behind `prober`.
 ///
 /// # Errors
-/// A command fails, or there is no time for the first figures.
+/// Fails if a command fails, or if there is no time for the first figures.
 pub(crate) fn extract(prober: &mut Prober<'_>, options: &Options) -> Result<Extraction, ExtractError> {
     let mut drive = Drive::new(prober);
     let mut figures = Figures::default();
@@ -188,14 +196,15 @@ pub(crate) fn extract(prober: &mut Prober<'_>, options: &Options) -> Result<Extr
     Ok(extraction)
 }
 
-/// Measures controller, dies and writes into `figures`; gives random writes on the drive as it was found.
+/// Measures controller, dies and writes into `figures`. Returns random writes on the drive in its
+/// original state.
 fn parts(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result<Option<Sample>, ExtractError> {
     drive.prober.step("the first reads", 0.05);
     let mut used = None;
     if drive.prober.writes {
         let buffered = drive.has_buffer()?;
         if buffered {
-            // Before more is written: on the drive as it was used.
+            // The sample is taken before more is written, on the drive in its original state.
             used = Some(wear::sample(drive)?);
         }
         drive.fill()?;
@@ -207,7 +216,7 @@ fn parts(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result<Option<Samp
     Ok(used)
 }
 
-/// Measures a drive with a write buffer; false where that shows too little to begin with.
+/// Measures a drive with a write buffer. Returns false if it shows too little to begin with.
 fn buffered_parts(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result<bool, ExtractError> {
     drive.prober.step("controller and link", 0.1);
     let Some(controller) = drive.controller()? else { return Ok(false) };
@@ -225,7 +234,7 @@ fn buffered_parts(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result<bo
     Ok(true)
 }
 
-/// Measures what follows from rows and dies that show.
+/// Measures the figures that follow from rows and dies.
 fn dies_figures(drive: &mut Drive<'_, '_>, dies: &Dies, figures: &mut Figures) -> Result<(), ExtractError> {
     die_figures(dies, drive.channels_show(dies), figures);
     figures.found("timing", quoted("parallel"), "reads of different dies do not wait for each other");
@@ -287,7 +296,7 @@ fn die_figures(dies: &Dies, channels_show: bool, figures: &mut Figures) {
     figures.number("channel_mb_per_s", rate.clamp(0.01, 1e6), error, how);
 }
 
-/// Everything that takes writing.
+/// Measures everything that needs writes.
 fn writing(
     drive: &mut Drive<'_, '_>,
     dies: &Dies,
@@ -300,7 +309,8 @@ fn writing(
     let erases = if drive.prober.step("erases", 0.65) { drive.erases(dies, programs.longest())? } else { None };
     let transfer = (dies.row / dies.unit) as f64 * dies.line.slope;
     let row = drive.row_ns(dies)?;
-    // Collection takes its time too; but where reads wait for a small part of it only, they stop what a die does.
+    // Collection takes time, too. But if reads wait for only a small part of it, they stop the
+    // die's work.
     let stops = row > 6.0 * (programs.longest() + transfer);
     if stops {
         programs = Programs { by_type: vec![(row - transfer).max(0.0)], error: 0.1 * row };
@@ -334,7 +344,7 @@ fn writing(
     Ok(())
 }
 
-/// The layer by the reads that had to read the map.
+/// Adds the layer, by the number of reads that read the map.
 fn map_figures(shown: usize, figures: &mut Figures) {
     let how = format!(
         "{shown} of 64 first reads of a place took a read more than the second: a part of the map was not in memory"
@@ -343,8 +353,8 @@ fn map_figures(shown: usize, figures: &mut Figures) {
     figures.assumed("map_cache", quoted("1MiB"), "how much of the map is in memory is not measured");
 }
 
-/// What is known where the layer's map lies on flash, which is written in between and hides rows, blocks and erases, or where no program
-/// shows at all.
+/// Adds what is known if the layer's map lies on flash, as its writes hide rows, blocks and erases,
+/// or if no program shows at all.
 fn writes_hidden(dies: &Dies, programs: Option<Programs>, map_reads: Option<usize>, figures: &mut Figures) {
     let why = match map_reads {
         Some(shown) => {
@@ -374,7 +384,8 @@ fn writes_hidden(dies: &Dies, programs: Option<Programs>, map_reads: Option<usiz
     }
 }
 
-/// Pages and planes of a row: units that are flushed one by one show them, if a flush waits until the flash has them.
+/// Adds pages and planes of a row. Units that are flushed one by one show them, if a flush waits
+/// until the flash has them.
 fn page_figures(dies: &Dies, page: u64, waits: bool, figures: &mut Figures) {
     let (size, planes) = (quoted(&Bytes(page * SECTOR_BYTES).to_string()), (dies.row / page).to_string());
     if waits {
@@ -414,7 +425,7 @@ fn program_figures(programs: &Programs, stops: bool, figures: &mut Figures) {
     figures.found("cell", quoted(cell), "how many types of pages take turns");
 }
 
-/// Sectors of a page, a power of two, of a row that has so many.
+/// Returns the number of sectors in a page, a power of two, of a row with `pages` pages.
 fn page_of(row: u64, pages: u64) -> u64 {
     let page = row / pages;
     if page.is_power_of_two() { page } else { 1 << row.trailing_zeros() }
@@ -442,7 +453,7 @@ fn erase_figures(erases: Option<Erases>, figures: &mut Figures) {
     }
 }
 
-/// What a drive has where there was no time to measure it: usual figures, on few dies, which also a small drive has.
+/// Usual figures, assumed without time to measure them: few dies, which a small drive has, too.
 const USUAL: [(&str, &str); 18] = [
     ("link_mb_per_s", "550.0"),
     ("command_us", "2.0"),

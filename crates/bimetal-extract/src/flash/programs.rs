@@ -1,7 +1,8 @@
-//! Writing: how long a die programs a row, what a flush costs, how large the write buffer is.
+//! Writes: time of a die to program a row, cost of a flush, and size of the write buffer.
 //!
-//! A row that was written keeps its die busy. Rows lie on the dies in turn, so a read of one die right behind each row tells, once in
-//! each turn, when that die is free again. Only one is read: more would wait for each other on the link.
+//! A row that was written keeps its die busy. Rows lie on the dies in turn, so a read of one die
+//! right behind each row shows, once in each turn, the time at which that die is free again. Only
+//! one die is read, as more reads would wait for each other on the link.
 
 use bimetal_core::operation::OpKind;
 
@@ -11,25 +12,26 @@ use crate::ExtractError;
 use crate::prober::Timed;
 use crate::statistics::median;
 
-/// Rows of a die that are timed: the types of pages take turns, four at most.
+/// Number of rows of a die that are timed: the types of pages take turns, four at most.
 const ROWS: u64 = 16;
-/// A die that is busy for less than this, in nanoseconds, is not busy.
+/// Nanoseconds below which a die does not count as busy.
 const NOTICED_NS: f64 = 10_000.0;
-/// The most that is written to fill the buffer, in sectors: 64 MiB.
+/// Most sectors written to fill the buffer: 64 MiB.
 const BURST_MAX: u64 = 1 << 17;
-/// What is written first, 512 KiB, and how many bursts that had to wait are enough.
+/// Number of sectors written first, 512 KiB; `BURSTS` is the number of bursts with a wait that are
+/// enough.
 const BURST_MIN: u64 = 1 << 10;
 const BURSTS: usize = 5;
-/// By how much faster than they are programmed rows must come in.
+/// Least factor by which rows must arrive faster than they are programmed.
 const FASTER: f64 = 1.5;
-/// The part of the budget behind which bursts are not repeated.
+/// Part of the budget after which bursts are not repeated.
 const LATE: f64 = 0.7;
 
-/// How long rows take to be programmed, in nanoseconds.
+/// Times to program rows, in nanoseconds.
 pub(super) struct Programs {
-    /// One after another, by type of page; a single one where all are alike.
+    /// Times by type of page, in turn; a single time if all are equal.
     pub(super) by_type: Vec<f64>,
-    /// How far off they may be.
+    /// Error of the times.
     pub(super) error: f64,
 }
 
@@ -43,21 +45,24 @@ impl Programs {
     }
 }
 
-/// The end of the time in which the flash served `timed`, less what a single read of it takes.
+/// Returns the end of the time in which the flash served `timed`, less the time of a single read of
+/// it.
 pub(super) fn free_at(drive: &Drive<'_, '_>, dies: &Dies, timed: Timed) -> f64 {
     timed.to as f64 - drive.outside_ns(dies.unit) - dies.line.intercept - dies.line.slope
 }
 
-/// What a burst found in the write buffer when it had to wait.
+/// Content of the write buffer when a burst had to wait.
 #[derive(Clone, Copy)]
 pub(super) struct Held {
     pub(super) sectors: u64,
-    /// What the dies are taken to have programmed meanwhile: that is reckoned and not seen.
+    /// Number of sectors that the dies have programmed meanwhile, which is computed and not
+    /// observed.
     pub(super) programmed: u64,
 }
 
 impl Drive<'_, '_> {
-    /// Times rows of the first die; `None` where no row keeps it busy for longer than the way of a write through the controller.
+    /// Times rows of the first die. `None` if no row keeps the die busy for longer than a write
+    /// takes through the controller.
     pub(super) fn programs(&mut self, dies: &Dies) -> Result<Option<Programs>, ExtractError> {
         let transfer = (dies.row / dies.unit) as f64 * dies.line.slope;
         let least =
@@ -81,7 +86,8 @@ impl Drive<'_, '_> {
         Ok(if times.len() < ROWS as usize / 2 { None } else { Some(by_type(&times)) })
     }
 
-    /// What a flush adds, and whether it waits for the flash at all; a page has `page` sectors.
+    /// Measures the additional time of a flush, and whether it waits for the flash at all; a page
+    /// has `page` sectors.
     pub(super) fn flush(&mut self, dies: &Dies, page: u64, program: f64) -> Result<(f64, bool), ExtractError> {
         let mut times = Vec::new();
         for _ in 0..16 {
@@ -89,7 +95,8 @@ impl Drive<'_, '_> {
             let lbn = self.next_scratch(dies.unit);
             let write = self.prober.run(OpKind::Write, lbn, dies.unit, false)?;
             let flush = self.prober.run(OpKind::Flush, 0, 0, false)?;
-            // A unit that fills a row is programmed from when it has come in, another when the flush says so.
+            // A unit that fills a row is programmed from its arrival, any other unit from the
+            // flush.
             let from = if dies.row > dies.unit { flush.from as f64 } else { write.to as f64 - self.write_overhead };
             times.push(flush.to as f64 - from - self.write_overhead);
         }
@@ -97,12 +104,13 @@ impl Drive<'_, '_> {
         if waited.is_empty() {
             return Ok((median(&mut times).max(0.0), false));
         }
-        // The rest of the page is filled up.
+        // The flush pads the page.
         let transfer = (page / dies.unit).max(1) as f64 * dies.line.slope;
         Ok(((median(&mut waited) - program - transfer).max(0.0), true))
     }
 
-    /// Nanoseconds from one row of a die to the next where rows are written in order and nothing waits.
+    /// Returns the nanoseconds from one row of a die to the next, if rows are written in order
+    /// without waits.
     pub(super) fn row_ns(&mut self, dies: &Dies) -> Result<f64, ExtractError> {
         let rows = 64 * dies.dies;
         let writes: Vec<_> = (0..rows).map(|_| (OpKind::Write, self.next_scratch(dies.row), dies.row)).collect();
@@ -114,13 +122,15 @@ impl Drive<'_, '_> {
         Ok((ends[ends.len() - 1] - ends[half]) as f64 / (ends.len() - 1 - half) as f64 * dies.dies as f64)
     }
 
-    /// Sectors that the write buffer holds, by bursts of whole rows: when one must wait for room, what has come in is
-    /// what the buffer holds and what the dies have programmed until then. A die that erases meanwhile programs less, so the
-    /// most of several counts. `None` if none ever has to wait, or they do not agree.
+    /// Returns the sectors that the write buffer holds, by bursts of whole rows. When a row must
+    /// wait for room, the arrived sectors are those in the buffer and those that the dies have
+    /// programmed. A die that erases meanwhile programs less, so the largest of several results
+    /// counts. `None` if no row ever has to wait, or if the results do not agree.
     pub(super) fn buffer(&mut self, dies: &Dies, program: f64) -> Result<Option<Held>, ExtractError> {
         let (row, transfer) =
             (dies.row as f64 * self.outside.1 + self.command, dies.line.slope * (dies.row / dies.unit) as f64);
-        // Where rows are programmed about as fast as they come in, only what a die collects fills it.
+        // If rows are programmed about as fast as they arrive, only collection by a die fills the
+        // buffer.
         if (program + transfer) / (dies.dies as f64) < FASTER * row {
             return Ok(None);
         }
@@ -132,7 +142,7 @@ impl Drive<'_, '_> {
                 Some(held) => found.push(held),
                 None => size *= 2,
             }
-            // On to another part of the blocks.
+            // The next burst uses another part of the blocks.
             for _ in 0..7 * dies.dies {
                 let lbn = self.next_scratch(dies.row);
                 self.prober.run(OpKind::Write, lbn, dies.row, false)?;
@@ -143,13 +153,13 @@ impl Drive<'_, '_> {
             }
         }
         self.prober.run(OpKind::Flush, 0, 0, false)?;
-        // The two largest must agree, and no buffer holds less than two rows of a die.
+        // The two largest results must agree, and no buffer holds less than two rows of a die.
         found.sort_unstable_by_key(|held: &Held| held.sectors);
         let agree = |pair: &&[Held]| pair[1].sectors - pair[0].sectors <= dies.row && pair[1].sectors > 2 * dies.row;
         Ok(found.windows(2).last().filter(agree).map(|pair| pair[1]))
     }
 
-    /// What the buffer held when one of `sectors` sectors in rows had to wait.
+    /// Returns the content of the buffer when a row of a burst of `sectors` sectors had to wait.
     fn burst(&mut self, dies: &Dies, sectors: u64, program: f64) -> Result<Option<Held>, ExtractError> {
         const DEPTH: usize = 4;
         let rows = (sectors / dies.row).max(4 * DEPTH as u64);
@@ -176,8 +186,8 @@ impl Drive<'_, '_> {
         Ok(Some(Held { sectors, programmed: programmed * dies.row }))
     }
 
-    /// Pages of a row: a flush closes a page, so units written to one die between flushes lie on one row as long as it
-    /// has pages.
+    /// Returns the number of pages in a row. A flush closes a page, so units written to one die
+    /// between flushes lie on one row as long as it has pages.
     pub(super) fn pages_of_row(&mut self, dies: &Dies) -> Result<u64, ExtractError> {
         const CHAIN: u64 = 9;
         self.prober.run(OpKind::Flush, 0, 0, false)?;
@@ -208,7 +218,8 @@ impl Drive<'_, '_> {
     }
 }
 
-/// The times of rows of a die in turn, by type of page: the shortest cycle that fits nine of ten.
+/// Returns the times of rows of a die in turn, by type of page: the shortest cycle that fits nine
+/// of ten.
 fn by_type(times: &[f64]) -> Programs {
     let mut sorted = times.to_vec();
     let middle = median(&mut sorted);
@@ -221,7 +232,7 @@ fn by_type(times: &[f64]) -> Programs {
                 median(&mut of_type).max(0.0)
             };
             let by_type: Vec<f64> = (0..types).map(of_type).collect();
-            // Where all rows take alike but for one that something was in the way of, there are no types.
+            // If all rows take equal times except for disturbed ones, there are no types.
             let differ = by_type.iter().any(|ns| (ns - middle).abs() > 0.02 * middle);
             return Programs { by_type: if differ { by_type } else { vec![middle] }, error: 0.01 * middle };
         }

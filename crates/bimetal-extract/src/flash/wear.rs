@@ -1,5 +1,6 @@
-//! The spare area, by what random writes cost on a used drive: L = n·WL + k·EL (Konanki, section 5.2), where the copies and
-//! erases that a write takes follow from the part of the flash that the host does not see.
+//! Spare area, by the cost of random writes on a used drive: L = n·WL + k·EL (Konanki, section
+//! 5.2). The copies and erases of a write follow from the part of the flash that the host does not
+//! see.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
@@ -12,28 +13,28 @@ use crate::prober::Prober;
 use crate::target::ModelTarget;
 use crate::{ExtractError, Options};
 
-/// Random writes that are timed together.
+/// Number of random writes that are timed together.
 const WRITES: usize = 2500;
-/// So many times at most, and on a large drive, whose model would take much memory.
+/// Most batches, and most batches on a large drive, whose model would take much memory.
 const BATCHES: (usize, usize) = (24, 4);
-/// Before them, to see how long they take.
+/// Number of writes before the batches, to see their duration.
 const PILOT: usize = 50;
-/// The part of the budget behind which no more of them are begun.
+/// Part of the budget after which no further batches are begun.
 const SAMPLE_MAX: f64 = 0.1;
-/// Sectors of a large drive: 64 GiB.
+/// Number of sectors of a large drive: 64 GiB.
 const LARGE: u64 = 1 << 27;
-/// So many writes at once.
+/// Number of writes at a time.
 const DEPTH: usize = 16;
 
-/// Random writes on the drive as it was found.
+/// Random writes on the drive in its original state.
 pub(super) struct Sample {
     writes: Vec<(OpKind, u64, u64)>,
-    /// Nanoseconds that the last of them took; `None` where they never took longer than the first, so that nothing had to be
-    /// collected.
+    /// Nanoseconds of the last batch; `None` if no batch took longer than the first, so that
+    /// nothing had to be collected.
     took: Option<f64>,
 }
 
-/// Writes here and there, until that takes as long as before.
+/// Writes at random places, until a batch takes as long as the one before.
 pub(super) fn sample(drive: &mut Drive<'_, '_>) -> Result<Sample, ExtractError> {
     let unit = drive.prober.grain.max(8);
     let most = if drive.prober.sectors > LARGE { BATCHES.1 } else { BATCHES.0 };
@@ -56,7 +57,7 @@ pub(super) fn sample(drive: &mut Drive<'_, '_>) -> Result<Sample, ExtractError> 
     Ok(Sample { writes, took: times.last().copied().filter(|last| *last > 1.3 * least) })
 }
 
-/// Finds the spare factor, and completes the figures with what timing does not show.
+/// Measures the spare factor, and completes the figures with those that timing does not show.
 pub(super) fn measure(
     drive: &mut Drive<'_, '_>,
     sample: Option<&Sample>,
@@ -117,7 +118,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// Nanoseconds that the last of `writes` took.
+/// Returns the nanoseconds that the last of `writes` took.
 fn last_writes(prober: &mut Prober<'_>, writes: &[(OpKind, u64, u64)]) -> Result<f64, ExtractError> {
     let (first, second) = writes.split_at(writes.len() - WRITES);
     prober.batch(first, DEPTH)?;
@@ -126,7 +127,8 @@ fn last_writes(prober: &mut Prober<'_>, writes: &[(OpKind, u64, u64)]) -> Result
     Ok((times.iter().map(|timed| timed.to).max().unwrap_or(0) - from) as f64)
 }
 
-/// The same on a used model with `changes`; `None` where there is no such drive.
+/// Returns the nanoseconds that the last of `writes` take on a used model with `changes`; `None` if
+/// there is no such drive.
 fn simulated(
     profile: &Profile,
     changes: &[(&str, &str)],
@@ -144,7 +146,7 @@ fn simulated(
     last_writes(&mut Prober::new(&mut target, &options, &mut report), writes).map(Some)
 }
 
-/// What stands where nothing was written.
+/// Adds the figures to assume if nothing was written.
 pub(super) fn without_writes(figures: &mut Vec<Figure>) {
     let mut assumed = Figures::default();
     assumed.assumed("rated_cycles", "3000", "timing does not show it");

@@ -1,4 +1,5 @@
-//! Flash drives nobody sells, drawn at random, and how what is called measured of one compares with what it was.
+//! Flash drives that do not exist, drawn at random, and a comparison of the figures marked as
+//! measured with those of the drive.
 
 use bimetal_extract::figures::Extraction;
 use bimetal_models::flash::FlashProfile;
@@ -6,12 +7,13 @@ use bimetal_models::profile::{Body, Profile};
 
 use super::random_below;
 
-/// Blocks of a die at least: with fewer the model makes them shorter.
+/// Least number of blocks in a die: with fewer the model makes them shorter.
 const BLOCKS_MIN: u64 = 256;
-/// The largest drives that are drawn, in bytes: with page mapping, and with layers whose model is filled by writing.
+/// Bytes of the largest drives that are drawn: with page mapping, and with layers whose model is
+/// filled by writing.
 const BYTES_MAX: [u64; 2] = [4 << 30, 1 << 30];
 
-/// What is drawn, one number after the other.
+/// Sequence of drawn numbers.
 struct Draws(u64);
 
 impl Draws {
@@ -29,7 +31,8 @@ impl Draws {
     }
 }
 
-/// The drive of this number: any shape, any times that flash has, with one of four layers, with a buffer or without.
+/// Returns the drive of this number: any shape, any times that flash can have, with one of four
+/// layers, with a buffer or without.
 pub fn drawn(number: u64) -> Profile {
     let mut draws = Draws(number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     loop {
@@ -82,7 +85,7 @@ pub fn drawn(number: u64) -> Profile {
     }
 }
 
-/// The figures of a flash drive.
+/// Returns the figures of a flash drive.
 pub fn flash(profile: &Profile) -> &FlashProfile {
     match &profile.body {
         Body::Flash(flash) => flash,
@@ -90,7 +93,8 @@ pub fn flash(profile: &Profile) -> &FlashProfile {
     }
 }
 
-/// Each figure that is called measured and is not what it was: numbers by more than 2 %, counts and sizes at all.
+/// Returns each figure marked as measured that is wrong: numbers by more than 2 %, counts and sizes
+/// if not equal.
 pub fn wrong(profile: &Profile, extraction: &Extraction) -> Vec<String> {
     let was = flash(profile);
     let geometry = was.geometry(profile.capacity, None).expect("a geometry");
@@ -99,7 +103,8 @@ pub fn wrong(profile: &Profile, extraction: &Extraction) -> Vec<String> {
         Some(figure.value.trim_matches('"').to_owned())
     };
     let mut wrong = Vec::new();
-    // What crosses the channel is in the times of reads and programs where its rate does not show.
+    // Transfers over the channel are included in the times of reads and programs if its rate does
+    // not show.
     let transfer = if measured("channel_mb_per_s").is_some() {
         (0.0, 0.0)
     } else {

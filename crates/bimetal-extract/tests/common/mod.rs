@@ -1,4 +1,4 @@
-//! What the tests share: models as targets, and a workload on two of them.
+//! Common parts of the tests: models as targets, and a workload on two of them.
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
@@ -11,21 +11,21 @@ use bimetal_extract::target::{ModelTarget, Target};
 use bimetal_models::flash::Precondition;
 use bimetal_models::profile::Profile;
 
-/// All the time there is, and everything may be written.
+/// Options without a practical limit of time, with writes allowed.
 pub const OPTIONS: Options = Options { writes: true, budget: Nanoseconds::from_seconds(36_000), seed: 1 };
 
-/// The drive of `profile`, flash in long use.
+/// Returns the drive of `profile`, with flash in long use.
 pub fn model(profile: &Profile) -> ModelTarget {
     try_model(profile).expect("a model")
 }
 
-/// The same, if there can be such a drive.
+/// Returns the drive of `profile`, with flash in long use, if there can be such a drive.
 pub fn try_model(profile: &Profile) -> Option<ModelTarget> {
     let all = SectorRange { start: Sectors::ZERO, len: profile.capacity };
     profile.build_preconditioned(None, Precondition::Random, all, 7).ok().map(ModelTarget::new)
 }
 
-/// A whole number below `below`; the same for the same `number`.
+/// Returns a pseudo-random whole number below `below`, determined by `number`.
 pub fn random_below(below: u64, number: u64) -> u64 {
     let mut x = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -33,7 +33,7 @@ pub fn random_below(below: u64, number: u64) -> u64 {
     ((u128::from(x ^ (x >> 31)) * u128::from(below)) >> 64) as u64
 }
 
-/// Mean response times, in milliseconds, of some workloads on the drive of `profile`.
+/// Returns mean response times, in milliseconds, of some workloads on the drive of `profile`.
 pub fn mean_responses(profile: &Profile) -> Vec<(&'static str, f64)> {
     let workloads: [(&str, OpKind, u64, bool, usize); 5] = [
         ("random reads", OpKind::Read, 8, false, 1),
