@@ -1,9 +1,10 @@
-//! What a disk benchmark shows of the drives of the Combo Drive paper: its figures 5 and 6.
+//! Disk benchmark of the drives of the Combo Drive paper: its figures 5 and 6.
 //!
-//! The paper ran HD Tune over the hard disk, two SSDs of 32 GB, and each SSD with the disk behind it (section 5.1): the rate
-//! of sequential reads and writes by position, and the time of an access by the distance from the one before. Here the
-//! same is asked of the models, through the trait that the simulator uses. The concatenation is that of the Combo scheme:
-//! addresses up to the SSD's end are the SSD's, those behind it the disk's.
+//! The paper ran HD Tune over the hard disk, two SSDs of 32 GB, and each SSD with the disk behind
+//! it (section 5.1). It shows the rate of sequential reads and writes by position, and the time of
+//! an access by the distance from the previous access. This module measures the models in the same
+//! way, through the trait that the simulator uses. The drives are concatenated as in the Combo
+//! scheme: addresses up to the SSD's end belong to the SSD, addresses behind it to the disk.
 
 use bimetal_core::operation::{Command, OpKind, Token};
 use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
@@ -13,18 +14,19 @@ use bimetal_models::{DeviceModel, Finished};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
-/// What is measured, and what the paper says of it.
+/// Subject of a measurement, with the paper's figures.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
-    /// What the charts call it.
+    /// Name in the charts.
     pub name: &'static str,
-    /// The paper's figure of it, if there is one.
+    /// Number of the paper's figure that shows the subject, if any.
     pub figure: Option<u32>,
-    /// The drives, in order of address.
+    /// Profiles of the drives, in order of address.
     pub profiles: &'static [&'static str],
-    /// The paper's average rates of reads and writes in MB/s: section 5.1, and table 2 where it has them.
+    /// Average rates of reads and writes in MB/s in the paper: section 5.1, and table 2 if it has
+    /// them.
     pub paper_mb_per_s: [(f64, Option<f64>); 2],
-    /// The paper's average access time in ms (table 2).
+    /// Average access time in ms in the paper (table 2).
     pub paper_access_ms: Option<f64>,
 }
 
@@ -32,7 +34,7 @@ const HDD: &str = "hitachi-travelstar-5k500-500gb";
 const SSD1: &str = "combo-ssd1-32gb";
 const SSD2: &str = "combo-ssd2-32gb";
 
-/// The drives and the concatenations.
+/// Drives and concatenations of drives that are measured.
 pub const SUBJECTS: [Subject; 5] = [
     Subject {
         name: "HDD",
@@ -71,33 +73,34 @@ pub const SUBJECTS: [Subject; 5] = [
     },
 ];
 
-/// Positions at which the rate is measured.
+/// Number of positions at which the rate is measured.
 const POSITIONS: u64 = 100;
-/// Sectors of a request of the throughput test: 64 KiB.
+/// Number of sectors in a request of the throughput test: 64 KiB.
 const STEP: u64 = 128;
-/// Requests at a position, of which the first half, which fills the write cache, is not counted.
+/// Number of requests at a position. The first half, which fills the write cache, is not counted.
 const STEPS: u64 = 1024;
-/// Accesses of the latency test.
+/// Number of accesses of the latency test.
 const ACCESSES: u64 = 400;
-/// Sectors of each: 4 KiB.
+/// Number of sectors in each access: 4 KiB.
 const ACCESS: u64 = 8;
 
-/// What was measured of one subject, for reads or writes. Positions and distances are parts of its size.
+/// Measurement of one subject, for reads or writes. Positions and distances are parts of its size.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured {
-    /// Position and MB/s.
+    /// Pairs of position and MB/s.
     pub rates: Vec<(f64, f64)>,
-    /// Distance from the access before, and milliseconds.
+    /// Pairs of distance from the previous access and milliseconds.
     pub accesses: Vec<(f64, f64)>,
 }
 
 impl Measured {
-    /// MB/s on average over the positions, as HD Tune gives it.
+    /// Returns the average MB/s over the positions, as HD Tune does.
     pub fn mean_mb_per_s(&self) -> f64 {
         mean(&self.rates)
     }
 
-    /// Milliseconds an access on average over random places: there, a distance is the rarer the longer it is.
+    /// Returns the average milliseconds of an access over random places, in which a longer distance
+    /// is rarer.
     pub fn mean_access_ms(&self) -> f64 {
         let weights = self.accesses.iter().map(|(distance, _)| 1.0 - distance).sum::<f64>();
         self.accesses.iter().map(|(distance, ms)| (1.0 - distance) * ms).sum::<f64>() / weights
@@ -111,10 +114,10 @@ fn mean(points: &[(f64, f64)]) -> f64 {
 /// Measures `subject` with reads or writes.
 ///
 /// # Errors
-/// A profile that cannot be built.
+/// Fails if a profile cannot be built.
 pub fn measure(subject: &Subject, kind: OpKind, seed: u64) -> Result<Measured, ProfileError> {
     let rates = rates(&mut Bench::new(subject, None, seed)?, kind);
-    // The 18 ms of table 2 say that the disk's writes went to the medium.
+    // The 18 ms of table 2 imply that the disk's writes went to the medium.
     let accesses = accesses(&mut Bench::new(subject, Some(("write_cache", "off")), seed)?, kind, seed);
     Ok(Measured { rates, accesses })
 }
@@ -135,7 +138,7 @@ fn rates(bench: &mut Bench, kind: OpKind) -> Vec<(f64, f64)> {
     rates
 }
 
-/// Pairs of accesses, the second further and further away from the first.
+/// Measures pairs of accesses at growing distances.
 fn accesses(bench: &mut Bench, kind: OpKind, seed: u64) -> Vec<(f64, f64)> {
     let mut random = Pcg64::seed_from_u64(seed);
     let mut accesses = Vec::new();
@@ -155,7 +158,7 @@ fn accesses(bench: &mut Bench, kind: OpKind, seed: u64) -> Vec<(f64, f64)> {
     accesses
 }
 
-/// Drives one behind the other, asked for one thing at a time.
+/// Concatenated drives that serve one request at a time.
 struct Bench {
     drives: Vec<Box<dyn DeviceModel>>,
     sectors: u64,
@@ -164,13 +167,14 @@ struct Bench {
 }
 
 impl Bench {
-    /// The drives of `subject`, clean but for what fills them; `hdd_setting` is a figure of the disk that is changed.
+    /// Creates the drives of `subject`, each filled in order; `hdd_setting` is a figure of the disk
+    /// that is changed.
     fn new(subject: &Subject, hdd_setting: Option<(&str, &str)>, seed: u64) -> Result<Self, ProfileError> {
         let mut drives = Vec::new();
         for name in subject.profiles {
             let mut profile = Profile::load(name)?;
             profile.set_all(hdd_setting.filter(|_| *name == HDD))?;
-            // Written once in order, as a drive that has a file system on it.
+            // The drive was written once in order, like a drive with a file system.
             let used = SectorRange { start: Sectors::ZERO, len: profile.capacity };
             drives.push(profile.build_preconditioned(None, Precondition::Sequential, used, seed)?);
         }
@@ -178,7 +182,7 @@ impl Bench {
         Ok(Self { drives, sectors, now: Nanoseconds::ZERO, finished: Vec::new() })
     }
 
-    /// Sends a request to the drives that hold it and waits for it.
+    /// Sends a request to the drives that hold its addresses, and waits for its end.
     fn serve(&mut self, kind: OpKind, start: u64, sectors: u64) {
         let (mut first, mut end) = (0, self.now);
         for drive in &mut self.drives {
@@ -210,7 +214,8 @@ mod tests {
             for (kind, (text, table)) in [OpKind::Read, OpKind::Write].into_iter().zip(subject.paper_mb_per_s) {
                 let measured = measure(subject, kind, 1).unwrap();
                 let rate = measured.mean_mb_per_s();
-                // Within a tenth of what either place of the paper says, which are themselves up to a fifth apart.
+                // The rate must be within a tenth of either place in the paper; these are up to a
+                // fifth apart.
                 let low = table.map_or(text, |table| table.min(text)) * 0.9;
                 let high = table.map_or(text, |table| table.max(text)) * 1.1;
                 assert!((low..=high).contains(&rate), "{} {kind:?}: {rate} MB/s, not {low} to {high}", subject.name);

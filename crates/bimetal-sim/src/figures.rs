@@ -1,4 +1,5 @@
-//! From what was counted to the figures of the document. Counters are differences since the end of the warm-up.
+//! Computes the figures of the document from counters. Counters are differences since the end of
+//! the warm-up.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ use crate::results::{
 use crate::setup::{Drive, Setup};
 use crate::simulator::{Measured, Replay};
 
-/// The figures of one run.
+/// Returns the figures of one run.
 pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpeed) -> Run {
     let members: Vec<Member> = (0..setup.drives.len()).map(|id| member(setup, measured, id)).collect();
     let throughput = throughput(measured);
@@ -87,7 +88,7 @@ fn prediction_error(setup: &Setup) -> Option<PredictionError> {
     })
 }
 
-/// The parameters of every volume; those of one inside another with its name in front.
+/// Returns the parameters of all volumes; those of an inner volume with its name in front.
 fn settings(setup: &Setup) -> BTreeMap<String, String> {
     let own = setup.settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
     own.chain(setup.inner_settings.iter().map(|(key, value)| (key.clone(), value.clone()))).collect()
@@ -97,7 +98,8 @@ fn is_flash(drive: &Drive) -> bool {
     drive.profile.kind() == "flash"
 }
 
-/// Whether a volume has slots: then blocks can be off home, be moved, and be served by one drive or the other.
+/// Returns true if a volume has slots. Then blocks can be off home, be moved, and be served by
+/// either drive.
 fn has_slots(setup: &Setup) -> bool {
     setup.tree.volumes().any(|volume| volume.view().layout.slots.is_some())
 }
@@ -117,26 +119,27 @@ fn throughput(measured: &Measured) -> Throughput {
     }
 }
 
-/// Differences of the outermost volume's counters since measuring began.
+/// Returns the change of a counter of the outermost volume since measuring began.
 fn counted(setup: &Setup, measured: &Measured, figure: impl Fn(&Statistics) -> u64) -> u64 {
     figure(setup.volume().statistics()) - figure(&measured.before.0[0])
 }
 
-/// The same, added up over all volumes.
+/// Returns the change of a counter since measuring began, summed over all volumes.
 fn counted_in_all(setup: &Setup, measured: &Measured, figure: impl Fn(&Statistics) -> u64) -> u64 {
     let volumes = setup.tree.volumes().zip(&measured.before.0);
     volumes.map(|(volume, before)| figure(volume.statistics()) - figure(before)).sum()
 }
 
-/// Griffin and what it is measured against.
+/// Returns true for Griffin and for the schemes with which it is compared.
 fn is_about_write_savings(setup: &Setup) -> bool {
     let holds = |wanted: Holds| setup.scheme.members.iter().any(|&(_, holds)| holds == wanted);
     let home_on_ssd = setup.scheme.members.first() == Some(&(Role::Ssd, Holds::Home));
     home_on_ssd && (holds(Holds::Log) || setup.scheme.members.len() == 1)
 }
 
-/// 1 − blocks written to home / blocks written by the host; blocks that still wait in the log count as written home. What
-/// waited there when measuring began was written in the warm-up, and does not.
+/// Returns 1 − blocks written to home / blocks written by the host. Blocks that still wait in the
+/// log count as written home. Blocks that waited there when measuring began were written in the
+/// warm-up, and do not count.
 fn write_savings(setup: &Setup, measured: &Measured) -> Option<f64> {
     if !is_about_write_savings(setup) {
         return None;
@@ -156,7 +159,7 @@ fn read_penalty(setup: &Setup, measured: &Measured) -> Option<f64> {
     ratio(from_log, counted(setup, measured, |statistics| statistics.read_blocks))
 }
 
-/// The share of blocks that SSDs served, where a scheme can choose.
+/// Returns the share of blocks that SSDs served, if a scheme can choose.
 fn hit_ratio(setup: &Setup, measured: &Measured) -> HitRatio {
     let view = setup.volume().view();
     if view.members.len() < 2 {
@@ -164,7 +167,7 @@ fn hit_ratio(setup: &Setup, measured: &Measured) -> HitRatio {
     }
     let drive_of =
         |member: usize| setup.drives.iter().find(|drive| (drive.volume, usize::from(drive.member.0)) == (0, member));
-    // A member that is a volume again counts as what it is to this one.
+    // A member that is itself a volume counts by its role in this volume.
     let is_fast = |member: usize| drive_of(member).map_or(view.members[member].role == Role::Ssd, is_flash);
     let fast: Vec<bool> = (0..view.members.len()).map(is_fast).collect();
     if view.layout.array.is_some() && (!fast.contains(&true) || !fast.contains(&false)) {
@@ -195,7 +198,7 @@ fn migration(setup: &Setup, measured: &Measured) -> MigrationSummary {
     let bytes = counted_in_all(setup, measured, |statistics| statistics.migrations.bytes.0);
     let (before, after) = (&measured.before.0[0].migrations, &setup.volume().statistics().migrations);
     let interval = match before.count {
-        // The migrations of several volumes have nothing to do with each other.
+        // The migrations of several volumes are unrelated to each other.
         _ if after.count < count => None,
         0 => after.mean_interval(),
         // The interval that began with the last migration of the warm-up counts.
@@ -270,7 +273,7 @@ fn holds_name(holds: Holds) -> &'static str {
     }
 }
 
-/// The price at the size used: by the gigabyte, as the profile's own size costs.
+/// Returns the price at the size used: by the gigabyte, at the price of the profile's own size.
 fn price_usd(drive: &Drive) -> Option<f64> {
     let price = drive.profile.price.as_ref()?;
     Some(price.usd * drive.size.0 as f64 / drive.profile.capacity.bytes().0 as f64)
@@ -337,13 +340,15 @@ fn flash_figures(
     let joules = amounts(after.energy_by_operation.iter().copied(), |operation| {
         before.energy_by_operation.iter().find(|(name, _)| *name == operation).map_or(0.0, |(_, joules)| *joules)
     });
-    // How erases of a part of the run lie over the blocks is not known: only the whole run has been counted by block.
+    // The distribution of erases over the blocks is unknown for a part of the run: counts by block
+    // exist only for the whole run.
     let cold = before.erases == 0;
     let erases = after.erases - before.erases;
     let host = after.host_bytes_written.0 - before.host_bytes_written.0;
     let programmed = after.bytes_programmed.0 - before.bytes_programmed.0;
     let rate = ratio(erases, span.0).map(|per_nanosecond| per_nanosecond * 1e9);
-    // The model gives the life at the mean rate since time zero; after a warm-up the rate is another one.
+    // The model computes the lifetime at the mean rate since time zero; after a warm-up the rate is
+    // different.
     let correction = (erases > 0 && end > Nanoseconds::ZERO)
         .then(|| after.erases as f64 / erases as f64 * (span.0 as f64 / end.0 as f64));
     let scale = |years: Option<f64>| years.zip(correction).map(|(years, correction)| years * correction);
@@ -371,7 +376,7 @@ fn flash_figures(
     }
 }
 
-/// Named amounts since `before` gave theirs.
+/// Returns named amounts less those of `before`.
 fn amounts(
     now: impl Iterator<Item = (&'static str, f64)>,
     before: impl Fn(&'static str) -> f64,
@@ -379,7 +384,7 @@ fn amounts(
     now.map(|(name, amount)| (name.to_owned(), amount - before(name))).collect()
 }
 
-/// Adds up two figures where at least one applies.
+/// Adds up two figures of which at least one applies.
 fn plus<T: std::ops::Add<Output = T>>(left: Option<T>, right: Option<T>) -> Option<T> {
     match (left, right) {
         (Some(left), Some(right)) => Some(left + right),
@@ -419,7 +424,8 @@ fn hdd_total(members: &[Member]) -> HddFigures {
     total
 }
 
-/// The only SSD as it is; of several, counts added up and the life of the one that ends first.
+/// Returns the figures of a single SSD unchanged. For several, counts are summed, and the lifetime
+/// is the shortest one.
 fn ssd_total(members: &[Member]) -> SsdFigures {
     let ssds: Vec<&SsdFigures> = members
         .iter()
@@ -451,7 +457,7 @@ fn flash_total(left: FlashFigures, right: &FlashFigures) -> FlashFigures {
         pages_programmed_host: plus(left.pages_programmed_host, right.pages_programmed_host),
         pages_programmed_gc: plus(left.pages_programmed_gc, right.pages_programmed_gc),
         pages_programmed_by_cause: add(&left.pages_programmed_by_cause, &right.pages_programmed_by_cause),
-        // Of drives with different pages no common amplification and distribution can be given.
+        // Drives with different pages have no common amplification and distribution.
         write_amplification: None,
         erases: plus(left.erases, right.erases),
         erases_by_cause: add(&left.erases_by_cause, &right.erases_by_cause),
@@ -467,7 +473,7 @@ fn flash_total(left: FlashFigures, right: &FlashFigures) -> FlashFigures {
     }
 }
 
-/// Prices, and what a megabyte a second costs (storage managers, equation 1).
+/// Returns prices, and the cost of a megabyte a second (storage managers, equation 1).
 fn cost(setup: &Setup, throughput: Throughput, replay: Replay) -> Cost {
     let sum = |ssd: bool| {
         let mut drives = setup.drives.iter().filter(|drive| is_flash(drive) == ssd).peekable();

@@ -1,24 +1,24 @@
-//! What a reader of the figures has to know before them: sentences above the table.
+//! Findings that a reader of the figures needs first: sentences above the table.
 
 use serde::Serialize;
 
 use crate::results::Run;
 
-/// The share of the time behind from which on a run counts as saturated.
+/// Share of the time behind the trace from which on a run counts as saturated.
 const SATURATED_SHARE: f64 = 0.1;
 
-/// One thing to know.
+/// Fact that qualifies the figures.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Finding {
-    /// A name for scripts.
+    /// Name for scripts.
     pub id: String,
-    /// `note` or `warning`.
+    /// Severity: `note` or `warning`.
     pub severity: String,
-    /// The sentence.
+    /// Sentence for the reader.
     pub text: String,
-    /// What to do about it.
+    /// Advice to the reader.
     pub remedy: Option<String>,
-    /// How much of the run or of the trace it is about, from 0 to 1.
+    /// Part of the run or of the trace that is affected, from 0 to 1.
     pub share: Option<f64>,
 }
 
@@ -27,7 +27,8 @@ impl Finding {
         Self { id: id.to_owned(), severity: severity.to_owned(), text, remedy: Some(remedy.to_owned()), share }
     }
 
-    /// The requests are queue events: what a file system asks for, before the block layer.
+    /// Reports that the requests are queue events, recorded as a file system submits them, before
+    /// the block layer.
     pub fn queue_events(merged: bool) -> Self {
         let (done, remedy) = if merged {
             (
@@ -41,14 +42,14 @@ impl Finding {
         Self::new("queue-events", if merged { "note" } else { "warning" }, text, remedy, None)
     }
 
-    /// The line above a table.
+    /// Returns the line above a table.
     pub fn line(&self) -> String {
         let remedy = self.remedy.as_ref().map_or_else(String::new, |remedy| format!(" ({remedy})"));
         format!("{}: {}{remedy}", self.severity, self.text)
     }
 }
 
-/// What `runs` tell of themselves.
+/// Returns the findings about `runs`.
 pub fn of(runs: &[Run]) -> Vec<Finding> {
     runs.iter().filter_map(saturated).collect()
 }

@@ -1,4 +1,4 @@
-//! Checks what `--set`, `--member` and `--restore-state` name, before anything runs.
+//! Checks the names in `--set`, `--member` and `--restore-state` before anything runs.
 
 use bimetal_core::layout::Role;
 use bimetal_core::nearest::nearest;
@@ -10,16 +10,17 @@ use crate::block_layer;
 use crate::member_name::{MemberName, check_names};
 use crate::setup::{CONTROLLER_USD, Choices, SetupError};
 
-/// Settings of a list of schemes: every key must mean something to one of them, or to a drive that one of them uses; and
-/// every drive that is named must be one.
+/// Checks the settings for a list of schemes. Every key must belong to at least one scheme, or to a
+/// drive that a scheme uses, and every named drive must exist.
 ///
 /// # Errors
-/// A key that nobody has, a drive that nobody uses.
+/// Refuses a key that no scheme or drive has, and a drive that no scheme uses.
 pub fn check_keys(schemes: &[&'static SchemeInfo], choices: &Choices) -> Result<(), SetupError> {
     check_keys_with(schemes, choices, &[])
 }
 
-/// The same where `named` volumes and drives have settings of their own, which they check themselves.
+/// Checks the settings like [`check_keys`], but accepts keys of `named` volumes and drives, which
+/// check their own settings.
 pub(crate) fn check_keys_with(
     schemes: &[&'static SchemeInfo],
     choices: &Choices,
@@ -51,7 +52,7 @@ pub(crate) fn check_keys_with(
         }
     }
     for DriveState { drive, .. } in choices.restored.iter() {
-        // The second drive of a role and those behind it have a number.
+        // Second and further drives of a role have a number.
         let role = drive.trim_end_matches(|c: char| c.is_ascii_digit());
         let of_schemes = schemes.iter().flat_map(|info| info.members).any(|(needed, _)| needed.name() == role);
         let of_flags = choices.members.iter().any(|(id, _)| id == drive);
@@ -65,12 +66,12 @@ pub(crate) fn check_keys_with(
     Ok(())
 }
 
-/// Whether a drive of this role has a place under the scheme.
+/// Returns true if the scheme uses a drive of this role.
 pub(crate) fn uses_role(scheme: &SchemeInfo, role: Role) -> bool {
     scheme.members.iter().any(|&(used, holds)| used == role || (role == Role::Log && holds == Holds::Log))
 }
 
-/// `--set ssd.FIGURE`: some scheme uses such a drive, and the drive has the figure.
+/// Checks `--set ssd.FIGURE`: a scheme uses such a drive, and the drive has the figure.
 fn check_figure(
     schemes: &[&'static SchemeInfo],
     choices: &Choices,
@@ -94,7 +95,7 @@ fn check_figure(
     Err(unknown_key(key, nearest(figure, profile.keys())))
 }
 
-/// `--set SCHEME.PARAMETER`.
+/// Checks `--set SCHEME.PARAMETER`.
 fn check_parameter(key: &str, scheme: &str, parameter: &str) -> Result<(), SetupError> {
     let Some(info) = bimetal_core::schemes::find(scheme) else {
         let names = bimetal_core::schemes::every().map(|info| info.name);

@@ -1,11 +1,13 @@
-//! The simulator: the engine of `bimetal-core` over the drives of `bimetal-models`, in virtual time, and what is measured
-//! meanwhile.
+//! Simulator: the engine of `bimetal-core` over the drives of `bimetal-models`, in virtual time,
+//! with its measurements.
 //!
-//! A run goes like this: a [`workload`] is surveyed once ([`survey`]: how many requests, which addresses), drives are
-//! chosen and sized for a scheme ([`setup`], or for a [`tree`] of volumes), the [`simulator`] plays the workload over them, and [`figures`] turns what was
-//! counted into the [`results`] document. An [`experiment`] is that for several schemes, one on each core.
-//! [`metrics`] are the recorders of the inner loop. Apart from all that, [`mrc`] measures how much caches of any size and
-//! policy would miss. Nothing here decides where a block lives.
+//! A run proceeds as follows. A [`workload`] is surveyed once ([`survey`]: number of requests,
+//! addresses used). Drives are chosen and sized for a scheme ([`setup`], or for a [`tree`] of
+//! volumes). The [`simulator`] plays the workload over them, and [`figures`] turns the counters
+//! into the [`results`] document. An [`experiment`] does this for several schemes, one on each
+//! core. [`metrics`] are the recorders of the inner loop. Independently of all this, [`mrc`]
+//! measures the miss ratios of caches of any size and policy. Nothing here decides where a block is
+//! stored.
 
 pub mod block_layer;
 pub mod combo_hdtune;

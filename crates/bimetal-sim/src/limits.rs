@@ -1,13 +1,15 @@
-//! Limits on response times that end a run early: once so many requests took too long that no others can make up for it,
-//! the rest of the run would change nothing. A request that has waited for longer than a limit allows counts before it is
-//! finished: an overloaded drive may not come to it for long.
+//! Limits on response times that end a run early. Once so many requests took too long that no
+//! others can compensate, the rest of the run would change nothing. A request that has waited for
+//! longer than a limit allows counts before it finishes, as an overloaded drive may not serve it
+//! for long.
 //!
-//! They are exact in one direction: a run that a limit ends would have broken it, measured to its end.
+//! Limits are exact in one direction: a run that a limit ends would have broken the limit, if
+//! measured to its end.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::Nanoseconds;
 
-/// Which requests a limit is about.
+/// Requests to which a limit applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Which {
     /// Reads and writes.
@@ -28,20 +30,20 @@ impl Which {
     }
 }
 
-/// What is limited.
+/// Figure that is limited.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Figure {
-    /// The mean response time.
+    /// Mean response time.
     Mean,
-    /// The response time that this share of the requests does not exceed; 1 is the longest.
+    /// Response time that this share of the requests does not exceed; 1 is the longest.
     Quantile(f64),
 }
 
-/// Every limit of a run, and how near it is.
+/// Limits of a run, with their progress.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     watched: Vec<Watched>,
-    /// The first that is broken.
+    /// Index of the first broken limit.
     broken: Option<usize>,
 }
 
@@ -49,26 +51,27 @@ pub struct Limits {
 struct Watched {
     which: Which,
     limit: Nanoseconds,
-    /// What the user called it.
+    /// Name that the user gave the limit.
     name: String,
-    /// Requests over the limit, or the sum of response times in nanoseconds.
+    /// Number of requests over the limit, or the sum of response times in nanoseconds.
     so_far: u128,
-    /// The least of that with which the limit is broken.
+    /// Least value of `so_far` that breaks the limit.
     breaks_at: u128,
     sums: bool,
-    /// Requests under way that it is about, and the sum of their arrivals, where it is a mean.
+    /// For a mean: number of requests under way to which the limit applies, and the sum of their
+    /// arrivals.
     under_way: (u128, u128),
-    /// The number of the first request that is not known to be late.
+    /// Number of the first request that is not known to be late.
     late_before: u64,
 }
 
-/// A request under way, as limits see it.
+/// Request under way, as seen by limits.
 pub(crate) trait UnderWay {
-    /// When it arrived.
+    /// Returns the time of arrival.
     fn arrival(&self) -> Nanoseconds;
-    /// What it does.
+    /// Returns the operation.
     fn kind(&self) -> OpKind;
-    /// Whether it is finished.
+    /// Returns whether the request is finished.
     fn is_done(&self) -> bool;
 }
 
@@ -77,7 +80,8 @@ impl Limits {
     pub fn add(&mut self, which: Which, figure: Figure, limit: Nanoseconds, requests: u64, name: String) {
         let (breaks_at, sums) = match figure {
             Figure::Mean => (u128::from(limit.0) * u128::from(requests) + 1, true),
-            // One more than must be: which of two neighbours a quantile between them names may depend on rounding.
+            // One request more than necessary: rounding may decide which of two neighbours is the
+            // quantile between them.
             Figure::Quantile(share) if share < 1.0 => {
                 let within = (share * requests as f64).ceil() as u64;
                 (u128::from(requests.saturating_sub(within)) + 2, false)
@@ -88,7 +92,7 @@ impl Limits {
         self.watched.push(Watched { which, limit, name, so_far: 0, breaks_at, sums, under_way, late_before });
     }
 
-    /// Takes note of a request that will be measured.
+    /// Counts a request that will be measured.
     #[inline]
     pub(crate) fn begin(&mut self, kind: OpKind, arrival: Nanoseconds) {
         for watched in self.watched.iter_mut().filter(|watched| watched.sums && watched.which.includes(kind)) {
@@ -97,8 +101,9 @@ impl Limits {
         }
     }
 
-    /// Counts at time `now` what is late already of `requests`, those under way and some that are done, in order of arrival; the
-    /// first of them has number `first`. Requests up to number `unmeasured` do not count.
+    /// Counts the late requests at time `now` among `requests`. These are under way or done, in
+    /// order of arrival, and the first has number `first`. Requests up to number `unmeasured` do
+    /// not count.
     pub(crate) fn look_at_late<'a, R: UnderWay + 'a>(
         &mut self,
         now: Nanoseconds,
@@ -126,7 +131,7 @@ impl Limits {
         }
     }
 
-    /// Takes note of request `number`, which was measured.
+    /// Counts request `number`, which was measured.
     #[inline]
     pub(crate) fn record(&mut self, number: u64, kind: OpKind, arrival: Nanoseconds, response: Nanoseconds) {
         for (index, watched) in self.watched.iter_mut().enumerate() {
@@ -146,13 +151,13 @@ impl Limits {
         }
     }
 
-    /// Whether nothing is limited.
+    /// Returns true if there are no limits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.watched.is_empty()
     }
 
-    /// The limit that is broken, if one is.
+    /// Returns the name of the broken limit, if any.
     #[inline]
     pub(crate) fn broken(&self) -> Option<String> {
         self.broken.map(|index| self.watched[index].name.clone())
@@ -169,7 +174,7 @@ mod tests {
         limits
     }
 
-    /// How many reads of `response` break the limit; writes do not count.
+    /// Returns the number of reads of `response` that break the limit; writes do not count.
     fn reads_until_broken(mut limits: Limits, response: u64) -> Option<u64> {
         (1..=1000).find(|number| {
             limits.record(2 * number, OpKind::Write, Nanoseconds(0), Nanoseconds(1_000_000));
@@ -198,11 +203,12 @@ mod tests {
 
     #[test]
     fn what_waits_too_long_counts_once_and_before_it_is_finished() {
-        // Requests 1 to 20 arrive at their numbers; of the first four, which are not measured, and of number 5 nothing counts.
+        // Requests 1 to 20 arrive at their numbers. The first four are not measured, and number 5
+        // is done, so these do not count.
         let requests: Vec<Read> = (1..=20).map(|arrival| Read { arrival, done: arrival == 5 }).collect();
         let mut limits = limits(Figure::Quantile(0.99));
         limits.look_at_late(Nanoseconds(116), 1, 4, |at| requests.get(at));
-        // 6 to 15 have waited for more than 100.
+        // Requests 6 to 15 have waited for more than 100.
         assert_eq!(limits.watched[0].so_far, 10);
         limits.record(6, OpKind::Read, Nanoseconds(6), Nanoseconds(200));
         limits.record(16, OpKind::Read, Nanoseconds(16), Nanoseconds(101));
@@ -221,7 +227,8 @@ mod tests {
 
     #[test]
     fn a_percentile_breaks_when_too_many_were_too_slow_and_a_mean_when_their_sum_is_too_large() {
-        // 990 of 1000 must be within: with 11 outside it is broken, and one more makes it certain.
+        // 990 of 1000 must be within: with 11 outside the limit is broken, and one more makes it
+        // certain.
         assert_eq!(reads_until_broken(limits(Figure::Quantile(0.99)), 101), Some(12));
         assert_eq!(reads_until_broken(limits(Figure::Quantile(0.99)), 100), None);
         assert_eq!(reads_until_broken(limits(Figure::Quantile(1.0)), 101), Some(1));

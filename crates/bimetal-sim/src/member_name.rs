@@ -1,5 +1,5 @@
-//! Names of drives on the command line: that of a role for the first drive of it, with a number from the second one on
-//! (`ssd`, `ssd2`, `ssd3`).
+//! Names of drives on the command line: the name of the role for the first drive of a role, with a
+//! number from the second drive on (`ssd`, `ssd2`, `ssd3`).
 
 use bimetal_core::layout::{ARRAY_MAX, Role};
 
@@ -7,16 +7,16 @@ use crate::setup::{Choices, SetupError};
 
 const ROLES: [Role; 3] = [Role::Ssd, Role::Hdd, Role::Log];
 
-/// The name of a drive.
+/// Name of a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MemberName {
     pub(crate) role: Role,
-    /// Its place among the drives of its role, from 1.
+    /// Number of the drive among the drives of its role, from 1.
     pub(crate) number: usize,
 }
 
 impl MemberName {
-    /// Reads a name; `None` where the text is no name of a drive.
+    /// Parses a name; `None` if the text is no name of a drive.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let name = text.trim_end_matches(|c: char| c.is_ascii_digit());
         let role = ROLES.into_iter().find(|role| role.name() == name)?;
@@ -28,7 +28,7 @@ impl MemberName {
         Some(Self { role, number })
     }
 
-    /// As it is written.
+    /// Returns the text of the name.
     pub(crate) fn text(self) -> String {
         match self.number {
             1 => self.role.name().to_owned(),
@@ -37,13 +37,13 @@ impl MemberName {
     }
 }
 
-/// Checks the names of `--member`: each is that of a drive, and numbers follow each other.
+/// Checks the names of `--member`: each names a drive, and numbers are consecutive.
 pub(crate) fn check_names(choices: &Choices) -> Result<(), SetupError> {
     let has = |name: MemberName| choices.members.iter().any(|(id, _)| *id == name.text());
     for (id, _) in &choices.members {
         let Some(name) = MemberName::parse(id) else { return Err(SetupError::UnknownMember(id.clone())) };
         let before = MemberName { number: name.number - 1, ..name };
-        // The first SSD and the first HDD are there without being named.
+        // The first SSD and the first HDD exist without being named.
         let is_there = before.number == 0 || (before.number == 1 && name.role != Role::Log);
         if !is_there && !has(before) {
             return Err(SetupError::MemberGap { member: id.clone(), missing: before.text() });

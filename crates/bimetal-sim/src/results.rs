@@ -1,13 +1,15 @@
-//! The document that `simulate` and `compare` give: what is asked of a run, in the names and the nesting that scripts
-//! depend on.
+//! Document that `simulate` and `compare` print, in the names and the nesting on which scripts
+//! depend.
 //!
-//! Every key of the contract is always there. A figure that does not apply is null, never 0, and so is one that is no
-//! finite number; an object whose figures do not apply (the SSD of `hdd-only`) keeps its keys, each of them null. Keys
-//! may be added, never renamed. Order is the order of the fields; maps are sorted: the same run gives the same bytes.
+//! Every key of the contract is always present. A figure that does not apply or is not finite is
+//! null, never 0. An object whose figures do not apply (the SSD of `hdd-only`) keeps its keys, each
+//! of them null. Keys may be added, never renamed. The order is that of the fields; maps are
+//! sorted: the same run gives the same bytes.
 //!
-//! Everything but [`RunSpeed`] is a function of input and seed. [`Document::to_json`] is the one place that rounds:
-//! figures keep [`FIGURE_DIGITS`] significant digits and points of a curve [`CURVE_DIGITS`], beyond what any model
-//! means, so that the last bit of another machine's logarithm does not show.
+//! Everything but [`RunSpeed`] is a function of input and seed. [`Document::to_json`] is the one
+//! place that rounds: figures keep [`FIGURE_DIGITS`] significant digits and points of a curve
+//! [`CURVE_DIGITS`]. These are more than any model's precision, and hide the last bit of another
+//! machine's logarithm.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,135 +19,138 @@ use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::findings::Finding;
 
-/// Significant digits of a figure in JSON.
+/// Number of significant digits of a figure in JSON.
 pub const FIGURE_DIGITS: usize = 9;
 
-/// Significant digits of an element of an array (a point of a curve) in JSON.
+/// Number of significant digits of an element of an array (a point of a curve) in JSON.
 pub const CURVE_DIGITS: usize = 6;
 
-/// What `simulate` (one run) and `compare` (a run a scheme) print with `--json`.
+/// Document that `simulate` (one run) and `compare` (a run for each scheme) print with `--json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Document {
-    /// The version of Bimetal that made it.
+    /// Version of Bimetal that made the document.
     pub bimetal: String,
-    /// The command line that made it, as a shell takes it; null when a library made it.
+    /// Command line that made the document, as a shell takes it; null when a library made it.
     pub command: Option<String>,
-    /// The options in force, wherever they came from: `block`, `warmup`, `replay`, `seed` and the like, and `set` with
-    /// everything that was set.
+    /// Options in force, given or default: `block`, `warmup`, `replay`, `seed` and the like, and
+    /// `set` with all settings.
     pub options: BTreeMap<String, String>,
-    /// The workload, as it was simulated (after `--limit` and `--device`, warm-up included).
+    /// Workload as simulated (after `--limit` and `--device`, warm-up included).
     pub trace: TraceSummary,
-    /// What to know before the figures.
+    /// Findings that a reader needs before the figures.
     pub findings: Vec<Finding>,
-    /// One run a scheme, in the order asked for.
+    /// Runs of the schemes, in the order asked for.
     pub runs: Vec<Run>,
 }
 
-/// What was read of the trace.
+/// Summary of the trace that was read.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct TraceSummary {
-    /// The file, or the name of the embedded sample.
+    /// Name of the file, or of the embedded sample.
     pub name: String,
-    /// Its format, by the name that `--format` takes.
+    /// Format of the trace, by the name that `--format` takes.
     pub format: String,
-    /// Reads + writes + flushes + discards.
+    /// Number of reads + writes + flushes + discards.
     pub requests: u64,
-    /// Read requests.
+    /// Number of read requests.
     pub reads: u64,
-    /// Write requests.
+    /// Number of write requests.
     pub writes: u64,
-    /// Flush requests.
+    /// Number of flush requests.
     pub flushes: u64,
-    /// Discard requests.
+    /// Number of discard requests.
     pub discards: u64,
-    /// Bytes that the reads ask for.
+    /// Bytes that the reads request.
     pub read_bytes: u64,
-    /// Bytes that the writes bring.
+    /// Bytes that the writes carry.
     pub write_bytes: u64,
     /// Distinct blocks touched, in bytes.
     pub footprint_bytes: u64,
-    /// From the first arrival to the last, in seconds.
+    /// Time from the first arrival to the last, in seconds.
     pub duration_s: f64,
-    /// Lines that could not be read and were counted instead (`--skip-bad-lines`).
+    /// Number of lines that could not be read and were skipped (`--skip-bad-lines`).
     pub skipped_lines: u64,
-    /// The first byte behind the highest address touched, over all units laid one after another: a wrong unit of
-    /// address shows here first.
+    /// First byte behind the highest address touched, over all units laid one after another. A
+    /// wrong unit of address shows here first.
     pub address_end_bytes: Option<u64>,
 }
 
-/// One scheme over the trace.
+/// Run of one scheme over the trace.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Run {
-    /// The scheme.
+    /// Name of the scheme.
     pub scheme: String,
-    /// Profile of the SSD; null where the scheme has none.
+    /// Profile of the SSD; null if the scheme has none.
     pub ssd: Option<String>,
-    /// Profile of the HDD; null where the scheme has none.
+    /// Profile of the HDD; null if the scheme has none.
     pub hdd: Option<String>,
-    /// Size of the SSD (all of them).
+    /// Size of the SSD (the sum of all SSDs).
     pub ssd_bytes: Option<u64>,
-    /// Size of the HDD (all of them).
+    /// Size of the HDD (the sum of all HDDs).
     pub hdd_bytes: Option<u64>,
-    /// What the volume offers its user.
+    /// Bytes that the volume offers its user.
     pub exported_bytes: u64,
-    /// The scheme's parameters, as `--set` takes them.
+    /// Parameters of the scheme, as `--set` takes them.
     pub settings: BTreeMap<String, String>,
-    /// Everything else that was not given: sizes, drives, format, preconditioning.
+    /// All other values that were not given: sizes, drives, format, preconditioning.
     pub assumed: BTreeMap<String, String>,
-    /// From arrival to completion.
+    /// Response times, from arrival to completion.
     pub response_time_ms: ResponseTimes,
-    /// What was finished per second.
+    /// Finished work per second.
     pub throughput: Throughput,
-    /// Requests arrived and not finished, averaged over time.
+    /// Number of requests arrived and not finished, averaged over time.
     pub queue_depth_mean: Option<f64>,
-    /// Requests arrived and not finished, at most.
+    /// Greatest number of requests arrived and not finished.
     pub queue_depth_max: Option<u64>,
-    /// Share of the time at which some request had waited for more than a second.
+    /// Share of the time at which a request had waited for more than a second.
     pub behind_fraction: Option<f64>,
-    /// What the block layer made of the trace's requests; null where there is none.
+    /// Effect of the block layer on the trace's requests; null without a block layer.
     pub block_layer: Option<BlockLayerFigures>,
-    /// 1 − blocks written to the home / blocks written by the host (Griffin 3.2); `griffin` and `ssd-only` only.
+    /// 1 − blocks written to the home / blocks written by the host (Griffin 3.2); `griffin` and
+    /// `ssd-only` only.
     pub write_savings: Option<f64>,
     /// Fraction of read blocks served by the log (Griffin 3.2); `griffin` and `ssd-only` only.
     pub read_penalty: Option<f64>,
-    /// Share of blocks that the SSD served, of schemes in which it is a choice.
+    /// Share of blocks that the SSD served, for schemes that can choose.
     pub ssd_hit_ratio: HitRatio,
-    /// Background moves by batches.
+    /// Background moves, by batches.
     pub migration: MigrationSummary,
-    /// Share of pages written to the SSD that follow the adjacent page in the order written (Griffin 6.2).
+    /// Share of pages written to the SSD that follow the adjacent page in the order written
+    /// (Griffin 6.2).
     pub ssd_write_sequentiality: Option<f64>,
-    /// Blocks that went past the cache, by reason.
+    /// Number of blocks that bypassed the cache, by reason.
     pub bypass: BTreeMap<String, u64>,
-    /// How well a scheme's own forecast of response times did; null where it makes none.
+    /// Error of a scheme's own forecast of response times; null if it makes none.
     pub prediction_error: Option<PredictionError>,
-    /// The drives, added up by kind.
+    /// Figures of the drives, summed by kind.
     pub devices: Devices,
-    /// The drives, one by one.
+    /// Figures of each drive.
     pub members: Vec<Member>,
-    /// What it costs.
+    /// Cost of the volume.
     pub cost: Cost,
-    /// How fast the simulation was: the only part that differs between two runs of the same.
+    /// Speed of the simulation: the only part that differs between two equal runs.
     pub run: RunSpeed,
     /// Curves for the plots.
     pub series: Series,
 }
 
-/// What the block layer made of the requests of a trace, warm-up included.
+/// Effect of the block layer on the requests of a trace, warm-up included.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BlockLayerFigures {
-    /// Requests of the trace.
+    /// Number of requests of the trace.
     pub queued: u64,
-    /// Requests to the drive.
+    /// Number of requests to the drive.
     pub issued: u64,
-    /// Bytes of a read or write to the drive.
+    /// Mean bytes of a read or write to the drive.
     pub mean_issued_bytes: Option<f64>,
-    /// Milliseconds that a read or write to the drive took, from the arrival of the first request that is a part of it.
+    /// Mean milliseconds of a read or write to the drive, from the arrival of the first request
+    /// that is a part of it.
     pub mean_ms: Option<f64>,
-    /// KiB of a request to the drive, at most.
+    /// Most KiB of a request to the drive.
     pub max_sectors_kb: u64,
-    /// `mq-deadline` or `none`.
+    /// Scheduler: `mq-deadline` or `none`.
     pub scheduler: String,
-    /// Requests that the drive has at once.
+    /// Most requests that the drive has at once.
     pub queue_depth: u32,
 }
 
@@ -160,32 +165,32 @@ pub struct ResponseTimes {
     pub write: Distribution,
 }
 
-/// Mean, percentiles and maximum; all null where there was no request of the kind. Mean and maximum are exact, a
-/// percentile is at most 0.1 % too high.
+/// Mean, percentiles and maximum; all null if there was no request of the kind. Mean and maximum
+/// are exact, a percentile is at most 0.1 % too high.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Distribution {
     /// Mean.
     pub mean: Option<f64>,
     /// Median.
     pub p50: Option<f64>,
-    /// 90 % are no longer.
+    /// 90th percentile.
     pub p90: Option<f64>,
-    /// 95 % are no longer.
+    /// 95th percentile.
     pub p95: Option<f64>,
-    /// 99 % are no longer.
+    /// 99th percentile.
     pub p99: Option<f64>,
-    /// 99.9 % are no longer.
+    /// 99.9th percentile.
     pub p999: Option<f64>,
-    /// 99.99 % are no longer.
+    /// 99.99th percentile.
     pub p9999: Option<f64>,
-    /// The longest.
+    /// Maximum.
     pub max: Option<f64>,
 }
 
-/// What was finished per second, from the first arrival to the last completion.
+/// Finished work per second, from the first arrival to the last completion.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Throughput {
-    /// Requests per second.
+    /// Number of requests per second.
     pub iops: Option<f64>,
     /// Megabytes (10⁶ bytes) read and written per second.
     pub mb_per_s: Option<f64>,
@@ -194,26 +199,26 @@ pub struct Throughput {
 /// Share of blocks that the SSD served.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct HitRatio {
-    /// Of the blocks read.
+    /// Share of the blocks read.
     pub read: Option<f64>,
-    /// Of the blocks written.
+    /// Share of the blocks written.
     pub write: Option<f64>,
 }
 
-/// Background moves; a trigger's whole batch counts once.
+/// Background moves; the whole batch of a trigger counts once.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct MigrationSummary {
-    /// Batches; null where the scheme never moves anything.
+    /// Number of batches; null if the scheme never moves anything.
     pub count: Option<u64>,
     /// Bytes moved.
     pub bytes: Option<u64>,
-    /// Seconds between the starts of two batches that follow each other; null with fewer than two.
+    /// Mean seconds between the starts of two successive batches; null with fewer than two.
     pub mean_interval_s: Option<f64>,
-    /// Bytes of a batch; null when there was none.
+    /// Mean bytes of a batch; null if there was none.
     pub mean_bytes: Option<f64>,
 }
 
-/// A scheme's own forecast of response times against what happened.
+/// Error of a scheme's own forecast of response times.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PredictionError {
     /// Mean absolute error.
@@ -222,163 +227,167 @@ pub struct PredictionError {
     pub r2: f64,
     /// Mean absolute error of a baseline that predicts the last value again (MixedStore, figure 9).
     pub last_value_mean_ms: f64,
-    /// Mean absolute error of the regression alone, which the last value replaces where that did better.
+    /// Mean absolute error of the regression alone. Where the last value did better, it replaces
+    /// the regression.
     pub regression_mean_ms: f64,
     /// Share of the predictions that the regression made.
     pub by_regression: f64,
-    /// Share of the variance of the training phase that the regression explains; null before it was made.
+    /// Share of the variance of the training phase that the regression explains; null before there
+    /// is a regression.
     pub training_r2: Option<f64>,
-    /// The regression's coefficients by name; empty before it was made.
+    /// Coefficients of the regression by name; empty before there is a regression.
     pub coefficients: BTreeMap<String, Coefficient>,
 }
 
-/// A coefficient of a regression.
+/// Coefficient of a regression.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Coefficient {
-    /// What one more of its term adds.
+    /// Increase of the forecast for an increase of the term by one.
     pub value: f64,
-    /// Its standard error; null for a term that follows from others or never varied.
+    /// Standard error; null for a term that follows from others or never varied.
     pub standard_error: Option<f64>,
 }
 
-/// The drives, added up by kind.
+/// Figures of the drives, summed by kind.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Devices {
-    /// All SSDs; every figure null where there is none.
+    /// Figures of all SSDs; each is null if there is none.
     pub ssd: SsdFigures,
-    /// All HDDs; every figure null where there is none.
+    /// Figures of all HDDs; each is null if there is none.
     pub hdd: HddFigures,
 }
 
-/// What an SSD did.
+/// Figures of an SSD.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct SsdFigures {
-    /// Read operations.
+    /// Number of read operations.
     pub reads: Option<u64>,
-    /// Write operations.
+    /// Number of write operations.
     pub writes: Option<u64>,
     /// Bytes read.
     pub read_bytes: Option<u64>,
     /// Bytes written.
     pub write_bytes: Option<u64>,
-    /// Share of the time in which it had work.
+    /// Share of the time in which the drive had work.
     pub busy_fraction: Option<f64>,
     /// Energy in joules.
     pub energy_j: Option<f64>,
-    /// Inside the drive.
+    /// Figures of the flash inside the drive.
     pub flash: FlashFigures,
 }
 
-/// What happened inside an SSD.
+/// Figures of the flash inside an SSD.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct FlashFigures {
-    /// Pages programmed for the host.
+    /// Number of pages programmed for the host.
     pub pages_programmed_host: Option<u64>,
-    /// Pages programmed by garbage collection.
+    /// Number of pages programmed by garbage collection.
     pub pages_programmed_gc: Option<u64>,
-    /// Pages programmed, by cause.
+    /// Number of pages programmed, by cause.
     pub pages_programmed_by_cause: BTreeMap<String, u64>,
-    /// Bytes programmed, all causes / bytes the host wrote to the drive.
+    /// Bytes programmed for all causes / bytes that the host wrote to the drive.
     pub write_amplification: Option<f64>,
-    /// Blocks erased.
+    /// Number of blocks erased.
     pub erases: Option<u64>,
-    /// Blocks erased, by cause.
+    /// Number of blocks erased, by cause.
     pub erases_by_cause: BTreeMap<String, u64>,
-    /// Erases per second of virtual time.
+    /// Number of erases per second of virtual time.
     pub erase_rate_per_s: Option<f64>,
-    /// How the erases lie over the blocks.
+    /// Distribution of the erases over the blocks.
     pub erase_count: EraseCount,
-    /// How many blocks were erased how often, by erases; null after a warm-up, and of several drives together.
+    /// Number of blocks by number of erases; null after a warm-up, and for several drives together.
     pub blocks_by_erases: Option<BTreeMap<u32, u64>>,
-    /// Seconds that dies were at work, by cause; two at a time count twice.
+    /// Seconds that dies were at work, by cause; two dies at a time count twice.
     pub die_busy_s_by_cause: BTreeMap<String, f64>,
-    /// Seconds that commands waited for a die, by the cause of what it did meanwhile; a command that waits for two dies at
-    /// once counts twice.
+    /// Seconds that commands waited for a die, by the cause of the operation that occupied it. A
+    /// command that waits for two dies at once counts twice.
     pub wait_s_by_cause: BTreeMap<String, f64>,
-    /// Joules by what they were used for; empty where the profile gives no power figures.
+    /// Joules by use; empty if the profile has no power figures.
     pub energy_j_by_operation: BTreeMap<String, f64>,
-    /// Blocks × rated cycles / erase rate; null with `lifetime_unlimited` when nothing was erased.
+    /// Lifetime in years: blocks × rated cycles / erase rate; null with `lifetime_unlimited` if
+    /// nothing was erased.
     pub lifetime_years: Option<f64>,
-    /// The same, until the most worn block has used up its cycles.
+    /// Lifetime in years until the most worn block has used up its cycles; null with
+    /// `lifetime_unlimited`.
     pub lifetime_worst_block_years: Option<f64>,
-    /// Nothing was erased, so that the rated cycles last for ever at this load.
+    /// Set if nothing was erased, so that the rated cycles last forever at this load.
     pub lifetime_unlimited: Option<bool>,
 }
 
-/// How the erases lie over the blocks of the flash.
+/// Distribution of the erases over the blocks of the flash.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct EraseCount {
-    /// Of the least erased block.
+    /// Erases of the least erased block.
     pub min: Option<u64>,
-    /// Over all blocks.
+    /// Mean over all blocks.
     pub mean: Option<f64>,
-    /// Of the most erased block.
+    /// Erases of the most erased block.
     pub max: Option<u64>,
     /// Standard deviation over all blocks.
     pub stddev: Option<f64>,
 }
 
-/// What an HDD did.
+/// Figures of an HDD.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct HddFigures {
-    /// Read operations.
+    /// Number of read operations.
     pub reads: Option<u64>,
-    /// Write operations.
+    /// Number of write operations.
     pub writes: Option<u64>,
     /// Bytes read.
     pub read_bytes: Option<u64>,
     /// Bytes written.
     pub write_bytes: Option<u64>,
-    /// Share of the time in which it had work.
+    /// Share of the time in which the drive had work.
     pub busy_fraction: Option<f64>,
     /// Energy in joules.
     pub energy_j: Option<f64>,
-    /// Operations that moved the arm.
+    /// Number of operations that moved the arm.
     pub seeks: Option<u64>,
-    /// Times the spindle was stopped.
+    /// Number of times that the spindle was stopped.
     pub spin_downs: Option<u64>,
 }
 
-/// One drive of the volume.
+/// Drive of the volume.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Member {
-    /// Its id, as `--member` takes it.
+    /// Name of the drive, as `--member` takes it.
     pub id: String,
-    /// The volume that it is a member of, where there are several.
+    /// Volume that the drive is a member of, if there are several.
     pub volume: Option<String>,
-    /// Its role in the scheme: `home`, `cache`, `log`…
+    /// Role in the scheme: `home`, `cache`, `log`…
     pub role: String,
-    /// Its profile.
+    /// Profile of the drive.
     pub profile: String,
-    /// Its size.
+    /// Size of the drive.
     pub bytes: u64,
-    /// Metadata of the scheme written to it.
+    /// Bytes of the scheme's metadata written to the drive.
     pub metadata_bytes: u64,
-    /// What it did: the keys of an SSD or of an HDD.
+    /// Figures of the drive: the keys of an SSD or of an HDD.
     #[serde(flatten)]
     pub figures: MemberFigures,
-    /// Where the figures of its profile come from.
+    /// Sources of the figures of its profile.
     pub provenance: Provenance,
 }
 
-/// What a member did, by its kind.
+/// Figures of a member, by kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum MemberFigures {
-    /// It is an SSD.
+    /// Figures of an SSD.
     Ssd(Box<SsdFigures>),
-    /// It is an HDD.
+    /// Figures of an HDD.
     Hdd(HddFigures),
 }
 
-/// Where a profile and its price come from, in the profile's own words.
+/// Sources of a profile and its price, in the profile's own words.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Provenance {
-    /// The drive in words.
+    /// Description of the drive.
     pub description: Option<String>,
-    /// Source of its figures.
+    /// Source of the figures.
     pub source: Option<String>,
-    /// Its price at the size used.
+    /// Price at the size used.
     pub price_usd: Option<f64>,
     /// Source of the price.
     pub price_source: Option<String>,
@@ -386,56 +395,58 @@ pub struct Provenance {
     pub price_date: Option<String>,
 }
 
-/// What the volume costs.
+/// Cost of the volume.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Cost {
-    /// All SSDs; null where the scheme has none or the profile no price.
+    /// Price of all SSDs; null if the scheme has none or the profile no price.
     pub ssd_usd: Option<f64>,
-    /// All HDDs; null where the scheme has none or the profile no price.
+    /// Price of all HDDs; null if the scheme has none or the profile no price.
     pub hdd_usd: Option<f64>,
-    /// `--set controller_usd=`, or that of the scheme alone: `--set hyperduo.controller_usd=`.
+    /// Price of the controller: `--set controller_usd=`, or for one scheme alone `--set
+    /// hyperduo.controller_usd=`.
     pub controller_usd: Option<f64>,
-    /// All together; null if the price of a drive is not known.
+    /// Sum of all prices; null if the price of a drive is not known.
     pub total_usd: Option<f64>,
-    /// Per exported gigabyte (10⁹ bytes).
+    /// Total per exported gigabyte (10⁹ bytes).
     pub usd_per_gb: Option<f64>,
-    /// MB/s under closed replay; null when timed.
+    /// Score: MB/s under closed replay; null when timed.
     pub score: Option<f64>,
     /// Score / total.
     pub score_per_usd: Option<f64>,
-    /// Score / controller, storage managers figure 8; null where the controller costs nothing.
+    /// Score / controller, storage managers figure 8; null if the controller costs nothing.
     pub score_per_controller_usd: Option<f64>,
     /// Score / (controller + SSD), storage managers eq. 1.
     pub budget: Option<f64>,
 }
 
-/// How fast the simulation itself was.
+/// Speed of the simulation itself.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct RunSpeed {
     /// Seconds on the wall clock.
     pub wall_s: Option<f64>,
-    /// Requests simulated per second of it.
+    /// Number of requests simulated per second on the wall clock.
     pub requests_per_s: Option<f64>,
     /// Most memory that the process held so far.
     pub peak_rss_bytes: Option<u64>,
 }
 
-/// Curves of a run, in columns: the elements of two arrays of an object belong together by their position.
+/// Curves of a run, in columns: the elements of the arrays of an object correspond by position.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Series {
     /// Distribution of response times.
     pub response_time_cdf: CdfByKind,
     /// Response times over time, by arrival.
     pub latency: LatencySeries,
-    /// Bytes written to the SSD in each bucket; null where there is no SSD.
+    /// Bytes written to the SSD in each bucket; null if there is no SSD.
     pub ssd_written: Option<TimeSeries>,
-    /// Bytes off home or not yet written home, averaged over each bucket; null where the scheme has none.
+    /// Bytes off home or not yet written home, averaged over each bucket; null if the scheme has
+    /// none.
     pub dirty: Option<TimeSeries>,
-    /// Requests arrived and not finished, averaged over each bucket.
+    /// Number of requests arrived and not finished, averaged over each bucket.
     pub queue_depth: Option<TimeSeries>,
 }
 
-/// The distribution of response times, by kind of request.
+/// Distribution of response times, by kind of request.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct CdfByKind {
     /// Reads and writes.
@@ -446,23 +457,24 @@ pub struct CdfByKind {
     pub write: Cdf,
 }
 
-/// A cumulative distribution: `requests[i]` requests took at most `ms[i]`. Counts, not shares, so that the tail is exact.
+/// Cumulative distribution: `requests[i]` requests took at most `ms[i]`. It holds counts instead of
+/// shares, so that the tail is exact.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Cdf {
     /// Response times in milliseconds, ascending.
     pub ms: Vec<f64>,
-    /// How many took at most that; the last is all of them.
+    /// Number of requests that took at most this time; the last is the number of all requests.
     pub requests: Vec<u64>,
 }
 
 /// Response times over time: buckets of equal width, by the time of arrival.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct LatencySeries {
-    /// When the first bucket begins, in seconds since the first request of the trace.
+    /// Start of the first bucket, in seconds since the first request of the trace.
     pub start_s: f64,
     /// Width of a bucket in seconds.
     pub bucket_s: f64,
-    /// Requests that arrived in the bucket.
+    /// Number of requests that arrived in the bucket.
     pub requests: Vec<u64>,
     /// Mean response time in milliseconds; null in a bucket without requests.
     pub mean_ms: Vec<Option<f64>>,
@@ -470,20 +482,20 @@ pub struct LatencySeries {
     pub p99_ms: Vec<Option<f64>>,
 }
 
-/// A quantity over time: buckets of equal width.
+/// Quantity over time: buckets of equal width.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct TimeSeries {
-    /// When the first bucket begins, in seconds since the first request of the trace.
+    /// Start of the first bucket, in seconds since the first request of the trace.
     pub start_s: f64,
     /// Width of a bucket in seconds.
     pub bucket_s: f64,
-    /// One value a bucket.
+    /// Values of the buckets.
     pub values: Vec<f64>,
 }
 
 impl Document {
-    /// The document as JSON: objects indented, arrays on one line, floats rounded (see the head of this file), a line
-    /// end behind it.
+    /// Returns the document as JSON: objects indented, arrays on one line, floats rounded (see the
+    /// head of this file), and a line end at the end.
     ///
     /// # Panics
     /// Never: keys are strings, and memory does not fail to be written.
@@ -491,16 +503,16 @@ impl Document {
         to_json(self)
     }
 
-    /// The same on one line, for where a program reads it.
+    /// Returns the document as JSON on one line, for programs.
     pub fn to_compact_json(&self) -> String {
         to_json_with(self, RoundingFormatter::new(serde_json::ser::CompactFormatter))
     }
 }
 
-/// Any other document in the same form, as [`Document::to_json`] gives it.
+/// Returns any other document in the form of [`Document::to_json`].
 ///
 /// # Panics
-/// If it has keys that are no strings.
+/// If the document has keys that are not strings.
 pub fn to_json(document: &impl Serialize) -> String {
     let mut text = to_json_with(document, RoundingFormatter::new(PrettyFormatter::new()));
     text.push('\n');
@@ -515,19 +527,19 @@ fn to_json_with<F: Formatter>(document: &impl Serialize, formatter: RoundingForm
     String::from_utf8(bytes).expect("JSON is UTF-8")
 }
 
-/// `value` with `digits` significant digits; a negative zero loses its sign.
+/// Returns `value` with `digits` significant digits; a negative zero loses its sign.
 pub fn round_to_digits(value: f64, digits: usize) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { 0.0 } else { value };
     }
-    // Decimal formatting rounds correctly on every machine, which scaling by a power of ten does not.
+    // Decimal formatting rounds correctly on every machine; scaling by a power of ten does not.
     format!("{value:.*e}", digits - 1).parse().expect("a formatted float reads back")
 }
 
-/// Rounds floats, and keeps arrays on one line whatever `inner` does.
+/// Formatter that rounds floats, and keeps arrays on one line whatever `inner` does.
 struct RoundingFormatter<F> {
     inner: F,
-    /// For each open container, whether it is an array.
+    /// Open containers, with `true` for an array.
     open: Vec<bool>,
 }
 
@@ -623,7 +635,7 @@ mod tests {
         keys
     }
 
-    /// Whether every one of `expected` (blank-separated) is among the keys of `value`.
+    /// Asserts that each of `expected` (blank-separated) is a key of `value`.
     fn assert_has(value: &Value, expected: &str) {
         let keys = keys(value);
         for key in expected.split_whitespace() {

@@ -1,6 +1,7 @@
-//! The first pass over a workload: what it is, before drives are chosen for it.
+//! First pass over a workload: its properties, before drives are chosen for it.
 //!
-//! Its memory follows the addresses touched: a bit for each block, in chunks of 4096 blocks that exist when touched.
+//! Memory grows with the addresses touched: a bit for each block, in chunks of 4096 blocks that are
+//! allocated when touched.
 
 use std::collections::BTreeMap;
 
@@ -13,63 +14,62 @@ use hashbrown::HashMap;
 
 use crate::workload::{Workload, WorkloadError};
 
-/// What a workload is.
+/// Properties of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// All requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Writes, write-zeroes included.
+    /// Number of writes, write-zeroes included.
     pub writes: u64,
-    /// Flushes.
+    /// Number of flushes.
     pub flushes: u64,
-    /// Discards.
+    /// Number of discards.
     pub discards: u64,
     /// Bytes read.
     pub read_bytes: Bytes,
     /// Bytes written.
     pub write_bytes: Bytes,
-    /// Distinct blocks touched.
+    /// Number of distinct blocks touched.
     pub footprint_blocks: u64,
-    /// From the first arrival to the last.
+    /// Time from the first arrival to the last.
     pub duration: Nanoseconds,
-    /// For each device of the trace, the first sector behind the highest one touched.
+    /// First sector behind the highest sector touched, for each device of the trace.
     pub address_end: BTreeMap<u32, Sectors>,
-    /// The same with all untouched chunks left out, and where each touched chunk of a device lies then.
+    /// Numbering of the touched chunks, by which untouched chunks can be left out.
     pub compacted: Compaction,
 }
 
-/// A dense numbering of the chunks that a workload touches, device by device in order of address.
+/// Dense numbering of the chunks that a workload touches, device by device in order of address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compaction {
     chunks: BTreeMap<(u32, u64), u64>,
 }
 
-/// Blocks of a chunk.
+/// Number of blocks in a chunk.
 const CHUNK_BLOCKS: u64 = 4096;
 
 struct Chunk {
     bits: Box<[u64; CHUNK_BLOCKS as usize / 64]>,
 }
 
-/// Counts a workload up.
+/// Counter of a workload's requests.
 pub struct Surveyor {
     block: BlockSize,
     survey: Survey,
     chunks: HashMap<(u32, u64), Chunk, FixedState>,
-    /// The chunk used last: requests are near each other more often than not.
     first_arrival: Option<Nanoseconds>,
 }
 
 impl Surveyor {
-    /// Counts blocks of this size.
+    /// Creates a counter with blocks of this size.
     pub fn new(block: BlockSize) -> Self {
         let chunks = HashMap::with_hasher(FixedState::with_seed(0));
         Self { block, survey: Survey::default(), chunks, first_arrival: None }
     }
 
-    /// Takes note of a request.
+    /// Counts a request.
     pub fn note(&mut self, request: &Request) {
         let survey = &mut self.survey;
         survey.requests += 1;
@@ -119,7 +119,7 @@ impl Surveyor {
         }
     }
 
-    /// What was counted.
+    /// Returns the survey.
     pub fn finish(self) -> Survey {
         let mut survey = self.survey;
         let mut touched: Vec<(u32, u64)> = self.chunks.into_keys().collect();
@@ -135,10 +135,10 @@ impl Surveyor {
 }
 
 impl Survey {
-    /// Reads a workload through.
+    /// Reads a whole workload.
     ///
     /// # Errors
-    /// It cannot be read; the error is the reader's.
+    /// Fails with the error of the reader.
     pub fn of(workload: &dyn Workload, block: BlockSize, progress: &dyn Fn(u64)) -> Result<Self, WorkloadError> {
         let mut surveyor = Surveyor::new(block);
         for request in workload.open()? {
@@ -150,14 +150,15 @@ impl Survey {
         Ok(surveyor.finish())
     }
 
-    /// The devices, in the order in which they become units.
+    /// Returns the devices, in the order in which they become units.
     pub fn devices(&self) -> Vec<u32> {
         self.address_end.keys().copied().collect()
     }
 }
 
 impl Compaction {
-    /// Where a request lies when untouched chunks are left out. A discard of what nobody touches becomes empty.
+    /// Returns the request at its place when untouched chunks are left out. A discard in an
+    /// untouched chunk becomes empty.
     pub fn place(&self, request: &Request, block: BlockSize) -> Request {
         let chunk_sectors = CHUNK_BLOCKS * block.sectors();
         let start = request.range.start.0;
@@ -169,7 +170,7 @@ impl Compaction {
         moved
     }
 
-    /// The end of the addresses of each device when untouched chunks are left out.
+    /// Returns the end of the addresses of each device when untouched chunks are left out.
     pub fn address_end(&self, block: BlockSize) -> BTreeMap<u32, Sectors> {
         let mut ends = BTreeMap::new();
         for (&(device, _), &dense) in &self.chunks {

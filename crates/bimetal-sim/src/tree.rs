@@ -1,8 +1,8 @@
-//! From a tree of volumes as it is asked for to one over models.
+//! Builds a tree of volumes over models from its description.
 //!
-//! Members are made first, so that what they export is the size of the member they are. Drives have the size that is
-//! given, or their profile's own: what is too small is an error that names it, for which of the drives below should grow is
-//! not ours to guess.
+//! Members are made first, so that the size of a member is the size that it exports. Drives have
+//! the size that is given, or their profile's own. A drive that is too small is an error that names
+//! it, as the simulator cannot guess which of the drives below should grow.
 
 use std::collections::BTreeMap;
 
@@ -19,20 +19,20 @@ use crate::hints;
 use crate::setup::{Choices, Drive, Setup, SetupError, Size, build_model, controller_usd, units_of};
 use crate::survey::Survey;
 
-/// A volume with what is below it.
+/// Volume with the members below it.
 #[derive(Clone)]
 pub struct VolumeChoice {
-    /// Its name.
+    /// Name of the volume.
     pub name: String,
-    /// Its scheme.
+    /// Scheme of the volume.
     pub scheme: &'static SchemeInfo,
     /// Parameters of the scheme.
     pub settings: Vec<(String, String)>,
-    /// Its members and their roles; none where the scheme knows no roles.
+    /// Members and their roles; no roles if the scheme knows none.
     pub members: Vec<(Option<Role>, MemberChoice)>,
 }
 
-/// A member of a volume.
+/// Member of a volume.
 #[derive(Clone)]
 pub enum MemberChoice {
     /// A drive.
@@ -41,21 +41,21 @@ pub enum MemberChoice {
     Volume(VolumeChoice),
 }
 
-/// A drive of a tree.
+/// Drive of a tree.
 #[derive(Clone, Debug)]
 pub struct NamedDrive {
-    /// Its name.
+    /// Name of the drive.
     pub name: String,
-    /// A built-in profile or a TOML file.
+    /// Built-in profile or TOML file.
     pub profile: String,
-    /// Its size; the profile's own if none is given.
+    /// Size; the profile's own size if none is given.
     pub size: Option<Size>,
-    /// Keys of its profile.
+    /// Settings of the profile, by key.
     pub settings: Vec<(String, String)>,
 }
 
 impl MemberChoice {
-    /// Its name.
+    /// Returns the name of the member.
     pub fn name(&self) -> &str {
         match self {
             MemberChoice::Drive(drive) => &drive.name,
@@ -65,7 +65,7 @@ impl MemberChoice {
 }
 
 impl VolumeChoice {
-    /// The names of this volume and of everything below it.
+    /// Returns the names of this volume and of everything below it.
     pub fn names(&self) -> Vec<&str> {
         let mut names = vec![self.name.as_str()];
         for (_, member) in &self.members {
@@ -77,7 +77,7 @@ impl VolumeChoice {
         names
     }
 
-    /// The schemes of this volume and of everything below it.
+    /// Returns the schemes of this volume and of everything below it.
     pub fn schemes(&self) -> Vec<&'static SchemeInfo> {
         let below = self.members.iter().flat_map(|(_, member)| match member {
             MemberChoice::Drive(_) => Vec::new(),
@@ -88,10 +88,10 @@ impl VolumeChoice {
 }
 
 impl Setup {
-    /// Makes the drives and volumes of `tree`, fit for the workload that `survey` describes.
+    /// Makes the drives and volumes of `tree`, suitable for the workload that `survey` describes.
     ///
     /// # Errors
-    /// Profiles, settings or sizes that are not possible.
+    /// Refuses impossible profiles, settings or sizes.
     pub fn of_tree(tree: &VolumeChoice, choices: &Choices, survey: &Survey) -> Result<Self, SetupError> {
         let (units, unit_sizes) = units_of(choices, survey);
         let (volumes, drives, settings, assumed) = (Vec::new(), Vec::new(), Vec::new(), BTreeMap::new());
@@ -121,7 +121,7 @@ impl Setup {
     }
 }
 
-/// Volumes, their settings and drives, with holes for those that are not made yet.
+/// Volumes, their settings and drives, with `None` for those that are not made yet.
 struct Builder<'a> {
     choices: &'a Choices,
     survey: &'a Survey,
@@ -131,7 +131,7 @@ struct Builder<'a> {
     assumed: BTreeMap<String, String>,
 }
 
-/// A member before the volume above it is there.
+/// Member that is made before the volume above it.
 struct Made {
     member: Member,
     role: Role,
@@ -140,7 +140,8 @@ struct Made {
 }
 
 impl Builder<'_> {
-    /// Adds a volume, and in front of that what is below it; gives its number.
+    /// Adds a volume and everything below it; members are made before the volume. Returns the
+    /// volume's number.
     fn add(&mut self, choice: &VolumeChoice, units: &[Sectors]) -> Result<u16, SetupError> {
         let (scheme, name) = (choice.scheme, &choice.name);
         let at = self.volumes.len();
@@ -216,7 +217,8 @@ impl Builder<'_> {
         }
     }
 
-    /// What the file says of a volume, and then what flags say of all that have its scheme, of any with the key, or of it.
+    /// Returns the settings of a volume: those of the file, then those of flags for its scheme, for
+    /// any volume with the key, or for the volume.
     fn settings_of(&self, name: &str, scheme: &SchemeInfo, own: &[(String, String)]) -> Vec<(String, String)> {
         let flags = self.choices.settings.iter().filter_map(|(key, value)| {
             let key = match key.split_once('.') {
@@ -255,13 +257,13 @@ impl Builder<'_> {
     }
 }
 
-/// What a member of an array holds, whatever its role.
+/// Returns the content of an array's member, for any role.
 fn array_holds(scheme: &SchemeInfo, member: MemberId) -> Option<Holds> {
     let array = bimetal_core::schemes::ARRAYS.iter().any(|array| array.name == scheme.name);
     array.then(|| scheme.members[usize::from(member.0).min(1)].1)
 }
 
-/// The error for a member that is too small, by its name.
+/// Returns the error for a member that is too small, by the member's name.
 fn too_small(choice: &VolumeChoice, infos: &[MemberInfo], error: &VolumeError) -> Option<SetupError> {
     let VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { role, needed, available, reason })) = error
     else {

@@ -1,8 +1,10 @@
-//! How translation layers spread erases over the blocks: the two experiments of Konanki's section 5.4.
+//! Distribution of erases over the blocks under translation layers: the two experiments of
+//! Konanki's section 5.4.
 //!
-//! A file of 85 MB is written to a clean stick, once over a partition of 100 MB (his figure 5.7) or fifteen times over all of
-//! it (figure 5.8). The partition starts at sector 63, as partitions did, so that requests do not fall on the boundaries of
-//! flash pages; their sizes are those of the thesis' downloads (table 5.1).
+//! A file of 85 MB is written to a clean stick, once over a partition of 100 MB (his figure 5.7) or
+//! fifteen times over the whole stick (figure 5.8). The partition starts at sector 63, as
+//! partitions did, so that requests do not fall on the boundaries of flash pages. Request sizes are
+//! those of the thesis' downloads (table 5.1).
 
 use std::collections::BTreeMap;
 
@@ -12,26 +14,27 @@ use bimetal_models::profile::{Profile, ProfileError};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
-/// The stick that the thesis measured.
+/// Stick that the thesis measured.
 pub const STICK: &str = "sandisk-usb-1gb";
 
-/// The layers of his figures, by his names and by ours.
+/// Layers of the thesis' figures, by the thesis' names and by Bimetal's.
 pub const LAYERS: [(&str, &str); 4] =
     [("ANAND", "anand"), ("FMAX", "fmax"), ("log block", "log-block"), ("page level", "page-in-place")];
 
-/// The first sector of the partition.
+/// First sector of the partition.
 const PARTITION_START: u64 = 63;
 
-/// Sectors of the file: 85 MB.
+/// Number of sectors in the file: 85 MB.
 const FILE_SECTORS: u64 = 85_000_000 / 512;
 
-/// Sectors of a request and how many of a hundred have them (table 5.1, "Download").
+/// Sectors of a request, and percentage of requests with this size (table 5.1, "Download").
 const SIZES: [(u64, u32); 3] = [(8, 1), (32, 2), (256, 97)];
 
-/// How many blocks of the stick were erased how often, after the file was written `times` times under the layer `ftl`.
+/// Returns the number of the stick's blocks by number of erases, after the file was written `times`
+/// times under the layer `ftl`.
 ///
 /// # Errors
-/// A layer that does not exist.
+/// Fails if the layer does not exist.
 pub fn erases_of_blocks(ftl: &str, times: u32, seed: u64) -> Result<BTreeMap<u32, u64>, ProfileError> {
     let mut profile = Profile::load(STICK)?;
     profile.set("ftl", ftl)?;
@@ -68,7 +71,7 @@ fn size(mut percent: u32) -> u64 {
 mod tests {
     use super::*;
 
-    /// Parts of all blocks that were erased 0, 1, 2 times, and the most erases of one.
+    /// Returns the shares of blocks that were erased 0, 1, 2 times, and the most erases of a block.
     fn parts(ftl: &str, times: u32) -> ([f64; 3], u32) {
         let erases = erases_of_blocks(ftl, times, 1).unwrap();
         let all = erases.values().sum::<u64>() as f64;

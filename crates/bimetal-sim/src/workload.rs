@@ -1,23 +1,23 @@
-//! Where requests come from: a trace or a generator, opened anew for every run that plays it.
+//! Source of requests: a trace or a generator, opened anew for every run that plays it.
 
 use bimetal_trace::Request;
 
-/// What can go wrong while requests are read: the reader's own error, which names file, line and field.
+/// Error of reading requests: the reader's own error, which names file, line and field.
 pub type WorkloadError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Requests in order of time.
 pub type Requests<'a> = Box<dyn Iterator<Item = Result<Request, WorkloadError>> + 'a>;
 
-/// A sequence of requests that can be played several times.
+/// Sequence of requests that can be played several times.
 pub trait Workload: Sync {
-    /// The requests, from the first on.
+    /// Returns the requests, from the first on.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// Fails if the workload cannot be opened.
     fn open(&self) -> Result<Requests<'_>, WorkloadError>;
 }
 
-/// Requests in memory, for tests and for small generated workloads.
+/// Workload of requests in memory, for tests and for small generated workloads.
 impl Workload for Vec<Request> {
     fn open(&self) -> Result<Requests<'_>, WorkloadError> {
         Ok(Box::new(self.iter().copied().map(Ok)))

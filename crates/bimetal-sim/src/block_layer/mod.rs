@@ -1,19 +1,22 @@
-//! The block layer between a trace of queue events and the drive, as Linux has it: requests are split, plugged, merged and
-//! dispatched.
+//! Block layer between a trace of queue events and the drive, as in Linux: requests are split,
+//! plugged, merged and dispatched.
 //!
-//! A queue event is what a file system asks for; a drive gets what the block layer makes of that. Its steps, in their order
-//! (`block/blk-merge.c`, `blk-core.c`, `blk-mq.c`, `mq-deadline.c` of Linux 6):
+//! A queue event is a request of a file system; the block layer turns it into requests to a drive.
+//! Its steps, in order (`block/blk-merge.c`, `blk-core.c`, `blk-mq.c`, `mq-deadline.c` of Linux 6):
 //!
 //! 1. *Split*: a request longer than `max_sectors_kb` becomes several.
-//! 2. *Plug*: requests that one task issues in one go gather before any is dispatched. A trace does not say who plugs. Requests
-//!    that follow each other within [`PLUG_GAP`] count as issued in one go: nobody who waits for an answer is as quick.
-//! 3. *Merge*: a request that begins where another ends, or ends where another begins, becomes a part of it, as long as both
-//!    have the same kind and `max_sectors_kb` allows it. Flushes, discards and writes with force unit access stay alone.
-//! 4. *Schedule* (`scheduler.rs`): what is merged waits for one of `queue_depth` places on the drive. `mq-deadline` sorts and
-//!    goes on merging meanwhile; `none` keeps the order and merges with the last few.
+//! 2. *Plug*: requests that one task issues together are collected before any is dispatched. A
+//!    trace does not show plugs. Requests that follow each other within [`PLUG_GAP`] count as
+//!    issued together: a task that waits for an answer is not that fast.
+//! 3. *Merge*: a request adjacent to another becomes a part of it, as long as both have the same
+//!    kind and `max_sectors_kb` allows it. Flushes, discards and writes with force unit access stay
+//!    alone.
+//! 4. *Schedule* (`scheduler.rs`): merged requests wait for one of `queue_depth` places on the
+//!    drive. `mq-deadline` sorts them and continues to merge meanwhile; `none` keeps the order and
+//!    merges with the last few.
 //!
-//! Not modelled: limits of scatter-gather lists (`max_segments`), of requests of a scheduler (`nr_requests`), priorities,
-//! several hardware queues.
+//! Not modelled: limits of scatter-gather lists (`max_segments`), of requests of a scheduler
+//! (`nr_requests`), priorities, several hardware queues.
 
 mod scheduler;
 mod settings;
@@ -30,42 +33,43 @@ use scheduler::Scheduled;
 pub use scheduler::Scheduler;
 pub use settings::KEYS;
 
-/// Requests of a trace that are no further apart count as issued in one go.
+/// Longest time between requests of a trace that count as issued together.
 pub const PLUG_GAP: Nanoseconds = Nanoseconds::from_micros(30);
 
-/// Requests that a plug holds (`BLK_MAX_REQUEST_COUNT`).
+/// Number of requests that a plug holds (`BLK_MAX_REQUEST_COUNT`).
 const PLUG_REQUESTS_MAX: usize = 32;
 
-/// Sectors of a plugged request behind which no further one is plugged (`BLK_PLUG_FLUSH_SIZE`, 128 KiB).
+/// Number of sectors in a plugged request behind which no further request is plugged
+/// (`BLK_PLUG_FLUSH_SIZE`, 128 KiB).
 const PLUG_FLUSH_SECTORS: u64 = 256;
 
-/// How the block layer is set up.
+/// Settings of the block layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockLayerSettings {
-    /// Sectors of a request to the drive, at most: `max_sectors_kb`.
+    /// Most sectors of a request to the drive: `max_sectors_kb`.
     pub max_sectors: u64,
-    /// Who decides what is dispatched next.
+    /// Policy that chooses the next request to dispatch.
     pub scheduler: Scheduler,
-    /// Requests that the drive has at once.
+    /// Most requests that the drive has at once.
     pub queue_depth: u32,
 }
 
 impl Default for BlockLayerSettings {
-    /// Linux' own where a disk is behind SATA.
+    /// Returns the defaults of Linux for a disk behind SATA.
     fn default() -> Self {
         Self { max_sectors: 1280 * 2, scheduler: Scheduler::MqDeadline, queue_depth: 32 }
     }
 }
 
-/// What is under way to the drive: one request, of which several of the trace may be parts.
+/// Request under way to the drive, which may contain parts of several requests of the trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Merged {
     pub(crate) kind: OpKind,
     pub(crate) fua: bool,
     pub(crate) range: SectorRange,
-    /// When its first part arrived.
+    /// Time at which the first part arrived.
     pub(crate) arrival: Nanoseconds,
-    /// Numbers of the requests of the trace that it carries parts of.
+    /// Numbers of the requests of the trace of which it contains parts.
     pub(crate) parts: Vec<u64>,
 }
 
@@ -74,7 +78,7 @@ impl Merged {
         matches!(self.kind, OpKind::Read | OpKind::Write) && !self.fua
     }
 
-    /// Takes `other` in if it is adjacent and of the same kind; gives it back otherwise.
+    /// Merges `other` if it is adjacent and of the same kind; returns it otherwise.
     pub(crate) fn merge(&mut self, other: Merged, max_sectors: u64) -> Option<Merged> {
         let alike = self.can_merge() && other.can_merge() && self.kind == other.kind;
         if !alike || self.range.len.0 + other.range.len.0 > max_sectors {
@@ -94,44 +98,45 @@ impl Merged {
     }
 }
 
-/// The queue of one device.
+/// Queue of one device.
 struct Queue {
     plug: Vec<Merged>,
     scheduled: Scheduled,
-    /// What goes past the scheduler: flushes.
+    /// Requests that bypass the scheduler: flushes.
     ahead: Vec<Merged>,
     under_way: u32,
 }
 
-/// A request of the trace that is split or merged.
+/// Request of the trace that is split or merged.
 struct Waiting {
-    /// Parts that are not done.
+    /// Number of parts that are not done.
     parts: u32,
     status: Status,
 }
 
-/// What the block layer did.
+/// Counters of the block layer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct BlockLayerCounts {
-    /// Requests of the trace.
+    /// Number of requests of the trace.
     pub queued: u64,
-    /// Requests to the drive.
+    /// Number of requests to the drive.
     pub issued: u64,
-    /// Sectors that reads and writes to the drive moved, and how many those were.
+    /// Sectors that reads and writes to the drive moved.
     pub moved_sectors: u64,
-    /// Reads and writes to the drive.
+    /// Number of reads and writes to the drive.
     pub moves: u64,
-    /// What those took, from the arrival of the first part of each.
+    /// Sum of the times of reads and writes to the drive, from the arrival of the first part of
+    /// each.
     pub took: Nanoseconds,
 }
 
-/// The block layer. See the [module](self).
+/// Block layer. See the [module](self).
 pub(crate) struct BlockLayer {
     settings: BlockLayerSettings,
     queues: BTreeMap<u32, Queue>,
-    /// By the number of a request to the drive.
+    /// Requests to the drive by number.
     issued: HashMap<u64, (u32, Merged), FixedState>,
-    /// By the number of a request of the trace.
+    /// Requests of the trace by number.
     waiting: HashMap<u64, Waiting, FixedState>,
     counts: BlockLayerCounts,
 }
@@ -151,7 +156,8 @@ impl BlockLayer {
         self.counts
     }
 
-    /// Takes request `number` of the trace, which arrives now. With `more`, the task goes on at once: the plug stays.
+    /// Takes request `number` of the trace, which arrives now. With `more`, the task continues at
+    /// once: the plug stays.
     pub(crate) fn arrive(&mut self, now: Nanoseconds, number: u64, request: &Request, more: bool) {
         self.counts.queued += 1;
         let max_sectors = self.settings.max_sectors;
@@ -178,7 +184,8 @@ impl BlockLayer {
         }
     }
 
-    /// The next request to the drive, which gets `number`, if the drive has room: its device, and what it asks for.
+    /// Returns device and command of the next request to the drive, which gets `number`, if the
+    /// drive has room.
     pub(crate) fn dispatch(&mut self, now: Nanoseconds, number: u64) -> Option<(u32, Command)> {
         let depth = self.settings.queue_depth;
         let (device, merged) =
@@ -199,8 +206,8 @@ impl BlockLayer {
         Some((device, command))
     }
 
-    /// Request `number` to the drive has ended: calls `done` with each request of the trace that ends with it. Whether the
-    /// drive had such a request.
+    /// Handles the end of request `number` to the drive: calls `done` with each request of the
+    /// trace that ends with it. Returns whether the drive had such a request.
     pub(crate) fn complete(
         &mut self,
         now: Nanoseconds,
@@ -232,14 +239,14 @@ impl BlockLayer {
 }
 
 impl Queue {
-    /// Merges a request with the last that was plugged, or plugs it behind that.
+    /// Merges a request with the last plugged request, or plugs it behind.
     fn plug(&mut self, piece: Merged, max_sectors: u64, now: Nanoseconds) {
         let rest = match self.plug.last_mut() {
             Some(last) => last.merge(piece, max_sectors),
             None => Some(piece),
         };
         let Some(rest) = rest else { return };
-        // Merging with what waits comes before a place of its own.
+        // Merging with a waiting request is preferred to a place in the plug.
         let Some(rest) = self.scheduled.merge_waiting(rest) else { return };
         let large = self.plug.last().is_some_and(|last| last.range.len.0 >= PLUG_FLUSH_SECTORS);
         if large || self.plug.len() >= PLUG_REQUESTS_MAX {
@@ -248,13 +255,14 @@ impl Queue {
         self.plug.push(rest);
     }
 
-    /// Hands what is plugged to the scheduler.
+    /// Passes the plugged requests to the scheduler.
     fn unplug(&mut self, now: Nanoseconds) {
         self.plug.drain(..).for_each(|merged| self.scheduled.insert(merged, now));
     }
 }
 
-/// Pieces of at most `max_sectors`; a discard, a write-zeroes and a flush move nothing and stay whole.
+/// Splits a request into pieces of at most `max_sectors`. A discard, a write-zeroes and a flush
+/// move nothing and stay whole.
 fn split(whole: Merged, max_sectors: u64) -> Vec<Merged> {
     if !matches!(whole.kind, OpKind::Read | OpKind::Write) || whole.range.len.0 <= max_sectors {
         return vec![whole];

@@ -1,4 +1,4 @@
-//! What is dispatched next: `mq-deadline`, or the order of arrival.
+//! Choice of the next request to dispatch: `mq-deadline`, or the order of arrival.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -9,24 +9,24 @@ use bimetal_core::units::Nanoseconds;
 
 use super::Merged;
 
-/// Reads that wait longer go first (`read_expire`), and writes (`write_expire`).
+/// Wait after which reads (`read_expire`) and writes (`write_expire`) take precedence.
 const EXPIRE: [Nanoseconds; 2] = [Nanoseconds::from_millis(500), Nanoseconds::from_millis(5000)];
 
-/// Requests in order of address before deadlines are looked at again (`fifo_batch`).
+/// Number of requests in order of address before deadlines are checked again (`fifo_batch`).
 const FIFO_BATCH: u32 = 16;
 
-/// Batches of reads before one of writes (`writes_starved`).
+/// Number of batches of reads before a batch of writes (`writes_starved`).
 const WRITES_STARVED: u32 = 2;
 
-/// Waiting requests that `none` looks at to merge (`blk_bio_list_merge`).
+/// Number of waiting requests that `none` examines to merge (`blk_bio_list_merge`).
 const LOOKED_BACK: usize = 8;
 
-/// Who decides what is dispatched next.
+/// Policy that chooses the next request to dispatch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scheduler {
-    /// Linux' default where a drive has one queue.
+    /// Default of Linux for a drive with one queue.
     MqDeadline,
-    /// The order of arrival: Linux' default where a drive has several queues.
+    /// Order of arrival: default of Linux for a drive with several queues.
     None,
 }
 
@@ -65,7 +65,7 @@ impl Scheduled {
         }
     }
 
-    /// Merges a request with one that waits; gives it back where there is none to merge with.
+    /// Merges a request with a waiting request; returns it if none is adjacent.
     pub(super) fn merge_waiting(&mut self, merged: Merged) -> Option<Merged> {
         match self {
             Self::InOrder { waiting, max_sectors } => {
@@ -97,15 +97,16 @@ impl Scheduled {
 /// Requests of one direction: by address, and by deadline.
 #[derive(Default)]
 struct Direction {
-    /// By first sector and order of arrival.
+    /// Requests by first sector and order of arrival.
     sorted: BTreeMap<(u64, u64), (Merged, Nanoseconds)>,
-    /// By deadline and order of arrival: where in `sorted`.
+    /// Keys in `sorted`, by deadline and order of arrival.
     fifo: BTreeMap<(Nanoseconds, u64), (u64, u64)>,
-    /// Where the last request that was dispatched ended.
+    /// End of the last request that was dispatched.
     position: u64,
 }
 
-/// `mq-deadline`: batches in order of address, reads before writes, and nobody waits for ever.
+/// State of `mq-deadline`: batches in order of address, reads before writes, and no request waits
+/// forever.
 #[derive(Default)]
 pub(super) struct Deadline {
     max_sectors: u64,
@@ -133,7 +134,7 @@ impl Direction {
         self.sorted.insert(key, (merged, deadline));
     }
 
-    /// The waiting requests that end where `merged` begins, and that begin where it ends.
+    /// Returns the waiting requests that end where `merged` begins, and that begin where it ends.
     fn neighbours(&self, merged: &Merged) -> [Option<(u64, u64)>; 2] {
         let (start, end) = (merged.range.start.0, merged.range.end().0);
         let before = self.sorted.range(..(start, 0)).next_back();
@@ -142,7 +143,7 @@ impl Direction {
         [before, behind]
     }
 
-    /// The first request at or behind the place where the last one ended.
+    /// Returns the first request at or behind the end of the last request.
     fn next_in_order(&self) -> Option<(u64, u64)> {
         self.sorted.range((self.position, 0)..).next().map(|(&key, _)| key)
     }
@@ -168,7 +169,8 @@ impl Deadline {
         Some(merged)
     }
 
-    /// Puts back a request that has grown; it may now touch the one behind or before it.
+    /// Puts back a request that has grown, and may now be adjacent to the request behind or in
+    /// front of it.
     fn close_gap(&mut self, number: u64, mut grown: Merged, mut deadline: Nanoseconds) {
         let direction = &mut self.directions[direction_of(grown.kind)];
         for key in direction.neighbours(&grown).into_iter().flatten() {
@@ -188,7 +190,8 @@ impl Deadline {
         self.directions[direction].put(self.arrivals, merged, now + EXPIRE[direction]);
     }
 
-    /// As `dd_dispatch_request`: the batch goes on, or a direction is chosen and a new batch begins.
+    /// Returns the next request as `dd_dispatch_request` does: the batch continues, or a direction
+    /// is chosen and a new batch begins.
     fn next(&mut self, now: Nanoseconds) -> Option<Merged> {
         let going_on = self.directions[self.last].next_in_order().filter(|_| self.batched < FIFO_BATCH);
         if let Some(key) = going_on {

@@ -1,22 +1,24 @@
-//! The keys of the block layer: `--set block.max_sectors_kb=512`.
+//! Keys of the block layer: `--set block.max_sectors_kb=512`.
 
 use std::str::FromStr;
 
 use super::{BlockLayerSettings, Scheduler};
 use crate::setup::{Choices, Setup, SetupError};
 
-/// The keys.
+/// Names of the keys.
 pub const KEYS: [&str; 3] = ["max_sectors_kb", "scheduler", "queue_depth"];
 
-/// Requests that a drive takes at once where none of a volume's drives is a disk: what NVMe has.
+/// Most requests that a drive takes at once, if none of a volume's drives is a disk: the limit of
+/// NVMe.
 const QUEUE_DEPTH_FLASH: u32 = 1023;
 
 impl BlockLayerSettings {
-    /// The block layer of a run, if `choices` ask for one. What no key sets is as Linux has it: `mq-deadline` and 32 requests
-    /// (SATA) where a drive is a disk, else `none` and 1023 (NVMe).
+    /// Returns the block layer of a run, if `choices` ask for it. Keys that are not set have the
+    /// defaults of Linux: `mq-deadline` and 32 requests (SATA) if a drive is a disk, else `none`
+    /// and 1023 (NVMe).
     ///
     /// # Errors
-    /// A value of a key that makes no sense.
+    /// Refuses an impossible value of a key.
     pub fn chosen(choices: &Choices, setup: &Setup) -> Result<Option<Self>, SetupError> {
         let has_disk = setup.drives.iter().any(|drive| drive.profile.hdd().is_some());
         let settings = Self::read(&choices.settings, has_disk)?;

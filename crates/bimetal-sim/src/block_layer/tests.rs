@@ -1,4 +1,4 @@
-//! The block layer alone: what a drive would get, in which order.
+//! Tests of the block layer alone: the requests that a drive receives, and their order.
 
 use super::*;
 
@@ -28,7 +28,7 @@ impl Bench {
         Some((command.kind, command.range.start.0, command.range.len.0))
     }
 
-    /// Start and sectors of all that is dispatched now.
+    /// Returns start and sectors of all requests that are dispatched now.
     fn all(&mut self) -> Vec<(u64, u64)> {
         std::iter::from_fn(|| self.dispatch()).map(|(_, start, sectors)| (start, sectors)).collect()
     }
@@ -103,7 +103,8 @@ fn merged_requests_are_no_longer_than_the_drive_takes() {
     assert_eq!(bench.all(), [(0, 16), (16, 16), (32, 8)]);
 }
 
-/// Reads before writes, each in order of address from where the last one ended; two batches of reads, then one of writes.
+/// Dispatches reads before writes, each in order of address from the end of the last; two batches
+/// of reads, then one of writes.
 #[test]
 fn deadline_sorts_and_lets_writes_starve_twice() {
     let mut bench = Bench::new(Scheduler::MqDeadline, 2560, 1);
@@ -132,7 +133,7 @@ fn deadline_serves_an_expired_read_out_of_order() {
     bench.now = Nanoseconds::from_millis(600);
     (0..20).for_each(|at| bench.arrive(OpKind::Read, 600 + 10 * at, 1, false));
     bench.complete(1);
-    // The batch that is under way goes on to its end first.
+    // The batch under way is completed first.
     let served: Vec<u64> = (2..=18)
         .map(|number| {
             let (_, start, _) = bench.dispatch().unwrap();

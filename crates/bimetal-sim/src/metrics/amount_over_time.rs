@@ -1,34 +1,34 @@
-//! An amount that accrues over the time of the run: bytes written to the SSD in each bucket of time.
+//! Amount that accrues over the time of the run: bytes written to the SSD in each bucket of time.
 
 use bimetal_core::units::Nanoseconds;
 
 use super::buckets::{Bucket, Buckets};
 use crate::results::TimeSeries;
 
-/// A sum for each bucket of time.
+/// Sum for each bucket of time.
 #[derive(Debug, Clone)]
 pub struct AmountOverTime {
     buckets: Buckets<Sum>,
 }
 
 impl AmountOverTime {
-    /// Nothing recorded yet, of a run that is measured from `start` on.
+    /// Creates an empty recorder for a run that is measured from `start` on.
     pub fn new(start: Nanoseconds) -> Self {
         Self { buckets: Buckets::new(start) }
     }
 
-    /// `amount` more at time `at`.
+    /// Adds `amount` at time `at`.
     #[inline]
     pub fn record(&mut self, at: Nanoseconds, amount: u64) {
         self.buckets.at(at).0 += amount;
     }
 
-    /// All of it.
+    /// Returns the sum over all buckets.
     pub fn total(&self) -> u64 {
         self.buckets.iter().map(|sum| sum.0).sum()
     }
 
-    /// The curve: the amount of each bucket.
+    /// Returns the curve: the amount of each bucket.
     pub fn series(&self) -> TimeSeries {
         TimeSeries {
             start_s: self.buckets.start().as_seconds_f64(),

@@ -1,25 +1,26 @@
-//! When a run was behind its trace: a request waited for longer than any drive alone lets it.
+//! Times at which a run was behind its trace: a request waited for longer than on any drive alone.
 
 use bimetal_core::units::Nanoseconds;
 
-/// How long a request has waited when the run counts as behind.
+/// Wait of a request after which the run counts as behind.
 pub const BEHIND_AFTER: Nanoseconds = Nanoseconds::from_seconds(1);
 
-/// The times at which some request had waited for longer than [`BEHIND_AFTER`].
+/// Times at which any request had waited for longer than [`BEHIND_AFTER`].
 #[derive(Debug, Clone)]
 pub struct Backlog {
     start: Nanoseconds,
-    /// In order, none touching the next.
+    /// Periods behind the trace in order, none adjacent to the next.
     behind: Vec<(Nanoseconds, Nanoseconds)>,
 }
 
 impl Backlog {
-    /// Nothing is counted before `start`.
+    /// Creates a recorder that counts nothing before `start`.
     pub fn new(start: Nanoseconds) -> Self {
         Self { start, behind: Vec::new() }
     }
 
-    /// A request that arrived at `arrival` has finished at `now`, no earlier than the one before.
+    /// Records a request that arrived at `arrival` and finished at `now`, no earlier than the
+    /// previous one.
     #[inline]
     pub fn finished(&mut self, arrival: Nanoseconds, now: Nanoseconds) {
         let mut since = arrival.saturating_add(BEHIND_AFTER).max(self.start);
@@ -33,7 +34,7 @@ impl Backlog {
         self.behind.push((since, now));
     }
 
-    /// The share of the time until `end`; `None` when no time has passed.
+    /// Returns the share of the time until `end`; `None` if no time has passed.
     pub fn share(&self, end: Nanoseconds) -> Option<f64> {
         let behind: u64 = self.behind.iter().map(|(first, last)| (*last - *first).0).sum();
         let span = end.saturating_sub(self.start).0;
@@ -56,7 +57,7 @@ mod tests {
         backlog.finished(at(3), at(5));
         backlog.finished(at(6), at(8));
         assert_eq!(backlog.share(at(11)), Some(0.2));
-        // Behind from 2.5 s on: takes both in, and the time between.
+        // The run is behind from 2.5 s on, which includes both periods and the time between.
         backlog.finished(Nanoseconds(SECOND * 3 / 2), at(9));
         assert_eq!(backlog.share(at(11)), Some(0.65));
         backlog.finished(at(0), at(11));

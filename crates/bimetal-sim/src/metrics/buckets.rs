@@ -1,36 +1,38 @@
-//! Time in a fixed number of buckets: when a run outgrows them, neighbours merge and each is twice as wide.
+//! Buckets of time in a fixed number: when a run outgrows them, neighbours merge and each becomes
+//! twice as wide.
 
 use bimetal_core::units::Nanoseconds;
 
-/// How many buckets a series has at most; a run that fills them has at least half as many.
+/// Most buckets in a series; a run that fills them has at least half as many.
 pub(super) const BUCKETS: usize = 512;
 
 /// Width of a bucket at the start, as a power of two in nanoseconds: about a millisecond.
 const FIRST_SHIFT: u32 = 20;
 
-/// What lies in a bucket.
+/// Content of a bucket.
 pub(super) trait Bucket: Clone + Default {
-    /// Takes in the bucket behind this one, which leaves nothing there.
+    /// Absorbs the next bucket, which is removed.
     fn absorb(&mut self, later: Self);
 }
 
-/// A run's time from `start` on, in at most [`BUCKETS`] buckets of equal width.
+/// Time of a run from `start` on, in at most [`BUCKETS`] buckets of equal width.
 #[derive(Debug, Clone)]
 pub(super) struct Buckets<T> {
     start: Nanoseconds,
-    /// log₂ of the width in nanoseconds: to find a bucket is a shift, not a division.
+    /// Binary logarithm of the width in nanoseconds: finding a bucket takes a shift, not a
+    /// division.
     shift: u32,
-    /// Buckets up to the last one used.
+    /// Buckets up to the last used one.
     used: Vec<T>,
 }
 
 impl<T: Bucket> Buckets<T> {
-    /// Empty; what is earlier than `start` counts into the first bucket.
+    /// Creates empty buckets. Times before `start` count into the first bucket.
     pub(super) fn new(start: Nanoseconds) -> Self {
         Self { start, shift: FIRST_SHIFT, used: Vec::with_capacity(BUCKETS) }
     }
 
-    /// The bucket that `at` falls into.
+    /// Returns the bucket of time `at`.
     #[inline]
     pub(super) fn at(&mut self, at: Nanoseconds) -> &mut T {
         let mut index = self.index(at);
@@ -40,23 +42,23 @@ impl<T: Bucket> Buckets<T> {
         &mut self.used[index]
     }
 
-    /// How long it is from `at` to the end of the bucket that it falls into.
+    /// Returns the time from `at` to the end of its bucket.
     pub(super) fn left_of_bucket(&self, at: Nanoseconds) -> Nanoseconds {
         let into = at.saturating_sub(self.start).0 & ((1 << self.shift) - 1);
         Nanoseconds((1 << self.shift) - into)
     }
 
-    /// When the first bucket begins.
+    /// Returns the start of the first bucket.
     pub(super) fn start(&self) -> Nanoseconds {
         self.start
     }
 
-    /// How wide a bucket is.
+    /// Returns the width of a bucket.
     pub(super) fn width(&self) -> Nanoseconds {
         Nanoseconds(1 << self.shift)
     }
 
-    /// The buckets, from the first to the last that was used.
+    /// Returns the buckets, from the first to the last used one.
     pub(super) fn iter(&self) -> std::slice::Iter<'_, T> {
         self.used.iter()
     }
@@ -66,7 +68,7 @@ impl<T: Bucket> Buckets<T> {
         (at.saturating_sub(self.start).0 >> self.shift) as usize
     }
 
-    /// Makes room for `at` and says which bucket it is.
+    /// Makes room for `at`, and returns the index of its bucket.
     #[cold]
     fn grow_to(&mut self, at: Nanoseconds) -> usize {
         while self.index(at) >= BUCKETS {

@@ -1,27 +1,28 @@
-//! A level that changes over the time of the run (queue depth, dirty bytes), averaged over time.
+//! Level that changes over the time of the run (queue depth, dirty bytes), averaged over time.
 
 use bimetal_core::units::Nanoseconds;
 
 use super::buckets::{Bucket, Buckets};
 use crate::results::TimeSeries;
 
-/// A level, its average weighted by time, its maximum, and its course.
+/// Level, with its average weighted by time, its maximum, and its course.
 #[derive(Debug, Clone)]
 pub struct Gauge {
     buckets: Buckets<Held>,
     level: u64,
-    /// Up to when `level` has been counted.
+    /// Time up to which `level` has been counted.
     since: Nanoseconds,
     max: u64,
 }
 
 impl Gauge {
-    /// A level that is `level` at time `start`, from which on it is measured.
+    /// Creates a gauge with `level` at time `start`, from which on it is measured.
     pub fn new(start: Nanoseconds, level: u64) -> Self {
         Self { buckets: Buckets::new(start), level, since: start, max: level }
     }
 
-    /// The level is `level` from `at` on. `at` is never earlier than in the call before; an earlier one counts as that.
+    /// Sets the level from `at` on. `at` is never earlier than in the previous call; an earlier
+    /// time counts as that time.
     #[inline]
     pub fn record(&mut self, at: Nanoseconds, level: u64) {
         self.advance(at);
@@ -29,24 +30,25 @@ impl Gauge {
         self.max = self.max.max(level);
     }
 
-    /// One more from `at` on.
+    /// Increases the level by one from `at` on.
     #[inline]
     pub fn increment(&mut self, at: Nanoseconds) {
         self.record(at, self.level + 1);
     }
 
-    /// One less from `at` on.
+    /// Decreases the level by one from `at` on.
     #[inline]
     pub fn decrement(&mut self, at: Nanoseconds) {
         debug_assert!(self.level > 0, "a gauge fell below zero");
         self.record(at, self.level.saturating_sub(1));
     }
 
-    /// Counts the level of now up to `at`: call it at the end of the run, before the average is asked for.
+    /// Counts the current level up to `at`. To be called at the end of the run, before the average
+    /// is requested.
     #[inline]
     pub fn advance(&mut self, at: Nanoseconds) {
         while self.since < at {
-            // Room for `at` first, so that no bucket is split by a merge half-way.
+            // Room for `at` is made first, so that no bucket is split by a merge half-way.
             self.buckets.at(at);
             let span = self.buckets.left_of_bucket(self.since).min(at - self.since);
             let held = self.buckets.at(self.since);
@@ -56,17 +58,17 @@ impl Gauge {
         }
     }
 
-    /// The level of now.
+    /// Returns the current level.
     pub fn level(&self) -> u64 {
         self.level
     }
 
-    /// The highest level so far.
+    /// Returns the highest level so far.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The average over the time since the start; `None` when no time has passed.
+    /// Returns the average over the time since the start; `None` if no time has passed.
     pub fn mean(&self) -> Option<f64> {
         let mut all = Held::default();
         for held in self.buckets.iter() {
@@ -75,12 +77,12 @@ impl Gauge {
         (all.time > Nanoseconds::ZERO).then(|| all.mean())
     }
 
-    /// The curve: the average of each bucket.
+    /// Returns the curve: the average of each bucket.
     pub fn series(&self) -> TimeSeries {
         TimeSeries {
             start_s: self.buckets.start().as_seconds_f64(),
             bucket_s: self.buckets.width().as_seconds_f64(),
-            // The last bucket may have been opened and not yet lasted.
+            // The last bucket may have been opened without any time in it.
             values: self.buckets.iter().filter(|held| held.time > Nanoseconds::ZERO).map(Held::mean).collect(),
         }
     }
@@ -119,7 +121,7 @@ mod tests {
         depth.increment(Nanoseconds(300));
         depth.decrement(Nanoseconds(600));
         depth.advance(Nanoseconds(1100));
-        // 100 ns at 0, 100 at 1, 300 at 2, 500 at 1.
+        // The level is 0 for 100 ns, 1 for 100, 2 for 300, 1 for 500.
         assert_eq!(depth.mean(), Some((100.0 + 600.0 + 500.0) / 1000.0));
         assert_eq!((depth.level(), depth.max()), (1, 2));
     }

@@ -5,34 +5,36 @@ use bimetal_core::units::Nanoseconds;
 use super::buckets::{Bucket, Buckets};
 use crate::results::LatencySeries;
 
-/// Bins for each doubling of response time: the upper edge of a bin is at most 1/16 above what lies in it.
+/// Number of bins for each doubling of response time: the upper edge of a bin is at most 1/16 above
+/// its content.
 const BINS_PER_OCTAVE: u32 = 16;
 
-/// Below 2¹⁰ ns (a microsecond) everything is one bin.
+/// Exponent of the first octave: times below 2¹⁰ ns (a microsecond) share one bin.
 const FIRST_OCTAVE: u32 = 10;
 
-/// Bins up to 2⁴² ns (73 minutes); what is longer falls into the last.
+/// Number of bins, up to 2⁴² ns (73 minutes); longer times fall into the last bin.
 const BINS: usize = ((42 - FIRST_OCTAVE) * BINS_PER_OCTAVE) as usize + 1;
 
-/// Response times of requests by the time of their arrival, in a bounded number of buckets (about 1 MiB).
+/// Response times of requests by the time of their arrival, in a bounded number of buckets (about 1
+/// MiB).
 #[derive(Debug, Clone)]
 pub struct LatencyOverTime {
     buckets: Buckets<Responses>,
 }
 
 impl LatencyOverTime {
-    /// Nothing recorded yet, of a run that is measured from `start` on.
+    /// Creates an empty recorder for a run that is measured from `start` on.
     pub fn new(start: Nanoseconds) -> Self {
         Self { buckets: Buckets::new(start) }
     }
 
-    /// A request that arrived at `arrival` and took `response`.
+    /// Records a request that arrived at `arrival` and took `response`.
     #[inline]
     pub fn record(&mut self, arrival: Nanoseconds, response: Nanoseconds) {
         self.buckets.at(arrival).record(response);
     }
 
-    /// The curves.
+    /// Returns the curves.
     pub fn series(&self) -> LatencySeries {
         let mut series = LatencySeries {
             start_s: self.buckets.start().as_seconds_f64(),
@@ -53,7 +55,7 @@ struct Responses {
     requests: u64,
     sum: u128,
     max: Nanoseconds,
-    /// Requests by response time, [`BINS`] of them; none in a bucket without requests.
+    /// Numbers of requests by response time, in [`BINS`] bins; `None` in a bucket without requests.
     bins: Option<Box<[u32; BINS]>>,
 }
 
@@ -72,7 +74,7 @@ impl Responses {
         (self.requests > 0).then(|| self.sum as f64 / self.requests as f64 / 1e6)
     }
 
-    /// The upper edge of the bin in which the 99th percentile lies, or the maximum if that is lower.
+    /// Returns the upper edge of the bin with the 99th percentile, or the maximum if that is lower.
     fn p99_ms(&self) -> Option<f64> {
         let rank = (self.requests * 99).div_ceil(100);
         let mut seen = 0;
@@ -101,7 +103,7 @@ impl Bucket for Responses {
     }
 }
 
-/// The bin of a response time: its octave and the four bits below its leading one.
+/// Returns the bin of a response time: its octave and the four bits below its leading one.
 #[inline]
 fn bin_of(response: Nanoseconds) -> usize {
     let value = response.0;
@@ -113,7 +115,7 @@ fn bin_of(response: Nanoseconds) -> usize {
     (((octave - FIRST_OCTAVE) * BINS_PER_OCTAVE + within) as usize + 1).min(BINS - 1)
 }
 
-/// The longest response time in a bin; the last has no end.
+/// Returns the longest response time in a bin; the last bin has no end.
 fn upper_edge(bin: usize) -> Nanoseconds {
     if bin == BINS - 1 {
         return Nanoseconds::MAX;

@@ -1,11 +1,12 @@
-//! Recorders: what the event loop counts while it runs, and the figures that come out of it.
+//! Recorders of the event loop, and the figures that they produce.
 //!
-//! Each file is one measure, a plain struct with `record`; together they cost the hot loop some twenty nanoseconds a
-//! request and a bounded amount of memory, however long the trace. What is *shown* is in [`crate::results`], and what
-//! a drive counts of itself (erases, seeks, energy) stays with its model. All times are instants of the run; a recorder
-//! made at the end of the warm-up sees only what comes after it.
+//! Each file is one measure, a plain struct with `record`. Together they cost the hot loop some
+//! twenty nanoseconds a request, and a bounded amount of memory for any length of the trace. The
+//! figures that are shown are in [`crate::results`]; the statistics of a drive itself (erases,
+//! seeks, energy) stay with its model. All times are instants of the run; a recorder made at the
+//! end of the warm-up excludes the warm-up.
 //!
-//! Read first: `response_time.rs`, then `buckets.rs`, on which everything over time rests.
+//! Read first: `response_time.rs`, then `buckets.rs`, on which every recorder over time is based.
 
 mod amount_over_time;
 mod backlog;

@@ -5,14 +5,15 @@ use hdrhistogram::Histogram;
 
 use crate::results::{Cdf, CdfByKind, Distribution, ResponseTimes};
 
-/// Significant digits of a response time in the histogram: percentiles are at most 0.1 % too high.
+/// Number of significant digits of a response time in the histogram: percentiles are at most 0.1 %
+/// too high.
 const DIGITS: u8 = 3;
 
-/// The longest response time that the histogram tells apart, 2⁵³ ns (104 days); what is longer counts as that long in
-/// percentiles, and as it is in mean and maximum.
+/// Longest response time that the histogram distinguishes, 2⁵³ ns (104 days). A longer time counts
+/// as this time in percentiles, and exactly in mean and maximum.
 const LONGEST: u64 = 1 << 53;
 
-/// Points of a distribution curve for each power of ten of response time.
+/// Number of points of a distribution curve for each power of ten of response time.
 const CURVE_POINTS_PER_DECADE: f64 = 50.0;
 
 /// Response times of reads and of writes, from arrival to completion.
@@ -29,30 +30,31 @@ impl Default for ResponseTimeRecorder {
 }
 
 impl ResponseTimeRecorder {
-    /// Nothing recorded yet; takes some 700 KiB.
+    /// Creates an empty recorder, which takes some 700 KiB.
     pub fn new() -> Self {
         Self { reads: OneKind::new(), writes: OneKind::new() }
     }
 
-    /// A read that took `response`.
+    /// Records a read that took `response`.
     #[inline]
     pub fn record_read(&mut self, response: Nanoseconds) {
         self.reads.record(response);
     }
 
-    /// A write that took `response`.
+    /// Records a write that took `response`.
     #[inline]
     pub fn record_write(&mut self, response: Nanoseconds) {
         self.writes.record(response);
     }
 
-    /// How many reads and writes were recorded.
+    /// Returns the number of reads and writes recorded.
     pub fn count(&self) -> u64 {
         self.reads.histogram.len() + self.writes.histogram.len()
     }
 
-    /// Largest vertical distance of two distributions (Kolmogorov and Smirnov): of all, of the reads, and of the writes;
-    /// none where either has no request of the kind. Times closer to each other than 0.1 % count as one.
+    /// Returns the largest vertical distance of two distributions (Kolmogorov and Smirnov): of all
+    /// requests, of reads, and of writes. It is `None` if either distribution has no request of the
+    /// kind. Times closer to each other than 0.1 % count as equal.
     pub fn ks_distances(&self, other: &Self) -> [Option<f64>; 3] {
         [
             self.all().ks_distance(&other.all()),
@@ -61,7 +63,7 @@ impl ResponseTimeRecorder {
         ]
     }
 
-    /// Mean, percentiles and maximum of reads, writes and both.
+    /// Returns mean, percentiles and maximum of reads, writes and both.
     pub fn response_times(&self) -> ResponseTimes {
         ResponseTimes {
             all: self.all().distribution(),
@@ -70,7 +72,7 @@ impl ResponseTimeRecorder {
         }
     }
 
-    /// The distribution curves of reads, writes and both.
+    /// Returns the distribution curves of reads, writes and both.
     pub fn cdf(&self) -> CdfByKind {
         CdfByKind { all: self.all().cdf(), read: self.reads.cdf(), write: self.writes.cdf() }
     }
@@ -130,7 +132,7 @@ impl OneKind {
         if count == 0 {
             return Distribution::default();
         }
-        // A bin of the histogram may reach beyond the longest value in it.
+        // A bin of the histogram may extend beyond the longest value in it.
         let quantile = |q| Some(Nanoseconds(self.histogram.value_at_quantile(q)).min(self.max).as_millis_f64());
         Distribution {
             mean: Some(self.sum as f64 / count as f64 / 1e6),
@@ -144,8 +146,8 @@ impl OneKind {
         }
     }
 
-    /// The curve, thinned to a point for each [`CURVE_POINTS_PER_DECADE`]th of a power of ten; it ends at the exact
-    /// maximum.
+    /// Returns the curve, thinned to a point for each [`CURVE_POINTS_PER_DECADE`]th of a power of
+    /// ten. It ends at the exact maximum.
     fn cdf(&self) -> Cdf {
         let mut cdf = Cdf::default();
         let mut bin_of_last = None;
@@ -189,7 +191,7 @@ mod tests {
     #[test]
     fn mean_and_maximum_are_exact_and_percentiles_within_a_thousandth() {
         let times = recorder().response_times();
-        // 1 to 100 µs: mean 50.5 µs.
+        // The times are 1 to 100 µs: mean 50.5 µs.
         assert_eq!(times.read.mean, Some(0.0505));
         assert_eq!(times.read.max, Some(0.1));
         assert!(within_a_thousandth(times.read.p50, 0.050), "{:?}", times.read.p50);
@@ -201,7 +203,7 @@ mod tests {
     #[test]
     fn all_is_reads_and_writes_together() {
         let times = recorder().response_times();
-        // (100 × 50.5 µs + 2 s) / 101.
+        // The mean is (100 × 50.5 µs + 2 s) / 101.
         assert_eq!(times.all.mean, Some(2_005_050_000.0 / 101.0 / 1e6));
         assert_eq!(times.all.max, Some(2000.0));
         assert!(within_a_thousandth(times.all.p99, 0.1), "{:?}", times.all.p99);
@@ -211,7 +213,7 @@ mod tests {
     fn the_distance_of_two_distributions_is_their_largest_gap() {
         let (one, mut other) = (recorder(), recorder());
         assert_eq!(one.ks_distances(&other), [Some(0.0); 3]);
-        // Half of the reads are as they were, and as many again take longer than all.
+        // Half of the reads are unchanged, and equally many take longer than all.
         (0..100).for_each(|_| other.record_read(Nanoseconds::from_micros(500)));
         let [all, reads, writes] = one.ks_distances(&other);
         assert_eq!((reads, writes), (Some(0.5), Some(0.0)));
@@ -238,7 +240,7 @@ mod tests {
         assert_eq!(cdf.all.requests.last(), Some(&101));
         assert_eq!(cdf.all.ms.last(), Some(&2000.0));
         assert!(cdf.read.ms.is_sorted() && cdf.read.requests.is_sorted());
-        // Two decades.
+        // The times span two decades.
         assert!(cdf.read.ms.len() <= 101, "{}", cdf.read.ms.len());
     }
 

@@ -1,25 +1,25 @@
-//! How sequential the writes to a drive are, page by page (Griffin 6.2).
+//! Sequentiality of the writes to a drive, page by page (Griffin 6.2).
 
 use bimetal_core::units::SectorRange;
 
-/// Sectors of a page of 4 KiB.
+/// Number of sectors in a page of 4 KiB.
 const PAGE_SECTORS: u64 = 8;
 
-/// Counts the pages written to one drive, and those that follow the adjacent page: "we count a page write as sequential
-/// if the preceding write occurs to an adjacent page".
+/// Counter of the pages written to one drive, and of those that follow the adjacent page: "we count
+/// a page write as sequential if the preceding write occurs to an adjacent page".
 ///
-/// A page of 4 KiB that a write touches is a page write. Where a write goes on in the page in which the one before it ended,
-/// that page is written once more, and does not follow itself.
+/// Each page of 4 KiB that a write touches is a page write. If a write continues in the page in
+/// which the previous write ended, that page is written again, and does not follow itself.
 #[derive(Debug, Clone, Default)]
 pub struct WriteSequentiality {
     pages: u64,
     sequential: u64,
-    /// The last page of the write before.
+    /// Last page of the previous write.
     previous_page: Option<u64>,
 }
 
 impl WriteSequentiality {
-    /// A write to the drive, in the order in which they are written.
+    /// Records a write to the drive, in the order of the writes.
     #[inline]
     pub fn record(&mut self, range: SectorRange) {
         if range.is_empty() {
@@ -33,13 +33,13 @@ impl WriteSequentiality {
         self.previous_page = Some((end - 1) / PAGE_SECTORS);
     }
 
-    /// Takes in what another drive counted.
+    /// Adds the counts of another drive.
     pub fn absorb(&mut self, other: &Self) {
         self.pages += other.pages;
         self.sequential += other.sequential;
     }
 
-    /// Pages that follow the adjacent page / pages written; `None` when nothing was written.
+    /// Returns pages that follow the adjacent page / pages written; `None` if nothing was written.
     pub fn fraction(&self) -> Option<f64> {
         (self.pages > 0).then(|| self.sequential as f64 / self.pages as f64)
     }
@@ -59,19 +59,19 @@ mod tests {
 
     #[test]
     fn pages_inside_a_write_follow_each_other() {
-        // Four pages, of which three follow the one before.
+        // Of four pages three follow the previous page.
         assert_eq!(fraction(&[(0, 32)]), Some(0.75));
     }
 
     #[test]
     fn the_first_page_counts_if_the_write_before_ended_beside_it() {
         assert_eq!(fraction(&[(0, 8), (8, 8), (16, 8), (0, 8)]), Some(0.5));
-        // Descending order is no sequence, and a page again does not follow itself.
+        // Descending order is not sequential, and a page written again does not follow itself.
         assert_eq!(fraction(&[(16, 8), (8, 8), (8, 8)]), Some(0.0));
     }
 
-    /// Sectors 63 to 70 and 71 to 78 touch two pages each, and share page 8. The second write begins
-    /// in that page, which is not adjacent to itself.
+    /// Sectors 63 to 70 and 71 to 78 touch two pages each, and share page 8. The second write
+    /// begins in that page, which is not adjacent to itself.
     #[test]
     fn page_shared_by_two_writes_does_not_follow_itself() {
         assert_eq!(fraction(&[(63, 8), (71, 8)]), Some(0.5));

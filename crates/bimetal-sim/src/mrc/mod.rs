@@ -1,8 +1,9 @@
 //! Miss ratios of caches of any size under any replacement policy, over a trace and without drives.
 //!
-//! A trace becomes a sequence of accesses to numbered objects ([`numbering`]). LRU needs one pass for all sizes
-//! ([`reuse`]); every other policy is played once for each size ([`mod@play`]), by the policies of `bimetal-core`. A sample
-//! of the objects stands for all of them on request ([`sample`]). [`measure`] puts that together.
+//! A trace becomes a sequence of accesses to numbered objects ([`numbering`]). LRU needs one pass
+//! for all sizes ([`reuse`]). Every other policy is played once for each size ([`mod@play`]), by
+//! the policies of `bimetal-core`. On request, a sample of the objects represents all of them
+//! ([`sample`]). [`measure`] combines these steps.
 
 pub mod numbering;
 pub mod play;
@@ -25,27 +26,28 @@ use play::{Accesses, next_uses, play, play_belady};
 use reuse::{Histogram, ReuseDistances};
 use sample::{GROUPS, Sample};
 
-/// What a cache holds.
+/// Unit of caching.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
-    /// Blocks of one size; a request accesses each block it touches.
+    /// Blocks of one size; a request accesses each block that it touches.
     Block(BlockSize),
-    /// Whole requests: one object for each address at which one starts, of the size of the first that did.
+    /// Whole requests: one object for each address at which a request starts, with the size of the
+    /// first such request.
     Request,
 }
 
-/// How large a cache is.
+/// Size of a cache.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum CacheSize {
-    /// So many objects.
+    /// Number of objects.
     Objects(u32),
-    /// A share of the distinct objects of the trace, rounded down.
+    /// Share of the distinct objects of the trace, rounded down.
     Share(f64),
-    /// So many bytes: the objects of mean size that they hold.
+    /// Number of bytes, converted to objects of mean size.
     Bytes(Bytes),
 }
 
-/// A text that is no size of a cache.
+/// Text that is no size of a cache.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "'{0}' is no size of a cache: expected objects like 4897, a share of the distinct objects like 10%, or bytes like 64MiB"
@@ -83,39 +85,39 @@ impl fmt::Display for CacheSize {
     }
 }
 
-/// The largest cache that is played, in objects.
+/// Most objects of a cache that is played.
 pub const OBJECTS_MAX: u32 = 1 << 30;
 
-/// The names of all policies, in the order in which tables show them.
+/// Returns the names of all policies, in the order in which tables show them.
 pub fn policies() -> impl Iterator<Item = &'static str> {
     ONLINE_NAMES.iter().copied().chain([OFFLINE_NAME])
 }
 
-/// What is to be measured.
+/// Options of a measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Names of [`policies`].
     pub policies: Vec<&'static str>,
-    /// Sizes of caches.
+    /// Sizes of the caches.
     pub sizes: Vec<CacheSize>,
-    /// What a cache holds.
+    /// Unit of caching.
     pub unit: Unit,
-    /// The share of the objects that stands for all; 1 is exact.
+    /// Share of the objects that represents all; 1 is exact.
     pub sample: f64,
 }
 
-/// One point of a curve.
+/// Point of a curve.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Point {
-    /// The policy.
+    /// Name of the policy.
     pub policy: &'static str,
-    /// The size of the cache in objects.
+    /// Size of the cache in objects.
     pub size: u32,
-    /// Accesses that missed over all accesses.
+    /// Share of the accesses that missed.
     pub miss_ratio: f64,
-    /// Bytes of accesses that missed over the bytes of all accesses.
+    /// Share of the bytes accessed that missed.
     pub byte_miss_ratio: f64,
-    /// Half the width of the 95 % interval around `miss_ratio`, where it comes from a sample.
+    /// Half the width of the 95 % interval around `miss_ratio`, if it comes from a sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
 }
@@ -123,32 +125,32 @@ pub struct Point {
 /// Miss ratios of one trace.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct MissRatios {
-    /// Reads and writes of the trace. Nothing else accesses a cache.
+    /// Number of reads and writes of the trace. No other request accesses a cache.
     pub requests: u64,
-    /// `block` or `request`.
+    /// Unit: `block` or `request`.
     pub unit: &'static str,
-    /// Distinct objects, estimated where only a sample was looked at.
+    /// Number of distinct objects, estimated if only a sample was examined.
     pub objects: u64,
-    /// Accesses to them.
+    /// Number of accesses to the objects.
     pub accesses: u64,
-    /// The share of the objects that was looked at, where that is not all.
+    /// Share of the objects that was examined, if it is not all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<f64>,
-    /// A point for each policy and size: policies and sizes in the order they were asked for.
+    /// Points for each policy and size, in the order asked for.
     pub results: Vec<Point>,
 }
 
-/// Requests that are read at a time.
+/// Number of requests that are read at a time.
 const READ_AT_A_TIME: usize = 512;
 
-/// Accesses that are looked at together, so that what one waits for (memory, mostly) the others wait for at the same time.
+/// Number of accesses that are handled together, so that their waits (mostly for memory) overlap.
 const LOOKED_AT_TOGETHER: usize = 256;
 
-/// Measures the miss ratios of a trace. `read` appends its next requests to a list, as many as that has room for, and none
-/// at the end.
+/// Measures the miss ratios of a trace. `read` appends the trace's next requests to a list while it
+/// has room, and none at the end.
 ///
 /// # Errors
-/// What reading the trace says.
+/// Fails with the error of reading the trace.
 pub fn measure<E>(
     options: &Options,
     mut read: impl FnMut(&mut Vec<Request>) -> Result<(), E>,
@@ -165,26 +167,27 @@ pub fn measure<E>(
     }
 }
 
-/// What is kept of a trace while it passes.
+/// State collected from a trace while it is read.
 struct Gathering {
     unit: Unit,
     sample: Sample,
     numbering: Numbering,
-    /// LRU's reuse distances, where LRU is asked for.
+    /// Reuse distances of LRU, if LRU is requested.
     reuse: Option<ReuseDistances>,
     histogram: Histogram,
-    /// The accesses themselves, where a policy must be played or a sample be judged.
+    /// Accesses themselves, if a policy must be played or the error of a sample be estimated.
     sequence: Option<Accesses>,
-    /// Accesses that wait to be looked at: their addresses and bytes.
+    /// Addresses of the accesses that are not handled yet; `waiting_bytes` are their bytes.
     waiting: Vec<u64>,
     waiting_bytes: Vec<u64>,
-    /// Numbers of the objects of those, and their reuse distances; kept to save allocations.
+    /// Numbers of the objects of waiting accesses, and their reuse distances; kept to save
+    /// allocations.
     numbers: Vec<u32>,
     distances: Vec<u32>,
     requests: u64,
     accesses: u64,
     bytes: u64,
-    /// Sizes of the objects looked at, each as of its first access.
+    /// Sum of the sizes of the examined objects, each as of its first access.
     object_bytes: u64,
 }
 
@@ -241,7 +244,7 @@ impl Gathering {
         }
     }
 
-    /// Looks at the accesses that wait, in their order.
+    /// Handles the waiting accesses, in their order.
     fn look(&mut self) {
         let (unit, bytes, object_bytes) = (self.unit, &self.waiting_bytes, &mut self.object_bytes);
         self.numbering.number_all(&self.waiting, &mut self.numbers, |at| {
@@ -283,7 +286,7 @@ impl Gathering {
         }
     }
 
-    /// A size in objects, at least one.
+    /// Returns a size in objects, at least one.
     fn objects_of(&self, size: CacheSize) -> u32 {
         let looked_at = f64::from(self.numbering.len());
         let objects = match size {
@@ -295,16 +298,16 @@ impl Gathering {
     }
 }
 
-/// All that is needed for the points of all curves.
+/// Input for the points of all curves.
 struct Curves<'a> {
     gathering: &'a Gathering,
     whole: Accesses,
     whole_next_uses: Vec<u32>,
-    /// The groups by which the error of a sample is judged; none where everything was looked at.
+    /// Groups from which the error of a sample is estimated; none if all objects were examined.
     groups: Vec<Group>,
 }
 
-/// What a part of the sample, taken alone, would have told.
+/// Part of the sample that is measured as a sample of its own.
 struct Group {
     accesses: Accesses,
     next_uses: Vec<u32>,
@@ -344,7 +347,7 @@ impl<'a> Curves<'a> {
     }
 }
 
-/// Accesses and bytes that miss in a cache of `size` objects.
+/// Returns the accesses and bytes that miss in a cache of `size` objects.
 fn misses(policy: &str, accesses: &Accesses, next_uses: &[u32], histogram: &Histogram, size: u32) -> (u64, u64) {
     let mut missed = (0, 0);
     let miss = |bytes: u64| {

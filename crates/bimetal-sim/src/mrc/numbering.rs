@@ -1,8 +1,9 @@
-//! Objects by number: each address gets the next number when it first comes up, so that everything else is an array.
+//! Numbers objects: each address gets the next number when it first occurs, so that everything else
+//! is an array.
 //!
-//! An open-addressed table of 12 bytes an entry, at most three quarters full.
+//! The numbers are in an open-addressed table of 12 bytes an entry, at most three quarters full.
 
-/// The numbers of the addresses seen so far.
+/// Numbers of the addresses seen so far.
 pub struct Numbering {
     entries: Vec<Entry>,
     len: u32,
@@ -30,7 +31,8 @@ impl Default for Numbering {
     }
 }
 
-/// A mixture of all bits of `id`, with fixed constants: the same everywhere.
+/// Returns a mixture of all bits of `id`, with fixed constants, so that it is equal on every
+/// machine.
 #[inline]
 fn mixed(id: u64) -> u64 {
     let product = u128::from(id ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
@@ -38,21 +40,23 @@ fn mixed(id: u64) -> u64 {
 }
 
 impl Numbering {
-    /// How many there are.
+    /// Returns the number of addresses.
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no addresses.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The numbers of `ids`, in their order, into `numbers`; `new` is told the place of each that is new.
+    /// Puts the numbers of `ids`, in their order, into `numbers`. Calls `new` with the index of
+    /// each new address.
     pub fn number_all(&mut self, ids: &[u64], numbers: &mut Vec<u32>, mut new: impl FnMut(usize)) {
         let mask = self.entries.len() - 1;
         numbers.clear();
-        // Most addresses are found where they belong. These loads miss the processor's caches, and none waits for another.
+        // Most addresses are found at their first position. These loads miss the processor's
+        // caches, and are independent of each other.
         numbers.extend(ids.iter().map(|&id| {
             let entry = self.entries[mixed(id) as usize & mask];
             if entry.is(id) { entry.number } else { EMPTY.number }
@@ -66,7 +70,7 @@ impl Numbering {
         }
     }
 
-    /// The number of `id`, and whether it is new.
+    /// Returns the number of `id`, and whether it is new.
     #[inline]
     pub fn number(&mut self, id: u64) -> (u32, bool) {
         let mask = self.entries.len() - 1;
@@ -126,7 +130,7 @@ mod tests {
     #[test]
     fn many_at_once_get_the_numbers_that_they_get_one_by_one() {
         let (mut one_by_one, mut at_once) = (Numbering::default(), Numbering::default());
-        // Ids that come back within a batch, in later ones, and while the table grows.
+        // The ids recur within a batch, in later batches, and while the table grows.
         let ids: Vec<u64> = (0..60_000u64).map(|n| n * n % 40_009).collect();
         let mut numbers = Vec::new();
         for batch in ids.chunks(700) {

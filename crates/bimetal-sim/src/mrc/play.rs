@@ -1,4 +1,4 @@
-//! A cache of so many objects under a policy, played over a sequence of accesses.
+//! Plays a sequence of accesses through a cache of a given number of objects under a policy.
 
 use bimetal_core::block_map::Slot;
 use bimetal_core::policies::belady::{Belady, NEVER};
@@ -6,11 +6,11 @@ use bimetal_core::policies::replacement::{Key, Replacement, Verdict};
 
 use super::reuse::{Histogram, ReuseDistances};
 
-/// Accesses in order: which object, and how many bytes of it.
+/// Accesses in order, each with its object and bytes.
 #[derive(Default)]
 pub struct Accesses {
     objects: Vec<u32>,
-    /// Bytes of each access, unless they are all alike.
+    /// Bytes of each access, unless they are all equal.
     bytes: Vec<u32>,
     alike: u32,
 }
@@ -37,7 +37,7 @@ impl Accesses {
         u64::from(self.bytes.get(at).copied().unwrap_or(self.alike))
     }
 
-    /// The accesses apart, by what `group` says of their objects.
+    /// Splits the accesses by the `group` of their objects.
     pub fn split(&self, groups: usize, group: impl Fn(u32) -> usize) -> Vec<Self> {
         let mut parts: Vec<Self> = (0..groups).map(|_| Self::default()).collect();
         for (at, &object) in self.objects.iter().enumerate() {
@@ -46,7 +46,7 @@ impl Accesses {
         parts
     }
 
-    /// All reuse distances.
+    /// Returns the histogram of all reuse distances.
     pub fn reuse(&self) -> Histogram {
         let (mut reuse, mut histogram) = (ReuseDistances::default(), Histogram::default());
         for (at, &object) in self.objects.iter().enumerate() {
@@ -58,7 +58,7 @@ impl Accesses {
 
 const NONE: u32 = u32::MAX;
 
-/// For each access when its object is accessed next, or [`u32::MAX`].
+/// Returns the position of the next access to the object of each access, or [`u32::MAX`].
 pub fn next_uses(accesses: &Accesses) -> Vec<u32> {
     let objects = accesses.objects.iter().max().map_or(0, |&most| most as usize + 1);
     let mut next_of = vec![NONE; objects];
@@ -69,12 +69,13 @@ pub fn next_uses(accesses: &Accesses) -> Vec<u32> {
     next
 }
 
-/// Plays `accesses` through a cache of `size` objects and tells `miss` the bytes of each that misses.
+/// Plays `accesses` through a cache of `size` objects. Calls `miss` with the bytes of each access
+/// that misses.
 pub fn play<P: Replacement + ?Sized>(policy: &mut P, accesses: &Accesses, size: u32, miss: impl FnMut(u64)) {
     play_with(policy, accesses, size, |_, _| (), miss);
 }
 
-/// The same for Belady's MIN.
+/// Plays `accesses` under Belady's MIN.
 pub fn play_belady(accesses: &Accesses, next_uses: &[u32], size: u32, miss: impl FnMut(u64)) {
     let foresee = |policy: &mut Belady, at: usize| {
         policy.foresee(if next_uses[at] == NONE { NEVER } else { u64::from(next_uses[at]) });

@@ -1,27 +1,28 @@
-//! Reuse distances: how many other objects were accessed since an object's last access. An LRU cache of `n` objects hits
-//! exactly where that is below `n` (Mattson, Gecsei, Slutz, Traiger: *Evaluation Techniques for Storage Hierarchies*, 1970), so
-//! one pass gives the exact curve of all sizes.
+//! Reuse distances: number of other objects accessed since an object's last access. An LRU cache of
+//! `n` objects hits exactly if the distance is below `n` (Mattson, Gecsei, Slutz, Traiger:
+//! *Evaluation Techniques for Storage Hierarchies*, 1970), so one pass gives the exact curve of all
+//! sizes.
 //!
-//! Each object has one mark, at the time of its last access; the distance is the number of later marks, counted by a Fenwick tree
-//! over cache lines of bits. When time reaches the end of the bits, the marks are closed up: memory follows the objects, not
-//! the length of the trace.
+//! Each object has one mark, at the time of its last access; the distance is the number of later
+//! marks, counted by a Fenwick tree over cache lines of bits. When time reaches the end of the
+//! bits, the marks are compacted: memory grows with the objects, not with the length of the trace.
 
-/// "Not accessed before": a miss in a cache of any size.
+/// Distance of an object not accessed before: a miss in a cache of any size.
 pub const FIRST: u32 = u32::MAX;
 
-/// Bits counted by one node of the tree.
+/// Number of bits counted by one node of the tree.
 const LINE_BITS: u32 = 512;
 
-/// So many bits: one line of the processor's caches.
+/// Bits of one node, which fill one line of the processor's caches.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 struct Line([u64; (LINE_BITS / 64) as usize]);
 
 impl Line {
-    /// How many marks it holds before the bit `end`.
+    /// Returns the number of marks before the bit `end`.
     #[inline]
     fn marks_before(&self, end: u32) -> u32 {
-        // All words, whatever `end` is: no branch that depends on it.
+        // All words are counted for any `end`, so that no branch depends on it.
         let part = |(at, word): (usize, &u64)| {
             let bits = end.saturating_sub(at as u32 * 64);
             let mask = if bits >= 64 { u64::MAX } else { (1 << bits) - 1 };
@@ -40,9 +41,9 @@ impl Line {
     }
 }
 
-/// The last accesses of all objects.
+/// Times of the last accesses of all objects.
 pub struct ReuseDistances {
-    /// For each object the time of its last access, or [`FIRST`].
+    /// Time of the last access for each object, or [`FIRST`].
     last: Vec<u32>,
     marks: Vec<Line>,
     /// Sums of marks by line, as a Fenwick tree (from index 1).
@@ -60,21 +61,23 @@ impl Default for ReuseDistances {
 }
 
 impl ReuseDistances {
-    /// Notes accesses to `objects` in their order, and puts the reuse distance of each into `distances`.
+    /// Records accesses to `objects` in their order, and puts the reuse distance of each into
+    /// `distances`.
     pub fn access_all(&mut self, objects: &[u32], distances: &mut Vec<u32>) {
         self.fetch(objects);
         distances.clear();
         distances.extend(objects.iter().map(|&object| self.access(object)));
     }
 
-    /// Loads what accesses to `objects` will need: all at once, where each access alone would wait for its own.
+    /// Loads the memory that accesses to `objects` need, all at once instead of one after the
+    /// other.
     fn fetch(&self, objects: &[u32]) {
         let last = objects.iter().filter_map(|&object| self.last.get(object as usize));
         let lines = last.filter_map(|&last| self.marks.get((last / LINE_BITS) as usize));
         std::hint::black_box(lines.fold(0, |all, line| all ^ line.0[0]));
     }
 
-    /// Notes an access to `object` (numbers are dense) and gives its reuse distance, or [`FIRST`].
+    /// Records an access to `object` (numbers are dense). Returns its reuse distance, or [`FIRST`].
     #[inline]
     pub fn access(&mut self, object: u32) -> u32 {
         if (self.now / LINE_BITS) as usize == self.marks.len() {
@@ -94,7 +97,8 @@ impl ReuseDistances {
         }
         let distance = self.live - self.rank(last);
         self.marks[(last / LINE_BITS) as usize].flip(last % LINE_BITS);
-        // A mark that moves within its line, as those of the most recent do, changes no sum.
+        // A mark that moves within its line, like the marks of the most recent objects, changes no
+        // sum.
         if last / LINE_BITS != now / LINE_BITS {
             self.add(last, u32::MAX);
             self.add(now, 1);
@@ -102,7 +106,7 @@ impl ReuseDistances {
         distance
     }
 
-    /// How many marks there are up to `time`, itself included.
+    /// Returns the number of marks up to and including `time`.
     #[inline]
     fn rank(&self, time: u32) -> u32 {
         let mut node = (time / LINE_BITS) as usize;
@@ -158,11 +162,11 @@ impl ReuseDistances {
     }
 }
 
-/// Accesses and their bytes by reuse distance.
+/// Numbers of accesses and their bytes by reuse distance.
 #[derive(Default)]
 pub struct Histogram {
     accesses: Vec<u64>,
-    /// Bytes by distance, unless those of all accesses are alike.
+    /// Bytes by distance, unless the bytes of all accesses are equal.
     bytes: Option<Vec<u64>>,
     alike: u64,
     first: (u64, u64),
@@ -193,7 +197,7 @@ impl Histogram {
         }
     }
 
-    /// The next access is of another size than all before it, or the first.
+    /// Handles an access with another size than all earlier ones, or the first access.
     #[cold]
     fn differ(&mut self, bytes: u64) {
         if self.first.0 == 0 {
@@ -203,7 +207,7 @@ impl Histogram {
         }
     }
 
-    /// Accesses and bytes that miss in a cache of `size` objects.
+    /// Returns the accesses and bytes that miss in a cache of `size` objects.
     pub fn misses(&self, size: u32) -> (u64, u64) {
         let beyond = |of: &[u64]| of.iter().skip(size as usize).sum::<u64>();
         let accesses = beyond(&self.accesses);
@@ -247,13 +251,13 @@ mod tests {
     #[test]
     fn closing_up_keeps_the_order() {
         let mut reuse = ReuseDistances::default();
-        // Three rounds over more objects than a window has room for.
+        // Three rounds access more objects than a window has room for.
         for round in 0..3 {
             for object in 0..100_000 {
                 assert_eq!(reuse.access(object), if round == 0 { FIRST } else { 99_999 });
             }
         }
-        // And a stretch of one object that fills windows alone.
+        // A stretch of accesses to one object fills windows alone.
         for at in 0..500_000 {
             assert_eq!(reuse.access(7), if at == 0 { 99_992 } else { 0 });
         }

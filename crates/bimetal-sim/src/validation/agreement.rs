@@ -1,13 +1,13 @@
-//! The figures that say how well simulated response times agree with measured ones.
+//! Figures for the agreement of simulated response times with measured ones.
 
 use bimetal_core::units::Nanoseconds;
 
 use super::demerit::{Curve, rms_demerit_ms};
 
-/// How well a model agrees with a drive. Errors are measured minus simulated.
+/// Agreement of a model with a drive. Errors are measured minus simulated.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Agreement {
-    /// How many requests.
+    /// Number of requests.
     pub requests: u64,
     /// Root-mean-square horizontal distance of the two distributions: see [`rms_demerit_ms`].
     pub rms_demerit_ms: f64,
@@ -26,7 +26,7 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// Of responses that belong together pairwise; `None` if there is none.
+    /// Compares responses that correspond pairwise; `None` if there are none.
     pub fn of(measured: &[Nanoseconds], simulated: &[Nanoseconds]) -> Option<Self> {
         assert_eq!(measured.len(), simulated.len(), "responses belong together pairwise");
         if measured.is_empty() {

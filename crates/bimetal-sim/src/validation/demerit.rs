@@ -1,25 +1,27 @@
-//! The rms demerit figure: the root-mean-square horizontal distance between two distributions of response times.
+//! Rms demerit figure: the root-mean-square horizontal distance between two distributions of
+//! response times.
 //!
-//! The figure is that of Ruemmler and Wilkes ("An Introduction to Disk Drive Modeling", IEEE Computer, March 1994),
-//! worked out as DiskSim's validation does it, bins and rounding included, so that the figures compare digit by digit.
+//! The figure is defined by Ruemmler and Wilkes ("An Introduction to Disk Drive Modeling", IEEE
+//! Computer, March 1994). It is computed as in DiskSim's validation, bins and rounding included, so
+//! that the figures compare digit by digit.
 
 use bimetal_core::units::Nanoseconds;
 
-/// Bins of a distribution; the last is open.
+/// Number of bins in a distribution; the last is open.
 const BINS: usize = 1750;
 
-/// Points at which the distributions are inverted.
+/// Number of points at which the distributions are inverted.
 const POINTS: u32 = 10_000;
 
-/// The distribution of response times: rows of microseconds and the fraction of requests below, as printed with six
-/// decimals, up to the first row at 1.
+/// Distribution of response times: rows of microseconds and the fraction of requests below, as
+/// printed with six decimals, up to the first row at 1.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Curve {
     rows: Vec<(f64, f64)>,
 }
 
 impl Curve {
-    /// The distribution of `responses`, of which there is at least one.
+    /// Returns the distribution of `responses`, of which there is at least one.
     pub fn new(responses: &[Nanoseconds]) -> Self {
         assert!(!responses.is_empty(), "a distribution of nothing");
         let mut micros: Vec<u64> = responses.iter().map(|response| response.0 / 1000).collect();
@@ -33,19 +35,19 @@ impl Curve {
                 return Self { rows };
             }
         }
-        // Longer than the last edge: what lies behind it is put there.
+        // Times behind the last edge are put at the longest response time.
         let last = micros[micros.len() - 1] as f64;
         rows.push((last.max(rows[rows.len() - 1].0 + 1.0), 1.0));
         Self { rows }
     }
 
-    /// Microseconds and the fraction of requests below, in order.
+    /// Returns microseconds and the fraction of requests below, in order.
     pub fn rows(&self) -> &[(f64, f64)] {
         &self.rows
     }
 
-    /// Microseconds below which the fraction `p` lies: on the line to the first row that reaches it. `from` is a row
-    /// before that, and moves there.
+    /// Returns the microseconds below which the fraction `p` lies: on the line to the first row
+    /// that reaches it. `from` is an earlier row, and is moved to this row.
     fn inverse_us(&self, p: f64, from: &mut usize) -> f64 {
         while *from + 1 < self.rows.len() && self.rows[*from].1 < p {
             *from += 1;
@@ -56,12 +58,12 @@ impl Curve {
     }
 }
 
-/// 0, and each next 1 µs and a hundredth further.
+/// Returns the edges: 0, and each next edge 1 µs and a hundredth further.
 fn edges() -> impl Iterator<Item = u64> {
     std::iter::successors(Some(0_u64), |edge| Some(edge + 1 + edge / 100)).take(BINS)
 }
 
-/// The rms demerit between two distributions, in milliseconds.
+/// Returns the rms demerit between two distributions, in milliseconds.
 pub fn rms_demerit_ms(measured: &Curve, simulated: &Curve) -> f64 {
     let (mut p, mut sum, mut points) = (0.0, 0.0, 0_u32);
     let (mut measured_row, mut simulated_row) = (0, 0);
@@ -89,14 +91,14 @@ mod tests {
         assert_eq!(edges.len(), 1750);
         assert_eq!(&edges[..3], [0, 1, 2]);
         assert_eq!(&edges[99..103], [99, 100, 102, 104]);
-        // 10,000 µs fall in a bin of about 0.1 ms.
+        // A time of 10,000 µs falls in a bin of about 0.1 ms.
         let bin = edges.partition_point(|edge| *edge <= 10_000);
         assert!((95..=105).contains(&(edges[bin] - edges[bin - 1])));
     }
 
     #[test]
     fn one_response_lies_on_the_line_through_its_bin() {
-        // 50 µs: F(50) = 0, F(51) = 1, so the inverse at p is 50 + p.
+        // For 50 µs: F(50) = 0, F(51) = 1, so the inverse at p is 50 + p.
         let one = curve(&[50]);
         assert_eq!(one.rows().last(), Some(&(51.0, 1.0)));
         let mut row = 0;
@@ -110,7 +112,8 @@ mod tests {
         // Half of the requests agree, half are 30 µs apart: √(½ · 30²) µs.
         let demerit = rms_demerit_ms(&curve(&[10, 50]), &curve(&[10, 80]));
         assert!((demerit - 0.030 / 2_f64.sqrt()).abs() < 2e-6, "{demerit}");
-        // The order of the requests does not matter, and a curve is no distance from itself.
+        // The order of the requests does not matter, and the distance of a curve from itself is
+        // zero.
         assert_eq!(rms_demerit_ms(&curve(&[10, 50, 90]), &curve(&[90, 10, 50])), 0.0);
     }
 

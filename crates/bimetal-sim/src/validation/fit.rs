@@ -1,4 +1,4 @@
-//! The few figures of a data sheet that make a model agree best with what was measured on a drive.
+//! Fits the few figures of a data sheet so that a model agrees best with measurements of a drive.
 
 use bimetal_core::units::{Nanoseconds, Sectors};
 use bimetal_models::hdd::HddProfile;
@@ -9,33 +9,34 @@ use super::demerit::{Curve, rms_demerit_ms};
 use super::replay::{Pace, replay};
 use super::sample::Sample;
 
-/// Spindle speeds that drives are sold with.
+/// Spindle speeds of drives on the market.
 const RPM: [f64; 6] = [4200.0, 5400.0, 5900.0, 7200.0, 10_000.0, 15_000.0];
-/// Factors by which figures are changed: at first, for each spindle speed, and at last, for the best.
+/// Factors by which figures are changed: at first, for each spindle speed, and at last, for the
+/// best.
 const STEPS: [&[f64]; 2] = [&[1.5, 1.15], &[1.05, 1.02]];
-/// Requests that are played for each try at most.
+/// Most requests that are played for each try.
 const REQUESTS: usize = 20_000;
 
-/// Why no figures can be fitted.
+/// Reasons for which no figures can be fitted.
 #[derive(Debug, thiserror::Error)]
 pub enum FitError {
-    /// Not a hard disk, or one with other figures than a data sheet's.
+    /// The profile is no hard disk, or has other figures than a data sheet's.
     #[error(
         "{profile}: {key} is not there to be fitted: expected a hard disk's profile made from a data sheet, with \
          command_overhead_ms, outer_mb_per_s, inner_mb_per_s and the three seek times"
     )]
     NoDataSheet {
-        /// The name of the profile.
+        /// Name of the profile.
         profile: String,
-        /// The key that it lacks.
+        /// Key that the profile lacks.
         key: &'static str,
     },
-    /// A drive that cannot be built.
+    /// The drive cannot be built.
     #[error(transparent)]
     Profile(#[from] ProfileError),
 }
 
-/// The figures that are fitted.
+/// Figures that are fitted.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Figures {
     rpm: f64,
@@ -63,7 +64,7 @@ impl Figures {
         })
     }
 
-    /// As keys and values of a profile.
+    /// Returns the figures as keys and values of a profile.
     fn settings(&self) -> Vec<(&'static str, String)> {
         let number = |value: f64| ((value * 1e4).round() / 1e4).to_string();
         vec![
@@ -81,20 +82,22 @@ impl Figures {
         ]
     }
 
-    /// Whether drives are sold with such figures: a fit would answer what is no disk's doing with a seek of a second.
+    /// Returns true if drives on the market have such figures. Without this check, a fit would
+    /// explain effects outside the disk by a seek of a second.
     fn are_a_drives(&self) -> bool {
         (0.01..=2.0).contains(&self.overhead_ms)
             && (2.5..=20.0).contains(&self.read.average_ms)
             && (10.0..=400.0).contains(&self.outer_mb_per_s)
     }
 
-    /// These figures with every spindle speed, and with and without write cache.
+    /// Returns these figures with every spindle speed, and with and without write cache.
     fn starts(self) -> impl Iterator<Item = Self> {
         let caches = [Switch::On, Switch::Off];
         RPM.iter().flat_map(move |rpm| caches.map(|write_cache| Self { rpm: *rpm, write_cache, ..self }))
     }
 
-    /// These figures with the overhead, the seek times or the rates changed by `step`, up or down.
+    /// Returns these figures with the overhead, the seek times or the rates changed by `step`, up
+    /// or down.
     fn neighbours(self, step: f64) -> impl Iterator<Item = Self> {
         [step, 1.0 / step].into_iter().flat_map(move |factor| {
             let times = |seeks: SeekFigures| SeekFigures {
@@ -112,8 +115,8 @@ impl Figures {
     }
 }
 
-/// Goes from figures to the best of their neighbours, for each step, as long as that is better. `distance_ms` is infinite
-/// for figures that no drive can have together.
+/// Moves from figures to their best neighbour, for each step, while that is better. `distance_ms`
+/// is infinite for figures that are impossible together.
 fn descend(mut best: (f64, Figures), steps: &[f64], distance_ms: &impl Fn(&Figures) -> f64) -> (f64, Figures) {
     for step in steps {
         loop {
@@ -127,13 +130,14 @@ fn descend(mut best: (f64, Figures), steps: &[f64], distance_ms: &impl Fn(&Figur
     best
 }
 
-/// Changes the data-sheet figures of `profile` (spindle speed, seek times, rates, overhead, whether writes are cached) so
-/// that the drive of `capacity` comes as near as it can to the response times of `samples`, of which it plays the first
-/// twenty thousand at most: nearest by the rms demerit, found for each spindle speed by changing one figure at a time.
-/// Gives the figures that were fitted, as keys and values.
+/// Changes the data-sheet figures of `profile` (spindle speed, seek times, rates, overhead, write
+/// cache) so that the drive of `capacity` comes as near as possible to the response times of
+/// `samples`, of which at most the first twenty thousand are played. The nearest has the least rms
+/// demerit, found for each spindle speed by changing one figure at a time. Returns the fitted
+/// figures, as keys and values.
 ///
 /// # Errors
-/// A profile without those figures, and one that cannot be built.
+/// Refuses a profile without these figures, or one that cannot be built.
 pub fn fit(
     profile: &mut Profile,
     samples: &[Sample],
@@ -174,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// What a slower drive than the default one would have been measured at.
+    /// Returns measurements of a drive slower than the default one.
     fn measured() -> Vec<Sample> {
         let samples: Vec<_> = (0..3000_u64)
             .map(|serial| Sample {

@@ -1,8 +1,8 @@
-//! How well a model of a drive agrees with the drive: measured response times against simulated ones.
+//! Agreement of a model of a drive with the drive: measured response times against simulated ones.
 //!
-//! `sample.rs` holds what was measured and reads DiskSim's validation traces, `replay.rs` plays it over a model,
-//! `demerit.rs` compares the two distributions as DiskSim does, and [`Agreement`] is all the figures together. `fit.rs` finds
-//! the figures of a drive that nobody has a data sheet of.
+//! `sample.rs` holds the measurements and reads DiskSim's validation traces, `replay.rs` plays them
+//! over a model, `demerit.rs` compares the two distributions as DiskSim does, and [`Agreement`]
+//! holds all figures. `fit.rs` finds the figures of a drive without a data sheet.
 
 mod agreement;
 mod demerit;

@@ -6,16 +6,18 @@ use bimetal_models::{DeviceModel, Finished};
 
 use super::sample::Sample;
 
-/// When each request is sent.
+/// Times at which requests are sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// The next one its think time after the simulated completion of the one before: one request at a time.
+    /// Each request is sent its think time after the simulated completion of the previous one: one
+    /// request at a time.
     Closed,
-    /// When the trace says, whatever is still under way.
+    /// Requests are sent at the times of the trace, whatever is still under way.
     Timed,
 }
 
-/// The simulated response time of each sample. A request that reaches behind the drive is moved down to its end.
+/// Returns the simulated response time of each sample. A request that extends beyond the drive is
+/// moved down to its end.
 pub fn replay(model: &mut dyn DeviceModel, samples: &[Sample], pace: Pace) -> Vec<Nanoseconds> {
     match pace {
         Pace::Closed => closed(model, samples),

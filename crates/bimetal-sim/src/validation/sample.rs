@@ -1,24 +1,24 @@
-//! Requests whose response times were measured, and DiskSim's validation traces, which hold them.
+//! Requests with measured response times, and DiskSim's validation traces, which contain them.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 
-/// A request that was measured.
+/// Request that was measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// When it was sent; 0 where only the think times are known.
+    /// Time at which the request was sent; 0 if only the think times are known.
     pub arrival: Nanoseconds,
-    /// What it did.
+    /// Operation of the request.
     pub kind: OpKind,
-    /// Where.
+    /// Range of the request.
     pub range: SectorRange,
-    /// How long it took on the drive.
+    /// Response time on the drive.
     pub measured: Nanoseconds,
-    /// From its completion until the next was sent.
+    /// Time from the completion until the next request was sent.
     pub think: Nanoseconds,
 }
 
-/// A line of a validation trace that is wrong.
+/// Error in a line of a validation trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {field} '{value}': expected {expected}")]
 pub struct SampleError {
@@ -29,12 +29,12 @@ pub struct SampleError {
     expected: &'static str,
 }
 
-/// The requests of a trace in the format of DiskSim's validate mode: on each line `R` or `W`, what the buffer did, first
-/// sector, sectors, measured microseconds, microseconds until the next request. `None` if the first line shows that it
-/// is another format.
+/// Parses a trace in the format of DiskSim's validate mode: on each line `R` or `W`, the action of
+/// the buffer, first sector, sectors, measured microseconds, microseconds until the next request.
+/// `None` if the first line shows that the format is different.
 ///
 /// # Errors
-/// The first line that does not have this form, and a trace without any.
+/// Returns the first line that does not have this form; refuses a trace without any.
 pub fn read_validate_trace(text: &str, file: &str) -> Result<Option<Vec<Sample>>, SampleError> {
     let mut samples = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
