@@ -1,4 +1,5 @@
-//! An experiment: a workload under several schemes, each on a core of its own, with one document as its result.
+//! Experiment: a workload under several schemes, each on a core of its own, with one document as
+//! its result.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,32 +23,32 @@ use crate::survey::Survey;
 use crate::tree::VolumeChoice;
 use crate::workload::{Requests, Workload, WorkloadError};
 
-/// What is to be run.
+/// Experiment to be run.
 pub struct Experiment<'a> {
-    /// The workload.
+    /// Workload to be played.
     pub workload: &'a dyn Workload,
-    /// The schemes, in the order of the result.
+    /// Schemes, in the order of the result.
     pub schemes: Vec<&'static SchemeInfo>,
-    /// Trees of volumes, behind the schemes.
+    /// Trees of volumes, which run after the schemes.
     pub trees: Vec<VolumeChoice>,
-    /// Drives, sizes, settings.
+    /// Drives, sizes and settings.
     pub choices: Choices,
-    /// When requests are issued.
+    /// Times at which requests are issued.
     pub replay: Replay,
-    /// The share of the requests that is played before anything is measured.
+    /// Share of the requests that is played before anything is measured.
     pub warmup: f64,
-    /// Takes the state in which each run leaves its flash drives.
+    /// Callback for the state in which each run leaves its flash drives.
     pub keep: Option<&'a (dyn Fn(Vec<DriveState>) + Sync)>,
 }
 
-/// What one run is of.
+/// Subject of one run.
 #[derive(Clone, Copy)]
 enum Subject<'a> {
     Scheme(&'static SchemeInfo),
     Tree(&'a VolumeChoice),
 }
 
-/// Why an experiment has no result.
+/// Reasons for which an experiment has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
     /// The workload cannot be read.
@@ -61,15 +62,15 @@ pub enum ExperimentError {
     Simulation(#[from] SimulationError),
 }
 
-/// Who is told how far an experiment is. `total` is over all runs.
+/// Receiver of the progress of an experiment. `total` is over all runs.
 pub trait Progress: Sync {
-    /// The survey has read so many requests.
+    /// Reports the number of requests that the survey has read.
     fn surveyed(&self, requests: u64);
-    /// The runs have issued `requests` of `total` between them.
+    /// Reports that all runs together have issued `requests` of `total`.
     fn simulated(&self, requests: u64, total: u64);
 }
 
-/// Nobody.
+/// Receiver that ignores all reports.
 pub struct NoProgress;
 
 impl Progress for NoProgress {
@@ -78,11 +79,11 @@ impl Progress for NoProgress {
 }
 
 impl Experiment<'_> {
-    /// Runs every scheme and gives the document. `describe` completes what only the reader of the trace knows (name,
-    /// format, skipped lines).
+    /// Runs every scheme and returns the document. `describe` completes the facts that only the
+    /// reader of the trace knows (name, format, skipped lines).
     ///
     /// # Errors
-    /// The first error in the order of the schemes.
+    /// Returns the first error in the order of the schemes.
     pub fn run(
         &self,
         progress: &dyn Progress,
@@ -92,7 +93,7 @@ impl Experiment<'_> {
             self.schemes.iter().copied().chain(self.trees.iter().flat_map(VolumeChoice::schemes)).collect();
         let mut named: Vec<&str> = self.trees.iter().flat_map(VolumeChoice::names).collect();
         if self.schemes.is_empty() {
-            // The drives of trees check what is said of all of their kind, too.
+            // The drives of trees also check the settings for all drives of their kind.
             named.extend(["ssd", "hdd"]);
         }
         check_keys_with(&schemes, &self.choices, &named)?;
@@ -151,7 +152,7 @@ impl Experiment<'_> {
         Ok(figures::run_of(&setup, &measured, self.replay, speed))
     }
 
-    /// What is in force for every run, for the document.
+    /// Returns the options in force for every run, for the document.
     fn options(&self) -> BTreeMap<String, String> {
         let replay = match self.replay {
             Replay::Timed { speedup } => format!("timed, speedup {speedup}"),
@@ -183,7 +184,7 @@ impl Experiment<'_> {
     }
 }
 
-/// What the survey says, as the document has it.
+/// Returns the survey in the form of the document.
 pub fn summary_of(survey: &Survey, block: BlockSize) -> TraceSummary {
     let end: u64 = survey.address_end.values().map(|end| end.0.next_multiple_of(block.sectors())).sum();
     TraceSummary {
@@ -201,7 +202,7 @@ pub fn summary_of(survey: &Survey, block: BlockSize) -> TraceSummary {
     }
 }
 
-/// The most memory this process ever had resident, where the system tells.
+/// Returns the most memory that this process ever had resident, if the system reports it.
 pub fn peak_rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

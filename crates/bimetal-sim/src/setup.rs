@@ -1,8 +1,9 @@
-//! From a scheme, drives and a survey to a volume over models: sizes where none are given, settings by key, prices.
+//! Makes a volume over models from a scheme, drives and a survey: default sizes, settings by key,
+//! prices.
 //!
-//! A drive that is home holds at least the workload's addresses (its geometry is extended); a cache gets 10 % of the
-//! footprint, a drive that holds ranges 10 % of the address range, and nobody less than the scheme needs. Whatever was chosen
-//! and not given is said under `assumed`.
+//! A home drive holds at least the workload's addresses (its geometry is extended). A cache gets 10
+//! % of the footprint, a drive that holds ranges 10 % of the address range, and each drive at least
+//! what the scheme needs. Every choice that was not given is listed under `assumed`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,142 +33,143 @@ use crate::simulator::Replay;
 use crate::survey::Survey;
 use crate::workload::{Requests, WorkloadError};
 
-/// A size as it is given for a drive.
+/// Size that is given for a drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// So many bytes.
+    /// Number of bytes.
     Bytes(Bytes),
-    /// This share of the footprint.
+    /// Share of the footprint.
     OfFootprint(f64),
 }
 
-/// A drive as it is asked for.
+/// Drive that is requested.
 #[derive(Clone, Debug, Default)]
 pub struct DriveChoice {
-    /// A built-in profile or a TOML file; the default drive of its kind if `None`.
+    /// Built-in profile or TOML file; the default drive of its kind if `None`.
     pub profile: Option<String>,
-    /// Its size.
+    /// Size of the drive.
     pub size: Option<Size>,
 }
 
-/// What the user chose for a run.
+/// Choices of the user for a run.
 #[derive(Clone, Debug, Default)]
 pub struct Choices {
     /// `--ssd`, `--ssd-size`.
     pub ssd: DriveChoice,
     /// `--hdd`, `--hdd-size`.
     pub hdd: DriveChoice,
-    /// `--member ID=PROFILE[:SIZE]`: the id is a role (`log`), with a number from the second drive of it on (`ssd2`).
+    /// `--member ID=PROFILE[:SIZE]`: the id is a role (`log`), with a number from the second drive
+    /// of the role on (`ssd2`).
     pub members: Vec<(String, DriveChoice)>,
     /// `--set KEY=VALUE`, in order.
     pub settings: Vec<(String, String)>,
     /// `--block`.
     pub block: BlockSize,
-    /// `--precondition`; by default sequential where flash is home and clean elsewhere.
+    /// `--precondition`; by default sequential if flash is home, and clean otherwise.
     pub precondition: Option<Precondition>,
-    /// `--restore-state`: what state flash drives have at first; it takes the place of the precondition.
+    /// `--restore-state`: initial state of flash drives, instead of the precondition.
     pub restored: Arc<[DriveState]>,
     /// `--compact`.
     pub compact: bool,
-    /// `--merge`: the requests have not been through a block layer.
+    /// `--merge`: the requests have not passed through a block layer.
     pub merge: bool,
     /// `--files`: which file lies where.
     pub files: Vec<FileExtent>,
     /// `--hints`: what a host's buffer cache evicted, and when.
     pub hints: Hints,
-    /// Whether only a part of the trace is played (`--limit`), so that devices may be missing.
+    /// Set if only a part of the trace is played (`--limit`), so that devices may be missing.
     pub is_part: bool,
     /// `--seed`.
     pub seed: u64,
 }
 
-/// Why a run cannot be set up.
+/// Reasons for which a run cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// A profile, or a setting of one.
+    /// A profile, or a setting of a profile, is refused.
     #[error(transparent)]
     Profile(#[from] ProfileError),
     /// The scheme refuses a setting or the drives.
     #[error("{}", with_scheme(scheme, error))]
     Volume {
-        /// The scheme.
+        /// Name of the scheme.
         scheme: &'static str,
-        /// Why.
+        /// Reason of the scheme.
         error: VolumeError,
     },
-    /// A setting that no scheme and no drive of the run has.
+    /// No scheme and no drive of the run has the key of a setting.
     #[error("--set {key}: no scheme or drive of this run has that key{hint}")]
     UnknownKey {
-        /// The key.
+        /// Key of the setting.
         key: String,
-        /// The nearest one.
+        /// Hint with the nearest key.
         hint: String,
     },
-    /// A setting whose value is of no use.
+    /// The value of a setting is impossible.
     #[error("--set {key}={value}: expected {expected}")]
     Value {
-        /// The key.
+        /// Key of the setting.
         key: String,
-        /// The value.
+        /// Value of the setting.
         value: String,
-        /// What would do.
+        /// Values that are possible.
         expected: &'static str,
     },
-    /// A member that no scheme of this run has a use for.
+    /// No scheme of this run uses the member.
     #[error(
         "--member {0}: expected the id of a drive that a scheme of this run uses: ssd, hdd or log, and ssd2, ssd3 and so on \
          for further SSDs"
     )]
     UnknownMember(String),
-    /// Numbers of members that do not follow each other.
+    /// The numbers of members have a gap.
     #[error("--member {member}: expected {missing} before it: number the drives of a role without a gap")]
     MemberGap {
-        /// The member.
+        /// Name of the member.
         member: String,
-        /// The one before it.
+        /// Name of the missing member before it.
         missing: String,
     },
-    /// A further drive of a role of which the scheme takes one.
+    /// The scheme takes only one drive of the role.
     #[error(
         "--member {member}: {scheme} uses one {role} drive: leave {member} out, or choose schemes that take several \
          (SSDs: griffin and ssd-only; drives of any kind: raid0 and raid1)"
     )]
     FurtherMember {
-        /// The scheme.
+        /// Name of the scheme.
         scheme: &'static str,
-        /// The member.
+        /// Name of the member.
         member: String,
-        /// Its role.
+        /// Role of the member.
         role: &'static str,
     },
-    /// One of several drives of a role is too small.
+    /// A drive among several of its role is too small.
     #[error(
         "{scheme}: drive {drive} has {has}, and at least {needed} are needed{reason}: give it a larger size ({flag})"
     )]
     DriveTooSmall {
-        /// The scheme.
+        /// Name of the scheme.
         scheme: &'static str,
-        /// The drive.
+        /// Name of the drive.
         drive: String,
-        /// What it has.
+        /// Size of the drive.
         has: Bytes,
-        /// What would do.
+        /// Size that is needed.
         needed: Bytes,
-        /// For what.
+        /// Purpose of the size.
         reason: &'static str,
-        /// How to say so.
+        /// Flag that gives the size.
         flag: String,
     },
-    /// A hint that cannot be of this run.
+    /// A hint does not fit this run.
     #[error(transparent)]
     Hint(#[from] TraceError),
-    /// Hints that settings leave without effect.
+    /// The settings leave hints without effect.
     #[error(
         "--hints: {scheme} sends home what a host evicts only where that takes no time, and knows of it from one place: \
          expected --set {scheme}.migration=instant beside it, and eviction_hint=off"
     )]
     HintsInVain {
-        /// The scheme.
+        /// Name of the scheme.
         scheme: &'static str,
     },
     /// Hints that no scheme has a use for.
@@ -176,11 +178,11 @@ pub enum SetupError {
     /// A volume of a tree cannot be made.
     #[error("volume '{volume}': {}", with_scheme(scheme, error))]
     InTree {
-        /// Its name.
+        /// Name of the volume.
         volume: String,
-        /// Its scheme.
+        /// Name of the scheme.
         scheme: &'static str,
-        /// Why.
+        /// Reason of the scheme.
         error: VolumeError,
     },
     /// A member of a volume in a tree is too small.
@@ -188,95 +190,96 @@ pub enum SetupError {
         "volume '{volume}': {scheme}: member '{member}' has {has}, and at least {needed} are needed{reason}: {remedy}"
     )]
     MemberTooSmall {
-        /// The volume's name.
+        /// Name of the scheme.
         volume: String,
-        /// Its scheme.
+        /// Name of the member.
         scheme: &'static str,
         /// The member's name.
         member: String,
-        /// What it has.
+        /// Size of the member.
         has: Bytes,
-        /// What would do.
+        /// Size that is needed.
         needed: Bytes,
-        /// For what.
+        /// Purpose of the size.
         reason: &'static str,
-        /// What to do about it.
+        /// Advice to the user.
         remedy: &'static str,
     },
-    /// A drive cannot go on from the state that was saved of one.
+    /// A drive cannot continue from a saved state.
     #[error("--restore-state: {volume}: drive {drive}: {error}")]
     Restore {
-        /// The scheme; in a tree the volume.
+        /// Name of the scheme; in a tree, of the volume.
         volume: String,
-        /// The drive.
+        /// Name of the drive.
         drive: String,
-        /// Why.
+        /// Reason of the drive.
         error: Box<ProfileError>,
     },
-    /// A drive was saved that this run does not have.
+    /// A state was saved for a drive that this run does not have.
     #[error("--restore-state: the file holds the state of a drive '{0}', and this run has no drive of that name")]
     UnusedState(String),
-    /// The profile is of the other kind.
+    /// The profile is of the wrong kind.
     #[error("{profile} is a profile of kind {kind}, which cannot be the {role} drive: expected kind {expected}")]
     WrongKind {
-        /// The profile.
+        /// Name of the profile.
         profile: String,
-        /// Its kind.
+        /// Kind of the profile.
         kind: &'static str,
-        /// The role it was given.
+        /// Role that the drive was given.
         role: &'static str,
-        /// What kind the role needs.
+        /// Kind that the role needs.
         expected: &'static str,
     },
 }
 
-/// The error, with the scheme in front where it does not begin with it.
+/// Formats the error, with the scheme in front unless it begins with the scheme.
 fn with_scheme(scheme: &str, error: &VolumeError) -> String {
     let text = error.to_string();
     if text.starts_with(scheme) { text } else { format!("{scheme}: {text}") }
 }
 
-/// A drive of a run.
+/// Drive of a run.
 pub struct Drive {
-    /// Its name: that of its role, with a number from the second one on; in a tree its own.
+    /// Name of the drive: the name of its role, with a number from the second drive on; in a tree
+    /// its own name.
     pub id: String,
-    /// The volume that it is a member of, by number, and the name of that in a tree.
+    /// Number of the volume that the drive is a member of.
     pub volume: usize,
-    /// See `volume`.
+    /// Name of this volume, in a tree.
     pub volume_name: Option<String>,
-    /// Which member of it.
+    /// Number of the member in its volume.
     pub member: MemberId,
-    /// Its role.
+    /// Role of the drive.
     pub role: Role,
-    /// What it holds under the scheme.
+    /// Content of the drive under the scheme.
     pub holds: Holds,
-    /// Its profile, with the user's settings.
+    /// Profile, with the user's settings.
     pub profile: Profile,
-    /// Its size.
+    /// Size of the drive.
     pub size: Bytes,
-    /// The model.
+    /// Model of the drive.
     pub model: Box<dyn DeviceModel>,
 }
 
-/// A volume over drives, or a tree of volumes, ready to run.
+/// Volume over drives, or a tree of volumes, ready to run.
 pub struct Setup {
-    /// What the run is called: the scheme, or the outermost volume of a tree.
+    /// Name of the run: the scheme, or the outermost volume of a tree.
     pub name: String,
-    /// The scheme; that of the outermost volume.
+    /// Scheme of the outermost volume.
     pub scheme: &'static SchemeInfo,
-    /// Its parameters.
+    /// Parameters of the scheme.
     pub settings: Settings,
-    /// The parameters of the volumes inside a tree, as `VOLUME.KEY`.
+    /// Parameters of the volumes inside a tree, as `VOLUME.KEY`.
     pub inner_settings: BTreeMap<String, String>,
-    /// The volumes.
+    /// Volumes of the run.
     pub tree: Tree<NoPayload>,
-    /// The drives, in the order of the leaves: the volume's members, where there is one.
+    /// Drives, in the order of the leaves: for a single volume the order of its members.
     pub drives: Vec<Drive>,
-    /// The unit of each device of the trace.
+    /// Units by device of the trace.
     pub units: BTreeMap<u32, u16>,
-    /// What the outermost volume is told of a host's buffer cache.
+    /// Hints about a host's buffer cache for the outermost volume.
     pub hints: Hints,
-    /// What was chosen and not given.
+    /// Choices that were not given, and are reported.
     pub assumed: BTreeMap<String, String>,
     /// Price of the controller.
     pub controller_usd: f64,
@@ -285,10 +288,10 @@ pub struct Setup {
 pub(crate) const CONTROLLER_USD: &str = "controller_usd";
 
 impl Setup {
-    /// Makes drives and a volume for `scheme`, fit for the workload that `survey` describes.
+    /// Makes drives and a volume for `scheme`, suitable for the workload that `survey` describes.
     ///
     /// # Errors
-    /// Profiles, settings or sizes that are not possible.
+    /// Refuses impossible profiles, settings or sizes.
     pub fn new(scheme: &'static SchemeInfo, choices: &Choices, survey: &Survey) -> Result<Self, SetupError> {
         let settings = settings_for(scheme, choices)
             .map_err(|error| SetupError::Volume { scheme: scheme.name, error: SchemeError::from(error).into() })?;
@@ -313,17 +316,18 @@ impl Setup {
         Ok(Self { name, scheme, settings, inner_settings, tree, drives, units, hints, assumed, controller_usd })
     }
 
-    /// The volume; the outermost one.
+    /// Returns the outermost volume.
     pub fn volume(&self) -> &Volume<NoPayload> {
         self.tree.outermost()
     }
 }
 
 impl Setup {
-    /// Tells the scheme when the workload is idle, where it wants to know, and `replay` keeps to the times of the trace.
+    /// Gives the scheme the idle times of the workload, if it needs them and `replay` keeps to the
+    /// times of the trace.
     ///
     /// # Errors
-    /// The workload cannot be read.
+    /// Fails if the workload cannot be read.
     pub fn foresee_idle<'a>(
         &mut self,
         replay: Replay,
@@ -346,10 +350,11 @@ impl Setup {
         Ok(())
     }
 
-    /// Tells the scheme when each block is used, where it has to know: `requests` gives the whole workload, from its beginning.
+    /// Gives the scheme the times at which each block is used, if it needs them. `requests` returns
+    /// the whole workload, from its beginning.
     ///
     /// # Errors
-    /// The workload cannot be read.
+    /// Fails if the workload cannot be read.
     pub fn foresee_uses<'a>(
         &mut self,
         requests: impl FnOnce() -> Result<Requests<'a>, WorkloadError>,
@@ -374,7 +379,7 @@ impl Setup {
         Ok(())
     }
 
-    /// The state of its flash drives, for the next run.
+    /// Returns the state of the flash drives, for the next run.
     pub fn save_states(&mut self) -> Vec<DriveState> {
         let saved = self
             .drives
@@ -384,40 +389,41 @@ impl Setup {
     }
 }
 
-/// Whether a request is one that a scheme is asked about.
+/// Returns true if schemes decide on requests of this kind.
 fn is_access(kind: OpKind) -> bool {
     matches!(kind, OpKind::Read | OpKind::Write | OpKind::WriteZeroes)
 }
 
-/// A volume whose drives are there already, with sizes that are not ours to choose: it is simulated as it is.
+/// Volume with existing drives, whose sizes are fixed, so that it is simulated unchanged.
 pub struct Existing<'a> {
-    /// The scheme.
+    /// Scheme of the volume.
     pub scheme: &'static SchemeInfo,
-    /// Its parameters.
+    /// Parameters of the scheme.
     pub settings: Settings,
-    /// Its block size.
+    /// Block size of the volume.
     pub block: BlockSize,
-    /// What each unit must at least hold; empty: one unit.
+    /// Least size of each unit; empty: one unit.
     pub units: &'a [Sectors],
-    /// Its drives, in the order of its members.
+    /// Drives, in the order of the volume's members.
     pub drives: Vec<ExistingDrive>,
 }
 
-/// A drive of such a volume.
+/// Drive of an existing volume.
 pub struct ExistingDrive {
-    /// The member, with what the volume uses of the drive.
+    /// Member, with the part of the drive that the volume uses.
     pub member: MemberInfo,
-    /// Its profile, with all settings.
+    /// Profile, with all settings.
     pub profile: Profile,
-    /// Its size.
+    /// Size of the drive.
     pub size: Sectors,
 }
 
 impl Setup {
-    /// The same volume over models, empty. A workload for it names one device, 0, which is its first unit.
+    /// Makes an existing volume over models, empty. A workload for it names one device, 0, which is
+    /// its first unit.
     ///
     /// # Errors
-    /// A drive that its profile cannot be, or settings that the scheme refuses.
+    /// Refuses a drive that is impossible with its profile, and settings that the scheme refuses.
     pub fn of_existing(existing: Existing<'_>) -> Result<Self, SetupError> {
         let Existing { scheme, settings, block, units, drives } = existing;
         let members: Vec<MemberInfo> = drives.iter().map(|drive| drive.member).collect();
@@ -444,7 +450,7 @@ impl Setup {
     }
 }
 
-/// The unit of each device of the trace, and what each unit must at least hold.
+/// Returns the unit of each device of the trace, and the least size of each unit.
 pub(crate) fn units_of(choices: &Choices, survey: &Survey) -> (BTreeMap<u32, u16>, Vec<Sectors>) {
     let ends = match choices.compact {
         true => survey.compacted.address_end(choices.block),
@@ -457,7 +463,8 @@ pub(crate) fn units_of(choices: &Choices, survey: &Survey) -> (BTreeMap<u32, u16
     (units, sizes)
 }
 
-/// As what a drive is sized when no size is given: a log on the SSD has to be paid for as a cache has.
+/// Returns the kind by which a drive is sized if no size is given: a log on the SSD must be paid
+/// for like a cache.
 fn sized_as(role: Role, holds: Holds) -> Holds {
     if (role, holds) == (Role::Ssd, Holds::Log) { Holds::Cache } else { holds }
 }
@@ -472,12 +479,12 @@ fn settings_for(scheme: &'static SchemeInfo, choices: &Choices) -> Result<Settin
     Settings::new(scheme.name, scheme.parameters, own)
 }
 
-/// Price of what manages the drives of `scheme` (`--set hyperduo.controller_usd=`, or `--set
-/// controller_usd=` for all schemes), 0 where none is given. What is said of the scheme goes before
-/// what is said of all.
+/// Returns the price of the controller of `scheme` (`--set hyperduo.controller_usd=`, or `--set
+/// controller_usd=` for all schemes), 0 if none is given. The price of the scheme precedes the
+/// price for all.
 ///
 /// # Errors
-/// It is no price.
+/// Refuses a value that is no price.
 pub fn controller_usd(choices: &Choices, scheme: &str) -> Result<f64, SetupError> {
     let is_own = |key: &str| key.split_once('.') == Some((scheme, CONTROLLER_USD));
     let given = |is: &dyn Fn(&str) -> bool| choices.settings.iter().rfind(|(key, _)| is(key));
@@ -486,14 +493,14 @@ pub fn controller_usd(choices: &Choices, scheme: &str) -> Result<f64, SetupError
     value.parse().ok().filter(|usd: &f64| usd.is_finite() && *usd >= 0.0).ok_or_else(refuse)
 }
 
-/// A drive before its size is settled.
+/// Drive before its size is determined.
 struct Chosen {
-    /// Its name: that of its role, with a number from the second one on.
+    /// Name of the drive: the name of its role, with a number from the second drive on.
     id: String,
     role: Role,
     holds: Holds,
     profile: Profile,
-    /// Its size, and whether the user gave it.
+    /// Size of the drive; `given` is set if the user gave it.
     size: Sectors,
     given: bool,
 }
@@ -518,7 +525,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Dataplex's rule: what memory of the host its SSD is large enough for.
+    /// Adds Dataplex's rule: the memory of the host for which its SSD is large enough.
     fn assume_memory(&mut self, chosen: &[Chosen], sizes: &[Sectors]) {
         let mut ssd = chosen.iter().zip(sizes).filter(|(drive, _)| drive.role == Role::Ssd);
         if let Some((_, size)) = ssd.next().filter(|_| self.scheme.name == "dataplex") {
@@ -527,7 +534,8 @@ impl Plan<'_> {
         }
     }
 
-    /// The drives in the order of the scheme's members. Further drives of a role follow the last one that the scheme names.
+    /// Returns the drives in the order of the scheme's members. Further drives of a role follow the
+    /// last drive of the role that the scheme names.
     fn choose_drives(&mut self) -> Result<Vec<Chosen>, SetupError> {
         let mut chosen = Vec::new();
         for (at, &(role, holds)) in self.scheme.members.iter().enumerate() {
@@ -551,7 +559,7 @@ impl Plan<'_> {
         Ok(chosen)
     }
 
-    /// Refuses numbered members that have no place here, though the scheme uses their role.
+    /// Refuses numbered members that the run does not use, though the scheme uses their role.
     fn refuse_further(&self, chosen: &[Chosen]) -> Result<(), SetupError> {
         let numbered = self.choices.members.iter().filter_map(|(id, _)| MemberName::parse(id));
         let mut further = numbered.filter(|name| name.number > 1 && uses_role(self.scheme, name.role));
@@ -601,8 +609,9 @@ impl Plan<'_> {
         Ok(Chosen { id, role, holds, profile, size, given })
     }
 
-    /// Gives the drive the wear levelling that a scheme wants of it (MixedStore 5.5), where its translation layer levels wear. A
-    /// user's choice that the layer, or another choice, would leave without effect is refused.
+    /// Sets the wear levelling that the scheme requests for the drive (MixedStore 5.5), if its
+    /// translation layer levels wear. Refuses a user's choice that the layer, or another choice,
+    /// would leave without effect.
     fn level_wear(&self, role: Role, profile: &mut Profile) -> Result<(), SetupError> {
         let Some(wanted) = self.settings.get("wear_levelling").filter(|_| role == Role::Ssd) else { return Ok(()) };
         let own = format!("{}.wear_levelling", self.scheme.name);
@@ -621,13 +630,14 @@ impl Plan<'_> {
         if of_drive.is_some() {
             return refuse("no ssd.wear_levelling beside it, which goes before it: leave one of them out");
         }
-        // The scheme tells an adaptive drive when to halt; the drive's own watch must not.
+        // The scheme decides when an adaptive drive halts; the drive's own watch must not.
         let own_watch = (wanted == "adaptive").then_some(("expected_write_mb_per_s", UNLIMITED_MB_PER_S));
         profile.set_all(std::iter::once(("wear_levelling", wanted)).chain(own_watch))?;
         Ok(())
     }
 
-    /// Whether writes end in the drive's volatile cache decides what they take: it is said.
+    /// Adds the state of the drive's volatile cache to the assumptions, as it determines the times
+    /// of writes.
     fn assume_write_cache(&mut self, id: &str, given: &[(&str, &str)], profile: &Profile) {
         let figure = profile.figures().find(|(key, ..)| ["write_cache", "write_buffer"].contains(key));
         let Some((key, value, _)) = figure else { return };
@@ -637,7 +647,8 @@ impl Plan<'_> {
         }
     }
 
-    /// Whether further drives share the addresses with the ones that the scheme names for `role`.
+    /// Returns true if further drives share the addresses of the drives that the scheme names for
+    /// `role`.
     fn has_further(&self, role: Role) -> bool {
         let array = bimetal_core::schemes::ARRAYS.iter().any(|array| array.name == self.scheme.name);
         let named = self.choices.members.iter().filter_map(|(id, _)| MemberName::parse(id));
@@ -650,25 +661,25 @@ impl Plan<'_> {
         let label = LABEL_SECTORS + block.sectors();
         let size = match holds {
             _ if geometry_given => return profile.capacity,
-            // What is too small is enlarged once it is known which addresses lie where.
+            // A drive that is too small is enlarged once it is known which addresses it holds.
             Holds::Home if self.has_further(role) => return profile.capacity,
             Holds::Home | Holds::Copy if profile.capacity.0 < addresses + label => addresses + label,
             Holds::Home | Holds::Copy | Holds::Log => return profile.capacity,
             Holds::Cache => self.survey.footprint_blocks * block.sectors() / 10,
-            // At least one block in front of the label.
+            // There is at least one block in front of the label.
             Holds::Ranges => (addresses / 10).max(LABEL_SECTORS + block.sectors()),
         };
         Sectors(size.next_multiple_of(block.sectors()))
     }
 
-    /// The room for a label that the volume believes to be behind the end of its drive: a plain
-    /// drive has none on it.
+    /// Returns the room for a label that the volume assumes behind the end of its drive: a plain
+    /// drive has no label.
     fn tail_beyond(&self) -> Sectors {
         let is_plain = matches!(self.scheme.members, [(_, Holds::Home)]);
         if is_plain { Sectors(LABEL_SECTORS) } else { Sectors(0) }
     }
 
-    /// Enlarges drives whose size is ours to choose until the scheme is content, and makes the volume.
+    /// Enlarges drives without a given size until the scheme accepts them, and makes the volume.
     fn fit(&mut self, chosen: &[Chosen]) -> Result<(Volume<NoPayload>, Vec<Sectors>), SetupError> {
         let mut sizes: Vec<Sectors> = chosen.iter().map(|drive| drive.size).collect();
         loop {
@@ -711,7 +722,8 @@ impl Plan<'_> {
         }
     }
 
-    /// Says which addresses are at home on which of several drives of a role, and which of them no request can reach.
+    /// Adds the addresses at home on each of several drives of a role, and the addresses that no
+    /// request can reach.
     fn assume_homes(&mut self, chosen: &[Chosen], view: &View) {
         let homes = &view.layout.home;
         let further = |home: &&HomeExtent| self.has_further(chosen[usize::from(home.member.0)].role);
@@ -733,7 +745,7 @@ impl Plan<'_> {
         self.assume("homes", text);
     }
 
-    /// The error by the name of the drive, where its role alone does not tell it.
+    /// Converts an error to one with the name of the drive, if its role alone is ambiguous.
     fn named(&self, chosen: &[Chosen], sizes: &[Sectors], error: VolumeError) -> SetupError {
         let scheme = self.scheme.name;
         match error {
@@ -756,7 +768,8 @@ impl Plan<'_> {
     }
 }
 
-/// Figures that `--set` gives a drive: by its role, which is of every drive of the role, or by its name.
+/// Returns the figures that `--set` gives a drive: by its role, which applies to every drive of the
+/// role, or by its name.
 fn settings_of_drive<'a>(choices: &'a Choices, role: Role, id: &str) -> Vec<(&'a str, &'a str)> {
     let own = choices.settings.iter().filter_map(|(key, value)| {
         let (name, figure) = key.split_once('.')?;
@@ -768,17 +781,18 @@ fn settings_of_drive<'a>(choices: &'a Choices, role: Role, id: &str) -> Vec<(&'a
 /// Translation layers that level wear.
 const LEVELS_WEAR: [&str; 2] = ["page", "dftl"];
 
-/// More than any host writes.
+/// Rate that no host reaches.
 const UNLIMITED_MB_PER_S: &str = "1000000000";
 
-/// Keys that set a flash drive's geometry, from which its size follows.
+/// Returns whether a key sets a flash drive's geometry, from which its size follows.
 fn sets_geometry(key: &str) -> bool {
     const GEOMETRY: [&str; 6] =
         ["channels", "dies_per_channel", "planes_per_die", "blocks_per_plane", "pages_per_block", "page_size"];
     GEOMETRY.contains(&key)
 }
 
-/// The error of a volume whose drive it believes to be larger by `tail`, in sizes of the drive.
+/// Converts the error of a volume that assumes its drive to be larger by `tail` into sizes of the
+/// drive.
 fn without_tail(mut error: VolumeError, tail: Sectors) -> VolumeError {
     if let VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { needed, available, .. })) = &mut error {
         (*needed, *available) = (*needed - tail.bytes(), *available - tail.bytes());
@@ -786,7 +800,7 @@ fn without_tail(mut error: VolumeError, tail: Sectors) -> VolumeError {
     error
 }
 
-/// The drive that was too small, and the size that would do, if the size is ours to choose.
+/// Returns the drive that was too small, and the size that it needs, if the user gave no size.
 fn enlargeable(chosen: &[Chosen], sizes: &[Sectors], error: &VolumeError) -> Option<(usize, Sectors)> {
     let VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { role, needed, available, .. })) = error else {
         return None;
@@ -797,7 +811,7 @@ fn enlargeable(chosen: &[Chosen], sizes: &[Sectors], error: &VolumeError) -> Opt
     Some((at, Sectors(Sectors::covering(*needed).0.next_multiple_of(8))))
 }
 
-/// The drives of the only volume.
+/// Makes the drives of the only volume.
 fn build(
     scheme: &'static str,
     chosen: Vec<Chosen>,
@@ -816,8 +830,8 @@ fn build(
     Ok(drives)
 }
 
-/// The model of a drive, in the state in which the volume finds it: what holds content before the
-/// first request was written, whatever the precondition of the rest.
+/// Makes the model of a drive, in the state in which the volume finds it. Sectors with content
+/// before the first request were written, whatever the precondition of the other sectors.
 pub(crate) fn build_model(
     (name, id): (&str, &str),
     profile: &Profile,

@@ -1,7 +1,9 @@
-//! The event loop: requests into the volume, its operations into the drives, completions back, in virtual time.
+//! Event loop: requests into the volume, its operations into the drives, completions back, in
+//! virtual time.
 //!
-//! Events of one moment happen in a fixed order: drives first, then the volume's timer, then arrivals. A run ends when
-//! every request has finished; what the volume would still move home then is left where it is, and counted.
+//! Events of one moment happen in a fixed order: drives first, then the volume's timer, then
+//! arrivals. A run ends when every request has finished. Blocks that the volume would write back
+//! later stay off home, and are counted.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -20,53 +22,54 @@ use crate::metrics::{AmountOverTime, Backlog, Gauge, LatencyOverTime, ResponseTi
 use crate::setup::{Drive, Setup};
 use crate::workload::{Requests, WorkloadError};
 
-/// When requests are issued.
+/// Times at which requests are issued.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Replay {
-    /// At their times, divided by `speedup`, whether earlier ones are finished or not.
+    /// Requests are issued at their times, divided by `speedup`, whether earlier ones are finished
+    /// or not.
     Timed {
-        /// How much faster than recorded.
+        /// Factor by which the replay is faster than the recording.
         speedup: f64,
     },
-    /// As soon as fewer than `depth` are under way; times do not matter.
+    /// Requests are issued as soon as fewer than `depth` are under way; times do not matter.
     Closed {
-        /// How many are under way at once.
+        /// Number of requests that are under way at a time.
         depth: u32,
     },
 }
 
-/// How a run is played and measured.
+/// Options for playing and measuring a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Play {
-    /// When requests are issued.
+    /// Times at which requests are issued.
     pub replay: Replay,
-    /// So many requests at the beginning are played and not measured.
+    /// Number of requests at the beginning that are played and not measured.
     pub warmup_requests: u64,
-    /// The block layer between the requests and the volume, if they have not been through one.
+    /// Block layer between the requests and the volume, if they have not passed through one.
     pub block_layer: Option<BlockLayerSettings>,
 }
 
-/// Why a run ended before its time.
+/// Reasons for which a run ends early.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulationError {
     /// The trace could not be read further.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    /// A request of the trace that the volume refuses or a drive could not serve.
+    /// The volume refuses a request of the trace, or a drive cannot serve it.
     #[error(
         "request {number} of the trace ({kind:?} of {sectors} sectors at sector {start}) failed: {status:?}{}",
         why(status)
     )]
     Failed {
-        /// Its number, from 1.
+        /// Number of the request, from 1.
         number: u64,
-        /// What it does.
+        /// Operation of the request.
         kind: OpKind,
-        /// Where it starts.
+        /// First sector of the request.
         start: u64,
-        /// How long it is.
+        /// Number of sectors of the request.
         sectors: u64,
-        /// How it ended.
+        /// Status of the request.
         status: Status,
     },
     /// The scheme's settings ask for knowledge of the future that nobody gave it.
@@ -77,28 +80,28 @@ pub enum SimulationError {
         /// The scheme.
         scheme: &'static str,
     },
-    /// What went in did not come out: the result of the run would be wrong.
+    /// The counts of the run do not agree: its result would be wrong.
     #[error("the simulation of {scheme} does not add up: {what}. This is an error in Bimetal; please report it")]
     Conservation {
-        /// The scheme, or the outermost volume of a tree.
+        /// Name of the scheme, or of the outermost volume of a tree.
         scheme: String,
-        /// What does not add up.
+        /// Counts that do not agree.
         what: String,
     },
-    /// A limit that was set is broken whatever the rest of the run brings, so it was left undone.
+    /// A limit is certainly broken, whatever the rest of the run gives, so the run stopped.
     #[error("stopped after {finished} requests: {broken}")]
     LimitBroken {
-        /// Requests finished until then.
+        /// Number of requests finished until then.
         finished: u64,
-        /// The limit.
+        /// Name of the limit.
         broken: String,
     },
-    /// Every request was skipped as warm-up.
+    /// All requests were skipped as warm-up.
     #[error("all {0} requests are warm-up: nothing is left to measure")]
     NothingMeasured(u64),
 }
 
-/// What makes a modelled drive fail a request.
+/// Returns the reasons for which a modelled drive fails a request.
 fn why(status: &Status) -> &'static str {
     match status {
         Status::MediaError => {
@@ -109,28 +112,29 @@ fn why(status: &Status) -> &'static str {
     }
 }
 
-/// A copy through memory by one core, measured over 512 MiB without order (DDR4 server, 2026): 1.9 µs for 4 KiB, 8.6 µs for
-/// 64 KiB, 127 µs for 1 MiB. This is the line through them: the first access, and bytes a second.
+/// Time of the first access of a copy through memory; the rest takes `MEMORY_BYTES_PER_SECOND`.
+/// Both are the line through a copy by one core, measured over 512 MiB in random order (DDR4
+/// server, 2026): 1.9 µs for 4 KiB, 8.6 µs for 64 KiB, 127 µs for 1 MiB.
 const MEMORY_FIRST: Nanoseconds = Nanoseconds(1400);
 const MEMORY_BYTES_PER_SECOND: f64 = 8.3e9;
 
-/// The time that a copy through memory takes. A request takes at least as long under every scheme, also where a buffer in memory
-/// takes its data and no drive is waited for.
+/// Returns the time of a copy through memory. A request takes at least this time under every
+/// scheme, even if a buffer in memory takes its data without waiting for a drive.
 fn memory_copy(bytes: Bytes) -> Nanoseconds {
     MEMORY_FIRST + Nanoseconds((bytes.0 as f64 / MEMORY_BYTES_PER_SECOND * 1e9).round() as u64)
 }
 
-/// What a run measured, before it is turned into figures.
+/// Measurements of a run, before figures are computed from them.
 pub struct Measured {
     /// Response times of reads and writes.
     pub response: ResponseTimeRecorder,
-    /// The same over time.
+    /// Response times over the time of the run.
     pub latency: LatencyOverTime,
-    /// Requests under way.
+    /// Number of requests under way.
     pub queue_depth: Gauge,
-    /// When requests waited for longer than any drive alone lets them.
+    /// Times at which requests waited for longer than on any drive alone.
     pub backlog: Backlog,
-    /// What the block layer did since the beginning of the run.
+    /// Settings and counts of the block layer since the beginning of the run.
     pub block_layer: Option<(BlockLayerSettings, BlockLayerCounts)>,
     /// Bytes off home that home does not have.
     pub dirty: Gauge,
@@ -138,17 +142,17 @@ pub struct Measured {
     pub ssd_written: AmountOverTime,
     /// Page writes of each member.
     pub sequentiality: Vec<WriteSequentiality>,
-    /// Requests measured.
+    /// Number of requests measured.
     pub requests: u64,
     /// Bytes that measured reads and writes carried.
     pub bytes: Bytes,
-    /// First measured arrival and last completion.
+    /// Time of the first measured arrival.
     pub start: Nanoseconds,
-    /// The end of the run.
+    /// Time of the end of the run.
     pub end: Nanoseconds,
-    /// The volumes' and the drives' counters when measuring began.
+    /// Counters of the volumes and of the drives when measuring began.
     pub before: (Vec<Statistics>, Vec<DeviceStatistics>),
-    /// Blocks that home did not have when measuring began.
+    /// Number of blocks that home did not have when measuring began.
     pub dirty_blocks_before: u64,
 }
 
@@ -176,7 +180,7 @@ impl Measured {
     }
 }
 
-/// A request under way.
+/// Request under way.
 #[derive(Clone, Copy)]
 struct UnderWay {
     arrival: Nanoseconds,
@@ -200,7 +204,7 @@ impl limits::UnderWay for UnderWay {
     }
 }
 
-/// A time of a trace that is played faster.
+/// Returns a time of a trace that is played faster.
 fn faster(time: Nanoseconds, speedup: f64) -> Nanoseconds {
     if speedup == 1.0 { time } else { Nanoseconds((time.0 as f64 / speedup).round() as u64) }
 }
@@ -210,36 +214,39 @@ struct Simulator<'a> {
     play: Play,
     now: Nanoseconds,
     submitted: u64,
-    /// Requests to the volume.
+    /// Number of requests to the volume.
     issued: u64,
-    /// Makes those of what the trace queues, where it does.
+    /// Block layer that makes requests of queue events, if the trace has them.
     block_layer: Option<BlockLayer>,
     finished: u64,
     /// Requests from the oldest unfinished one on.
     under_way: VecDeque<UnderWay>,
     unfinished: u32,
-    /// Requests that are served and whose bytes are still being copied: until when, and which.
+    /// Requests that are served and whose bytes are still being copied: time of the end, and
+    /// number.
     copying: BinaryHeap<Reverse<(Nanoseconds, u64)>>,
     device_done: Vec<Finished>,
     next_event: Vec<Option<Nanoseconds>>,
     operations: Vec<u64>,
     written: Vec<Bytes>,
-    /// Hints under way: the drive that was asked, and for how much at most.
+    /// Hints under way: the drive that was asked, and the most sectors of its answer.
     hints: Vec<(usize, Token, Sectors)>,
     /// What a host evicted is told up to here.
     evictions_told: usize,
     dirty_blocks: u32,
-    /// Bytes that each drive had erased when it last told, and whether it was told to halt its wear levelling.
+    /// Bytes that each drive had erased at its last report; `halted` is set if its wear levelling
+    /// was halted.
     erased: Vec<Option<Bytes>>,
     halted: Vec<bool>,
     limits: Limits,
     measured: Measured,
 }
 
-/// Plays `requests` over `setup`. `progress` is told now and then how many requests were issued.
+/// Plays `requests` over `setup`. Calls `progress` now and then with the number of requests issued.
 ///
 /// # Errors
-/// The trace cannot be read, a request cannot be served, or the run does not add up.
+/// Fails if the trace cannot be read, a request cannot be served, or the counts of the run do not
+/// agree.
 pub fn simulate(
     setup: &mut Setup,
     requests: Requests<'_>,
@@ -249,10 +256,10 @@ pub fn simulate(
     simulate_within(setup, requests, play, Limits::default(), progress)
 }
 
-/// As [`simulate`], and gives up as soon as one of `limits` is broken for certain.
+/// Plays requests as [`simulate`] does, and stops as soon as one of `limits` is certainly broken.
 ///
 /// # Errors
-/// As [`simulate`], and [`SimulationError::LimitBroken`].
+/// As for [`simulate`], and [`SimulationError::LimitBroken`].
 pub fn simulate_within(
     setup: &mut Setup,
     requests: Requests<'_>,
@@ -314,7 +321,7 @@ impl Simulator<'_> {
                 }
             }
         }
-        // In a closed replay times say nothing, and nobody knows what is issued in one go.
+        // In a closed replay times have no meaning, so that requests issued together are not known.
         let timed = matches!(self.play.replay, Replay::Timed { .. });
         let follows = |next: &Request| timed && next.arrival.saturating_sub(request.arrival) <= PLUG_GAP;
         self.submit(request, next.is_some_and(follows))
@@ -335,7 +342,7 @@ impl Simulator<'_> {
         Ok(())
     }
 
-    /// Issues `request`; with `more`, the next one follows in one go.
+    /// Issues `request`; with `more`, the next request is issued together with it.
     fn submit(&mut self, request: &Request, more: bool) -> Result<(), SimulationError> {
         if self.submitted == self.play.warmup_requests && self.submitted > 0 {
             self.begin_measuring();
@@ -363,7 +370,7 @@ impl Simulator<'_> {
         self.settle()
     }
 
-    /// Hands a command to the volume.
+    /// Submits a command to the volume.
     fn issue(&mut self, device: u32, command: Command) {
         self.issued += 1;
         let target = self.setup.units.get(&device).copied().unwrap_or(u16::MAX);
@@ -372,7 +379,7 @@ impl Simulator<'_> {
         self.pass_on_wear_levelling();
     }
 
-    /// Hands on what the block layer lets through now; whether there was any.
+    /// Submits the requests that the block layer dispatches now. Returns whether there were any.
     fn dispatch(&mut self) -> bool {
         let mut any = false;
         while let Some((device, command)) =
@@ -384,7 +391,7 @@ impl Simulator<'_> {
         any
     }
 
-    /// Tells each drive whether its volume wants its wear levelled.
+    /// Halts or resumes wear levelling of each drive, as its volume requests.
     fn pass_on_wear_levelling(&mut self) {
         for (id, drive) in self.setup.drives.iter_mut().enumerate() {
             let halt = self.setup.tree.halts_wear_levelling(id as u16);
@@ -394,7 +401,7 @@ impl Simulator<'_> {
         }
     }
 
-    /// What comes before `time`, drives and timers at `time` included.
+    /// Handles all events up to `time`, including drives and timers at `time`.
     fn run_until(&mut self, time: Nanoseconds) -> Result<(), SimulationError> {
         while let Some(at) = self.next_event_at().filter(|&at| at <= time) {
             self.step(at)?;
@@ -418,7 +425,8 @@ impl Simulator<'_> {
         [drives, copy, timer].into_iter().flatten().min()
     }
 
-    /// One moment: every drive that is due, then the copies in memory, then the volume's timer.
+    /// Handles one moment: every drive that is due, then the copies in memory, then the volume's
+    /// timer.
     fn step(&mut self, at: Nanoseconds) -> Result<(), SimulationError> {
         self.now = self.now.max(at);
         let mut any = false;
@@ -462,7 +470,8 @@ impl Simulator<'_> {
         self.device_done = done;
     }
 
-    /// Hands the volume's operations to the drives and takes finished requests, until both are empty.
+    /// Submits the volume's operations to the drives and takes finished requests, until both are
+    /// exhausted.
     fn settle(&mut self) -> Result<(), SimulationError> {
         loop {
             while let Some(operation) = self.setup.tree.next_operation() {
@@ -484,7 +493,8 @@ impl Simulator<'_> {
         Ok(())
     }
 
-    /// The volume has served a request: with it end those of the trace that are parts of it.
+    /// Handles a request that the volume has served: requests of the trace end with it, if it
+    /// contains their last parts.
     fn take_completion(&mut self, token: Token, status: Status) -> Result<(), SimulationError> {
         let Some(block_layer) = &mut self.block_layer else { return self.take_served(token, status) };
         let mut served = Vec::new();
@@ -494,7 +504,7 @@ impl Simulator<'_> {
         served.into_iter().try_for_each(|(token, status)| self.take_served(token, status))
     }
 
-    /// A request of the trace is served: it is finished when its bytes have been copied.
+    /// Handles a served request of the trace, which is finished once its bytes have been copied.
     fn take_served(&mut self, token: Token, status: Status) -> Result<(), SimulationError> {
         match self.copied_at(token).filter(|&at| status == Status::Done && at > self.now) {
             Some(at) => {
@@ -520,12 +530,13 @@ impl Simulator<'_> {
             self.hints.push((id, operation.token, operation.command.range.len));
         }
         self.operations[id] += 1;
-        // The drive may have something due at this very moment, and must see it before a new operation.
+        // The drive may have an event at this very moment, which must precede a new operation.
         model.submit(self.now, operation.token, operation.command);
         self.next_event[id] = model.next_event();
     }
 
-    /// When the bytes of a request that was just served have been copied through memory: no scheme serves a request sooner.
+    /// Returns the time at which the bytes of a request that was just served have been copied
+    /// through memory. No scheme serves a request sooner.
     fn copied_at(&self, token: Token) -> Option<Nanoseconds> {
         let oldest = self.submitted - self.under_way.len() as u64 + 1;
         let UnderWay { arrival, kind, sectors, .. } = *self.under_way.get(token.0.checked_sub(oldest)? as usize)?;
@@ -557,7 +568,7 @@ impl Simulator<'_> {
         Ok(())
     }
 
-    /// Ends the run if a limit is broken for certain.
+    /// Ends the run if a limit is certainly broken.
     fn look_at_limits(&mut self) -> Result<(), SimulationError> {
         if self.limits.is_empty() {
             return Ok(());
@@ -585,7 +596,7 @@ impl Simulator<'_> {
         self.measured.latency.record(arrival, response);
     }
 
-    /// The warm-up is over: everything is counted from here.
+    /// Ends the warm-up: everything is counted from here.
     fn begin_measuring(&mut self) {
         let level = self.measured.queue_depth.level();
         let dirty = self.measured.dirty.level();
@@ -594,7 +605,7 @@ impl Simulator<'_> {
         self.measured.dirty = Gauge::new(self.now, dirty);
     }
 
-    /// Waits for every request, and checks that all went in and came out.
+    /// Waits for every request, and checks that all requests have finished.
     fn finish(mut self) -> Result<Measured, SimulationError> {
         while self.unfinished > 0 {
             self.step_to_next_event()?;
@@ -623,7 +634,7 @@ impl Simulator<'_> {
         for (id, drive) in self.setup.drives.iter().enumerate() {
             let counted = drive.model.statistics(self.now);
             let name = &drive.id;
-            // What is under way was issued and is not counted by the drive yet.
+            // Operations under way were issued, and are not counted by the drive yet.
             if counted.write_bytes > self.written[id]
                 || (self.operations[id] == 0 && counted.write_bytes != self.written[id])
             {
