@@ -73,8 +73,8 @@ pub enum ExtractError {
 /// Measures `target`. Calls `report` with the part of the measurement that is done, from 0 to 1.
 ///
 /// # Errors
-/// Fails if the drive is too small, fails, or behaves like no drive that the models describe, or if
-/// the budget is too short for the first figure.
+/// Fails if the drive is too small, fails, or behaves like no drive that the models describe. Fails
+/// also if the budget is too short for the first figure.
 pub fn extract(
     target: &mut dyn Target,
     options: &Options,

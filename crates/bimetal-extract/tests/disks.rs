@@ -28,8 +28,8 @@ fn mechanics(profile: &Profile) -> Mechanics {
     Mechanics::new(hdd, layout).expect("an arm")
 }
 
-/// Returns the largest difference in the rate of a track, as a fraction, over places all over the
-/// drive, and in a seek between two of them, in milliseconds.
+/// Returns the largest difference in the rate of a track, as a fraction, and of a seek, in
+/// milliseconds. The places are all over the drive.
 fn apart(one: &Profile, other: &Profile, write: bool) -> (f64, f64) {
     let (mut a, mut b) = (mechanics(one), mechanics(other));
     let (mut rate, mut seek) = (0.0_f64, 0.0_f64);

@@ -324,9 +324,9 @@ impl Profile {
     /// Loads the built-in profile of this name, or else the TOML file at this path.
     ///
     /// # Errors
-    /// Refuses an unknown profile or file (and suggests the nearest name), a file that cannot be
-    /// read or is no TOML, and every key that is unknown, missing, of the wrong type or outside its
-    /// range.
+    /// Refuses an unknown profile or file (and suggests the nearest name), and a file that cannot
+    /// be read or is no TOML. Refuses every key that is unknown, missing, of the wrong type or
+    /// outside its range.
     pub fn load(name_or_path: &str) -> Result<Self, ProfileError> {
         if let Some((name, text)) = BUILTIN.iter().find(|(name, _)| *name == name_or_path) {
             return Self::parse(text, name);

@@ -290,9 +290,9 @@ fn two_flushes_in_a_row_both_finish() {
 
 #[test]
 fn room_that_another_write_makes_is_given_to_the_one_that_waits_for_it() {
-    // The cache has room for 160 sectors, a track has 2291. The third write is in the cache, its
-    // first ten sectors are written out up to the end of their track, and the second, too large for
-    // the cache, replaces the rest.
+    // The cache has room for 160 sectors, a track has 2291. The third write is in the cache, and
+    // its first ten sectors are written out up to the end of their track. The second write, too
+    // large for the cache, replaces the rest.
     let mut drive = small_drive("fcfs", 4, true, false);
     let mut finished = Vec::new();
     for (token, start, sectors) in [(0, 5000, 214), (1, 2200, 290), (2, 2281, 150), (3, 0, 80)] {

@@ -2,8 +2,8 @@
 //! prices.
 //!
 //! A home drive holds at least the workload's addresses (its geometry is extended). A cache gets 10
-//! % of the footprint, a drive that holds ranges 10 % of the address range, and each drive at least
-//! what the scheme needs. Every choice that was not given is listed under `assumed`.
+//! % of the footprint, and a drive that holds ranges 10 % of the address range. Each drive has at
+//! least the size that the scheme needs. Every choice that was not given is listed under `assumed`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -190,11 +190,11 @@ pub enum SetupError {
         "volume '{volume}': {scheme}: member '{member}' has {has}, and at least {needed} are needed{reason}: {remedy}"
     )]
     MemberTooSmall {
-        /// Name of the scheme.
+        /// Name of the volume.
         volume: String,
-        /// Name of the member.
+        /// Name of the scheme.
         scheme: &'static str,
-        /// The member's name.
+        /// Name of the member.
         member: String,
         /// Size of the member.
         has: Bytes,

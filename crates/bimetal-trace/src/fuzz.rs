@@ -10,9 +10,9 @@ use crate::open::{Event, OpenOptions, Trace};
 /// and once for each event, skipping bad lines. Returns the number of requests of the last run.
 ///
 /// # Panics
-/// If a reader violates its contract: requests out of order, an empty range that is no flush, a
-/// range beyond 2^40 sectors, a first request that is not at 0, anything after an error, or no
-/// request and no error.
+/// If a reader violates its contract. The violations are: requests out of order, an empty range
+/// that is no flush, a range beyond 2^40 sectors, a first request not at 0, anything after an
+/// error, or neither a request nor an error.
 pub fn read_any(format: Option<Format>, data: &[u8]) -> u64 {
     let options = |event, skip_bad_lines| OpenOptions { format, event, skip_bad_lines, ..OpenOptions::default() };
     read(data, &options(None, false));

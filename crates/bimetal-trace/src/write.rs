@@ -2,8 +2,8 @@
 //! (version 2) for other programs.
 //!
 //! A trace is written under a temporary name in the target's folder and is renamed once it is
-//! complete, so that no partial trace is ever taken for a whole one. Whatever a format cannot
-//! express is counted, never dropped silently.
+//! complete. So no partial trace is ever taken for a whole one. Whatever a format cannot express is
+//! counted, never dropped silently.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

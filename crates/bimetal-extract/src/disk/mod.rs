@@ -78,9 +78,9 @@ pub(crate) fn extract(prober: &mut Prober<'_>, options: &Options) -> Result<Extr
     Ok(extraction)
 }
 
-/// Measures the time of a command beside the medium, as figures of the electronics. Returns the
-/// time of a read of one granule beside the seek, in nanoseconds, with its error, and the time of a
-/// sector on the interface.
+/// Measures the time of a command beside the medium, as figures of the electronics. Returns two
+/// times: of a read of one granule beside the seek, in nanoseconds, with its error, and of a sector
+/// on the interface.
 fn command(
     turning: &mut Turning<'_, '_>,
     geometry: &Geometry,

@@ -3,8 +3,8 @@
 //!
 //! Two simultaneous reads take as long as one if they are for different dies, and twice as long for
 //! the same die. In data written in order, rows lie on the dies in turn. So a row ends at the
-//! address at which two reads no longer disturb each other, and the distance at which they disturb
-//! each other again is the number of dies.
+//! address at which two reads no longer disturb each other. The distance at which they disturb each
+//! other again is the number of dies.
 
 use bimetal_core::operation::OpKind;
 

@@ -1,6 +1,6 @@
 //! Erases: their duration and their frequency.
 //!
-//! A range that is repeatedly written in order gives the drive blocks without a valid page, so each
+//! A range that is repeatedly written in order gives the drive blocks without a valid page. So each
 //! die erases a block for each block that it fills. Two reads of one die follow each row: the first
 //! waits for the row, the second for an erase that began meanwhile. Only one die is read, as more
 //! reads would wait for each other on the link.

@@ -1,6 +1,6 @@
 //! Detects whether the map of the translation layer is completely in memory. If it is not, the
-//! first read of a place reads a part of the map first, which the next read of the place finds in
-//! memory.
+//! first read of a place also reads a part of the map. The next read of the place finds that part
+//! in memory.
 
 use super::Drive;
 use crate::ExtractError;
@@ -14,8 +14,8 @@ const SHOWN_MIN: usize = 8;
 
 impl Drive<'_, '_> {
     /// Returns how many of 64 first reads took at least half a read of the flash longer than the
-    /// second read, which came from the flash as well. `None` if the number is so small that it is
-    /// chance.
+    /// second. The second read came from the flash as well. `None` if the number is so small that
+    /// it is chance.
     pub(super) fn map_reads(&mut self) -> Result<Option<usize>, ExtractError> {
         let (mut shown, grain) = (0, self.prober.grain);
         for _ in 0..PLACES {

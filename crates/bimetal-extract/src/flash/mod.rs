@@ -353,8 +353,8 @@ fn map_figures(shown: usize, figures: &mut Figures) {
     figures.assumed("map_cache", quoted("1MiB"), "how much of the map is in memory is not measured");
 }
 
-/// Adds what is known if the layer's map lies on flash, as its writes hide rows, blocks and erases,
-/// or if no program shows at all.
+/// Adds what is known if no program shows at all, or if the layer's map lies on flash. Writes of
+/// the map hide rows, blocks and erases.
 fn writes_hidden(dies: &Dies, programs: Option<Programs>, map_reads: Option<usize>, figures: &mut Figures) {
     let why = match map_reads {
         Some(shown) => {

@@ -1,6 +1,6 @@
 //! Writes: time of a die to program a row, cost of a flush, and size of the write buffer.
 //!
-//! A row that was written keeps its die busy. Rows lie on the dies in turn, so a read of one die
+//! A row that was written keeps its die busy. Rows lie on the dies in turn. So a read of one die
 //! right behind each row shows, once in each turn, the time at which that die is free again. Only
 //! one die is read, as more reads would wait for each other on the link.
 

@@ -383,7 +383,7 @@ impl Blocks {
     }
 
     /// Returns the erases since time zero of the block with the most of them, and the sum over all
-    /// blocks, which counts each of `planes` planes.
+    /// blocks. Each of `planes` planes counts in the sum.
     pub(crate) fn erases_of_run(&self, planes: u32) -> (u32, u64) {
         let of_run = self.blocks.resident().map(|block| block.erases - block.erases_before);
         of_run.fold((0, 0), |(most, all), erases| (most.max(erases), all + u64::from(erases) * u64::from(planes)))

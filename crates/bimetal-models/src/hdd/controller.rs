@@ -142,7 +142,7 @@ pub enum ReadAheadMode {
     Track,
     /// Read-ahead to the end of the cylinder, at most `read_ahead`.
     Cylinder,
-    /// Read-ahead over `read_ahead`.
+    /// Read-ahead of `read_ahead`, across tracks and cylinders.
     Segment,
     /// Read-ahead to the end of the track, or of the next track if the segment holds part of the
     /// previous track.

@@ -299,8 +299,8 @@ impl Hdd {
         (start_ns, self.arm_free_ns)
     }
 
-    /// Begins to write the next dirty run, at most to the end of its track, so that a command of
-    /// the host never waits for more. Returns false if everything is clean.
+    /// Begins to write the next dirty run, at most to the end of its track: a command of the host
+    /// never waits for more. Returns false if everything is clean.
     fn start_destage(&mut self, from_ns: u64) -> bool {
         let Some(cache) = &mut self.write_cache else { return false };
         let Some((start, run_end)) = cache.next_run(self.head_lbn) else { return false };

@@ -7,9 +7,9 @@
 //! holds the figures that a drive's TOML file gives. Nothing here depends on the content of a
 //! sector or on the origin of a command.
 //!
-//! [`segmented`] is another kind of drive: it serves one command at a time from a segmented buffer,
-//! with the figures of [`controller`], as DiskSim's parameter files ([`diskspecs`]) describe the
-//! drives of the 1990s. Layout and mechanics are the same.
+//! [`segmented`] is another kind of drive: it serves one command at a time from a segmented buffer.
+//! Its figures are those of [`controller`], as DiskSim's parameter files ([`diskspecs`]) describe
+//! the drives of the 1990s. Layout and mechanics are the same.
 
 mod account;
 pub mod controller;

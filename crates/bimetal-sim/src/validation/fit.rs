@@ -131,10 +131,10 @@ fn descend(mut best: (f64, Figures), steps: &[f64], distance_ms: &impl Fn(&Figur
 }
 
 /// Changes the data-sheet figures of `profile` (spindle speed, seek times, rates, overhead, write
-/// cache) so that the drive of `capacity` comes as near as possible to the response times of
-/// `samples`, of which at most the first twenty thousand are played. The nearest has the least rms
-/// demerit, found for each spindle speed by changing one figure at a time. Returns the fitted
-/// figures, as keys and values.
+/// cache) to fit `samples`. The drive of `capacity` then comes as near as possible to the response
+/// times of the samples, of which at most the first twenty thousand are played. The nearest has the
+/// least rms demerit, found for each spindle speed by changing one figure at a time. Returns the
+/// fitted figures, as keys and values.
 ///
 /// # Errors
 /// Refuses a profile without these figures, or one that cannot be built.

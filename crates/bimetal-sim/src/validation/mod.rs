@@ -1,8 +1,8 @@
 //! Agreement of a model of a drive with the drive: measured response times against simulated ones.
 //!
-//! `sample.rs` holds the measurements and reads DiskSim's validation traces, `replay.rs` plays them
-//! over a model, `demerit.rs` compares the two distributions as DiskSim does, and [`Agreement`]
-//! holds all figures. `fit.rs` finds the figures of a drive without a data sheet.
+//! `sample.rs` holds the measurements and reads DiskSim's validation traces, and `replay.rs` plays
+//! them over a model. `demerit.rs` compares the two distributions as DiskSim does, and
+//! [`Agreement`] holds all figures. `fit.rs` finds the figures of a drive without a data sheet.
 
 mod agreement;
 mod demerit;

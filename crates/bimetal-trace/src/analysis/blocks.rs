@@ -1,9 +1,9 @@
 //! History of each block that a trace touched, in 16 bytes a block.
 //!
 //! Each device has a directory (a hash map) from groups of [`GROUP_BLOCKS`] neighbouring blocks to
-//! the states of these blocks, which lie in one cache line of one array. Memory grows with the
-//! blocks touched: about 25 bytes a block if dense (directory and spare room included), about 100
-//! bytes for a block without neighbours.
+//! the states of these blocks. The states of a group lie in one cache line of one array. Memory
+//! grows with the blocks touched: about 25 bytes a block if dense (directory and spare room
+//! included), about 100 bytes for a block without neighbours.
 
 use std::hint::black_box;
 

@@ -4,7 +4,7 @@
 //!
 //! Content cannot tell the formats apart for sure. A decimal point in the time means milliseconds,
 //! as simulators that count nanoseconds write whole numbers. Addresses and sizes that are all
-//! multiples of 512 are bytes, as a sector number is a multiple of 512 by chance only once in 512.
+//! multiples of 512 are bytes: a sector number is a multiple of 512 by chance only once in 512.
 //! MQSim and SSDSim are read in the same way, so either name is right.
 
 use bimetal_core::operation::OpKind;
@@ -98,9 +98,9 @@ impl Evidence {
 
 /// Chooses one of the formats with five columns by the lines of `sample`, and notes the reason.
 ///
-/// A first column is no time in any unit if its whole numbers are all multiples of 10, always grow,
-/// and grow by less than 1000 a line (a request each microsecond or less, to the nearest 10 ns).
-/// Some published traces have ten times the request's index there.
+/// A first column is no time in any unit if its whole numbers are all multiples of 10 and always
+/// grow by less than 1000 a line. As a time, this would be a request each microsecond or less, to
+/// the nearest 10 ns. Some published traces have ten times the request's index there.
 pub(crate) fn decide(sample: &[&[u8]]) -> Recognised {
     let evidence = Evidence::of(sample);
     let (format, because) = match (evidence.decimal_point, evidence.aligned) {

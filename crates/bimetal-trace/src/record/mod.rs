@@ -166,9 +166,9 @@ impl Recorder {
         self.source.name()
     }
 
-    /// Fetches the events since the last call and appends the requests that are now final to
-    /// `requests`, in order of arrival, the first at time 0. Does not wait. It should be called
-    /// some twenty times a second.
+    /// Fetches the events since the last call, and appends the requests that are now final to
+    /// `requests`. They are in order of arrival, the first at time 0. Does not wait. It should be
+    /// called some twenty times a second.
     ///
     /// # Errors
     /// Fails if the kernel's files cannot be read or have unknown content.

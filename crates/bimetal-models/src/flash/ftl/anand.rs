@@ -2,7 +2,7 @@
 //! SanDisk), as described in Konanki's thesis, section 4.1, figures 4.4 and 4.5.
 //!
 //! A virtual unit is a chain of physical units. A page is written to the first unit of its chain
-//! that is clean at the page's offset, so the last unit that is not clean there holds the newest
+//! that is clean at the page's offset. So the last unit that is not clean there holds the newest
 //! version. A chain of `chain_length_max` units that needs another unit is folded: its valid pages
 //! are copied into its last unit, and the other units are erased. All units are used before any is
 //! erased, as free units are taken in turn.

@@ -306,8 +306,8 @@ mod tests {
         logical_units: 512 * 64 * 8 / 10,
     };
 
-    /// Returns the counters of the layer `ftl` with a cache for `part` of the map, after `rounds`
-    /// times its size of uniform overwrites, with one read for each.
+    /// Returns the counters of the layer `ftl` with a cache for `part` of the map. It has served
+    /// `rounds` times its size of uniform overwrites, with one read for each.
     fn after(ftl: &str, part: f64, rounds: u32, precondition: Precondition) -> Counters {
         let units = GEOMETRY.logical_units;
         let cache = (f64::from(units) * part * CACHED_ENTRY_BYTES as f64).ceil().to_string();

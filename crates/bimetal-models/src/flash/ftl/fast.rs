@@ -3,12 +3,12 @@
 //! FAST).
 //!
 //! Data blocks keep offsets. A page that is clean in its data block is written there. Any other
-//! page that begins a block, or continues where the last one ended, is written to the one log block
-//! for sequential writes (SW). All other pages are written to the shared log blocks for random
-//! writes (RW), page after page. An SW block becomes the data block: unchanged when it is full
-//! (switch merge), else with the remaining pages copied into it (partial merge). When RW blocks run
-//! out, each logical block with a valid page in the oldest RW block is copied into a new data block
-//! (full merge), and the RW block is erased.
+//! page that begins a block, or continues where the last one ended, is written to the log block for
+//! sequential writes (SW). All other pages are written to the shared log blocks for random writes
+//! (RW), page after page. An SW block becomes the data block: unchanged when it is full (switch
+//! merge), else with the remaining pages copied into it (partial merge). When RW blocks run out,
+//! the oldest is merged and erased: each logical block with a valid page in it is copied into a new
+//! data block (full merge).
 //!
 //! The SW block is merged before one of its pages is written again, and the page is written to an
 //! RW block. So the content of the SW block is always the newest.

@@ -2,8 +2,8 @@
 //! hybrid hard disks in Disksim", section 4.1, figure 4.1). A logical page is the physical page of
 //! the same number.
 //!
-//! A clean page is written directly. If a page of a request is dirty, its block is read into
-//! memory, erased, and written back with the request's pages in it, once for each request.
+//! A clean page is written directly. If a page of a request is dirty, its block is read into memory
+//! and erased. It is then written back with the request's pages in it, once for each request.
 //! `prewrite_probability` makes this part of all pages dirty at first.
 //!
 //! As printed, `pageswritten` is the number of the last page minus `(i + 1)`, which never advances

@@ -35,8 +35,8 @@ pub(crate) trait VictimSelection: Send {
     /// here, and has `valid` valid units.
     fn taken(&mut self, die: u32, block: u32, valid: u32);
 
-    /// Saves the state that does not follow from the blocks, or restores it in a policy that was
-    /// made for the same layout and has received no reports since.
+    /// Saves the state that does not follow from the blocks, or restores it. A restored policy must
+    /// be made for the same layout, and have received no reports since.
     ///
     /// # Errors
     /// Refuses content that does not fit the blocks.

@@ -1,6 +1,6 @@
-//! Adaptive wear levelling (MixedStore, section 5.5): static, but no data are moved for it while
-//! the host writes more than the drive was planned for, because the erases of the moves would be
-//! added. It catches up afterwards.
+//! Adaptive wear levelling (MixedStore, section 5.5): static wear levelling that is suspended while
+//! the host writes more than the drive was planned for. The erases of its moves would be added to
+//! those of the host. It catches up afterwards.
 
 use std::ops::Range;
 

@@ -73,9 +73,9 @@ pub(crate) trait WearLevelling: Send {
     /// Reports that the host begins or ceases to write more than planned.
     fn set_intense(&mut self, _intense: bool) {}
 
-    /// Saves the state that does not follow from the blocks, or restores it in a policy that was
-    /// made for the same layout and has received no reports since. The host's rate of writes is not
-    /// part of it.
+    /// Saves the state that does not follow from the blocks, or restores it. A restored policy must
+    /// be made for the same layout, and have received no reports since. The host's rate of writes
+    /// is not part of the state.
     ///
     /// # Errors
     /// Refuses content that does not fit the blocks.

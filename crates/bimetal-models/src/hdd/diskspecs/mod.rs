@@ -1,10 +1,10 @@
 //! Reads DiskSim's parameter files of a drive, and writes them as a profile.
 //!
-//! A `.diskspecs` file holds the electronics and names the `.model` file, which holds layout and
-//! mechanics and names the `.seek` file with the points of the seek curve (DiskSim 4.0 Reference
-//! Manual, CMU-PDL-08-101). `parser.rs` parses their syntax, `fields.rs` looks up figures in them,
-//! `layout.rs` and `electronics.rs` write the profile's parts, and `unused.rs` lists the settings
-//! that were ignored.
+//! A `.diskspecs` file holds the electronics and names the `.model` file. That file holds layout
+//! and mechanics and names the `.seek` file with the points of the seek curve (DiskSim 4.0
+//! Reference Manual, CMU-PDL-08-101). `parser.rs` parses their syntax, and `fields.rs` looks up
+//! figures in them. `layout.rs` and `electronics.rs` write the profile's parts, and `unused.rs`
+//! lists the settings that were ignored.
 //!
 //! Four traps: the declared number of blocks may be too small or too large (the zones count); a
 //! settle time may be negative; the bus rate may be in another file (then it must be given); zones
@@ -119,7 +119,7 @@ pub struct Imported {
 ///
 /// # Errors
 /// Refuses a file that cannot be read or is no parameter file, a figure that is missing or
-/// impossible, and a feature that the model lacks.
+/// impossible, and an unsupported feature.
 pub fn import(path: &Path, bus: Option<BusTimes>) -> Result<Imported, DiskspecsError> {
     let file = path.display().to_string();
     let specs = one_block(&read(path, None)?, &file, "disksim_disk")?;

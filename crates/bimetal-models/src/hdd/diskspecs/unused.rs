@@ -20,9 +20,10 @@ const FIXED: [(&str, &str); 14] = [
     ("Immed transfer partial hit", "1"),
 ];
 
-/// Settings without effect on the model. They change nothing with one drive on its bus and one
-/// command at a time, only steer DiskSim's computation or output, or depend on another setting
-/// (write segments with pre-buffering, reading ahead over what was requested without a most, …).
+/// Settings without effect on the model. Some change nothing with one drive on its bus and one
+/// command at a time, and some only steer DiskSim's computation or output. Others depend on another
+/// setting (write segments with pre-buffering, reading ahead over what was requested without a
+/// most, …).
 const WITHOUT_EFFECT: [&str; 24] = [
     "Hold bus entire read xfer",
     "Hold bus entire write xfer",

@@ -99,8 +99,8 @@ impl Layout {
     /// skewed so that a write that continues over a switch finds its sector just behind the head.
     ///
     /// # Errors
-    /// Refuses zones that overlap, leave gaps or hold less than `own`, rates that no track can
-    /// have, spare or bad sectors outside their zone, and too many cylinders.
+    /// Refuses zones that overlap, leave gaps or hold less than `own`, and rates that no track can
+    /// have. Refuses spare or bad sectors outside their zone, and too many cylinders.
     pub fn new(profile: &HddProfile, own: Sectors, needed: Sectors) -> Result<Self, BadFigure> {
         let figures = zones::zones(profile, own)?;
         let layout = Self::of_zones(profile, &figures, (1, 1))?;

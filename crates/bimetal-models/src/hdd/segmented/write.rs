@@ -152,8 +152,8 @@ impl SegmentedHdd {
         at_ns
     }
 
-    /// Returns the sector before which the data of a write that finishes on the medium must have
-    /// arrived, so that its first sector can be written.
+    /// Returns the sector before which the data of a write must have arrived, so that its first
+    /// sector can be written. The write finishes on the medium.
     fn before_first(&self, start: u64, end: u64) -> u64 {
         let sectors = end - start;
         match self.electronics.extra {
