@@ -57,7 +57,7 @@ pub enum ExperimentError {
     /// A run cannot be set up.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// A run broke off.
+    /// A run ended early.
     #[error(transparent)]
     Simulation(#[from] SimulationError),
 }

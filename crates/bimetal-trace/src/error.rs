@@ -58,7 +58,7 @@ pub enum TraceError {
     /// The file cannot be opened.
     #[error("{trace}: cannot be opened: {source}")]
     Open {
-        /// The file.
+        /// Name of the file.
         trace: String,
         /// Error of the operating system.
         source: io::Error,
@@ -66,7 +66,7 @@ pub enum TraceError {
     /// Reading, or decompressing, failed half-way.
     #[error("{trace}: cannot be read beyond byte {offset} of its (decompressed) content: {source}")]
     Read {
-        /// The trace.
+        /// Name of the trace.
         trace: String,
         /// Number of bytes read before the error.
         offset: u64,
@@ -76,15 +76,15 @@ pub enum TraceError {
     /// The trace has no content.
     #[error("{trace}: is empty, expected a trace of block I/O")]
     Empty {
-        /// The trace.
+        /// Name of the trace.
         trace: String,
     },
     /// No reader recognises the content.
     #[error("{trace}: unknown format: {rejected}; tried {tried}; --format NAME reads it as one of them")]
     UnknownFormat {
-        /// The trace.
+        /// Name of the trace.
         trace: String,
-        /// The names of the formats that were tried.
+        /// Names of the formats that were tried.
         tried: String,
         /// First line that was rejected, or another reason if there is no such line.
         rejected: String,
@@ -95,7 +95,7 @@ pub enum TraceError {
     /// The trace gives no request at all.
     #[error("{trace}: gives no request when read as {format}: {reason}")]
     NoRequests {
-        /// The trace.
+        /// Name of the trace.
         trace: String,
         /// Format as which the trace was read.
         format: Format,
@@ -109,7 +109,7 @@ pub enum TraceError {
          the requests; choose with --event queue or --event issue"
     )]
     LateQueueEvent {
-        /// The trace.
+        /// Name of the trace.
         trace: String,
         /// Position of the queue event.
         place: Place,
@@ -117,7 +117,7 @@ pub enum TraceError {
     /// The output cannot be written.
     #[error("{path}: cannot be written: {source}")]
     Write {
-        /// The file.
+        /// Name of the file.
         path: String,
         /// Error of the operating system.
         source: io::Error,
@@ -125,11 +125,11 @@ pub enum TraceError {
     /// There is no writer for the format.
     #[error("{path}: {format} can be read but not written, expected one of {writable}")]
     NotWritable {
-        /// The file that was asked for.
+        /// Name of the requested file.
         path: String,
-        /// The format that was asked for.
+        /// Requested format.
         format: Format,
-        /// The formats that can be written.
+        /// Names of the formats that can be written.
         writable: String,
     },
 }

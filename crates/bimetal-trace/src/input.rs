@@ -41,7 +41,7 @@ pub(crate) struct Input {
     start: usize,
     end: usize,
     ended: bool,
-    /// Decompressed bytes consumed so far.
+    /// Number of decompressed bytes consumed so far.
     offset: u64,
     file_bytes: Arc<AtomicU64>,
     /// Beginning of the last overlong line.

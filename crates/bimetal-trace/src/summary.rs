@@ -11,7 +11,7 @@ use crate::Request;
 /// Number of requests, amount moved, span of time, and highest address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
-    /// Requests of every kind.
+    /// Number of requests of every kind.
     pub requests: u64,
     /// Number of reads among the requests.
     pub reads: u64,

@@ -17,7 +17,7 @@ use crate::profile::{BadFigure, Size};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HddProfile {
-    /// Revolutions per minute.
+    /// Speed of the spindle, in revolutions per minute.
     pub rpm: f64,
     /// Number of heads, which is the number of surfaces used.
     pub heads: u32,

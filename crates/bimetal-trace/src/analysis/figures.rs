@@ -42,25 +42,25 @@ impl Within {
 /// as arrivals, and change no block.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Analysis {
-    /// Requests of the trace: reads + writes + flushes + discards.
+    /// Number of requests: reads + writes + flushes + discards.
     pub requests: u64,
-    /// Read requests.
+    /// Number of read requests.
     pub reads: u64,
-    /// Write requests.
+    /// Number of write requests.
     pub writes: u64,
-    /// Flush requests.
+    /// Number of flush requests.
     pub flushes: u64,
-    /// Discards, and writes of zeroes without payload.
+    /// Number of discards, and of writes of zeroes without payload.
     pub discards: u64,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// Devices in the trace.
+    /// Number of devices in the trace.
     pub devices: u64,
     /// Size of a block; 4096 for figures that are to compare with a paper's.
     pub block_bytes: u64,
-    /// Accesses to blocks ("Number of 4 KB I/Os", Griffin table 1).
+    /// Number of accesses to blocks ("Number of 4 KB I/Os", Griffin table 1).
     pub block_ios: u64,
     /// Share of the block accesses that are reads (Griffin table 1).
     pub read_fraction: Option<f64>,

@@ -225,11 +225,11 @@ pub(crate) trait DieLayer: Send {
 /// Numbers of pages and blocks by operation and by cause (in the order of [`Cause::ALL`]).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Counters {
-    /// Physical pages read.
+    /// Number of physical pages read.
     pub(crate) pages_read: [u64; Cause::ALL.len()],
-    /// Physical pages programmed.
+    /// Number of physical pages programmed.
     pub(crate) pages_programmed: [u64; Cause::ALL.len()],
-    /// Physical blocks erased.
+    /// Number of physical blocks erased.
     pub(crate) blocks_erased: [u64; Cause::ALL.len()],
     /// Number of units that the host wrote and that took a place.
     pub(crate) host_units: u64,
