@@ -1,7 +1,12 @@
-//! The frame of the command line: the table of commands, how arguments and errors are read and shown, exit statuses.
+//! The frame of the command line: the table of commands, parsing of arguments, error messages, exit
+//! statuses.
 //!
-//! Exit status: 0 done; 1 the input or configuration is wrong (one message); 2 an unknown command or flag; 3 the question was answered, and the
-//! answer is no (`check`: damage was found).
+//! Exit status:
+//!
+//! - 0: the command has succeeded.
+//! - 1: the input or configuration is wrong (one message).
+//! - 2: a command or flag is unknown.
+//! - 3: the command has an answer, and the answer is no (`check`: damage was found).
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -14,7 +19,7 @@ use crate::error::Error;
 
 /// Exit status when the input or the configuration is wrong.
 const WRONG_INPUT: u8 = 1;
-/// Exit status when the question was answered, and the answer is no.
+/// Exit status when the command has an answer, and the answer is no.
 const ANSWER_IS_NO: u8 = 3;
 /// Exit status when the command line itself is wrong.
 const WRONG_USAGE: u8 = 2;
@@ -29,8 +34,9 @@ struct Cli {
     command: Command,
 }
 
-/// Makes the commands out of the table below: one line a command, in the order of `--help`. A command is a module in
-/// `commands/` with `Arguments` (whose doc is its help) and `run`.
+/// Makes the commands out of the table below: one line per command, in the order of `--help`. A
+/// command is a module in `commands/` with `Arguments` (whose doc comment is its help text) and
+/// `run`.
 macro_rules! commands {
     ($($name:ident => $module:ident),* $(,)?) => {
         #[derive(Debug, Subcommand)]
@@ -91,7 +97,8 @@ pub fn main() -> ExitCode {
             ExitCode::from(if matches!(error, Error::No(_)) { ANSWER_IS_NO } else { WRONG_INPUT })
         }
         Err(Stop::Arguments(error, hint)) => {
-            // Help and version go to standard output, anything else to standard error; closed streams need no word.
+            // Help and version go to standard output, anything else to standard error. A closed
+            // stream is no error.
             let _ = error.print();
             if let Some(hint) = hint {
                 eprintln!("\n  {hint}");
@@ -101,10 +108,11 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Why there is nothing more to do.
+/// Reasons for which the program ends early.
 #[derive(Debug)]
 enum Stop {
-    /// The arguments say so: wrong, or a request for help; with a hint where a wrong value comes from.
+    /// The arguments are wrong or ask for help. The text is a hint at the configuration file, if a
+    /// wrong value comes from there.
     Arguments(Box<clap::Error>, Option<String>),
     /// The command failed.
     Failed(Error),
@@ -123,12 +131,13 @@ fn run(mut arguments: Vec<OsString>) -> Result<(), Stop> {
     cli.command.run().map_err(Stop::Failed)
 }
 
-/// A value that is wrong is wrong input; everything else that clap refuses is wrong usage.
+/// Returns the exit status for an error of clap. A wrong value is wrong input; any other error
+/// except help and version is wrong usage.
 fn exit_status(error: &clap::Error) -> u8 {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => 0,
         ErrorKind::ValueValidation => WRONG_INPUT,
-        // A flag without the value that it needs is of this kind too, with an empty value.
+        // A flag without its required value has this kind, too, with an empty value.
         ErrorKind::InvalidValue => match error.get(ContextKind::InvalidValue) {
             Some(ContextValue::String(value)) if !value.is_empty() => WRONG_INPUT,
             _ => WRONG_USAGE,

@@ -1,12 +1,17 @@
 //! `--config FILE.toml`: every flag of a command, in a file.
 //!
-//! A key is the name of a flag (`ssd-size = "32GiB"`; an underscore will do for a dash). `true` sets a flag that takes
-//! no value; a list gives a flag that may be repeated several values, and any other its values with commas between; a
-//! table gives `--set` its keys (`[set]`, `griffin.timeout = "30s"`). Tables that are no flags are their command's own
-//! (phases of `generate`, trees of volumes of `simulate` and `compare`). What stands on the command line wins.
+//! A key is the name of a flag (`ssd-size = "32GiB"`; an underscore may stand for a dash). Values:
 //!
-//! It works by putting the flags of the file in front of those that were typed: there is one way in which a value is
-//! read and checked, and a flag that comes later wins.
+//! - `true`: sets a flag that takes no value.
+//! - a list: gives several values to a flag that may be repeated, and comma-separated values to any
+//!   other flag.
+//! - a table: gives `--set` its keys (`[set]`, `griffin.timeout = "30s"`).
+//!
+//! Tables that are no flags are read by the command itself (phases of `generate`, trees of volumes
+//! of `simulate` and `compare`). The command line overrides the file.
+//!
+//! The flags of the file are inserted in front of the typed flags. So each value is parsed and
+//! checked in one way, and the later flag wins.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -18,7 +23,8 @@ use toml::{Table, Value};
 use crate::error::Error;
 use crate::trees;
 
-/// Keys of a file that are not flags, by command: the lists of tables that a command reads itself.
+/// Keys of a file that are not flags, with their command: lists of tables that the command reads
+/// itself.
 const TABLE_KEYS: [(&str, &str); 5] = [
     ("generate", "phase"),
     ("simulate", trees::VOLUME),
@@ -27,17 +33,17 @@ const TABLE_KEYS: [(&str, &str); 5] = [
     ("compare", trees::DRIVE),
 ];
 
-/// The flags that a file gives.
+/// The flags that a configuration file gives.
 #[derive(Debug)]
 pub struct Config {
     path: PathBuf,
-    /// Key as the file has it, and the flags it stands for.
+    /// Each key as the file spells it, and the flags that it stands for.
     flags: Vec<(String, Vec<OsString>)>,
 }
 
 impl Config {
-    /// Reads the file that `--config` names in `arguments` (the whole command line), if it is there and the command of
-    /// `cli` knows it.
+    /// Reads the file that `--config` names in `arguments` (the whole command line). Returns `None`
+    /// if `--config` is absent or the command of `cli` has no such flag.
     ///
     /// # Errors
     /// The file cannot be read, is not TOML, or has a key that is no flag of the command.
@@ -61,13 +67,13 @@ impl Config {
         Ok(Some(Self { path, flags }))
     }
 
-    /// Puts the flags behind the name of the command, in front of what was typed.
+    /// Inserts the flags behind the name of the command, in front of the typed flags.
     pub fn insert_into(&self, arguments: &mut Vec<OsString>) {
         let flags = self.flags.iter().flat_map(|(_, flags)| flags.iter().cloned());
         arguments.splice(2..2, flags);
     }
 
-    /// If the value that `error` complains of stands in the file: where.
+    /// Returns a hint at the key of the file, if the value that `error` names comes from the file.
     pub fn explain(&self, error: &clap::Error) -> Option<String> {
         let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
         let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) else { return None };
@@ -81,7 +87,7 @@ impl Config {
 /// Reads a TOML file.
 ///
 /// # Errors
-/// It cannot be read or is not TOML; the message names file and line.
+/// The file cannot be read or is not TOML; the message names file and line.
 pub fn read(path: &Path) -> Result<Table, Error> {
     let text = std::fs::read_to_string(path).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
     text.parse::<Table>().map_err(|error| {
@@ -90,7 +96,8 @@ pub fn read(path: &Path) -> Result<Table, Error> {
     })
 }
 
-/// The file behind `--config`, unless everything behind `--` is meant for somebody else.
+/// Returns the file behind `--config`. Arguments behind `--` belong to another program and are not
+/// searched.
 fn value_of_config(arguments: &[OsString]) -> Option<&OsStr> {
     let mut found = None;
     let mut rest = arguments.iter().take_while(|argument| *argument != "--");
@@ -104,7 +111,7 @@ fn value_of_config(arguments: &[OsString]) -> Option<&OsStr> {
     found
 }
 
-/// The flags that `key = value` stands for in `command`; or what is wrong with it.
+/// Returns the flags that `key = value` stands for in `command`, or an error message.
 fn flags_of(key: &str, value: &Value, command: &Command) -> Result<Vec<OsString>, String> {
     let name = key.replace('_', "-");
     let known = || command.get_arguments().filter_map(|argument| argument.get_long());
@@ -132,7 +139,7 @@ fn flags_of(key: &str, value: &Value, command: &Command) -> Result<Vec<OsString>
     }
 }
 
-/// `[set]` with nested tables as the `key=value` pairs that `--set` takes.
+/// Appends `[set]` with nested tables to `pairs`, as the `key=value` pairs that `--set` takes.
 pub(crate) fn flatten(prefix: &str, table: &Table, pairs: &mut Vec<String>) -> Result<(), String> {
     for (key, value) in table {
         match value {

@@ -1,4 +1,5 @@
-//! Files that play drives and are not there yet: made sparse, of a size that the user gives or that of the drive.
+//! Files for emulated drives that do not exist yet. They are made sparse, with the size that the
+//! user gives or the size of the drive.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -11,12 +12,12 @@ use bimetal_live::member::create::DriveChoice;
 use crate::error::Error;
 use crate::volume::size as shown;
 
-/// How large a file is made.
+/// Size of a file to make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FileSize {
-    /// So large.
+    /// This number of bytes.
     Bytes(Bytes),
-    /// As large as the drive that it plays.
+    /// The capacity of the drive that the file emulates.
     OfDrive,
 }
 
@@ -29,15 +30,16 @@ pub(crate) fn file_size(text: &str) -> Result<FileSize, String> {
     }
 }
 
-/// Files that were made; they are removed again if nothing comes of them.
+/// Files that were made. They are removed on drop, unless [`keep`](Self::keep) was called.
 #[derive(Default)]
 pub(crate) struct MadeFiles(Vec<PathBuf>);
 
 impl MadeFiles {
-    /// Makes the files that are not there. `size` is what the user gives for a role.
+    /// Makes the missing files. `size` returns the size that the user gives for a role.
     ///
     /// # Errors
-    /// A profile that does not fit the role or does not exist, a size for what needs none, none for what needs one.
+    /// A profile is unknown or does not fit the role; a size is given for a file that needs none; a
+    /// size is missing.
     pub(crate) fn make(drives: &[DriveChoice], size: impl Fn(Role) -> Option<FileSize>) -> Result<Self, Error> {
         let mut made = Self::default();
         for drive in drives {
@@ -89,7 +91,7 @@ impl MadeFiles {
         file.set_len(bytes.0).map_err(failed)
     }
 
-    /// They are needed.
+    /// Keeps the files: they are not removed on drop.
     pub(crate) fn keep(mut self) {
         self.0.clear();
     }
@@ -98,7 +100,7 @@ impl MadeFiles {
 impl Drop for MadeFiles {
     fn drop(&mut self) {
         for path in &self.0 {
-            // What cannot be removed is an empty file more.
+            // A file that cannot be removed is harmless: it is sparse and empty.
             let _ = fs::remove_file(path);
         }
     }

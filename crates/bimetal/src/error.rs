@@ -1,28 +1,28 @@
-//! The one message that a command ends with when its input or configuration is wrong.
+//! The one message with which a command ends when its input or configuration is wrong.
 
 use std::error::Error as StdError;
 use std::fmt;
 
 use bimetal_core::nearest::nearest;
 
-/// Why a command could not do what it was asked for.
+/// Reasons for which a command does not succeed.
 #[derive(Debug)]
 pub enum Error {
-    /// One message for the user: what is wrong where, and what was expected.
+    /// One message for the user: what is wrong, its place, and what was expected.
     Message(String),
-    /// The question was answered, and the answer is no: in words.
+    /// The command has an answer, and the answer is no; with a message.
     No(String),
-    /// Who read our standard output has enough. Not worth a word.
+    /// The reader of standard output has closed it. No message is printed.
     OutputClosed,
 }
 
 impl Error {
-    /// The error with `message`.
+    /// Returns an error with `message`.
     pub fn new(message: impl Into<String>) -> Self {
         Self::Message(message.into())
     }
 
-    /// `name` is none of `known`: says so, and suggests the nearest.
+    /// Returns the error for a `name` that is not in `known`, with the nearest known name.
     pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
         Self::new(match nearest(name, known.iter().copied()) {

@@ -1,4 +1,4 @@
-//! Where the files below a directory lie on the device that carries their file system, as the file system tells it (FIEMAP).
+//! Extents of the files below a directory on their file system's device, from the kernel (FIEMAP).
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -11,31 +11,32 @@ use fiemap::{Fiemap, FiemapExtentFlags, FiemapFlags};
 
 use crate::error::Error;
 
-/// A file with the ranges of the device that are its own, in its own order.
+/// A file with its ranges of the device, in the order of the file.
 #[derive(Clone, Debug)]
 pub(crate) struct PlacedFile {
-    /// Its path, with the directory that was asked for in front.
+    /// Path of the file; it begins with the directory that was asked for.
     pub(crate) path: String,
-    /// First byte and length of each range; those that follow each other on the device are one. None where the file system keeps
-    /// the file elsewhere: in its inode, compressed, or nowhere yet.
+    /// First byte and length of each range; ranges that are adjacent on the device are joined.
+    /// Empty where the file system keeps the content elsewhere: in the inode, compressed, or not
+    /// yet allocated.
     pub(crate) extents: Vec<(u64, u64)>,
-    /// Whether it is an executable or a library, by its name or by its first bytes.
+    /// True for an executable or a library, by its name or by its first bytes.
     pub(crate) program: bool,
 }
 
 impl PlacedFile {
-    /// Bytes of the device that are its own.
+    /// Returns the number of bytes that the file has on the device.
     pub(crate) fn bytes(&self) -> u64 {
         self.extents.iter().map(|&(_, length)| length).sum()
     }
 }
 
-/// What was found below a directory.
+/// Result of a search below a directory.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// Its regular files, in order of path.
+    /// Regular files, in order of path.
     pub(crate) files: Vec<PlacedFile>,
-    /// Files and directories that could not be read, and why the first could not.
+    /// Number of files and directories that could not be read; below it, the first error.
     pub(crate) unreadable: u64,
     pub(crate) first_unreadable: Option<String>,
 }
@@ -47,11 +48,11 @@ impl Found {
     }
 }
 
-/// The regular files at and below `root`, on its file system alone; links are not followed, and a file with several names is taken
-/// once.
+/// Returns the regular files at and below `root`, within one file system. Links are not followed,
+/// and a file with several names is listed once.
 ///
 /// # Errors
-/// `root` cannot be read, or its file system does not tell where files lie.
+/// `root` cannot be read, or its file system does not report extents.
 pub(crate) fn files_below(root: &Path) -> Result<Found, Error> {
     let named = |error: io::Error| Error::new(format!("{}: {error}", root.display()));
     let device = fs::metadata(root).map_err(named)?.dev();
@@ -87,7 +88,7 @@ fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
     fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect()
 }
 
-/// Extents of these kinds are no bytes of the device that a request of the file would access.
+/// Returns true for an extent without bytes of the device that a request to the file would access.
 fn is_elsewhere(flags: FiemapExtentFlags) -> bool {
     let elsewhere = FiemapExtentFlags::UNKNOWN
         | FiemapExtentFlags::DELALLOC
@@ -115,7 +116,7 @@ fn placed(path: &Path) -> io::Result<PlacedFile> {
     Ok(PlacedFile { path: name, extents, program })
 }
 
-/// Whether the first bytes are those of an ELF executable, library or object.
+/// Returns whether the first bytes are those of an ELF executable, library or object.
 fn starts_as_program(file: &mut File) -> io::Result<bool> {
     let mut head = [0; 4];
     match file.read_exact(&mut head) {

@@ -1,11 +1,12 @@
-//! Where a mounted file system has free space on its device, as the file system tells it (GETFSMAP: ext4, xfs).
+//! Free ranges of a mounted file system on its device, from the kernel (GETFSMAP: ext4, xfs).
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// `struct fsmap` of `linux/fsmap.h`: a range of the device and its owner. Bytes.
+/// `struct fsmap` of `linux/fsmap.h`: a range of the device and its owner. Positions and lengths
+/// are in bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Record {
@@ -18,7 +19,7 @@ struct Record {
     reserved: [u64; 3],
 }
 
-/// Records of one call.
+/// Number of records that one call returns at most.
 const RECORDS: usize = 1024;
 
 /// `struct fsmap_head`, with its records behind it.
@@ -29,22 +30,23 @@ struct Query {
     count: u32,
     entries: u32,
     reserved: [u64; 6],
-    /// The first and the last record that is wanted.
+    /// Lowest and highest record that the query asks for.
     keys: [Record; 2],
     records: [Record; RECORDS],
 }
 
 /// `FS_IOC_GETFSMAP`: read and written, 192 bytes, group X, number 59.
 const GETFSMAP: u64 = 0xc0c0_583b;
-/// The owner is one of the kinds below.
+/// Flag of a record whose owner is a special kind, such as `OWNER_FREE`.
 const SPECIAL_OWNER: u32 = 0x10;
 const LAST: u32 = 0x20;
 const OWNER_FREE: u64 = 1;
 
-/// First byte and length of each free range of the device below the file system of `path`, in order of address.
+/// Returns first byte and length of each free range of the device below the file system of `path`,
+/// in order of address.
 ///
 /// # Errors
-/// The file system does not tell.
+/// The file system does not report its ranges.
 pub(crate) fn free_space(path: &Path) -> io::Result<Vec<(u64, u64)>> {
     let file = File::open(path)?;
     let mut free: Vec<(u64, u64)> = Vec::new();
@@ -67,7 +69,8 @@ pub(crate) fn free_space(path: &Path) -> io::Result<Vec<(u64, u64)>> {
             keys: [first, last],
             records: [Record::default(); RECORDS],
         });
-        // SAFETY: the kernel reads and writes the head and as many records behind it as `count` says, which are there.
+        // SAFETY: the kernel reads and writes the head and at most `count` records behind it;
+        // `Query` has room for `count` records.
         #[expect(unsafe_code, reason = "this question to a file system has no other way in")]
         let asked = unsafe { libc::ioctl(file.as_raw_fd(), GETFSMAP as _, std::ptr::from_mut(query.as_mut())) };
         if asked != 0 {
@@ -81,7 +84,8 @@ pub(crate) fn free_space(path: &Path) -> io::Result<Vec<(u64, u64)>> {
             }
         }
         match records.last() {
-            // The next call begins behind it: its length says how far that is.
+            // The next call begins behind this record, so its first key carries the record's
+            // length.
             Some(record) if record.flags & LAST == 0 => first = *record,
             _ => return Ok(free),
         }

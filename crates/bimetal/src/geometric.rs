@@ -1,5 +1,5 @@
-//! Several traces in one comparison: geometric means of each scheme's figures over them, in which no trace counts more than
-//! another for its long response times.
+//! A comparison over several traces: the geometric mean of each figure of each scheme. No trace
+//! weighs more than another because its response times are long.
 
 use std::fmt::Write as _;
 
@@ -8,17 +8,17 @@ use serde::Serialize;
 
 use crate::report::columns::significant;
 
-/// What `--json` prints of several traces.
+/// JSON document that `--json` prints for several traces.
 #[derive(Serialize)]
 pub(crate) struct Comparison {
     bimetal: &'static str,
-    /// A row a scheme, in the order of the runs.
+    /// One row per scheme, in the order of the runs.
     geometric_means: Vec<Means>,
-    /// A document a trace, as a comparison over that trace alone has it.
+    /// One document per trace, as a comparison over that trace alone prints it.
     traces: Vec<Document>,
 }
 
-/// Of one scheme. A figure is null unless it is above zero over every trace.
+/// Means of one scheme. A figure is null unless it is above zero over every trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Means {
     scheme: String,
@@ -32,19 +32,19 @@ pub(crate) struct Means {
 }
 
 impl Comparison {
-    /// Of documents with the same schemes in the same order.
+    /// Returns the comparison of documents with the same schemes in the same order.
     pub(crate) fn of(traces: Vec<Document>) -> Self {
         let schemes = traces.first().map_or(0, |document| document.runs.len());
         let geometric_means = (0..schemes).map(|at| means_of(&traces, at)).collect();
         Self { bimetal: env!("CARGO_PKG_VERSION"), geometric_means, traces }
     }
 
-    /// The comparisons over each trace alone.
+    /// Returns the comparison over each trace alone.
     pub(crate) fn traces(&self) -> &[Document] {
         &self.traces
     }
 
-    /// The table of means.
+    /// Returns the table of means as text.
     pub(crate) fn table(&self) -> String {
         let mut text = format!("geometric means over {} traces\n", self.traces.len());
         let names = self.geometric_means.iter().map(|means| means.scheme.chars().count()).max().unwrap_or(0).max(6);
@@ -78,7 +78,8 @@ fn means_of(traces: &[Document], at: usize) -> Means {
     }
 }
 
-/// The nth root of the product of n figures; `None` where one is missing, or is not above zero.
+/// Returns the nth root of the product of n figures; `None` where a figure is missing or not above
+/// zero.
 fn geometric_mean(figures: impl ExactSizeIterator<Item = Option<f64>>) -> Option<f64> {
     let count = figures.len() as f64;
     let logarithms = figures.map(|figure| figure.filter(|figure| *figure > 0.0).map(f64::ln));

@@ -1,9 +1,9 @@
 //! The command line of Bimetal.
 //!
-//! Here live the frame ([`cli`]), one file a command (`commands/`) and what several of them share: options
-//! ([`options`]), files to set options ([`config`]), output ([`output`]), progress bars ([`progress`]), the table of a
-//! comparison ([`table`]) and its report as a page ([`report`]). What a command computes lives in the crates below; here
-//! it is only asked for and shown.
+//! This crate has the frame ([`cli`]), one file per command (`commands/`) and the parts that
+//! commands share: options ([`options`]), files that set options ([`config`]), output ([`output`]),
+//! progress bars ([`progress`]), the table of a comparison ([`table`]) and its report as a page
+//! ([`report`]). The crates below compute; this crate calls them and shows the results.
 //!
 //! Read first: [`cli`], then one of `commands/`.
 

@@ -11,10 +11,10 @@ use clap::Args;
 
 use crate::error::Error;
 
-/// Reads a number of requests, lines, or the like.
+/// Reads a whole number, such as a number of requests or lines.
 ///
 /// # Errors
-/// What was expected instead.
+/// A text that says what was expected.
 pub fn whole_number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "expected a whole number, like 100000".to_owned())
 }
@@ -22,15 +22,15 @@ pub fn whole_number(text: &str) -> Result<u64, String> {
 /// Reads the number of a device.
 ///
 /// # Errors
-/// What was expected instead.
+/// A text that says what was expected.
 pub fn device_number(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "expected the number of a device, from 0 on".to_owned())
 }
 
-/// Reads a share or a chance.
+/// Reads a fraction from 0 to 1, such as a share or a probability.
 ///
 /// # Errors
-/// What was expected instead.
+/// A text that says what was expected.
 pub fn fraction(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.0..=1.0).contains(&value) => Ok(value),
@@ -38,13 +38,14 @@ pub fn fraction(text: &str) -> Result<f64, String> {
     }
 }
 
-/// How a trace is read.
+/// Options for reading a trace.
 #[derive(Debug, Clone, Args)]
 pub struct TraceOptions {
     /// Format of the trace [default: recognised by content]; see `bimetal formats`
     #[arg(long, value_name = "NAME")]
     pub format: Option<String>,
-    /// Which event is the request, in formats that hold several [default: queue if there are any, else issue]
+    /// Which event is the request, in formats that hold several [default: queue if there are any,
+    /// else issue]
     #[arg(long, value_name = "queue|issue")]
     pub event: Option<String>,
     /// Read one device of a trace that holds several, by its number [default: all]
@@ -59,10 +60,10 @@ pub struct TraceOptions {
 }
 
 impl TraceOptions {
-    /// As the readers take them.
+    /// Returns the options in the form that the readers of traces take.
     ///
     /// # Errors
-    /// A name that is no format or event; the nearest is suggested.
+    /// A name is no format or event; the nearest name is suggested.
     pub fn to_open_options(&self) -> Result<OpenOptions, Error> {
         Ok(OpenOptions {
             format: self.format.as_deref().map(str::parse).transpose()?,
@@ -90,7 +91,7 @@ pub struct ConfigOption {
     pub config: Option<PathBuf>,
 }
 
-/// How the result is shown.
+/// Option for the form of the result.
 #[derive(Debug, Clone, Args)]
 pub struct JsonOption {
     /// Print one JSON document instead of text
@@ -98,7 +99,7 @@ pub struct JsonOption {
     pub json: bool,
 }
 
-/// The map of files at `path`, which may be compressed.
+/// Reads the map of files at `path`, which may be compressed.
 pub(crate) fn file_map(path: &Path) -> Result<FileMap, Error> {
     let name = path.display().to_string();
     let file = File::open(path).map_err(|error| Error::new(format!("{name}: cannot be opened: {error}")))?;

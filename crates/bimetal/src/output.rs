@@ -1,4 +1,4 @@
-//! What a command leaves behind: standard output, and files that are whole or not there.
+//! Output of a command: standard output, and files that appear only when complete.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -11,7 +11,7 @@ use crate::error::Error;
 /// Prints `text` to standard output as it is.
 ///
 /// # Errors
-/// [`Error::OutputClosed`] when nobody reads it any more.
+/// [`Error::OutputClosed`] when the reader has closed standard output.
 pub fn print(text: &str) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
@@ -23,26 +23,26 @@ pub fn print(text: &str) -> Result<(), Error> {
 /// Prints `value` as the one JSON document of a command.
 ///
 /// # Errors
-/// [`Error::OutputClosed`] when nobody reads it any more.
+/// [`Error::OutputClosed`] when the reader has closed standard output.
 pub fn print_json(value: &impl Serialize) -> Result<(), Error> {
     let mut text = serde_json::to_string_pretty(value)?;
     text.push('\n');
     print(&text)
 }
 
-/// Tells the user something beside the result, on standard error.
+/// Prints a message to the user on standard error, beside the result.
 pub fn note(message: impl std::fmt::Display) {
-    // Nobody is left to be told when standard error is closed.
+    // When standard error is closed, no reader is left for the message.
     let _ = writeln!(io::stderr().lock(), "note: {message}");
 }
 
-/// A file that appears under its name only when it is complete: until [`finish`](Self::finish) it is `NAME.partial`,
-/// and without it, it is removed.
+/// A file that appears under its name only when it is complete. Until [`finish`](Self::finish) it
+/// is called `NAME.partial`; dropping it unfinished removes it.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
-    /// Where it is written meanwhile; `None` where the path is no regular file (a pipe, `/dev/stdout`) and is written
-    /// directly.
+    /// Path of the unfinished file; `None` where the path is no regular file (a pipe,
+    /// `/dev/stdout`) and is written directly.
     partial: Option<PathBuf>,
     writer: BufWriter<File>,
 }
@@ -51,7 +51,7 @@ impl OutputFile {
     /// Opens `path` for writing.
     ///
     /// # Errors
-    /// The directory is not there or not writable, or `path` is a directory.
+    /// The directory is missing or not writable, or `path` is a directory.
     pub fn create(path: &Path) -> Result<Self, Error> {
         let regular = fs::metadata(path).map_or(true, |metadata| metadata.is_file() || metadata.is_dir());
         if path.is_dir() {
@@ -66,10 +66,10 @@ impl OutputFile {
         Ok(Self { path: path.to_owned(), partial, writer: BufWriter::with_capacity(1 << 16, file) })
     }
 
-    /// Writes out what is buffered and gives the file its name.
+    /// Writes out the buffered bytes and gives the file its name.
     ///
     /// # Errors
-    /// The disk is full, or the name cannot be given; the file is removed then.
+    /// The disk is full, or the file cannot be renamed; the file is removed then.
     pub fn finish(mut self) -> Result<(), Error> {
         self.writer.flush().map_err(|error| unwritable(&self.path, &error))?;
         if let Some(partial) = &self.partial {

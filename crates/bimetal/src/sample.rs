@@ -1,17 +1,17 @@
-//! The trace inside the program, for whoever has none yet.
+//! The trace inside the program, for users without a trace of their own.
 
 use bimetal_trace::{OpenOptions, Trace, TraceError};
 
-/// What results call it.
+/// Name of the sample in results.
 pub const NAME: &str = "office-server (embedded sample)";
 
-/// Four minutes of a small server, recorded by this project; `traces/README.md` tells how.
+/// Four minutes of a small server, recorded by this project; `traces/README.md` describes how.
 pub const BYTES: &[u8] = include_bytes!("../../../traces/office-server.bin.zst");
 
-/// Opens it.
+/// Opens the sample.
 ///
 /// # Errors
-/// None but from `options` that leave nothing of it, such as a device that it does not have.
+/// `options` select nothing of the sample, such as a device that it does not have.
 pub fn open(options: &OpenOptions) -> Result<Trace, TraceError> {
     Trace::from_reader(NAME, BYTES, Some(BYTES.len() as u64), options)
 }

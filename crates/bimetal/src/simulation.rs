@@ -1,4 +1,5 @@
-//! What `simulate` and `compare` share: their options, the trace as a workload, and how an experiment is shown.
+//! Shared parts of `simulate` and `compare`: options, the trace as a workload, and the display of
+//! an experiment.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,7 +31,7 @@ use crate::progress::Progress;
 use crate::sample;
 use crate::trees;
 
-/// How a workload is simulated.
+/// Options for the simulation of a workload.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SimulationOptions {
     #[command(flatten)]
@@ -49,13 +50,16 @@ pub(crate) struct SimulationOptions {
     /// Size of the HDD [default: the profile's, or the trace's addresses if they need more]
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     hdd_size: Option<Size>,
-    /// A drive of its own for a role: log=PROFILE puts Griffin's log on it, ssd2=PROFILE is a second SSD behind that log
+    /// A drive of its own for a role: log=PROFILE puts Griffin's log on it, ssd2=PROFILE is a
+    /// second SSD behind that log
     #[arg(long, value_name = "ID=PROFILE[:SIZE]", value_parser = member)]
     member: Vec<(String, DriveChoice)>,
-    /// A parameter of a scheme (timeout=30s, griffin.timeout=30s) or of a drive (ssd.gc=greedy, hdd.scheduler=sptf)
+    /// A parameter of a scheme (timeout=30s, griffin.timeout=30s) or of a drive (ssd.gc=greedy,
+    /// hdd.scheduler=sptf)
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
-    /// Issue requests at their times, or so many at once [default: timed, or closed where the trace has no times]
+    /// Issue requests at their times, or so many at once [default: timed, or closed where the trace
+    /// has no times]
     #[arg(long, value_name = "timed|closed[:DEPTH]", value_parser = replay)]
     replay: Option<Replay>,
     /// Play a timed trace this many times faster
@@ -64,7 +68,8 @@ pub(crate) struct SimulationOptions {
     /// Play this share of the requests before anything is measured
     #[arg(long, value_name = "FRACTION", value_parser = fraction, allow_hyphen_values = true, default_value = "0")]
     warmup: f64,
-    /// State of the flash before the trace [default: sequential where flash is home or begins with copies, clean where it is a cache]
+    /// State of the flash before the trace [default: sequential where flash is home or begins with
+    /// copies, clean where it is a cache]
     #[arg(long, value_name = "clean|sequential|random")]
     precondition: Option<Precondition>,
     /// Map the touched address ranges densely, so that a trace of a large drive fits small ones
@@ -84,43 +89,44 @@ pub(crate) struct SimulationOptions {
 }
 
 impl SimulationOptions {
-    /// The trace at `path`, read as these options say, and when its requests are issued.
+    /// Returns the trace at `path`, read with these options, and the way in which its requests are
+    /// issued.
     ///
     /// # Errors
-    /// It cannot be opened, or has no times where times are asked for.
+    /// The trace cannot be opened, or a timed replay is asked for and the trace has no times.
     pub(crate) fn open(&self, path: &Path) -> Result<(TraceWorkload, Replay), Error> {
         let workload = TraceWorkload::of_file(path.to_owned(), &self.trace)?;
         let replay = choose_replay(self.replay, self.speedup, &workload.open_trace()?)?;
         Ok((workload, replay))
     }
 
-    /// When the requests of a workload are issued that is described and not recorded.
+    /// Returns the way in which the requests of a described (not recorded) workload are issued.
     ///
     /// # Errors
-    /// A speed of a replay that has none.
+    /// A speed is given for a closed replay, which has no times.
     pub(crate) fn replay_of_described(&self) -> Result<Replay, Error> {
         replay_with_times(self.replay, self.speedup)
     }
 
-    /// What starts whatever is random.
+    /// Returns the seed of everything random.
     pub(crate) fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// How many requests are read at most.
+    /// Returns the largest number of requests that are read.
     pub(crate) fn limit(&self) -> Option<u64> {
         self.trace.limit
     }
 
-    /// The trees of volumes in the file of `--config`.
+    /// Returns the trees of volumes in the file of `--config`.
     ///
     /// # Errors
-    /// What it says is no tree.
+    /// The file cannot be read, or its tables are no tree of volumes.
     pub(crate) fn trees(&self) -> Result<Vec<VolumeChoice>, Error> {
         self.config.config.as_deref().map_or_else(|| Ok(Vec::new()), trees::read)
     }
 
-    /// Drives that flags name for the schemes stand for nothing where only trees run, which name their own.
+    /// Refuses drives that flags name where only trees run: a tree names its own drives.
     fn refuse_drives_without_schemes(&self) -> Result<(), Error> {
         let given = [
             ("ssd", self.ssd.is_some()),
@@ -137,28 +143,28 @@ impl SimulationOptions {
         }
     }
 
-    /// Whether a block layer merges the requests: by default those that are queue events.
+    /// Returns whether a block layer merges the requests: by default queue events are merged.
     pub(crate) fn merges(&self, queue_events: bool) -> bool {
         self.merge.unwrap_or(queue_events)
     }
 
-    /// The share of the requests that is played before anything is measured.
+    /// Returns the share of the requests that is played before the measurement begins.
     pub(crate) fn warmup(&self) -> f64 {
         self.warmup
     }
 }
 
-/// What is known of the host.
+/// Information about the host.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HintsOption {
-    /// What the host's buffer cache evicted, as time_ns,device,lba,sectors (the columns of a csv trace), for griffin with
-    /// migration=instant
+    /// What the host's buffer cache evicted, as time_ns,device,lba,sectors (the columns of a csv
+    /// trace), for griffin with migration=instant
     #[arg(long, value_name = "FILE.csv", conflicts_with = "compact")]
     hints: Option<PathBuf>,
 }
 
 impl HintsOption {
-    /// Whether a file of hints was named.
+    /// Returns whether a file of hints was named.
     pub(crate) fn is_given(&self) -> bool {
         self.hints.is_some()
     }
@@ -175,7 +181,7 @@ impl HintsOption {
     }
 }
 
-/// The state of flash drives at the beginning.
+/// State of the flash drives at the start.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RestoreOption {
     /// Go on with the flash as an earlier run left it: a file that `simulate --save-state` wrote
@@ -218,7 +224,7 @@ fn member(text: &str) -> Result<(String, DriveChoice), String> {
         return Err("expected a profile behind the =, like log=intel-x25-m-80gb".to_owned());
     }
     let (profile, size) = match drive.rsplit_once(':') {
-        // A path may have a colon; what begins with a digit behind one is meant as a size.
+        // A path may have a colon. A text behind the last colon that begins with a digit is a size.
         Some((profile, text)) if text.starts_with(|c: char| c.is_ascii_digit()) => (profile, Some(size(text)?)),
         _ => (drive, None),
     };
@@ -250,26 +256,26 @@ pub(crate) fn speedup(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Where the requests come from.
+/// Source of the requests.
 enum Source {
     File(PathBuf),
     Sample,
 }
 
-/// A trace that is opened for every run.
+/// A trace that is opened anew for every run.
 pub(crate) struct TraceWorkload {
     source: Source,
     options: OpenOptions,
-    /// What the reader assumed is said once.
+    /// Set once the user was told what the reader assumed, so that each note is printed once.
     told: AtomicBool,
     skipped: AtomicU64,
 }
 
 impl TraceWorkload {
-    /// The trace at `path`.
+    /// Returns the trace at `path` as a workload.
     ///
     /// # Errors
-    /// A name that is no format or event.
+    /// A name is no format or event.
     pub(crate) fn of_file(path: PathBuf, options: &TraceOptions) -> Result<Self, Error> {
         Self::new(Source::File(path), options)
     }
@@ -279,15 +285,15 @@ impl TraceWorkload {
         Ok(Self { source, options: options.to_open_options()?, told, skipped })
     }
 
-    /// Lines that could not be read, once it was read through.
+    /// Returns the number of unreadable lines, once the trace was read to its end.
     pub(crate) fn skipped_lines(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
     }
 
-    /// Opens it to ask it about itself.
+    /// Opens the trace to read its name, format and other properties.
     ///
     /// # Errors
-    /// It cannot be opened, or its format is not recognised.
+    /// The trace cannot be opened, or its format is not recognised.
     pub(crate) fn open_trace(&self) -> Result<Trace, TraceError> {
         match &self.source {
             Source::File(path) => Trace::open(path, &self.options),
@@ -306,7 +312,7 @@ impl Workload for TraceWorkload {
     }
 }
 
-/// Passes requests on, and at the end says how many lines were skipped.
+/// Passes requests on, and at the end adds up the number of skipped lines.
 struct CountSkipped<'a> {
     trace: Trace,
     skipped: &'a AtomicU64,
@@ -324,7 +330,7 @@ impl Iterator for CountSkipped<'_> {
     }
 }
 
-/// A bar for all runs together.
+/// The progress of all runs together: a bar for the survey of the trace, then a bar for the runs.
 #[derive(Default)]
 struct Bar {
     survey: Mutex<Option<Progress>>,
@@ -332,7 +338,7 @@ struct Bar {
 }
 
 impl Bar {
-    /// Whoever finds the bar in use leaves it: the next step will show.
+    /// Shows progress, unless another thread is drawing the bar: the next step will show it.
     fn show(bar: &Mutex<Option<Progress>>, total: Option<u64>, done: u64) {
         if let Ok(mut bar) = bar.try_lock() {
             bar.get_or_insert_with(|| Progress::new(total, "requests")).set(done);
@@ -353,11 +359,11 @@ impl ExperimentProgress for Bar {
     }
 }
 
-/// Runs `schemes` and `trees` over the trace (the embedded sample if there is none) and gives the document. The state in which
-/// they leave their flash drives goes to `save_state`.
+/// Runs `schemes` and `trees` over the trace (the embedded sample if there is none) and returns the
+/// document. The final state of the flash drives is written to `save_state`.
 ///
 /// # Errors
-/// Anything that is wrong with trace, drives, settings or a run.
+/// The trace, a drive, a setting or a run is wrong.
 pub(crate) fn run(
     trace: Option<PathBuf>,
     schemes: Vec<&'static SchemeInfo>,
@@ -385,7 +391,8 @@ pub(crate) fn run(
     let merge = options.merges(queue_events);
     let hints = hints.read(replay, &options.trace)?;
     let choices = Choices { restored: restore.read()?, merge, hints, ..choices(options)? };
-    // Before anything is simulated: a path that cannot be written is no news after a long run.
+    // The file is created before the simulation: a path that cannot be written must fail at once,
+    // not after a long run.
     let save_to = save_state.map(OutputFile::create).transpose()?;
     let saved = Mutex::new(Vec::new());
     let keep = |states: Vec<DriveState>| saved.lock().unwrap_or_else(PoisonError::into_inner).extend(states);
@@ -423,10 +430,10 @@ fn write_states(mut file: OutputFile, states: &[DriveState]) -> Result<(), Error
     file.finish()
 }
 
-/// What the options say of drives, sizes and settings.
+/// Returns the drives, sizes and settings that the options name.
 ///
 /// # Errors
-/// A block size that is not possible.
+/// A block size is not possible.
 pub(crate) fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
     Ok(Choices {
         ssd: DriveChoice { profile: options.ssd.clone(), size: options.ssd_size },
@@ -445,7 +452,7 @@ pub(crate) fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
     })
 }
 
-/// The extents of all files, and free space as extents without a path.
+/// Returns the extents of all files, and free space as extents without a path.
 pub(crate) fn file_extents(path: &Path) -> Result<Vec<FileExtent>, Error> {
     let extent = |start: u64, end: u64, path: &str| {
         let first = start / SECTOR_BYTES;
@@ -456,10 +463,10 @@ pub(crate) fn file_extents(path: &Path) -> Result<Vec<FileExtent>, Error> {
     Ok(files.chain(map.free().map(|(start, end)| extent(start, end, ""))).collect())
 }
 
-/// Timed where there are times.
+/// Returns the replay that is asked for; by default timed if the trace has times, else closed.
 ///
 /// # Errors
-/// A timed replay without times, or a speed of one that has none.
+/// A timed replay of a trace without times, or a speed for a closed replay.
 pub(crate) fn choose_replay(wanted: Option<Replay>, speedup: f64, trace: &Trace) -> Result<Replay, Error> {
     match wanted {
         Some(Replay::Timed { .. }) if !trace.has_times() => Err(Error::new(format!(
@@ -467,13 +474,13 @@ pub(crate) fn choose_replay(wanted: Option<Replay>, speedup: f64, trace: &Trace)
             trace.name(),
             trace.format()
         ))),
-        // The reader says that there are no times, and what follows from that.
+        // The reader's notes report that there are no times, and its consequence.
         None if !trace.has_times() => Ok(Replay::Closed { depth: 1 }),
         wanted => replay_with_times(wanted, speedup),
     }
 }
 
-/// The same where there are times.
+/// Returns the replay that is asked for, of a workload with times.
 fn replay_with_times(wanted: Option<Replay>, speedup: f64) -> Result<Replay, Error> {
     match wanted {
         Some(Replay::Closed { .. }) if speedup != 1.0 => {
@@ -505,7 +512,7 @@ fn assume(assumed: &mut BTreeMap<String, String>, options: &SimulationOptions, t
     }
 }
 
-/// Which part of the trace was taken, for the document.
+/// Returns the options that select a part of the trace, for the document.
 fn trace_options(options: &SimulationOptions) -> BTreeMap<String, String> {
     let TraceOptions { event, device, limit, .. } = &options.trace;
     let device = device.map(|device| device.to_string());
@@ -514,7 +521,7 @@ fn trace_options(options: &SimulationOptions) -> BTreeMap<String, String> {
     given.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
 
-/// The command that made the result, as a shell takes it.
+/// Returns the command line of this process, quoted for a shell.
 pub(crate) fn command_line() -> String {
     let arguments = std::env::args().skip(1).map(|argument| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,%+@".contains(c);
@@ -524,10 +531,11 @@ pub(crate) fn command_line() -> String {
     std::iter::once("bimetal".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
-/// The schemes of a list of names; `all` is every one that makes a device of an SSD and an HDD, and each of the two alone.
+/// Returns the schemes in a list of names. `all` means every scheme that makes one device of an SSD
+/// and an HDD, and each of the two drives alone.
 ///
 /// # Errors
-/// A name that is no scheme; the nearest is suggested.
+/// A name is no scheme; the nearest is suggested.
 pub(crate) fn schemes_named(list: &str) -> Result<Vec<&'static SchemeInfo>, Error> {
     if list == "all" {
         return Ok(schemes::ALL.to_vec());
@@ -540,13 +548,14 @@ fn unknown_scheme(name: &str) -> Error {
     Error::unknown("scheme", name, schemes::every().map(|info| info.name))
 }
 
-/// What stands above a table: what was read, and what to know before the figures.
+/// Returns the text above a table: a summary of the trace, and findings to know before the figures.
 pub(crate) fn head(document: &Document) -> String {
     let findings = document.findings.iter().map(|finding| format!("\n{}", finding.line()));
     std::iter::once(self_check(&document.trace)).chain(findings).collect()
 }
 
-/// One line that shows at a glance whether times, sizes and addresses were read in the right units.
+/// Returns one line that shows at a glance whether times, sizes and addresses were read in the
+/// right units.
 pub(crate) fn self_check(trace: &TraceSummary) -> String {
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     let mut line = format!(

@@ -1,14 +1,16 @@
-//! The table that `compare` prints: a row a scheme, the best value of each column marked, at most 120 columns wide.
+//! The table that `compare` prints: a row per scheme, the best value of each column marked, at most
+//! 120 columns wide.
 
 use bimetal_sim::results::Run;
 
 use crate::report::columns::{COLUMNS, Column};
 use crate::report::sections::label;
 
-/// Marks the best value of a column.
+/// Mark of the best value of a column.
 const BEST: char = '*';
 
-/// The comparison of `runs` as text, with a line end behind each line. A figure that does not apply is "–".
+/// Returns the comparison of `runs` as text, with a line end behind each line. A figure that does
+/// not apply is "–".
 pub fn comparison(runs: &[Run]) -> String {
     let columns: Vec<_> =
         COLUMNS.iter().filter(|column| column.in_terminal).map(|column| Cells::of(column, runs)).collect();
@@ -28,7 +30,8 @@ pub fn comparison(runs: &[Run]) -> String {
     text
 }
 
-/// A line of the table: a name, then in each column a text and whether it is the best.
+/// Returns a line of the table: a name, then each column's text and, if the text is the best, the
+/// mark.
 fn line<'a>(name: &str, names: usize, cells: impl Iterator<Item = (&'a Cells, &'a str, bool)>) -> String {
     let mut line = format!("{name:names$}");
     for (column, text, best) in cells {
@@ -39,7 +42,8 @@ fn line<'a>(name: &str, names: usize, cells: impl Iterator<Item = (&'a Cells, &'
     line
 }
 
-/// A column made ready: its headings, how wide it is, and for each run what stands in it and whether it is the best.
+/// A column prepared for printing: its headings, its width, and for each run the text and whether
+/// it is the best.
 struct Cells {
     group: &'static str,
     title: &'static str,
@@ -57,7 +61,7 @@ impl Cells {
     }
 }
 
-/// The line of group headings, each centred over its columns.
+/// Returns the line of group headings, each centred over its columns.
 fn groups(columns: &[Cells]) -> String {
     let mut line = String::new();
     for group in columns.chunk_by(|a, b| a.group == b.group) {

@@ -1,4 +1,4 @@
-//! A live volume as a command finds it: served by somebody who can be asked, or by nobody.
+//! A live volume as a command finds it: with a running server, or stopped.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,14 +20,14 @@ use crate::progress::Progress;
 
 /// See the [module](self).
 pub(crate) enum Target {
-    /// Its server answers.
+    /// The server of the volume answers.
     Served(Client),
-    /// Nobody answers; this is what its labels say.
+    /// No server answers; the labels on the drives describe the volume.
     Stopped(Box<Located>),
 }
 
 impl Target {
-    /// The volume of this name, or with a drive at this path.
+    /// Finds the volume with this name, or with a drive at this path.
     pub(crate) fn find(volume: &str) -> Result<Self, Error> {
         let is_name = !Path::new(volume).exists() && check_name(volume).is_ok();
         if is_name && let Some(client) = Client::connect(&socket_of(volume))? {
@@ -40,7 +40,7 @@ impl Target {
         }
     }
 
-    /// The server, for what only a server can do.
+    /// Returns the connection to the server, for a request that only a server can answer.
     pub(crate) fn served(self, what: &str) -> Result<Client, Error> {
         match self {
             Self::Served(client) => Ok(client),
@@ -54,7 +54,7 @@ impl Target {
     }
 }
 
-/// Where sockets of running servers are; made if it is not there.
+/// Returns the directory with the sockets of running servers, and makes it if it is missing.
 pub(crate) fn run_time() -> Result<PathBuf, Error> {
     let directory = directories::run_time();
     match directories::make(&directory) {
@@ -63,7 +63,7 @@ pub(crate) fn run_time() -> Result<PathBuf, Error> {
     }
 }
 
-/// Lets a server be asked about itself where commands look for it.
+/// Opens the server's control socket at the path where commands look for it.
 pub(crate) fn control(server: &mut Server, located: &Located, held: Held) -> Result<Arc<Mutex<Held>>, Error> {
     let label = held.label().clone();
     run_time()?;
@@ -74,9 +74,11 @@ pub(crate) fn control(server: &mut Server, located: &Located, held: Held) -> Res
     Ok(held)
 }
 
-/// Lets go of the drives of a server that has ended. After a drain the home drive becomes a plain one; says so.
+/// Ends the use of the drives after their server has ended. After a drain of a guarded volume it
+/// lowers the guard, so that the home drive becomes a plain disk, and returns a message about it.
+/// Otherwise it closes the drives if the server ended cleanly.
 pub(crate) fn let_go(held: &Mutex<Held>, summary: &Summary) -> Result<Option<String>, Error> {
-    // Held until nothing is written any more.
+    // The lock is kept until everything is written.
     let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
     if !summary.drained || held.label().guard.is_none() {
         if summary.clean {
@@ -89,7 +91,7 @@ pub(crate) fn let_go(held: &Mutex<Held>, summary: &Summary) -> Result<Option<Str
     Ok(guarded.map(|member| format!("{member} is a plain disk now: what lies on it can be used without bimetal")))
 }
 
-/// Starts a server that only does what `request` asks, for a volume that nobody serves, and gives its answer.
+/// Starts a server that does only what `request` asks, for a stopped volume, and returns the reply.
 pub(crate) fn serve_for(located: &Located, options: Options, request: &Request) -> Result<Reply, Error> {
     let name = &located.assembly.label.name;
     let mut progress: Option<Progress> = None;
@@ -108,10 +110,11 @@ pub(crate) fn serve_for(located: &Located, options: Options, request: &Request) 
         Ok(None) => Err(Error::new(format!("the server of '{name}' went away before it was asked"))),
         Err(error) => Err(error.into()),
     };
-    // After a drain it ends by itself, and a second word would make it end at once.
+    // After a successful drain the server ends by itself, and a second stop request would abort its
+    // shutdown.
     let ends = answer.is_ok() && matches!(request, Request::Drain { detach: true, .. });
     if !ends {
-        // It may have been interrupted meanwhile.
+        // The server may have been interrupted meanwhile, so the result is ignored.
         let _ = handle.stop();
     }
     let ended = thread.join().map_err(|_| Error::new(format!("the server of '{name}' broke: please report this")))?;
@@ -121,7 +124,8 @@ pub(crate) fn serve_for(located: &Located, options: Options, request: &Request) 
     answer
 }
 
-/// Asks a server and shows how far it is. What it says at the end is given; what it cannot do is an error.
+/// Sends a request to a server and shows its progress. Returns the server's last reply; an error
+/// reply becomes an error.
 pub(crate) fn ask(client: &mut Client, request: &Request) -> Result<Reply, Error> {
     let mut bar: Option<Progress> = None;
     let mut trouble = None;

@@ -1,5 +1,5 @@
-//! Traces that a command reads and writes: what the readers assumed goes to standard error, a progress bar shows how far
-//! they are, and a file that is written is whole or not there.
+//! Traces that a command reads and writes. Assumptions of the readers go to standard error, a
+//! progress bar shows the position, and a written file appears only when complete.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::options::TraceOptions;
 use crate::output::note;
 use crate::progress::Progress;
 
-/// Requests between two steps of a progress bar.
+/// Number of requests between two steps of a progress bar.
 const STEP: u64 = 8192;
 
-/// A trace that is read.
+/// A trace that is being read.
 pub(crate) struct TraceReader {
     trace: Trace,
     progress: Progress,
@@ -22,10 +22,10 @@ pub(crate) struct TraceReader {
 }
 
 impl TraceReader {
-    /// Opens the trace at `path`, and tells the user what was assumed of it.
+    /// Opens the trace at `path`, and tells the user what the reader assumes about it.
     ///
     /// # Errors
-    /// It cannot be opened, or its format is not recognised.
+    /// The trace cannot be opened, or its format is not recognised.
     pub(crate) fn open(path: &Path, options: &TraceOptions) -> Result<Self, Error> {
         let trace = Trace::open(path, &options.to_open_options()?)?;
         for assumed in trace.notes() {
@@ -35,15 +35,15 @@ impl TraceReader {
         Ok(Self { trace, progress, requests: 0 })
     }
 
-    /// What it tells about its requests.
+    /// Returns what the trace records about its requests.
     pub(crate) fn content(&self) -> Content {
         Content::from(&self.trace)
     }
 
-    /// The next request; `None` at the end.
+    /// Returns the next request; `None` at the end.
     ///
     /// # Errors
-    /// A line that cannot be read, with its place.
+    /// A line cannot be read; the message names it.
     pub(crate) fn next(&mut self) -> Result<Option<Request>, Error> {
         let request = self.trace.next().transpose()?;
         self.requests += 1;
@@ -53,7 +53,7 @@ impl TraceReader {
         Ok(request)
     }
 
-    /// Reads the next requests into `requests`, as many as it has room for; none at the end.
+    /// Reads the next requests into `requests`, as many as fit; none at the end.
     ///
     /// # Errors
     /// As [`next`](Self::next).
@@ -64,7 +64,7 @@ impl TraceReader {
         Ok(())
     }
 
-    /// Tells the user what was passed over, and gives the trace for its name and counts.
+    /// Tells the user how many lines were skipped, and returns the trace for its name and counts.
     pub(crate) fn finish(self) -> Trace {
         if self.trace.skipped_lines() > 0 {
             note(format_args!("{}: {} bad lines were skipped", self.trace.name(), self.trace.skipped_lines()));
@@ -76,7 +76,7 @@ impl TraceReader {
 /// Endings of compressed files.
 const COMPRESSED: [&str; 4] = ["zst", "xz", "gz", "bz2"];
 
-/// A trace that is written.
+/// A trace that is being written.
 pub(crate) struct TraceWriter {
     writer: Writer,
     format: Format,
@@ -84,11 +84,11 @@ pub(crate) struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// Starts the trace at `path` in the format called `format`, or else the one that its ending names, or else our
-    /// compact binary.
+    /// Starts the trace at `path` in the format called `format`, or else the format that its ending
+    /// names, or else our compact binary.
     ///
     /// # Errors
-    /// No such format, or one that is not written; or the file cannot be created.
+    /// The format is unknown or cannot be written, or the file cannot be created.
     pub(crate) fn create(path: &Path, format: Option<&str>, content: Content) -> Result<Self, Error> {
         let format = match format {
             Some(name) => name.parse()?,
@@ -105,7 +105,7 @@ impl TraceWriter {
         Ok(self.writer.write(request)?)
     }
 
-    /// Completes the file, and tells the user what did not go into it.
+    /// Completes the file, and tells the user what was left out of it.
     ///
     /// # Errors
     /// The disk is full.
@@ -122,7 +122,8 @@ impl TraceWriter {
     }
 }
 
-/// The format that the ending of `path` names. Our binary is always compressed, and the others never.
+/// Returns the format that the ending of `path` names. Our binary is always compressed, and the
+/// other formats never.
 fn format_by_name(path: &Path) -> Result<Format, Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let mut endings = name.rsplit('.');

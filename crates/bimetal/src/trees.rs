@@ -1,7 +1,9 @@
-//! Trees of volumes in a `--config` file: `[volume.NAME]` with its scheme and members, `[drive.NAME]` with its profile.
+//! Trees of volumes in a `--config` file: `[volume.NAME]` with its scheme and members,
+//! `[drive.NAME]` with its profile.
 //!
-//! Members are named, so that a file reads from the outside in. A volume that is nobody's member is one to run; there may be
-//! several in a file. What is wrong is told with the file, the table, the key, the value and what was expected.
+//! Members are referred to by name, so that a file reads from the outside in. Each volume that is
+//! no member of another volume is run; a file may have several such volumes. An error names the
+//! file, the table, the key, the value and what was expected.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,17 +19,18 @@ use crate::config::{self, flatten};
 use crate::error::Error;
 use crate::simulation::size;
 
-/// The key of the tables of volumes.
+/// Key of the tables of volumes.
 pub(crate) const VOLUME: &str = "volume";
-/// The key of the tables of drives.
+/// Key of the tables of drives.
 pub(crate) const DRIVE: &str = "drive";
 
 const ROLES: [Role; 3] = [Role::Ssd, Role::Hdd, Role::Log];
 
-/// The volumes of the file at `path` that are nobody's member; none where the file has no volumes.
+/// Returns the volumes of the file at `path` that are no member of another volume; none where the
+/// file has no volumes.
 ///
 /// # Errors
-/// The file cannot be read, or what it says is no tree.
+/// The file cannot be read, or its tables are no tree.
 pub(crate) fn read(path: &Path) -> Result<Vec<VolumeChoice>, Error> {
     trees_of(&config::read(path)?).map_err(|message| Error::new(format!("{}: {message}", path.display())))
 }
@@ -41,7 +44,7 @@ fn trees_of(table: &Table) -> Result<Vec<VolumeChoice>, String> {
     file.trees()
 }
 
-/// The tables `[key.NAME]`.
+/// Returns the tables `[key.NAME]`.
 fn tables<'a>(table: &'a Table, key: &str) -> Result<Vec<(&'a str, &'a Table)>, String> {
     let Some(value) = table.get(key) else { return Ok(Vec::new()) };
     let expected = || format!("key '{key}': expected tables like [{key}.NAME], found {value}");
@@ -49,7 +52,7 @@ fn tables<'a>(table: &'a Table, key: &str) -> Result<Vec<(&'a str, &'a Table)>, 
     tables.iter().map(|(name, value)| Ok((name.as_str(), value.as_table().ok_or_else(expected)?))).collect()
 }
 
-/// A volume as the file has it.
+/// A volume as the file describes it.
 struct Volume<'a> {
     scheme: &'static SchemeInfo,
     members: Vec<(Option<Role>, &'a str)>,
@@ -61,7 +64,7 @@ struct File<'a> {
     drives: BTreeMap<&'a str, NamedDrive>,
 }
 
-/// A text under `key`, which must be there.
+/// Returns the text under `key`, which is required.
 fn text<'a>(of: &str, table: &'a Table, key: &str, expected: &str) -> Result<&'a str, String> {
     let found = table.get(key).map_or("nothing".to_owned(), Value::to_string);
     let wrong = || format!("{of}: key '{key}': expected {expected}, found {found}");
@@ -75,7 +78,7 @@ fn known_keys(of: &str, table: &Table, known: &[&str]) -> Result<(), String> {
     }
 }
 
-/// The table `set`, as keys and values.
+/// Returns the table `set`, as keys and values.
 fn settings(of: &str, table: &Table) -> Result<Vec<(String, String)>, String> {
     let Some(value) = table.get("set") else { return Ok(Vec::new()) };
     let wrong = || format!("{of}: key 'set': expected a table like {{ timeout = \"30s\" }}, found {value}");
@@ -112,7 +115,7 @@ impl<'a> Volume<'a> {
         Ok(Self { scheme, members, settings: settings(&of, table)? })
     }
 
-    /// A list for an array; a table of roles for any other scheme.
+    /// Returns the members: from a list for an array, from a table of roles for any other scheme.
     fn members(of: &str, scheme: &SchemeInfo, table: &'a Table) -> Result<Vec<(Option<Role>, &'a str)>, String> {
         let value = table.get("members");
         let array = schemes::ARRAYS.iter().any(|array| array.name == scheme.name);
@@ -140,7 +143,7 @@ impl<'a> Volume<'a> {
     }
 }
 
-/// One name, or a list of names.
+/// Returns one name, or a list of names.
 fn names(value: &Value) -> Option<Vec<&str>> {
     match value {
         Value::String(name) => Some(vec![name]),
@@ -150,7 +153,7 @@ fn names(value: &Value) -> Option<Vec<&str>> {
 }
 
 impl File<'_> {
-    /// A name means one thing, also in front of a key of `--set`.
+    /// Checks that each name means one thing, also in front of a key of `--set`.
     fn check_names(&self) -> Result<(), String> {
         for name in self.volumes.keys().chain(self.drives.keys()) {
             let of_scheme = schemes::find(name).is_some();
@@ -169,7 +172,8 @@ impl File<'_> {
         let outermost: Vec<&str> =
             self.volumes.keys().copied().filter(|name| !members().any(|member| member == *name)).collect();
         if let (Some(first), true) = (self.volumes.keys().next(), outermost.is_empty()) {
-            // Everybody is somebody's member: going down from any ends in a circle.
+            // Every volume is a member of another volume, so the way down from any volume ends in a
+            // circle.
             self.tree(first, &mut Vec::new(), &mut BTreeMap::new())?;
         }
         let trees = outermost.into_iter().map(|name| self.tree(name, &mut Vec::new(), &mut BTreeMap::new()));
@@ -179,14 +183,15 @@ impl File<'_> {
             return Err(format!("drive '{name}' is a member of no volume: name it under 'members', or leave it out"));
         }
         let reached: Vec<&str> = trees.iter().flat_map(VolumeChoice::names).collect();
-        // What no outermost volume reaches is a circle beside the trees.
+        // A volume that no outermost volume reaches is part of a circle beside the trees.
         match self.volumes.keys().find(|name| !reached.contains(name)) {
             Some(name) => Err(self.tree(name, &mut Vec::new(), &mut BTreeMap::new()).err().unwrap_or_default()),
             None => Ok(trees),
         }
     }
 
-    /// The volume `name` with all below it. `path` leads to it, `places` says whose member each already is.
+    /// Returns the volume `name` with everything below it. `path` has the volumes above it;
+    /// `places` maps each member found so far to its volume.
     fn tree<'a>(
         &'a self,
         name: &'a str,

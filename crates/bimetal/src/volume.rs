@@ -1,4 +1,5 @@
-//! What the commands of a live volume share: how its drives are named on the command line, how sizes and times are told.
+//! Shared parts of the commands for live volumes: parsing of drives, members and settings, and
+//! display of sizes and times.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,17 +8,17 @@ use bimetal_core::layout::Role;
 use bimetal_core::units::Bytes;
 use bimetal_live::member::create::DriveChoice;
 
-/// A path of a drive, or `emulate:PROFILE:FILE`: a file that is as slow as a drive.
+/// Path of a drive, or `emulate:PROFILE:FILE`: a file that is as slow as a drive.
 #[derive(Debug, Clone)]
 pub(crate) struct DrivePath {
-    /// A block device or a file.
+    /// Path of a block device or a file.
     pub(crate) path: PathBuf,
-    /// The profile of the drive that the file plays.
+    /// Profile of the drive that the file emulates.
     pub(crate) emulates: Option<String>,
 }
 
 impl DrivePath {
-    /// As a drive with `role`.
+    /// Returns the choice of this drive for `role`.
     pub(crate) fn choice(&self, role: Role) -> DriveChoice {
         DriveChoice { role, path: self.path.clone(), emulates: self.emulates.clone() }
     }
@@ -60,7 +61,7 @@ pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// A size for people: exact where it is a whole number of some unit, else with a decimal.
+/// Returns a size for people: exact where it is a whole number of some unit, else with a decimal.
 pub(crate) fn size(bytes: Bytes) -> String {
     let exact = bytes.to_string();
     if exact.len() <= 7 {
@@ -71,7 +72,7 @@ pub(crate) fn size(bytes: Bytes) -> String {
     format!("{:.1}{unit}", bytes.0 as f64 / (1u64 << shift) as f64)
 }
 
-/// How long ago `seconds` since 1970 were.
+/// Returns the time since `seconds` after 1970, in words.
 pub(crate) fn ago(seconds: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let passed = now.saturating_sub(seconds);

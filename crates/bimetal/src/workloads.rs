@@ -1,6 +1,8 @@
-//! The workloads of a plan: traces, or descriptions of synthetic ones, alone or several at the same time.
+//! The workloads of a plan: traces, or descriptions of synthetic workloads, alone or several at the
+//! same time.
 //!
-//! Several run side by side on one hybrid: each begins at time zero, and each of its devices gets addresses of its own.
+//! Several workloads run side by side on one hybrid. Each workload begins at time zero, and each of
+//! its devices has an address range of its own.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,29 +17,30 @@ use crate::commands::generate::phases_in;
 use crate::error::Error;
 use crate::simulation::{SimulationOptions, TraceWorkload};
 
-/// One of them.
+/// One workload: a trace, or a description from which requests are generated.
 enum Part {
     Trace(Box<TraceWorkload>),
     Described { phases: Vec<WorkloadSpec>, seed: u64, limit: Option<u64> },
 }
 
-/// What a plan is made for.
+/// The workloads for which a plan is made.
 pub(crate) struct Workloads {
     parts: Vec<Part>,
-    /// What results call it.
+    /// Name of the workloads in results.
     pub(crate) name: String,
-    /// The formats it is read from.
+    /// Formats of the traces and descriptions.
     pub(crate) format: String,
-    /// Whether requests of it are queue events.
+    /// Set if requests of a trace are queue events.
     pub(crate) queue_events: bool,
 }
 
 impl Workloads {
-    /// The traces and descriptions at `paths`, and when their requests are issued. A description is a TOML file, as `generate
-    /// --config` takes it.
+    /// Opens the traces and descriptions at `paths`, and returns the way in which their requests
+    /// are issued. A description is a TOML file, as `generate --config` takes it.
     ///
     /// # Errors
-    /// One cannot be opened or makes no sense; or one of several has no times, so that it is unknown what happens at the same time.
+    /// A file cannot be opened or read. Or several files are given, and a trace without times is
+    /// among them, so that its requests cannot be placed beside the others.
     pub(crate) fn open(paths: &[PathBuf], options: &SimulationOptions) -> Result<(Self, Replay), Error> {
         let mut replay = options.replay_of_described()?;
         let (mut parts, mut names, mut formats) = (Vec::new(), Vec::new(), Vec::new());
@@ -45,7 +48,7 @@ impl Workloads {
         for path in paths {
             if is_description(path) {
                 let phases = described(path)?;
-                // Whether the generator takes them is told before anything runs.
+                // The generator checks the phases before anything runs.
                 Generator::new(&phases, options.seed())
                     .map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
                 parts.push(Part::Described { phases, seed: options.seed(), limit: options.limit() });
@@ -72,7 +75,7 @@ impl Workloads {
         Ok((Self { parts, name: names.join(" + "), format: formats.join(" + "), queue_events }, replay))
     }
 
-    /// Lines that could not be read, once everything was read through.
+    /// Returns the number of unreadable lines, once every trace was read to its end.
     pub(crate) fn skipped_lines(&self) -> u64 {
         let skipped = |part: &Part| if let Part::Trace(trace) = part { trace.skipped_lines() } else { 0 };
         self.parts.iter().map(skipped).sum()
@@ -114,11 +117,11 @@ impl Workload for Workloads {
     }
 }
 
-/// A workload and its next request.
+/// A workload with its next request read ahead.
 struct Ahead<'a> {
     requests: Requests<'a>,
     next: Option<Result<Request, WorkloadError>>,
-    /// The arrival of its first request, which becomes time zero.
+    /// Arrival of the first request, which becomes time zero.
     start: Option<Nanoseconds>,
 }
 
@@ -137,16 +140,16 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    /// What cannot be read comes first.
+    /// Returns the arrival of the next request. A read error is due at once.
     fn due(&self) -> Option<Nanoseconds> {
         self.next.as_ref().map(|next| next.as_ref().map_or(Nanoseconds::ZERO, |request| request.arrival))
     }
 }
 
-/// Several workloads in order of time.
+/// Several workloads, merged in order of time.
 struct Together<'a> {
     ahead: Vec<Ahead<'a>>,
-    /// By workload and its device, in the order in which they come up.
+    /// Number of each pair of workload and device, in the order in which the pairs appear.
     devices: BTreeMap<(usize, u32), u32>,
 }
 
