@@ -1,4 +1,5 @@
-//! What a replay gives: the measured response times, those of the simulation beside them, and how far both are apart.
+//! The results of a replay: the measured response times, the simulated response times, and the
+//! distance between both.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,24 +12,25 @@ use bimetal_sim::metrics::ResponseTimeRecorder;
 use bimetal_sim::results::{Distribution, ResponseTimes, Throughput, TraceSummary};
 use serde::Serialize;
 
-/// What `bimetal replay --json` prints.
+/// Document that `bimetal replay --json` prints.
 #[derive(Serialize)]
 pub(crate) struct Document {
     pub(crate) bimetal: String,
     pub(crate) command: String,
     pub(crate) options: BTreeMap<String, String>,
-    /// The workload as it was read; what was left out of it is not issued.
+    /// The workload as it was read, including requests that the replay leaves out.
     pub(crate) trace: TraceSummary,
     pub(crate) volume: Volume,
     #[serde(flatten)]
     pub(crate) measured: Measured,
-    /// The emulated members while the replay ran; null where the server does not tell.
+    /// Figures of the emulated members during the replay; null where the server does not report
+    /// them.
     pub(crate) emulation: Option<BTreeMap<String, Emulation>>,
-    /// The same workload on the same volume, simulated.
+    /// Simulation of the same workload on the same volume.
     pub(crate) simulated: Option<Simulated>,
 }
 
-/// The volume that was asked.
+/// The volume to which the requests were sent.
 #[derive(Serialize)]
 pub(crate) struct Volume {
     pub(crate) name: String,
@@ -37,34 +39,34 @@ pub(crate) struct Volume {
     pub(crate) exported_bytes: u64,
 }
 
-/// What was measured.
+/// Measured results.
 #[derive(Serialize)]
 pub(crate) struct Measured {
-    /// Requests that were issued.
+    /// Number of requests that were issued.
     pub(crate) issued: u64,
-    /// Those that the server answered with an error, by its number.
+    /// Number of requests that the server answered with each error number.
     pub(crate) errors: BTreeMap<u32, u64>,
-    /// Those that were issued late.
+    /// Requests that were issued late.
     pub(crate) late: Late,
     pub(crate) response_time_ms: ResponseTimes,
     pub(crate) throughput: Throughput,
-    /// From the first issue to the last answer.
+    /// Time from the first issue to the last answer.
     pub(crate) duration_s: f64,
 }
 
-/// How late requests were issued, by this program's own fault.
+/// Delay with which this program issued requests, by its own fault.
 #[derive(Serialize, Default)]
 pub(crate) struct Late {
-    /// Requests issued more than 0.1 ms late.
+    /// Number of requests issued more than 0.1 ms late.
     pub(crate) requests: u64,
     pub(crate) max_ms: f64,
 }
 
-/// What the simulator says.
+/// Results of the simulation.
 #[derive(Serialize)]
 pub(crate) struct Simulated {
     pub(crate) response_time_ms: ResponseTimes,
-    /// Largest vertical distance of the two distributions (Kolmogorov and Smirnov).
+    /// Largest vertical distance between the two distributions (Kolmogorov and Smirnov).
     pub(crate) ks_distance: KsDistance,
 }
 
@@ -75,7 +77,7 @@ pub(crate) struct KsDistance {
     pub(crate) write: Option<f64>,
 }
 
-/// Counts answers while they come.
+/// Counts answers as they arrive.
 #[derive(Default)]
 pub(crate) struct Counter {
     pub(crate) response: ResponseTimeRecorder,
@@ -123,7 +125,7 @@ impl Simulated {
     }
 }
 
-/// What an error number means, of those that the protocol has.
+/// Returns the meaning of an error number of the NBD protocol.
 fn error_name(number: u32) -> &'static str {
     match number {
         1 => "not permitted (EPERM)",
@@ -150,7 +152,7 @@ const FIGURES: [Figure; 6] = [
 ];
 
 impl Document {
-    /// For people.
+    /// Returns the results as text for people.
     pub(crate) fn text(&self) -> String {
         let Measured { issued, errors, late, throughput, duration_s, .. } = &self.measured;
         // Writing to a string cannot fail.

@@ -1,5 +1,6 @@
-//! `bimetal replay` below its command: where a trace's requests go on a volume ([`placement`]), the volume simulated as it
-//! is ([`simulated`]), and what is shown of both ([`document`]).
+//! The parts of `bimetal replay` below its command: placement of a trace's requests on a volume
+//! ([`placement`]), the simulation of the volume ([`simulated`]), and the document with both
+//! results ([`document`]).
 
 pub(crate) mod document;
 pub(crate) mod placement;

@@ -1,4 +1,5 @@
-//! Where the requests of a trace go on a volume: its devices lie one after another on the first export.
+//! Placement of a trace's requests on a volume: the trace's devices lie one after another on the
+//! first export.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +12,18 @@ use bimetal_trace::Request;
 
 /// A map from a trace's addresses to a volume's.
 pub(crate) struct Placement {
-    /// Where each device begins, in sectors.
+    /// First sector of each device.
     starts: BTreeMap<u32, u64>,
     end: Sectors,
     compaction: Option<Compaction>,
     block: BlockSize,
-    /// Whether everything but reads is left out.
+    /// Set if only reads are issued.
     reads_only: bool,
 }
 
 impl Placement {
-    /// For the workload that `survey` describes; with `compact` its touched ranges lie densely.
+    /// Returns the placement for the workload that `survey` describes. With `compact` the touched
+    /// ranges lie densely.
     pub(crate) fn new(survey: &Survey, block: BlockSize, compact: bool, reads_only: bool) -> Self {
         let compaction = compact.then(|| survey.compacted.clone());
         let ends = match &compaction {
@@ -38,12 +40,12 @@ impl Placement {
         Self { starts, end: Sectors(end), compaction, block, reads_only }
     }
 
-    /// The first address behind all of them.
+    /// Returns the first address behind all devices.
     pub(crate) fn end(&self) -> Bytes {
         self.end.bytes()
     }
 
-    /// The request as the volume gets it, if it gets it.
+    /// Returns the request at its address on the volume; `None` if the request is left out.
     fn place(&self, request: Request) -> Option<Request> {
         if request.kind == OpKind::Hint || (self.reads_only && request.kind != OpKind::Read) {
             return None;
@@ -61,11 +63,11 @@ impl Placement {
     }
 }
 
-/// A workload as a volume gets it.
+/// A workload with its requests placed on a volume.
 pub(crate) struct Placed<'a> {
-    /// The workload.
+    /// The workload as it was read.
     pub(crate) workload: &'a dyn Workload,
-    /// Where its requests go.
+    /// The map of its addresses.
     pub(crate) placement: &'a Placement,
 }
 

@@ -1,4 +1,5 @@
-//! A live volume simulated as it is: its scheme and settings, and the drives that its members play at their sizes.
+//! Simulation of a live volume: its scheme and settings, and the drives that its members emulate,
+//! at their sizes.
 
 use bimetal_core::label::Label;
 use bimetal_core::layout::MemberId;
@@ -13,10 +14,10 @@ use crate::error::Error;
 use crate::progress::Progress;
 use crate::simulation::schemes_named;
 
-/// A simulated volume, empty as it was created.
+/// Returns a simulated volume, empty as at its creation.
 ///
 /// # Errors
-/// A member plays no drive, so that nothing is known of its times.
+/// A member emulates no drive, so that its times are unknown.
 pub(crate) fn setup(label: &Label) -> Result<Setup, Error> {
     let scheme = schemes_named(&label.scheme)?[0];
     let settings = Settings::new(scheme.name, scheme.parameters, label.scheme_settings())?;
@@ -36,7 +37,7 @@ pub(crate) fn setup(label: &Label) -> Result<Setup, Error> {
     Ok(Setup::of_existing(Existing { scheme, settings, block: label.block, units: &label.units, drives })?)
 }
 
-/// The response times of `workload` on it.
+/// Returns the response times of `workload` on the simulated volume.
 ///
 /// # Errors
 /// The workload cannot be read, or the simulation fails.

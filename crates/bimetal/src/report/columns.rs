@@ -1,12 +1,12 @@
-//! The figures by which runs are compared: their names, units, meanings, and which end of each is the better one. The
-//! terminal's table and the report's show the same ones.
+//! The figures by which runs are compared: name, unit, meaning, and whether low or high is better.
+//! The terminal's table and the report use the same figures.
 
 use bimetal_sim::results::Run;
 
-/// Bytes of a GiB.
+/// Bytes in a GiB.
 pub(crate) const GIB: f64 = (1u64 << 30) as f64;
 
-/// Which end of a column is the better one.
+/// End of a column that is the better one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Better {
     Lower,
@@ -15,24 +15,24 @@ pub(crate) enum Better {
 
 /// A figure of a run.
 pub(crate) struct Column {
-    /// The heading over it and its neighbours of the same kind.
+    /// Heading over this column and its neighbours of the same kind.
     pub(crate) group: &'static str,
-    /// Its own heading.
+    /// Heading of this column.
     pub(crate) title: &'static str,
-    /// Its unit as it stands in the heading; empty for a ratio without one.
+    /// Unit as the heading shows it; empty for a ratio without a unit.
     pub(crate) unit: &'static str,
-    /// What it means, in a sentence or two.
+    /// Meaning of the figure, in a sentence or two.
     pub(crate) meaning: &'static str,
     pub(crate) better: Better,
-    /// Whether the terminal's table, which has 120 columns, shows it too.
+    /// Set if the terminal's table, which is 120 columns wide, shows the figure, too.
     pub(crate) in_terminal: bool,
-    /// The figure, `None` where it does not apply, infinite where it has no end.
+    /// Returns the figure: `None` where it does not apply, infinite where it has no limit.
     pub(crate) value: fn(&Run) -> Option<f64>,
-    /// The figure in words, in `unit`.
+    /// Returns the figure in words, in `unit`.
     pub(crate) text: fn(f64) -> String,
 }
 
-/// All of them, in the order shown.
+/// All columns, in the order shown.
 pub(crate) const COLUMNS: [Column; 15] = [
     Column {
         group: "read",
@@ -192,13 +192,13 @@ pub(crate) const COLUMNS: [Column; 15] = [
 ];
 
 impl Column {
-    /// The figure of `run` in words; "–" where it does not apply.
+    /// Returns the figure of `run` in words; "–" where it does not apply.
     pub(crate) fn shown(&self, run: &Run) -> String {
         (self.value)(run).map_or_else(|| "–".to_owned(), self.text)
     }
 
-    /// For each run, whether it has the best value of the column. Values that look the same tie; where all tie, or only
-    /// one applies, none is best.
+    /// Returns, for each run, whether it has the best value of the column. Values that look equal
+    /// tie. Where all values tie, or only one run has a value, no run is best.
     pub(crate) fn best(&self, runs: &[Run]) -> Vec<bool> {
         let values: Vec<_> = runs.iter().map(self.value).collect();
         let best = values.iter().flatten().copied().reduce(|a, b| match self.better {
@@ -212,13 +212,13 @@ impl Column {
     }
 }
 
-/// The lifetime of the SSD in years, infinite when nothing was erased.
+/// Returns the lifetime of the SSD in years, infinite when nothing was erased.
 pub(crate) fn lifetime_years(run: &Run) -> Option<f64> {
     let flash = &run.devices.ssd.flash;
     flash.lifetime_years.or((flash.lifetime_unlimited == Some(true)).then_some(f64::INFINITY))
 }
 
-/// Three significant digits.
+/// Returns `value` with three significant digits.
 pub(crate) fn significant(value: f64) -> String {
     let size = value.abs();
     match size {
@@ -235,12 +235,13 @@ pub(crate) fn significant(value: f64) -> String {
     }
 }
 
-/// A fraction as a percentage without its sign.
+/// Returns a fraction as a percentage without the percent sign.
 pub(crate) fn percent(fraction: f64) -> String {
     format!("{:.1}", fraction * 100.0)
 }
 
-/// A lifetime given in years, in the unit that suits it; beyond a thousand years the number means nothing.
+/// Returns a lifetime given in years, in a suitable unit. Beyond a thousand years the number has no
+/// meaning and is not shown.
 pub(crate) fn lifetime(years: f64) -> String {
     const DAYS: f64 = 365.25;
     match years {
@@ -253,7 +254,7 @@ pub(crate) fn lifetime(years: f64) -> String {
     }
 }
 
-/// Whole dollars from a hundred on, cents below.
+/// Returns an amount in whole dollars from a hundred on, with cents below.
 pub(crate) fn dollars(value: f64) -> String {
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }

@@ -1,6 +1,6 @@
-//! Text from outside (trace names, paths, parameters) made safe for the places of a page.
+//! Escapes for text from outside (trace names, paths, parameters) in the parts of a page.
 
-/// `text` as content of an element or of a quoted attribute.
+/// Returns `text` escaped as content of an element or of a quoted attribute.
 pub(crate) fn html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -10,7 +10,7 @@ pub(crate) fn html(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // Characters that change the direction of the text around them could make a name look like another.
+            // Characters that change the direction of the text around them could disguise a name.
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => escaped.push('\u{fffd}'),
             c if c.is_control() && c != '\n' && c != '\t' => escaped.push('\u{fffd}'),
             c => escaped.push(c),
@@ -19,8 +19,8 @@ pub(crate) fn html(text: &str) -> String {
     escaped
 }
 
-/// `json` as content of a script element: no `<` is left that could end it or open a comment. In JSON it stands only
-/// inside strings, where its escape means the same.
+/// Returns `json` escaped as content of a script element: no `<` is left that could end the element
+/// or open a comment. In JSON, `<` occurs only inside strings, where its escape means the same.
 pub(crate) fn json_in_script(json: &str) -> String {
     json.replace('<', "\\u003c")
 }

@@ -1,18 +1,18 @@
-//! A document with plausible figures, made up for tests of what shows a document.
+//! A made-up document with plausible figures, for tests of code that shows a document.
 
 use bimetal_sim::results::{
     Cdf, CdfByKind, Document, LatencySeries, Member, MemberFigures, Provenance, Run, TimeSeries, TraceSummary,
 };
 
-/// Buckets of time in the made-up series.
+/// Number of time buckets in the made-up series.
 const BUCKETS: usize = 300;
 
-/// What a made-up scheme looks like.
+/// Figures from which a made-up scheme's run is drawn.
 struct Shape {
     scheme: &'static str,
     /// Median response time of reads and of writes in milliseconds.
     median_ms: (f64, f64),
-    /// How long the tail is, as the standard deviation of the logarithm.
+    /// Length of the tail: the standard deviation of the logarithm of response times.
     spread: f64,
     ssd_gib: f64,
     hdd_gib: f64,
@@ -26,7 +26,7 @@ struct Shape {
     queue: f64,
 }
 
-/// Six schemes on a made-up week of a server.
+/// Returns a document with six schemes on a made-up week of a server.
 pub(crate) fn document() -> Document {
     let trace = TraceSummary {
         name: "traces/mail-server.csv.zst".into(),
@@ -201,7 +201,7 @@ fn response_times(run: &mut Run, shape: &Shape) {
     run.series.response_time_cdf = CdfByKind { all, read, write };
 }
 
-/// A curve with the shape of a logistic distribution of logarithms.
+/// Returns a curve shaped like a logistic distribution of logarithms.
 fn curve(median_ms: f64, spread: f64, requests: f64) -> Cdf {
     let mut cdf = Cdf::default();
     for step in -60..=100 {

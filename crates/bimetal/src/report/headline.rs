@@ -1,5 +1,5 @@
-//! The answer before the figures: which scheme is fastest, which wears the SSD least, which costs least; honest about
-//! ties and about what the trace cannot tell.
+//! The answer above the figures: the fastest scheme, the scheme that wears the SSD least, and the
+//! cheapest. It names ties and questions that the trace cannot answer.
 
 use bimetal_sim::results::{Document, Run};
 
@@ -10,26 +10,26 @@ use super::text::milliseconds;
 /// Figures within this share of each other tie.
 const TIE: f64 = 0.01;
 
-/// More than this many requests waiting on average: the arrivals outrun the drives, at least at times.
+/// Mean number of waiting requests above which the arrivals outrun the drives, at least at times.
 const OVERLOADED_QUEUE: f64 = 100.0;
 
 /// An answer to one question, as HTML.
 pub(crate) struct Answer {
-    /// What is asked, in a word or two.
+    /// The question, in a word or two.
     pub(crate) question: &'static str,
-    /// Who wins.
+    /// The schemes that win.
     pub(crate) winner: String,
-    /// Why, in sentences.
+    /// The reason, in sentences.
     pub(crate) reason: String,
 }
 
-/// Runs with the same best value, and who comes next.
+/// Runs with the same best value, and the next best run.
 struct Ranking {
-    /// The best and all that tie with it.
+    /// The best run and all runs that tie with it.
     best: Vec<usize>,
-    /// Their value.
+    /// Value of the best run.
     value: f64,
-    /// The best of the others.
+    /// The best of the remaining runs, with its value.
     next: Option<(usize, f64)>,
 }
 
@@ -44,7 +44,8 @@ fn rank(runs: &[Run], figure: impl Fn(&Run) -> Option<f64>) -> Option<Ranking> {
     Some(Ranking { best, value, next })
 }
 
-/// The whole answer in one sentence, as HTML; empty when there is nothing to compare.
+/// Returns the whole answer in one sentence, as HTML; empty when fewer than two runs can be
+/// compared.
 pub(crate) fn summary(document: &Document) -> String {
     let runs = &document.runs;
     if runs.len() < 2 {
@@ -60,7 +61,7 @@ pub(crate) fn summary(document: &Document) -> String {
     if let Some(cost) = rank(runs, |run| run.cost.total_usd) {
         parts.push((cost.best.clone(), format!("cheapest (${})", dollars(cost.value))));
     }
-    // One who wins twice is named once.
+    // A scheme that wins twice is named once.
     let mut grouped: Vec<(Vec<usize>, Vec<String>)> = Vec::new();
     for (best, what) in parts {
         match grouped.iter_mut().find(|(schemes, _)| *schemes == best) {
@@ -76,12 +77,12 @@ pub(crate) fn summary(document: &Document) -> String {
     if text.is_empty() { text } else { format!("For this workload, {text}.") }
 }
 
-/// The answers one by one.
+/// Returns the answers one by one.
 pub(crate) fn answers(document: &Document) -> Vec<Answer> {
     [latency(document), wear(document), cost(document)].into_iter().flatten().collect()
 }
 
-/// What a reader must know before trusting the figures, as HTML.
+/// Returns warnings that a reader must know before trusting the figures, as HTML.
 pub(crate) fn cautions(document: &Document) -> Vec<String> {
     let mut cautions = Vec::new();
     let (behind, bursts): (Vec<_>, Vec<_>) = (0..document.runs.len())
@@ -118,8 +119,9 @@ pub(crate) fn cautions(document: &Document) -> Vec<String> {
     cautions
 }
 
-/// Whether the queue in the last tenth of the arrivals is at least half as long as it is on average. What comes after the
-/// last arrival, while the queue drains, tells nothing.
+/// Returns whether the mean queue in the last tenth of the arrivals is at least half as long as the
+/// mean of the run. The time after the last arrival does not count, because the queue only drains
+/// then.
 fn still_queues_at_the_end(run: &Run) -> bool {
     let (Some(mean), Some(queue)) = (run.queue_depth_mean, &run.series.queue_depth) else { return true };
     let arrivals_s = run.series.latency.mean_ms.len() as f64 * run.series.latency.bucket_s;
@@ -160,8 +162,8 @@ fn latency(document: &Document) -> Option<Answer> {
     Some(Answer { question: "Latency", winner: winners(document, &ranking.best), reason })
 }
 
-/// Who wears the SSD least among the schemes that have one, and by which figure: years of life where the trace erased
-/// anything, bytes written otherwise.
+/// Returns the schemes with the least wear of an SSD, and the figure that decides: years of life if
+/// the trace erased anything, else bytes written.
 fn least_wear(runs: &[Run]) -> Option<(Vec<usize>, String)> {
     let erased = runs.iter().any(|run| run.devices.ssd.flash.lifetime_years.is_some());
     let longest = rank(runs, |run| lifetime_years(run).map(|years| 1.0 / years))?;
@@ -169,7 +171,7 @@ fn least_wear(runs: &[Run]) -> Option<(Vec<usize>, String)> {
         let life = 1.0 / longest.value;
         return Some((longest.best, format!("{} at this load", lifetime_in_words(life))));
     }
-    // Of those that erased nothing, who wrote least.
+    // Among the schemes without erases, the scheme with the fewest bytes written wins.
     let written = rank(runs, |run| {
         lifetime_years(run).filter(|years| years.is_infinite())?;
         written_gib(run)
@@ -177,7 +179,7 @@ fn least_wear(runs: &[Run]) -> Option<(Vec<usize>, String)> {
     Some((written.best, format!("{} GiB written, nothing erased", significant(written.value))))
 }
 
-/// A lifetime as it stands in a sentence.
+/// Returns a lifetime as it reads in a sentence.
 fn lifetime_in_words(years: f64) -> String {
     let text = lifetime(years);
     let Some((number, unit)) = text.split_once(' ') else { return text };
@@ -248,7 +250,8 @@ fn cost(document: &Document) -> Option<Answer> {
     Some(Answer { question: "Cost", winner: winners(document, &ranking.best), reason })
 }
 
-/// The runs than which no other is at least as cheap and as fast, and better in one of the two.
+/// Returns the runs that no other run beats. A run beats another if it is at least as cheap and at
+/// least as fast, and better in one of the two.
 fn efficient(runs: &[Run]) -> Vec<usize> {
     let point = |run: &Run| Some((run.cost.total_usd?, mean_latency(run)?));
     let beats = |a: (f64, f64), b: (f64, f64)| a.0 <= b.0 && a.1 <= b.1 && a != b;
@@ -259,7 +262,7 @@ fn efficient(runs: &[Run]) -> Vec<usize> {
         .collect()
 }
 
-/// `ratio` in words: "2.30 times as long".
+/// Returns `ratio` in words: "2.30 times as long".
 fn times(ratio: f64, what: &str) -> String {
     if ratio.is_finite() { format!("{} times {what}", significant(ratio)) } else { "far more".to_owned() }
 }
@@ -268,7 +271,7 @@ fn name(document: &Document, index: usize) -> String {
     scheme(&document.runs, index)
 }
 
-/// The scheme of this name among the runs.
+/// Returns the name of the run with scheme `wanted`.
 fn scheme_of(document: &Document, wanted: &str) -> String {
     let index = document.runs.iter().position(|run| run.scheme == wanted);
     index.map_or_else(|| wanted.to_owned(), |index| name(document, index))
@@ -323,7 +326,7 @@ mod tests {
         }
     }
 
-    /// `html` without its tags.
+    /// Returns `html` without its tags.
     fn text(html: &str) -> String {
         html.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect()
     }
@@ -372,7 +375,7 @@ mod tests {
         slow.queue_depth_mean = Some(4000.0);
         let queue = |values| Some(TimeSeries { start_s: 0.0, bucket_s: 1.0, values });
         slow.series.latency = LatencySeries { bucket_s: 2.0, mean_ms: vec![None; 10], ..LatencySeries::default() };
-        // It drains after the last arrival.
+        // The queue drains after the last arrival.
         slow.series.queue_depth = queue([vec![4000.0; 20], vec![0.0; 20]].concat());
         let mut jerky = slow.clone();
         jerky.series.queue_depth = queue([vec![8000.0; 10], vec![0.0; 10]].concat());

@@ -1,12 +1,14 @@
-//! The report: one HTML file that opens offline and asks nothing of any network.
+//! The report: one HTML file that works offline and loads nothing from a network.
 //!
-//! What needs no script (the answer, the tables, the configuration) is written here as HTML, so that it can be read and
-//! printed without one. The charts are drawn in the page by `assets/charts.js`, which knows nothing of storage, from the
-//! document itself, which the page carries as JSON; `assets/page.js` says what each chart shows. Nothing is simulated
+//! The parts that need no script (the answer, the tables, the configuration) are written here as
+//! HTML, so that they can be read and printed without scripts. The charts are drawn in the page by
+//! `assets/charts.js`, which is independent of storage. Their data is the document itself, which
+//! the page carries as JSON; `assets/page.js` chooses the data of each chart. Nothing is simulated
 //! here. Every text that comes from a file passes through `escape.rs`.
 //!
-//! Charts are our own SVG: a charting library weighs from fifty kilobytes (and draws on a canvas, which can neither be
-//! read by a screen reader nor follow the reader's dark mode) to four megabytes.
+//! Charts are our own SVG. Charting libraries take from fifty kilobytes to four megabytes. The
+//! small ones draw on a canvas, which a screen reader cannot read and which does not follow the
+//! reader's dark mode.
 //!
 //! Read first: [`html`], then `headline.rs`.
 
@@ -32,13 +34,14 @@ const STYLE: &str = include_str!("assets/report.css");
 const CHARTS: &str = include_str!("assets/charts.js");
 const PAGE: &str = include_str!("assets/page.js");
 
-/// Catches what goes wrong in the scripts behind it, tells the reader, and leaves it where a test finds it.
+/// Script that catches the errors of later scripts, tells the reader, and records them in the page
+/// for tests.
 const ERRORS: &str = r#"addEventListener("error", event => {
   const page = document.documentElement;
   page.dataset.errors = (page.dataset.errors ? page.dataset.errors + "\n" : "") + (event.message || "a part of the page could not be loaded");
 });"#;
 
-/// The report on `document` as a self-contained page.
+/// Returns the report on `document` as a self-contained page.
 pub fn html(document: &Document) -> String {
     let runs = &document.runs;
     let title = format!("{} – Bimetal", document.trace.name);
@@ -103,7 +106,7 @@ fn workload(document: &Document) -> String {
     )
 }
 
-/// The answer, why, and what to beware of.
+/// Returns the answer, its reasons, and the cautions.
 fn answer(document: &Document) -> String {
     let summary = headline::summary(document);
     let cautions: String =
@@ -137,7 +140,7 @@ fn command(document: &Document) -> String {
     })
 }
 
-/// What the scripts must know to draw each run: what it is called, its colour, whether it is dashed.
+/// Returns, as JSON, the name, the colour and the dashing of each run, for the scripts that draw.
 fn inks_json(document: &Document) -> String {
     let inks = palette::inks(&document.runs);
     let entries: Vec<_> = inks
@@ -191,7 +194,8 @@ mod tests {
     #[test]
     fn the_page_loads_nothing() {
         let page = html(&fixture::document());
-        // The namespace of SVG is a name, not an address that is opened, and an address of `#` is in the page itself.
+        // The namespace of SVG is a name and never opened. An address that begins with `#` is in
+        // the page itself.
         let page = page.replace("http://www.w3.org/2000/svg", "").replace("url(#", "");
         for load in ["http:", "https:", " src=", "@import", "url(", "fetch(", "XMLHttpRequest", "import(", "WebSocket"]
         {

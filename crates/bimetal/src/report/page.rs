@@ -1,9 +1,10 @@
-//! A page without a script, in the dress of the report.
+//! A page without scripts, in the style of the report.
 
 use super::STYLE;
 use super::escape::html as escaped;
 
-/// The page: a title and what stands above the heading as plain text, heading and content as HTML.
+/// Returns the page. `title` and `kicker` (the line above the heading) are plain text; `heading`
+/// and `content` are HTML.
 pub(crate) fn html(title: &str, kicker: &str, heading: &str, content: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

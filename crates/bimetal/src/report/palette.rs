@@ -1,11 +1,13 @@
-//! Which colour a scheme has: the same in every chart of every report.
+//! Colours of schemes: each scheme has the same colour in every chart of every report.
 
 use bimetal_sim::results::Run;
 
-/// Colours of the style sheet (`--c0`…), after Okabe and Ito, which the colour-blind can tell apart.
+/// Number of colours in the style sheet (`--c0`…), after Okabe and Ito, which colour-blind people
+/// can tell apart.
 const COLOURS: usize = 8;
 
-/// Schemes by colour. Schemes of one column are seldom compared with each other; lines of the second row are dashed.
+/// Schemes by colour. Two schemes of one colour are seldom compared with each other. The second
+/// scheme of a colour has dashed lines.
 const SCHEMES: [[&str; 2]; COLOURS] = [
     ["ssd-only", "writeboost"],
     ["hdd-only", "os-managed"],
@@ -17,17 +19,17 @@ const SCHEMES: [[&str; 2]; COLOURS] = [
     ["dataplex", ""],
 ];
 
-/// How a run is drawn.
+/// Colour and style in which a run is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ink {
-    /// Number of its colour in the style sheet.
+    /// Number of the colour in the style sheet.
     pub(crate) colour: usize,
-    /// Whether its lines are dashed and its points hollow.
+    /// Set if lines are dashed and points hollow.
     pub(crate) dashed: bool,
 }
 
-/// The ink of each run: its scheme's own, or, where that is taken by a run before (one scheme twice, or one unknown),
-/// the first that is free.
+/// Returns the ink of each run. A run has its scheme's own ink. If an earlier run has taken that
+/// ink (a scheme occurs twice or is unknown), it has the first free ink.
 pub(crate) fn inks(runs: &[Run]) -> Vec<Ink> {
     let mut taken: Vec<Ink> = Vec::with_capacity(runs.len());
     for run in runs {
@@ -44,7 +46,8 @@ pub(crate) fn inks(runs: &[Run]) -> Vec<Ink> {
     taken
 }
 
-/// The ink of a scheme wherever it stands; that of one which has none of its own is the last.
+/// Returns the ink of a scheme, the same everywhere. A scheme without its own ink gets the last
+/// colour.
 pub(crate) fn ink_of(scheme: &str) -> Ink {
     own(scheme).unwrap_or(Ink { colour: COLOURS - 1, dashed: false })
 }

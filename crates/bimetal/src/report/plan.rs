@@ -1,5 +1,5 @@
-//! The page of `bimetal plan`: the answer, the front of price and figures to hover, how sure it is, and why each option that
-//! was turned down was.
+//! The page of `bimetal plan`: the answer, the front of price and figures, the confidence of the
+//! answer, and the reason for each rejected option.
 
 use std::fmt::Write as _;
 
@@ -17,10 +17,10 @@ use super::{CHARTS, ERRORS, STYLE, palette};
 
 const PAGE: &str = include_str!("assets/plan.js");
 
-/// Options in the table of those that were turned down.
+/// Largest number of rejected options in the table.
 const ROWS_MAX: usize = 400;
 
-/// The report on `planned` as a self-contained page.
+/// Returns the report on `planned` as a self-contained page.
 pub(crate) fn html(planned: &Planned) -> String {
     let answer = &planned.answer;
     let title = format!("Plan for {} – Bimetal", answer.trace.name);
@@ -60,7 +60,7 @@ fn budgets(answer: &Answer) -> String {
     escaped(&format!("Budgets: {budgets}. {} options, {} runs.", answer.run.options, answer.run.simulations))
 }
 
-/// The answer in a sentence, how to build it, and what to beware of.
+/// Returns the answer in a sentence, the way to build it, and the cautions.
 fn verdict(planned: &Planned) -> String {
     let Planned { answer, tried, kept, latency, .. } = planned;
     let mut text = "<section aria-label=\"Answer\">".to_owned();
@@ -105,7 +105,7 @@ fn verdict(planned: &Planned) -> String {
     text + "</section>\n"
 }
 
-/// How sure the answer is, and what would change it.
+/// Returns the confidence of the answer, and the changes that would change it.
 fn sure(planned: &Planned) -> String {
     let answer = &planned.answer;
     let Some(confidence) = &answer.confidence else { return String::new() };
@@ -154,7 +154,8 @@ fn sure(planned: &Planned) -> String {
     text + "</tbody></table></div>\n</section>\n"
 }
 
-/// The options that no other beats, with what the front is by and what was budgeted.
+/// Returns the options that no other option beats, with the figures that are compared and the
+/// budgets.
 fn front(planned: &Planned) -> String {
     let figures = planned.compared();
     let heads: String = figures.iter().map(|budget| format!("<th>{}</th>", escaped(&budget.name()))).collect();
@@ -184,7 +185,7 @@ fn front_row(tried: &Tried, columns: &[&Budget]) -> String {
     format!("<tr><td class=\"words\">{name}</td><td>{price}</td>{cells}<td>{life}</td><td>{energy}</td></tr>")
 }
 
-/// Every other option and why it is not the best.
+/// Returns every other option and the reason for which it is not the best.
 fn rejected(answer: &Answer) -> String {
     let mut rows = String::new();
     for rejected in answer.rejected.iter().take(ROWS_MAX) {
@@ -215,7 +216,7 @@ fn command(answer: &Answer) -> String {
     })
 }
 
-/// The charts: of each the points, one an option.
+/// Returns the charts, each with one point per option.
 fn figures(planned: &Planned) -> Value {
     let Planned { tried, front, latency, .. } = planned;
     let points = |value: &dyn Fn(&Tried) -> Option<f64>| -> Vec<Value> {

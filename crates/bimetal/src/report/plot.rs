@@ -7,11 +7,12 @@ const HEIGHT: f64 = 380.0;
 /// Space for the axes: left, right, top and bottom.
 const MARGIN: [f64; 4] = [56.0, 56.0, 24.0, 44.0];
 
-/// How much of the way from one whole number to the next the bars at it take, and the least that a bar shows.
+/// Width of all bars at a whole number, as a part of the distance to the next whole number. The
+/// second constant is the smallest height of a bar.
 const BARS_WIDE: f64 = 0.8;
 const BAR_HEIGHT_MIN: f64 = 1.5;
 
-/// From where to where an axis goes, and what stands at it.
+/// An axis: its name, its two ends, and its ticks.
 pub(crate) struct Axis {
     pub(crate) name: &'static str,
     pub(crate) low: f64,
@@ -21,7 +22,7 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// From 0 to `high`, made a little longer so that it ends at a round number, with four to ten ticks.
+    /// Returns an axis from 0 to `high`, extended to a round number, with four to ten ticks.
     pub(crate) fn linear(name: &'static str, high: f64) -> Self {
         let high = high.max(1e-9);
         let power = 10_f64.powf(high.log10().floor());
@@ -32,7 +33,8 @@ impl Axis {
         Self { name, low: 0.0, high: count * step, logarithmic: false, ticks }
     }
 
-    /// From `low` to `high` and a little further both ways, with ticks at 1, 2 and 5 times the powers of ten.
+    /// Returns an axis from `low` to `high`, extended a little both ways, with ticks at 1, 2 and 5
+    /// times the powers of ten.
     pub(crate) fn logarithmic(name: &'static str, low: f64, high: f64) -> Self {
         let (low, high) =
             (10_f64.powf((low.log10() * 2.0).floor() / 2.0), 10_f64.powf((high.log10() * 2.0).ceil() / 2.0));
@@ -42,7 +44,7 @@ impl Axis {
         Self { name, low, high, logarithmic: true, ticks }
     }
 
-    /// Where a value lies between the ends, as a part.
+    /// Returns the position of a value between the ends, as a part of the axis.
     fn part(&self, value: f64) -> f64 {
         if self.logarithmic {
             (value / self.low).ln() / (self.high / self.low).ln()
@@ -52,18 +54,18 @@ impl Axis {
     }
 }
 
-/// The number that its shortest text stands for: 0.2 and not 0.20000000000000001.
+/// Returns `value` rounded to seven significant digits: 0.2 and not 0.20000000000000001.
 fn round(value: f64) -> f64 {
     format!("{value:.6e}").parse().unwrap_or(value)
 }
 
-/// How points are drawn.
+/// Shape in which points are drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     Line,
     DashedLine,
     Dots,
-    /// From the axis up, the `nth` of `of` that stand beside each other at whole numbers.
+    /// Bars that stand on the axis: the `nth` of `of` bars beside each other at each whole number.
     Bars {
         nth: usize,
         of: usize,
@@ -72,15 +74,15 @@ pub(crate) enum Mark {
 
 /// Points of one kind.
 pub(crate) struct Series {
-    /// Class of the style sheet that colours it, `c0` to `c7`.
+    /// Class of the style sheet that colours the series, `c0` to `c7`.
     pub(crate) colour: &'static str,
     pub(crate) mark: Mark,
     pub(crate) points: Vec<(f64, f64)>,
-    /// Belongs to the second vertical axis.
+    /// Set if the series belongs to the second vertical axis.
     pub(crate) right: bool,
 }
 
-/// The chart as an SVG element that `label` describes to those who do not see it.
+/// Returns the chart as an SVG element. `label` describes it to readers who do not see it.
 pub(crate) fn svg(label: &str, x: &Axis, left: &Axis, right: Option<&Axis>, series: &[Series]) -> String {
     let at_x = |value: f64| MARGIN[0] + x.part(value) * (WIDTH - MARGIN[0] - MARGIN[1]);
     let at_y = |axis: &Axis, value: f64| HEIGHT - MARGIN[3] - axis.part(value) * (HEIGHT - MARGIN[2] - MARGIN[3]);
@@ -131,7 +133,7 @@ pub(crate) fn svg(label: &str, x: &Axis, left: &Axis, right: Option<&Axis>, seri
     )
 }
 
-/// The points of a series, at these places; a step of one along the axis is `unit` wide.
+/// Returns the shapes of a series at `places`; one unit of the horizontal axis is `unit` wide.
 fn marks(colour: &str, mark: Mark, places: &[(f64, f64)], unit: f64) -> String {
     let filled = |shapes: String| format!("<g class=\"{colour}\" fill=\"var(--own)\">{shapes}</g>");
     match mark {

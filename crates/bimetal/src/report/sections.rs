@@ -9,14 +9,14 @@ use super::escape::html;
 use super::palette::inks;
 use super::text::{bytes, count, milliseconds, span};
 
-/// The name of a run's scheme with its colour beside it.
+/// Returns the name of a run's scheme with its colour beside it.
 pub(crate) fn scheme(runs: &[Run], index: usize) -> String {
     let ink = inks(runs)[index];
     let hollow = if ink.dashed { " hollow" } else { "" };
     format!("<b class=\"scheme c{}{hollow}\">{}</b>", ink.colour, html(&label(runs, index)))
 }
 
-/// What a run is called: its scheme, numbered where one is there twice.
+/// Returns the name of a run: its scheme, numbered where several runs have the scheme.
 pub(crate) fn label(runs: &[Run], index: usize) -> String {
     let name = &runs[index].scheme;
     if runs.iter().filter(|run| run.scheme == *name).count() < 2 {
@@ -26,9 +26,9 @@ pub(crate) fn label(runs: &[Run], index: usize) -> String {
     format!("{name} {number}")
 }
 
-/// Every figure of every run, sortable by any column, the best marked.
+/// Returns every figure of every run, sortable by any column, with the best values marked.
 pub(crate) fn comparison(runs: &[Run]) -> String {
-    // A column in which nothing applies has nothing to tell.
+    // A column without any figure is left out.
     let columns: Vec<_> =
         COLUMNS.iter().filter(|column| runs.iter().any(|run| (column.value)(run).is_some())).collect();
     let groups: String = columns
@@ -84,7 +84,7 @@ pub(crate) fn comparison(runs: &[Run]) -> String {
     )
 }
 
-/// What was read of the trace, so that a wrong unit of time, size or address is seen.
+/// Returns a summary of the trace, which shows a wrong unit of time, size or address.
 pub(crate) fn trace(document: &Document) -> String {
     let trace = &document.trace;
     let mut rows = vec![
@@ -115,7 +115,8 @@ pub(crate) fn trace(document: &Document) -> String {
     definitions(&rows)
 }
 
-/// One run in full: what it was given, what was assumed, its drives, and the figures that the table has no room for.
+/// Returns one run in full: its settings, its assumptions, its drives, and the figures for which
+/// the table has no room.
 pub(crate) fn configuration(document: &Document, index: usize) -> String {
     let run = &document.runs[index];
     let mut parts = format!("<details class=\"run\"><summary>{}</summary>\n", scheme(&document.runs, index));
@@ -189,7 +190,8 @@ fn members(members: &[Member]) -> String {
     )
 }
 
-/// A source as the profile states it. An address is shown, not linked: the page leads nowhere by itself.
+/// Returns a source as the profile states it. An address is shown without a link, so that the page
+/// leads to no network.
 fn source(text: &str) -> String {
     format!("<span class=\"source\">{}</span>", html(text))
 }
@@ -198,7 +200,7 @@ fn dash() -> String {
     "–".to_owned()
 }
 
-/// The figures of a run that are worth a line and not a column.
+/// Returns the figures of a run that have a line here and no column in the table.
 fn figures(run: &Run) -> Vec<(&'static str, String)> {
     let mut rows = vec![("Exported", bytes(run.exported_bytes))];
     let mut add = |name, value: Option<String>| rows.extend(value.map(|value| (name, value)));
@@ -252,7 +254,7 @@ fn figures(run: &Run) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Pairs of a plain name and HTML.
+/// Returns a list of pairs: a plain name and HTML.
 fn definitions(rows: &[(&str, String)]) -> String {
     let rows: String = rows.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>")).collect();
     format!("<dl class=\"facts\">{rows}</dl>")

@@ -1,8 +1,8 @@
-//! Quantities in words, as a reader says them.
+//! Quantities in words, for readers.
 
 use super::columns::significant;
 
-/// A size with the unit that suits it.
+/// Returns a size in a suitable unit.
 pub(crate) fn bytes(value: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut scaled = value as f64;
@@ -15,13 +15,13 @@ pub(crate) fn bytes(value: u64) -> String {
     format!("{number} {}", UNITS[unit])
 }
 
-/// A count with its thousands apart.
+/// Returns a count with its thousands set apart.
 pub(crate) fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() * 2);
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            // A narrow space that does not break.
+            // A narrow space at which a line does not break.
             text.push('\u{202f}');
         }
         text.push(digit);
@@ -29,12 +29,12 @@ pub(crate) fn count(value: u64) -> String {
     text
 }
 
-/// A response time: milliseconds, or seconds where there are many.
+/// Returns a response time in milliseconds, or in seconds from 10,000 ms on.
 pub(crate) fn milliseconds(value: f64) -> String {
     if value >= 10_000.0 { format!("{} s", significant(value / 1e3)) } else { format!("{} ms", significant(value)) }
 }
 
-/// A span of time with the unit that suits it.
+/// Returns a span of time in a suitable unit.
 pub(crate) fn span(seconds: f64) -> String {
     let (scale, unit) = match seconds {
         _ if seconds < 120.0 => (1.0, "s"),

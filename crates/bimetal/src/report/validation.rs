@@ -1,4 +1,5 @@
-//! The page of `bimetal validate`: the distributions of measured and of simulated response times, drawn without a script.
+//! The page of `bimetal validate`: the distributions of measured and of simulated response times,
+//! drawn without a script.
 
 use bimetal_core::units::Nanoseconds;
 
@@ -6,11 +7,11 @@ use super::escape::html as escaped;
 use super::page;
 use super::plot::{Axis, Mark, Series, svg};
 
-/// What the page shows.
+/// Content of the page.
 pub(crate) struct Compared<'a> {
-    /// The file of the trace.
+    /// File of the trace.
     pub(crate) trace: &'a str,
-    /// What the drive is, and what was fitted.
+    /// Description of the drive, and of the fitted parameters.
     pub(crate) drive: &'a str,
     /// The figures as text.
     pub(crate) text: &'a str,
@@ -18,13 +19,13 @@ pub(crate) struct Compared<'a> {
     pub(crate) curves: Vec<Curves>,
 }
 
-/// What a chart shows, measured and simulated responses.
+/// A chart: its name, the measured responses, the simulated responses.
 pub(crate) type Curves = (&'static str, Vec<Nanoseconds>, Vec<Nanoseconds>);
 
-/// Points of a drawn curve.
+/// Number of points of a drawn curve.
 const POINTS: usize = 400;
 
-/// The page, self-contained.
+/// Returns the page, self-contained.
 pub(crate) fn html(compared: &Compared<'_>) -> String {
     let charts: String =
         compared.curves.iter().map(|(name, measured, simulated)| chart(name, measured, simulated)).collect();
@@ -43,7 +44,7 @@ pub(crate) fn html(compared: &Compared<'_>) -> String {
     page::html(compared.trace, "validation", &heading, &content)
 }
 
-/// The response times of a fraction of the requests, in milliseconds, evenly spread.
+/// Returns response times in milliseconds at evenly spaced fractions of the requests.
 fn quantiles(responses: &[Nanoseconds]) -> Vec<(f64, f64)> {
     let mut sorted = responses.to_vec();
     sorted.sort_unstable();
