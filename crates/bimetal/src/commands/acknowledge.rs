@@ -1,4 +1,4 @@
-//! `bimetal acknowledge`: the list of what is lost or bad is read and cleared.
+//! `bimetal acknowledge`: prints the list of lost or bad content and clears it.
 
 use bimetal_live::control::message::{Reply, Request};
 use bimetal_live::control::offline;
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     print(&format!("{message}\n"))
 }
 
-/// The user who typed the command, behind `sudo` too.
+/// Returns the name of the user who typed the command, behind `sudo` too.
 fn user() -> String {
     let named = ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
     let named = named.filter(|name| !name.is_empty()).map(|name| name.chars().take(32).collect());

@@ -13,8 +13,8 @@ use crate::trace_file::TraceReader;
 
 /// Characterise a workload
 ///
-/// How much is read and written, in what sizes, how much of it again and how soon: the figures of the Griffin paper,
-/// section 4, and their kin. No drive and no scheme has a part in them.
+/// How much is read and written, in what sizes, how much of it again and how soon: the figures of
+/// the Griffin paper, section 4, and their kin. No drive and no scheme has a part in them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal analyze monday.bin.zst\n  \
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     json: JsonOption,
 }
 
-/// What `--json` prints.
+/// Document that `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
     bimetal: &'static str,
@@ -45,7 +45,7 @@ struct Document<'a> {
     analysis: &'a Analysis,
 }
 
-/// What was read.
+/// Summary of the trace.
 #[derive(Serialize)]
 struct Trace<'a> {
     name: &'a str,

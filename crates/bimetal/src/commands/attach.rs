@@ -1,4 +1,4 @@
-//! `bimetal attach`: a new drive takes the place of a cache or log that is gone.
+//! `bimetal attach`: puts a new drive in the place of a missing cache or log.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,12 @@ use crate::error::Error;
 use crate::output::print;
 use crate::target::{Target, ask, serve_for};
 
-/// Put a new drive in the place of the drive off home (the cache or the log) that is dead or was detached
+/// Put a new drive in the place of the drive off home (the cache or the log) that is dead or was
+/// detached
 ///
-/// Works while the volume is being served, and without a server. The new drive begins empty. While the volume is being served
-/// it is used as far as the old one was, and may not be smaller; without a server it may have any size.
+/// Works while the volume is being served, and without a server. The new drive begins empty. While
+/// the volume is being served it is used as far as the old one was, and may not be smaller; without
+/// a server it may have any size.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  bimetal attach mail /dev/nvme1n1p1")]
 pub(crate) struct Arguments {

@@ -1,4 +1,4 @@
-//! `bimetal check`: is what a volume keeps sound?
+//! `bimetal check`: checks the metadata of a volume and its content off home.
 
 use std::fmt::Write as _;
 
@@ -17,9 +17,10 @@ use crate::target::{Target, ask, serve_for};
 
 /// Check a volume's map, and with --scrub everything off home against its checksums
 ///
-/// Works while the volume is being served (reads yield to requests), and without a server. Bad copies that home has too are
-/// given up; blocks of which there is no good copy are listed. What was found earlier is listed, too, until `bimetal acknowledge`.
-/// Exit status 3 where anything is listed.
+/// Works while the volume is being served (reads yield to requests), and without a server. Bad
+/// copies that home has too are given up; blocks of which there is no good copy are listed. What
+/// was found earlier is listed, too, until `bimetal acknowledge`. Exit status 3 where anything is
+/// listed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal check mail\n  \
@@ -34,7 +35,8 @@ pub(crate) struct Arguments {
     json: JsonOption,
 }
 
-/// Of a drained volume whose home is a plain disk: a look at it as a volume would take that from whoever uses the disk.
+/// Returns the answer for a drained volume whose home is a plain disk. Attaching such a volume
+/// would take the disk away from its user, so the volume is not read.
 fn nothing_to_check(located: &Located) -> Done {
     let message = "everything is at home, on a plain disk, and nothing is kept off it: there is nothing to check";
     let lost = offline::lost(located);

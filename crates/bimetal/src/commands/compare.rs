@@ -17,8 +17,8 @@ use crate::table;
 
 /// Compare schemes over a trace: latency, flash wear and cost side by side
 ///
-/// Without a trace, the embedded sample: some minutes of a small server. Sizes that are not given follow from the trace;
-/// what was assumed is in the report and in the JSON.
+/// Without a trace, the embedded sample: some minutes of a small server. Sizes that are not given
+/// follow from the trace; what was assumed is in the report and in the JSON.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal compare\n  \
@@ -56,7 +56,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if arguments.hints.is_given() && arguments.traces.len() > 1 {
         return Err(Error::new("--hints are the evictions beside one trace: expected one trace"));
     }
-    // Before anything is simulated: a path that cannot be written is no news after a long run.
+    // The file is created before the simulation: a path that cannot be written must fail at once,
+    // not after a long run.
     let report = arguments.report.as_deref().map(OutputFile::create).transpose()?;
     if arguments.traces.len() > 1 {
         return compare_over_several(&arguments, &schemes);
@@ -81,7 +82,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     print(&format!("{}\n\n{}", head(&document), table::comparison(&document.runs)))
 }
 
-/// One comparison a trace, and the geometric means over all.
+/// Runs one comparison per trace, and prints the geometric means over all traces.
 fn compare_over_several(arguments: &Arguments, schemes: &[&'static SchemeInfo]) -> Result<(), Error> {
     let mut documents = Vec::new();
     for trace in &arguments.traces {

@@ -1,4 +1,4 @@
-//! `bimetal convert`: a trace in another format.
+//! `bimetal convert`: writes a trace in another format.
 
 use std::path::PathBuf;
 
@@ -10,8 +10,8 @@ use crate::trace_file::{TraceReader, TraceWriter};
 
 /// Convert a trace to another format
 ///
-/// Times start at 0 in what is written, and requests stand in order of time. What a format has no place for (response
-/// times, flushes) is left out, and a note says so.
+/// Times start at 0 in what is written, and requests stand in order of time. What a format has no
+/// place for (response times, flushes) is left out, and a note says so.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal convert web_0.csv.gz web_0.bin.zst\n  \

@@ -1,4 +1,4 @@
-//! `bimetal create`: a volume of drives.
+//! `bimetal create`: makes a volume of drives.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -24,10 +24,11 @@ use crate::volume::{DrivePath, drive_path, member, setting, size};
 
 /// Make a hybrid volume of drives: checks them, writes what the engine needs, and labels them
 ///
-/// A drive is a block device (a disk or a partition) or a file. Drives are found by their labels from then on, whatever
-/// they are called. A drive that is mounted, in use, too small, labelled already, or carries something that would be
-/// harmed is refused. A file system on the drive that is home of all addresses stays and is what the volume begins with, if it
-/// ends before what the volume needs at the drive's end.
+/// A drive is a block device (a disk or a partition) or a file. Drives are found by their labels
+/// from then on, whatever they are called. A drive that is mounted, in use, too small, labelled
+/// already, or carries something that would be harmed is refused. A file system on the drive that
+/// is home of all addresses stays and is what the volume begins with, if it ends before what the
+/// volume needs at the drive's end.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal create mail --scheme smart-response --ssd /dev/nvme0n1p3 --hdd /dev/sdb1\n  \
@@ -46,7 +47,8 @@ pub(crate) struct Arguments {
     /// The HDD, as --ssd
     #[arg(long, value_name = "PATH", value_parser = drive_path)]
     hdd: Option<DrivePath>,
-    /// Makes the file of an emulated SSD, sparse, of this size; drive: as large as the drive that it plays
+    /// Makes the file of an emulated SSD, sparse, of this size; drive: as large as the drive that
+    /// it plays
     #[arg(long, value_name = "SIZE|drive", value_parser = file_size, allow_hyphen_values = true)]
     ssd_size: Option<FileSize>,
     /// Makes the file of an emulated HDD, as --ssd-size
@@ -58,12 +60,14 @@ pub(crate) struct Arguments {
     /// A parameter of the scheme (timeout=30s) or of an emulated drive (hdd.volatile_cache=on)
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
-    /// Which file lies where, as `bimetal place -o` writes it: for strategy=type, which goes by files, and for `serve --files`
+    /// Which file lies where, as `bimetal place -o` writes it: for strategy=type, which goes by
+    /// files, and for `serve --files`
     #[arg(long, value_name = "MAP.csv")]
     files: Option<PathBuf>,
     #[command(flatten)]
     block: BlockOption,
-    /// Erase what lies on the drives (a file system that can stay on its home stays); never one in use
+    /// Erase what lies on the drives (a file system that can stay on its home stays); never one in
+    /// use
     #[arg(long)]
     force: bool,
 }
@@ -110,7 +114,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     print(&format!("Serve it with: bimetal serve {}{with_files}\n", created.label.name))
 }
 
-/// A strategy that goes by files has a map of them, and a map can be read.
+/// Checks the map of files: it must be readable, and `strategy=type` requires one.
 fn check_files(arguments: &Arguments, settings: &[(String, String)]) -> Result<(), Error> {
     if let Some(path) = &arguments.files {
         return file_map(path).map(drop);
@@ -124,7 +128,7 @@ fn check_files(arguments: &Arguments, settings: &[(String, String)]) -> Result<(
     Ok(())
 }
 
-/// The drives in the order of the scheme's members.
+/// Returns the drives in the order of the scheme's members.
 fn drives_of(arguments: &Arguments, scheme: &SchemeInfo) -> Result<Vec<DriveChoice>, Error> {
     let given = [(Role::Ssd, &arguments.ssd), (Role::Hdd, &arguments.hdd)];
     let given = given.into_iter().filter_map(|(role, path)| Some((role, path.as_ref()?)));
@@ -164,7 +168,8 @@ fn holds_what(holds: Holds) -> &'static str {
     }
 }
 
-/// The settings as the label keeps them: without the scheme's name before a key, and those of drives checked.
+/// Returns the settings as the label keeps them: without the scheme's name before a key. The
+/// settings of drives are checked.
 fn settings_of(
     given: &[(String, String)],
     scheme: &SchemeInfo,
@@ -186,7 +191,7 @@ fn settings_of(
     Ok(settings)
 }
 
-/// A setting of a drive is one of its model, so only an emulated drive has any.
+/// Checks the setting of a drive. Only an emulated drive has settings, those of its model.
 fn check_drive_setting(role: &str, key: &str, value: &str, drives: &[DriveChoice]) -> Result<(), Error> {
     let of_role: Vec<&DriveChoice> = drives.iter().filter(|drive| drive.role.name() == role).collect();
     if of_role.is_empty() {
@@ -208,7 +213,8 @@ fn check_drive_setting(role: &str, key: &str, value: &str, drives: &[DriveChoice
     Ok(())
 }
 
-/// What was made: the exported size, where things lie, and what may be lost when.
+/// Returns a summary of the new volume: the exported size, the layout of each member, and the
+/// losses of the worst crash and of a lost drive.
 fn describe(created: &Created, scheme: &SchemeInfo) -> String {
     let Created { label, layout, .. } = created;
     let block = layout.block.bytes();
@@ -251,7 +257,7 @@ fn describe(created: &Created, scheme: &SchemeInfo) -> String {
     text
 }
 
-/// What lies where on a member.
+/// Returns the parts of the volume that lie on a member.
 fn lies_on(label: &Label, layout: &Layout, member: MemberId) -> String {
     let block = layout.block.bytes().0;
     let mut parts = Vec::new();

@@ -1,4 +1,5 @@
-//! `bimetal detach`: a cache drive that is to be taken out is let go, while serving goes on.
+//! `bimetal detach`: detaches a cache drive that is to be removed, while the volume is being
+//! served.
 
 use bimetal_live::control::message::{Reply, Request};
 use clap::Args;
@@ -9,8 +10,8 @@ use crate::target::{Target, ask};
 
 /// Let the drive off home (the cache or the log) go, while home alone serves on
 ///
-/// Moves everything home first, as `bimetal drain` does. Afterwards the drive can be taken out; `bimetal attach` puts a new
-/// one in its place.
+/// Moves everything home first, as `bimetal drain` does. Afterwards the drive can be taken out;
+/// `bimetal attach` puts a new one in its place.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  bimetal detach mail")]
 pub(crate) struct Arguments {

@@ -1,4 +1,4 @@
-//! `bimetal drain`: everything goes home.
+//! `bimetal drain`: writes everything back to home.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -14,8 +14,9 @@ use crate::target::{Target, ask, serve_for};
 
 /// Move everything home, so that the drives off home hold nothing that home does not have
 ///
-/// Works with or without a running server. While the volume is being served and used, writes go home meanwhile, so it
-/// comes to an end. Interrupted, it is simply run again. What cannot be moved stays where it is, readable, and is reported.
+/// Works with or without a running server. While the volume is being served and used, writes go
+/// home meanwhile, so it comes to an end. Interrupted, it is simply run again. What cannot be moved
+/// stays where it is, readable, and is reported.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal drain mail\n  \
@@ -31,10 +32,11 @@ pub(crate) struct Arguments {
     force: bool,
 }
 
-/// How long a server may take to let go of its drives.
+/// Longest time for a server to release its drives.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until the server of `volume` has let go: only then is the home drive a plain one.
+/// Waits until the server of `volume` has released its drives: only then is the home drive a plain
+/// disk.
 fn await_end(volume: &str) -> Result<(), Error> {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
@@ -59,7 +61,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             }
             reply
         }
-        // Nobody goes on to serve it, so it stays as it is then.
+        // The volume is not served afterwards, so it is left drained and detached.
         Target::Stopped(located) => {
             serve_for(&located, Options::default(), &Request::Drain { detach: true, force: false })?
         }

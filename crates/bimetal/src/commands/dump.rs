@@ -1,4 +1,4 @@
-//! `bimetal dump`: every page of a volume's metadata, as a line of JSON each.
+//! `bimetal dump`: prints every page of a volume's metadata as a line of JSON.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
@@ -20,14 +20,15 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 
-/// Bytes that are read at once.
+/// Number of bytes that are read at once.
 const CHUNK_BYTES: usize = 4 << 20;
 
 /// Print all metadata of a volume as JSON lines
 ///
-/// One line for each page that can be read: labels, states, superblocks, pages of the ring, the slot table, the log's index, and the heads and
-/// feet of its segments, in both copies, with the member and the sector that the page lies at. docs/on-disk-format.md says what the
-/// fields mean. Nothing is written; a volume that is being served may change meanwhile.
+/// One line for each page that can be read: labels, states, superblocks, pages of the ring, the
+/// slot table, the log's index, and the heads and feet of its segments, in both copies, with the
+/// member and the sector that the page lies at. docs/on-disk-format.md says what the fields mean.
+/// Nothing is written; a volume that is being served may change meanwhile.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal dump mail > mail.jsonl\n  \
@@ -61,7 +62,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     out.flush().map_err(|_| Error::OutputClosed)
 }
 
-/// A stretch of a drive, and how far apart the pages in it begin.
+/// A range of a drive, and the distance between the starts of its pages, both in sectors.
 struct Part {
     range: SectorRange,
     step: u64,
@@ -111,7 +112,7 @@ fn dump(part: &Part, member: &str, drive: &Labelled, out: &mut impl io::Write) -
     Ok(())
 }
 
-/// Page by page, zeroes where one cannot be read.
+/// Reads page by page; a page that cannot be read becomes zeroes.
 fn read_pages(file: &File, first: u64, whole: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(whole.len());
     for at in 0..whole.len() / PAGE_BYTES {
@@ -125,7 +126,8 @@ fn read_pages(file: &File, first: u64, whole: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The meaning of a page, if it is one of metadata; what begins like one and is damaged is named as that.
+/// Returns the meaning of a metadata page, `None` for other content. A page with the first bytes of
+/// metadata that cannot be decoded is reported as damaged.
 fn describe(page: &Page) -> Option<Value> {
     match &page[..4] {
         b"BIms" => Some(Superblock::decode(page).map_or_else(damaged, |superblock| of_superblock(&superblock))),

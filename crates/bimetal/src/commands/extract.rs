@@ -1,4 +1,4 @@
-//! `bimetal extract`: a profile of a drive, from timing alone.
+//! `bimetal extract`: measures a drive's profile, from timing alone.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, IsTerminal, Write as _};
@@ -19,14 +19,15 @@ use crate::options::JsonOption;
 use crate::output::{OutputFile, note, print, print_json};
 use crate::progress::Progress;
 
-/// Steps of the progress bar.
+/// Number of steps of the progress bar.
 const STEPS: f64 = 1000.0;
 
 /// Measure a drive, and write its profile
 ///
-/// A block device or a file is opened past the page cache and measured by the times of its answers: what it holds is
-/// destroyed, unless --read-only is given. A drive that is mounted or in use is refused, and one that carries anything, unless
-/// it is only read. The name of a profile, or a TOML file of one, is a drive of ours, measured in no time: to see how well it works.
+/// A block device or a file is opened past the page cache and measured by the times of its answers:
+/// what it holds is destroyed, unless --read-only is given. A drive that is mounted or in use is
+/// refused, and one that carries anything, unless it is only read. The name of a profile, or a TOML
+/// file of one, is a drive of ours, measured in no time: to see how well it works.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sudo bimetal extract /dev/sdb -o my-disk.toml\n  \
@@ -55,7 +56,7 @@ pub(crate) struct Arguments {
     json: JsonOption,
 }
 
-/// The document of `--json`.
+/// Document that `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
     bimetal: &'static str,
@@ -108,7 +109,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     print(&describe(&extraction, &profile, output))
 }
 
-/// The profile that `drive` names; `None` for a device or another file.
+/// Returns the profile that `drive` names; `None` for a device or another file.
 fn profile_of(drive: &str) -> Result<Option<Profile>, Error> {
     let path = Path::new(drive);
     let is_toml = path.extension().is_some_and(|ending| ending == "toml");
@@ -118,23 +119,23 @@ fn profile_of(drive: &str) -> Result<Option<Profile>, Error> {
     Ok(None)
 }
 
-/// What is measured.
+/// The drive or model to measure.
 struct Measured {
     target: Box<dyn Target>,
-    /// Why its times are not those of a drive.
+    /// Reason for which the times are not those of a drive.
     doubt: Option<String>,
-    /// What else to know of the figures.
+    /// Another caution about the figures.
     caution: Option<String>,
 }
 
-/// A model of `profile`; flash has been in use for long.
+/// Returns a model of `profile`, with flash in the state of long use.
 fn model(profile: &Profile, seed: u64) -> Result<Measured, Error> {
     let all = SectorRange { start: Sectors::ZERO, len: profile.capacity };
     let target = ModelTarget::new(profile.build_preconditioned(None, Precondition::Random, all, seed)?);
     Ok(Measured { target: Box::new(target), doubt: None, caution: None })
 }
 
-/// The device or file, when it may be measured; `None` when the user says no.
+/// Opens the device or file for measuring; `None` when the user refuses.
 fn device(arguments: &Arguments) -> Result<Option<Measured>, Error> {
     let candidate = Candidate::look_at(Path::new(&arguments.drive), !arguments.read_only)?;
     if !arguments.read_only && !arguments.yes && !confirmed(&candidate)? {
@@ -152,21 +153,21 @@ fn device(arguments: &Arguments) -> Result<Option<Measured>, Error> {
     Ok(Some(Measured { target: Box::new(candidate.open()?), doubt, caution }))
 }
 
-/// Asks on the terminal.
+/// Asks the user on the terminal, and returns whether the answer is yes.
 fn confirmed(candidate: &Candidate) -> Result<bool, Error> {
     let what = candidate.describe();
     if !io::stdin().is_terminal() {
         let message = format!("{what}: what it holds would be destroyed: say --yes, or --read-only to only read");
         return Err(Error::new(message));
     }
-    // Nobody is left to be asked when standard error is closed: then there is no answer.
+    // A closed standard error shows no question; the prompt's failure is ignored.
     let _ = write!(io::stderr().lock(), "What {what} holds will be destroyed. Type yes to go on: ");
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(answer.trim() == "yes")
 }
 
-/// The figures as a table.
+/// Returns the figures as a table.
 fn describe(extraction: &Extraction, profile: &Profile, output: &Path) -> String {
     let (kind, flag) = match extraction.kind {
         Kind::Hdd => ("a disk", "hdd"),

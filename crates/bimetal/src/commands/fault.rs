@@ -1,4 +1,4 @@
-//! `bimetal fault`: the fault tester.
+//! `bimetal fault`: runs the fault tester.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -15,20 +15,21 @@ use crate::output::print;
 use crate::progress::Progress;
 use crate::simulation::schemes_named;
 
-/// Seeds of each scheme that run between two looks at the progress.
+/// Number of seeds of each scheme that run between two updates of the progress bar.
 const SEEDS_AT_ONCE: u64 = 128;
 
-/// Test schemes against drives that answer in any order, fail, rot and vanish, and against power cuts
+/// Test schemes against drives that answer in any order, fail, rot and vanish, and against power
+/// cuts
 ///
 /// A seed is five cases of a scheme: random drives, settings and requests, in memory. In `faults`
 /// drives fail; in `cuts` the power is cut at any operation, during recovery too; in `refusals` a
 /// drive refuses writes from some operation on and still reads; in `damage` pages of metadata and
 /// of slots are changed at rest while the power is off; in `scrubs` scrubs begin again and again,
-/// with faults and cuts. Every read must return the newest
-/// acknowledged write, or after a cut one that is no older than the last flush; or an error that a
-/// fault explains. One damaged page of metadata must cost nothing. The first failure ends the run
-/// with the line that replays it. All cores are
-/// used; the same seeds give the same cases. Seeds behind the greatest number go on from 0.
+/// with faults and cuts. Every read must return the newest acknowledged write, or after a cut one
+/// that is no older than the last flush; or an error that a fault explains. One damaged page of
+/// metadata must cost nothing. The first failure ends the run with the line that replays it. All
+/// cores are used; the same seeds give the same cases. Seeds behind the greatest number go on from
+/// 0.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal fault --seeds 1000\n  \
@@ -54,7 +55,7 @@ pub(crate) struct Arguments {
     only: Option<Only>,
 }
 
-/// A kind of case, as it is named on the command line.
+/// A kind of case, by its name on the command line.
 #[derive(Debug, Clone, Copy)]
 struct Only(CaseKind);
 

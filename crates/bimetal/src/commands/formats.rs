@@ -1,4 +1,4 @@
-//! `bimetal formats`: the trace formats that are read and written.
+//! `bimetal formats`: lists the trace formats that are read and written.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,8 @@ use crate::output::{print, print_json};
 
 /// List the trace formats, or say what one holds
 ///
-/// Traces are recognised by content, compressed (gz, bz2, xz, zst) or not; `--format NAME` says it where content cannot.
+/// Traces are recognised by content, compressed (gz, bz2, xz, zst) or not; `--format NAME` says it
+/// where content cannot.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bimetal formats\n  bimetal formats msr")]
 pub(crate) struct Arguments {
@@ -28,7 +29,7 @@ struct Entry {
     name: &'static str,
     summary: &'static str,
     source: &'static str,
-    /// Whether `convert` writes it too.
+    /// Set if `convert` writes the format, too.
     writable: bool,
 }
 

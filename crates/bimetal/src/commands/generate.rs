@@ -1,4 +1,4 @@
-//! `bimetal generate`: a synthetic workload as a trace.
+//! `bimetal generate`: writes a synthetic workload as a trace.
 
 use std::path::{Path, PathBuf};
 
@@ -17,8 +17,8 @@ use crate::trace_file::TraceWriter;
 
 /// Generate a synthetic workload
 ///
-/// The same flags and seed give the same trace, always. Phases one after another stand in a file for --config, as a list
-/// `[[phase]]` of the same keys.
+/// The same flags and seed give the same trace, always. Phases one after another stand in a file
+/// for --config, as a list `[[phase]]` of the same keys.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal generate --requests 1000000 --footprint 4GiB --read-fraction 0.7 \\\n      \
@@ -37,18 +37,19 @@ pub(crate) struct Arguments {
     /// The chance that a request is a read and not a write [default: 0.5]
     #[arg(long, value_name = "F", value_parser = fraction, allow_hyphen_values = true)]
     read_fraction: Option<f64>,
-    /// The sizes of requests: one, or several with their chances, like 4KiB:0.7,64KiB:0.3 [default: 4KiB]
+    /// The sizes of requests: one, or several with their chances, like 4KiB:0.7,64KiB:0.3 [default:
+    /// 4KiB]
     #[arg(long, value_name = "SIZES")]
     size: Option<SizeMix>,
     /// The chance that a request starts where the previous one of its direction ended [default: 0]
     #[arg(long, value_name = "F", value_parser = fraction, allow_hyphen_values = true)]
     sequential: Option<f64>,
-    /// The time between requests: constant:1ms, poisson:1ms, or bursty:1ms,100,1s (inside a burst, requests a burst,
-    /// between bursts) [default: constant:1ms]
+    /// The time between requests: constant:1ms, poisson:1ms, or bursty:1ms,100,1s (inside a burst,
+    /// requests a burst, between bursts) [default: constant:1ms]
     #[arg(long, value_name = "TIMES")]
     interarrival: Option<Interarrival>,
-    /// How popular blocks are: uniform, zipf:0.9, or hot:0.2,0.8 (a fifth of the blocks gets four fifths of the accesses)
-    /// [default: uniform]
+    /// How popular blocks are: uniform, zipf:0.9, or hot:0.2,0.8 (a fifth of the blocks gets four
+    /// fifths of the accesses) [default: uniform]
     #[arg(long, value_name = "SKEW")]
     skew: Option<Skew>,
     /// Seed of the random numbers
@@ -57,7 +58,8 @@ pub(crate) struct Arguments {
     /// The trace to write; its ending names the format: .bin.zst (compressed) or .csv
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Format of the trace [default: by the ending of FILE, else bin]; `bimetal formats` says which are written
+    /// Format of the trace [default: by the ending of FILE, else bin]; `bimetal formats` says which
+    /// are written
     #[arg(long, value_name = "NAME")]
     format: Option<String>,
     #[command(flatten)]
@@ -82,7 +84,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     file.finish()
 }
 
-/// The single phase that the flags describe.
+/// Returns the single phase that the flags describe.
 fn phase_of(arguments: &Arguments) -> Result<WorkloadSpec, Error> {
     let (Some(requests), Some(footprint)) = (arguments.requests, arguments.footprint) else {
         return Err(Error::new("expected --requests and --footprint, or --config with a [[phase]] list"));
@@ -98,7 +100,7 @@ fn phase_of(arguments: &Arguments) -> Result<WorkloadSpec, Error> {
     })
 }
 
-/// `phases`, unless flags describe one too: which of the two is meant would be a guess.
+/// Returns `phases`, unless flags describe a phase, too: choosing between the two would be a guess.
 fn only_phases(arguments: &Arguments, phases: Vec<WorkloadSpec>) -> Result<Vec<WorkloadSpec>, Error> {
     let given = [
         ("requests", arguments.requests.is_some()),
@@ -117,7 +119,7 @@ fn only_phases(arguments: &Arguments, phases: Vec<WorkloadSpec>) -> Result<Vec<W
     }
 }
 
-/// The `[[phase]]` list of a file; none if it has none.
+/// Returns the `[[phase]]` list of a file; empty if the file has none.
 pub(crate) fn phases_in(path: &Path) -> Result<Vec<WorkloadSpec>, Error> {
     let table = config::read(path)?;
     let wrong = |message: String| Error::new(format!("{}: {message}", path.display()));

@@ -1,7 +1,9 @@
-//! One file a command: its arguments, and how its result is shown. What it computes lives in the crates below.
+//! One file per command: its arguments, and the display of its result. The crates below compute the
+//! result.
 //!
-//! To add one, write a file with `Arguments` (a clap `Args` whose doc comment is the help, with an example behind it) and
-//! `run`, name it here, and add a line to the table in `cli.rs`.
+//! To add a command, write a file with `Arguments` (a clap `Args` whose doc comment is the help
+//! text, with an example behind it) and `run`, name the file here, and add a line to the table in
+//! `cli.rs`.
 
 pub(crate) mod acknowledge;
 pub(crate) mod analyze;

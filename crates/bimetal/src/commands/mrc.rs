@@ -1,4 +1,4 @@
-//! `bimetal mrc`: how much caches of any size and policy would miss.
+//! `bimetal mrc`: measures miss ratios of caches of any size and policy.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -14,7 +14,8 @@ use crate::trace_file::TraceReader;
 
 /// Miss ratios and miss-ratio curves of replacement policies
 ///
-/// What share of its accesses a cache of a given size would miss, for each policy and size. No drive has a part in it.
+/// What share of its accesses a cache of a given size would miss, for each policy and size. No
+/// drive has a part in it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal mrc monday.bin.zst --policies lru,arc,s3fifo --sizes 1%,10%,64MiB\n  \
@@ -31,7 +32,8 @@ pub(crate) struct Arguments {
     /// Sizes of the cache: objects (4897), a share of the distinct objects (10%), or bytes (64MiB)
     #[arg(long, value_name = "SIZES", default_value = "1%,2%,5%,10%,20%,50%", value_delimiter = ',', value_parser = size)]
     sizes: Vec<CacheSize>,
-    /// What a cache holds: the blocks that requests touch, or whole requests by the address at which they start
+    /// What a cache holds: the blocks that requests touch, or whole requests by the address at
+    /// which they start
     #[arg(long, value_name = "block|request", default_value = "block")]
     unit: UnitName,
     /// Look at this share of the objects only
@@ -64,7 +66,7 @@ fn sample(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The policies of a list of names; `all` is every one.
+/// Returns the policies in a list of names; `all` means every policy.
 fn policies_named(list: &str) -> Result<Vec<&'static str>, Error> {
     if list == "all" {
         return Ok(policies().collect());
@@ -74,7 +76,7 @@ fn policies_named(list: &str) -> Result<Vec<&'static str>, Error> {
     list.split(',').map(str::trim).map(named).collect()
 }
 
-/// What `--json` prints.
+/// Document that `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
     bimetal: &'static str,
@@ -83,7 +85,7 @@ struct Document<'a> {
     measured: &'a MissRatios,
 }
 
-/// What was read.
+/// Summary of the trace.
 #[derive(Serialize)]
 struct Trace<'a> {
     name: &'a str,
@@ -112,7 +114,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     print(&format!("trace        {} ({})\n{}", trace.name(), trace.format(), table(&options, &measured)))
 }
 
-/// A row a size, a column a policy.
+/// Returns the table of miss ratios: a row per size, a column per policy.
 fn table(options: &Options, measured: &MissRatios) -> String {
     let MissRatios { requests, unit, objects, accesses, .. } = measured;
     let about = if measured.sample.is_some() { "about " } else { "" };

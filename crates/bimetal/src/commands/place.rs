@@ -1,4 +1,5 @@
-//! `bimetal place`: which files of a mounted file system belong on the SSD, by the strategies of Combo Drive.
+//! `bimetal place`: finds the files of a mounted file system that belong on the SSD, by the
+//! strategies of Combo Drive.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -25,8 +26,9 @@ use crate::trace_file::TraceReader;
 
 /// Say which files of a mounted file system belong on the SSD
 ///
-/// Looks at the files below a directory, asks the file system where they lie, and sorts them by a strategy of Combo Drive. The
-/// map that -o writes is what `compare --files` and `analyze --files` take. Nothing is moved.
+/// Looks at the files below a directory, asks the file system where they lie, and sorts them by a
+/// strategy of Combo Drive. The map that -o writes is what `compare --files` and `analyze --files`
+/// take. Nothing is moved.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal place /usr\n  \
@@ -44,7 +46,8 @@ pub(crate) struct Arguments {
     /// A trace of the device that carries the file system, for access and frequency
     #[arg(long, value_name = "TRACE")]
     trace: Option<PathBuf>,
-    /// The SSD is the low addresses of that device, up to this: says where files lie now, and fills no more
+    /// The SSD is the low addresses of that device, up to this: says where files lie now, and fills
+    /// no more
     #[arg(long, value_name = "SIZE")]
     ssd_size: Option<Bytes>,
     /// The scheme's parameter `random` or `frequent`, as `bimetal schemes combo` lists them
@@ -69,24 +72,24 @@ enum Strategy {
     Frequency,
 }
 
-/// A drive, as the place of a file.
+/// Drive on which a file lies or belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Place {
     Ssd,
     Hdd,
-    /// A part on each.
+    /// The file has a part on each drive.
     Mixed,
 }
 
-/// How often a file was accessed, and how many of those accesses continued another.
+/// Number of accesses to a file, and number of contiguous accesses among them (see [`count`]).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 struct Uses {
     accesses: u64,
     contiguous: u64,
 }
 
-/// A file and what is said of it.
+/// A file with the results about it.
 #[derive(Debug, Serialize)]
 struct Entry<'a> {
     path: &'a str,
@@ -95,14 +98,14 @@ struct Entry<'a> {
     program: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     uses: Option<Uses>,
-    /// Where it lies, where the size of the SSD is known.
+    /// Drive on which the file lies now, if the size of the SSD is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     now: Option<Place>,
-    /// Where it belongs; null where it has no place of its own on the device.
+    /// Drive on which the file belongs; null if the file has no extent on the device.
     belongs: Option<Place>,
 }
 
-/// What `--json` prints.
+/// Document that `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
     bimetal: &'static str,
@@ -125,9 +128,9 @@ struct Totals {
     all: Total,
     to_ssd: Total,
     to_hdd: Total,
-    /// Files without a place of their own on the device.
+    /// Files without an extent on the device.
     undefined: Total,
-    /// Of `to_ssd` and `to_hdd` what does not lie there whole now.
+    /// The files of `to_ssd` and of `to_hdd` that do not lie there in full now.
     #[serde(skip_serializing_if = "Option::is_none")]
     move_to_ssd: Option<Total>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,7 +165,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     print(&text(&arguments, &totals))
 }
 
-/// What makes a file belong on the SSD.
+/// Rule by which a file belongs on the SSD: the strategy and its two parameters.
 struct Rule {
     strategy: Strategy,
     random: f64,
@@ -191,7 +194,8 @@ impl Rule {
         Ok(Self { strategy: *strategy, random, frequent: settings.count("frequent") })
     }
 
-    /// How much a file is wanted on the SSD, if it is.
+    /// Returns the number of accesses, by which wanted files are ranked; `None` for a file that
+    /// does not belong on the SSD.
     fn merit(&self, file: &PlacedFile, uses: Uses) -> Option<u64> {
         let random = (uses.accesses - uses.contiguous) as f64 >= self.random * uses.accesses as f64;
         let wanted = match self.strategy {
@@ -226,8 +230,9 @@ fn uses_of(files: &[PlacedFile], mut reader: TraceReader) -> Result<Vec<Uses>, E
     Ok(uses)
 }
 
-/// Counts a request for each file that it touches, and says whether there is one. What continues another request is contiguous, and
-/// so is what has a file whole. Beside the ranges stand the bytes of each file.
+/// Counts a request for each file that it touches, and returns whether it touches a file. An access
+/// is contiguous if the request continues another request, or if it covers the whole file. `bytes`
+/// has the size of each file.
 fn count(
     request: &Request,
     (ranges, bytes): (&[(u64, u64, usize)], &[u64]),
@@ -262,7 +267,8 @@ fn decide<'a>(rule: &Rule, files: &'a [PlacedFile], uses: Option<&[Uses]>, ssd_b
     let mut room = ssd_bytes.unwrap_or(u64::MAX);
     let mut on_ssd = vec![false; files.len()];
     for (_, number) in wanted {
-        // What does not fit any more stays on the HDD; what is smaller and less wanted may still fit.
+        // A file that does not fit any more stays on the HDD; a smaller, less wanted file may still
+        // fit.
         if let Some(left) = room.checked_sub(files[number].bytes()) {
             room = left;
             on_ssd[number] = true;
@@ -280,7 +286,7 @@ fn decide<'a>(rule: &Rule, files: &'a [PlacedFile], uses: Option<&[Uses]>, ssd_b
     files.iter().enumerate().map(entry).collect()
 }
 
-/// Where a file lies when the SSD is the first `boundary` bytes.
+/// Returns the drive on which a file lies when the SSD is the first `boundary` bytes.
 fn place_now(file: &PlacedFile, boundary: u64) -> Option<Place> {
     let on_ssd = |&(start, length): &(u64, u64)| boundary.saturating_sub(start).min(length);
     let low: u64 = file.extents.iter().map(on_ssd).sum();
@@ -312,7 +318,7 @@ fn totals_of(entries: &[Entry<'_>], place_is_known: bool) -> Totals {
     }
 }
 
-/// Writes the map that `--files` takes. Bytes that several files share belong to the first of them.
+/// Writes the map that `--files` takes. Bytes that several files share belong to the first file.
 fn write_map(path: &Path, files: &[PlacedFile], free: &[(u64, u64)]) -> Result<(), Error> {
     let mut lines: Vec<(u64, u64, &str)> = Vec::new();
     for file in files.iter().filter(|file| !file.path.contains(['\n', '\r', '"'])) {

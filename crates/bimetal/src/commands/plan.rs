@@ -1,4 +1,4 @@
-//! `bimetal plan`: the cheapest SSD and scheme that meet the budgets.
+//! `bimetal plan`: finds the cheapest SSD and scheme that keep the budgets.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -29,8 +29,9 @@ use crate::workloads::Workloads;
 
 /// Find the cheapest SSD and scheme that keep a latency, a lifetime and other budgets
 ///
-/// Simulates every drive of the catalogue, in every size, under every scheme, as far as it takes to know which is the
-/// cheapest that keeps all budgets. Prices are those of --catalog; without it, of a built-in example whose prices are old.
+/// Simulates every drive of the catalogue, in every size, under every scheme, as far as it takes to
+/// know which is the cheapest that keeps all budgets. Prices are those of --catalog; without it, of
+/// a built-in example whose prices are old.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal plan monday.bin.zst --latency 'p99<5ms' --lifetime 5y\n  \
@@ -39,7 +40,8 @@ use crate::workloads::Workloads;
     A budget is a response time (mean, p50 to p9999, max; read. or write. in front) or the dotted path of any figure of\n\
     `bimetal simulate --json`, with < <= > or >= and a limit.")]
 pub(crate) struct Arguments {
-    /// The trace, or a workload described as for `generate --config` (.toml); several run at the same time
+    /// The trace, or a workload described as for `generate --config` (.toml); several run at the
+    /// same time
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
     /// Budgets of response times or of any other figure, with commas between
@@ -54,10 +56,12 @@ pub(crate) struct Arguments {
     /// Energy of all drives over the trace (500J, 0.2kWh), or their mean power (6W)
     #[arg(long, value_name = "ENERGY")]
     energy: Option<String>,
-    /// How much footprint and rate grow: budgets must also be kept at the end of --lifetime, or after five years
+    /// How much footprint and rate grow: budgets must also be kept at the end of --lifetime, or
+    /// after five years
     #[arg(long, value_name = "SHARE/y")]
     growth: Option<String>,
-    /// What can be bought: a TOML file with model, sizes, prices, date and source [default: a built-in example]
+    /// What can be bought: a TOML file with model, sizes, prices, date and source [default: a
+    /// built-in example]
     #[arg(long, value_name = "FILE.toml")]
     catalog: Option<PathBuf>,
     /// The schemes to consider, with commas between, or all
@@ -69,7 +73,8 @@ pub(crate) struct Arguments {
     /// Plan on the first half of the requests, and say what of the budgets the second half keeps
     #[arg(long)]
     holdout: bool,
-    /// How options are judged: by simulation, or by MixedStore's MixCP, regressions for mean response time and life of an SSD
+    /// How options are judged: by simulation, or by MixedStore's MixCP, regressions for mean
+    /// response time and life of an SSD
     #[arg(long, value_name = "simulate|mixcp", default_value = "simulate", value_parser = ["simulate", "mixcp"])]
     model: String,
     /// Leave predictors that are insignificant out of the regressions of --model mixcp
@@ -114,7 +119,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let catalogue = catalogue_of(&arguments, &common)?;
     let logs = logs_of(&arguments, &common)?;
     forget_drives(&mut common);
-    // Before anything is simulated: a path that cannot be written is no news after a long run.
+    // The file is created before the simulation: a path that cannot be written must fail at once,
+    // not after a long run.
     let report = arguments.report.as_deref().map(OutputFile::create).transpose()?;
     let (workload, replay) = Workloads::open(&arguments.traces, &arguments.options)?;
     let (name, format) = (workload.name.clone(), workload.format.clone());
@@ -168,7 +174,7 @@ fn budgets_of(arguments: &Arguments) -> Result<Vec<Budget>, Error> {
     Ok(budgets)
 }
 
-/// The catalogue, narrowed to the drives that `--ssd`, `--hdd` and their sizes name.
+/// Returns the catalogue, narrowed to the drives that `--ssd`, `--hdd` and their sizes name.
 fn catalogue_of(arguments: &Arguments, common: &Choices) -> Result<Catalogue, Error> {
     let mut catalogue = match &arguments.catalog {
         Some(path) => Catalogue::read(path)?,
@@ -182,7 +188,7 @@ fn catalogue_of(arguments: &Arguments, common: &Choices) -> Result<Catalogue, Er
     Ok(catalogue)
 }
 
-/// The size of a drive that is bought.
+/// Returns the size of a drive to buy.
 fn bought(flag: &str, size: Option<Size>) -> Result<Option<Bytes>, Error> {
     match size {
         Some(Size::Bytes(bytes)) if bytes < SIZE_MIN => {
@@ -196,7 +202,7 @@ fn bought(flag: &str, size: Option<Size>) -> Result<Option<Bytes>, Error> {
     }
 }
 
-/// A plan buys the SSD and the HDD itself; only a drive of its own for a log is asked for.
+/// Refuses `--member` except for `log`: the plan itself chooses the SSD and the HDD.
 fn refuse_members(common: &Choices) -> Result<(), Error> {
     match common.members.iter().find(|(id, _)| id != "log") {
         Some((id, choice)) if id == "ssd" || id == "hdd" => Err(Error::new(format!(
@@ -211,7 +217,8 @@ fn refuse_members(common: &Choices) -> Result<(), Error> {
     }
 }
 
-/// The drives that `--member log=` allows: one size where one is given, else every size that is sold.
+/// Returns the drives that `--member log=` allows: one size if a size is given, else every size
+/// that is sold.
 fn logs_of(arguments: &Arguments, common: &Choices) -> Result<Option<Catalogue>, Error> {
     let Some((_, DriveChoice { profile, size })) = common.members.iter().rfind(|(id, _)| id == "log") else {
         return Ok(None);
@@ -228,19 +235,19 @@ fn logs_of(arguments: &Arguments, common: &Choices) -> Result<Option<Catalogue>,
     Ok(Some(catalogue))
 }
 
-/// Drives are what the plan chooses.
+/// Removes all drives from the choices, because the plan chooses them.
 fn forget_drives(common: &mut Choices) {
     (common.ssd, common.hdd) = (DriveChoice::default(), DriveChoice::default());
     common.members.clear();
 }
 
-/// A bar for each stage.
+/// A progress bar for each stage.
 #[derive(Default)]
 struct Bar(Mutex<Option<(Option<Stage>, Progress)>>);
 
 impl Bar {
     fn show(&self, stage: Option<Stage>, done: u64, of: Option<u64>) {
-        // Who comes while another one draws need not.
+        // If another thread is drawing the bar, this step is not shown.
         let Ok(mut bar) = self.0.try_lock() else { return };
         if bar.as_ref().is_none_or(|(shown, _)| *shown != stage) {
             let unit = match stage {
@@ -250,7 +257,7 @@ impl Bar {
                 Some(Stage::Confidence) => "checks of the winner",
                 Some(Stage::Training) => "training workloads",
             };
-            // The old bar is cleared before the new one is drawn.
+            // The old bar is cleared before the new bar is drawn.
             *bar = None;
             *bar = Some((stage, Progress::new(of, unit)));
         }
@@ -270,10 +277,10 @@ impl PlanProgress for Bar {
     }
 }
 
-/// How many of the options are shown that keep the budgets, too.
+/// Number of other options that keep the budgets and are shown.
 const KEEPERS_SHOWN: usize = 4;
 
-/// The answer for a person.
+/// Returns the answer as text for people.
 fn text(planned: &Planned) -> String {
     let Planned { answer, tried, kept, latency, .. } = planned;
     let mut text = format!("{}\n", self_check(&answer.trace));
@@ -321,7 +328,8 @@ fn text(planned: &Planned) -> String {
     text
 }
 
-/// Of what was not chosen: some that keep the budgets, and of each other scheme the one that came furthest.
+/// Returns the shown part of the options that were not chosen: some that keep the budgets, and for
+/// each scheme not yet shown the option whose simulation came furthest.
 fn others(planned: &Planned) -> Vec<&Tried> {
     let Planned { tried, kept, .. } = planned;
     let mut shown: Vec<&Tried> = tried.iter().take(*kept).skip(1).take(KEEPERS_SHOWN).collect();
@@ -344,7 +352,7 @@ fn others(planned: &Planned) -> Vec<&Tried> {
     shown
 }
 
-/// How sure the answer is and what would change it, for a person.
+/// Returns, as text for people, the confidence of the answer and the changes that would change it.
 fn advice(planned: &Planned) -> String {
     let answer = &planned.answer;
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! `bimetal profiles`: the drives that are built in.
+//! `bimetal profiles`: lists the built-in drives.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,14 +24,15 @@ use crate::output::{OutputFile, note, print, print_json};
 pub(crate) struct Arguments {
     /// A built-in name, or a TOML file
     name: Option<String>,
-    /// Make a profile of a drive's DiskSim parameter files: the .diskspecs, with the .model and .seek that it names
+    /// Make a profile of a drive's DiskSim parameter files: the .diskspecs, with the .model and
+    /// .seek that it names
     #[arg(long, value_name = "FILE.diskspecs", requires = "output", conflicts_with_all = ["name", "json"])]
     import: Option<PathBuf>,
     /// Where the imported profile goes
     #[arg(short, long, value_name = "FILE.toml", requires = "import")]
     output: Option<PathBuf>,
-    /// Milliseconds that the bus takes for a sector of 512 bytes, reads and writes, where the .diskspecs keeps them
-    /// elsewhere
+    /// Milliseconds that the bus takes for a sector of 512 bytes, reads and writes, where the
+    /// .diskspecs keeps them elsewhere
     #[arg(long, value_name = "R[,W]", requires = "import", value_parser = bus_times)]
     bus_ms_per_sector: Option<BusTimes>,
     #[command(flatten)]
@@ -43,17 +44,17 @@ pub(crate) struct Arguments {
 struct Entry {
     name: String,
     summary: String,
-    /// Where its figures are from, each source once.
+    /// Sources of the figures, each source once.
     source: String,
     kind: &'static str,
     capacity_bytes: u64,
     price_usd: Option<f64>,
     price_date: Option<String>,
     price_source: Option<String>,
-    /// Every figure, as `--set` takes it; for a single profile.
+    /// Every figure as `--set` takes it; for a single profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     figures: Option<BTreeMap<String, String>>,
-    /// Where each figure is from; for a single profile.
+    /// Source of each figure; for a single profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     sources: Option<BTreeMap<String, String>>,
 }
@@ -140,7 +141,7 @@ fn list(profiles: &[Profile]) -> String {
     text
 }
 
-/// A profile with every figure and its source.
+/// Returns a profile with every figure and its source, as text.
 fn describe(profile: &Profile) -> String {
     let mut text = format!("{}: {}\n", profile.name, profile.summary);
     if let Some(Price { usd, date, source }) = &profile.price {
@@ -158,7 +159,7 @@ fn describe(profile: &Profile) -> String {
     text
 }
 
-/// What `--set` calls a drive of this kind.
+/// Returns the role by which `--set` names a drive of this kind.
 fn role_of(profile: &Profile) -> &'static str {
     if profile.kind() == "hdd" { "hdd" } else { "ssd" }
 }

@@ -1,4 +1,4 @@
-//! `bimetal record`: what a live block device is asked for, as a trace.
+//! `bimetal record`: writes the requests to a live block device as a trace.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::MetadataExt;
@@ -21,14 +21,15 @@ use crate::output::note;
 use crate::progress::Progress;
 use crate::trace_file::TraceWriter;
 
-/// Between two looks at what the kernel has for us: short against the time in which its buffers fill.
+/// Interval at which the kernel's events are fetched. It is short against the time in which the
+/// kernel's buffers fill.
 const POLL: Duration = Duration::from_millis(40);
 
 /// Record a trace of a live block device
 ///
-/// Records until Ctrl-C, until --duration is over, or while a command runs. Takes nothing from the device and changes
-/// nothing on it; a mounted file system does not notice. Needs root. A response time is what the device took from the
-/// arrival of a request to its completion.
+/// Records until Ctrl-C, until --duration is over, or while a command runs. Takes nothing from the
+/// device and changes nothing on it; a mounted file system does not notice. Needs root. A response
+/// time is what the device took from the arrival of a request to its completion.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sudo bimetal record /dev/sdb -o monday.bin.zst --duration 8h\n  \
@@ -40,14 +41,15 @@ pub(crate) struct Arguments {
     /// The trace to write; its ending names the format: .bin.zst (compressed) or .csv
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Format of the trace [default: by the ending of FILE, else bin]; `bimetal formats` says which are written
+    /// Format of the trace [default: by the ending of FILE, else bin]; `bimetal formats` says which
+    /// are written
     #[arg(long, value_name = "NAME")]
     format: Option<String>,
     /// Stop after this time, like 30s or 8h [default: at Ctrl-C]
     #[arg(long, value_name = "TIME")]
     duration: Option<Nanoseconds>,
-    /// The arrival of a request: queue (as file systems and programs ask for it) or issue (as the device gets it, after
-    /// merging)
+    /// The arrival of a request: queue (as file systems and programs ask for it) or issue (as the
+    /// device gets it, after merging)
     #[arg(long, value_name = "queue|issue", default_value = "queue")]
     event: String,
     /// A command to record while it runs, behind `--`
@@ -130,7 +132,7 @@ fn describe(output: &Path, summary: &Summary, seconds: f64) -> String {
     text
 }
 
-/// Writing the trace to the device that is recorded would record itself.
+/// Warns if the trace lies on the device that is recorded: its own writes would be recorded, too.
 fn warn_of_feedback(arguments: &Arguments) {
     let directory = arguments.output.parent().filter(|parent| !parent.as_os_str().is_empty());
     let of = |path: &Path| std::fs::metadata(path).ok();
@@ -145,7 +147,7 @@ fn warn_of_feedback(arguments: &Arguments) {
     }
 }
 
-/// The command that is recorded; ended when it is still running and the recording is over.
+/// The command that is recorded. If it still runs when the recording is over, it is ended.
 struct Running(Child);
 
 impl Running {

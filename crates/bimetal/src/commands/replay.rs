@@ -1,4 +1,4 @@
-//! `bimetal replay`: a trace's requests issued to a live volume.
+//! `bimetal replay`: issues a trace's requests to a live volume.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,15 +34,17 @@ use crate::replay::simulated;
 use crate::simulation::{TraceWorkload, choose_replay, command_line, replay, self_check, speedup};
 use crate::volume::size;
 
-/// Requests that the reader of a trace hands over at once, and such lots that it may be ahead.
+/// Number of requests in a lot, which the reader of a trace hands over at once. The second constant
+/// is the number of lots that the reader may be ahead.
 const LOT: usize = 1024;
 const LOTS_AHEAD: usize = 8;
 
 /// Issue a trace's I/O to a live volume and measure its response times
 ///
-/// The volume must be served. Devices of the trace are laid one after another. A response time lasts from the moment at which
-/// a request is due to its answer. With --against-simulator, the same requests are then simulated on the same
-/// scheme, settings and drives, beginning with an empty volume: so replay to one that was just created.
+/// The volume must be served. Devices of the trace are laid one after another. A response time
+/// lasts from the moment at which a request is due to its answer. With --against-simulator, the
+/// same requests are then simulated on the same scheme, settings and drives, beginning with an
+/// empty volume: so replay to one that was just created.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal replay monday.bin.zst mail --reads-only\n  \
@@ -65,7 +67,8 @@ pub(crate) struct Arguments {
     against_simulator: bool,
     #[command(flatten)]
     reading: TraceOptions,
-    /// Issue requests at their times, or so many at once [default: timed, or closed where the trace has no times]
+    /// Issue requests at their times, or so many at once [default: timed, or closed where the trace
+    /// has no times]
     #[arg(long, value_name = "timed|closed[:DEPTH]", value_parser = replay)]
     replay: Option<Replay>,
     /// Play a timed trace this many times faster
@@ -140,7 +143,8 @@ fn survey(workload: &TraceWorkload, block: BlockSize) -> Result<Survey, Error> {
     survey.map_err(|error| Error::new(error.to_string()))
 }
 
-/// What a replay would destroy it destroys only when that was said.
+/// Refuses writes and discards unless the user asked for them, because they destroy content of the
+/// volume.
 fn refuse_writes(arguments: &Arguments, survey: &Survey, label: &Label) -> Result<(), Error> {
     let changes = survey.writes + survey.discards;
     if changes == 0 || arguments.overwrite || arguments.reads_only {
@@ -169,7 +173,7 @@ fn refuse_beyond(trace: &Path, placement: &Placement, volume: &str, offered: Byt
     )))
 }
 
-/// Issues everything; what was counted, and how long it took.
+/// Issues all requests, and returns the counted answers and the duration in seconds.
 fn issue(
     connection: Connection,
     workload: &dyn Workload,
@@ -199,7 +203,7 @@ fn issue(
 
 type Lot = Vec<Result<Request, WorkloadError>>;
 
-/// Reads the trace ahead of its times, in lots; ends early when nobody takes them.
+/// Reads the trace ahead of its times, in lots. Ends early when the receiver is gone.
 fn read_ahead(workload: &dyn Workload, lots: SyncSender<Lot>) {
     let mut requests = match workload.open() {
         Ok(requests) => requests,
@@ -217,7 +221,7 @@ fn read_ahead(workload: &dyn Workload, lots: SyncSender<Lot>) {
     }
 }
 
-/// What the server says of itself, if there is one that does.
+/// Returns the status that the server reports; `None` if no server answers.
 fn status(volume: &str) -> Option<Box<Status>> {
     let mut client = Client::connect(&socket_of(volume)).ok()??;
     match client.ask(&control::Request::Status {}, |_| {}).ok()? {
@@ -226,22 +230,23 @@ fn status(volume: &str) -> Option<Box<Status>> {
     }
 }
 
-/// How the emulated members keep their times, by id.
+/// Returns the timing figures of the emulated members, by id.
 fn emulation(volume: &str) -> Option<BTreeMap<String, Emulation>> {
     let members = status(volume)?.members.into_iter();
     Some(members.filter_map(|member| Some((member.id, member.emulation?))).collect())
 }
 
-/// Where clients of this machine connect.
+/// Returns the endpoint to which clients of this machine connect.
 fn endpoint_of(volume: &str) -> Option<Endpoint> {
     let mut endpoints: Vec<Endpoint> =
         status(volume)?.endpoints.iter().filter_map(|place| place.parse().ok()).collect();
-    // TCP may be encrypted, which a replay does not speak.
+    // TCP may be encrypted, which a replay does not support, so TCP endpoints come last.
     endpoints.sort_by_key(|endpoint| matches!(endpoint, Endpoint::Tcp(_)));
     endpoints.into_iter().next()
 }
 
-/// What was counted after `before`. How late operations were is known since the server began alone.
+/// Returns the counts since `before`. The lateness of operations is known only since the server's
+/// start, so it stays.
 fn since(before: BTreeMap<String, Emulation>, mut after: BTreeMap<String, Emulation>) -> BTreeMap<String, Emulation> {
     for (id, kept) in &mut after {
         let Some(before) = before.get(id) else { continue };

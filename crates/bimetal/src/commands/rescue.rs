@@ -1,4 +1,5 @@
-//! `bimetal rescue`: labels, states and headers that another program wrote over, written again.
+//! `bimetal rescue`: writes labels, states and headers again after another program has written over
+//! them.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -19,9 +20,10 @@ use crate::volume::size;
 ///
 /// After mkfs, wipefs, sfdisk, mkswap or dd on a drive whose volume is stopped, and not drained.
 ///
-/// Writes a lost label again from those of the other drives, and puts the header back in the place of a home drive's beginning.
-/// A drive is taken only if something on it proves that it is the member: a second copy of its label, the header, or pages of
-/// the volume's own metadata. Names what was written over, as far as a look tells. Blocks that lie on the drive off home carry
+/// Writes a lost label again from those of the other drives, and puts the header back in the place
+/// of a home drive's beginning. A drive is taken only if something on it proves that it is the
+/// member: a second copy of its label, the header, or pages of the volume's own metadata. Names
+/// what was written over, as far as a look tells. Blocks that lie on the drive off home carry
 /// checksums, which prove them; blocks at home carry none, so what was lost there nobody can tell.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -31,7 +33,8 @@ use crate::volume::size;
 pub(crate) struct Arguments {
     /// The volume's name, or the path of any of its drives that still has a label
     volume: String,
-    /// The drive that a member without a label is, like hdd=/dev/sdb; without it, drives are searched for what proves one
+    /// The drive that a member without a label is, like hdd=/dev/sdb; without it, drives are
+    /// searched for what proves one
     #[arg(long, value_name = "ID=PATH", value_parser = member)]
     member: Vec<(String, PathBuf)>,
     /// Write nothing; say what would be written
@@ -61,7 +64,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if arguments.json.json { print_json(&report) } else { print(&told(&report)) }
 }
 
-/// Writing to a string cannot fail, so what it returns is let go.
+/// Writes a line of text. Writing to a string cannot fail, so the result is ignored.
 macro_rules! line {
     ($text:expr, $($argument:tt)*) => { writeln!($text, $($argument)*).unwrap_or_default() };
 }
@@ -167,7 +170,7 @@ fn left(filled: Filled) -> String {
     }
 }
 
-/// What is proven, and what is not.
+/// Adds the sentences about content that checksums prove, and about content that they do not.
 fn tell_content(report: &Report, damaged: &[&MemberReport], text: &mut String) {
     match (report.dirty_bytes, &report.trouble) {
         (Some(0), _) => line!(text, "off home nothing that home should not have too"),

@@ -1,4 +1,4 @@
-//! `bimetal resize`: new sizes for the drives of a drained volume.
+//! `bimetal resize`: sets new sizes for the drives of a drained volume.
 
 use bimetal_core::layout::Role;
 use bimetal_core::units::Bytes;
@@ -14,9 +14,10 @@ use crate::volume::size;
 
 /// Have a drained volume use its drives up to their present sizes
 ///
-/// For drives that have grown (a partition, a logical volume, a file made larger), of which the volume uses as much as before
-/// until then; and for a cache, log or home that is to be smaller. A home becomes smaller where its file system ends
-/// before; shrink that first. The cache begins empty. It can be interrupted at any moment and typed again.
+/// For drives that have grown (a partition, a logical volume, a file made larger), of which the
+/// volume uses as much as before until then; and for a cache, log or home that is to be smaller. A
+/// home becomes smaller where its file system ends before; shrink that first. The cache begins
+/// empty. It can be interrupted at any moment and typed again.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal drain mail --detach && lvextend -L +100G /dev/vg/cache && bimetal resize mail\n  \

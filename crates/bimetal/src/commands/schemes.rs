@@ -1,4 +1,4 @@
-//! `bimetal schemes`: what the schemes do, promise, take and need.
+//! `bimetal schemes`: lists the schemes with their promises, parameters and memory needs.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,8 @@ use crate::options::JsonOption;
 use crate::output::{print, print_json};
 use crate::simulation::schemes_named;
 
-/// List the schemes, or everything about one: parameters, what a crash or the loss of a drive loses, memory
+/// List the schemes, or everything about one: parameters, what a crash or the loss of a drive
+/// loses, memory
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal schemes\n  \
@@ -40,7 +41,7 @@ struct Entry {
     promises: Vec<String>,
 }
 
-/// Why blocks do not go where a scheme usually puts them, in JSON.
+/// A reason for which blocks do not go where a scheme usually puts them, in JSON.
 #[derive(Serialize)]
 struct Bypass {
     reason: &'static str,
@@ -81,7 +82,7 @@ impl Entry {
         }
     }
 
-    /// Everything about the scheme, for a person.
+    /// Returns everything about the scheme as text for people.
     fn in_full(&self) -> String {
         let Self { name, summary, source, .. } = self;
         let mut text = format!("{name}: {summary}\n\nsource       {source}\n");

@@ -1,4 +1,4 @@
-//! `bimetal serve`: a volume as a network block device.
+//! `bimetal serve`: serves a volume as a network block device.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,13 +20,14 @@ use crate::progress::Progress;
 use crate::simulation::file_extents;
 use crate::target::{control, let_go, run_time};
 
-/// The least that may be scrubbed in a second.
+/// Smallest rate of a scrub, in bytes per second.
 const SCRUB_RATE_MIN: Bytes = Bytes::from_kib(64);
 
 /// Serve a volume as a block device, by the NBD protocol
 ///
-/// Prints `ready NAME URI` when clients can connect. `bimetal status`, `drain` and the like ask the server then. SIGTERM or Ctrl-C lets every request end, makes everything stable and
-/// stops; a second one stops at once, which loses no more than a power cut would.
+/// Prints `ready NAME URI` when clients can connect. `bimetal status`, `drain` and the like ask the
+/// server then. SIGTERM or Ctrl-C lets every request end, makes everything stable and stops; a
+/// second one stops at once, which loses no more than a power cut would.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal serve mail\n  \
@@ -36,10 +37,12 @@ const SCRUB_RATE_MIN: Bytes = Bytes::from_kib(64);
 pub(crate) struct Arguments {
     /// The volume's name, or the path of any of its drives
     volume: String,
-    /// Where clients connect: unix:PATH or tcp:HOST:PORT; without it, the socket NAME.sock in the run-time directory
+    /// Where clients connect: unix:PATH or tcp:HOST:PORT; without it, the socket NAME.sock in the
+    /// run-time directory
     #[arg(long, value_name = "ENDPOINT")]
     nbd: Vec<Endpoint>,
-    /// Serve also as a block device of this machine's kernel, /dev/ublkbN; needs a build with --features ublk
+    /// Serve also as a block device of this machine's kernel, /dev/ublkbN; needs a build with
+    /// --features ublk
     #[arg(long)]
     ublk: bool,
     /// Where Prometheus fetches http://HOST:PORT/metrics, on this machine only
@@ -48,7 +51,8 @@ pub(crate) struct Arguments {
     /// Serve TCP with TLS, by the certificates in DIR: server-cert.pem and server-key.pem
     #[arg(long, value_name = "DIR", conflicts_with = "insecure_tcp")]
     tls_certificates: Option<PathBuf>,
-    /// Let in only clients with a certificate that ca-cert.pem in DIR has signed (and ca-crl.pem, if there, not revoked)
+    /// Let in only clients with a certificate that ca-cert.pem in DIR has signed (and ca-crl.pem,
+    /// if there, not revoked)
     #[arg(long, requires = "tls_certificates")]
     tls_verify_peer: bool,
     /// Serve TCP without encryption, to this machine only
@@ -71,7 +75,8 @@ pub(crate) struct Arguments {
     /// for]
     #[arg(long, value_name = "SIZE", requires = "scrub_every", value_parser = scrub_rate)]
     scrub_rate: Option<Bytes>,
-    /// Which file lies where, as `bimetal place -o` writes it, for combo and dataplex; read again whenever it changes
+    /// Which file lies where, as `bimetal place -o` writes it, for combo and dataplex; read again
+    /// whenever it changes
     #[arg(long, value_name = "MAP.csv")]
     files: Option<PathBuf>,
     /// Serve also where drives are missing, if nothing on them is needed
@@ -90,7 +95,7 @@ fn clients_max(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Reads how fast to scrub.
+/// Reads the rate of a scrub.
 fn scrub_rate(text: &str) -> Result<Bytes, String> {
     match text.parse() {
         Ok(rate) if rate >= SCRUB_RATE_MIN => Ok(rate),
@@ -107,8 +112,8 @@ fn socket_mode(text: &str) -> Result<u32, String> {
     }
 }
 
-/// The number of a group. One that `/etc/group` does not have may come from elsewhere: `getent`
-/// knows.
+/// Returns the number of a group. `getent` is asked for a group that `/etc/group` does not have,
+/// because it may come from elsewhere.
 fn group(text: &str) -> Result<u32, String> {
     if let Ok(number) = text.parse() {
         return Ok(number);
@@ -189,11 +194,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     Err(Error::new(format!("volume '{}' was stopped at once: what was not flushed may be lost", name)))
 }
 
-/// How often the map of files is looked at.
+/// Interval at which the map of files is checked for changes.
 const FILES_LOOKED_AT: Duration = Duration::from_secs(1);
 
-/// Reads the map of files at `path` again whenever it has changed, until the server has stopped. A map that cannot be read is said
-/// once, and the one before stays.
+/// Reads the map of files at `path` again whenever it has changed, until the server has stopped. If
+/// the new map cannot be read, the error is reported once and the previous map stays.
 fn read_when_changed(path: PathBuf, server: Handle) {
     let changed = move |path: &Path| std::fs::metadata(path).and_then(|file| Ok((file.modified()?, file.len()))).ok();
     let mut seen = changed(&path);
@@ -215,7 +220,8 @@ fn read_when_changed(path: PathBuf, server: Handle) {
     });
 }
 
-/// What would be refused later, when the volume is attached already and its home no plain disk any more.
+/// Checks sockets and endpoints before the volume is attached. A later refusal would find the home
+/// drive guarded and no plain disk any more.
 fn check_places(arguments: &Arguments, name: &str, tcp: &Tcp) -> Result<(), Error> {
     if arguments.ublk {
         has_ublk()?;
@@ -246,14 +252,14 @@ fn has_ublk() -> Result<(), Error> {
     ))
 }
 
-/// Lets the kernel make a block device; it says when it is ready, as endpoints do.
+/// Makes a block device of the kernel, which prints a `ready` line like an endpoint.
 #[cfg(feature = "ublk")]
 fn block_device(server: &mut Server, name: &str) -> Result<bimetal_live::ublk::Device, Error> {
     use bimetal_live::ublk::{Device, QUEUES};
     let lines = (0..QUEUES).map(|_| server.connect()).collect::<Result<_, _>>()?;
     let (handle, name) = (server.handle(), name.to_owned());
     let ready = move |outcome: Result<String, _>| match outcome {
-        // Nobody may read it any more.
+        // The reader of standard output may have gone.
         Ok(path) => drop(print(&format!("ready {name} {path}\n"))),
         Err(error) => {
             crate::output::note(format!("no block device: {error}"));
@@ -268,7 +274,7 @@ fn block_device(_: &mut Server, _: &str) -> Result<(), Error> {
     has_ublk()
 }
 
-/// What the flags say of TCP.
+/// Returns the kind of TCP that the flags allow.
 fn tcp(arguments: &Arguments) -> Result<Tcp, Error> {
     let Some(directory) = &arguments.tls_certificates else {
         return Ok(if arguments.insecure_tcp { Tcp::Plain } else { Tcp::Refused });
@@ -284,7 +290,7 @@ fn tcp(arguments: &Arguments) -> Result<Tcp, Error> {
     Ok(Tcp::Tls(Credentials::read(directory, arguments.tls_verify_peer)?))
 }
 
-/// The socket of a volume that nobody named one for.
+/// Returns the default socket of a volume, for which the user named none.
 fn own_socket(name: &str) -> Result<Endpoint, Error> {
     Ok(Endpoint::Unix(run_time()?.join(format!("{name}.sock"))))
 }

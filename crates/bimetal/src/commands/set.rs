@@ -1,4 +1,4 @@
-//! `bimetal set`: a parameter of a volume, while it is served or not.
+//! `bimetal set`: changes a parameter of a volume, with or without a running server.
 
 use bimetal_live::control::about::About;
 use bimetal_live::control::message::{Reply, Request};
@@ -15,8 +15,9 @@ use crate::volume::setting;
 
 /// Change a parameter of a volume
 ///
-/// Triggers, thresholds and move_rate change at once while the volume is being served. Others change on a drained volume
-/// that nobody serves: `bimetal drain VOLUME --detach`, then this. `bimetal schemes NAME` lists them.
+/// Triggers, thresholds and move_rate change at once while the volume is being served. Others
+/// change on a drained volume that nobody serves: `bimetal drain VOLUME --detach`, then this.
+/// `bimetal schemes NAME` lists them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal set mail timeout=5min\n  \

@@ -1,4 +1,4 @@
-//! `bimetal simulate`: one scheme over one trace.
+//! `bimetal simulate`: plays one trace with one scheme.
 
 use std::path::PathBuf;
 
@@ -13,8 +13,8 @@ use crate::table;
 
 /// Simulate one scheme over one trace
 ///
-/// Plays the trace over models of the drives and says what it would have been like: response times, what each drive did,
-/// how fast the flash wears, what it costs.
+/// Plays the trace over models of the drives and says what it would have been like: response times,
+/// what each drive did, how fast the flash wears, what it costs.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal simulate monday.bin.zst --scheme griffin\n  \
@@ -35,7 +35,8 @@ pub(crate) struct Arguments {
     hints: HintsOption,
     #[command(flatten)]
     restore: RestoreOption,
-    /// Also write what the flash is like afterwards, where data lie and how often blocks were erased, for --restore-state
+    /// Also write what the flash is like afterwards, where data lie and how often blocks were
+    /// erased, for --restore-state
     #[arg(long, value_name = "FILE")]
     save_state: Option<PathBuf>,
     #[command(flatten)]
@@ -55,7 +56,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     print(&format!("{}\n\n{}{predictions}", head(&document), table::comparison(&document.runs)))
 }
 
-/// The forecast of a scheme that makes one, and the regression behind it.
+/// Returns the forecast of a scheme that makes one, and the regression behind it.
 fn prediction(run: &Run) -> Option<String> {
     let error = run.prediction_error.as_ref()?;
     let mut text = format!(
@@ -75,7 +76,7 @@ fn prediction(run: &Run) -> Option<String> {
     Some(text)
 }
 
-/// One scheme or one tree.
+/// Checks that exactly one scheme or one tree is given.
 fn check_is_one(scheme: &str, schemes: usize, trees: usize) -> Result<(), Error> {
     Err(Error::new(match (schemes, trees) {
         (1, 0) | (0, 1) => return Ok(()),

@@ -1,4 +1,4 @@
-//! `bimetal status`: how a volume is, from its server, or from its labels where nobody serves it.
+//! `bimetal status`: shows a volume, from its server or, if it is stopped, from its labels.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -17,7 +17,8 @@ use crate::output::{print, print_json};
 use crate::target::Target;
 use crate::volume::{ago, size};
 
-/// Show a volume: whether the data is safe, what is dirty, what its drives do, and why I/O is not cached
+/// Show a volume: whether the data is safe, what is dirty, what its drives do, and why I/O is not
+/// cached
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal status mail\n  \
@@ -34,8 +35,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if arguments.json.json { print_json(&status) } else { print(&describe(&status)) }
 }
 
-/// Asks the server, and reads the labels where there is none. A server that is ending may close its
-/// socket before it has answered: then the volume is looked for again.
+/// Asks the server for the status, or reads the labels if no server runs. A server that is ending
+/// may close its socket before it has answered: then the volume is looked up again.
 fn status_of(volume: &str) -> Result<Status, Error> {
     let asked_at = Instant::now();
     loop {
@@ -55,14 +56,15 @@ fn status_of(volume: &str) -> Result<Status, Error> {
     }
 }
 
-/// A server whose socket closes while it is asked is gone after this time.
+/// Longest time for which a status is asked for again after a server closed its socket during a
+/// request. By then the server has ended.
 const SERVER_ENDS_WITHIN: Duration = Duration::from_secs(10);
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// Ranges of bad content that are shown to people.
+/// Largest number of ranges of bad content that are shown to people.
 const LOST_SHOWN: usize = 16;
 
-/// Writing to a string cannot fail, so what it returns is let go.
+/// Writes a line of text. Writing to a string cannot fail, so the result is ignored.
 macro_rules! line {
     ($text:expr, $($argument:tt)*) => { let _ = writeln!($text, $($argument)*); };
 }
@@ -120,7 +122,7 @@ fn describe_dirty(status: &Status, text: &mut String) {
     }
 }
 
-/// Ranges that are lost or bad, the first of them.
+/// Adds the first of the ranges that are lost or bad.
 pub(crate) fn describe_lost(lost: &Lost, text: &mut String) {
     for finding in lost.findings.iter().take(LOST_SHOWN) {
         let Finding { kind, state, drive, unit, offset_bytes, bytes, blocks, at_s, acknowledged, .. } = finding;
@@ -262,7 +264,7 @@ fn progress(task: &Progress) -> String {
     text
 }
 
-/// A span of time for people.
+/// Returns a span of time for people.
 fn span(seconds: f64) -> String {
     match seconds {
         ..0.0 => "0 s".to_owned(),

@@ -1,4 +1,4 @@
-//! `bimetal trace`: the requests that a server serves, as a trace.
+//! `bimetal trace`: records the requests to a served volume as a trace.
 
 use std::path::PathBuf;
 

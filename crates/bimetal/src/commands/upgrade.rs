@@ -1,4 +1,4 @@
-//! `bimetal upgrade`: a volume of an older on-disk format becomes one of the newest.
+//! `bimetal upgrade`: brings a volume of an older on-disk format to the newest format.
 
 use bimetal_core::label::Format;
 use bimetal_live::control::client::Client;
@@ -13,9 +13,9 @@ use crate::volume::size;
 
 /// Make a drained volume one of the newest on-disk format
 ///
-/// A volume of format 1 has each piece of its metadata once; one of format 2 has it twice. The volume must be drained, by the
-/// bimetal that served it last. It exports what it exported before, and the cache begins empty. The command can be
-/// interrupted at any moment and typed again.
+/// A volume of format 1 has each piece of its metadata once; one of format 2 has it twice. The
+/// volume must be drained, by the bimetal that served it last. It exports what it exported before,
+/// and the cache begins empty. The command can be interrupted at any moment and typed again.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  \
     bimetal drain mail --detach      with the bimetal that served it last\n  \

@@ -9,7 +9,7 @@ use super::Shown;
 use crate::error::Error;
 use crate::report::plot::{Axis, Mark, Series, svg};
 
-/// The averages beside the paper's, and the charts.
+/// Returns the averages beside the paper's, and the charts.
 pub(super) fn figures() -> Result<Shown, Error> {
     let mut shown = Shown::default();
     let _ = writeln!(
@@ -41,7 +41,8 @@ pub(super) fn figures() -> Result<Shown, Error> {
     Ok(shown)
 }
 
-/// Rates as a line over the position, access times as dots over the distance.
+/// Returns a chart with rates as a line over the position, and access times as dots over the
+/// distance.
 fn chart(subject: &Subject, kind: &str, measured: &Measured) -> String {
     let part = if kind == "read" { "a" } else { "b" };
     let figure = subject.figure.map(|figure| format!(" – the paper's figure {figure}({part})")).unwrap_or_default();

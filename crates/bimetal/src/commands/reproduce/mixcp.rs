@@ -1,4 +1,5 @@
-//! `bimetal reproduce mixcp`: MixedStore's section 4 again, tables 3 and 4, figures 6 and 7.
+//! `bimetal reproduce mixcp`: repeats section 4 of the MixedStore paper: tables 3 and 4, figures 6
+//! and 7.
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -13,7 +14,7 @@ use crate::error::Error;
 use crate::progress::Progress;
 use crate::report::plot::{Axis, Mark, Series, svg};
 
-/// Everything, as text and as charts.
+/// Returns all results, as text and as charts.
 pub(super) fn figures() -> Result<Shown, Error> {
     let bar = Mutex::new(None);
     let again = reproduce(&Scale::PAPER, &|done, all| {
@@ -35,7 +36,7 @@ fn shown(again: &Reproduction) -> Shown {
     Shown { text, charts }
 }
 
-/// A year figure; over a hundred years nobody asks how many.
+/// Returns a number of years as text; from 1000 years on, the exact number has no meaning.
 fn years(years: f64) -> String {
     if years < 1000.0 { format!("{years:.2}") } else { "over 1000".to_owned() }
 }
@@ -44,7 +45,7 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-// Writing to a string, as all functions below do, cannot fail.
+// Writing to a string cannot fail, here and in all functions below.
 
 fn model(again: &Reproduction) -> String {
     let Reproduction { model, errors, workloads, .. } = again;
@@ -111,7 +112,8 @@ fn table_3(again: &Reproduction) -> String {
     text
 }
 
-/// A table of what is provisioned, and how; `last` heads its last column, whose cells stand behind three others.
+/// Returns a table with a row for each provisioned system. `last` heads the fourth column of
+/// `cells`.
 fn of_provisioned(
     again: &Reproduction,
     heading: &str,
@@ -132,7 +134,7 @@ fn of_provisioned(
     text
 }
 
-/// A figure of a row's SSD alone, where there is such an SSD.
+/// Returns a figure of the row's SSD alone, or "-" if no SSD alone was provisioned.
 fn alone(row: &Provisioned, figure: impl Fn(&Compared) -> String) -> String {
     row.alone.as_ref().map_or_else(|| "-".to_owned(), figure)
 }
@@ -189,7 +191,8 @@ fn figure_7(again: &Reproduction) -> String {
     text
 }
 
-/// The paper's figure 5: what was predicted of workloads that the model has not seen, over what was measured.
+/// Returns the chart of the paper's figure 5: predictions for workloads that the model was not
+/// trained on, over the measured values.
 fn figure_5_chart(again: &Reproduction) -> String {
     let chart = |title: &str, axes: [&'static str; 2], points: Vec<(f64, f64)>| {
         let all = || points.iter().flat_map(|(seen, told)| [*seen, *told]);
@@ -221,7 +224,8 @@ fn figure_5_chart(again: &Reproduction) -> String {
     )
 }
 
-/// Figure 6: mean response times over the size of the flash, of the SSD alone and of a MixedStore with it.
+/// Returns the charts of figure 6: mean response times over the size of the flash, for the SSD
+/// alone and for a MixedStore with it.
 fn figure_6_charts(again: &Reproduction) -> String {
     let chart = |workload: &str| {
         let rows: Vec<&Provisioned> = again.table_4.iter().filter(|row| row.workload == workload).collect();
@@ -258,7 +262,7 @@ fn figure_6_charts(again: &Reproduction) -> String {
     workloads.into_iter().map(chart).collect()
 }
 
-/// Figure 7: a line of predictions and dots of simulations for each rate.
+/// Returns the charts of figure 7: for each rate a line of predictions and dots of simulations.
 fn figure_7_charts(again: &Reproduction) -> String {
     const COLOURS: [&str; 4] = ["c0", "c1", "c2", "c3"];
     let gigabytes = |flash: Bytes| flash.0 as f64 / 1e9;

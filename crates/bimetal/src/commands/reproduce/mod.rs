@@ -1,4 +1,4 @@
-//! `bimetal reproduce`: a paper's experiment again, its claim beside our figures.
+//! `bimetal reproduce`: repeats a paper's experiment and shows its claim beside our figures.
 
 mod combo_hdtune;
 mod mixcp;
@@ -32,21 +32,21 @@ pub(crate) struct Arguments {
 /// An experiment of a paper.
 struct Experiment {
     name: &'static str,
-    /// What is shown, and where it is from.
+    /// The subject of the experiment, and its place in the paper.
     summary: &'static str,
-    /// Does it again.
+    /// Repeats the experiment.
     run: fn() -> Result<Shown, Error>,
 }
 
-/// What an experiment shows.
+/// Results of an experiment.
 #[derive(Default)]
 struct Shown {
     text: String,
-    /// Figures of a page, as HTML; empty where the text says all.
+    /// Charts of a page, as HTML; empty where the text is enough.
     charts: String,
 }
 
-/// Every experiment. To add one, add its line.
+/// Every experiment. To add one, add a line here.
 const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "wear-leveling",

@@ -9,16 +9,16 @@ use super::Shown;
 use crate::error::Error;
 use crate::report::plot::{Axis, Mark, Series, svg};
 
-/// Characters of a full bar.
+/// Number of characters of a full bar.
 const BAR: f64 = 50.0;
 
-/// Of each layer of [`LAYERS`].
+/// Colour of each layer of [`LAYERS`].
 const COLOURS: [&str; LAYERS.len()] = ["c0", "c1", "c2", "c3"];
 
 /// A figure of section 5.4.
 struct Figure {
     title: &'static str,
-    /// How often the file is written.
+    /// Number of times that the file is written.
     times: u32,
     claim: &'static str,
 }
@@ -37,7 +37,7 @@ const FIGURES: [Figure; 2] = [
     },
 ];
 
-/// Both figures: for each layer the part of all blocks that was erased so often.
+/// Returns both figures: for each layer, the part of all blocks with each number of erases.
 pub(super) fn figures() -> Result<Shown, Error> {
     let mut shown = Shown::default();
     for Figure { title, times, claim } in FIGURES {
@@ -64,7 +64,7 @@ fn percent_by_erases(blocks: &BTreeMap<u32, u64>) -> Vec<(u32, f64)> {
     blocks.iter().map(|(erases, blocks)| (*erases, *blocks as f64 / all * 100.0)).collect()
 }
 
-/// The layers side by side for each number of erases.
+/// Returns the chart of one figure: the layers side by side for each number of erases.
 fn chart(title: &str, claim: &str, layers: &[Vec<(u32, f64)>]) -> String {
     let most = layers.iter().flatten().map(|(erases, _)| *erases).max().unwrap_or(0);
     let x = Axis {

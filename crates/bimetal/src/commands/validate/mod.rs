@@ -1,4 +1,4 @@
-//! `bimetal validate`: a trace with measured response times against the model of a drive.
+//! `bimetal validate`: compares a trace with measured response times to the model of a drive.
 
 mod parts;
 
@@ -22,10 +22,11 @@ use parts::Parts;
 
 /// Play a trace with measured response times over the model of a drive, and say how well they agree
 ///
-/// The rms demerit is the root-mean-square horizontal distance between the two distributions of response times, worked
-/// out as DiskSim does. Errors are measured minus simulated. Flash is full at first, written in order. For a drive without a data sheet, --fit changes the profile's
-/// spindle speed, seek times, rates, overhead and write cache until it agrees with the first half of the trace; all figures
-/// are then of the second half.
+/// The rms demerit is the root-mean-square horizontal distance between the two distributions of
+/// response times, worked out as DiskSim does. Errors are measured minus simulated. Flash is full
+/// at first, written in order. For a drive without a data sheet, --fit changes the profile's
+/// spindle speed, seek times, rates, overhead and write cache until it agrees with the first half
+/// of the trace; all figures are then of the second half.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("drive").required(true).args(["hdd", "ssd"])))]
 #[command(after_help = "Examples:\n  \
@@ -45,8 +46,8 @@ pub(crate) struct Arguments {
     /// Changes a figure of the drive
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// When requests are sent: each after the think time behind the one before, or when the trace says [default: closed
-    /// for DiskSim's validation format, timed for others]
+    /// When requests are sent: each after the think time behind the one before, or when the trace
+    /// says [default: closed for DiskSim's validation format, timed for others]
     #[arg(long, value_name = "closed|timed")]
     replay: Option<Replay>,
     /// Fit the data-sheet figures of the hard disk to the first half, and report on the second
@@ -85,7 +86,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         true => Some(Fitted::to(&mut profile, &samples[..samples.len() / 2], pace, capacity)?),
         false => None,
     };
-    // What is read was there before the trace: flash that holds nothing would answer without a look at its cells.
+    // The addresses that the trace reads had content before the trace; empty flash would answer
+    // without a read of its cells.
     let full = SectorRange { len: capacity, ..SectorRange::default() };
     let mut drive = profile.build_preconditioned(Some(capacity), Precondition::Sequential, full, 0)?;
     let simulated = replay(&mut *drive, &samples, pace);
@@ -120,7 +122,7 @@ fn write_report(path: &Path, trace: &Path, drive: &str, parts: &Parts, curves: V
     file.finish()
 }
 
-/// Figures that were fitted, and to how many requests.
+/// Figures that were fitted, and the number of requests to which they were fitted.
 struct Fitted {
     requests: usize,
     figures: Vec<(&'static str, String)>,
@@ -171,7 +173,7 @@ fn load(arguments: &Arguments) -> Result<Profile, Error> {
     Ok(profile)
 }
 
-/// The measured requests of a trace, and the name of its format.
+/// Returns the measured requests of a trace, and the name of its format.
 fn read(path: &Path, options: &TraceOptions) -> Result<(Vec<Sample>, &'static str), Error> {
     let name = path.display().to_string();
     if options.format.is_none() {

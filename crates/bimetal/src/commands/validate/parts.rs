@@ -1,4 +1,4 @@
-//! The figures of a validation, for all requests, the reads and the writes.
+//! The figures of a validation, for all requests, for reads and for writes.
 
 use std::fmt::Write as _;
 
@@ -10,14 +10,14 @@ use serde_json::{Map, Value};
 use crate::error::Error;
 use crate::report::validation::Curves;
 
-/// All requests, the reads and the writes.
+/// Agreement over all requests, over reads and over writes.
 pub(super) struct Parts {
     all: Agreement,
     reads: Option<Agreement>,
     writes: Option<Agreement>,
 }
 
-/// The measured and the simulated responses of one kind, or of all.
+/// Returns the measured and the simulated responses of one kind, or of all kinds.
 fn pairs(samples: &[Sample], simulated: &[Nanoseconds], kind: Option<OpKind>) -> (Vec<Nanoseconds>, Vec<Nanoseconds>) {
     let both = samples.iter().zip(simulated).filter(|(sample, _)| kind.is_none_or(|kind| sample.kind == kind));
     both.map(|(sample, response)| (sample.measured, *response)).unzip()
