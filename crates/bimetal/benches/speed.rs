@@ -1,7 +1,8 @@
-//! What `make bench` prints: one table of speed and memory, each figure beside what it is to reach.
+//! Prints the table of `make bench`: speed and memory, each figure beside its target.
 //!
-//! Every figure is the median of three runs of the program itself, on files in the system's folder for temporary ones, which
-//! it removes again. The workloads are generated from a fixed seed. A machine that does other work shows it here.
+//! Every figure is the median of three runs of the program itself, on files in the system's folder
+//! for temporary files, which are removed again. The workloads are generated from a fixed seed.
+//! Other work on the machine changes the figures.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
@@ -19,7 +20,7 @@ const REQUESTS: u64 = 3_000_000;
 const MANY_REQUESTS: u64 = 100_000_000;
 
 fn main() {
-    // `cargo test` runs benchmarks too, to see that they build: it says so by leaving this out.
+    // `cargo test` runs benchmarks, too, to check that they build; it omits this argument.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -37,7 +38,7 @@ fn main() {
     row("analyze, MSR CSV", analyze(&csv), 700e3, "requests/s");
     for scheme in schemes::ALL {
         let figure = median(|| simulated(&workload, scheme.name, "requests_per_s"));
-        // A regression for every request is dear.
+        // A regression for every request takes much time.
         let wanted = if scheme.name == "mixedstore" { 200e3 } else { 500e3 };
         row(&format!("simulate {}", scheme.name), figure, wanted, "requests/s");
     }
@@ -58,7 +59,7 @@ fn main() {
     row_at_most("memory: 100 million requests over 4 GiB, griffin", memory, 1024.0, "MiB");
 }
 
-/// What the models of hard disks serve, on one core, through the trait that the simulator uses.
+/// Measures the hard-disk models on one core, through the trait that the simulator uses.
 fn hard_disk_models() {
     println!("Hard disks alone, random 4 KiB; median of {RUNS} runs\n");
     println!("{:<52} {:>12} {:>12}", "", "measured", "to reach");
@@ -70,13 +71,13 @@ fn hard_disk_models() {
     row("half writes, cache, SPTF with 32 in the drive", median(|| closed_loop(&sptf, 32, true)), 500e3, "requests/s");
     for drive in ["disksim-cheetah9LP", DEFAULT_HDD] {
         let rate = median(|| open_arrivals(drive));
-        // Fifty times what DiskSim does as it comes.
+        // The target is fifty times the speed of DiskSim as it is distributed.
         row(&format!("open, 100,000 requests: {drive}"), rate, 50.0 * 27e3, "requests/s");
         println!("  DiskSim: 27 k, built with -O2 70 k: {:.0} and {:.0} times as fast", rate / 27e3, rate / 70e3);
     }
 }
 
-/// Requests a second with `depth` always in the default drive.
+/// Returns requests per second with `depth` requests always in the default drive.
 fn closed_loop(settings: &[(&str, &str)], depth: u64, half_writes: bool) -> f64 {
     let mut profile = Profile::load(DEFAULT_HDD).expect("the default drive is built in");
     profile.set_all(settings.iter().copied()).expect("the benchmark sets keys that exist");
@@ -97,7 +98,8 @@ fn closed_loop(settings: &[(&str, &str)], depth: u64, half_writes: bool) -> f64 
     served as f64 / began.elapsed().as_secs_f64()
 }
 
-/// Requests a second of an open trace: one every 10 ms, whatever is still under way.
+/// Returns requests per second of an open trace: a request every 10 ms, whatever is still under
+/// way.
 fn open_arrivals(drive: &str) -> f64 {
     const COUNT: u64 = 100_000;
     let mut drive = Profile::load(drive).expect("it is built in").build(None, 0).expect("it can be built");
@@ -153,7 +155,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("the folder for temporary files has a name in UTF-8")
 }
 
-/// Runs the program and gives what it printed.
+/// Runs the program and returns its output.
 fn bimetal(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_bimetal")).args(arguments).output();
     let output = output.unwrap_or_else(|error| panic!("bimetal does not start: {error}"));
@@ -170,7 +172,7 @@ fn seconds(arguments: &[&str]) -> f64 {
     began.elapsed().as_secs_f64()
 }
 
-/// A figure of `run` in the document of one simulation.
+/// Returns a figure of `run` in the document of one simulation.
 fn simulated(workload: &Path, scheme: &str, key: &str) -> f64 {
     let json = bimetal(&["simulate", text(workload), "--scheme", scheme, "--json"]);
     let document: serde_json::Value = serde_json::from_str(&json).expect("--json prints JSON");
@@ -186,7 +188,7 @@ fn generate(path: &Path, requests: u64, footprint: &str, more: &[&str]) {
     bimetal(&arguments);
 }
 
-/// Twelve runs of a thousand blocks, far apart, written three times.
+/// Writes a trace with twelve runs of a thousand blocks, far apart, written three times.
 fn write_sparse(path: &Path) {
     let mut csv = String::from("time_ns,device,op,lba,sectors,fua,response_ns\n");
     let mut time = 0u64;
@@ -202,7 +204,7 @@ fn write_sparse(path: &Path) {
     std::fs::write(path, csv).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
-/// A folder that goes with the benchmark.
+/// A folder that is removed with the benchmark.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -219,7 +221,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is in the system's folder for temporary files.
+        // A folder that cannot be removed stays in the system's folder for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use mutation::{COMMANDS, Mutator, TIME_MAX, run, samples};
 
-/// The worst of the runs of one command.
+/// Worst figures of the runs of one command.
 #[derive(Clone, Copy, Default)]
 struct Worst {
     took: Duration,

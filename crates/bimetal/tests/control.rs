@@ -1,4 +1,5 @@
-//! The commands that look after a volume, with the real program: status, drain, detach, served and not.
+//! Commands that maintain a volume, run with the real program: status, drain, detach, set, with and
+//! without a server.
 
 mod support;
 
@@ -13,7 +14,7 @@ use support::LoopDevice;
 
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 
-/// A directory with drives in it, and with what the program remembers.
+/// A directory with drives and with the program's own state.
 struct Place(PathBuf);
 
 impl Place {
@@ -33,7 +34,8 @@ impl Place {
         place
     }
 
-    /// A command that ends within a minute; a server is started by itself, so that a signal reaches it and nothing else.
+    /// Returns a command that ends within a minute. A server is started without `timeout`, so that
+    /// a signal reaches the server alone.
     fn command(&self, line: &str) -> Command {
         let mut command = if line.starts_with("serve") { Command::new(BIMETAL) } else { Command::new("timeout") };
         if !line.starts_with("serve") {
@@ -86,7 +88,7 @@ impl Place {
         self.serve_volume("box", drive, options)
     }
 
-    /// Serves `volume`, named so or by one of its drives.
+    /// Serves `volume`; `named` is the volume's name or the path of a drive.
     fn serve_volume(&self, volume: &str, named: &str, options: &str) -> Served {
         let mut child = self
             .command(&format!("serve {named} {options}"))
@@ -115,7 +117,7 @@ impl Drop for Place {
 struct Served(Child);
 
 impl Served {
-    /// Waits for its end; what it said on standard error.
+    /// Waits for the server's end, and returns its standard error.
     fn wait(mut self) -> String {
         assert!(self.0.wait().unwrap().success());
         let mut text = String::new();
@@ -196,7 +198,7 @@ fn a_served_volume_is_asked_drained_and_ends_as_a_plain_disk() {
     let place = Place::new("served", "griffin");
     let text = place.succeed("status box");
     assert!(text.starts_with("box: griffin, stopped\n  everything is at home\n"), "{text}");
-    // What is refused leaves the home a plain disk.
+    // A refused command leaves the home a plain disk.
     let far = format!("unix:{}/nodir/x.sock", place.0.display());
     for (wrong, said) in [
         ("--metrics 9464".to_owned(), "expected HOST:PORT of this machine"),
@@ -221,14 +223,14 @@ fn a_served_volume_is_asked_drained_and_ends_as_a_plain_disk() {
     drop(disk);
     let text = place.succeed("drain box --detach");
     assert!(text.contains("home has everything"), "{text}");
-    // When the command has ended, the drive is a plain one.
+    // When the command has ended, the home drive is a plain disk.
     let home = fs::read(place.0.join("ssd.img")).unwrap();
     (0..50).for_each(|at| assert_eq!(home[at * 8192], at as u8 + 1));
     let said = served.wait();
     assert!(said.contains("metrics of 'box' are at http://127.0.0.1:"), "{said}");
     assert!(said.contains("ssd is a plain disk now"), "{said}");
     assert_eq!(place.json()["dirty_bytes"], 0);
-    // And stays one: a check does not make it a member in use again.
+    // The home stays a plain disk: a check does not make it a member in use again.
     let before = fs::read(place.0.join("ssd.img")).unwrap();
     assert!(place.succeed("check box --scrub").contains("there is nothing to check"));
     assert_eq!(place.succeed("status box").lines().next(), Some("box: griffin, stopped"));
@@ -331,7 +333,7 @@ fn a_cache_is_detached_while_a_client_goes_on() {
     disk.flush();
     let text = place.succeed("detach box");
     assert!(text.contains("the other drive is let go"), "{text}");
-    // It is not in use any more.
+    // The detached drive is not in use any more.
     File::open(place.0.join("ssd.img")).unwrap().try_lock().unwrap();
     disk.write(0, &[2; 4096]);
     disk.flush();
@@ -344,7 +346,7 @@ fn a_cache_is_detached_while_a_client_goes_on() {
 fn a_drive_that_is_home_of_blocks_is_not_let_go_even_where_it_keeps_others_off_home() {
     let place = Place::new("home", "os-managed");
     let _served = place.serve("");
-    // The disk unit, and the flash unit, which is the SSD's.
+    // The units are the disk unit and the SSD's flash unit.
     let mut units = ["box", "box.1"].map(|name| Disk::connect_to(&place.0.join("run/bimetal/box.sock"), name));
     units.iter_mut().for_each(|unit| unit.write(0, &[1; 4096]));
     units[0].flush();
@@ -414,14 +416,14 @@ fn a_new_drive_takes_the_place_of_a_cache_that_was_let_go_and_of_one_that_is_mis
     assert!(json["members"][1]["path"].as_str().unwrap().ends_with("new.img"), "{json}");
     served.signal("-KILL");
     drop((served, disk));
-    // The labels know the new one, and the old one is none of the volume any more.
+    // The labels name the new drive, and the old drive is no member of the volume any more.
     assert!(place.refuse("status ssd.img").contains("has been replaced"));
     assert!(place.succeed("status box").contains("new.img"));
     let served = place.serve("");
     assert_eq!(place.json()["dirty_bytes"], 4096);
     place.succeed("drain box --detach");
     served.wait();
-    // A drive that is missing is replaced without a server, too.
+    // A missing drive can be replaced without a server, too.
     fs::remove_file(place.0.join("new.img")).unwrap();
     let text = place.succeed("attach hdd.img ssd.img --force");
     assert!(text.contains("ssd.img takes part"), "{text}");
@@ -441,7 +443,7 @@ fn a_drive_that_was_let_go_is_not_missed_and_may_come_back_or_be_replaced_by_one
         place.succeed("detach box");
         served.signal("-TERM");
         served.wait();
-        // There or not, nobody needs it.
+        // The detached drive is not needed, connected or not.
         assert_eq!(place.json()["state"], "stopped, attached");
         drop(place.serve(""));
         fs::rename(place.0.join(off), place.0.join("aside")).unwrap();
@@ -449,7 +451,8 @@ fn a_drive_that_was_let_go_is_not_missed_and_may_come_back_or_be_replaced_by_one
         let text = place.succeed("status box");
         assert!(text.contains("let go   missing, last seen"), "{text}");
         drop(place.serve(""));
-        // It comes back to a server that has it in hand, and without one.
+        // The detached drive is attached again: first to the server that detached it, then without
+        // a server.
         fs::rename(place.0.join("aside"), place.0.join(off)).unwrap();
         let served = place.serve("");
         place.succeed(&format!("attach box {off}"));
@@ -461,7 +464,8 @@ fn a_drive_that_was_let_go_is_not_missed_and_may_come_back_or_be_replaced_by_one
         assert_eq!(place.json()["state"], "serving");
         place.succeed("detach box");
         drop(served);
-        // Smaller, with the old one still there; then larger, while it is being served and without a server.
+        // The new drive is smaller, with the old drive still connected. Then it is larger, first
+        // during service and then without a server.
         for (name, mib, live) in [("small.img", 32, false), ("more.img", 96, true), ("most.img", 128, false)] {
             File::create(place.0.join(name)).and_then(|file| file.set_len(mib << 20)).unwrap();
             let served = live.then(|| place.serve(""));
@@ -578,7 +582,7 @@ fn a_flipped_bit_is_found_while_serving_and_without_a_server() {
     let output = place.run("check box --scrub --json");
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["bad_blocks"], &json["bad"][0]["offset_bytes"]), (&1.into(), &(77 * 8192).into()));
-    // Home has older content there, which nobody could tell apart on a plain disk.
+    // Home has older content at this block, and on a plain disk nothing would show that.
     drop(disk);
     let served = place.serve("");
     for drain in ["drain box --detach", "drain box", "detach box"] {
@@ -586,7 +590,7 @@ fn a_flipped_bit_is_found_while_serving_and_without_a_server() {
         assert!(message.contains("are lost, and home has older content there"), "{drain}: {message}");
     }
     assert_eq!(place.json()["state"], "serving");
-    // What it says is what a reader is told, and a write heals it.
+    // The report of the check matches what a reader gets, and a write replaces the lost block.
     place.disk().write(77 * 8192, &[5; 4096]);
     let output = place.run("check box --scrub");
     assert_eq!(output.status.code(), Some(3), "that it was lost is listed until somebody acknowledges it");
@@ -610,7 +614,7 @@ fn parameters_change_while_serving_and_stay_changed_and_others_want_a_drained_vo
     assert!(place.refuse("set box timeout=soon").contains("timeout=soon is not possible"));
     assert_eq!(place.succeed("set box griffin.move_rate=50MiB"), "move_rate=50MiB is in force\n");
     assert_eq!(place.succeed("set box migration_size=40KiB"), "migration_size=40KiB is in force\n");
-    // What is in the log is enough for the new trigger.
+    // The log already has enough blocks for the new trigger.
     let begun = std::time::Instant::now();
     while place.json()["dirty_bytes"] != 0 {
         assert!(begun.elapsed().as_secs() < 30, "{}", place.json());
@@ -627,7 +631,7 @@ fn parameters_change_while_serving_and_stay_changed_and_others_want_a_drained_vo
     assert!(written >= 40 << 10, "{written}");
     served.signal("-TERM");
     served.wait();
-    // What was written stays written when nobody serves, and grows when somebody does again.
+    // The total of written bytes survives the server's end, and grows during the next service.
     assert!(worn(&place) >= written);
     assert_eq!(place.json()["settings"]["migration_size"], "40KiB");
     assert_eq!(place.json()["settings"]["ssd.rated_writes"], "150TB");
@@ -642,7 +646,8 @@ fn parameters_change_while_serving_and_stay_changed_and_others_want_a_drained_vo
     drop(served);
 }
 
-/// Whether this process may mount and take loop devices; says what is skipped where it may not.
+/// Returns whether this process may mount and take loop devices. Without root it prints that the
+/// test is skipped.
 fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -658,7 +663,7 @@ fn tool(program: &str, arguments: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
 }
 
-/// Undoes something at the end of a test, however it ends.
+/// Command that undoes a step at the end of a test, whether or not the test passes.
 struct Undo(Vec<String>);
 
 impl Drop for Undo {
@@ -667,8 +672,8 @@ impl Drop for Undo {
     }
 }
 
-/// A full file system below the SSD's file cost the SSD: it was let go for good, and no message
-/// named the errno.
+/// Regression: when the file system below the SSD's file was full, the SSD was detached for good,
+/// and no message named the errno.
 #[test]
 fn full_file_system_is_waited_for() {
     if !is_root() {
@@ -702,7 +707,7 @@ fn full_file_system_is_waited_for() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     assert!(!writer.is_finished());
-    // What is there can be read.
+    // Stored content stays readable.
     assert_eq!(place.disk().read(0, 4096), [1; 4096]);
     assert_eq!(status()["members"][1]["state"], "online");
     fs::remove_file(room.join("filler")).unwrap();
@@ -718,14 +723,15 @@ fn full_file_system_is_waited_for() {
     assert!(said.contains("there is room again"), "{said}");
 }
 
-/// An SSD that was read-only only that day, and clean, was let go at once at start: it had to be
-/// attached anew, empty.
+/// Regression: a clean SSD that was read-only for a while was detached at once at the start. It had
+/// to be attached anew, empty.
 #[test]
 fn read_only_cache_is_not_let_go_at_start() {
     if !is_root() {
         return;
     }
-    // A loop device is seen by the tests beside this one, which have a volume named `box`.
+    // Other tests see the loop device, and they have a volume named `box`, so this volume has
+    // another name.
     let place = Place::with_volume("read-only", "smart-response", "deck");
     let connect = || Disk::connect_to(&place.0.join("run/bimetal/deck.sock"), "deck");
     let state =
@@ -738,7 +744,8 @@ fn read_only_cache_is_not_let_go_at_start() {
     place.succeed("drain deck");
     served.signal("-TERM");
     served.wait();
-    // Under a name that nobody remembers, so that the device is the drive, and not the file below it.
+    // The image is renamed to a path that no label records. So the loop device is found as the
+    // drive, and not the file below it.
     let image = place.0.join("image").to_str().unwrap().to_owned();
     fs::rename(place.0.join("ssd.img"), &image).unwrap();
     let Some(made) = LoopDevice::over(Path::new(&image), &[]) else {
@@ -759,7 +766,7 @@ fn read_only_cache_is_not_let_go_at_start() {
     served.signal("-TERM");
     served.wait();
 
-    // Without it home changes, and what is in it is old from then on.
+    // Without the SSD, home changes, and the SSD's content is old from then on.
     tool("blockdev", &["--setro", &device]).expect("blockdev");
     let served = place.serve_volume("deck", "deck", "--degraded");
     let mut disk = connect();
@@ -780,7 +787,7 @@ fn read_only_cache_is_not_let_go_at_start() {
     drop((disk, served));
 }
 
-/// What a scrub has found stands in the status, and so does the time of the last one after a
+/// The findings of a scrub are shown in the status, and the time of the last scrub survives a
 /// restart.
 #[test]
 fn scrub_on_schedule_is_reported_and_remembered() {
@@ -792,7 +799,7 @@ fn scrub_on_schedule_is_reported_and_remembered() {
     disk.flush();
     let begun = std::time::Instant::now();
     let mut under_way = false;
-    // One that began after all was written: 1.6 MiB at 1 MiB a second.
+    // The scrub that counts began after all writes: it reads 1.6 MiB at 1 MiB per second.
     while !under_way || place.json()["last_scrub"]["blocks_read"] != 400 {
         let now = place.json();
         under_way |= now["scrub"]["left_bytes"].as_u64().is_some_and(|left| left > 0);
@@ -807,7 +814,7 @@ fn scrub_on_schedule_is_reported_and_remembered() {
     drop(disk);
     served.signal("-TERM");
     served.wait();
-    // Nobody serves it, then somebody does, and a week has not passed.
+    // The volume is stopped and served again; a week has not passed.
     let noted = place.json()["last_scrub"].clone();
     assert!(noted["at_s"].as_u64().unwrap() >= last["at_s"].as_u64().unwrap(), "{noted}");
     let served = place.serve("--scrub-every 7d");
@@ -816,7 +823,7 @@ fn scrub_on_schedule_is_reported_and_remembered() {
     let next = now["next_scrub_s"].as_f64().unwrap();
     assert!((7.0 * 86_400.0 - 120.0..=7.0 * 86_400.0).contains(&next), "{next}");
 
-    // One that somebody asks for counts, and tells of what is bad.
+    // A scrub on demand counts as well, and reports bad blocks.
     let ssd = fs::read(place.0.join("ssd.img")).unwrap();
     let at = ssd.chunks(4096).position(|block| block == [77; 4096]).unwrap() * 4096;
     let drive = File::options().write(true).open(place.0.join("ssd.img")).unwrap();
@@ -831,8 +838,8 @@ fn scrub_on_schedule_is_reported_and_remembered() {
     assert!(text.contains("bad blocks: 1, of which 1 have no good copy"), "{text}");
 }
 
-/// A directory that nobody has made, with and without the variable that names its place; and a
-/// socket for a group.
+/// Serves with a run-time directory that does not exist yet, with and without the variable that
+/// names its place, and with a socket for a group.
 #[test]
 fn unprivileged_user_serves_for_a_group() {
     use std::os::unix::fs::{MetadataExt, chown};
@@ -851,7 +858,7 @@ fn unprivileged_user_serves_for_a_group() {
     for name in ["state/bimetal/sizes", "state/bimetal/sizes.lock"] {
         chown(place.0.join(name), Some(user), Some(user)).unwrap();
     }
-    // It may be that others cannot reach the program.
+    // Another user may have no access to the program's directory.
     let reachable = Command::new(BIMETAL).arg("--version").uid(user).gid(user).output().is_ok();
     if !reachable {
         println!("skipped: user {user} cannot run {BIMETAL}");

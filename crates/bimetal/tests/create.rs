@@ -1,4 +1,5 @@
-//! `bimetal create` and `status` on files: what is refused and how, what stays, and how a volume is found.
+//! `bimetal create` and `status` on files: refusals and their messages, content that stays, and the
+//! search for a volume.
 
 mod support;
 
@@ -12,7 +13,7 @@ use support::LoopDevice;
 
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 
-/// A directory with drives in it, and with what the program remembers.
+/// A directory with drives and with the program's own state.
 struct Place(PathBuf);
 
 impl Place {
@@ -54,14 +55,14 @@ impl Place {
             .expect("bimetal starts")
     }
 
-    /// What it prints.
+    /// Runs the command, which must succeed, and returns its output.
     fn succeed(&self, line: &str) -> String {
         let output = self.run(line);
         assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// The message it ends with.
+    /// Runs the command, which must be refused, and returns its message.
     fn refuse(&self, line: &str) -> String {
         let output = self.run(line);
         let message = String::from_utf8(output.stderr).expect("text");
@@ -69,7 +70,7 @@ impl Place {
         message
     }
 
-    /// Everything in a drive.
+    /// Returns the whole content of a drive.
     fn bytes(&self, name: &str) -> Vec<u8> {
         fs::read(self.0.join(name)).expect("a drive of the test")
     }
@@ -140,7 +141,7 @@ fn a_drive_of_another_size_is_refused() {
     let place = with_drives("size");
     place.succeed(CREATE);
     let bytes = place.bytes("hdd.img");
-    // The beginning is cut off, the label at the end stays.
+    // The beginning is cut off; the label at the end stays.
     fs::write(place.0.join("hdd.img"), &bytes[1 << 20..]).expect("a drive");
     let message = place.refuse("status hdd.img");
     assert!(message.contains("with 64MiB and has 63MiB now"), "{message}");
@@ -158,7 +159,7 @@ fn what_is_labelled_already_is_refused_until_it_is_forced() {
     place.succeed("create news --scheme smart-response --ssd ssd.img --hdd other.img --force");
     let status = place.succeed("status hdd.img");
     assert!(status.contains("mail: smart-response, incomplete"), "{status}");
-    // The same drives again are no clash of names.
+    // The same drives are used again, so the names do not clash.
     place.succeed("create news --scheme smart-response --ssd ssd.img --hdd other.img --force");
 }
 
@@ -198,9 +199,9 @@ fn an_ext4_that_ends_early_stays_and_one_that_does_not_is_refused() {
     place.tool("e2fsck", &["-fn", "hdd.img"]);
 }
 
-/// `resize2fs` cuts an image file off behind the file system, so that the page's "shrink it first"
-/// ended in the same refusal until `truncate` gave the file its end back. What the message says is
-/// typed here as it stands.
+/// Regression: `resize2fs` cuts an image file off behind the file system. So the remedy "shrink it
+/// first" on the page led to the same refusal until `truncate` gave the file its end back. The test
+/// runs the commands of the message as they stand there.
 #[test]
 fn ext4_in_a_file_is_shrunk_as_the_message_says() {
     let place = with_drives("shrink");
@@ -210,7 +211,7 @@ fn ext4_in_a_file_is_shrunk_as_the_message_says() {
     let message = place.refuse(CREATE);
     let (_, commands) = message.split_once("Shrink it first: ").expect("a remedy");
     let (commands, _) = commands.split_once(" (").expect("the commands end before what they do");
-    // Nobody is there to answer what e2fsck asks.
+    // No user is present to answer the questions of e2fsck.
     let commands = commands.replace("e2fsck -f", "e2fsck -fp");
     place.tool("sh", &["-c", &commands]);
     assert_eq!(place.bytes("hdd.img").len(), 64 << 20);
@@ -246,7 +247,7 @@ fn a_whole_disk_with_gpt_is_refused_for_its_backup_too() {
     place.tool("sh", &["-c", "PATH=$PATH:/sbin:/usr/sbin sfdisk -q hdd.img < table"]);
     let message = place.refuse(CREATE);
     assert!(message.contains("hdd.img: carries GPT partitions") && message.contains("lsblk"), "{message}");
-    // The table at the beginning is gone, the backup is not.
+    // The table at the beginning is erased; the backup remains.
     let disk = fs::OpenOptions::new().write(true).open(place.0.join("hdd.img")).expect("a drive");
     disk.write_all_at(&[0; 1 << 15], 0).expect("written");
     let message = place.refuse(CREATE);
@@ -301,7 +302,7 @@ fn a_block_device_in_use_is_refused_and_a_free_one_is_found() {
     };
     let message = place.refuse(CREATE);
     assert!(message.contains("hdd.img is a part of /dev/loop"), "{message}");
-    // Every test on this machine sees the device, so its volume has a name of its own.
+    // Every test on this machine sees the device, so its volume has a unique name.
     let name = format!("device-{}", std::process::id());
     let create = format!("create {name} --scheme smart-response --ssd ssd.img --hdd {}", device.0);
     if place.tool("mkfs.ext4", &["-q", "-b", "4096", &device.0, "15000"]).is_some() {
@@ -319,8 +320,9 @@ fn a_block_device_in_use_is_refused_and_a_free_one_is_found() {
     assert!(status.contains(&device.0), "{status}");
 }
 
-/// A command that looks for a volume opens each block device for itself for an instant. Another
-/// one that looked at the same instant said that another program has the device.
+/// Regression: a command that searches for a volume opens each block device exclusively for an
+/// instant. Another command that searched at the same instant reported that another program uses
+/// the device.
 #[test]
 fn a_block_device_that_others_only_look_at_is_free() {
     let place = with_drives("looks");

@@ -1,4 +1,4 @@
-//! `bimetal extract` on files, and what it refuses.
+//! `bimetal extract` on files, and its refusals.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A folder of its own beside the program: on a file system that can pass its cache by.
+/// A folder beside the program, on a file system that can bypass the page cache.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -18,7 +18,7 @@ impl Folder {
         Self(path)
     }
 
-    /// A file of so many MiB, written.
+    /// Writes a file of `mib` MiB.
     fn file(&self, name: &str, mib: usize) -> PathBuf {
         let path = self.0.join(name);
         let mut file = File::create(&path).expect("a file");
@@ -47,7 +47,7 @@ impl Drop for Folder {
     }
 }
 
-/// Whether files there can be opened past the page cache.
+/// Returns whether files in `folder` can be opened past the page cache.
 fn is_direct(folder: &Folder) -> bool {
     let path = folder.file("try.img", 1);
     rustix::fs::open(&path, rustix::fs::OFlags::RDWR | rustix::fs::OFlags::DIRECT, rustix::fs::Mode::empty()).is_ok()
@@ -78,7 +78,7 @@ fn a_file_is_measured_and_its_profile_is_taken() {
         for key in ["\"kind\"", "\"figures\"", "\"error\"", "\"commands\"", "\"capacity_bytes\": 67108864"] {
             assert!(document.contains(key), "{key}: {document}");
         }
-        // Any memory on the way holds all of it, so nothing of it is a drive's.
+        // Any memory between program and drive can hold the whole file, so no figure is a drive's.
         assert!(document.contains("\"trusted\": false") && document.contains("NOT TO BE TRUSTED"), "{document}");
         assert!(!document.contains("\"measured"), "{document}");
         let profile = Command::new(env!("CARGO_BIN_EXE_bimetal"))
@@ -152,7 +152,8 @@ fn a_budget_is_kept() {
     let (took, said) = (began.elapsed(), String::from_utf8_lossy(&result.stdout).into_owned());
     let error = String::from_utf8_lossy(&result.stderr).into_owned();
     assert!(took < Duration::from_secs(15), "{took:?}: {said}{error}");
-    // What a file shows may be known in three seconds; on a machine that is busy with other things, not even the first figures.
+    // All figures of a file may be measured in three seconds. On a machine that is busy with other
+    // work, not even the first figures are.
     let assumed = said.contains("assumed, not measured");
     assert!(assumed || error.contains("give more time"), "{said}{error}");
 }
@@ -204,7 +205,7 @@ fn what_may_not_be_measured_is_refused() {
         folder.refused(&[&memory, "-o", "a.toml", "--yes"], "lies in the machine's memory (tmpfs)");
         fs::remove_file(&memory).expect("it is there");
     }
-    // A file system's mark, as ext4 has it.
+    // Magic number of an ext4 file system.
     let mut bytes = fs::read(&path).expect("it is there");
     bytes[..65536].fill(0);
     bytes[1080] = 0x53;

@@ -1,4 +1,4 @@
-//! The seeds that `bimetal fault` runs: where they start, and what a run says of that.
+//! The seeds of `bimetal fault`: the start of a run, and the line that reports it.
 
 use std::process::{Command, Output};
 
@@ -13,14 +13,13 @@ fn lines(arguments: &[&str]) -> Vec<String> {
     String::from_utf8(output.stdout).expect("text").lines().map(str::to_owned).collect()
 }
 
-/// The start that a run printed first.
+/// Returns the start that a run printed first.
 fn start(lines: &[String]) -> u64 {
     let number = lines.first().and_then(|line| line.strip_prefix("seeds from ")).expect("the start comes first");
     number.parse().expect("the start is a number")
 }
 
-/// Two runs over the same seeds do the same, so the sums of one run over all seeds are those of its
-/// parts.
+/// Two runs over the same seeds do the same, so the sums over all seeds are the sums of the parts.
 #[test]
 fn seeds_go_on_from_zero_behind_the_greatest() {
     let around = lines(&["--from", "18446744073709551615", "--seeds", "3"]);

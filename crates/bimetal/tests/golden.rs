@@ -1,7 +1,8 @@
-//! Images of volumes that earlier builds made: every build serves them, or upgrades them.
+//! Images of volumes that earlier builds made: every build serves or upgrades them.
 //!
-//! `golden/vN-KIND-DRIVE.zst` are drives of on-disk format N, one volume for each kind of store. Those of format 1 were drained,
-//! those of format 2 were cut off while they were served (`kill -9`). They hold what [`HELD`] says.
+//! `golden/vN-KIND-DRIVE.zst` are drives of on-disk format N, one volume for each kind of store.
+//! The volumes of format 1 were drained. The servers of the volumes of format 2 were killed (`kill
+//! -9`). The volumes have the content of [`HELD`].
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -10,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 
-/// What the volumes hold: a byte, from where on, and how often.
+/// Content of the volumes: a byte value, its first position, and its number of repetitions.
 const HELD: [(u8, u64, u64); 6] = [
     (17, 0, 64 << 10),
     (68, 64 << 10, 8 << 10),
@@ -56,7 +57,7 @@ impl Place {
         (output.status.code(), said.concat())
     }
 
-    /// Serves the volume; whether it holds what it held.
+    /// Serves the volume, and checks that it has its content.
     fn serve_and_read(&self) {
         let (served, ready) = self.serve();
         let uri = ready.split_whitespace().nth(2).expect("a line that says where");
@@ -133,7 +134,7 @@ fn volumes_of_format_1_without_slots_are_served_as_they_are() {
     for kind in ["none", "ranges"] {
         let place = Place::unpack(1, kind);
         place.serve_and_read();
-        // And once more, with pages of both formats.
+        // The second time, the volume has pages of both formats.
         place.serve_and_read();
     }
 }

@@ -1,4 +1,4 @@
-//! The rules of the house that a compiler does not know.
+//! House rules that a compiler cannot check.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,8 @@ fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Every file below `directory` whose name ends with one of `endings`; what is built or fetched is left out.
+/// Finds every file below `directory` whose name ends with one of `endings`, except in folders of
+/// built or fetched files.
 fn files(directory: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a folder of the project can be read") {
         let path = entry.expect("a folder of the project can be read").path();
@@ -54,7 +55,7 @@ fn no_source_file_is_longer_than_900_lines() {
 
 #[test]
 fn no_file_names_a_path_of_somebodys_machine() {
-    // Put together here, so that this file does not have them.
+    // The words are put together here, so that this file does not match itself.
     let homes = [["/ro", "ot/"], ["/wo", "rk/"], ["/ho", "me/"], ["/Us", "ers/"]].map(|parts| parts.concat());
     for (name, text) in below("", &[".rs", ".toml", ".md", ".sh", ".py", ".js", "Makefile", "run", "test", "fuzz"]) {
         for home in &homes {
@@ -82,7 +83,7 @@ fn every_crate_states_the_licence_and_the_lints_of_the_workspace() {
 
 #[test]
 fn no_unfinished_code_and_no_ignored_test_is_left() {
-    // Put together here, so that this file does not have them.
+    // The words are put together here, so that this file does not match itself.
     let forbidden = [["to", "do!("], ["unimple", "mented!("], ["#[ign", "ore"], ["FIX", "ME"], ["TO", "DO"]];
     for (name, text) in below("crates", &[".rs"]) {
         for word in forbidden.map(|parts| parts.concat()) {

@@ -1,5 +1,5 @@
-//! Content that is lost or bad, with the real program: told by every command until somebody
-//! acknowledges it, over restarts.
+//! Content that is lost or bad, with the real program: every command reports it, over restarts,
+//! until it is acknowledged.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,7 +15,7 @@ use serde_json::Value;
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 const BLOCK: usize = 4096;
 
-/// A directory with drives in it, and with what the program remembers.
+/// A directory with drives and with the program's own state.
 struct Place(PathBuf);
 
 impl Place {
@@ -45,7 +45,7 @@ impl Place {
         command
     }
 
-    /// The standard output of a command that ends with this status.
+    /// Runs a command, which must end with `status`, and returns its standard output.
     fn answer(&self, line: &str, status: i32) -> String {
         let Output { status: ended, stdout, stderr } = self.command(line).output().unwrap();
         let text = String::from_utf8(stdout).unwrap();
@@ -70,8 +70,8 @@ impl Place {
         Disk::connect(&self.0.join("run/bimetal/box.sock"))
     }
 
-    /// Puts zeroes over all blocks of a drive that hold `byte` and nothing else; how many there
-    /// are.
+    /// Writes zeros over all blocks of a drive that consist of `byte` alone, and returns their
+    /// number.
     fn rot(&self, drive: &str, byte: u8) -> u64 {
         let path = self.0.join(drive);
         let file = File::options().write(true).open(&path).unwrap();
@@ -86,8 +86,7 @@ impl Place {
         count
     }
 
-    /// Puts bytes that are no page over those pages of a drive's report that `is` names, by their
-    /// place in the tail.
+    /// Damages pages of a drive's report. `pages` has their positions in the tail.
     fn damage_report(&self, drive: &str, pages: &[u64]) {
         let file = File::options().write(true).open(self.0.join(drive)).unwrap();
         let tail = file.metadata().unwrap().len() - (64 << 10);
@@ -105,7 +104,7 @@ impl Drop for Place {
 struct Served(Child);
 
 impl Served {
-    /// Stops it; what it said on standard error.
+    /// Stops the server, and returns its standard error.
     fn stop(mut self) -> String {
         self.signal("-TERM");
         assert!(self.0.wait().unwrap().success());
@@ -154,7 +153,7 @@ impl Disk {
         Self(socket)
     }
 
-    /// Asks; whether that came out well, and what was read.
+    /// Sends a request, and returns the bytes that were read; `None` for an error.
     fn ask(&mut self, kind: u16, offset: usize, len: usize, data: &[u8]) -> Option<Vec<u8>> {
         let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
         request.extend(0u16.to_be_bytes());
@@ -202,8 +201,8 @@ fn metrics(said_by: &mut Served) -> String {
     text
 }
 
-/// Half of what was written rots under the server: reads were errors, and status said that all was
-/// safe.
+/// Regression: half of the written content rots under the server. Reads failed, and status reported
+/// that everything was safe.
 #[test]
 fn lost_content_is_told_until_it_is_acknowledged() {
     let place = Place::new("told", LAZY);
@@ -238,8 +237,8 @@ fn lost_content_is_told_until_it_is_acknowledged() {
         assert!(text.contains("64 blocks are listed as lost") && text.contains("unit 0 byte 0, 256KiB"), "{text}");
     };
     told(&place);
-    // The last write before a crash is in doubt, so there is another one. Killed, stopped, and
-    // served again.
+    // The last write before a crash is in doubt, so another write follows. Then the server is
+    // killed, stopped, and started again.
     (0..2).for_each(|at| {
         disk.write((200 + at) * BLOCK, &[3; BLOCK]);
         disk.flush();
@@ -254,7 +253,7 @@ fn lost_content_is_told_until_it_is_acknowledged() {
     let said = served.stop();
     assert!(said.contains("64 blocks are lost"), "{said}");
     told(&place);
-    // Written again, the first half of it is lost no more.
+    // Once its first half is written again, it is not lost any more.
     let served = place.serve("box");
     let mut disk = place.disk();
     disk.write(0, &[1; 32 * BLOCK]);
@@ -290,7 +289,7 @@ fn lost_content_is_told_until_it_is_acknowledged() {
     acknowledged(&place);
     let served = place.serve("box");
     acknowledged(&place);
-    // With good content everywhere nothing is left to tell.
+    // With good content everywhere, nothing is left to report.
     let mut disk = place.disk();
     disk.write(32 * BLOCK, &[2; 32 * BLOCK]);
     disk.flush();
@@ -301,8 +300,9 @@ fn lost_content_is_told_until_it_is_acknowledged() {
     served.stop();
 }
 
-/// Recovery takes the last write before a crash for one that never happened if its slot is bad:
-/// home's older content is read then. The report knows that the block was lost, and status says so.
+/// Recovery takes the last write before a crash for a write that never happened if its slot is bad:
+/// home's older content is read then. The report records that the block was lost, and status shows
+/// it.
 #[test]
 fn the_last_write_before_a_crash_is_not_forgotten() {
     let place = Place::new("last", LAZY);
@@ -326,7 +326,7 @@ fn the_last_write_before_a_crash_is_not_forgotten() {
     served.stop();
 }
 
-/// Bad copies under reads are dropped; that they were there is told all the same.
+/// Reads drop bad copies of content that home has; the report lists them all the same.
 #[test]
 fn repaired_copies_are_told_too() {
     let place = Place::new("repaired", "--scheme hybrid-disk");
@@ -356,7 +356,8 @@ fn repaired_copies_are_told_too() {
     assert!(said.contains("home has the same content and serves them"), "{said}");
 }
 
-/// The superblock names 251 lost blocks at most; status said 248 where 1,800 were.
+/// Regression: the superblock names 251 lost blocks at most, and status counted 248 instead of
+/// 1,800.
 #[test]
 fn every_lost_block_is_counted_beyond_a_superblock() {
     let place = Place::new("many", LAZY);
@@ -381,7 +382,7 @@ fn every_lost_block_is_counted_beyond_a_superblock() {
     drop(served);
     assert_eq!(place.json()["lost"]["unlisted_blocks"], 900 - 96);
     assert_eq!(place.json()["last_scrub"]["blocks_read"], 900);
-    // Found again one by one, each counts once.
+    // A scrub finds the lost blocks again, and each block still counts once.
     let mut served = place.serve("box --metrics 127.0.0.1:0");
     assert!(place.answer("check box --scrub", 3).contains("900 blocks are listed as lost"));
     assert_eq!(place.json()["lost"]["blocks"], 900);
@@ -392,8 +393,8 @@ fn every_lost_block_is_counted_beyond_a_superblock() {
     drop(disk);
 }
 
-/// `--accept-loss` was forgotten by the next restart: status said that nothing was gone with the
-/// drive.
+/// Regression: `--accept-loss` was forgotten by the next restart, and status reported that no
+/// content was lost with the drive.
 #[test]
 fn an_accepted_loss_is_told_until_it_is_acknowledged() {
     let place = Place::new("accepted", "--scheme bcache");
@@ -425,7 +426,7 @@ fn an_accepted_loss_is_told_until_it_is_acknowledged() {
     let served = place.serve("box");
     told();
     assert!(served.stop().contains("was given up (--accept-loss)"));
-    // Acknowledged without a server.
+    // The loss is acknowledged without a server.
     let text = place.answer("acknowledge box", 0);
     assert_eq!(text, "acknowledged: 0 lost blocks, 0 other bad blocks, 1 accepted losses\n");
     let served = place.serve("box");
@@ -436,8 +437,8 @@ fn an_accepted_loss_is_told_until_it_is_acknowledged() {
     served.stop();
 }
 
-/// Rot of the report's own pages: a second copy or another drive has it, and where none has, that
-/// is told.
+/// Pages of the report itself rot: a second copy or another drive replaces them. If no copy is
+/// left, that is reported.
 #[test]
 fn a_damaged_report_never_hides_an_older_one() {
     let place = Place::new("damaged", LAZY);
@@ -464,8 +465,8 @@ fn a_damaged_report_never_hides_an_older_one() {
     assert_eq!(place.json()["lost"]["incomplete"], false);
 }
 
-/// With both copies of its newest state damaged, status of a stopped volume took the older state and said that everything was
-/// at home.
+/// Regression: with both copies of its newest state damaged, status of a stopped volume used the
+/// older state. It reported that everything was at home.
 #[test]
 fn status_never_takes_an_older_state_for_the_newest() {
     let place = Place::new("older-state", LAZY);
@@ -486,11 +487,12 @@ fn status_never_takes_an_older_state_for_the_newest() {
     assert!(meaning().contains("whether everything is at home is not known"), "{}", meaning());
 }
 
-/// A home that fails every operation was "serving", and all was "safe".
+/// Regression: a volume whose home fails every operation was shown as "serving", and its content as
+/// "safe".
 #[test]
 fn a_dead_home_is_failed_and_not_serving() {
     let place = Place::new("dead", "--scheme griffin");
-    // Behind its first quarter the home is a file that is gone: reads there fail.
+    // The home file is cut off behind its first MiB: reads behind it fail.
     let served = place.serve("box");
     let mut disk = place.disk();
     assert_eq!(place.json()["state"], "serving");
@@ -511,7 +513,7 @@ fn a_dead_home_is_failed_and_not_serving() {
     assert!(served.kill().contains("ssd ("));
 }
 
-/// The tails of drives move when drives grow: the report moves along.
+/// The tails of drives move when drives grow, and the report moves with them.
 #[test]
 fn a_report_stays_when_drives_grow() {
     let place = Place::new("grown", "--scheme hybrid-disk");
@@ -533,15 +535,15 @@ fn a_report_stays_when_drives_grow() {
     }
     place.answer("resize hdd.img", 0);
     assert_eq!(place.json()["lost"], listed);
-    // On a plain disk, where nothing is served to look at it, too.
+    // The report is shown and acknowledged also for a plain disk, which no server may open.
     place.answer("check box", 3);
     place.answer("acknowledge box", 0);
     place.answer("check box", 0);
     assert!(!place.json()["history"].as_array().unwrap().is_empty());
 }
 
-/// A server that was asked to stop closed its socket while `status` asked: status ended with
-/// "Connection reset by peer" instead of telling how the stopped volume is.
+/// Regression: a server that was asked to stop closed its socket while `status` asked. Status ended
+/// with "Connection reset by peer" instead of showing the stopped volume.
 #[test]
 fn status_of_a_server_that_is_ending_waits_for_its_end() {
     let place = Place::new("ending", "--scheme bcache");
@@ -550,7 +552,7 @@ fn status_of_a_server_that_is_ending_waits_for_its_end() {
     let listener = UnixListener::bind(&socket).unwrap();
     let ending = std::thread::spawn(move || {
         let (mut asked, _) = listener.accept().unwrap();
-        // Closed with a part of the question unread: the other side hears of a reset.
+        // The socket is closed with a part of the request unread, so that the client gets a reset.
         asked.read_exact(&mut [0; 1]).unwrap();
         drop(asked);
         fs::remove_file(socket).unwrap();

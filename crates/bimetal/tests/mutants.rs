@@ -1,5 +1,6 @@
-//! The commands that read a trace, on mutants of all sample traces: each ends within bounds of time and memory, with its
-//! figures or with a message. `make soak` runs 100,000 mutants through all of them.
+//! The commands that read a trace, on mutants of all sample traces. Each run ends within bounds of
+//! time and memory, with figures or with a message. `make soak` runs 100,000 mutants through all of
+//! them.
 
 mod mutation;
 
@@ -9,10 +10,10 @@ use mutation::{COMMANDS, Mutator, TIME_MAX, run, samples};
 
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 
-/// Mutants of the test; each goes through one of the commands, in turn.
+/// Number of mutants in the test; each runs through one of the commands, in turn.
 const MUTANTS: u64 = 2500;
 
-/// A folder that goes away with the test.
+/// A folder that is removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -45,8 +46,9 @@ fn mutants_are_played_or_refused_within_bounds() {
     }
 }
 
-/// Requests of 512 TiB in a trace of a few lines took 10 GiB and minutes, or failed: a mark for every region of home, an
-/// operation for every stripe, a look at every block.
+/// Regression: requests of 512 TiB in a trace of a few lines took 10 GiB and minutes, or failed.
+/// Reasons were a mark for every region of home, an operation for every stripe, and a check of
+/// every block.
 #[test]
 fn discards_of_any_size_cost_what_they_change() {
     let folder = Folder::new("discards");
@@ -66,7 +68,7 @@ fn discards_of_any_size_cost_what_they_change() {
         let outcome = run(Path::new(BIMETAL), arguments, &trace, TIME_MAX);
         let fault = outcome.fault(arguments[0] == "plan", TIME_MAX);
         assert_eq!(fault, None, "{arguments:?}: {}", outcome.said);
-        // Griffin's home is flash, of which there is no drive so large.
+        // Griffin's home is flash, and no flash drive is this large.
         let refused = outcome.said.contains("mapping units");
         assert!(outcome.status.success() || refused || arguments[0] == "plan", "{arguments:?}: {}", outcome.said);
     }

@@ -1,10 +1,10 @@
-//! Every command of the manual's page for operators, typed as it stands there, in its order.
+//! Every command of the manual's page for operators, run as it stands there, in its order.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What the page's shell blocks say, one after the other.
+/// Returns the content of the page's shell blocks, one after the other.
 fn commands(page: &str) -> String {
     let mut script = String::new();
     let mut within = false;

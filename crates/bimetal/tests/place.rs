@@ -1,4 +1,5 @@
-//! What `place -o` writes is what `compare --files` takes: files of a real file system, and a workload that uses them.
+//! `compare --files` takes the map that `place -o` writes: files of a real file system, and a
+//! workload that uses them.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -6,7 +7,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// In the build folder, because a system's folder for temporary files is often in memory and lies on no device.
+/// A folder in the build folder. A system's folder for temporary files is often in memory, and so
+/// on no device.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -31,7 +33,8 @@ fn bimetal(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_bimetal")).args(arguments).output().expect("the program runs")
 }
 
-/// The first extent of the file that ends in `name`, in sectors, if it lies beyond the first 16 MiB.
+/// Returns the first extent of the file whose name ends in `name`, in sectors, if it lies beyond
+/// the first 16 MiB.
 fn place_of(map: &str, name: &str) -> Option<(u64, u64)> {
     let line = map.lines().find(|line| line.ends_with(name))?;
     let mut fields = line.split(',').map(|field| field.parse::<u64>());
@@ -39,7 +42,8 @@ fn place_of(map: &str, name: &str) -> Option<(u64, u64)> {
     (offset >= 16 << 20).then_some((offset / 512, length / 512))
 }
 
-/// Reads of a block of a program and of a text in turn, ten a second.
+/// Returns a workload that reads a block of a program and a block of a text in turn, ten requests
+/// per second.
 fn workload(program: (u64, u64), text: (u64, u64)) -> String {
     let mut csv = String::from("time_ns,device,op,lba,sectors,fua,response_ns\n");
     for number in 0..2000u64 {
@@ -69,7 +73,8 @@ fn a_map_of_real_files_tells_combo_which_of_them_are_programs() {
         println!("skipped: the files lie elsewhere: {lines}");
         return assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none());
     };
-    // The file system's own blocks begin the drive, and Combo leaves alone what no map names. Free space there can be exchanged.
+    // The file system's own blocks lie at the beginning of the drive, and Combo moves only what the
+    // map names. So the map gets free space there that can be exchanged.
     let files = lines.lines().filter(|line| line.ends_with("libtool.so.1") || line.ends_with("letter.txt"));
     let with_free: Vec<String> = lines.lines().take(1).chain(files).map(str::to_owned).collect();
     std::fs::write(&map, format!("{}\n0,{},<free>\n", with_free.join("\n"), 16 << 20))

@@ -1,4 +1,4 @@
-//! `bimetal plan`, as its users see it.
+//! `bimetal plan`, tested through its command line.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn trace(name: &str) -> String {
     format!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/{}.bin.zst"), name)
 }
 
-/// A folder of this test, removed with it.
+/// A folder of a test, removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -50,10 +50,10 @@ impl Drop for Folder {
     }
 }
 
-/// So many requests of a trace are enough.
+/// Number of requests of a trace that is enough for these tests.
 const REQUESTS: &str = "300";
 
-/// A small shop: two SSDs that are small enough for sizes to matter, and a disk.
+/// A small catalogue: two SSDs that are small enough for sizes to matter, and a disk.
 const SHOP: &str = r#"
 [[drive]]
 model = "intel-x25-e-32gb"
@@ -75,7 +75,7 @@ date = "2026-11"
 source = "the test"
 "#;
 
-/// The `simulate` command that is exactly `option`.
+/// Returns the arguments of `simulate` that describe exactly `option`.
 fn simulate_arguments(trace: &str, option: &Value) -> Vec<String> {
     let mut arguments: Vec<String> =
         ["simulate", trace, "--json", "--scheme", option["scheme"].as_str().unwrap()].map(str::to_owned).to_vec();
@@ -95,7 +95,7 @@ fn at<'a>(run: &'a Value, path: &str) -> &'a Value {
     path.split('.').fold(run, |value, key| &value[key])
 }
 
-/// Whether `simulate` says of `option` what the plan predicted.
+/// Checks that `simulate` returns for `option` the figures that the plan predicted.
 fn check_prediction(trace: &str, option: &Value) {
     let arguments = [simulate_arguments(trace, option), ["--limit", REQUESTS].map(str::to_owned).to_vec()].concat();
     let document = json(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
@@ -117,7 +117,8 @@ fn simulate_says_of_every_option_what_the_plan_predicted() {
     let pareto = plan["pareto"].as_array().unwrap();
     let rejected = plan["rejected"].as_array().unwrap();
     for option in [&plan["best"]].into_iter().chain(pareto).chain(rejected) {
-        // One option of each scheme is enough, and one that was stopped early predicts nothing.
+        // One option of each scheme is enough. An option whose simulation was stopped early has no
+        // prediction.
         let scheme = option["scheme"].as_str().unwrap();
         let ran = option["predicted"].as_object().is_some_and(|predicted| !predicted.is_empty());
         if ran && !schemes.contains(&scheme) {
@@ -143,7 +144,8 @@ fn the_cheapest_first_search_chooses_what_the_exhaustive_one_does() {
     }
 }
 
-/// Traces with times, and a budget of p99 that sets options apart; the first requests of each.
+/// Traces with times, and for each a budget of p99 that separates the options; only the first
+/// requests are used.
 const TIMED: [(&str, &str); 15] = [
     ("cloudPhysicsIO.vscsi.xz", "5ms"),
     ("cloudPhysicsIO.csv.xz", "20ms"),
@@ -201,7 +203,7 @@ fn what_no_option_keeps_leaves_best_null_and_every_option_says_why() {
     }
 }
 
-/// Of an option of the document: how many times over each of two budgets it is, multiplied.
+/// Returns the factors by which an option exceeds each of two budgets, multiplied.
 fn times_over(option: &Value, p99_ms: f64, cost_usd: f64) -> f64 {
     let p99 = option["predicted"]["response_time_ms.all.p99"].as_f64().unwrap();
     (p99 / p99_ms).max(1.0) * (option["cost_usd"].as_f64().unwrap() / cost_usd).max(1.0)
@@ -219,7 +221,7 @@ fn the_closest_options_break_the_budgets_least_of_all_that_an_exhaustive_search_
     let mut builds = Vec::new();
     for option in closest {
         let times = times_over(option, 0.05, 55.0);
-        // Figures of the document are rounded.
+        // Figures in the document are rounded.
         assert!((option["times_over"].as_f64().unwrap() / times - 1.0).abs() < 1e-6, "{option}");
         let dear = option["cost_usd"].as_f64().unwrap() > 55.0;
         let relax = option["relax"].to_string();
@@ -228,7 +230,7 @@ fn the_closest_options_break_the_budgets_least_of_all_that_an_exhaustive_search_
         assert!(!builds.contains(&build), "{build:?} twice");
         builds.push(build);
     }
-    // With a budget that all keep, an exhaustive search has the figures of all.
+    // With a budget that all options keep, an exhaustive search has the figures of all options.
     let all = json(&[&common[..], &["--latency", "p99<1h", "--exhaustive"]].concat());
     let ran = |option: &&Value| option["predicted"].as_object().is_some_and(|predicted| !predicted.is_empty());
     let options = all["rejected"].as_array().unwrap().iter().chain([&all["best"]]).filter(ran);
@@ -250,8 +252,9 @@ fn the_closest_options_break_the_budgets_least_of_all_that_an_exhaustive_search_
     }
 }
 
-/// Of some options the figure of a budget is 0, so nothing says how many times over they are; those with a factor are nearer, and
-/// none of them was looked at once two had been found.
+/// Regression: for some options the figure of a budget is 0, so no factor to the limit exists.
+/// Options with a factor are closer to the budget, and the search did not simulate them once it had
+/// found two others.
 #[test]
 fn options_without_a_factor_come_behind_all_that_have_one() {
     let folder = Folder::new("no-factor");
@@ -293,7 +296,7 @@ fn a_trace_of_reads_wears_nothing_and_ten_requests_are_enough_to_plan_for() {
     let shop = folder.file("shop.toml", SHOP);
     let reads = folder.file("reads.csv", &format!("time_ns,device,op,lba,sectors,fua,response_ns\n{lines}"));
     let common = ["--catalog", &shop, "--latency", "p99<1s", "--lifetime", "5y", "--json"];
-    // A cache takes each block in once, and that is all.
+    // A cache promotes each block once, and writes nothing else.
     for scheme in ["ssd-only", "bcache", "smart-response"] {
         let plan = json(&[&["plan", &reads, "--schemes", scheme][..], &common].concat());
         let life = &plan["best"]["lifetime"][0];
@@ -328,7 +331,8 @@ fn several_workloads_run_at_the_same_time_and_a_description_will_do_for_a_trace(
 fn what_is_planned_on_the_first_half_is_tested_on_the_second() {
     let folder = Folder::new("holdout");
     let shop = folder.file("shop.toml", &SHOP.replace("prices_usd = [50]", "prices_usd = [5]"));
-    // Reads far apart, at first one in a second, then one in a millisecond: a disk keeps up with the first half alone.
+    // Reads far apart: first one per second, then one per millisecond. A disk keeps up with the
+    // first half alone.
     let phase = |gap: &str| {
         format!(
             "[[phase]]\nrequests = 400\nfootprint = \"128MiB\"\nread_fraction = 1.0\ninterarrival = \"poisson:{gap}\"\n"
@@ -351,7 +355,7 @@ fn what_is_planned_on_the_first_half_is_tested_on_the_second() {
     assert!(why.is_some_and(|why| why.contains("times the requests a second")), "{notes:?}");
 }
 
-/// Every option of a plan.
+/// Returns every option of a plan.
 fn options(plan: &Value) -> impl Iterator<Item = &Value> {
     let best = Some(&plan["best"]).filter(|best| !best.is_null());
     best.into_iter().chain(plan["rejected"].as_array().unwrap())
@@ -553,7 +557,8 @@ fn what_is_left_out_for_the_size_of_its_map_is_said_beside_the_answer() {
     assert!(!of("1TB").contains("are left out"), "{}", of("1TB"));
 }
 
-/// A page that points at every option of the charts of a plan as a reader would, and writes down what it is told.
+/// A page that points at every option in the charts of a plan, as a reader would, and records the
+/// texts that are shown.
 const POINTER: &str = r#"<script>addEventListener("load", () => setTimeout(() => {
   const frame = document.querySelector("iframe").contentDocument, found = [];
   for (const dot of frame.querySelectorAll("circle.point")) {
@@ -604,7 +609,7 @@ fn the_report_tells_of_each_option_when_it_is_pointed_at() {
     assert!(found.iter().any(|text| text.contains("bcache") && text.contains(" $")), "{found:?}");
 }
 
-/// What MixCP may choose from.
+/// Catalogue from which MixCP may choose.
 const SMALL_SHOP: &str = r#"
 [[drive]]
 model = "intel-x25-e-32gb"
@@ -620,7 +625,7 @@ date = "2026-11"
 source = "the test"
 "#;
 
-/// Writes of 8 KiB over 40 MiB, 60 ms apart, every fifth request a read.
+/// Writes a trace with writes of 8 KiB over 40 MiB, 60 ms apart; every fifth request is a read.
 fn steady_writes(folder: &Folder) -> String {
     let line = |number: u64| {
         let kind = if number.is_multiple_of(5) { "read" } else { "write" };

@@ -1,8 +1,10 @@
-//! Real processes and real file systems over a volume whose server is killed at random moments, with drives that lose what
-//! was not flushed: after each restart the file system is clean and every file that was synced is whole.
+//! Real processes and real file systems over a volume whose server is killed at random moments. The
+//! drives lose all content that was not flushed. After each restart the file system is clean and
+//! every synced file is whole.
 //!
-//! The path is that of a user without a kernel module: server, nbdfuse, loop device, mkfs, mount. `BIMETAL_SOAK=N` kills N
-//! times for each file system, `BIMETAL_SOAK_SEED=N` at other moments. Everything mounted is taken down again.
+//! The path is the path of a user without a kernel module: server, nbdfuse, loop device, mkfs,
+//! mount. `BIMETAL_SOAK=N` kills N times for each file system, `BIMETAL_SOAK_SEED=N` at other
+//! moments. Everything that was mounted is unmounted at the end.
 
 mod support;
 
@@ -18,16 +20,16 @@ use support::LoopDevice;
 
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 
-/// Kills for each file system, unless the environment says otherwise.
+/// Number of kills for each file system, unless the environment sets another.
 const KILLS: u64 = 2;
-/// How long any one thing may take before the test gives it up.
+/// Longest time of one step, after which the test fails.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn environment(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Why this cannot run here, if it cannot.
+/// Returns the reason for which the test cannot run here, if there is one.
 fn obstacle(programs: &[&str]) -> Option<String> {
     let missing = programs.iter().find(|program| {
         !Command::new("which").arg(program).stdout(Stdio::null()).status().is_ok_and(|status| status.success())
@@ -46,7 +48,7 @@ fn skip(reason: &str) {
     println!("skipped: {reason}");
 }
 
-/// Runs a program to its end, or kills it when it takes too long.
+/// Runs a program to its end, or kills it after [`LIMIT`].
 fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
     let limit = LIMIT.as_secs().to_string();
     let output = Command::new("timeout").args(["--kill-after=5", &limit, program]).args(arguments).output()?;
@@ -98,7 +100,7 @@ impl Volume {
         bimetal
     }
 
-    /// Starts the server and waits until it can be connected to.
+    /// Starts the server, and waits until clients can connect.
     fn serve(&mut self) {
         let mut command = self.bimetal("serve");
         command.args(["cuts", "--nbd", &format!("unix:{}", self.text("nbd.sock"))]);
@@ -129,11 +131,12 @@ impl Drop for Volume {
     }
 }
 
-/// The volume as a block device: nbdfuse makes a file of it, the loop driver a device of that.
+/// The volume as a block device: nbdfuse makes a file of the volume, and the loop driver makes a
+/// device of the file.
 struct Device {
     fuse: Child,
     file: String,
-    /// There until the end: the loop device goes before the file below it.
+    /// Present until drop: the loop device is removed before the file below it.
     device: Option<LoopDevice>,
 }
 
@@ -186,10 +189,10 @@ impl Drop for Mount {
     }
 }
 
-/// A file that was synced, and what is in it.
+/// Files that were synced, with their content.
 type Synced = Arc<Mutex<Vec<(PathBuf, Vec<u8>)>>>;
 
-/// The files of this project's sources.
+/// Returns the files of this project's sources.
 fn source_tree() -> Vec<(PathBuf, Vec<u8>)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut folders = vec![root.clone()];
@@ -209,7 +212,7 @@ fn source_tree() -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// Unpacks the tree again and again, each file synced, until something fails or it is told to stop.
+/// Unpacks the tree again and again and syncs each file, until a write fails or `stop` is set.
 fn unpack(mount: &Path, round: u64, synced: &Synced, stop: &AtomicBool) -> io::Result<()> {
     let tree = source_tree();
     for pass in 0.. {
@@ -239,7 +242,8 @@ fn check(mount: &Path, synced: &Synced) {
     }
 }
 
-/// Kills the server at random moments under a file system, and looks at it after each restart.
+/// Kills the server at random moments under a file system, and checks the file system after each
+/// restart.
 fn survives(name: &str, options: &[&str], make: &[&str], look: &[&str]) {
     if let Some(reason) = obstacle(&["nbdfuse", "fusermount3", "losetup", "mount", "timeout", make[0], look[0]]) {
         return skip(&reason);
@@ -270,7 +274,7 @@ fn survives(name: &str, options: &[&str], make: &[&str], look: &[&str]) {
     assert!(files > 0, "nothing was synced before the server was killed");
 }
 
-/// Unpacks the tree and kills the server after a while.
+/// Unpacks the tree, and kills the server after the time `after`.
 fn cut(volume: &mut Volume, round: u64, after: Duration, synced: &Synced) {
     let device = Device::attach(volume);
     let mount = Mount::new(volume, &device);
@@ -282,11 +286,11 @@ fn cut(volume: &mut Volume, round: u64, after: Duration, synced: &Synced) {
     std::thread::sleep(after);
     volume.kill();
     stop.store(true, Ordering::Relaxed);
-    // What it was writing fails, as it would when the power goes.
+    // The write under way fails, as at a real power cut.
     let _ = writer.join().expect("the writer ends");
 }
 
-/// Drives that keep what was not flushed in the server's memory: to kill it is to cut their power.
+/// Drives that keep unflushed content in the server's memory: killing the server is a power cut.
 const DRIVES: &[&str] = &[
     "--ssd",
     "emulate:samsung-970-evo-plus-500gb:ssd.img",

@@ -1,4 +1,4 @@
-//! `bimetal record` on a loop device, where the kernel lets us; where not, that it says so.
+//! `bimetal record` on a loop device, if the kernel permits it; otherwise its message.
 
 mod support;
 
@@ -11,14 +11,14 @@ use support::LoopDevice;
 
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 
-/// A loop device over a file of its own; gone on drop.
+/// A loop device over a file of its own; removed on drop.
 struct Loop {
     device: LoopDevice,
     directory: PathBuf,
 }
 
 impl Loop {
-    /// `None` where the system does not let us have one.
+    /// Makes the loop device; `None` if the system does not permit it.
     fn new(name: &str) -> Option<Self> {
         let directory = std::env::temp_dir().join(format!("bimetal-record-{name}-{}", std::process::id()));
         fs::create_dir_all(&directory).expect("a folder for the test");
@@ -54,14 +54,14 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The trace instances that are there, of every process.
+/// Returns the kernel's trace instances, of every process.
 fn instances() -> Vec<String> {
     let entries = fs::read_dir("/sys/kernel/tracing/instances").into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Whether the recording went through; if the kernel or the user's rights forbid it, that it was said, and that nothing
-/// was left behind.
+/// Returns whether the recording succeeded. If the kernel or the user's rights forbid it, checks
+/// for the message and that no file was left behind.
 fn was_permitted(output: &Output, file: &Path) -> bool {
     if output.status.success() {
         return true;
@@ -100,7 +100,8 @@ fn every_request_of_a_command_is_in_the_trace_with_its_response_time() {
             "read" => sectors == 8 && (800..864).contains(&sector),
             _ => true,
         };
-        // Whoever watches for new devices may read the device too, so that other reads are no error.
+        // A program that watches for new devices may read the device, too, so other reads are no
+        // error.
         let name = if expected { operation.to_owned() } else { format!("other {operation}") };
         *counts.entry(name).or_default() += 1;
         assert!(response.parse::<u64>().is_ok_and(|nanoseconds| nanoseconds > 0), "no response time: {line}");
@@ -114,7 +115,7 @@ fn every_request_of_a_command_is_in_the_trace_with_its_response_time() {
 fn an_idle_device_gives_no_trace_and_says_so() {
     let Some(device) = Loop::new("idle") else { return };
     let trace = device.directory.join("trace.bin.zst");
-    // What looked at the new device is done by then.
+    // After this time, programs that examine the new device have finished.
     std::thread::sleep(std::time::Duration::from_millis(500));
     let output = device.record("trace.bin.zst", "true");
     if !output.status.success() && was_permitted_to_fail(&output) {
@@ -146,7 +147,8 @@ fn nothing_stays_switched_on_after_a_recording_that_was_stopped() {
         return;
     }
     assert!(trace.exists());
-    // Instances are named after their process, and none of the ones that are left is of a process that has ended.
+    // An instance has the number of its process in its name. No remaining instance belongs to a
+    // process that has ended.
     for instance in instances().iter().filter_map(|name| name.strip_prefix("bimetal-")) {
         assert!(Path::new("/proc").join(instance).exists(), "instance of process {instance} was left behind");
     }

@@ -1,4 +1,4 @@
-//! `bimetal replay` against a server of emulated drives, and what it refuses.
+//! `bimetal replay` against a server of emulated drives, and its refusals.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 const DRIVES: &str = "--ssd emulate:samsung-970-evo-plus-500gb:ssd.img --ssd-size 64MiB \
                       --hdd emulate:seagate-barracuda-7200.12-1tb:hdd.img --hdd-size 256MiB";
 
-/// A directory with drives in it, and with what the program remembers.
+/// A directory with drives and with the program's own state.
 struct Place(PathBuf);
 
 /// A running server; killed at the end of the test.
@@ -56,7 +56,7 @@ impl Place {
         Running(child)
     }
 
-    /// A trace of a few seconds, on the first MiBs of two devices.
+    /// Writes a trace of a few seconds on the first MiBs of two devices.
     fn trace(&self, requests: u64) {
         let mut text = "time_ns,device,op,lba,sectors,fua,response_ns\n".to_owned();
         for at in 0..requests {
@@ -100,7 +100,8 @@ fn a_trace_is_replayed_and_held_against_the_simulator() {
             }
         }
     }
-    // Reads go to the disk at first, whose half turn alone takes 4 ms: how busy this machine is changes little.
+    // Reads go to the disk at first, and half a turn of the disk alone takes 4 ms. So the load of
+    // this machine has little effect.
     let median = |of: &serde_json::Value| of["response_time_ms"]["read"]["p50"].as_f64().unwrap_or(0.0);
     assert!(median(&json) >= 0.5 * median(&json["simulated"]), "{json}");
     let distance = json["simulated"]["ks_distance"]["all"].as_f64().expect("a distance");
@@ -167,7 +168,8 @@ fn files_that_play_drives_are_made_when_a_size_says_so() {
     let message = place.refuse(&format!("{create} --ssd-size huge {hdd}"));
     assert!(message.contains("expected a size like 32GiB, or drive"), "{message}");
 
-    // As large as the drive that it plays; where a file cannot be that large, there is nothing to test.
+    // The file gets the size of the drive that it emulates. If the file system cannot hold such a
+    // file, 1 GiB is used.
     let made = fs::File::create(place.0.join("probe")).and_then(|file| file.set_len(1_000_204_886_016));
     let _ = fs::remove_file(place.0.join("probe"));
     let size = if made.is_ok() { ("drive", 1_000_204_886_016) } else { ("1GiB", 1 << 30) };

@@ -1,5 +1,5 @@
-//! The report in a real browser: it opens without an error, draws its charts, answers to the reader, fits a phone, and
-//! asks nothing of any network.
+//! The report in a real browser: it opens without an error, draws its charts, responds to the
+//! reader, fits a phone, and loads nothing from a network.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use serde_json::Value;
 #[path = "../src/report/fixture.rs"]
 mod fixture;
 
-/// An address that only a page that loads something would ask for. The name cannot be resolved.
+/// An address that is requested only if the page loads something. The name cannot be resolved.
 const OUTSIDE: &str = "http://report.invalid/outside.png";
 
-/// A browser that may be used, or `None` after saying that there is none.
+/// Returns a browser that may be used; `None` after printing that there is none.
 fn browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
@@ -27,16 +27,16 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// An empty folder of this test's own.
+/// Returns an empty folder of this test's own.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    // Left over from a run before, if at all.
+    // The folder may be left over from an earlier run.
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("the folder for tests can be written");
     folder
 }
 
-/// Opens `page` of `folder` and gives the document as it is after its scripts have run, and what the network log says.
+/// Opens `page` of `folder`. Returns the document after its scripts have run, and the network log.
 fn open(browser: &Path, folder: &Path, page: &str) -> (String, Value) {
     let log = folder.join(format!("{page}.net-log.json"));
     let output = Command::new(browser)
@@ -57,7 +57,8 @@ fn open(browser: &Path, folder: &Path, page: &str) -> (String, Value) {
     )
 }
 
-/// Addresses on a network that the browser was asked for by a page (what it asks for itself has no initiator).
+/// Returns the network addresses that a page requested. Requests of the browser itself have no
+/// initiator and are left out.
 fn requests_of_pages(log: &Value) -> Vec<&str> {
     let start = &log["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"];
     assert!(start.is_number(), "the network log has no such event any more");
@@ -71,8 +72,8 @@ fn requests_of_pages(log: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// A page that holds the report in frames as wide as a phone and as a desktop, uses it as a reader would, and writes down
-/// what it finds.
+/// Returns a page with the report in frames as wide as a phone and as a desktop. It uses the report
+/// as a reader would, and records its findings.
 fn harness(report: &str) -> String {
     let source = report.replace('&', "&amp;").replace('"', "&quot;");
     let frame = |width| format!("<iframe width=\"{width}\" height=\"900\" srcdoc=\"{source}\"></iframe>");
@@ -84,7 +85,7 @@ fn harness(report: &str) -> String {
     )
 }
 
-/// What the reader of `report_reader.js` found, a value a frame.
+/// Returns the findings of `report_reader.js`, one value per frame.
 fn read_as_a_reader(browser: &Path, folder: &Path, report: &str) -> Vec<Value> {
     fs::write(folder.join("harness.html"), harness(report)).expect("the folder for tests can be written");
     let (page, _) = open(browser, folder, "harness.html");
@@ -113,7 +114,7 @@ fn a_page_that_asks_a_network_would_be_found_out() {
     fs::write(folder.join("asks.html"), format!("<!doctype html><img src=\"{OUTSIDE}\">")).expect("written");
     let (_, log) = open(&browser, &folder, "asks.html");
     assert_eq!(requests_of_pages(&log), [OUTSIDE]);
-    // The report's own policy would not let it out even if markup got in.
+    // The report's own policy blocks the request even if foreign markup gets in.
     let report =
         bimetal::report::html(&fixture::document()).replace("<body>", &format!("<body><img src=\"{OUTSIDE}\">"));
     fs::write(folder.join("report.html"), report).expect("written");
@@ -150,7 +151,7 @@ fn the_report_answers_to_its_reader() {
         assert_eq!(found["lines_without_griffin"], 5);
         assert_eq!(found["cheapest_first"], "hdd-only");
         assert_eq!(found["dearest_first"], "griffin");
-        // combo has no write savings: what does not apply comes last.
+        // combo has no write savings: runs without the figure come last.
         assert_eq!(found["most_saved_first"], "griffin");
     }
 }
@@ -210,7 +211,8 @@ fn a_trace_of_a_single_request_is_drawn_too() {
         assert_eq!(found["errors"], Value::Null, "{found}");
         for chart in found["charts"].as_array().expect("charts") {
             assert_eq!(chart["bad"], 0, "{chart}");
-            // There is no write, and nothing dirty; all else has marks.
+            // Without writes and without dirty blocks two charts have no marks; all other charts
+            // have some.
             let absent = chart["says"] == "No writes in this trace." || chart["chart"] == "time dirty";
             assert_eq!(chart["marks"] == 0, absent, "{chart}");
         }

@@ -1,4 +1,5 @@
-//! `bimetal rescue` after the real programs that write over drives: mkfs, wipefs, sfdisk, mkswap; on image files and on devices.
+//! `bimetal rescue` after real programs that write over drives (mkfs, wipefs, sfdisk, mkswap), on
+//! image files and on devices.
 
 mod support;
 
@@ -13,20 +14,21 @@ use support::LoopDevice;
 
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 const BLOCK: u64 = 4096;
-/// mkfs.xfs takes no less than 300 MiB.
+/// Size of the HDD; mkfs.xfs takes no less than 300 MiB.
 const HDD_MIB: u64 = 320;
 const SSD_MIB: u64 = 32;
-/// Every so many blocks of the home drive one holds something of its own.
+/// Distance, in blocks of the home drive, between the blocks with known content.
 const HOME_EVERY: u64 = 40;
-/// Every so many blocks of the volume one is newer on the SSD.
+/// Distance, in blocks of the volume, between the blocks that are newer on the SSD.
 const DIRTY_EVERY: u64 = 81;
 
-/// A directory with a volume whose SSD has what home has not, and the volume's name: loop devices are seen by all tests, so
-/// that it is a name of its own. Command lines and what they say have `box` for it.
+/// A directory with a volume whose SSD has dirty blocks, and the volume's name. All tests see a
+/// loop device, so the name is unique. Command lines and messages have `box` in its place.
 struct Place(PathBuf, String);
 
 impl Place {
-    /// Home holds a block in every [`HOME_EVERY`], the SSD a newer one in every [`DIRTY_EVERY`]; nobody serves it.
+    /// Makes the volume and stops it: home has content in every [`HOME_EVERY`]th block, the SSD
+    /// newer content in every [`DIRTY_EVERY`]th block.
     fn new(name: &str) -> Self {
         let directory = std::env::temp_dir().join(format!("bimetal-rescue-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&directory);
@@ -53,17 +55,18 @@ impl Place {
         place
     }
 
-    /// The blocks that home does not have, the first among them.
+    /// Returns the dirty blocks, which home lacks; block 0 is the first.
     fn dirty(&self) -> impl Iterator<Item = u64> {
         (0..self.blocks()).step_by(DIRTY_EVERY as usize)
     }
 
-    /// The blocks that home alone has.
+    /// Returns the blocks with known content that only home has.
     fn home(&self) -> impl Iterator<Item = u64> {
         (0..self.blocks()).step_by(HOME_EVERY as usize).filter(|block| block % DIRTY_EVERY != 0)
     }
 
-    /// The volume ends before the guard's area and two tails.
+    /// Returns the size of the volume in blocks. The volume ends before the guard's area and two
+    /// tails.
     fn blocks(&self) -> u64 {
         (HDD_MIB - 3) * 256
     }
@@ -124,7 +127,8 @@ impl Place {
         ["ssd.img", "hdd.img"].map(|drive| fs::read(self.0.join(drive)).unwrap()).into()
     }
 
-    /// Serves the volume: every block that was on the SSD alone must read right. Gives the share of home's own that does.
+    /// Serves the volume and checks every block that was only on the SSD. Returns the share of
+    /// home's own blocks that read right.
     fn share_of_home_that_is_left(&self) -> f64 {
         let served = self.serve();
         let mut disk = self.disk();
@@ -144,7 +148,7 @@ impl Drop for Place {
     }
 }
 
-/// What a block holds: its number, and who wrote it.
+/// Returns the content of a block: its writer and its number, repeated.
 fn content(block: u64, writer: &str) -> Vec<u8> {
     format!("{writer} {block:>15} ").into_bytes().into_iter().cycle().take(BLOCK as usize).collect()
 }
@@ -214,13 +218,14 @@ impl Disk {
     }
 }
 
-/// Why a test cannot run.
+/// Prints the reason for which a test is skipped.
 fn skipped(reason: &str) {
     assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none(), "{reason}");
     println!("skipped: {reason}");
 }
 
-/// Runs a program over a drive of the volume, as a device if it is to be one. `false` where that is not possible here.
+/// Runs a program over a drive of the volume, over a loop device if `as_device` is set. Returns
+/// false if that is not possible here.
 fn overwrite(place: &Place, drive: &str, line: &str, as_device: bool) -> bool {
     let (program, arguments) = line.split_once(' ').unwrap_or((line, ""));
     if Command::new("which").arg(program).stdout(Stdio::null()).status().is_ok_and(|status| !status.success()) {
@@ -242,18 +247,19 @@ fn overwrite(place: &Place, drive: &str, line: &str, as_device: bool) -> bool {
     true
 }
 
-/// Something that happens to the home drive, and what comes of it.
+/// A program that overwrites the home drive, and the expected outcome.
 struct Case {
     name: &'static str,
     line: &'static str,
     as_device: bool,
-    /// Whether something on the drive proves afterwards that it is the member.
+    /// Set if content on the drive still proves that it is the member.
     proven: bool,
-    /// The least and the most of home's own that is left.
+    /// Least and greatest share of home's own blocks that is left.
     left: [f64; 2],
 }
 
-/// The whole way of an operator: status, a dry run that changes nothing, the rescue, and every block off home.
+/// Goes through an operator's steps: status, a dry run that changes nothing, the rescue, and a
+/// check of every block.
 fn go_through(case: &Case) {
     let place = Place::new(case.name);
     if !overwrite(&place, "hdd.img", case.line, case.as_device) {
@@ -344,7 +350,7 @@ fn wipefs_and_partitions_on_a_device_lose_nothing() {
     }
 }
 
-/// With all copies of its label zeroed the dirty slots of an SSD could be reached by no command.
+/// Regression: with all copies of the SSD's label zeroed, no command could reach its dirty slots.
 #[test]
 fn ssd_without_any_label_is_found_by_its_map() {
     let place = Place::new("ssd-labels");
@@ -359,7 +365,8 @@ fn ssd_without_any_label_is_found_by_its_map() {
     assert_eq!(place.share_of_home_that_is_left(), 1.0);
 }
 
-/// Over the SSD `wipefs` finds nothing to erase, and `mkswap` writes over the first slot, which its checksum tells.
+/// On the SSD, `wipefs` finds nothing to erase, and `mkswap` writes over the first slot, whose
+/// checksum shows it.
 #[test]
 fn mkswap_over_the_ssd_costs_a_block_that_is_named() {
     let place = Place::new("ssd-swap");
@@ -375,7 +382,8 @@ fn mkswap_over_the_ssd_costs_a_block_that_is_named() {
     assert!(message.contains(" 1 are bad, and of 1 of those home has no good copy"), "{message}");
 }
 
-/// A drained volume's home is a plain disk: what is made on it then is somebody's, and no volume is put over it.
+/// A drained volume's home is a plain disk: content that is made on it then belongs to its user,
+/// and no volume is written over it.
 #[test]
 fn rescue_leaves_the_file_system_on_a_plain_disk_alone() {
     let place = Place::new("plain");
@@ -390,7 +398,8 @@ fn rescue_leaves_the_file_system_on_a_plain_disk_alone() {
     assert!(place.bytes() == before, "nothing is written");
 }
 
-/// Both first pages of a label are lost where something wipes the last 64 KiB, and the drive is found by the second.
+/// A program that wipes the last 64 KiB destroys both first pages of a label. The drive is found by
+/// the second copy.
 #[test]
 fn wiped_end_of_either_drive_is_rescued() {
     for (drive, mib) in [("ssd.img", SSD_MIB), ("hdd.img", HDD_MIB)] {
@@ -410,7 +419,7 @@ fn wiped_end_of_either_drive_is_rescued() {
     }
 }
 
-/// A page of the newest label that rots costs nothing, whichever it is.
+/// Damage of any one page of the newest label costs nothing.
 #[test]
 fn any_one_damaged_page_of_a_label_costs_nothing() {
     let place = Place::new("one-page");
@@ -421,7 +430,7 @@ fn any_one_damaged_page_of_a_label_costs_nothing() {
         ssd.read_exact_at(&mut byte, at + 100).unwrap();
         ssd.write_all_at(&[!byte[0]], at + 100).unwrap();
         assert_eq!(place.share_of_home_that_is_left(), 1.0, "page at {at}");
-        // Starting and stopping has written it again.
+        // Starting and stopping the server has written the page again.
         let (mut magic, mut mended) = ([0; 4], [0]);
         ssd.read_exact_at(&mut magic, at).unwrap();
         ssd.read_exact_at(&mut mended, at + 100).unwrap();
@@ -430,7 +439,8 @@ fn any_one_damaged_page_of_a_label_costs_nothing() {
     }
 }
 
-/// A drive that proves nothing is not taken, one of another volume never, and one without which the volume went on neither.
+/// A drive without proof is not taken. A drive of another volume, or a drive that was taken out of
+/// the volume, is never taken.
 #[test]
 fn rescue_takes_no_drive_that_is_not_the_member() {
     let place = Place::new("refused");

@@ -1,4 +1,5 @@
-//! `bimetal serve` on files: what clients get, and what is there again after a stop, a kill, and without a drive.
+//! `bimetal serve` on files: the content that clients read, also after a stop, after a kill, and
+//! without a drive.
 
 mod support;
 
@@ -12,13 +13,13 @@ use support::LoopDevice;
 
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 
-/// A directory with drives in it, and with what the program remembers.
+/// A directory with drives and with the program's own state.
 struct Place(PathBuf);
 
 /// A running server; killed at the end of the test if it still runs.
 struct Running {
     child: Child,
-    /// The line that says that it is ready.
+    /// The `ready` line that the server printed.
     ready: String,
 }
 
@@ -30,7 +31,7 @@ impl Place {
         Self(directory)
     }
 
-    /// Makes a file, or gives one that is there another size.
+    /// Makes a file, or changes the size of an existing file.
     fn file(&self, name: &str, mib: u64) {
         let file = File::options().create(true).truncate(false).write(true).open(self.0.join(name));
         file.and_then(|file| file.set_len(mib << 20)).expect("a file for the test");
@@ -55,7 +56,7 @@ impl Place {
     }
 
     fn serve(&self, line: &str) -> Running {
-        // Not through timeout, so that signals reach the server itself.
+        // The server is started without `timeout`, so that signals reach it.
         let mut command = Command::new(BIMETAL);
         command.args(line.split_whitespace()).current_dir(&self.0).stdout(Stdio::piped());
         command.env("XDG_STATE_HOME", self.0.join("state")).env("XDG_RUNTIME_DIR", self.0.join("run"));
@@ -78,7 +79,7 @@ impl Running {
         self.ready.split_whitespace().nth(2).unwrap_or_else(|| panic!("'{}' has no URI", self.ready))
     }
 
-    /// Runs commands of qemu-io; patterns must be what was written.
+    /// Runs commands of qemu-io; each pattern read must be the pattern that was written.
     fn qemu_io(&self, lines: &[&str]) {
         let mut command = Command::new("timeout");
         command.args(["-k", "1", "60", "qemu-io", "-f", "raw", "-t", "none"]);
@@ -193,7 +194,7 @@ fn a_volume_that_is_not_whole_is_served_only_with_leave_and_only_if_nothing_is_n
         place.file("hdd", 48);
         place.succeed(&format!("create tank --force --scheme smart-response --ssd ssd --hdd hdd --set mode={mode}"));
         let running = place.serve("serve tank");
-        // Not one after the other: what is written in a stream passes a cache by.
+        // The blocks are not adjacent: a stream of writes would bypass the cache.
         running.qemu_io(&["write -P 0x41 4M 4k", "write -P 0x41 1M 4k", "write -P 0x41 3M 4k", "flush"]);
         running.kill();
         fs::remove_file(place.0.join("ssd")).expect("it was there");
@@ -206,7 +207,7 @@ fn a_volume_that_is_not_whole_is_served_only_with_leave_and_only_if_nothing_is_n
     running.qemu_io(&["read -P 0x41 1M 4k", "read -P 0x41 4M 4k", "write -P 0x42 0 64k", "flush"]);
     assert_eq!(running.terminate(), 0);
 
-    // Written back: the newest content is gone with the drive.
+    // Written back: the newest content is lost with the drive.
     serve_without("maximized");
     let message = place.refuse("serve ./hdd --degraded");
     assert!(message.contains("is needed"), "{message}");
@@ -256,7 +257,8 @@ fn drives_that_have_grown_are_used_as_before_and_after_a_resize_to_their_end() {
         assert_eq!(running.terminate(), 0);
         place.succeed("resize tank");
         place.file(home, 96);
-        // As large as before, found by what the label of the other one says.
+        // The volume has its old size. The grown drive's label is found at the position that the
+        // other drive's label records.
         let running = place.serve("serve tank");
         running.qemu_io(&["read -P 0x51 0 1M", "read -P 0x52 40M 64k", "write -P 0x53 1M 4k", "flush"]);
         let message = place.refuse("resize tank");
@@ -280,7 +282,7 @@ fn drives_that_have_grown_are_used_as_before_and_after_a_resize_to_their_end() {
         running.qemu_io(&["read -P 0x54 90M 1M", "read -P 0x52 40M 64k"]);
         assert_eq!(running.terminate(), 0);
 
-        // The other one smaller again, and then cut off behind what is used.
+        // The other drive uses less again, and is then cut off behind the used part.
         place.succeed("drain tank --detach");
         place.succeed(&format!("resize tank --{other}-size 24MiB"));
         let running = place.serve("serve tank");
@@ -293,9 +295,9 @@ fn drives_that_have_grown_are_used_as_before_and_after_a_resize_to_their_end() {
     }
 }
 
-/// Both drives of a volume grow for the second time, so that no label of another volume tells where
-/// theirs are: `status`, `serve` and `resize` said "no drive with a label of volume" and named no
-/// remedy.
+/// Regression: when both drives of a volume had grown for the second time, no label recorded the
+/// new positions of their labels. `status`, `serve` and `resize` reported "no drive with a label of
+/// volume" and named no remedy.
 #[test]
 fn grown_drives_are_found_by_name() {
     let place = Place::new("grown-twice");
@@ -392,13 +394,13 @@ fn drives_with_sectors_of_4_kib_serve_and_recover_alone_and_beside_others() {
         };
         let path = |file: &str| large.iter().position(|name| *name == file).map_or(file, |at| &loops[at].0).to_owned();
         let (ssd, hdd) = (path("ssd"), path("hdd"));
-        // Everybody on this machine sees a loop device, and volumes are found by name.
+        // Every process on this machine sees a loop device, and volumes are found by name.
         let name = format!("sectors-{}-{number}", std::process::id());
         place.succeed(&format!("create {name} --scheme {scheme} --ssd {ssd} --hdd {hdd}"));
         let serve = format!("serve {}", loops[0].0);
         let running = place.serve(&serve);
         running.qemu_io(&["write -P 0x71 0 1M", "write -P 0x72 8M 4k", "write -f -P 0x73 9M 12k", "flush"]);
-        // Smaller parts are not offered: qemu reads around them.
+        // The export offers no smaller requests: qemu reads around the written part.
         running.qemu_io(&["write -P 0x74 1024 512", "read -P 0x74 1024 512", "read -P 0x71 1536 2k", "flush"]);
         running.kill();
         let running = place.serve(&serve);
@@ -419,7 +421,8 @@ fn drives_with_sectors_of_4_kib_serve_and_recover_alone_and_beside_others() {
     }
 }
 
-/// `strategy=type` was accepted without a map, served, and did nothing, without a word.
+/// Regression: `strategy=type` was accepted without a map and served, but moved nothing and printed
+/// no message.
 #[test]
 fn served_volume_moves_by_a_map_that_is_refreshed() {
     let place = Place::new("files");
@@ -437,7 +440,7 @@ fn served_volume_moves_by_a_map_that_is_refreshed() {
     map("");
     place.succeed(&format!("{create} --files map.csv"));
     let server = place.serve("serve box --files map.csv");
-    // What has come to the SSD.
+    // Waits until this many bytes are on the SSD.
     let wait_for = |bytes: u64| {
         let limit = Instant::now() + Duration::from_secs(40);
         loop {

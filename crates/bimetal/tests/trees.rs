@@ -1,4 +1,5 @@
-//! Trees of volumes on the command line: the file of the manual, its figures, and what a wrong file says.
+//! Trees of volumes on the command line: the manual's file, its figures, and the messages for a
+//! wrong file.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

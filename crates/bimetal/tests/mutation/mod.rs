@@ -1,4 +1,4 @@
-//! Mutants of sample traces, and a run of the program on one: shared by the test and by the soak.
+//! Mutants of sample traces, and a run of the program on a mutant; shared by the test and the soak.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -10,26 +10,26 @@ use std::time::{Duration, Instant};
 use bimetal_trace::write::{Content, Writer};
 use bimetal_trace::{Format, OpenOptions, Trace};
 
-/// Requests that are taken of each shipped trace.
+/// Number of requests that are taken from each shipped trace.
 const HEAD_REQUESTS: u64 = 300;
 
-/// Bytes of a mutant, at most.
+/// Largest size of a mutant in bytes.
 const BYTES_MAX: usize = 64 << 10;
 
-/// The time that a command may take, in a build with optimisations: by the clock or of processors, whichever is less. Where
-/// several programs share a machine, the clock measures the others; a command that keeps several processors busy takes less
-/// by the clock.
+/// Longest time of a command in a build with optimisations: wall-clock time or processor time,
+/// whichever is less. On a shared machine, wall-clock time includes other programs. A command that
+/// uses several processors takes less wall-clock time.
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(10);
 
-/// The most memory that a command may have resident.
+/// Largest resident memory of a command, in bytes.
 pub(crate) const MEMORY_MAX: u64 = 1 << 30;
 
-/// All schemes but HyperDuo and HDDBoost: what those mirror at first takes memory by the size of the SSD, whatever the trace
-/// touches.
+/// All schemes except HyperDuo and HDDBoost. Their first mirroring takes memory by the size of the
+/// SSD, whatever the trace touches.
 const SCHEMES: &str =
     "ssd-only,hdd-only,combo,smart-response,dataplex,hybrid-disk,os-managed,griffin,mixedstore,smq,bcache,writeboost";
 
-/// The commands that read a trace, with what stands behind the trace.
+/// The commands that read a trace, with the arguments behind the trace.
 pub(crate) const COMMANDS: [&[&str]; 5] = [
     &["analyze", "TRACE"],
     &["mrc", "TRACE", "--policies", "lru,arc,lirs"],
@@ -38,9 +38,9 @@ pub(crate) const COMMANDS: [&[&str]; 5] = [
     &["plan", "TRACE", "--latency", "mean<1000s"],
 ];
 
-/// A trace to make mutants of.
+/// A trace from which mutants are made.
 pub(crate) struct Sample {
-    /// Its format, and its file.
+    /// Format and file of the trace.
     pub(crate) name: String,
     bytes: Vec<u8>,
     is_text: bool,
@@ -53,7 +53,7 @@ impl Sample {
     }
 }
 
-/// The corpus of the readers, and the heads of the shipped traces in three formats.
+/// Returns the corpus of the readers, and the heads of the shipped traces in three formats.
 pub(crate) fn samples(scratch: &Path) -> Vec<Sample> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut samples = Vec::new();
@@ -76,7 +76,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The first requests of the trace at `path`, written as `format`, not compressed.
+/// Returns the first requests of the trace at `path`, written as `format`, uncompressed.
 fn head(path: &Path, format: Format, scratch: &Path) -> Sample {
     let options = OpenOptions { limit: Some(HEAD_REQUESTS), ..OpenOptions::default() };
     let trace = Trace::open(path, &options).expect("a shipped trace");
@@ -90,10 +90,10 @@ fn head(path: &Path, format: Format, scratch: &Path) -> Sample {
     Sample::new(format!("{}/{stem}", format.name()), bytes)
 }
 
-/// Draws mutants; the same seed draws the same ones.
+/// Draws mutants; the same seed draws the same mutants.
 pub(crate) struct Mutator(u64);
 
-/// Numbers that a reader may meet for the first time here.
+/// Numbers that a reader may meet for the first time here, such as limits of integer types.
 const ODD_NUMBERS: [u64; 21] = [
     0,
     1,
@@ -119,12 +119,12 @@ const ODD_NUMBERS: [u64; 21] = [
 ];
 
 impl Mutator {
-    /// The mutants of `seed`.
+    /// Returns the source of the mutants of `seed`.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next of SplitMix64.
+    /// Returns the next number of SplitMix64.
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -137,7 +137,7 @@ impl Mutator {
         (self.next() % limit.max(1) as u64) as usize
     }
 
-    /// A mutant of one of `samples`: its number, and what became of it.
+    /// Returns a mutant of one of `samples`: the sample's index, and the mutated bytes.
     pub(crate) fn mutant(&mut self, samples: &[Sample]) -> (usize, Vec<u8>) {
         let number = self.below(samples.len());
         let sample = &samples[number];
@@ -172,7 +172,7 @@ impl Mutator {
         }
     }
 
-    /// Copies a piece, now and then many times.
+    /// Copies a piece of the bytes, sometimes many times.
     fn copy_within(&mut self, bytes: &mut Vec<u8>, from: usize) {
         let end = (from + 1 + self.below(256)).min(bytes.len());
         let piece = bytes[from.min(end)..end].to_vec();
@@ -187,7 +187,7 @@ impl Mutator {
         if self.below(3) == 0 { self.next() >> self.below(64) } else { ODD_NUMBERS[self.below(ODD_NUMBERS.len())] }
     }
 
-    /// Puts another number in the place of the next one at `at`.
+    /// Replaces the first decimal number at or behind `at`.
     fn change_number(&mut self, bytes: &mut Vec<u8>, at: usize) {
         let Some(start) = bytes[at..].iter().position(u8::is_ascii_digit).map(|skipped| at + skipped) else { return };
         let digits = bytes[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -195,7 +195,8 @@ impl Mutator {
         bytes.splice(start..start + digits, number.into_bytes());
     }
 
-    /// Writes a number over the bytes at `at`: 4 or 8 bytes of either order, or 7 bits a byte.
+    /// Writes a number over the bytes at `at`: 4 or 8 bytes in either byte order, or 7 bits per
+    /// byte.
     fn write_number(&mut self, bytes: &mut Vec<u8>, at: usize) {
         let mut number = self.odd_number();
         let written = match self.below(5) {
@@ -219,20 +220,21 @@ impl Mutator {
     }
 }
 
-/// How a run of the program came out.
+/// Outcome of a run of the program.
 pub(crate) struct Outcome {
     pub(crate) status: ExitStatus,
     pub(crate) said: String,
-    /// Time by the clock or of processors, whichever is less.
+    /// Wall-clock time or processor time, whichever is less.
     pub(crate) took: Duration,
-    /// The most that was resident.
+    /// Largest resident memory in bytes.
     pub(crate) memory: u64,
 }
 
 impl Outcome {
-    /// Why it is not what a run on any input may be, if it is not.
+    /// Returns the rule that the run broke, of the rules for a run on any input; `None` if it broke
+    /// none.
     pub(crate) fn fault(&self, is_plan: bool, time_max: Duration) -> Option<String> {
-        // 3 is the plan's answer that nothing keeps the budgets.
+        // Status 3 is the plan's answer that no option keeps the budgets.
         let allowed = self.status.code().is_some_and(|code| code <= 1 || is_plan && code == 3);
         let refused = self.status.code() != Some(0);
         if self.said.contains("panicked") {
@@ -251,11 +253,11 @@ impl Outcome {
     }
 }
 
-/// A run that has not ended after so long hangs, however busy the machine is.
+/// Time after which a run counts as hanging, however busy the machine is.
 const HANGS_AFTER: Duration = Duration::from_secs(600);
 
-/// Runs `program` with `arguments`, of which `TRACE` stands for `trace`. The system ends a run that takes
-/// processors several times `time_max`.
+/// Runs `program` with `arguments`; `TRACE` among them stands for `trace`. The system ends a run
+/// whose processor time is several times `time_max`.
 #[expect(clippy::zombie_processes, reason = "`ended` waits for the child, and takes its usage")]
 pub(crate) fn run(program: &Path, arguments: &[&str], trace: &Path, time_max: Duration) -> Outcome {
     let errors = trace.with_extension("err");
@@ -289,7 +291,8 @@ pub(crate) fn run(program: &Path, arguments: &[&str], trace: &Path, time_max: Du
     Outcome { status, said: String::from_utf8_lossy(&said).into_owned(), took, memory }
 }
 
-/// The status of a child that has ended, the time of processors that it took, and the most memory that it had resident.
+/// Returns the status of a child that has ended, its processor time, and its largest resident
+/// memory.
 fn ended(child: &Child) -> Option<(ExitStatus, Duration, u64)> {
     let mut status = 0;
     // SAFETY: all fields of the structure are numbers, and the call fills it in.

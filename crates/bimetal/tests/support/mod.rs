@@ -1,22 +1,22 @@
-//! What several of these tests need.
+//! Shared parts of these tests.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// A loop device over a file; taken down when it is dropped.
+/// A loop device over a file; removed on drop.
 pub(crate) struct LoopDevice(pub String);
 
 impl LoopDevice {
-    /// `None` where the system does not let us have one. Another program may take the same free
-    /// device at the same moment: then the next one is tried.
+    /// Makes a loop device; `None` if the system does not permit it. Another program may take the
+    /// same free device at the same moment: then the next device is tried.
     pub(crate) fn over(file: &Path, options: &[&str]) -> Option<Self> {
         let mut said = String::new();
         for _ in 0..20 {
             let output = Command::new("losetup").args(["--find", "--show"]).args(options).arg(file).output().ok()?;
             if output.status.success() {
                 let device = Self(String::from_utf8(output.stdout).ok()?.trim().to_owned());
-                // A device that its last user made read-only stays so.
+                // A device that its last user set read-only stays read-only.
                 assert!(device.set_writable(), "{} stays read-only", device.0);
                 return Some(device);
             }
@@ -36,7 +36,7 @@ impl Drop for LoopDevice {
     fn drop(&mut self) {
         self.set_writable();
         let _ = Command::new("losetup").args(["--detach", &self.0]).status();
-        // Who looks at the device just now keeps it for a moment longer.
+        // A program that examines the device keeps it open for a moment longer.
         let backing = format!("/sys/block/{}/loop", self.0.trim_start_matches("/dev/"));
         for _ in 0..50 {
             if !Path::new(&backing).exists() {
