@@ -17,8 +17,8 @@ pub fn promises(scheme: &SchemeInfo) -> Vec<String> {
     promises.push("a recovery that is cut short, any number of times, ends the same".to_owned());
     promises.push("a read that cannot be right is an error, and only where a drive has failed".to_owned());
     promises.push(
-        "a page of metadata that is damaged at rest costs nothing; several cost errors or a refusal, as do both copies of a page \
-         that come back from an earlier time together"
+        "a page of metadata that is damaged at rest costs nothing; several cost errors or a refusal, as do both copies of a state \
+         or of places that come back from an earlier time together"
             .to_owned(),
     );
     if scheme.members.iter().any(|(_, holds)| *holds == Holds::Copy) {

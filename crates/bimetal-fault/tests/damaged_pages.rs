@@ -293,6 +293,32 @@ fn rotten_slot_is_an_error_of_its_block_alone() {
     }
 }
 
+/// A damaged foot stayed as it was until its segment's head was damaged, too. Then both copies were
+/// gone.
+#[test]
+fn head_or_foot_that_is_damaged_is_written_again_by_the_next_recovery() {
+    for (scheme, settings) in
+        [("writeboost", [("idle", "off")].as_slice()), ("griffin", &[("timeout", "off"), ("read_threshold", "off")])]
+    {
+        let count = pages(&mut flushed(scheme, settings).0, Structure::Segment).len();
+        for (at, unreadable) in (0..count).flat_map(|at| [(at, false), (at, true)]) {
+            let (mut story, written) = flushed(scheme, settings);
+            let (page, content) = keep(&mut story, Structure::Segment).swap_remove(at);
+            story.cut_power();
+            let drive = &mut story.drives[usize::from(page.member)];
+            if unreadable {
+                (page.sector..page.sector + 8).for_each(|sector| drive.spoil(sector));
+            } else {
+                flip_bit(&mut story, &page, 100);
+            }
+            reads_back(&mut story, &written, &format!("{scheme}, {page}"));
+            let drive = &story.drives[usize::from(page.member)];
+            let now: Vec<Sector> = (page.sector..page.sector + 8).map(|sector| drive.content(sector)).collect();
+            assert!(now == content, "{scheme}: {page} is as it was damaged, unreadable: {unreadable}");
+        }
+    }
+}
+
 /// Sectors of a range that can change its place, in [`begin_combo`].
 const RANGE: u64 = 128;
 /// First sector of a range that lies on the HDD at first.

@@ -3,7 +3,8 @@
 //! does not match its head.
 //!
 //! The first copy of each page of the index is read, and the second if the first does not belong
-//! there. If a head does not belong there, the segment's foot is searched for. A later segment may
+//! there. Each head is read together with the foot before it, and a foot that is not sound is written
+//! again. If a head does not belong there, the segment's foot is searched for. A later segment may
 //! record a segment without head and foot as stable. Then that segment is damaged, and is not the
 //! end of the log. A superblock tells in which epoch each position was written. So a head of an
 //! earlier epoch is never taken for the head that was written over it.
@@ -20,13 +21,15 @@ use crate::journal::record::{self, Kind, PageHeader, RECORDS_PER_PAGE, Record};
 use crate::journal::superblock::{Life, Superblock};
 use crate::journal::{PAGE_SECTORS, SEGMENT_PAGES};
 use crate::payload::Payload;
-use crate::units::{Bytes, SectorRange};
+use crate::units::{Bytes, SectorRange, Sectors};
 use crate::volume::Store;
 use crate::volume::log_tail::{LogTail, Position, SEGMENT_MIN};
 use crate::volume::lost::Lost;
 
 /// Pages of the index that are read at once.
 const INDEX_PAGES_AT_ONCE: u64 = 256;
+/// Length of a page.
+const PAGE: Sectors = Sectors(PAGE_SECTORS);
 /// Slots of one segment that are checked at once.
 const READS_MAX: usize = 8;
 /// Blocks that are read at once in the search for a foot.
@@ -38,6 +41,7 @@ const LOOK_BLOCKS: u64 = 3 * (RECORDS_PER_PAGE as u64 + SEGMENT_PAGES);
 /// all that the index of a log with blocks of 4 KiB may still lack.
 const LOOK_BYTES: Bytes = Bytes::from_mib(48);
 
+#[derive(Clone)]
 struct Segment {
     first: Position,
     /// Number of data blocks between head and foot.
@@ -87,6 +91,8 @@ pub(super) struct LogRecovery<P> {
     /// The first copies of pages of the index whose second copies are being read.
     first_copies: Option<Chunk>,
     in_doubt: VecDeque<Segment>,
+    /// The last segment that was found by its head. Its foot is read together with the next head.
+    unchecked: Option<Segment>,
     /// The next piece of the first segment in doubt to check.
     next_piece: u64,
     /// Set once a piece fails the checksum in its segment's head.
@@ -116,6 +122,7 @@ impl<P> Default for LogRecovery<P> {
             search: None,
             first_copies: None,
             in_doubt: VecDeque::new(),
+            unchecked: None,
             next_piece: 0,
             torn: false,
             lost: BTreeMap::new(),
@@ -313,7 +320,29 @@ impl<P: Payload> Recovery<P> {
             return self.end_scan();
         }
         self.log().phase = Phase::Scanning;
-        self.read(self.volume.member_of_slots(), self.page_at(first), first);
+        let head = self.page_at(first);
+        let is_beside = first % u64::from(self.volume.view.map.slots()) != 0;
+        let before = self.log().unchecked.as_ref().filter(|before| is_beside && before.own_end() == first);
+        let start = before.is_some().then(|| self.page_at(first - 1).start.0).unwrap_or(head.start.0);
+        let range = SectorRange::new(start, head.end().0 - start);
+        self.read(self.volume.member_of_slots(), range, first);
+    }
+
+    /// Checks the foot that was read together with the head of the next segment, and queues a write
+    /// of a foot that differs from its head. Returns false if the head has to be read alone.
+    fn check_foot_before(&mut self, answer: &Answer<P>) -> bool {
+        let before = self.log().unchecked.take();
+        let Some(before) = before.filter(|_| answer.range.len.0 > PAGE_SECTORS) else { return true };
+        let page = answer.payload.as_ref().and_then(|payload| only_page(&payload.slice(Sectors::ZERO, PAGE)));
+        let foot = page.and_then(|page| self.segment(Kind::Foot, before.first, &page));
+        if foot.is_none_or(|foot| foot.header != before.header || foot.records != before.records) {
+            self.repair(Kind::Foot, &before);
+        }
+        if answer.payload.is_none() {
+            let first = self.next_segment();
+            self.read(self.volume.member_of_slots(), self.page_at(first), first);
+        }
+        answer.payload.is_some()
     }
 
     /// Returns the place of the page at the beginning of the block at a position.
@@ -323,10 +352,17 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn takes_head(&mut self, answer: &Answer<P>) {
+        if !self.check_foot_before(answer) {
+            return;
+        }
         let first = self.next_segment();
-        let page = answer.payload.as_ref().and_then(only_page);
+        let head = |payload: &P| only_page(&payload.slice(Sectors(answer.range.len.0 - PAGE_SECTORS), PAGE));
+        let page = answer.payload.as_ref().and_then(head);
         match page.as_ref().and_then(|page| self.segment(Kind::Head, first, page)) {
-            Some(segment) => self.takes_segment(segment),
+            Some(segment) => {
+                self.log().unchecked = Some(segment.clone());
+                self.takes_segment(segment);
+            }
             None => {
                 let look = LOOK_BLOCKS.max(LOOK_BYTES.0 / self.layout().block.bytes().0);
                 let end = (first + 1 + look).min(self.limit());
