@@ -16,7 +16,7 @@
 
 use crate::block::{Block, BlockRun, BlockSize};
 use crate::journal::PAGE_SECTORS;
-use crate::journal::page::{self, PAGE_BYTES, Page, put, u32_at, u64_at};
+use crate::journal::page::{self, PAGE_BYTES, Page, PageError, put, u32_at, u64_at};
 use crate::journal::table::Digest;
 use crate::layout::{HomeExtent, MemberId};
 use crate::units::SectorRange;
@@ -288,6 +288,29 @@ pub(crate) fn page_place(first_sector: u64, number: usize, copy: usize) -> Secto
     SectorRange::new(first_sector + (2 * number + copy) as u64 * PAGE_SECTORS, PAGE_SECTORS)
 }
 
+/// A page of the table, decoded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TablePage {
+    /// Number of the page in the table.
+    pub number: u32,
+    /// Number of writings of the page.
+    pub version: u64,
+    /// Place of each range, from the first range of the page on. Entries behind the last range are
+    /// 0.
+    pub places: Vec<u32>,
+}
+
+/// Decodes a page of the table.
+///
+/// # Errors
+/// The page is not a page of such a table, is torn, or of a later version.
+pub fn decode_page(page: &Page) -> Result<TablePage, PageError> {
+    page::check_any(MAGIC, page)?;
+    let head = page::head(page);
+    let places = (0..RANGES_PER_PAGE).map(|at| u32_at(page, 32 + 4 * at)).collect();
+    Ok(TablePage { number: head.life.get(), version: head.number.get(), places })
+}
+
 /// Returns the version of a page, if it is page `number` of this volume's table.
 pub(crate) fn version_of(page: &Page, number: usize, volume: u64) -> Option<u64> {
     // The pages of both versions of the format are the same.
@@ -330,6 +353,9 @@ mod tests {
                 let (number, page) = places.page_with(range, place, 7);
                 prop_assert_eq!(version_of(&page, number, 7), Some(places.versions[number] + 1));
                 prop_assert_eq!(version_of(&page, number, 8), None);
+                let decoded = decode_page(&page).unwrap();
+                prop_assert_eq!((decoded.number as usize, decoded.version), (number, places.versions[number] + 1));
+                prop_assert_eq!(decoded.places[range as usize % RANGES_PER_PAGE], place);
                 pages[number] = Some(page);
                 places.set(range, place);
             }

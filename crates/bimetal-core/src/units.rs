@@ -327,6 +327,21 @@ impl SectorRange {
     }
 }
 
+/// Returns a number with its noun, in the plural unless the number is 1.
+pub fn counted(count: u64, noun: &str) -> String {
+    let plural = match noun {
+        _ if count == 1 => "",
+        _ if noun.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{count} {noun}{plural}")
+}
+
+/// Returns a number with its noun, and the verb behind it.
+pub fn counted_are(count: u64, noun: &str) -> String {
+    format!("{} {}", counted(count, noun), if count == 1 { "is" } else { "are" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -126,7 +126,8 @@ impl Filling {
         Self { region, len: u32::try_from(len).expect("a buffer is smaller than 4 GiB") }
     }
 
-    /// `len` bytes that stay for long: no more memory than they need, which a class of the pool may be twice of.
+    /// Returns a buffer of `len` bytes that stays for long. It takes no more memory than that; a
+    /// buffer of the pool may have twice as much.
     fn to_stay(len: usize) -> Self {
         let bytes = len.max(1).next_multiple_of(ALIGNMENT);
         let region = ManuallyDrop::new(Arc::new(Region::new(bytes)));
@@ -420,8 +421,8 @@ mod tests {
         assert_eq!(part.parts()[0].bytes().as_ptr(), whole.parts()[0].bytes()[3 * 512..].as_ptr());
     }
 
-    /// A migration keeps a third of what it reads, in memory that is as long as that. Such memory is of no class of the pool: who
-    /// takes 16 KiB next must not get these 12.
+    /// A migration keeps a third of what it reads, in memory of exactly that length. Such memory
+    /// belongs to no class of the pool: the next user of 16 KiB must not get these 12 KiB.
     #[test]
     fn detached_content_takes_no_more_than_its_length() {
         let mut spread = numbered(40).slice(Sectors(0), Sectors(8));

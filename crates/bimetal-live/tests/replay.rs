@@ -121,8 +121,8 @@ fn a_slow_drive_is_slow_and_its_response_times_are_measured_from_when_a_request_
     let alone = running.replay(&reads, Issue::Closed { depth: 1 });
     let mean_ns = alone.iter().map(|answer| answer.response.0).sum::<u64>() / alone.len() as u64;
     assert!(mean_ns >= 3_000_000, "{mean_ns}");
-    // All at once: the last request waits for all others, which the drive serves in the order of its
-    // head's position.
+    // All at once: the last request waits for all others, which the drive serves in the order of
+    // its head's position.
     reads.iter_mut().for_each(|read| read.range.start.0 += 300_000);
     let together = running.replay(&reads, Issue::Timed { speedup: 1e6 });
     let longest = together.iter().map(|answer| answer.response).max().unwrap();

@@ -92,9 +92,10 @@ commands! {
 pub fn main() -> ExitCode {
     match run(std::env::args_os().collect()) {
         Ok(()) | Err(Stop::Failed(Error::OutputClosed)) => ExitCode::SUCCESS,
+        Err(Stop::Failed(Error::No)) => ExitCode::from(ANSWER_IS_NO),
         Err(Stop::Failed(error)) => {
             eprintln!("error: {error}");
-            ExitCode::from(if matches!(error, Error::No(_)) { ANSWER_IS_NO } else { WRONG_INPUT })
+            ExitCode::from(WRONG_INPUT)
         }
         Err(Stop::Arguments(error, hint)) => {
             // Help and version go to standard output, anything else to standard error. A closed

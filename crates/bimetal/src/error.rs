@@ -10,8 +10,8 @@ use bimetal_core::nearest::nearest;
 pub enum Error {
     /// One message for the user: what is wrong, its place, and what was expected.
     Message(String),
-    /// The command has an answer, and the answer is no; with a message.
-    No(String),
+    /// The command has printed its answer, and the answer is no. No message is printed.
+    No,
     /// The reader of standard output has closed it. No message is printed.
     OutputClosed,
 }
@@ -35,7 +35,8 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Message(message) | Self::No(message) => f.write_str(message),
+            Self::Message(message) => f.write_str(message),
+            Self::No => f.write_str("the answer is no"),
             Self::OutputClosed => f.write_str("standard output was closed"),
         }
     }

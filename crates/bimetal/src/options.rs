@@ -44,7 +44,7 @@ pub struct TraceOptions {
     /// Format of the trace [default: recognised by content]; see `bimetal formats`
     #[arg(long, value_name = "NAME")]
     pub format: Option<String>,
-    /// Which event is the request, in formats that hold several [default: queue if there are any,
+    /// Event that is the request, in formats that hold several [default: queue if there are any,
     /// else issue]
     #[arg(long, value_name = "queue|issue")]
     pub event: Option<String>,

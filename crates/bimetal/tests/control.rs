@@ -566,7 +566,7 @@ fn a_flipped_bit_is_found_while_serving_and_without_a_server() {
     (0..300).for_each(|at| disk.write(at * 8192, &[at as u8; 4096]));
     disk.flush();
     assert_eq!(place.succeed("check box"), "the map is sound\n");
-    assert!(place.succeed("check box --scrub").contains("300 blocks off home are what was written"));
+    assert!(place.succeed("check box --scrub").contains("300 blocks off home: each is what was written"));
     let ssd = fs::read(place.0.join("ssd.img")).unwrap();
     let at = ssd.chunks(4096).position(|block| block == [77; 4096]).unwrap() * 4096 + 1234;
     let drive = File::options().write(true).open(place.0.join("ssd.img")).unwrap();
@@ -575,7 +575,7 @@ fn a_flipped_bit_is_found_while_serving_and_without_a_server() {
     let output = place.run("check box --scrub");
     assert_eq!(output.status.code(), Some(3), "the answer is no");
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("of 300 blocks off home 1 are bad"), "{text}");
+    assert!(text.contains("1 of 300 blocks off home failed the check"), "{text}");
     assert!(text.contains(&format!("unit 0 byte {}: 4096 bytes, no good copy", 77 * 8192)), "{text}");
     served.signal("-TERM");
     served.wait();
@@ -596,7 +596,7 @@ fn a_flipped_bit_is_found_while_serving_and_without_a_server() {
     assert_eq!(output.status.code(), Some(3), "that it was lost is listed until somebody acknowledges it");
     assert!(String::from_utf8(output.stdout).unwrap().contains("rewritten"));
     place.succeed("acknowledge box");
-    assert!(place.succeed("check box --scrub").contains("blocks off home are what was written"));
+    assert!(place.succeed("check box --scrub").contains("blocks off home: each is what was written"));
     place.succeed("drain box --detach");
     served.wait();
     assert_eq!(fs::read(place.0.join("hdd.img")).unwrap()[77 * 8192..][..4096], [5; 4096]);

@@ -378,8 +378,56 @@ fn mkswap_over_the_ssd_costs_a_block_that_is_named() {
     assert!(place.succeed("rescue box").contains("nothing to rescue"));
     let output = place.run("check box --scrub");
     assert_eq!(output.status.code(), Some(3), "damage is listed");
-    let message = place.text(&output.stderr);
-    assert!(message.contains(" 1 are bad, and of 1 of those home has no good copy"), "{message}");
+    assert!(output.stderr.is_empty(), "the answer stands on standard output, once");
+    let message = place.text(&output.stdout);
+    assert!(message.contains("failed the check, and home has no good copy of 1"), "{message}");
+}
+
+/// `dump` left out marks, and said of places, totals and reports only that they are there.
+#[test]
+fn dump_prints_every_kind_of_page_with_its_fields() {
+    let place = Place::new("dump");
+    let lines = |place: &Place| -> Vec<serde_json::Value> {
+        place.succeed("dump box").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let of = |lines: &[serde_json::Value], kind: &str| -> Vec<serde_json::Value> {
+        lines.iter().filter(|line| line["kind"] == kind).cloned().collect()
+    };
+    let cache = lines(&place);
+    for kind in ["label", "state", "superblock", "ring", "table", "lifetime"] {
+        let copies = of(&cache, kind);
+        assert!(copies.len() > 1 && copies.iter().all(|line| line["sector"].is_u64()), "{kind}: {copies:?}");
+    }
+    assert!(of(&cache, "lifetime").iter().any(|line| line["written_bytes"].as_u64() > Some(0)), "totals of the SSD");
+    place.succeed("drain box --detach");
+    for drive in ["ssd.img", "hdd.img"] {
+        File::create(place.0.join(drive)).and_then(|file| file.set_len(16 << 20)).unwrap();
+    }
+    place.succeed("create other --scheme combo --set strategy=access --ssd ssd.img --hdd hdd.img");
+    let text = place.succeed("dump other");
+    let combo: Vec<_> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let places = of(&combo, "places");
+    assert_eq!(places.len(), 2, "a page in two copies");
+    assert_eq!((&places[0]["version"], &places[0]["places"][1]), (&0.into(), &1.into()));
+    assert_ne!(of(&combo, "state")[0]["places"], 0, "the state records the digest of the table");
+}
+
+/// A damaged page of metadata in both copies was no word of `status`: a volume that cannot be
+/// served was "stopped".
+#[test]
+fn status_says_why_stopped_volume_cannot_be_served() {
+    let place = Place::new("status");
+    let text = place.succeed("dump box");
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ssd = place.open("ssd.img");
+    let tables = lines.iter().filter(|line| line["kind"] == "table" && line["index"] == 0);
+    for line in tables {
+        ssd.write_all_at(&[0xa5; 4096], line["sector"].as_u64().unwrap() * 512).unwrap();
+    }
+    let status = place.json();
+    let meaning = status["meaning"].as_str().unwrap();
+    assert!(meaning.contains("cannot be served as it is") && meaning.contains("--accept-loss"), "{meaning}");
+    assert!(status["dirty_bytes"].is_null(), "{status}");
 }
 
 /// A drained volume's home is a plain disk: content that is made on it then belongs to its user,

@@ -78,6 +78,12 @@ pub const fn cache_copy_sectors(slots: u64) -> u64 {
     SUPERBLOCK_SECTORS + (ring_pages(slots) + table_pages(slots)) * PAGE_SECTORS
 }
 
+/// Returns the place of the marks of a turn in a cache's metadata, which begins at `first_sector`.
+pub const fn marks_place(first_sector: u64, slots: u64, blocks: u64, turn: u64) -> crate::units::SectorRange {
+    let sectors = marks_pages(blocks) * PAGE_SECTORS;
+    crate::units::SectorRange::new(first_sector + cache_copy_sectors(slots) + turn * sectors, sectors)
+}
+
 /// Returns the sectors of two copies of superblocks, ring and slot table, with both areas of marks
 /// between them.
 pub const fn cache_metadata_sectors(slots: u64, blocks: u64) -> u64 {

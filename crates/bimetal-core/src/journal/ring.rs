@@ -425,7 +425,8 @@ mod tests {
         assert!(ring.take_pages(1).is_some());
     }
 
-    /// A checkpoint that began when the ring is nearly full would not end before it is, and all writes would wait for it.
+    /// A checkpoint that began with a nearly full ring ended after the ring was full, and all
+    /// writes waited for it.
     #[test]
     fn checkpoint_is_wanted_once_half_of_the_ring_is_durable() {
         let mut ring = Ring::new(1000, 1000, 5000);

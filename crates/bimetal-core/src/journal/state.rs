@@ -1,8 +1,9 @@
 //! The state of a volume, kept on its home members: the facts that matter when another member is
-//! missing. It has two turns at the beginning of the tail, each written twice
-//! ([`turns`](super::turns)). A state that says more than before of other members' content is written
-//! in both turns, one after the other, so a turn that comes back from an earlier time in both copies
-//! takes nothing back.
+//! missing. It has two turns at the beginning of the tail, each written twice ([`turns`]). A state
+//! that says more than before of other members' content is written in both turns, one after the
+//! other. So a turn that comes back from an earlier time in both copies takes nothing back.
+//!
+//! [`turns`]: super::turns
 
 use super::format::{StatePage, view, view_mut};
 use super::page::{self, Page, PageError, VERSION_1};

@@ -172,6 +172,7 @@ pub struct Volume<P: Payload> {
     /// Range whose home is ambiguous: after a crash it may lie in either of two places.
     frozen: Option<BlockRun>,
     gave_up: Option<GaveUp>,
+    began_without: Option<RecoveryError>,
     scrubbing: Option<Scrubbing>,
     /// Set while slots are being discarded.
     discarding: bool,
@@ -394,6 +395,7 @@ impl<P: Payload> Volume<P> {
             left_places: Vec::new(),
             frozen: None,
             gave_up: None,
+            began_without: None,
             scrubbing: None,
             discarding: false,
             hint_answer: None,

@@ -82,9 +82,9 @@ pub fn status(located: &Located) -> Status {
         (None, true, _) => "stopped",
     };
     // The state on home members may be outdated while the volume is in use.
-    let dirty_bytes = match kept.as_ref().filter(|_| process.is_none() && used.is_none()) {
+    let off_home = match kept.as_ref().filter(|_| process.is_none() && used.is_none()) {
         Some(state) if state.dirty => dirty_bytes(located),
-        state => state.map(|_| 0),
+        state => state.map(|_| Ok(0)),
     };
     let mut status = Status {
         name: label.name.clone(),
@@ -98,6 +98,8 @@ pub fn status(located: &Located) -> Status {
             let calm = meaning(process, whole, kept.as_ref());
             let is_calm = process.is_none() && kept.as_ref().is_some_and(|state| !state.dirty);
             let found = overwritten(located).filter(|_| process.is_none());
+            let refused = off_home.as_ref().and_then(|found| found.as_ref().err()).filter(|_| whole);
+            let found = found.or_else(|| refused.map(|error| format!("it cannot be served as it is: {error}")));
             found.unwrap_or_else(|| meaning_with(calm, is_calm, &report, &label.name))
         },
         scheme: label.scheme.clone(),
@@ -105,7 +107,7 @@ pub fn status(located: &Located) -> Status {
         block_bytes: label.block.bytes().0,
         created_by: Some(label.created_by.clone()),
         process,
-        dirty_bytes,
+        dirty_bytes: off_home.and_then(Result::ok),
         wear: About::of(label, located).map(|about| wear(label, &about)).unwrap_or_default(),
         members,
         ..Status::default()
@@ -278,17 +280,17 @@ pub(crate) fn is_dirty(located: &Located) -> Option<bool> {
     Some(newest_state(located)?.dirty)
 }
 
-/// Returns the number of bytes that are off home only, by a recovery that changes nothing. Returns
-/// `None` if the recovery fails, or if the volume keeps nothing off home.
-fn dirty_bytes(located: &Located) -> Option<u64> {
+/// Returns the number of bytes that are off home only, by a recovery that changes nothing, or the
+/// reason for which the recovery fails. Returns `None` if the volume keeps nothing off home.
+fn dirty_bytes(located: &Located) -> Option<Result<u64, String>> {
     let plan = plan(&located.assembly.label)?;
     slots_member(&plan)?;
-    let bytes = look_off_home(located).ok()?;
+    let found = look_off_home(located);
     // A server may have started meanwhile.
-    lock::owner(&located.assembly.label.name).is_none().then_some(bytes)
+    lock::owner(&located.assembly.label.name).is_none().then_some(found)
 }
 
-/// Does the same as [`dirty_bytes`], with the reason if the recovery fails.
+/// Returns the number of bytes that are off home only, or the reason for which the recovery fails.
 pub(crate) fn look_off_home(located: &Located) -> Result<u64, String> {
     let unknown = || format!("the scheme '{}' is not known", located.assembly.label.scheme);
     let plan = plan(&located.assembly.label).ok_or_else(unknown)?;
@@ -305,7 +307,8 @@ pub(crate) fn look_off_home(located: &Located) -> Result<u64, String> {
     Ok(u64::from(view.map.dirty_blocks()) * view.block().bytes().0)
 }
 
-/// Returns the newest state on the home members that are present; `None` if a newer one may be lost.
+/// Returns the newest state on the home members that are present. Returns `None` if a newer state
+/// may be lost.
 pub(crate) fn newest_state(located: &Located) -> Option<State> {
     let label = &located.assembly.label;
     let scheme = schemes::find(&label.scheme)?;

@@ -3,6 +3,7 @@
 
 use bimetal_core::label::report::{self, Acknowledged, GivenUp, Kind, Report, State};
 use bimetal_core::layout::MemberId;
+use bimetal_core::units::{counted, counted_are};
 use serde::{Deserialize, Serialize};
 
 /// Maximum of findings in a document; further findings are counted.
@@ -247,7 +248,8 @@ pub(crate) fn meaning(report: &Report, lost_blocks: u64, name: &str, refuses: bo
             some => format!(", {some} of which were acknowledged"),
         };
         troubles.push(format!(
-            "{lost} blocks are lost{known}: no drive has what was written last; {until} (`bimetal check {name}` lists them)"
+            "{} lost{known}: no drive has what was written last; {until} (`bimetal check {name}` lists them)",
+            counted_are(lost, "block")
         ));
     }
     if report.losses().iter().any(|loss| loss.what == GivenUp::Content) {
@@ -263,20 +265,23 @@ pub(crate) fn meaning(report: &Report, lost_blocks: u64, name: &str, refuses: bo
     let differing: u64 = report.findings().filter(differ).map(|it| it.run.count).sum();
     if differing > 0 {
         troubles.push(format!(
-            "{differing} blocks of the mirror have two copies that differed when they were compared: nobody knows which is right, and \
-             reads give either until they are written"
+            "{} of the mirror had two copies that differed when they were compared: nothing tells which copy is right, and reads \
+             return either until new content is written",
+            counted(differing, "block")
         ));
     }
     let uncertain = report.blocks_in(State::Uncertain).saturating_sub(differing);
     if uncertain > 0 {
         troubles.push(format!(
-            "{uncertain} blocks were lost before a crash, and home serves them since: they were written again, or older content is read"
+            "{} had been lost before a crash, and home's content is read since: it was written again, or it is older",
+            counted(uncertain, "block")
         ));
     }
     let other = report.other_blocks().saturating_sub(uncertain + differing);
     if other > 0 {
         troubles.push(format!(
-            "{other} blocks were bad and are lost no more: home had the same, they were written again, or they were given up"
+            "{} had bad content, and none of it is lost now: home had the same, or it was written again or given up",
+            counted(other, "block")
         ));
     }
     if report.doubtful {
@@ -296,9 +301,9 @@ pub fn acknowledged(cleared: &Acknowledged) -> String {
     let Acknowledged { lost_blocks, other_blocks, losses } = *cleared;
     let lost = match lost_blocks {
         0 => String::new(),
-        _ => format!(
-            "; the {lost_blocks} lost blocks stay lost, and `status` says so, until they are written or discarded"
-        ),
+        _ => format!("; what was lost stays lost, and `status` says so, until it is written or discarded"),
     };
-    format!("acknowledged: {lost_blocks} lost blocks, {other_blocks} other bad blocks, {losses} accepted losses{lost}")
+    let [lost_blocks, other] =
+        [(lost_blocks, "lost block"), (other_blocks, "other bad block")].map(|(count, noun)| counted(count, noun));
+    format!("acknowledged: {lost_blocks}, {other}, {losses}{lost}", losses = counted(losses, "accepted loss"))
 }

@@ -1,6 +1,7 @@
 //! The state on an open home drive: its pages in the drive's tail, read.
 //!
-//! The meaning of a state, and which of its copies holds, is core's ([`bimetal_core::journal::state`]).
+//! The core defines the meaning of a state and the copy that is valid
+//! ([`bimetal_core::journal::state`]).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,8 +13,8 @@ use bimetal_core::label::Label;
 use bimetal_core::layout::{Layout, MemberId};
 use bimetal_core::units::SECTOR_BYTES;
 
-/// Returns the copies of the state on `drive`, which is the member `member` of the volume. A page that cannot be read is
-/// none.
+/// Returns the copies of the state on `drive`, which is the member `member` of the volume. A page
+/// that cannot be read counts as no copy.
 pub(crate) fn read(drive: &File, label: &Label, layout: &Layout, member: MemberId) -> StateCopies {
     let mut copies = StateCopies::default();
     for (turn, copy) in (0..TURNS).flat_map(|turn| (0..COPIES).map(move |copy| (turn, copy))) {

@@ -8,6 +8,7 @@ use bimetal_core::volume::{BadBlock as Found, Outcome, Scrub};
 use super::Server;
 use super::control::Watch;
 use crate::control::message::{BadBlock, CheckReport, Done, Progress, Reply};
+use bimetal_core::units::{counted, counted_are};
 
 /// Number of slots that are checked between other events: some milliseconds.
 const SLOTS_AT_ONCE: u32 = 1 << 16;
@@ -120,24 +121,26 @@ impl Server {
 fn in_words(report: &CheckReport, interrupted: bool, is_mirrored: bool) -> String {
     let metadata = match report.metadata.len() {
         0 => "the map is sound".to_owned(),
-        count => format!("the map has {count} faults: drain, and report this"),
+        count => format!("the map has {}: drain, and report this", counted(count as u64, "fault")),
     };
     let listed = match (report.lost.blocks, report.lost.other_blocks) {
         _ if report.lost.is_empty() => String::new(),
-        (lost, other) => format!("; {lost} blocks are listed as lost, and {other} that were bad and are not lost"),
+        (lost, other) => format!("; listed: {}, {}", counted(lost, "lost block"), counted(other, "other bad block")),
     };
     let Some(read) = report.blocks_read else { return metadata + &listed };
     let blocks = match report.bad_blocks {
-        0 if is_mirrored => format!("{read} blocks are the same on each drive"),
+        0 if is_mirrored => format!("{} the same on each drive", counted_are(read, "block")),
         bad if is_mirrored => {
             let differ = report.bad.iter().filter(|bad| bad.outcome == "copies-differ").count();
             let lost = report.bad.iter().filter(|bad| bad.outcome == "no-good-copy").count();
-            format!("of {read} blocks {bad} are bad: copies of {differ} differ, and of {lost} there is no good copy")
+            format!(
+                "{bad} of {read} blocks failed the check: {differ} with copies that differ, {lost} without a good copy"
+            )
         }
-        0 => format!("{read} blocks off home are what was written"),
+        0 => format!("{} off home: each is what was written", counted(read, "block")),
         bad => {
             let kept = report.bad.iter().filter(|bad| !bad.home_has_it).count();
-            format!("of {read} blocks off home {bad} are bad, and of {kept} of those home has no good copy")
+            format!("{bad} of {read} blocks off home failed the check, and home has no good copy of {kept}")
         }
     };
     let end = if interrupted { "; the rest was not read: the drive went away, or the server ends" } else { "" };

@@ -52,11 +52,12 @@ impl Handle {
         self.post(Letter::Stop)
     }
 
-    /// Gives the volume's scheme a map of files, in place of the one before: it goes by that from now on, if it goes by files.
+    /// Replaces the map of files of the volume's scheme. A scheme without a use for files ignores
+    /// the map.
     ///
     /// # Errors
     ///
-    /// If it has stopped.
+    /// Fails if the server has stopped.
     pub fn take_files(&self, files: Vec<FileExtent>) -> Result<(), Stopped> {
         let take = move |server: &mut Server| server.volume.foresee(&Foresight { requests: 0, files: &files });
         self.post(Letter::Apply(Box::new(take)))

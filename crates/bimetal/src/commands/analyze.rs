@@ -13,8 +13,9 @@ use crate::trace_file::TraceReader;
 
 /// Characterise a workload
 ///
-/// How much is read and written, in what sizes, how much of it again and how soon: the figures of
-/// the Griffin paper, section 4, and their kin. No drive and no scheme has a part in them.
+/// Prints the amounts and sizes of reads and writes, the share that is accessed again, and the time
+/// until then: the figures of the Griffin paper, section 4, and others of that kind. They depend on
+/// the trace alone.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal analyze monday.bin.zst\n  \
@@ -27,7 +28,7 @@ pub(crate) struct Arguments {
     options: TraceOptions,
     #[command(flatten)]
     block: BlockOption,
-    /// Which file a range of the device belongs to: lines `offset,length,path`, in bytes
+    /// Map of files: a line for each range of the device, `offset,length,path`, in bytes
     #[arg(long, value_name = "MAP.csv")]
     files: Option<PathBuf>,
     #[command(flatten)]

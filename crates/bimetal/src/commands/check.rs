@@ -78,5 +78,5 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         print(&text)?;
     }
     let bad = report.bad_blocks > 0 || !report.metadata.is_empty() || !report.lost.is_empty();
-    if bad { Err(Error::No(done.message)) } else { Ok(()) }
+    if bad { Err(Error::No) } else { Ok(()) }
 }

@@ -38,7 +38,7 @@ use crate::volume::{DrivePath, drive_path, member, setting, size};
 pub(crate) struct Arguments {
     /// The volume's name
     name: String,
-    /// How the drives work together; see `bimetal schemes`
+    /// Scheme by which the drives work together; see `bimetal schemes`
     #[arg(long, value_name = "SCHEME")]
     scheme: String,
     /// The SSD: a block device, a file, or emulate:PROFILE:FILE, a file as slow as that drive
@@ -60,8 +60,7 @@ pub(crate) struct Arguments {
     /// A parameter of the scheme (timeout=30s) or of an emulated drive (hdd.volatile_cache=on)
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
-    /// Which file lies where, as `bimetal place -o` writes it: for strategy=type, which goes by
-    /// files, and for `serve --files`
+    /// Map of files, as `bimetal place -o` writes it: strategy=type needs it
     #[arg(long, value_name = "MAP.csv")]
     files: Option<PathBuf>,
     #[command(flatten)]

@@ -8,9 +8,12 @@ use bimetal_core::journal::page::{PAGE_BYTES, Page, pages};
 use bimetal_core::journal::record::{self, Kind, Record};
 use bimetal_core::journal::state::State;
 use bimetal_core::journal::superblock::Superblock;
-use bimetal_core::journal::{PAGE_SECTORS, SLOTS_PER_TABLE_PAGE, table};
+use bimetal_core::journal::{PAGE_SECTORS, SLOTS_PER_TABLE_PAGE, marks_place, table};
+use bimetal_core::label::lifetime::Lifetime;
 use bimetal_core::label::page as label_page;
+use bimetal_core::label::report::Report;
 use bimetal_core::layout::{LABEL_SECTORS, Layout, MemberId, SlotKind};
+use bimetal_core::places;
 use bimetal_core::schemes;
 use bimetal_core::units::{SECTOR_BYTES, SectorRange};
 use bimetal_live::member::find::{Labelled, find};
@@ -25,10 +28,10 @@ const CHUNK_BYTES: usize = 4 << 20;
 
 /// Print all metadata of a volume as JSON lines
 ///
-/// One line for each page that can be read: labels, states, superblocks, pages of the ring, the
-/// slot table, the log's index, and the heads and feet of its segments, in both copies, with the
-/// member and the sector that the page lies at. docs/on-disk-format.md says what the fields mean.
-/// Nothing is written; a volume that is being served may change meanwhile.
+/// One line for each page that can be read, with the member and the sector of the page: labels,
+/// reports, totals, states, superblocks, pages of the ring, the slot table, marks, places, the
+/// log's index, and the heads and feet of its segments, in both copies. docs/on-disk-format.md
+/// describes the fields. Nothing is written; a volume that is being served may change meanwhile.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal dump mail > mail.jsonl\n  \
@@ -66,6 +69,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
 struct Part {
     range: SectorRange,
     step: u64,
+    /// Set for marks, which are bits without a header.
+    is_marks: bool,
 }
 
 fn parts(layout: &Layout, member: MemberId, drive: &Labelled) -> Vec<Part> {
@@ -75,16 +80,29 @@ fn parts(layout: &Layout, member: MemberId, drive: &Labelled) -> Vec<Part> {
         && matches!(slots.kind, SlotKind::Log { .. })
     {
         let step = layout.block.sectors();
-        parts.push(Part { range: SectorRange::new(slots.first_sector, u64::from(slots.count) * step), step });
+        parts.push(Part {
+            range: SectorRange::new(slots.first_sector, u64::from(slots.count) * step),
+            step,
+            is_marks: false,
+        });
     }
     if let Some(metadata) = layout.metadata.filter(|metadata| metadata.member == member) {
-        parts.push(Part { range: SectorRange::new(metadata.first_sector, metadata.sectors), step: page });
+        let all = SectorRange::new(metadata.first_sector, metadata.sectors);
+        parts.push(Part { range: all, step: page, is_marks: false });
+        if let Some(slots) = layout.slots.filter(|slots| matches!(slots.kind, SlotKind::Cache)) {
+            let place = |turn| marks_place(metadata.first_sector, slots.count.into(), layout.total_blocks(), turn);
+            parts.extend([0, 1].map(|turn| Part { range: place(turn), step: page, is_marks: true }));
+        }
     }
     let engine = layout.tails[usize::from(member.0)];
     let own = drive.found.size.0.saturating_sub(LABEL_SECTORS);
     let mut tails = vec![engine, own];
     tails.dedup();
-    parts.extend(tails.into_iter().map(|start| Part { range: SectorRange::new(start, LABEL_SECTORS), step: page }));
+    parts.extend(tails.into_iter().map(|start| Part {
+        range: SectorRange::new(start, LABEL_SECTORS),
+        step: page,
+        is_marks: false,
+    }));
     parts
 }
 
@@ -102,7 +120,8 @@ fn dump(part: &Part, member: &str, drive: &Labelled, out: &mut impl io::Write) -
             if !(sector - part.range.start.0).is_multiple_of(part.step) {
                 continue;
             }
-            if let Some(mut line) = describe(page) {
+            let line = if part.is_marks { of_marks(page, number as u64) } else { describe(page) };
+            if let Some(mut line) = line {
                 (line["member"], line["sector"]) = (json!(member), json!(sector));
                 writeln!(out, "{line}")?;
             }
@@ -141,11 +160,28 @@ fn describe(page: &Page) -> Option<Value> {
         b"BImh" => Some(of_records("head", Kind::Head, page)),
         b"BImf" => Some(of_records("foot", Kind::Foot, page)),
         b"BImx" => Some(of_records("index", Kind::Index, page)),
-        b"BIpl" => Some(json!({"kind": "places"})),
-        b"BIlf" => Some(json!({"kind": "lifetime"})),
-        b"BIrp" => Some(json!({"kind": "report"})),
+        b"BIpl" => Some(places::decode_page(page).map_or_else(
+            damaged,
+            |page| json!({"kind": "places", "number": page.number, "version": page.version, "places": page.places}),
+        )),
+        b"BIlf" => Some(Lifetime::decode(page).map_or_else(damaged, |(_, totals)| {
+            json!({"kind": "lifetime", "sequence": totals.sequence, "written_bytes": totals.written.0,
+                   "served_s": totals.served_s})
+        })),
+        b"BIrp" => Some(Report::decode(page).map_or_else(damaged, |(_, report)| of_report(&report))),
         _ => None,
     }
+}
+
+/// Returns the marked regions of page `number` of an area of marks; `None` if it has none.
+fn of_marks(page: &Page, number: u64) -> Option<Value> {
+    let bits = page
+        .iter()
+        .enumerate()
+        .flat_map(|(at, byte)| (0..8).filter(move |bit| byte & 1 << bit != 0).map(move |bit| 8 * at + bit));
+    let first = number * 8 * PAGE_BYTES as u64;
+    let regions: Vec<u64> = bits.map(|bit| first + bit as u64).collect();
+    (!regions.is_empty()).then(|| json!({"kind": "marks", "regions": regions}))
 }
 
 fn damaged(error: impl ToString) -> Value {
@@ -165,7 +201,18 @@ fn of_superblock(superblock: &Superblock) -> Value {
 
 fn of_state(state: &State, version: u16) -> Value {
     json!({"kind": "state", "version": version, "sequence": state.sequence, "failed": state.failed,
-           "dirty": state.dirty, "migrating": state.migrating, "refusing": state.refusing.is_some()})
+           "dirty": state.dirty, "migrating": state.migrating, "refusing": state.refusing.is_some(),
+           "places": state.places})
+}
+
+fn of_report(report: &Report) -> Value {
+    let findings = report.findings().map(|finding| {
+        json!({"block": finding.run.first.0, "blocks": finding.run.count, "kind": format!("{:?}", finding.kind).to_lowercase(),
+               "state": format!("{:?}", finding.state).to_lowercase(), "member": finding.member.0,
+               "acknowledged": finding.acknowledged})
+    });
+    json!({"kind": "report", "sequence": report.sequence, "checksum_errors": report.checksum_errors,
+           "doubtful": report.doubtful, "findings": findings.collect::<Vec<_>>()})
 }
 
 fn of_table(page: &Page) -> Value {

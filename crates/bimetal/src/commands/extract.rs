@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     /// Do not ask before what the drive holds is destroyed
     #[arg(long)]
     yes: bool,
-    /// How long it may take; what there is no time for is assumed, and said to be
+    /// Time limit of the measurement. Figures that it leaves no time for are assumed, and marked so
     #[arg(long, value_name = "TIME", default_value = "10min")]
     budget: Nanoseconds,
     /// Starts what is random

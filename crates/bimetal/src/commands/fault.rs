@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     /// The schemes to test: names separated by commas, or all
     #[arg(long, value_name = "a,b|all", default_value = "all")]
     scheme: String,
-    /// How many seeds of each scheme
+    /// Number of seeds of each scheme
     #[arg(long, value_name = "N", default_value_t = 200, conflicts_with = "seed")]
     seeds: u64,
     /// The first seed; random: a number from the system's random source, which is printed first

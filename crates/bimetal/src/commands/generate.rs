@@ -28,7 +28,7 @@ use crate::trace_file::TraceWriter;
     [[phase]]\n  requests = 50000\n  footprint = \"2GiB\"\n  interarrival = \"bursty:1ms,100,1s\"\n  \
     [[phase]]\n  requests = 5000\n  footprint = \"2GiB\"\n  sequential = 1.0\n  size = \"256KiB\"")]
 pub(crate) struct Arguments {
-    /// How many requests
+    /// Number of requests
     #[arg(long, value_name = "N", value_parser = whole_number, allow_hyphen_values = true)]
     requests: Option<u64>,
     /// The addresses used: from 0 up to this
@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     /// requests a burst, between bursts) [default: constant:1ms]
     #[arg(long, value_name = "TIMES")]
     interarrival: Option<Interarrival>,
-    /// How popular blocks are: uniform, zipf:0.9, or hot:0.2,0.8 (a fifth of the blocks gets four
+    /// Popularity of blocks: uniform, zipf:0.9, or hot:0.2,0.8 (a fifth of the blocks gets four
     /// fifths of the accesses) [default: uniform]
     #[arg(long, value_name = "SKEW")]
     skew: Option<Skew>,

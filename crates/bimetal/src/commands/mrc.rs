@@ -14,8 +14,8 @@ use crate::trace_file::TraceReader;
 
 /// Miss ratios and miss-ratio curves of replacement policies
 ///
-/// What share of its accesses a cache of a given size would miss, for each policy and size. No
-/// drive has a part in it.
+/// Prints the share of accesses that a cache misses, for each policy and size. It depends on the
+/// trace alone.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal mrc monday.bin.zst --policies lru,arc,s3fifo --sizes 1%,10%,64MiB\n  \
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// Sizes of the cache: objects (4897), a share of the distinct objects (10%), or bytes (64MiB)
     #[arg(long, value_name = "SIZES", default_value = "1%,2%,5%,10%,20%,50%", value_delimiter = ',', value_parser = size)]
     sizes: Vec<CacheSize>,
-    /// What a cache holds: the blocks that requests touch, or whole requests by the address at
+    /// Objects of the cache: the blocks that requests touch, or whole requests by the address at
     /// which they start
     #[arg(long, value_name = "block|request", default_value = "block")]
     unit: UnitName,

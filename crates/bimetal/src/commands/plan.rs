@@ -47,21 +47,21 @@ pub(crate) struct Arguments {
     /// Budgets of response times or of any other figure, with commas between
     #[arg(long, value_name = "BUDGET", value_delimiter = ',')]
     latency: Vec<String>,
-    /// How long the flash must last
+    /// Least life of the flash
     #[arg(long, value_name = "TIME")]
     lifetime: Option<String>,
-    /// What the drives may cost together
+    /// Highest price of the drives together
     #[arg(long, value_name = "USD", value_parser = dollars, allow_hyphen_values = true)]
     max_cost: Option<f64>,
     /// Energy of all drives over the trace (500J, 0.2kWh), or their mean power (6W)
     #[arg(long, value_name = "ENERGY")]
     energy: Option<String>,
-    /// How much footprint and rate grow: budgets must also be kept at the end of --lifetime, or
+    /// Growth of footprint and rate a year: budgets must also be kept at the end of --lifetime, or
     /// after five years
     #[arg(long, value_name = "SHARE/y")]
     growth: Option<String>,
-    /// What can be bought: a TOML file with model, sizes, prices, date and source [default: a
-    /// built-in example]
+    /// Drives on sale: a TOML file with model, sizes, prices, date and source [default: a built-in
+    /// example]
     #[arg(long, value_name = "FILE.toml")]
     catalog: Option<PathBuf>,
     /// The schemes to consider, with commas between, or all
@@ -73,8 +73,8 @@ pub(crate) struct Arguments {
     /// Plan on the first half of the requests, and say what of the budgets the second half keeps
     #[arg(long)]
     holdout: bool,
-    /// How options are judged: by simulation, or by MixedStore's MixCP, regressions for mean
-    /// response time and life of an SSD
+    /// Judge of options: simulation, or MixedStore's MixCP, regressions for mean response time and
+    /// life of an SSD
     #[arg(long, value_name = "simulate|mixcp", default_value = "simulate", value_parser = ["simulate", "mixcp"])]
     model: String,
     /// Leave predictors that are insignificant out of the regressions of --model mixcp

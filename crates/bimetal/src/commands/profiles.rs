@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     /// .seek that it names
     #[arg(long, value_name = "FILE.diskspecs", requires = "output", conflicts_with_all = ["name", "json"])]
     import: Option<PathBuf>,
-    /// Where the imported profile goes
+    /// File for the imported profile
     #[arg(short, long, value_name = "FILE.toml", requires = "import")]
     output: Option<PathBuf>,
     /// Milliseconds that the bus takes for a sector of 512 bytes, reads and writes, where the

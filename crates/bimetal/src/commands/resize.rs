@@ -25,13 +25,13 @@ use crate::volume::size;
 pub(crate) struct Arguments {
     /// The volume's name, or the path of any of its drives
     volume: String,
-    /// How much to use of the SSD; without it, all
+    /// Size of the SSD's part that is used [default: all]
     #[arg(long, value_name = "SIZE")]
     ssd_size: Option<Bytes>,
-    /// How much to use of the HDD; without it, all
+    /// Size of the HDD's part that is used [default: all]
     #[arg(long, value_name = "SIZE")]
     hdd_size: Option<Bytes>,
-    /// How much to use of the log's drive; without it, all
+    /// Size of the part of the log's drive that is used [default: all]
     #[arg(long, value_name = "SIZE")]
     log_size: Option<Bytes>,
 }

@@ -37,15 +37,15 @@ const SCRUB_RATE_MIN: Bytes = Bytes::from_kib(64);
 pub(crate) struct Arguments {
     /// The volume's name, or the path of any of its drives
     volume: String,
-    /// Where clients connect: unix:PATH or tcp:HOST:PORT; without it, the socket NAME.sock in the
-    /// run-time directory
+    /// Address for clients: unix:PATH or tcp:HOST:PORT [default: the socket NAME.sock in the
+    /// run-time directory]
     #[arg(long, value_name = "ENDPOINT")]
     nbd: Vec<Endpoint>,
     /// Serve also as a block device of this machine's kernel, /dev/ublkbN; needs a build with
     /// --features ublk
     #[arg(long)]
     ublk: bool,
-    /// Where Prometheus fetches http://HOST:PORT/metrics, on this machine only
+    /// Address from which Prometheus fetches http://HOST:PORT/metrics, on this machine only
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
     /// Serve TCP with TLS, by the certificates in DIR: server-cert.pem and server-key.pem
@@ -67,15 +67,15 @@ pub(crate) struct Arguments {
     /// The group of those sockets, by name or number [default: that of the process]
     #[arg(long, value_name = "GROUP", value_parser = group)]
     socket_group: Option<u32>,
-    /// Read everything off home again so long after the last time, and hold it against its
-    /// checksums, like 7d [default: never]
+    /// Time between scrubs, like 7d: a scrub reads all blocks off home and checks their checksums
+    /// [default: never]
     #[arg(long, value_name = "DURATION")]
     scrub_every: Option<Nanoseconds>,
-    /// How much of that to read in a second, like 50MiB [default: as much as requests leave room
+    /// Bytes that a scrub reads in a second, like 50MiB [default: as many as requests leave time
     /// for]
     #[arg(long, value_name = "SIZE", requires = "scrub_every", value_parser = scrub_rate)]
     scrub_rate: Option<Bytes>,
-    /// Which file lies where, as `bimetal place -o` writes it, for combo and dataplex; read again
+    /// Map of files, as `bimetal place -o` writes it, for combo and dataplex. It is read again
     /// whenever it changes
     #[arg(long, value_name = "MAP.csv")]
     files: Option<PathBuf>,
@@ -150,6 +150,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
              writes one, and --files MAP.csv gives it"
         )),
         None => {}
+    }
+    if let Some(reason) = volume.began_without() {
+        note(format_args!("'{name}': the volume is served without a drive: {reason}"));
     }
     if held.has_overwritten() {
         note(format_args!(

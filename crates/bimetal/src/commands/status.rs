@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use bimetal_core::units::Bytes;
+use bimetal_core::units::{Bytes, counted};
 use bimetal_live::control::client::ClientError;
 use bimetal_live::control::message::{Progress, Reply, Request};
 use bimetal_live::control::offline;
@@ -128,18 +128,19 @@ pub(crate) fn describe_lost(lost: &Lost, text: &mut String) {
         let Finding { kind, state, drive, unit, offset_bytes, bytes, blocks, at_s, acknowledged, .. } = finding;
         let acknowledged = if *acknowledged { ", acknowledged" } else { "" };
         let (place, long) = (format!("unit {unit} byte {offset_bytes}"), size(Bytes(*bytes)));
-        line!(text, "  {state:<9} {place}, {long} ({blocks} blocks): {kind} on {drive}, {}{acknowledged}", ago(*at_s));
+        let blocks = counted(*blocks, "block");
+        line!(text, "  {state:<9} {place}, {long} ({blocks}): {kind} on {drive}, {}{acknowledged}", ago(*at_s));
     }
     let shown: u64 = lost.findings.iter().take(LOST_SHOWN).map(|finding| finding.blocks).sum();
     let all = lost.findings.iter().map(|finding| finding.blocks).sum::<u64>() + lost.unlisted_blocks;
     if all > shown {
-        line!(text, "  and {} blocks more (--json names up to 4096 ranges)", all - shown);
+        line!(text, "  and {} more (--json names up to 4096 ranges)", counted(all - shown, "block"));
     }
 }
 
 fn describe_losses(status: &Status, text: &mut String) {
     if status.checksum_errors > 0 {
-        line!(text, "checksum {} blocks read off home did not have their checksum", status.checksum_errors);
+        line!(text, "checksum {} read off home failed the check", counted(status.checksum_errors, "block"));
     }
     for loss in &status.accepted_losses {
         let (what, had) = match loss.what.as_str() {
@@ -147,7 +148,7 @@ fn describe_losses(status: &Status, text: &mut String) {
             "part" => ("what only damaged metadata knew of on", ""),
             _ => ("what only", " had"),
         };
-        let blocks = loss.blocks.map(|blocks| format!(", {blocks} blocks")).unwrap_or_default();
+        let blocks = loss.blocks.map(|blocks| format!(", {}", counted(blocks, "block"))).unwrap_or_default();
         line!(text, "given up {what} {}{had}{blocks}, {} (--accept-loss)", loss.drive, ago(loss.at_s));
     }
     if let Some(last) = status.history.last() {

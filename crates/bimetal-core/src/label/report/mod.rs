@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 use crate::block::{Block, BlockRun};
 use crate::layout::MemberId;
+use crate::units::counted;
 
 /// Ranges that are kept in memory; blocks beyond them are counted.
 pub const RANGES_MAX: usize = 1 << 16;
@@ -346,9 +347,15 @@ impl Report {
         self.losses_unlisted = 0;
         let doubt = if std::mem::take(&mut self.doubtful) { ", and that the report may lack findings" } else { "" };
         let Acknowledged { lost_blocks, other_blocks, losses } = cleared;
-        self.note(at, &format!(
-            "{by} acknowledged {lost_blocks} lost blocks, {other_blocks} other bad blocks and {losses} accepted losses{doubt}"
-        ));
+        self.note(
+            at,
+            &format!(
+                "{by} acknowledged {}, {} and {}{doubt}",
+                counted(lost_blocks, "lost block"),
+                counted(other_blocks, "other bad block"),
+                counted(losses, "accepted loss")
+            ),
+        );
         Some(cleared)
     }
 
@@ -357,7 +364,8 @@ impl Report {
         self.doubt_because(at, "the newest report could not be read: an older one holds, and findings may be missing");
     }
 
-    /// Makes the report doubtful, with the reason in its history. Returns true if it was not doubtful.
+    /// Makes the report doubtful, with the reason in its history. Returns true if it was not
+    /// doubtful before.
     fn doubt_because(&mut self, at: u64, reason: &str) -> bool {
         let is_new = !std::mem::replace(&mut self.doubtful, true);
         if is_new {

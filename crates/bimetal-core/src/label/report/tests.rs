@@ -263,7 +263,7 @@ fn rot_of_both_copies_of_the_newest_report_is_told() {
     assert_eq!(newest(&[sound], VOLUME + 1, 9), Report::default(), "another volume's");
 }
 
-/// One flipped bit in a page that no report was ever written to made the report of a new volume doubtful.
+/// One flipped bit in a page that was never written made the report of a new volume doubtful.
 #[test]
 fn damage_of_a_page_that_was_never_written_is_no_doubt() {
     let blank = [[Some([0; PAGE_BYTES]); 2]; 2];
@@ -290,7 +290,7 @@ fn an_acknowledgement_clears_all_but_what_is_still_lost() {
     assert_eq!(cleared, Acknowledged { lost_blocks: 4, other_blocks: 2, losses: 1 });
     assert_eq!(
         report.history().last().unwrap().text,
-        "root acknowledged 4 lost blocks, 2 other bad blocks and 1 accepted losses"
+        "root acknowledged 4 lost blocks, 2 other bad blocks and 1 accepted loss"
     );
     assert!(report.is_empty());
     assert_eq!((report.lost_blocks(), report.acknowledged_blocks()), (4, 4));

@@ -519,6 +519,7 @@ impl<P: Payload> Recovery<P> {
             self.volume.lost = Lost::default();
             self.absent |= 1 << member.0;
             self.volume.gave_up = dirty.then_some(GaveUp::All);
+            self.volume.began_without = Some(error);
             Ok(())
         } else {
             Err(error)
@@ -599,6 +600,12 @@ impl<P: Payload> Recovery<P> {
 }
 
 impl<P: Payload> Volume<P> {
+    /// Returns the reason for which recovery went on without the member with the slots, of which
+    /// home had everything or whose loss was accepted.
+    pub fn began_without(&self) -> Option<&RecoveryError> {
+        self.began_without.as_ref()
+    }
+
     /// Begins to serve a recovered volume.
     fn begin_life(&mut self, mut state: State, absent: u64, refusing: u64, attached: u64) {
         if absent != 0 && self.view.layout.is_mirrored() {

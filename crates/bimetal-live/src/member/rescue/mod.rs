@@ -5,8 +5,6 @@
 //! 2. Each member without a label gets the drive that was named for it. If none was named, it gets
 //!    the only drive whose content proves that it is the member ([`evidence`]). Proofs are pages of
 //!    the engine that belong to the volume, or the header of the guard. Size proves nothing.
-//!    content proves that it is the member ([`evidence`]). Proofs are pages of the engine that
-//!    belong to the volume, or the header of the guard. Size proves nothing.
 //! 3. The remains on each drive are examined, and losses are reported as far as the examination
 //!    shows them.
 //! 4. The label is written to the drive. A missing state of the engine and the header of the guard

@@ -46,8 +46,8 @@ pub(crate) struct Arguments {
     /// Changes a figure of the drive
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// When requests are sent: each after the think time behind the one before, or when the trace
-    /// says [default: closed for DiskSim's validation format, timed for others]
+    /// Times of requests: each after the think time behind the previous request, or at the time in
+    /// the trace [default: closed for DiskSim's validation format, timed for others]
     #[arg(long, value_name = "closed|timed")]
     replay: Option<Replay>,
     /// Fit the data-sheet figures of the hard disk to the first half, and report on the second
