@@ -1,15 +1,19 @@
-//! Admission: which blocks that are not in a cache may come in. An axis of every scheme that caches blocks.
+//! Admission: the rule that decides which uncached blocks may enter a cache. Every scheme that
+//! caches blocks has it.
 //!
-//! - `all`: every one.
-//! - `write-size:SIZE`: not what a write of at least SIZE brings.
-//! - `n-hit:N`: a block that has been asked for N times while it was not cached. What is asked for is remembered for about as many
-//!   blocks as the cache has slots, in sets of four of which the one asked for longest ago is forgotten first; a read of several
-//!   blocks brings them in together, when all of them have been asked for often enough.
-//! - `sequential:SIZE`: not what adjacent requests bring that together reach SIZE.
-//! - `wear-budget:SIZE/d`: no more than SIZE is written to slots in a day, blocks that are cached already included: such a write goes home
-//!   and the copy is given up. A token bucket that holds what an hour may write, so that no day writes more than a twenty-fourth above its
-//!   budget (and what was under way when the bucket ran empty). Where only a part of a block is written whose newest content has no other
-//!   place, it has to be written to a slot whatever the budget says.
+//! - `all`: every block.
+//! - `write-size:SIZE`: no block that a write of at least SIZE brings.
+//! - `n-hit:N`: a block that was requested N times while it was not cached. The counts cover about
+//!   as many blocks as the cache has slots. They lie in sets of four blocks; the block of the set
+//!   that was requested longest ago is forgotten first. A read of several blocks brings them in
+//!   together, once each of them was requested often enough.
+//! - `sequential:SIZE`: no block of adjacent requests that together reach SIZE.
+//! - `wear-budget:SIZE/d`: at most SIZE is written to slots in a day, blocks that are already
+//!   cached included. A write beyond the budget goes to home, and the block's copy is dropped. The
+//!   budget is a token bucket that holds as much as an hour may write. So no day writes more than a
+//!   twenty-fourth above its budget, plus the writes that were under way when the bucket ran empty.
+//!   A partial write to a block whose newest content lies only in a slot is written to a slot
+//!   regardless of the budget.
 
 use std::str::FromStr;
 
@@ -22,7 +26,7 @@ use crate::scheme::{Access, Reason, View};
 use crate::settings::{Kind, Parameter, Settings};
 use crate::units::{Bytes, Nanoseconds};
 
-/// Of every scheme that caches blocks.
+/// Parameter `admission` of every scheme that caches blocks.
 pub const PARAMETER: Parameter = Parameter {
     name: "admission",
     kind: Kind::Admission,
@@ -31,15 +35,15 @@ pub const PARAMETER: Parameter = Parameter {
           bytes written a day allows",
 };
 
-/// What [`PARAMETER`] takes.
+/// Forms of the value that [`PARAMETER`] takes.
 pub const FORMS: &str = "all|write-size:SIZE|n-hit:N|sequential:SIZE|wear-budget:SIZE/d";
 
-/// The block was not asked for often enough.
+/// The block was not requested often enough.
 pub const FEW_HITS: Reason = Reason("few-hits");
 /// More would have been written to slots than the budget allows.
 pub const WEAR_BUDGET: Reason = Reason("wear-budget");
 
-/// Every reason of a rule, and what it means.
+/// Every reason of an admission rule, with its meaning.
 pub const REASONS: [(Reason, &str); 4] = [
     (Reason::LARGE, "admission=write-size: a large write brings it"),
     (FEW_HITS, "admission=n-hit: it was not asked for so often"),
@@ -47,18 +51,18 @@ pub const REASONS: [(Reason, &str); 4] = [
     (WEAR_BUDGET, "admission=wear-budget: the SSD has taken what it may"),
 ];
 
-/// A rule of admission.
+/// An admission rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
-    /// Every block.
+    /// Every block is admitted.
     All,
-    /// No write of at least this size.
+    /// Blocks of writes of at least this size are not admitted.
     WriteSize(Bytes),
-    /// Blocks asked for so often.
+    /// Blocks that were requested this number of times are admitted.
     NHit(u8),
-    /// No requests that follow each other and together reach this size.
+    /// Blocks of adjacent requests that together reach this size are not admitted.
     Sequential(Bytes),
-    /// So much a day.
+    /// Number of bytes that may be written to slots in a day.
     WearBudget(Bytes),
 }
 
@@ -79,30 +83,32 @@ impl FromStr for Rule {
     }
 }
 
-/// Why a block may not come in, if it may not.
+/// State of an admission rule, which gives the reason for which a block is not admitted.
 trait Admission: Send {
-    /// A request has arrived; once for each, before anything is asked about it.
+    /// Notes that a request has arrived. Called once for each request, before any question about
+    /// it.
     fn arrived(&mut self, view: &View, access: &Access) {
         let _ = (view, access);
     }
 
-    /// The reason against `block` of `access`, which has a copy in a slot or not.
+    /// Returns the reason against `block` of `access`, if there is any. `cached` tells if the block
+    /// has a copy in a slot.
     fn refuses(&self, view: &View, access: &Access, block: Block, cached: bool) -> Option<Reason>;
 
-    /// For how many blocks at most an answer holds.
+    /// Returns the largest number of blocks for which one answer holds.
     fn room(&self) -> u64 {
         u64::MAX
     }
 
-    /// A slot was written.
+    /// Notes that a slot was written.
     fn wrote(&mut self) {}
 }
 
-/// What stands between a scheme and its slots.
+/// Admission rule of a scheme. `None` inside admits every block.
 pub struct Gate(Option<Box<dyn Admission>>);
 
 impl Gate {
-    /// As `settings` have it, for a cache laid out like this.
+    /// Returns the rule that `settings` name, for a cache with this layout.
     pub fn new(settings: &Settings, layout: &Layout) -> Self {
         let slots = layout.slots.map_or(0, |slots| slots.count);
         let rule = settings.text(PARAMETER.name).parse().expect("settings are checked against the forms of a rule");
@@ -131,8 +137,8 @@ impl Gate {
         }
     }
 
-    /// Why the first blocks of `rest`, which `access` writes, may not go to slots (`None` if they may), and for how many of them that
-    /// holds.
+    /// Returns the reason for which the first blocks of `rest`, which `access` writes, are not
+    /// admitted, or `None`. The number says for how many blocks the answer holds.
     #[inline]
     pub fn of_write(&self, view: &View, access: &Access, rest: BlockRun) -> (Option<Reason>, u64) {
         let Some(admission) = &self.0 else { return (None, rest.count) };
@@ -143,7 +149,8 @@ impl Gate {
         (first, alike.min(limit))
     }
 
-    /// Why `missing`, which `access` reads from home, may not come in; `None` if it may.
+    /// Returns the reason for which `missing`, which `access` reads from home, is not admitted, or
+    /// `None`.
     #[inline]
     pub fn of_read(&self, view: &View, access: &Access, missing: BlockRun) -> Option<Reason> {
         let admission = self.0.as_ref()?;
@@ -178,11 +185,11 @@ impl Admission for Sequential {
 
 const WAYS: usize = 4;
 
-/// Blocks in one set, from the one asked for last to the one asked for longest ago.
+/// Requested blocks of one set, from the most recently to the least recently requested.
 #[derive(Clone, Copy, Default)]
 struct Asked {
     keys: [u32; WAYS],
-    /// How often; 0 where nothing is.
+    /// Number of requests of each block; 0 where the entry is empty.
     times: [u8; WAYS],
 }
 
@@ -239,13 +246,14 @@ const DAY: i128 = 24 * HOUR;
 const HOUR: i128 = 3_600_000_000_000;
 
 struct WearBudget {
-    /// Bytes.
+    /// Budget of a day, in bytes.
     day: i128,
-    /// Bytes.
+    /// Size of a block, in bytes.
     block: i128,
-    /// What may be written now, in bytes times the nanoseconds of a day; a debt where it is negative.
+    /// Budget that is left, in bytes times the nanoseconds of a day. Negative if more was written.
     left: i128,
-    /// When the last request arrived; nothing did before the first: what there is then was written in an earlier life.
+    /// Time of the last request; `None` before the first one. Slots mapped before the first request
+    /// were written before this start, so they cost nothing.
     last: Option<Nanoseconds>,
 }
 
@@ -284,7 +292,8 @@ mod tests {
     use crate::operation::OpKind::{Read, Write};
     use crate::testing::Bench;
 
-    /// Every scheme that has the axis, so that a new one is tested without a line here.
+    /// Every scheme that has an admission parameter, so that a new scheme is tested without a
+    /// change here.
     fn schemes() -> impl Iterator<Item = &'static str> {
         let has =
             |info: &&&crate::scheme::SchemeInfo| info.parameters.iter().any(|known| known.kind == Kind::Admission);
@@ -356,7 +365,7 @@ mod tests {
             let written = bench.volume.statistics().written_blocks_to_slots * 4096;
             let (least, most) = (Bytes::from_mib(20).0, Bytes::from_mib(25).0);
             assert!(written <= most, "{scheme}: {written}");
-            // A scheme may have reasons of its own to leave some out.
+            // A scheme may have other reasons not to cache some of the writes.
             assert!(written >= least || bypassed(&bench, WEAR_BUDGET) == 0, "{scheme}: {written}");
             assert!(bypassed(&bench, WEAR_BUDGET) > 0 || written < least, "{scheme}: nothing was refused");
         }

@@ -1,44 +1,47 @@
-//! ARC (Megiddo, Modha: *ARC: A Self-Tuning, Low Overhead Replacement Cache*, FAST 2003, figure 4): a list of what was used
-//! once lately (T1) and of what was used more often (T2), the ghosts of either (B1, B2), and a target for the size of T1 that moves
-//! towards the list whose ghosts are asked for.
+//! ARC (Megiddo, Modha: *ARC: A Self-Tuning, Low Overhead Replacement Cache*, FAST 2003, figure 4).
+//! List T1 has the blocks that were used once recently, T2 those used more often. B1 and B2 have
+//! the ghosts of either. A target for the size of T1 moves towards the list whose ghosts are
+//! requested.
 //!
-//! The target is a real number, as in the paper: it moves by the quotient of the ghosts' numbers, not rounded.
+//! The target is a real number, as in the paper: it moves by the quotient of the ghosts' numbers,
+//! not rounded.
 //!
-//! Our choices: ghosts beyond the paper's bounds are forgotten when a block comes in, not before room is made, which leaves the
-//! same ghosts. A slot that may not go stays in its place, and the other list is asked where one has no more to offer.
+//! Our choices: ghosts beyond the paper's bounds are dropped when a block is inserted, not before
+//! room is made, which leaves the same ghosts. A slot that the caller refuses stays in its
+//! position. When a list has no more slots to offer, the other list offers its own.
 
 use super::ghosts::{self, Ghosts};
 use super::replacement::{Key, Replacement, Verdict};
 use super::slot_lists::{self, SlotLists};
 use crate::block_map::Slot;
 
-/// Resident bytes for each slot, and a ghost.
+/// Resident bytes for each slot, and for a ghost.
 pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 4.0 + ghosts::BYTES_PER_GHOST;
 
-/// Used once: T1, and its ghosts B1.
+/// Blocks used once: T1, and its ghosts B1.
 const ONCE: usize = 0;
-/// Used more often: T2, and its ghosts B2.
+/// Blocks used more often: T2, and its ghosts B2.
 const OFTEN: usize = 1;
 
-/// The policy.
+/// The ARC policy.
 pub struct Arc {
     lists: SlotLists<2>,
     keys: Vec<u32>,
     ghosts: Ghosts<2>,
     slots: u32,
-    /// The paper's p.
+    /// Target for the size of T1: p in the paper.
     once_target: f64,
-    /// The block that was announced, and whose ghost it was.
+    /// Block that was announced, and the list that its ghost was in.
     expected: Option<(Key, Option<usize>)>,
 }
 
 impl Arc {
-    /// The policy over `slots` slots.
+    /// Returns the policy over `slots` slots.
     pub fn new(slots: u32) -> Self {
         Self {
             lists: SlotLists::new(slots),
             keys: vec![0; slots as usize],
-            // One more than the bound, for the time between making room and filling it.
+            // One ghost above the bound, for the time between making room and filling it.
             ghosts: Ghosts::new(slots.saturating_add(1)),
             slots,
             once_target: 0.0,
@@ -46,7 +49,7 @@ impl Arc {
         }
     }
 
-    /// Cases II and III: takes the ghost of `key` and adapts the target.
+    /// Takes the ghost of `key` and adapts the target (cases II and III).
     fn recognise(&mut self, key: Key) -> Option<usize> {
         let (once, often) = (f64::from(self.ghosts.len(ONCE)), f64::from(self.ghosts.len(OFTEN)));
         let list = self.ghosts.take(key)?;
@@ -58,7 +61,8 @@ impl Arc {
         Some(list)
     }
 
-    /// Forgets what exceeds the bounds of case IV: |T1| + |B1| ≤ c, and all four together ≤ 2c.
+    /// Drops the ghosts that exceed the bounds of case IV: |T1| + |B1| ≤ c, and all four lists
+    /// together ≤ 2c.
     fn bound_ghosts(&mut self) {
         if self.lists.len(ONCE) + self.ghosts.len(ONCE) > self.slots && self.ghosts.len(ONCE) > 0 {
             self.ghosts.drop_oldest(ONCE);
@@ -100,7 +104,7 @@ impl Replacement for Arc {
         }
     }
 
-    /// The paper's REPLACE.
+    /// Implements the paper's REPLACE.
     fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict) {
         let mut next = [self.lists.oldest(ONCE), self.lists.oldest(OFTEN)];
         let ghost_of_often = matches!(self.expected, Some((_, Some(OFTEN))));
@@ -134,7 +138,8 @@ impl Replacement for Arc {
 mod tests {
     use super::*;
 
-    /// Three ghosts of blocks that were used often and two of blocks used once move the target by one and a half slots.
+    /// Three ghosts of blocks that were used often and two of blocks used once move the target by
+    /// one and a half slots.
     #[test]
     fn target_moves_by_the_real_quotient_of_the_ghosts() {
         let mut arc = Arc::new(10);
@@ -142,7 +147,7 @@ mod tests {
         (10..12).for_each(|key| arc.ghosts.push(ONCE, Key(key)));
         assert_eq!(arc.recognise(Key(10)), Some(ONCE));
         assert_eq!(arc.once_target, 1.5);
-        // One of those used once is left beside three: the quotient below one counts as one.
+        // One ghost of B1 is left beside three of B2: a quotient below one counts as one.
         assert_eq!(arc.recognise(Key(0)), Some(OFTEN));
         assert_eq!(arc.once_target, 0.5);
         assert_eq!(arc.recognise(Key(1)), Some(OFTEN));

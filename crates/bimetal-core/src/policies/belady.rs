@@ -1,35 +1,37 @@
-//! Belady's MIN (Belady: *A Study of Replacement Algorithms for a Virtual-Storage Computer*, 1966): the block whose next use is farthest
-//! off goes. No policy misses less; it needs to be told the future, so it is a bound and not a choice.
+//! Belady's MIN (Belady: *A Study of Replacement Algorithms for a Virtual-Storage Computer*, 1966):
+//! the block whose next use is farthest in the future is evicted. No policy misses less. It needs
+//! to know all future uses, so it is a bound, not an option for a real cache.
 //!
-//! [`Belady`] is told the next use of each block that it hears of; [`Foretold`] finds it itself, in a schedule of all uses, and so
-//! is a policy for schemes in a simulation.
+//! The caller of [`Belady`] supplies the next use of each block. [`Foretold`] finds the next use
+//! itself, in a list of all uses, so it is a policy for schemes in a simulation.
 //!
-//! Of blocks that are never used again the one in the lowest slot goes first, which changes no miss ratio.
+//! Among blocks that are never used again, the block in the lowest slot is evicted first, which
+//! changes no miss ratio.
 
 use super::indexed_heap::IndexedHeap;
 use super::replacement::{Key, Replacement, Verdict};
 use super::uses::Uses;
 use crate::block_map::Slot;
 
-/// Its name on the command line.
+/// Name on the command line.
 pub const NAME: &str = "belady";
 
-/// "Never again", as the time of a next use.
+/// Time of the next use of a block that is never used again.
 pub const NEVER: u64 = u64::MAX;
 
-/// The policy.
+/// Belady's MIN, with the next use of each block supplied by the caller.
 pub struct Belady {
     heap: IndexedHeap,
     next_use: u64,
 }
 
 impl Belady {
-    /// The policy over `slots` slots.
+    /// Returns the policy over `slots` slots.
     pub fn new(slots: u32) -> Self {
         Self { heap: IndexedHeap::new(slots), next_use: NEVER }
     }
 
-    /// When the block that is inserted or touched next will be used after that, or [`NEVER`].
+    /// Supplies the next use, or [`NEVER`], of the block that is inserted or touched next.
     #[inline]
     pub fn foresee(&mut self, next_use: u64) {
         self.next_use = next_use;
@@ -64,19 +66,19 @@ impl Replacement for Belady {
     }
 }
 
-/// The policy for a scheme, whose cache hears of uses late and out of order: told once when every block is used, and of each
-/// request that arrives.
+/// Belady's MIN for a scheme, whose cache learns of uses late and out of order. It gets the list of
+/// all uses once, and is notified of each request that arrives.
 pub struct Foretold {
     belady: Belady,
     uses: Option<Uses>,
-    /// Requests that arrived.
+    /// Number of requests that arrived.
     arrived: u32,
-    /// The block in each slot.
+    /// Key of the block in each slot.
     keys: Vec<Key>,
 }
 
 impl Foretold {
-    /// The policy over `slots` slots, which has to be told the uses before the first request.
+    /// Returns the policy over `slots` slots. It needs the list of uses before the first request.
     pub fn new(slots: u32) -> Self {
         Self { belady: Belady::new(slots), uses: None, arrived: 0, keys: vec![Key(0); slots as usize] }
     }

@@ -1,4 +1,5 @@
-//! The buffer cache of a host, as far as a device can guess it from its requests: the blocks used last.
+//! Estimate of the host's buffer cache: the most recently used blocks, as far as a device sees them
+//! in its requests.
 
 use crate::block::{Block, ValidMask};
 use crate::block_map::{BlockMap, Entry, Slot};
@@ -11,12 +12,12 @@ pub(crate) struct BufferCache {
 }
 
 impl BufferCache {
-    /// For so many blocks.
+    /// Returns an empty cache for `blocks` blocks.
     pub(crate) fn new(blocks: u32) -> Self {
         Self { map: BlockMap::new(blocks), order: Lru::new(blocks) }
     }
 
-    /// `block` is read or written; gives the block that must leave for it.
+    /// Notes a read or write of `block`. Returns the block that is evicted for it.
     pub(crate) fn use_block(&mut self, block: Block) -> Option<Block> {
         if let Some((slot, _)) = self.map.get(block) {
             self.order.touch(slot);

@@ -1,8 +1,11 @@
-//! CLOCK (Corbató, *A Paging Experiment with the Multics System*, 1968): a hand goes round; a block used since the
-//! hand last came by is passed over once, any other goes.
+//! CLOCK (Corbató, *A Paging Experiment with the Multics System*, 1968): a hand goes round the
+//! slots. It passes over a block that was used since the hand's last visit, once; it evicts every
+//! other block.
 //!
-//! Kept as a queue, which is the same ring (*FIFO with reinsertion*): the hand stands at the old end, and what it passes goes to the
-//! new end. One bit of use; a new block starts without it. A slot that may not go is passed over as if it had been used.
+//! The ring is kept as a queue, which is equivalent (*FIFO with reinsertion*): the hand stands at
+//! the old end, and blocks that it passes move to the new end. Each block has one bit of use, which
+//! is clear when the block is inserted. A slot that the caller refuses is passed over as if it had
+//! been used.
 
 use super::replacement::{Key, Replacement, Verdict};
 use super::slot_lists::{self, SlotLists};
@@ -11,17 +14,18 @@ use crate::block_map::Slot;
 /// Resident bytes for each slot.
 pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 5.0;
 
-/// The policy.
+/// The CLOCK policy.
 pub struct Clock {
     ring: SlotLists<1>,
     used: Vec<bool>,
-    /// For each slot the round of offers in which it last might not go, so that it is offered once in each.
+    /// For each slot, the last eviction in which it was refused, so that each eviction offers it
+    /// once.
     refused_in: Vec<u32>,
     round: u32,
 }
 
 impl Clock {
-    /// The policy over `slots` slots.
+    /// Returns the policy over `slots` slots.
     pub fn new(slots: u32) -> Self {
         Self {
             ring: SlotLists::new(slots),

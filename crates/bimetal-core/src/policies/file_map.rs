@@ -1,5 +1,6 @@
-//! What a map of files says of addresses: which file a sector belongs to, and what is free. Whatever it does not name is the
-//! file system's own for all that is known: *undefined*, in the words of Combo Drive (3.1).
+//! Map of files: tells which file each sector belongs to, and which sectors are free. Sectors that
+//! it does not name are taken to belong to the file system: *undefined*, in the words of Combo
+//! Drive (3.1).
 
 use std::collections::HashMap;
 
@@ -15,10 +16,10 @@ struct Extent {
     file: u32,
 }
 
-/// Files, by number, and where they lie.
+/// Files, by number, and their addresses.
 #[derive(Default)]
 pub(crate) struct FileMap {
-    /// In order of address, none of which lies in two of them.
+    /// Parts of files in order of address, without overlaps.
     extents: Vec<Extent>,
     free: Vec<SectorRange>,
     files: Vec<File>,
@@ -31,8 +32,8 @@ struct File {
 }
 
 impl FileMap {
-    /// The map that `extents` make; those without a path are free space. `class_of` gives each path the class that its scheme
-    /// wants to know of it.
+    /// Returns the map of `extents`; extents without a path are free space. `class_of` gives each
+    /// path the class by which the scheme sorts files.
     pub(crate) fn new(extents: &[FileExtent], class_of: impl Fn(&str) -> u8) -> Self {
         let mut map = Self::default();
         let mut numbers: HashMap<&str, u32> = HashMap::new();
@@ -52,27 +53,27 @@ impl FileMap {
         map
     }
 
-    /// Whether it names nothing.
+    /// Returns true if the map names no file and no free space.
     pub(crate) fn is_empty(&self) -> bool {
         self.extents.is_empty() && self.free.is_empty()
     }
 
-    /// How many files it names.
+    /// Returns the number of files in the map.
     pub(crate) fn files(&self) -> usize {
         self.files.len()
     }
 
-    /// The class of a file.
+    /// Returns the class of a file.
     pub(crate) fn class(&self, file: u32) -> u8 {
         self.files[file as usize].class
     }
 
-    /// The sectors of a file.
+    /// Returns the number of sectors of a file.
     pub(crate) fn sectors(&self, file: u32) -> u64 {
         self.files[file as usize].sectors
     }
 
-    /// The parts of files in `range`, in order of address: each with its file.
+    /// Returns the parts of files in `range`, in order of address, each with its file.
     pub(crate) fn parts(&self, range: SectorRange) -> impl Iterator<Item = (u32, SectorRange)> {
         let (start, end) = (range.start.0, range.end().0);
         let first = self.extents.partition_point(|extent| extent.end <= start);
@@ -82,12 +83,13 @@ impl FileMap {
         })
     }
 
-    /// All parts of all files, in order of address.
+    /// Returns all parts of all files, in order of address.
     pub(crate) fn extents(&self) -> impl Iterator<Item = (u32, SectorRange)> {
         self.extents.iter().map(|extent| (extent.file, SectorRange::new(extent.start, extent.end - extent.start)))
     }
 
-    /// The files that `range` touches, each once, and whether it has all of the file.
+    /// Returns the files that `range` touches, each once, and whether `range` covers the whole
+    /// file.
     pub(crate) fn touched(&self, range: SectorRange) -> Vec<(u32, bool)> {
         let mut touched: Vec<(u32, u64)> = Vec::new();
         for (file, part) in self.parts(range) {
@@ -99,7 +101,8 @@ impl FileMap {
         touched.into_iter().map(|(file, sectors)| (file, sectors == self.sectors(file))).collect()
     }
 
-    /// Of `count` ranges of so many sectors each: those that have nothing but files and free space, and those that are free.
+    /// Returns two sets of the first `count` ranges of `sectors` sectors each. The first set has
+    /// the ranges with nothing but files and free space; the second has the ranges that are free.
     pub(crate) fn ranges(&self, count: u32, sectors: u64) -> (BitSet, BitSet) {
         let (mut known, mut free) = (vec![0u64; count as usize], vec![0u64; count as usize]);
         let spread = |range: SectorRange, sums: &mut Vec<u64>| {

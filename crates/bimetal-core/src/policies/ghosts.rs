@@ -1,7 +1,9 @@
-//! Ghosts: blocks that were given up and are remembered by their key alone, in order of age, in one or more lists.
+//! Ghosts: blocks that were evicted and are remembered by their key alone, in order of age, in one
+//! or more lists.
 //!
-//! At most 12 bytes a ghost: a ring of keys with a third to spare for the gaps that recognised ghosts leave, and an open-addressed
-//! index of ring positions. When gaps fill the ring it is closed up, which costs O(1) for each ghost added since.
+//! At most 12 bytes a ghost: a ring of keys, and an open-addressed index of ring positions. The
+//! ring has a third to spare for the gaps that recognised ghosts leave. When gaps fill the ring, it
+//! is compacted, which costs O(1) for each ghost added since.
 
 use super::replacement::Key;
 use crate::bit_set::BitSet;
@@ -9,14 +11,14 @@ use crate::bit_set::BitSet;
 /// Resident bytes for each ghost, in the worst case.
 pub(super) const BYTES_PER_GHOST: f64 = 12.0;
 
-/// Places of an index for so many entries: at most two thirds are in use.
+/// Returns the number of index entries for `entries` keys: at most two thirds are in use.
 fn index_places(entries: u32) -> usize {
     entries as usize + entries as usize / 2 + 2
 }
 
-/// Positions in a ring by the key that stands there.
+/// Index of ring positions by the key that stands at the position.
 pub(super) struct KeyIndex {
-    /// A position plus one; 0 is an empty place.
+    /// Ring positions plus one; 0 marks an empty entry.
     places: Vec<u32>,
 }
 
@@ -35,7 +37,7 @@ impl KeyIndex {
         if place + 1 == self.places.len() { 0 } else { place + 1 }
     }
 
-    /// The place of `key` in the index, if it is there.
+    /// Returns the entry of `key` in the index, if the index has it.
     #[inline]
     fn place(&self, key: u32, ring: &[u32]) -> Option<usize> {
         let mut place = self.home(key);
@@ -48,13 +50,13 @@ impl KeyIndex {
         }
     }
 
-    /// Where in `ring` the key is.
+    /// Returns the position of `key` in `ring`.
     #[inline]
     pub(super) fn get(&self, key: u32, ring: &[u32]) -> Option<u32> {
         self.place(key, ring).map(|place| self.places[place] - 1)
     }
 
-    /// Adds `key`, which is not there and stands at `position`.
+    /// Adds `key`, which is not in the index and stands at `position`.
     pub(super) fn insert(&mut self, key: u32, position: u32) {
         let mut place = self.home(key);
         while self.places[place] != 0 {
@@ -63,7 +65,7 @@ impl KeyIndex {
         self.places[place] = position + 1;
     }
 
-    /// Takes `key` out; what was displaced by it moves up.
+    /// Takes `key` out of the index. Entries that collided with it move up.
     pub(super) fn remove(&mut self, key: u32, ring: &[u32]) {
         let Some(mut gap) = self.place(key, ring) else { return };
         let len = self.places.len();
@@ -88,15 +90,15 @@ impl KeyIndex {
     }
 }
 
-/// `N` lists of ghosts, together at most `limit`.
+/// `N` lists of ghosts, together at most `limit` ghosts.
 pub(super) struct Ghosts<const N: usize> {
     ring: Vec<u32>,
-    /// For each list, at which positions of the ring its ghosts stand.
+    /// For each list, the ring positions of its ghosts.
     members: [BitSet; N],
     index: KeyIndex,
-    /// The position behind the newest ghost.
+    /// Position behind the newest ghost.
     head: u32,
-    /// Positions in use before it, gaps included.
+    /// Number of positions in use before `head`, gaps included.
     span: u32,
     limit: u32,
 }
@@ -114,7 +116,7 @@ impl<const N: usize> Ghosts<N> {
         }
     }
 
-    /// How many are in `list`.
+    /// Returns the number of ghosts in `list`.
     #[inline]
     pub(super) fn len(&self, list: usize) -> u32 {
         self.members[list].len()
@@ -128,12 +130,12 @@ impl<const N: usize> Ghosts<N> {
         self.ring.len() as u32
     }
 
-    /// The position of the oldest in use, gap or not.
+    /// Returns the oldest position in use, which may be a gap.
     fn tail(&self) -> u32 {
         if self.head >= self.span { self.head - self.span } else { self.head + self.capacity() - self.span }
     }
 
-    /// Takes the ghost of `key` out of its list, and gives that.
+    /// Takes the ghost of `key` out of its list, and returns the list.
     pub(super) fn take(&mut self, key: Key) -> Option<usize> {
         let position = self.index.get(key.0, &self.ring)?;
         self.index.remove(key.0, &self.ring);
@@ -142,7 +144,7 @@ impl<const N: usize> Ghosts<N> {
         list
     }
 
-    /// Forgets the oldest of `list`.
+    /// Drops the oldest ghost of `list`.
     pub(super) fn drop_oldest(&mut self, list: usize) {
         let members = &self.members[list];
         if let Some(position) = members.next_member(self.tail()).or_else(|| members.next_member(0)) {
@@ -150,8 +152,8 @@ impl<const N: usize> Ghosts<N> {
         }
     }
 
-    /// Adds the ghost of `key` to `list` as its newest; if there is no room, the oldest of this list or else of another
-    /// is forgotten.
+    /// Adds the ghost of `key` to `list` as its newest. If there is no room, the oldest ghost of
+    /// this list is dropped, or else of another list.
     pub(super) fn push(&mut self, list: usize, key: Key) {
         if self.limit == 0 {
             return;
@@ -171,7 +173,8 @@ impl<const N: usize> Ghosts<N> {
         self.span += 1;
     }
 
-    /// Makes room in the ring: gaps at the old end go; if there are too few of them, the ring is closed up.
+    /// Makes room in the ring: frees the gaps at the old end, or compacts the ring if there are
+    /// none.
     fn drop_gaps(&mut self) {
         let tail = self.tail();
         let capacity = self.capacity();

@@ -1,5 +1,6 @@
-//! The hotspot queue of dm-cache's policy smq: regions of the address space ranked by how steadily they are asked for, whether anything
-//! of them is cached or not. See `multi_queue` for how they rise and sink.
+//! The hotspot queue of dm-cache's policy smq. It ranks regions of the address space by how
+//! steadily they are requested, regardless of whether any block of a region is cached. See
+//! `multi_queue` for how regions rise and sink.
 
 use super::ghosts::KeyIndex;
 use super::multi_queue::{self, LEVELS, MultiQueue};
@@ -7,15 +8,16 @@ use super::replacement::{Key, Replacement, Verdict};
 use crate::block::{Block, BlockRun};
 use crate::block_map::Slot;
 
-/// Resident bytes for each slot of the cache: a region for each four of them, with its number, its place in the index and in the queue.
+/// Resident bytes for each slot of the cache. There is a region for every four slots, with its
+/// number, its index entry and its queue entry.
 pub const BYTES_PER_SLOT: f64 = (multi_queue::BYTES_PER_SLOT + 4.0 + 6.0) / 4.0;
 
-/// Blocks of a region, unless the drive is too small to have enough regions.
+/// Number of blocks in a region, unless the drive is too small for the least number of regions.
 const REGION_BLOCKS: u64 = 16;
-/// At least so many regions are followed.
+/// Least number of regions that are followed.
 const REGIONS_MIN: u32 = 1024;
 
-/// How high what was asked for stood.
+/// Counts of requests by the level of the requested region or block.
 #[derive(Clone, Copy, Default)]
 pub struct Standing {
     high: u64,
@@ -23,7 +25,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Something at `level` was asked for, or something that is in no level.
+    /// Counts a request for something at `level`; `None` if it is in no level.
     #[inline]
     pub fn count(&mut self, level: Option<usize>) {
         if level.is_some_and(|level| level >= LEVELS * 3 / 4) {
@@ -33,26 +35,26 @@ impl Standing {
         }
     }
 
-    /// The share that stood in the upper quarter of the levels, in sixteenths.
+    /// Returns the share of requests in the upper quarter of the levels, in sixteenths.
     pub fn sixteenths(&self) -> u64 {
         self.high * 16 / (self.high + self.other).max(1)
     }
 }
 
-/// The queue.
+/// Queue of regions.
 pub struct Hotspots {
     queue: MultiQueue,
-    /// The region at each place of the queue.
+    /// Number of the region at each position of the queue.
     regions: Vec<u32>,
     index: KeyIndex,
     region_blocks: u64,
     standing: Standing,
-    /// How far a region rises.
+    /// Number of levels by which a region rises.
     jump: usize,
 }
 
 impl Hotspots {
-    /// For a cache of `slots` slots before `blocks` blocks.
+    /// Returns the queue for a cache of `slots` slots in front of `blocks` blocks.
     pub fn new(slots: u32, blocks: u64) -> Self {
         let count = (slots / 4).max(REGIONS_MIN);
         let mut region_blocks = REGION_BLOCKS;
@@ -77,7 +79,7 @@ impl Hotspots {
         self.index.get(key, &self.regions).map(Slot)
     }
 
-    /// Every region of `blocks` was asked for.
+    /// Notes a request for every region of `blocks`.
     pub fn asked_for(&mut self, blocks: BlockRun) {
         let last = (blocks.end() - 1) / self.region_blocks;
         for region in blocks.first.0 / self.region_blocks..=last {
@@ -94,7 +96,8 @@ impl Hotspots {
         }
     }
 
-    /// A region that is not followed yet takes the place of the one that stands lowest.
+    /// Adds a region that is not followed yet. If the queue is full, it replaces the region that
+    /// stands lowest.
     fn bring_in(&mut self, key: u32) {
         let mut place = Slot(self.queue.len());
         if place.0 as usize == self.regions.len() {
@@ -109,12 +112,13 @@ impl Hotspots {
         self.queue.insert(place, Key(key));
     }
 
-    /// At which level the region of `block` stands, if it is followed.
+    /// Returns the level of the region of `block`, if the region is followed.
     pub fn level(&self, block: Block) -> Option<usize> {
         self.queue.level(self.place(self.key(block))?)
     }
 
-    /// By how much less is to be brought in, and how much faster regions rise, the worse the queue predicts.
+    /// Returns a factor that is larger the worse the queue predicts. The number of levels that are
+    /// promoted is divided by it, and regions rise by as many levels.
     pub fn caution(&self) -> usize {
         match self.standing.sixteenths() {
             0 => 4,
@@ -123,7 +127,7 @@ impl Hotspots {
         }
     }
 
-    /// Ends a period.
+    /// Ends a period: sets the jump for the next period and makes the levels equally full.
     pub fn end_period(&mut self) {
         self.jump = self.caution();
         self.queue.end_period();

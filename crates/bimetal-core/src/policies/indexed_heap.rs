@@ -1,17 +1,19 @@
-//! A binary heap of slots by a rank that can change: the smallest rank comes first, the lower slot where two are equal.
+//! A binary heap of slots by a rank that can change. The smallest rank comes first; of equal ranks,
+//! the lower slot.
 
 use crate::block_map::Slot;
 
-/// Resident bytes for each slot: its place, its rank, and the heap itself.
+/// Resident bytes for each slot: its position, its rank, and the heap itself.
 pub(super) const BYTES_PER_SLOT: f64 = 16.0;
 
 const ABSENT: u32 = 0;
 
-/// The heap.
+/// Heap of slots, ordered by rank.
 pub(super) struct IndexedHeap {
-    /// The heap in `..len`; behind it, slots set aside during a search.
+    /// The heap lies in `..len`. Slots that an eviction offered in vain lie behind it, until the
+    /// eviction ends.
     heap: Vec<u32>,
-    /// For each slot its place in the heap plus one.
+    /// For each slot, its position in the heap plus one.
     places: Vec<u32>,
     ranks: Vec<u64>,
     len: u32,
@@ -27,7 +29,7 @@ impl IndexedHeap {
         self.len
     }
 
-    /// The rank of `slot`, which must be in it.
+    /// Returns the rank of `slot`, which must be in the heap.
     pub(super) fn rank(&self, slot: Slot) -> u64 {
         debug_assert!(self.contains(slot));
         self.ranks[slot.0 as usize]
@@ -52,7 +54,7 @@ impl IndexedHeap {
         self.down(at);
     }
 
-    /// Takes `slot` out, if it is in.
+    /// Takes `slot` out of the heap, if the heap has it.
     pub(super) fn remove(&mut self, slot: Slot) {
         let Some(at) = self.places[slot.0 as usize].checked_sub(1) else { return };
         self.places[slot.0 as usize] = ABSENT;
@@ -64,7 +66,8 @@ impl IndexedHeap {
         }
     }
 
-    /// Offers slots in order of rank until none are left or `judge` wants no more; what it takes goes.
+    /// Offers slots in order of rank until none is left or `judge` wants no more. Slots that
+    /// `judge` takes leave the heap.
     pub(super) fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> super::replacement::Verdict) {
         let mut kept = 0;
         while self.len > 0 {
@@ -72,7 +75,8 @@ impl IndexedHeap {
             let verdict = judge(Slot(first));
             self.remove(Slot(first));
             if !verdict.take {
-                // What is taken leaves a place of its own behind the heap, so kept slots close up from the far end.
+                // Each slot that is offered frees an entry behind the heap, so refused slots fill
+                // the array from its end.
                 kept += 1;
                 let end = self.heap.len() - kept;
                 self.heap[end] = first;

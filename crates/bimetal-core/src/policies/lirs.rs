@@ -1,13 +1,17 @@
-//! LIRS (Jiang, Zhang: *LIRS: An Efficient Low Inter-reference Recency Set Replacement Policy to Improve Buffer Cache Performance*,
-//! SIGMETRICS 2002, section 3): blocks whose last two uses were close together (LIR) keep most slots; the others (HIR) pass through a small queue Q.
-//! The stack S orders what was used since the oldest use of any LIR block, gone HIR blocks included: a HIR block that is used while
-//! in S changes places with the LIR block at its bottom.
+//! LIRS (Jiang, Zhang: *LIRS: An Efficient Low Inter-reference Recency Set Replacement Policy to
+//! Improve Buffer Cache Performance*, SIGMETRICS 2002, section 3). Blocks whose last two uses were
+//! close together (LIR) keep most slots. All other blocks (HIR) pass through a small queue Q. The
+//! stack S orders the blocks that were used since the oldest use of any LIR block, evicted HIR
+//! blocks included. A HIR block that is used while it is in S changes places with the LIR block at
+//! the bottom of S.
 //!
-//! As in the paper Q has 1 % of the slots. Our choices: the paper does not bound S; here it holds at most two entries for each slot,
-//! and beyond that the lowest gone block in it is forgotten. Where slots are kept free, Q has as many more, or it would always be
-//! empty. A slot that may not go stays in its place; when Q has nothing to offer, LIR blocks go from the bottom of S.
+//! As in the paper, Q has 1 % of the slots. Our choices: the paper does not bound S; here S holds
+//! at most two entries for each slot, and beyond that its lowest evicted block is dropped. If slots
+//! are kept free, Q gets as many more, or it would always be empty. A slot that the caller refuses
+//! stays in its position. When Q has nothing to offer, LIR blocks are evicted from the bottom of S.
 //!
-//! S is a ring of entries in order of use with gaps where blocks were used again, closed up when full.
+//! S is a ring of entries in order of use. It has gaps where blocks were used again, and is
+//! compacted when full.
 
 use super::ghosts::KeyIndex;
 use super::replacement::{Key, Replacement, Verdict};
@@ -15,18 +19,19 @@ use super::slot_lists::{self, SlotLists};
 use crate::bit_set::BitSet;
 use crate::block_map::Slot;
 
-/// Resident bytes for each slot and its share of the gone blocks in S: 5.5 for each entry of the ring and two of those a slot, 6 for
-/// the index of each gone block, two bits an entry.
+/// Resident bytes for each slot and its share of the evicted blocks in S. Each of two ring entries
+/// for a slot takes 5.5 bytes, the index of each evicted block 6 bytes, and the bit sets two bits
+/// an entry.
 pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 9.0 + 11.0 + 12.2 + 0.8;
 
 const Q: usize = 0;
-/// Not in S.
+/// Position of a slot that is not in S.
 const NOWHERE: u32 = u32::MAX;
 
-/// The policy.
+/// The LIRS policy.
 pub struct Lirs {
     stack: Stack,
-    /// The resident HIR blocks.
+    /// Resident HIR blocks: the queue Q.
     queue: SlotLists<1>,
     keys: Vec<u32>,
     lir: Vec<bool>,
@@ -38,12 +43,12 @@ pub struct Lirs {
 
 /// The stack S.
 struct Stack {
-    /// Slots, and keys of gone blocks.
+    /// Slots of resident blocks, and keys of evicted blocks.
     ring: Vec<u32>,
     residents: BitSet,
     ghosts: BitSet,
     index: KeyIndex,
-    /// For each slot where it stands, or [`NOWHERE`].
+    /// For each slot, its position in `ring`, or [`NOWHERE`].
     positions: Vec<u32>,
     head: u32,
     span: u32,
@@ -78,7 +83,7 @@ impl Stack {
         self.positions[slot.0 as usize] != NOWHERE
     }
 
-    /// The lowest entry of `of` at or above `from`, which counts from the tail; in the same count.
+    /// Returns the lowest entry of `of` at or above `from`. Both are counted from the tail.
     fn lowest(&self, of: &BitSet, from: u32) -> Option<u32> {
         let (tail, capacity) = (self.tail(), self.capacity());
         if tail + from < capacity {
@@ -94,13 +99,14 @@ impl Stack {
         (position % u64::from(self.capacity())) as u32
     }
 
-    /// The lowest resident at or above `from` (counted from the tail), and where it is in that count.
+    /// Returns the lowest resident block at or above `from`, and its position. Both positions are
+    /// counted from the tail.
     fn resident(&self, from: u32) -> Option<(u32, Slot)> {
         let at = self.lowest(&self.residents, from)?;
         Some((at, Slot(self.ring[self.at(at) as usize])))
     }
 
-    /// Puts `slot` on top, from wherever it was.
+    /// Puts `slot` on top of S, regardless of its present position.
     fn push(&mut self, slot: Slot) {
         self.remove(slot);
         if self.span == self.capacity() {
@@ -120,7 +126,8 @@ impl Stack {
         }
     }
 
-    /// The block `key` leaves `slot` but not S.
+    /// Turns the entry of `slot` in S into the ghost of `key`, since the block leaves the slot but
+    /// not S.
     fn make_ghost(&mut self, slot: Slot, key: Key) {
         self.take_ghost(key);
         let position = std::mem::replace(&mut self.positions[slot.0 as usize], NOWHERE);
@@ -130,7 +137,7 @@ impl Stack {
         self.index.insert(key.0, position);
     }
 
-    /// Takes the gone block `key` out; whether it was there.
+    /// Takes the ghost of `key` out of S. Returns true if S had it.
     fn take_ghost(&mut self, key: Key) -> bool {
         let Some(position) = self.index.get(key.0, &self.ring) else { return false };
         self.index.remove(key.0, &self.ring);
@@ -143,7 +150,7 @@ impl Stack {
         }
     }
 
-    /// Keeps to the bound.
+    /// Drops the lowest ghosts until S has no more entries than its limit.
     fn bound(&mut self) {
         while self.residents.len() + self.ghosts.len() > self.limit && self.ghosts.len() > 0 {
             self.drop_lowest_ghost();
@@ -183,7 +190,7 @@ impl Stack {
 }
 
 impl Lirs {
-    /// The policy over `slots` slots.
+    /// Returns the policy over `slots` slots.
     pub fn new(slots: u32) -> Self {
         let queue_limit = (slots / 100).max(1);
         Self {
@@ -198,7 +205,7 @@ impl Lirs {
         }
     }
 
-    /// Stack pruning: takes HIR blocks off the bottom of S until a LIR block is there.
+    /// Prunes the stack: takes HIR blocks off the bottom of S until a LIR block is there.
     fn prune(&mut self) {
         while let Some((at, slot)) = self.stack.resident(0) {
             while self.stack.lowest(&self.stack.ghosts, 0).is_some_and(|ghost| ghost < at) {
@@ -214,7 +221,8 @@ impl Lirs {
         }
     }
 
-    /// Makes the block in `slot`, on top of S, a LIR block, and the one at the bottom a HIR block if there are too many.
+    /// Makes the block in `slot`, on top of S, a LIR block. While there are too many LIR blocks,
+    /// the block at the bottom of S becomes a HIR block.
     fn promote(&mut self, slot: Slot) {
         self.lir[slot.0 as usize] = true;
         self.lirs += 1;
@@ -229,7 +237,7 @@ impl Lirs {
         self.prune();
     }
 
-    /// Offers the slots of Q; whether more are wanted after that.
+    /// Offers the slots of Q. Returns true if `judge` wants more slots after them.
     fn evict_from_queue(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict) -> bool {
         let mut next = self.queue.oldest(Q);
         while let Some(slot) = next {
@@ -248,7 +256,7 @@ impl Lirs {
 
 impl Replacement for Lirs {
     fn keep_free(&mut self, slots: u32) {
-        // Or Q would stay empty, and LIR blocks alone would go.
+        // Without this, Q would stay empty, and only LIR blocks would be evicted.
         self.lirs_limit = self.lirs_limit.saturating_sub(slots).max(1);
     }
 
@@ -315,7 +323,7 @@ impl Replacement for Lirs {
         if !self.evict_from_queue(judge) {
             return;
         }
-        // What is taken may prune S, but nothing below the entry that was looked at is left to be offered.
+        // An eviction may prune S, but every entry below the offered entry has been offered before.
         let mut next = self.stack.resident(0);
         while let Some((at, slot)) = next {
             if self.lir[slot.0 as usize] {

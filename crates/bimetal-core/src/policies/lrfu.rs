@@ -1,10 +1,12 @@
-//! LRFU (Lee, Choi, Kim, Noh, Min, Cho, Kim: *LRFU: A Spectrum of Policies that Subsumes the Least Recently Used and Least
-//! Frequently Used Policies*, IEEE Transactions on Computers 2001, section 2): each use of a block weighs (1/2)^(λ·age), the block with the least
-//! sum goes. Age is counted in accesses.
+//! LRFU (Lee, Choi, Kim, Noh, Min, Cho, Kim: *LRFU: A Spectrum of Policies that Subsumes the Least
+//! Recently Used and Least Frequently Used Policies*, IEEE Transactions on Computers 2001, section
+//! 2): each use of a block weighs (1/2)^(λ·age). The block with the least sum of weights is
+//! evicted. Age is counted in accesses.
 //!
-//! The paper leaves λ to the workload; ours is 0.001, in the middle of where its figures show the best hit ratios. A block that
-//! goes is forgotten. Sums are kept as the logarithm to base 2 of what they would be at time 0, so that their order does not change
-//! as they age; that is exact to about ten digits after a billion accesses.
+//! The paper leaves λ to the workload; ours is 0.001, in the middle of the range where its figures
+//! show the best hit ratios. An evicted block leaves no ghost. Sums are kept as the logarithm to
+//! base 2 of their value at time 0, so that their order does not change as they age. This is exact
+//! to about ten digits after a billion accesses.
 
 use super::indexed_heap::{self, IndexedHeap};
 use super::replacement::{Key, Replacement, Verdict};
@@ -13,23 +15,24 @@ use crate::block_map::Slot;
 /// Resident bytes for each slot.
 pub const BYTES_PER_SLOT: f64 = indexed_heap::BYTES_PER_SLOT;
 
-/// How fast a use loses weight: by half in 1/λ accesses.
+/// Rate at which a use loses weight: it halves in 1/λ accesses.
 pub const LAMBDA: f64 = 0.001;
 
-/// The policy.
+/// The LRFU policy.
 pub struct Lrfu {
     heap: IndexedHeap,
     now: u64,
 }
 
-/// A rank that orders as the value does; every value here is at least 0, where the bits of floats order as they do.
+/// Returns an integer that orders like `weight`. Every weight is at least 0, where the bits of
+/// floats order like their values.
 fn rank(weight: f64) -> u64 {
     debug_assert!(weight >= 0.0);
     weight.to_bits()
 }
 
 impl Lrfu {
-    /// The policy over `slots` slots.
+    /// Returns the policy over `slots` slots.
     pub fn new(slots: u32) -> Self {
         Self { heap: IndexedHeap::new(slots), now: 0 }
     }

@@ -1,7 +1,7 @@
-//! Least recently used: the slot whose block was touched longest ago goes first.
+//! Least recently used: the slot whose block was used longest ago is evicted first.
 //!
-//! A doubly linked list threaded through two arrays indexed by slot, so that every step is O(1) and nothing is
-//! allocated while serving.
+//! A doubly linked list threaded through an array indexed by slot. Every step is O(1), and nothing
+//! is allocated while requests are served.
 
 use super::replacement::{Key, Replacement, Verdict};
 use crate::block_map::Slot;
@@ -13,8 +13,9 @@ const NONE: u32 = u32::MAX;
 
 /// A list of slots from the least to the most recently used.
 pub struct Lru {
-    /// For each slot the one touched before it and the one touched after it; zero-based, shifted by one so that
-    /// untouched memory (zero) means "in no list".
+    /// For each slot, the slot touched before it and the slot touched after it. A link is stored as
+    /// the slot number plus two and the list's end as one, so that untouched memory (zero) means
+    /// "in no list".
     links: Vec<[u32; 2]>,
     oldest: u32,
     newest: u32,
@@ -25,17 +26,17 @@ const OLDER: usize = 0;
 const NEWER: usize = 1;
 
 impl Lru {
-    /// The empty list over `slots` slots.
+    /// Returns the empty list over `slots` slots.
     pub fn new(slots: u32) -> Self {
         Self { links: vec![[0, 0]; slots as usize], oldest: NONE, newest: NONE, len: 0 }
     }
 
-    /// How many slots are in the list.
+    /// Returns the number of slots in the list.
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether no slot is in the list.
+    /// Returns true if no slot is in the list.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -48,12 +49,12 @@ impl Lru {
         self.links[slot as usize][side] = to.wrapping_add(2);
     }
 
-    /// Whether `slot` is in the list.
+    /// Returns true if `slot` is in the list.
     pub fn contains(&self, slot: Slot) -> bool {
         self.links[slot.0 as usize] != [0, 0]
     }
 
-    /// Puts `slot` at the most recent end, from wherever it was.
+    /// Puts `slot` at the most recent end, regardless of its present position.
     pub fn touch(&mut self, slot: Slot) {
         if self.newest == slot.0 {
             return;
@@ -71,7 +72,7 @@ impl Lru {
         self.len += 1;
     }
 
-    /// Takes `slot` out; nothing happens if it is in no list.
+    /// Takes `slot` out of the list. Nothing happens if `slot` is not in the list.
     pub fn remove(&mut self, slot: Slot) {
         if !self.contains(slot) {
             return;
@@ -89,7 +90,7 @@ impl Lru {
         self.len -= 1;
     }
 
-    /// The slots from the least recently used on.
+    /// Returns the slots from the least to the most recently used.
     pub fn oldest_first(&self) -> impl Iterator<Item = Slot> {
         let mut next = self.oldest;
         std::iter::from_fn(move || {

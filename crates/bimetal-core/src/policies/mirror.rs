@@ -1,5 +1,5 @@
-//! What a mirror needs: which of the first so many blocks have no copy, and when a copy may be made because nobody needs the
-//! drive that has the original.
+//! State of a mirror that is being filled: the blocks that have no copy yet, and the times at which
+//! a copy may be made because the drive with the originals is idle.
 
 use crate::bit_set::BitSet;
 use crate::block::{Block, BlockRun};
@@ -7,39 +7,40 @@ use crate::layout::MemberId;
 use crate::scheme::{FETCH_BLOCKS_MAX, View};
 use crate::units::Nanoseconds;
 
-/// Between two fetches, and after one of which nothing came: its blocks were being changed, or a drive failed. Each such pause is
-/// twice the one before.
+/// Pause after a fetch that made no copy, because its blocks were being changed or a drive failed.
+/// Each further pause is twice the one before, up to `PAUSE_MAX`.
 const PAUSE: Nanoseconds = Nanoseconds::from_millis(1);
 const PAUSE_MAX: Nanoseconds = Nanoseconds::from_seconds(60);
 
-/// When to fetch: one run at a time, while home is idle.
+/// Times of fetches: one run of blocks at a time, while home is idle.
 pub(crate) struct IdleFetch {
-    /// The member that has the originals.
+    /// Member that has the originals.
     pub(crate) home: MemberId,
-    /// It is idle when no request has used it for this long.
+    /// Time without requests after which `home` counts as idle.
     pub(crate) idle: Nanoseconds,
     not_before: Nanoseconds,
     pause: Nanoseconds,
 }
 
 impl IdleFetch {
-    /// As `home` becomes idle.
+    /// Returns the schedule for `home`, which counts as idle after `idle`.
     pub(crate) fn new(home: MemberId, idle: Nanoseconds) -> Self {
         Self { home, idle, not_before: Nanoseconds::ZERO, pause: PAUSE }
     }
 
-    /// When the next run may be fetched, as long as `reserve` slots stay free.
+    /// Returns the time at which the next run may be fetched, provided that `reserve` slots stay
+    /// free.
     pub(crate) fn due_at(&self, view: &View, reserve: u64) -> Option<Nanoseconds> {
         Some(view.fetch_at(self.home, self.idle, reserve + 1)?.max(self.not_before))
     }
 
-    /// A fetch begins.
+    /// Notes that a fetch begins.
     pub(crate) fn begin(&mut self, now: Nanoseconds) {
         self.not_before = now.saturating_add(self.pause);
         self.pause = Nanoseconds(self.pause.0 * 2).min(PAUSE_MAX);
     }
 
-    /// A copy was made.
+    /// Notes that a copy was made.
     pub(crate) fn copied(&mut self) {
         self.pause = PAUSE;
     }
@@ -48,21 +49,21 @@ impl IdleFetch {
 /// Resident bytes for each block.
 pub(crate) const BYTES_PER_BLOCK: f64 = 0.2;
 
-/// The blocks without a copy.
+/// Blocks that have no copy.
 pub(crate) struct Missing {
     missing: BitSet,
     blocks: u32,
-    /// Where the last run ended.
+    /// End of the last run.
     cursor: u32,
 }
 
 impl Missing {
-    /// All of the first `blocks`.
+    /// Returns the set in which all of the first `blocks` blocks lack a copy.
     pub(crate) fn all(blocks: u32) -> Self {
         Self { missing: BitSet::of_all(blocks), blocks, cursor: 0 }
     }
 
-    /// The first `copies` blocks have copies.
+    /// Notes that the first `copies` blocks have copies.
     pub(crate) fn copied(&mut self, copies: u64) {
         if copies >= u64::from(self.blocks) {
             self.missing = BitSet::new(self.blocks);
@@ -73,17 +74,17 @@ impl Missing {
         }
     }
 
-    /// Whether every block has a copy.
+    /// Returns true if every block has a copy.
     pub(crate) fn is_empty(&self) -> bool {
         self.missing.len() == 0
     }
 
-    /// Whether `block` is one of those that shall have a copy.
+    /// Returns true if the mirror covers `block`, so that it shall have a copy.
     pub(crate) fn covers(&self, block: Block) -> bool {
         block.0 < u64::from(self.blocks)
     }
 
-    /// `block` has a copy, or has none any more. Nothing happens for a block beyond the mirror.
+    /// Notes that `block` lacks a copy or has one. Nothing happens for a block beyond the mirror.
     pub(crate) fn set(&mut self, block: Block, missing: bool) {
         if self.covers(block) {
             let block = block.0 as u32;
@@ -95,7 +96,8 @@ impl Missing {
         }
     }
 
-    /// The next run without copies behind the last one, for one fetch of at most `most` blocks.
+    /// Returns the next run of blocks without copies, for one fetch of at most `most` blocks. The
+    /// search begins at the end of the last run.
     pub(crate) fn next_run(&mut self, most: u64) -> Option<BlockRun> {
         let first = self.missing.next_member(self.cursor).or_else(|| self.missing.next_member(0))?;
         let most = most.clamp(1, FETCH_BLOCKS_MAX) as u32;

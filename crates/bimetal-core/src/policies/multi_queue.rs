@@ -1,42 +1,46 @@
 //! The stochastic multi-queue of dm-cache (*smq*; Linux, `drivers/md/dm-cache-policy-smq.c` and
-//! `Documentation/admin-guide/device-mapper/cache-policies.rst`): 64 levels, each in order of use. What is used rises by a level or more and
-//! changes places with the oldest of the level it comes to; so what is not used sinks without anybody counting or ageing. Once a period
-//! the levels are made equally full. What goes first is the oldest of the lowest level.
+//! `Documentation/admin-guide/device-mapper/cache-policies.rst`): 64 levels, each in order of use.
+//! A block that is used rises by a level or more, and changes places with the oldest block of its
+//! new level. So unused blocks sink without counters or ageing. Once a period the levels are made
+//! equally full. The oldest block of the lowest level is evicted first.
 //!
-//! However often something is used in one period, it rises once. No hit counts are kept, which is what makes it small.
+//! A block rises only once in a period, regardless of its number of uses. No hit counts are kept,
+//! which saves memory.
 
 use super::replacement::{Key, Replacement, Verdict};
 use super::slot_lists::{self, SlotLists};
 use crate::bit_set::BitSet;
 use crate::block_map::Slot;
 
-/// Resident bytes for each slot: its level, and whether it was used in this period.
+/// Resident bytes for each slot: its level and links, and a bit for its use in this period.
 pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 0.2;
 
-/// How many levels there are.
+/// Number of levels.
 pub const LEVELS: usize = 64;
 
-/// Slots in levels.
+/// Slots in levels, ordered by use.
 pub struct MultiQueue {
     levels: SlotLists<LEVELS>,
     used: BitSet,
-    /// What came into `used` in this period: to empty it, however many slots there are.
+    /// Slots that were added to `used` in this period, so that `used` can be cleared in time
+    /// proportional to their number.
     rose: Vec<u32>,
     held: u32,
 }
 
 impl MultiQueue {
-    /// The queue over `slots` slots, which holds none.
+    /// Returns the queue over `slots` slots, which holds none.
     pub fn new(slots: u32) -> Self {
         Self { levels: SlotLists::new(slots), used: BitSet::new(slots), rose: Vec::new(), held: 0 }
     }
 
-    /// The level of `slot`, if it is held.
+    /// Returns the level of `slot`, if the queue holds it.
     pub fn level(&self, slot: Slot) -> Option<usize> {
         self.levels.list_of(slot)
     }
 
-    /// `slot` was used: it rises by `jump` levels if it has not risen in this period, and is the newest of its level.
+    /// Notes a use of `slot`. The slot rises by `jump` levels if it has not risen in this period,
+    /// and becomes the newest of its level.
     pub fn rise(&mut self, slot: Slot, jump: usize) {
         let Some(level) = self.level(slot) else { return };
         let rises = self.used.insert(slot.0);
@@ -52,7 +56,8 @@ impl MultiQueue {
         self.levels.refresh(to, slot);
     }
 
-    /// Ends a period: levels become equally full, as far as the number allows.
+    /// Ends a period: moves slots between levels until all levels are equally full, as far as the
+    /// number of slots allows.
     pub fn end_period(&mut self) {
         for slot in self.rose.drain(..) {
             self.used.remove(slot);

@@ -1,8 +1,9 @@
-//! What a replacement policy is: the order in which cached blocks give up their slots.
+//! Replacement policies: the order in which cached blocks give up their slots.
 //!
-//! A policy knows slots and, to recognise what it gave up before, a [`Key`] for each block. It hears of every block that
-//! comes in, is used, moves or goes, and offers slots to whoever needs room; a scheme may refuse those with dirty
-//! content. Every step is deterministic and allocates nothing; memory is laid out when the policy is made.
+//! A policy knows slots, and a [`Key`] for each block, by which it recognises blocks that it
+//! evicted before. It is notified when a block is inserted, used, moved to another slot or removed.
+//! It offers slots to a caller that needs room. A scheme may refuse slots with dirty content. Every
+//! step is deterministic and allocates nothing: all memory is allocated when the policy is made.
 
 use super::uses::Uses;
 use super::{arc, belady, clock, lirs, lrfu, lru, s3fifo, sieve, two_queues, wtinylfu};
@@ -10,8 +11,9 @@ use crate::block::Block;
 use crate::block_map::Slot;
 use crate::settings::Settings;
 
-/// By what a policy recognises a block that is no longer in a slot: a block's number, folded to 32 bits. Below 2^32
-/// (16 TiB of 4 KiB blocks) no two blocks share one; beyond that a mistaken recognition only costs a better choice.
+/// Number by which a policy recognises a block that is no longer in a slot: the block's number,
+/// folded to 32 bits. Below 2^32 (16 TiB of 4 KiB blocks) no two blocks share a key. Beyond that, a
+/// mistaken recognition only costs a better choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key(pub u32);
 
@@ -22,67 +24,71 @@ impl From<Block> for Key {
     }
 }
 
-/// What is to become of a slot that a policy offers.
+/// Answer of the caller to a slot that a policy offers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verdict {
-    /// The slot is given up: it leaves the policy.
+    /// Set if the slot is evicted: it leaves the policy.
     pub take: bool,
-    /// Offer another one.
+    /// Set if the policy shall offer another slot.
     pub more: bool,
 }
 
 impl Verdict {
-    /// The slot goes and no more are needed.
+    /// The slot is evicted, and no more slots are needed.
     pub const TAKE_AND_STOP: Self = Self { take: true, more: false };
 }
 
 /// A replacement policy over slots.
 pub trait Replacement: Send {
-    /// Whether it has to be told when each block is used, and has not been.
+    /// Returns true if the policy needs to know all future uses of each block, and does not know
+    /// them yet.
     fn lacks_foresight(&self) -> bool {
         false
     }
 
-    /// When each block is used; before the first request, and only in a simulation.
+    /// Supplies the future uses of each block. Called before the first request, and only in a
+    /// simulation.
     fn foresee(&mut self, uses: Uses) {
         let _ = uses;
     }
 
-    /// Up to so many slots are kept free: it is asked to give up slots before all of them have blocks. Before it holds any.
+    /// Announces that up to `slots` slots are kept free, so that evictions begin before all slots
+    /// have blocks. Called while the policy holds no slot.
     fn keep_free(&mut self, slots: u32) {
         let _ = slots;
     }
 
-    /// A request arrives: comes before anything else that it causes.
+    /// Notes that a request arrives. Called before all other calls that the request causes.
     fn arrived(&mut self) {}
 
-    /// The block `key` is about to come in and room will be made for it. Only who knows what comes in before it makes
-    /// room calls this; the block must be inserted next.
+    /// Announces that the block `key` will be inserted next, after room was made for it. Only
+    /// callers that know the next block before they make room call this.
     fn expect(&mut self, key: Key) {
         let _ = key;
     }
 
-    /// The block `key` has come into `slot`, which the policy does not hold.
+    /// Adds `slot`, which the policy does not hold, with the block `key`.
     fn insert(&mut self, slot: Slot, key: Key);
 
-    /// The block in `slot` was used.
+    /// Notes a use of the block in `slot`.
     fn touch(&mut self, slot: Slot);
 
-    /// The block in `from` lies in `to` from now on, which the policy does not hold. No use of it.
+    /// Moves the block in `from` to `to`, which the policy does not hold. This is not a use of the
+    /// block.
     fn rename(&mut self, from: Slot, to: Slot);
 
-    /// The block in `slot` goes, for whatever reason but [`evict`](Self::evict). A policy with a memory remembers it
-    /// all the same. Nothing happens if the policy does not hold the slot.
+    /// Removes `slot` for any reason other than [`evict`](Self::evict). A policy with ghosts
+    /// remembers the block nevertheless. Nothing happens if the policy does not hold the slot.
     fn remove(&mut self, slot: Slot);
 
-    /// Offers slots in the order in which the policy would give them up, each at most once, until there is no other or
-    /// no more are wanted. What is taken leaves the policy.
+    /// Offers slots in the order in which the policy would evict them, each at most once. It ends
+    /// when no slot is left, or `judge` wants no more. Slots that `judge` takes leave the policy.
     fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict);
 
-    /// How many slots it holds.
+    /// Returns the number of slots that the policy holds.
     fn len(&self) -> u32;
 
-    /// Whether it holds no slot.
+    /// Returns true if the policy holds no slot.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -134,13 +140,13 @@ impl Replacement for Box<dyn Replacement> {
     }
 }
 
-/// A policy's name and how it is made.
+/// Name of a policy and the function that makes it.
 pub struct PolicyInfo {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
     /// Resident bytes for each slot, ghosts included, in the worst case.
     pub bytes_per_slot: f64,
-    /// Makes one over so many slots.
+    /// Function that makes the policy for a number of slots.
     pub build: fn(u32) -> Box<dyn Replacement>,
 }
 
@@ -177,21 +183,21 @@ pub const ONLINE: &[PolicyInfo] = &[
     PolicyInfo { name: "lrfu", bytes_per_slot: lrfu::BYTES_PER_SLOT, build: |slots| Box::new(lrfu::Lrfu::new(slots)) },
 ];
 
-/// The names of [`ONLINE`], as the parameter takes them of a scheme that replaces other things than blocks.
+/// Names of [`ONLINE`], for the parameter of a scheme that replaces other things than blocks.
 pub const ONLINE_NAMES: &[&str] = &["lru", "clock", "arc", "lirs", "2q", "s3fifo", "sieve", "wtinylfu", "lrfu"];
 
-/// The names of all, as a scheme's parameter takes them; the last is for simulations only.
+/// Names of all policies, for a scheme's parameter. The last is for simulations only.
 pub const NAMES: &[&str] = &["lru", "clock", "arc", "lirs", "2q", "s3fifo", "sieve", "wtinylfu", "lrfu", OFFLINE_NAME];
 
-/// The most that any of [`ONLINE`] needs for each slot.
+/// Largest number of bytes that any policy of [`ONLINE`] needs for each slot.
 pub const BYTES_PER_SLOT_MAX: f64 = lirs::BYTES_PER_SLOT;
 
-/// The online policy called `name`.
+/// Returns the online policy called `name`.
 pub fn online(name: &str) -> Option<&'static PolicyInfo> {
     ONLINE.iter().find(|info| info.name == name)
 }
 
-/// The policy that the parameter `key` of `settings` names.
+/// Returns the policy that the parameter `key` of `settings` names.
 pub fn chosen(settings: &Settings, key: &str) -> &'static PolicyInfo {
     let name = settings.text(key);
     if name == OFFLINE_NAME {
@@ -200,9 +206,10 @@ pub fn chosen(settings: &Settings, key: &str) -> &'static PolicyInfo {
     online(name).expect("settings are checked against the table of policies")
 }
 
-/// The name of Belady's MIN, which needs to be told the future: [`belady::Belady`].
+/// Name of Belady's MIN, which needs to know all future uses: [`belady::Belady`].
 pub const OFFLINE_NAME: &str = belady::NAME;
 
-/// Belady's MIN for a scheme in a simulation. Its memory is that of the workload's uses.
+/// Belady's MIN for a scheme in a simulation. Its memory is the list of the workload's uses, so it
+/// counts no bytes for each slot.
 const OFFLINE: PolicyInfo =
     PolicyInfo { name: OFFLINE_NAME, bytes_per_slot: 0.0, build: |slots| Box::new(belady::Foretold::new(slots)) };

@@ -1,13 +1,14 @@
-//! MixedStore's short-term model of an SSD (section 5.1): the response time of a request by multiple linear regression over a
-//! sliding window of requests,
-//! R = c0 + c1 · W + c2 · S, where W are the window's read fraction, sequentiality and mean inter-arrival time and the
-//! size of the request itself, and S is the mean of the most recent service times.
+//! MixedStore's short-term model of an SSD (section 5.1): the response time of a request by
+//! multiple linear regression over a sliding window of requests, R = c0 + c1 · W + c2 · S. W are
+//! the window's read fraction, sequentiality and mean inter-arrival time, and the size of the
+//! request itself. S is the mean of the most recent service times.
 //!
-//! Two guards stand around the regression. A prediction never leaves the range of the times that were observed. And the last
-//! service time is the prediction wherever it did better than the regression over the recent window.
+//! Two guards protect the regression. A prediction never leaves the range of the observed times.
+//! And the last service time is the prediction whenever it did better than the regression over the
+//! recent window.
 //!
-//! The sums of the normal equations are kept, so learning is O(1) a request, and the coefficients are solved when asked for. A
-//! ridge of one part in 10⁹ makes a characteristic that never varied harmless.
+//! The sums of the normal equations are kept, so learning is O(1) a request; the coefficients are
+//! solved on demand. A ridge of one part in 10⁹ makes a characteristic that never varied harmless.
 
 use std::collections::VecDeque;
 
@@ -15,7 +16,8 @@ use crate::operation::OpKind;
 use crate::scheme::Access;
 use crate::units::{Nanoseconds, Sectors};
 
-/// The constant, four characteristics of the workload, and the device's recent service time.
+/// Number of terms: the constant, four characteristics of the workload, and the device's recent
+/// service time.
 const TERMS: usize = 6;
 const SIZE: usize = 4;
 
@@ -23,13 +25,13 @@ const SIZE: usize = 4;
 const NAMES: [&str; TERMS] =
     ["constant", "read_fraction", "sequentiality", "interarrival_ms", "request_sectors", "service_ms"];
 
-/// Facts that were known when a request arrived, except its size.
+/// Facts known when a request arrived, except its size.
 #[derive(Clone, Copy)]
 struct Moment {
     at: Nanoseconds,
     terms: [f64; TERMS],
     last_ms: f64,
-    /// The regression predicts; otherwise the last value does.
+    /// Set if the regression predicts. Otherwise the last service time is the prediction.
     by_model: bool,
 }
 
@@ -42,13 +44,13 @@ pub(crate) struct ResponseModel {
     last_end: u64,
     services_ms: VecDeque<f64>,
     services_sum_ms: f64,
-    /// Arrivals whose operations may be under way.
+    /// Arrivals of requests whose operations may be under way.
     moments: VecDeque<Moment>,
     sums: Sums,
     fit: Option<Fit>,
-    /// The shortest and the longest time that was learnt from.
+    /// Shortest and longest time that the model learnt from.
     learnt_ms: Option<(f64, f64)>,
-    /// Operations that were learnt from.
+    /// Number of operations that the model learnt from.
     learnt: u64,
     rivalry: Rivalry,
     errors: Errors,
@@ -61,39 +63,42 @@ struct Arrival {
     sequential: bool,
 }
 
-/// While it learns, the coefficients are solved anew after so many operations, to be held against the last value.
+/// Number of operations after which the coefficients are solved anew during training, for the
+/// comparison with the last value.
 const SOLVE_EVERY: u64 = 64;
 
-/// Arrivals that may overtake an operation.
+/// Largest number of requests that may arrive while an operation is under way.
 const MOMENTS_MAX: usize = 1024;
 
-/// Errors of the predictions, and the regression behind them.
+/// Errors of the predictions, and the regression that made them.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub struct PredictionError {
     /// Mean absolute error of the predictions.
     pub mean_ms: f64,
-    /// Share of the variance that the predictions explain, of operations that were not learnt from.
+    /// Share of the variance that the predictions explain, over operations that the model did not
+    /// learn from.
     pub r2: f64,
-    /// Mean absolute error of the baseline that predicts the last value again (figure 9).
+    /// Mean absolute error of a baseline that always predicts the last value (figure 9).
     pub last_value_mean_ms: f64,
     /// Mean absolute error of the regression alone, within the observed range.
     pub regression_mean_ms: f64,
-    /// Share of the predictions that the regression made; the last value made the others.
+    /// Share of the predictions that the regression made. The last value made the rest.
     pub by_regression: f64,
-    /// Share of the variance of the training phase that the regression explains.
+    /// Share of the training phase's variance that the regression explains.
     pub training_r2: Option<f64>,
-    /// The regression's coefficients.
+    /// Coefficients of the regression.
     pub coefficients: Option<[Coefficient; TERMS]>,
 }
 
 /// A coefficient of the regression.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub struct Coefficient {
-    /// The term that it belongs to.
+    /// Name of the term that the coefficient belongs to.
     pub term: &'static str,
-    /// Milliseconds for one more of the term.
+    /// Milliseconds for each unit of the term.
     pub value: f64,
-    /// Its standard error; none for a term that follows from others or never varied.
+    /// Standard error of the coefficient; `None` if the term depends on other terms or never
+    /// varied.
     pub standard_error: Option<f64>,
 }
 
@@ -105,12 +110,13 @@ struct Fit {
     r2: f64,
 }
 
-/// The recent errors of the regression and of the last value, one against the other.
+/// Comparison of the recent errors of the regression and of the last value.
 #[derive(Default)]
 struct Rivalry {
-    /// By how much each of the recent errors of the regression was larger, in milliseconds.
+    /// Excess of the regression's error over the last value's error, for each recent operation, in
+    /// milliseconds.
     recent: VecDeque<f64>,
-    /// The same, added up since the coefficients were solved.
+    /// Sum of the excesses since the coefficients were first solved.
     ever: f64,
 }
 
@@ -123,8 +129,9 @@ impl Rivalry {
         }
     }
 
-    /// Whether the regression did better over the recent `window`, by more than a standard error of the sum, and since it was
-    /// made. In doubt the last value predicts.
+    /// Returns true if the regression did better, both over the recent `window` and since it was
+    /// made. Over the window it must lead by more than a standard error of the sum. In doubt, the
+    /// last value predicts.
     fn regression_leads(&self, window: usize) -> bool {
         let sum: f64 = self.recent.iter().sum();
         let squares: f64 = self.recent.iter().map(|more| more * more).sum();
@@ -153,7 +160,7 @@ struct Sums {
 }
 
 impl ResponseModel {
-    /// Over the last `window` requests and service times.
+    /// Returns the model over the last `window` requests and service times.
     pub(crate) fn new(window: usize) -> Self {
         Self {
             window: window.max(2),
@@ -173,7 +180,7 @@ impl ResponseModel {
         }
     }
 
-    /// A request arrives.
+    /// Notes that a request arrives.
     pub(crate) fn arrived(&mut self, now: Nanoseconds, access: &Access) {
         let sequential = access.sectors.start.0 == self.last_end;
         self.last_end = access.sectors.end().0;
@@ -204,7 +211,7 @@ impl ResponseModel {
         [1.0, reads, sequential, ms(Nanoseconds(now.0 - first.0)) / gaps, 0.0, service]
     }
 
-    /// The predicted time of a request of `size` that arrived last.
+    /// Returns the predicted time of the last arrived request, if its size is `size`.
     pub(crate) fn predict_ms(&self, size: Sectors) -> f64 {
         self.moments.back().map_or(0.0, |moment| self.at_ms(moment, size))
     }
@@ -213,7 +220,8 @@ impl ResponseModel {
         if moment.by_model { self.regression_ms(moment, size) } else { moment.last_ms }
     }
 
-    /// The regression's prediction, no further out than what was learnt from and what the window has seen.
+    /// Returns the regression's prediction, limited to the range of the learnt times and the
+    /// window's times.
     fn regression_ms(&self, moment: &Moment, size: Sectors) -> f64 {
         let Some(fit) = &self.fit else { return moment.last_ms };
         let terms = moment.of(size);
@@ -224,7 +232,8 @@ impl ResponseModel {
         predicted.clamp(low, high)
     }
 
-    /// An operation of `size` has ended `now`, `took` after it began: the model learns from it if `learns`, and is held against it if
+    /// Notes that an operation of `size` has ended `now`, `took` after it began. The model learns
+    /// from the operation if `learns`. The prediction for it counts in the error record if
     /// `judged`.
     pub(crate) fn served(&mut self, now: Nanoseconds, size: Sectors, took: Nanoseconds, learns: bool, judged: bool) {
         let (took_ms, begun) = (ms(took), Nanoseconds(now.0 - took.0));
@@ -254,20 +263,20 @@ impl ResponseModel {
         }
     }
 
-    /// Takes on the coefficients of everything learnt so far.
+    /// Solves the coefficients from everything learnt so far, and uses them from now on.
     pub(crate) fn solve(&mut self) {
         if let Some(fit) = self.sums.fit() {
             self.fit = Some(fit);
         }
     }
 
-    /// Older observations count for less from now on.
+    /// Scales the weight of all earlier observations by `keep`.
     pub(crate) fn forget(&mut self, keep: f64) {
         self.sums.xx.iter_mut().flatten().chain(&mut self.sums.xy).for_each(|sum| *sum *= keep);
         self.sums.yy *= keep;
     }
 
-    /// The record of the predictions, if there were any.
+    /// Returns the record of the predictions, if there were any.
     pub(crate) fn error(&self) -> Option<PredictionError> {
         let errors = self.errors.summary()?;
         let of = |fit: &Fit| {
@@ -321,7 +330,8 @@ impl Errors {
     }
 }
 
-/// A pivot below this part of its column's own square counts as none: the term follows from others.
+/// Smallest pivot, as a part of its column's own square, that counts as independent. A smaller
+/// pivot shows that the term depends on other terms.
 const DEPENDENT: f64 = 1e-8;
 
 impl Sums {
@@ -335,7 +345,7 @@ impl Sums {
         self.yy += value * value;
     }
 
-    /// Coefficients, their standard errors and R²; `None` before enough was learnt.
+    /// Returns the coefficients, their standard errors and R²; `None` before enough was learnt.
     fn fit(&self) -> Option<Fit> {
         let count = self.xx[0][0];
         if count < TERMS as f64 {
@@ -350,14 +360,15 @@ impl Sums {
             let mut unit = [0.0; TERMS];
             unit[at] = 1.0;
             let own = self.solve(unit)?[at];
-            // The inverse's diagonal times the term's own square is its variance inflation, about the origin.
+            // The inverse's diagonal entry times the term's own square is the term's variance
+            // inflation, about the origin.
             let inflation = own * self.xx[at][at];
             (own > 0.0 && inflation > 0.0 && inflation < 1.0 / DEPENDENT).then(|| (variance * own).sqrt())
         };
         Some(Fit { coefficients, errors: std::array::from_fn(error), r2 })
     }
 
-    /// By Gauss' elimination with the largest pivot first.
+    /// Solves the normal equations by Gaussian elimination with the largest pivot first.
     fn solve(&self, mut right: [f64; TERMS]) -> Option<[f64; TERMS]> {
         let mut matrix = self.xx;
         for (at, row) in matrix.iter_mut().enumerate() {
@@ -393,7 +404,8 @@ mod tests {
         Access { kind, sectors: SectorRange::new(start, len), blocks: BlockRun { first: Block(start / 8), count: 1 } }
     }
 
-    /// A device whose time follows the model exactly is learnt exactly, and beats the last value.
+    /// A device whose time follows the model exactly is learnt exactly, and the regression beats
+    /// the last value.
     #[test]
     fn a_linear_device_is_learnt() {
         let mut model = ResponseModel::new(8);
@@ -427,7 +439,7 @@ mod tests {
         assert!((model.predict_ms(Sectors(8)) - 0.2).abs() < 1e-3, "{}", model.predict_ms(Sectors(8)));
     }
 
-    /// A write of `sectors` that takes so long, a millisecond after the one before.
+    /// Writes `sectors` sectors in `took_us`, a millisecond after the write before.
     fn write(model: &mut ResponseModel, step: u64, sectors: u64, took_us: u64, learns: bool) {
         let now = Nanoseconds(step * 1_000_000);
         model.arrived(now, &access(OpKind::Write, step * 1000, sectors));
@@ -440,7 +452,8 @@ mod tests {
         );
     }
 
-    /// Requests of sixteen times the size that was learnt were predicted to take sixteen times as long, though nothing ever had.
+    /// Requests of sixteen times the learnt size were once predicted to take sixteen times as long,
+    /// although no request ever had.
     #[test]
     fn regression_stays_within_observed_times() {
         let mut model = ResponseModel::new(8);
@@ -457,7 +470,8 @@ mod tests {
         assert!((model.predict_ms(Sectors(1024)) - longest).abs() < 0.03, "{}", model.predict_ms(Sectors(1024)));
     }
 
-    /// After training the device changes for good: the regression keeps predicting what was, the last value does not.
+    /// After training, the device changes for good. The regression keeps predicting the old time;
+    /// the last value follows the change.
     #[test]
     fn last_value_decides_where_it_did_better() {
         let mut model = ResponseModel::new(8);
@@ -486,7 +500,7 @@ mod tests {
         let size = coefficients.iter().find(|one| one.term == "request_sectors").unwrap();
         let deviation = size.standard_error.unwrap();
         assert!((size.value - 0.003).abs() < 3.0 * deviation && deviation < 1e-4, "{size:?}");
-        // Nothing was read, and nothing was sequential: what these do cannot be told.
+        // No request was a read, and none was sequential, so the effects of both terms are unknown.
         assert_eq!(coefficients.iter().filter(|one| one.standard_error.is_none()).count(), 2, "{coefficients:?}");
         // The size spreads by 55 µs, the rest by 28 µs: 0.79 of the variance is explained.
         assert!((error.training_r2.unwrap() - 0.79).abs() < 0.05, "{error:?}");

@@ -1,5 +1,5 @@
-//! Room in a cache of blocks: which copies have slots, in the order of a replacement policy, and what is given up so that some
-//! slots are always free. Clean copies go at once; where there are none, dirty ones go home first.
+//! Room in a cache of blocks: keeps some slots free, in the eviction order of a replacement policy.
+//! Clean copies are evicted at once. If there are none, dirty blocks are written back first.
 
 use super::replacement::{Key, Replacement, Verdict};
 use super::uses::Uses;
@@ -7,23 +7,26 @@ use crate::block_map::{BlockMap, Slot};
 use crate::scheme::{View, Work};
 use crate::units::Nanoseconds;
 
-/// Dirty blocks that go home together: 1 MiB of 4 KiB blocks, so that a request that arrives waits for little.
+/// Number of dirty blocks that are written back together: 1 MiB of 4 KiB blocks, so that a request
+/// that arrives meanwhile waits only briefly.
 pub const BATCH_BLOCKS: usize = 256;
 
-/// Copies looked at for each that is wanted, before dirty ones are moved instead.
+/// Number of copies looked at for each free slot that is wanted, before dirty blocks are written
+/// back instead.
 const LOOKS: usize = 4;
 
-/// The copies of a cache.
+/// Copies in a cache, in the order in which they are evicted.
 pub struct Room<R = Box<dyn Replacement>> {
     replacement: R,
-    /// Slots kept free or being freed, so that a write need not wait for an eviction to become durable.
+    /// Number of slots that are kept free or are being freed, so that a write need not wait until
+    /// an eviction is durable.
     reserve: u64,
-    /// Nothing clean was found to evict while a move is under way.
+    /// Set if no clean copy was found to evict while a move was under way.
     starved: bool,
 }
 
 impl<R: Replacement> Room<R> {
-    /// Room among `slots` slots, all empty.
+    /// Returns the room of a cache with `slots` slots, all empty.
     pub fn new(mut replacement: R, slots: u32) -> Self {
         let reserve = (slots / 64).clamp(1, 4096);
         replacement.keep_free(2 * reserve);
@@ -50,7 +53,8 @@ impl<R: Replacement> Room<R> {
         self.replacement.touch(slot);
     }
 
-    /// [`Scheme::mapped`](crate::scheme::Scheme::mapped): a block written again is a use of it.
+    /// [`Scheme::mapped`](crate::scheme::Scheme::mapped). A write to a block that had a slot counts
+    /// as a use of the block.
     pub fn mapped(&mut self, view: &View, slot: Slot, replaced: Option<Slot>) {
         match replaced {
             Some(old) => {
@@ -69,24 +73,26 @@ impl<R: Replacement> Room<R> {
         self.replacement.remove(slot);
     }
 
-    /// Whether more slots are free than are to be.
+    /// Returns true if more slots are free than the target, which is twice the reserve.
     pub fn is_ample(&self, view: &View) -> bool {
         view.free_slots + view.freeing_slots > 2 * self.reserve
     }
 
-    /// Whether [`make`](Self::make) is due now.
+    /// Returns true if [`make`](Self::make) is due now.
     pub fn is_due(&self, view: &View) -> bool {
         let short = view.free_slots + view.freeing_slots < self.reserve;
         short && !self.replacement.is_empty() && view.slots_online() && !(self.starved && view.moving)
     }
 
-    /// Makes as much room as is to be; while that is not there yet, no less is moved home than pays for the way.
+    /// Returns the work that frees slots up to the target. If dirty blocks must be written back, it
+    /// moves at least a batch, so that the batch pays for the seek.
     pub fn make(&mut self, view: &View) -> Work {
         let wanted = (2 * self.reserve - (view.free_slots + view.freeing_slots).min(2 * self.reserve)) as usize;
         self.make_for(view, wanted, BATCH_BLOCKS)
     }
 
-    /// What a cache does that writes back in rounds: room, if that is due, and else the next dirty slots, if they may go home.
+    /// Returns the next work of a cache that writes back in rounds. Room comes first, if it is due.
+    /// Otherwise the next dirty slots are written back, if `write_back_at` has passed.
     pub fn work(&mut self, view: &View, write_back_at: Option<Nanoseconds>, round: &mut Round) -> Work {
         if self.is_due(view) {
             return self.make(view);
@@ -97,8 +103,9 @@ impl<R: Replacement> Room<R> {
         }
     }
 
-    /// What the policy gives up first, for `wanted` slots: clean copies to evict, or, if there is none among the first, dirty
-    /// ones to move, at least `moved_min` if there are so many.
+    /// Returns the work that frees `wanted` slots in the policy's order. Clean copies are evicted.
+    /// If none is among the first slots, dirty slots are moved home, at least `moved_min` if the
+    /// policy holds as many.
     pub fn make_for(&mut self, view: &View, wanted: usize, moved_min: usize) -> Work {
         let clean = self.evict_clean(view, wanted, LOOKS * wanted);
         if !clean.is_empty() {
@@ -110,22 +117,23 @@ impl<R: Replacement> Room<R> {
         if slots.is_empty() { Work::Nothing } else { Work::MoveHome { slots, keep: false } }
     }
 
-    /// The order in which copies are given up.
+    /// Returns the replacement policy.
     pub fn replacement(&self) -> &R {
         &self.replacement
     }
 
-    /// The same, to change it.
+    /// Returns the replacement policy, to change it.
     pub fn replacement_mut(&mut self) -> &mut R {
         &mut self.replacement
     }
 
-    /// Whether no slot has a copy.
+    /// Returns true if no slot has a copy.
     pub fn is_empty(&self) -> bool {
         self.replacement.is_empty()
     }
 
-    /// Up to `wanted` clean copies among the first `looks` that the policy offers; they leave it.
+    /// Takes up to `wanted` clean copies out of the policy, from the first `looks` slots that it
+    /// offers.
     fn evict_clean(&mut self, view: &View, wanted: usize, looks: usize) -> Vec<Slot> {
         let (mut clean, mut looked) = (Vec::with_capacity(wanted), 0);
         self.replacement.evict(&mut |slot| {
@@ -139,7 +147,7 @@ impl<R: Replacement> Room<R> {
         clean
     }
 
-    /// The first `wanted` copies that the policy offers; they stay in it.
+    /// Returns the first `wanted` copies that the policy offers. They stay in the policy.
     pub fn first(&mut self, wanted: usize) -> Vec<Slot> {
         let mut slots = Vec::with_capacity(wanted);
         self.replacement.evict(&mut |slot| {
@@ -150,14 +158,14 @@ impl<R: Replacement> Room<R> {
     }
 }
 
-/// Goes round the dirty slots, in order of slot.
+/// Cursor that goes round the dirty slots, in order of slot.
 #[derive(Default)]
 pub struct Round {
     up_to: Slot,
 }
 
 impl Round {
-    /// The next dirty slots, at most `wanted`, none twice.
+    /// Returns the next dirty slots, at most `wanted`, each at most once.
     pub fn next(&mut self, map: &BlockMap, wanted: usize) -> Vec<Slot> {
         let mut slots = Vec::with_capacity(wanted);
         let mut from = self.up_to;
@@ -181,21 +189,21 @@ impl Round {
     }
 }
 
-/// No dirty block has been so since before this time.
+/// Time before which no block that is dirty now became dirty.
 #[derive(Default)]
 pub struct DirtySince {
     time: Nanoseconds,
-    /// Something has been dirty since the last time that nothing was.
+    /// Set if a block has become dirty since the cache was last found without dirty blocks.
     any: bool,
 }
 
 impl DirtySince {
-    /// The time.
+    /// Returns the time before which no block that is dirty now became dirty.
     pub fn time(&self) -> Nanoseconds {
         self.time
     }
 
-    /// All that is dirty begins to go home.
+    /// Restarts the clock: the write-back of all dirty blocks begins now.
     pub fn restart(&mut self, now: Nanoseconds) {
         self.time = now;
     }

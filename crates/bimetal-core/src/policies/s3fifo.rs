@@ -1,38 +1,41 @@
-//! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: *FIFO Queues are All You Need for Cache Eviction*, SOSP 2023, section 4.1,
-//! algorithm 1): a small queue for what is new, a main queue, and ghosts of what left the small one.
+//! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: *FIFO Queues are All You Need for Cache Eviction*, SOSP
+//! 2023, section 4.1, algorithm 1): a small queue for new blocks, a main queue, and ghosts of
+//! blocks evicted from the small queue.
 //!
-//! A block goes to the small queue, or to the main one if it is still remembered. From the small queue it goes on to the main one
-//! if it was used more than once meanwhile, else out and is remembered; in the main queue each use gives it another
-//! round, up to three. As in the paper the small queue has 10 % of the slots, there are as many ghosts as main has
-//! slots, and a block is in the small queue also while the cache fills. Our choice: the main queue gives up a slot when it has more than its 90 %,
-//! which decides which queue gives room. A slot that may not go stays in its place.
+//! A block enters the small queue, or the main queue if it has a ghost. A block at the end of the
+//! small queue moves to the main queue if it was used more than once meanwhile. Otherwise it is
+//! evicted and leaves a ghost. In the main queue each use gives a block another round, up to three.
+//! As in the paper, the small queue has 10 % of the slots, and there are as many ghosts as the main
+//! queue has slots. A block enters the small queue also while the cache fills. Our choice: the main
+//! queue evicts when it has more than its 90 % of the slots; otherwise the small queue does. A slot
+//! that the caller refuses stays in its position.
 
 use super::ghosts::{self, Ghosts};
 use super::replacement::{Key, Replacement, Verdict};
 use super::slot_lists::{self, SlotLists};
 use crate::block_map::Slot;
 
-/// Resident bytes for each slot, and its share of the ghosts.
+/// Resident bytes for each slot, its share of the ghosts included.
 pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 5.0 + ghosts::BYTES_PER_GHOST;
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
-/// Uses that are counted.
+/// Largest number of uses that is counted.
 const USES_MAX: u8 = 3;
 
-/// The policy.
+/// The S3-FIFO policy.
 pub struct S3Fifo {
     queues: SlotLists<2>,
     uses: Vec<u8>,
     keys: Vec<u32>,
     ghosts: Ghosts<1>,
     main_limit: u32,
-    /// The block that was announced, and whether it was remembered.
+    /// Block that was announced, and whether it had a ghost.
     expected: Option<(Key, bool)>,
 }
 
 impl S3Fifo {
-    /// The policy over `slots` slots.
+    /// Returns the policy over `slots` slots.
     pub fn new(slots: u32) -> Self {
         let main_limit = slots - slots / 10;
         let ghosts = (u64::from(slots) * 9 / 10) as u32;
@@ -46,7 +49,7 @@ impl S3Fifo {
         }
     }
 
-    /// Sends `slot` a round further if it has earned it.
+    /// Gives `slot` another round in the main queue if its uses allow it. Returns true if they do.
     fn earns_a_round(&mut self, queue: usize, slot: Slot) -> bool {
         let uses = &mut self.uses[slot.0 as usize];
         match queue {
@@ -99,7 +102,7 @@ impl Replacement for S3Fifo {
             let Some(slot) = next[queue] else { return };
             next[queue] = self.queues.newer(slot);
             if self.earns_a_round(queue, slot) {
-                // It is the newest of the main queue now, and may be the only one.
+                // `slot` is the newest of the main queue now, and may be its only slot.
                 next[MAIN] = next[MAIN].or(Some(slot));
                 continue;
             }

@@ -1,6 +1,7 @@
-//! SIEVE (Zhang, Yang, Yue, Vigfusson, Rashmi: *SIEVE is Simpler than LRU*, NSDI 2024, section 3, algorithm 1): a queue in
-//! order of arrival and a hand that goes from its old to its new end. What was used since the hand last came by stays where it is,
-//! unmarked; the first other one goes. Nothing moves on a hit.
+//! SIEVE (Zhang, Yang, Yue, Vigfusson, Rashmi: *SIEVE is Simpler than LRU*, NSDI 2024, section 3,
+//! algorithm 1): a queue in order of arrival, and a hand that goes from the old to the new end. A
+//! block that was used since the hand's last visit stays in its position, unmarked. The first block
+//! that was not used is evicted. Nothing moves on a hit.
 
 use super::replacement::{Key, Replacement, Verdict};
 use super::slot_lists::{self, SlotLists};
@@ -9,19 +10,20 @@ use crate::block_map::Slot;
 /// Resident bytes for each slot.
 pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 5.0;
 
-/// The policy.
+/// The SIEVE policy.
 pub struct Sieve {
     queue: SlotLists<1>,
     visited: Vec<bool>,
-    /// For each slot the round of offers in which it last might not go, so that it is offered once in each.
+    /// For each slot, the last eviction in which it was refused, so that each eviction offers it
+    /// once.
     refused_in: Vec<u32>,
     round: u32,
-    /// What the hand looks at next; `None` is the old end.
+    /// Slot that the hand looks at next; `None` is the old end.
     hand: Option<Slot>,
 }
 
 impl Sieve {
-    /// The policy over `slots` slots.
+    /// Returns the policy over `slots` slots.
     pub fn new(slots: u32) -> Self {
         Self {
             queue: SlotLists::new(slots),

@@ -1,34 +1,37 @@
-//! Approximate counts of uses: a count-min sketch of four-bit counters, all of which are halved now and then, so that what was used
-//! often long ago counts for less than what is used now (TinyLFU, section 3).
+//! Approximate counts of uses: a count-min sketch of four-bit counters. All counters are halved now
+//! and then, so that uses long ago count for less than recent uses (TinyLFU, section 3).
 
-/// Resident bytes for each slot of the cache that it serves: at most eight counters of four bits in each of four rows.
+/// Resident bytes for each slot of the cache: at most eight counters of four bits in each of four
+/// rows.
 pub const BYTES_PER_SLOT: f64 = 16.0;
 
-/// Sixteen counters a word; the rows are quarters of each word. All counters of a key, and of its neighbours, lie in one group of words: so
-/// that a count takes one place in memory, and not four, and a sketch for many slots is resident only where something was used.
+/// Sketch with sixteen counters in each word; the rows are quarters of each word. All counters of a
+/// key, and of its neighbours, lie in one group of words. So a count touches one place in memory,
+/// not four, and a sketch for many slots is resident only for keys that were used.
 pub struct Sketch {
     words: Vec<u64>,
-    /// The number of groups, less one: a power of two, less one.
+    /// Number of groups, less one. The number of groups is a power of two.
     mask: u32,
     uses: u64,
     uses_limit: u64,
 }
 
 const ROWS: u32 = 4;
-/// Words of a group, and neighbours that share one.
+/// Number of words in a group, and of neighbouring keys that share a group.
 const GROUP: u32 = 64;
 const COUNT_MAX: u64 = 15;
 
 impl Sketch {
-    /// For a cache of `slots` slots: counts are halved after ten uses a slot.
+    /// Returns the sketch for a cache of `slots` slots. Counts are halved after ten uses a slot.
     pub fn new(slots: u32) -> Self {
-        // Four counters of each row in a word: a word for each slot gives four counters a slot and row.
+        // A word has four counters of each row, so one word for each slot gives four counters a
+        // slot and row.
         let words = (u64::from(slots).next_power_of_two()).clamp(u64::from(GROUP), 1 << 31);
         let mask = (words / u64::from(GROUP)) as u32 - 1;
         Self { words: vec![0; words as usize], mask, uses: 0, uses_limit: 10 * u64::from(slots.max(1)) }
     }
 
-    /// The word and the shift of the counter of `key` in `row`.
+    /// Returns the word and the shift of the counter of `key` in `row`.
     #[inline]
     fn place(&self, key: u32, row: u32) -> (usize, u32) {
         const SEEDS: [u64; 4] =
@@ -40,7 +43,7 @@ impl Sketch {
         (word as usize, row * 16 + (hash >> 60) as u32 % 4 * 4)
     }
 
-    /// How often `key` was used lately, or more where others share its counters.
+    /// Returns the number of recent uses of `key`, or more if other keys share all its counters.
     pub fn count(&self, key: u32) -> u64 {
         let counts = (0..ROWS).map(|row| {
             let (word, shift) = self.place(key, row);
@@ -71,7 +74,7 @@ mod tests {
 
     #[test]
     fn of_as_many_keys_as_slots_few_are_counted_too_high() {
-        // Neighbours, and keys far apart: each used once.
+        // Neighbouring keys, and keys far apart. Each key is used once.
         for apart in [1, 1009] {
             let mut uses = Sketch::new(4096);
             (0..4096).for_each(|key| uses.add(key * apart));

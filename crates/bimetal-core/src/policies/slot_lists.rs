@@ -1,21 +1,21 @@
-//! Doubly linked lists of slots, each slot in at most one of them: what most policies are built of.
+//! Doubly linked lists of slots, each slot in at most one list. Most policies are built from them.
 //!
 //! A list has a newest and an oldest end; every step is O(1).
 
 use crate::block_map::Slot;
 
-/// Resident bytes for each slot: two links and the list it is in.
+/// Resident bytes for each slot: two links and the number of its list.
 pub(super) const BYTES_PER_SLOT: f64 = 9.0;
 
 const NONE: u32 = u32::MAX;
-/// In the table of who is where: in no list.
+/// Entry of `lists` for a slot that is in no list.
 const NOWHERE: u8 = 0;
 
 /// `N` lists over slots.
 pub(super) struct SlotLists<const N: usize> {
     older: Vec<u32>,
     newer: Vec<u32>,
-    /// For each slot the number of its list plus one.
+    /// For each slot, the number of its list plus one.
     lists: Vec<u8>,
     ends: [Ends; N],
 }
@@ -28,38 +28,38 @@ struct Ends {
 }
 
 impl<const N: usize> SlotLists<N> {
-    /// Empty lists over `slots` slots.
+    /// Returns `N` empty lists over `slots` slots.
     pub(super) fn new(slots: u32) -> Self {
         let slots = slots as usize;
         let ends = [Ends { oldest: NONE, newest: NONE, len: 0 }; N];
         Self { older: vec![0; slots], newer: vec![0; slots], lists: vec![NOWHERE; slots], ends }
     }
 
-    /// How many slots are in `list`.
+    /// Returns the number of slots in `list`.
     #[inline]
     pub(super) fn len(&self, list: usize) -> u32 {
         self.ends[list].len
     }
 
-    /// The list that holds `slot`.
+    /// Returns the list that holds `slot`.
     #[inline]
     pub(super) fn list_of(&self, slot: Slot) -> Option<usize> {
         (self.lists[slot.0 as usize] as usize).checked_sub(1)
     }
 
-    /// The oldest of `list`.
+    /// Returns the oldest slot of `list`.
     #[inline]
     pub(super) fn oldest(&self, list: usize) -> Option<Slot> {
         some(self.ends[list].oldest)
     }
 
-    /// The newest of `list`.
+    /// Returns the newest slot of `list`.
     #[inline]
     pub(super) fn newest(&self, list: usize) -> Option<Slot> {
         some(self.ends[list].newest)
     }
 
-    /// What is next to `slot` towards the newest end of its list.
+    /// Returns the neighbour of `slot` towards the newest end of its list.
     #[inline]
     pub(super) fn newer(&self, slot: Slot) -> Option<Slot> {
         some(self.newer[slot.0 as usize])
@@ -80,7 +80,7 @@ impl<const N: usize> SlotLists<N> {
         self.lists[slot.0 as usize] = list as u8 + 1;
     }
 
-    /// Takes `slot` out of its list, and gives that.
+    /// Takes `slot` out of its list, and returns the list.
     pub(super) fn remove(&mut self, slot: Slot) -> Option<usize> {
         let list = self.list_of(slot)?;
         let (older, newer) = (self.older[slot.0 as usize], self.newer[slot.0 as usize]);
@@ -97,7 +97,7 @@ impl<const N: usize> SlotLists<N> {
         Some(list)
     }
 
-    /// Moves `slot` to the newest end of `list`, from wherever it was.
+    /// Moves `slot` to the newest end of `list`, regardless of its present list.
     #[inline]
     pub(super) fn refresh(&mut self, list: usize, slot: Slot) {
         if self.ends[list].newest != slot.0 || self.list_of(slot) != Some(list) {
@@ -106,7 +106,7 @@ impl<const N: usize> SlotLists<N> {
         }
     }
 
-    /// Puts `to` where `from` was.
+    /// Puts `to` into the position of `from`, which leaves its list.
     pub(super) fn rename(&mut self, from: Slot, to: Slot) {
         let Some(list) = self.list_of(from) else { return };
         debug_assert!(self.list_of(to).is_none(), "slot {} is in a list already", to.0);

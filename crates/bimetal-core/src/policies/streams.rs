@@ -1,17 +1,20 @@
-//! Sequential streams: requests each of which starts where another of the same direction ended.
+//! Sequential streams: requests, each of which starts at the end of an earlier request of the same
+//! direction.
 //!
-//! A table of the ends of the most recently continued streams, as bcache keeps one per task; here per direction, since
-//! a block device does not know the task.
+//! A table of the ends of the most recently continued streams. bcache keeps one table for each
+//! task. Here the table tells directions apart instead, since a block device does not know the
+//! task.
 
 use crate::operation::OpKind;
 use crate::units::{Bytes, SectorRange, Sectors};
 
-/// Streams followed at once.
+/// Number of streams followed at once.
 const STREAMS: usize = 32;
 
-/// Follows streams, those that were continued last in front.
+/// Streams, the most recently continued first.
 pub struct Streams {
-    /// Where each stream's next request would start; apart from the lengths, so that a look-up is one short scan.
+    /// Addresses at which each stream's next request would start. Kept apart from the lengths, so
+    /// that a look-up is one short scan.
     ends: [u64; STREAMS],
     lengths: [Sectors; STREAMS],
 }
@@ -22,7 +25,8 @@ impl Default for Streams {
     }
 }
 
-/// An address that differs by direction: reads and writes of the same place are no stream.
+/// Returns a key for an address and a direction, so that a read and a write at the same address
+/// form no stream.
 fn end_key(kind: OpKind, sector: u64) -> u64 {
     sector << 1 | u64::from(kind == OpKind::Read)
 }
@@ -32,7 +36,8 @@ impl Streams {
         self.ends.iter().position(|&other| other == end)
     }
 
-    /// Takes note of a request: it continues a stream, or begins one in place of the one continued longest ago.
+    /// Notes a request: it continues a stream, or begins a stream in place of the one continued
+    /// longest ago.
     pub fn note(&mut self, kind: OpKind, sectors: SectorRange) {
         let continued = self.place(end_key(kind, sectors.start.0));
         let before = continued.map_or(Sectors::ZERO, |at| self.lengths[at]);
@@ -43,8 +48,8 @@ impl Streams {
         self.lengths[0] = Sectors(before.0 + sectors.len.0);
     }
 
-    /// The length of the stream that a request noted before has ended or continued, itself included. Of several that end where it does
-    /// the newest counts.
+    /// Returns the length of the stream that a noted request began or continued, the request
+    /// included. Of several streams with the same end, the newest counts.
     pub fn length(&self, kind: OpKind, sectors: SectorRange) -> Bytes {
         let found = self.place(end_key(kind, sectors.end().0));
         found.map_or(sectors.len, |at| self.lengths[at]).bytes()

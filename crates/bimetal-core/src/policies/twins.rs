@@ -1,4 +1,5 @@
-//! Each policy against a twin that does the same the obvious way: over plain vectors, by search.
+//! Compares each policy with a reference model that does the same in the simplest way: over plain
+//! vectors, by search.
 
 use proptest::prelude::*;
 
@@ -10,10 +11,10 @@ use super::replacement::{
 use super::sketch::Sketch;
 use crate::block_map::Slot;
 
-/// A cache of objects the obvious way: whether an access hits.
+/// A reference model of a cache. It returns whether an access hits.
 type Twin = Box<dyn FnMut(u32) -> bool>;
 
-/// Makes one of so many objects.
+/// Function that makes the model of a cache for a number of objects.
 type MakeTwin = fn(usize) -> Twin;
 
 fn position(list: &[u32], object: u32) -> Option<usize> {
@@ -24,7 +25,7 @@ fn take(list: &mut Vec<u32>, object: u32) -> bool {
     position(list, object).map(|at| list.remove(at)).is_some()
 }
 
-/// Lists have their oldest first throughout.
+/// LRU. In every model here, lists begin with their oldest object.
 fn lru(size: usize) -> Twin {
     let mut list = Vec::new();
     Box::new(move |object| {
@@ -149,7 +150,7 @@ fn s3fifo(size: usize) -> Twin {
     })
 }
 
-/// Figure 4 of the paper, case by case.
+/// ARC: figure 4 of the paper, case by case.
 fn arc(size: usize) -> Twin {
     let (mut t1, mut t2, mut b1, mut b2) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut p: f64 = 0.0;
@@ -198,7 +199,7 @@ fn arc(size: usize) -> Twin {
     })
 }
 
-/// LIRS over one vector for S, with what each entry is looked up in two more.
+/// LIRS with one vector for S and two more vectors that tell the state of each entry.
 fn lirs(size: usize) -> Twin {
     let (mut stack, mut queue, mut lir) = (Vec::<u32>::new(), Vec::<u32>::new(), Vec::<u32>::new());
     let queue_limit = (size / 100).max(1);
@@ -240,7 +241,7 @@ fn lirs(size: usize) -> Twin {
     })
 }
 
-/// The sums of the paper's weights, over all uses since the block came in.
+/// LRFU: the sums of the paper's weights, over all uses since the block was inserted.
 fn lrfu(size: usize) -> Twin {
     let mut uses: Vec<(u32, Vec<u64>)> = Vec::new();
     let mut now = 0;
@@ -260,7 +261,7 @@ fn lrfu(size: usize) -> Twin {
     })
 }
 
-/// With the policy's own counts: how they forget is tested where they are.
+/// W-TinyLFU with the policy's own counts, whose ageing is tested beside them.
 fn wtinylfu(size: usize) -> Twin {
     let (mut window, mut probation, mut protected) = (Vec::new(), Vec::new(), Vec::new());
     let window_limit = (size / 100).max(1);
@@ -305,7 +306,8 @@ fn wtinylfu(size: usize) -> Twin {
     })
 }
 
-/// Plays `objects` through a policy: which accesses hit, and that slots and policy agree.
+/// Plays `objects` through a policy. Returns which accesses hit, and checks that slots and policy
+/// agree.
 fn hits(policy: &mut dyn Replacement, size: usize, objects: &[u32], announce: bool) -> Vec<bool> {
     let mut holds: Vec<Option<u32>> = vec![None; size];
     let access = |&object: &u32| {
@@ -334,7 +336,8 @@ fn hits(policy: &mut dyn Replacement, size: usize, objects: &[u32], announce: bo
 }
 
 fn accesses() -> impl Strategy<Value = Vec<u32>> {
-    // Some objects often, others seldom, so that every list and every kind of ghost is used.
+    // Some objects are drawn often, others seldom, so that every list and every kind of ghost is
+    // used.
     proptest::collection::vec(prop_oneof![0u32..8, 0u32..30, 0u32..60], 0..600)
 }
 
@@ -397,7 +400,8 @@ proptest! {
         prop_assert_eq!(misses[0], misses[1]);
     }
 
-    /// What a scheme does: evicts in batches ahead of need, refuses slots, renames and removes them.
+    /// Does what a scheme does: evicts in batches ahead of need, refuses slots, renames and removes
+    /// them.
     #[test]
     fn policies_hold_exactly_what_is_cached_whatever_a_scheme_does(
         size in 1u32..24,

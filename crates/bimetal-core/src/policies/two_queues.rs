@@ -1,33 +1,34 @@
-//! 2Q (Johnson, Shasha: *2Q: A Low Overhead High Performance Buffer Management Replacement Algorithm*, VLDB 1994, the full version of
-//! section 3): what is new waits in a queue in order of arrival (A1in); what is asked for again after it left that queue, while it
-//! is still remembered (A1out), goes to the list in order of use (Am).
+//! 2Q (Johnson, Shasha: *2Q: A Low Overhead High Performance Buffer Management Replacement
+//! Algorithm*, VLDB 1994, the full version of section 3). New blocks wait in a queue in order of
+//! arrival (A1in). A block evicted from A1in leaves a ghost (A1out). A block that is requested
+//! while it has a ghost enters the list in order of use (Am).
 //!
-//! The two tunables are the paper's own figures: A1in has 25 % of the slots, A1out remembers half as many blocks as there are slots.
-//! A slot that may not go stays in its place.
+//! The two tunables have the paper's own values: A1in has 25 % of the slots, and A1out has half as
+//! many ghosts as there are slots. A slot that the caller refuses stays in its position.
 
 use super::ghosts::{self, Ghosts};
 use super::replacement::{Key, Replacement, Verdict};
 use super::slot_lists::{self, SlotLists};
 use crate::block_map::Slot;
 
-/// Resident bytes for each slot, and its share of the ghosts.
+/// Resident bytes for each slot, its share of the ghosts included.
 pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 4.0 + ghosts::BYTES_PER_GHOST / 2.0;
 
 const A1_IN: usize = 0;
 const AM: usize = 1;
 
-/// The policy.
+/// The 2Q policy.
 pub struct TwoQueues {
     queues: SlotLists<2>,
     keys: Vec<u32>,
     a1_out: Ghosts<1>,
     a1_in_limit: u32,
-    /// The block that was announced, and whether it was remembered.
+    /// Block that was announced, and whether it had a ghost.
     expected: Option<(Key, bool)>,
 }
 
 impl TwoQueues {
-    /// The policy over `slots` slots.
+    /// Returns the policy over `slots` slots.
     pub fn new(slots: u32) -> Self {
         Self {
             queues: SlotLists::new(slots),

@@ -1,17 +1,18 @@
-//! When each block will be used, by the number of the request: what a first pass over a workload knows, and Belady's MIN needs.
+//! Future uses of each block, by the number of the request. A first pass over a workload collects
+//! them; Belady's MIN needs them.
 
 use hashbrown::HashTable;
 
 use super::replacement::Key;
 
-/// A use of a block, and where the next one of the same block stands.
+/// A use of a block, and the position of the block's next use.
 #[derive(Clone, Copy)]
 struct Use {
     request: u32,
     next: u32,
 }
 
-/// Where the uses of a block begin that may still be to come, and where they end.
+/// Chain of a block's uses: the first use that may still be to come, and the last.
 struct Chain {
     key: u32,
     first: u32,
@@ -20,7 +21,7 @@ struct Chain {
 
 const NONE: u32 = u32::MAX;
 
-/// The uses of all blocks, in order: 8 bytes for each.
+/// Uses of all blocks, in order: 8 bytes for each use.
 #[derive(Default)]
 pub struct Uses {
     chains: HashTable<Chain>,
@@ -33,8 +34,8 @@ fn hash(key: u32) -> u64 {
 }
 
 impl Uses {
-    /// The request with this number (the first is 0) uses the block `key`. Requests come in order. What comes after 2^32 - 1 uses
-    /// stays unknown.
+    /// Adds a use of the block `key` by the request with this number (the first request is 0).
+    /// Requests must be added in order. Uses after the first 2^32 - 1 are ignored.
     pub fn add(&mut self, request: u32, key: Key) {
         let Some(at) = u32::try_from(self.uses.len()).ok().filter(|&at| at != NONE) else { return };
         self.uses.push(Use { request, next: NONE });
@@ -50,7 +51,8 @@ impl Uses {
         }
     }
 
-    /// The first request from number `from` on that uses the block `key`. `from` never falls.
+    /// Returns the first request from number `from` on that uses the block `key`. `from` must never
+    /// fall.
     pub fn next(&mut self, key: Key, from: u32) -> Option<u32> {
         let chain = self.chains.find_mut(hash(key.0), |chain| chain.key == key.0)?;
         while let Some(found) = self.uses.get(chain.first as usize) {

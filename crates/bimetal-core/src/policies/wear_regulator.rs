@@ -1,75 +1,81 @@
-//! MixedStore's watch over the wear of flash (section 5.4): it tells when flash wears faster than was expected, and so when writes
-//! are regulated and when the drive halts its wear levelling (5.5).
+//! MixedStore's monitor of flash wear (section 5.4). It tells when flash wears faster than
+//! expected: then writes are regulated, and the drive halts its wear levelling (5.5).
 //!
-//! The pressure is the ratio of two erase rates of one kind: what flash would erase if it took every write that is meant for it,
-//! over what is expected. Writes that training diverts and writes that are regulated count as meant. The first source that
-//! exists gives the pressure:
+//! The pressure is the ratio of two erase rates of one kind: the rate at which flash would erase if
+//! it took every write meant for it, over the expected rate. Writes that training diverts and
+//! regulated writes count as meant for flash. The first source that exists gives the pressure:
 //!
-//! 1. the drive's own count of erased bytes (simulated drives), as bytes erased for each byte taken;
-//! 2. the lifetime model of MixCP (equation 3) over the averages of the workload, where `wear_model` has its coefficients;
-//! 3. bytes written, where nothing tells of erases.
+//! 1. the drive's own count of erased bytes (simulated drives), as bytes erased for each byte
+//!    taken;
+//! 2. the lifetime model of MixCP (equation 3) over the averages of the workload, if `wear_model`
+//!    gives its coefficients;
+//! 3. bytes written, if nothing reports erases.
 //!
-//! What is expected is `expected_erases`, or what `expected_life` allows, or `expected_writes`, or what training saw. What training
-//! saw of erases holds from the moment when erases per byte have settled, since a drive that was empty erases nothing at first.
+//! The expected rate comes from `expected_erases`, or `expected_life`, or `expected_writes`, or the
+//! training phase. The erases of the training phase count only once erases per byte have settled,
+//! since an empty drive erases nothing at first.
 //!
-//! The pressure counts as high from [`ABOVE`] on and until it is below [`BELOW`] again, so a steady workload is left alone.
+//! The pressure counts as high from [`ABOVE`] until it is below [`BELOW`] again, so a steady
+//! workload is never regulated.
 
 use crate::operation::OpKind;
 use crate::scheme::{Access, Wear};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 
-/// The pressure from which on flash wears too fast.
+/// Pressure above which flash wears too fast.
 const ABOVE: f64 = 1.2;
-/// The pressure below which it no longer does.
+/// Pressure below which flash no longer wears too fast.
 const BELOW: f64 = 1.05;
-/// The logarithms of both, for the lifetime model, whose result is a logarithm.
+/// Logarithms of [`ABOVE`] and [`BELOW`], for the lifetime model, whose result is a logarithm.
 const LN_ABOVE: f64 = 0.182_321_556_793_954_63;
 const LN_BELOW: f64 = 0.048_790_164_169_432_05;
-/// The least time that the rate of writes is averaged over, in seconds; and at the very beginning.
+/// Shortest time over which the rate of writes is averaged, in seconds: in general, and right after
+/// the first write.
 const SECONDS: f64 = 60.0;
 const SECONDS_AT_FIRST: f64 = 20.0;
-/// The least number of writes that the rate is averaged over: its standard error is then 5 % where writes come at random.
+/// Least number of writes over which the rate is averaged. Its standard error is then 5 % if writes
+/// arrive at random.
 const WRITES: f64 = 200.0;
-/// Blocks that are erased while erases per byte are measured once. Over the 32 blocks of a flash of 4 MiB under steady random
-/// writes, measurements scatter by 6 %.
+/// Number of blocks erased during one measurement of erases per byte. For the 32 blocks of a flash
+/// of 4 MiB under steady random writes, measurements scatter by 6 %.
 const BLOCKS: f64 = 256.0;
-/// Blocks, and at least the whole flash, that are erased between two measurements that must agree, and how well: by then the
-/// drive is in its steady state.
+/// Number of blocks, and at least the whole flash, that are erased between two long measurements.
+/// If the two differ by at most [`SETTLED`], the drive is in its steady state.
 const STEADY_BLOCKS: f64 = 1024.0;
 const SETTLED: f64 = 0.05;
-/// Requests over which the lifetime model's averages go.
+/// Number of requests over which the lifetime model's averages go.
 const REQUESTS: f64 = 1000.0;
-/// The coefficients of the lifetime model: a constant and five averages.
+/// Number of coefficients of the lifetime model: a constant and five averages.
 pub(crate) const COEFFICIENTS: usize = 6;
 
-/// Facts that the settings give.
+/// Expected rates, from the settings.
 #[derive(Default)]
 pub(crate) struct Expected {
     /// Bytes written in a second.
     pub(crate) writes: Option<f64>,
     /// Bytes erased in a second.
     pub(crate) erases: Option<f64>,
-    /// The life of the flash in seconds.
+    /// Lifetime of the flash in seconds.
     pub(crate) life: Option<f64>,
     /// The coefficients of the lifetime model, whose result is the logarithm of the pressure.
     pub(crate) wear_model: Option<[f64; COEFFICIENTS]>,
 }
 
-/// The watch.
+/// Monitor of the wear of flash.
 pub(crate) struct WearRegulator {
-    /// The fixed share; `None` for as much as the budget needs.
+    /// Fixed share of the writes to divert; `None` diverts as many as the budget requires.
     share: Option<f64>,
     expected: Expected,
     demand: Demand,
     erased: Erased,
     averages: Averages,
-    /// Bytes that flash took.
+    /// Number of bytes that flash took.
     taken: f64,
     high: bool,
 }
 
 impl WearRegulator {
-    /// By the setting `regulation`, against `expected`.
+    /// Returns the monitor for the setting `regulation`, which compares with `expected`.
     pub(crate) fn new(regulation: &str, expected: Expected) -> Self {
         let share = match regulation {
             "25%" => Some(0.25),
@@ -81,14 +87,14 @@ impl WearRegulator {
         Self { share, expected, demand, erased, averages, taken: 0.0, high: false }
     }
 
-    /// A request arrives, while `utilisation` of the flash is in use.
+    /// Notes that a request arrives, while the share `utilisation` of the flash is in use.
     pub(crate) fn arrived(&mut self, now: Nanoseconds, access: &Access, utilisation: f64) {
         if self.expected.wear_model.is_some() {
             self.averages.add(now, access, utilisation);
         }
     }
 
-    /// Flash is meant to take `bytes`, whatever becomes of them.
+    /// Notes that `bytes` are meant for flash, regardless of where they are written.
     pub(crate) fn intended(&mut self, now: Nanoseconds, bytes: f64) {
         self.demand.add(now, bytes);
         self.high = match (self.pressure(), self.high) {
@@ -100,27 +106,27 @@ impl WearRegulator {
         };
     }
 
-    /// Flash took `bytes`.
+    /// Notes that flash took `bytes`.
     pub(crate) fn took(&mut self, bytes: f64) {
         self.taken += bytes;
     }
 
-    /// The drive tells its wear.
+    /// Notes the wear that the drive reports.
     pub(crate) fn told(&mut self, wear: Wear) {
         self.erased.told(wear, self.taken);
     }
 
-    /// The training phase has ended: what it saw was expected.
+    /// Ends the training phase, whose rates are expected from now on.
     pub(crate) fn trained(&mut self, now: Nanoseconds) {
         self.demand.trained(now);
     }
 
-    /// Whether flash wears faster than is expected.
+    /// Returns true if flash wears faster than expected.
     pub(crate) fn is_high(&self) -> bool {
         self.high
     }
 
-    /// The share of the writes meant for flash that goes to the disk now.
+    /// Returns the share of the writes meant for flash that goes to the disk now.
     pub(crate) fn share(&self, now: Nanoseconds) -> f64 {
         match self.share {
             Some(share) if self.high => share,
@@ -133,7 +139,7 @@ impl WearRegulator {
         }
     }
 
-    /// How much faster than expected flash would wear; `None` while nothing is expected.
+    /// Returns the ratio of flash's wear to the expected wear; `None` while no rate is expected.
     fn pressure(&self) -> Option<Pressure> {
         let Expected { writes, erases, life, wear_model } = &self.expected;
         let demand = self.demand.rate;
@@ -157,22 +163,23 @@ impl WearRegulator {
     }
 }
 
-/// What flash would erase over what is expected.
+/// Ratio of the erase rate meant for flash to the expected erase rate, or the logarithm of this
+/// ratio.
 enum Pressure {
     Ratio(f64),
     Logarithm(f64),
 }
 
-/// The rate of the writes that flash is meant to take.
+/// Rate of the writes that are meant for flash.
 #[derive(Default)]
 struct Demand {
-    /// Bytes a second, by an average that forgets.
+    /// Bytes a second, as an average that weighs old writes less.
     rate: f64,
     bytes: f64,
     count: f64,
     since: Option<Nanoseconds>,
     last: Nanoseconds,
-    /// The mean rate of the training phase.
+    /// Mean rate of the training phase.
     trained: Option<f64>,
 }
 
@@ -185,7 +192,8 @@ impl Demand {
         self.count += 1.0;
         let elapsed = self.seconds_since(now);
         let over = SECONDS.max(WRITES * elapsed / self.count);
-        // An average that forgets, without a function that differs between machines; a plain mean while less has passed.
+        // An exponential average without a function whose result differs between machines; a plain
+        // mean until enough time has passed.
         let over = over.min(elapsed.max(SECONDS_AT_FIRST));
         self.rate = (self.rate + bytes / over) / (1.0 + gap / over);
     }
@@ -196,7 +204,7 @@ impl Demand {
 
     fn trained(&mut self, now: Nanoseconds) {
         let elapsed = self.seconds_since(now);
-        // Two writes and less are no rate.
+        // Two or fewer writes give no rate.
         self.trained = (elapsed > 0.0 && self.count > 2.0).then(|| self.bytes / elapsed);
     }
 }
@@ -205,16 +213,17 @@ impl Demand {
 #[derive(Default)]
 struct Erased {
     wear: Option<Wear>,
-    /// The newest measurement.
+    /// Newest short measurement.
     per_byte: Option<f64>,
     short: Span,
-    /// The long measurement before, and the one from which on they had settled.
+    /// The long measurement before the current one, and the long measurement at which they first
+    /// agreed.
     before: Option<f64>,
     settled: Option<f64>,
     long: Span,
 }
 
-/// Since when something is measured: bytes erased and bytes taken by then.
+/// Start of a measurement: bytes erased and bytes taken by then.
 #[derive(Default, Clone, Copy)]
 struct Span {
     erased: f64,
@@ -222,7 +231,8 @@ struct Span {
 }
 
 impl Span {
-    /// Erases per byte since then, once `enough` bytes were erased; the next measurement begins.
+    /// Returns erases per byte since the start, once `enough` bytes were erased. Then the next
+    /// measurement begins.
     fn measure(&mut self, erased: f64, taken: f64, enough: f64) -> Option<f64> {
         let (more, bytes) = (erased - self.erased, taken - self.taken);
         (more >= enough && bytes > 0.0).then(|| {
@@ -236,7 +246,8 @@ impl Erased {
     fn told(&mut self, wear: Wear, taken: f64) {
         let [erased, flash, block] = [wear.erased, wear.flash, wear.block].map(|bytes| bytes.0 as f64);
         if self.wear.is_none_or(|before| before.erased == Bytes::ZERO) {
-            // What an empty drive took before it erased anything is no measure of what it erases for a byte.
+            // Bytes that an empty drive took before its first erase do not count in erases per
+            // byte.
             (self.short, self.long) = (Span { erased, taken }, Span { erased, taken });
         }
         self.wear = Some(wear);
@@ -253,7 +264,7 @@ impl Erased {
     }
 }
 
-/// The averages of the lifetime model, over the recent requests.
+/// Averages of the lifetime model, over the recent requests.
 #[derive(Default)]
 struct Averages {
     count: f64,
@@ -262,7 +273,7 @@ struct Averages {
     interarrival_ms: f64,
     utilisation: f64,
     reads: f64,
-    /// The ends of the last read and of the last write.
+    /// End of the last write, and end of the last read.
     ends: [Sectors; 2],
     last: Nanoseconds,
 }
@@ -286,7 +297,8 @@ impl Averages {
         mix(&mut self.reads, f64::from(u8::from(is_read)));
     }
 
-    /// The logarithm of the pressure, once as many requests have come as the averages go over.
+    /// Returns the logarithm of the pressure, once as many requests have arrived as the averages go
+    /// over.
     fn predict(&self, coefficients: &[f64; COEFFICIENTS]) -> Option<f64> {
         let [constant, slopes @ ..] = coefficients;
         let averages = [self.sequentiality, self.sectors, self.interarrival_ms, self.utilisation, self.reads];
@@ -307,7 +319,7 @@ mod tests {
     const BLOCK: f64 = 4096.0;
     const GAP: Nanoseconds = Nanoseconds::from_millis(10);
 
-    /// A flash of 4 MiB that erases so many bytes for each byte taken.
+    /// Flash of 4 MiB that erases a given number of bytes for each byte taken.
     struct Flash {
         regulator: WearRegulator,
         now: Nanoseconds,
@@ -321,7 +333,8 @@ mod tests {
             Self { regulator, now: Nanoseconds::ZERO, erased: 0.0, dice: 1 }
         }
 
-        /// `count` blocks, of which one in `diverted` does not go to flash; how often the pressure was high.
+        /// Writes `count` blocks, of which every `diverted`th does not go to flash. Returns how
+        /// often the pressure was high.
         fn write(&mut self, count: u64, gap: Nanoseconds, per_byte: f64, diverted: u64) -> u64 {
             let mut high = 0;
             for _ in 0..count {
@@ -341,7 +354,8 @@ mod tests {
         }
     }
 
-    /// Training diverted one write in eight, so 7/8 of the rate was held against all of it afterwards, for ever.
+    /// Training diverted one write in eight. So the whole rate was once compared with 7/8 of itself
+    /// for ever.
     #[test]
     fn steady_writes_are_left_alone_after_diverting_training() {
         let mut flash = Flash::new("25%", Expected::default());
@@ -351,7 +365,7 @@ mod tests {
         assert_eq!(flash.regulator.share(flash.now), 0.0);
     }
 
-    /// Bytes per second stay as they were; collection doubles what each costs.
+    /// Bytes per second stay as they were; garbage collection doubles the erases for each byte.
     #[test]
     fn more_erases_for_each_byte_are_noticed() {
         let mut flash = Flash::new("50%", Expected::default());
@@ -378,7 +392,8 @@ mod tests {
         assert!(!flash.regulator.is_high());
     }
 
-    /// 4,000 MiB of endurance over 4,000 s allow 1 MiB/s; a hundred blocks a second erase 0.6 MiB/s at 1.5 for a byte.
+    /// An endurance of 4,000 MiB over 4,000 s allows 1 MiB/s. A hundred blocks a second erase 0.6
+    /// MiB/s, at 1.5 bytes erased for each byte.
     #[test]
     fn expected_life_allows_what_the_endurance_lasts_for() {
         for (life, high) in [(4000.0, false), (9000.0, true)] {
@@ -389,7 +404,7 @@ mod tests {
         }
     }
 
-    /// A hundred blocks a second erase 0.6 MB/s at 1.5 for a byte.
+    /// A hundred blocks a second erase 0.6 MB/s, at 1.5 bytes erased for each byte.
     #[test]
     fn expected_erases_are_the_bound_where_the_drive_tells_its_own() {
         for (erases, high) in [(700_000.0, false), (300_000.0, true)] {
@@ -417,10 +432,11 @@ mod tests {
         assert_eq!(high, 0);
     }
 
-    /// Equation 3 stands in for a drive that tells nothing.
+    /// Equation 3 gives the pressure for a drive that reports no erases.
     #[test]
     fn lifetime_model_tells_where_the_drive_does_not() {
-        // A logarithm of 0, as expected, at 10 ms between requests, and more as they come faster.
+        // The logarithm is 0, the expected value, at 10 ms between requests, and rises as they
+        // arrive faster.
         let wear_model = Some([1.0, 0.0, 0.0, -0.1, 0.0, 0.0]);
         let mut regulator = WearRegulator::new("25%", Expected { wear_model, ..Expected::default() });
         let mut now = Nanoseconds::ZERO;

@@ -1,24 +1,27 @@
-//! W-TinyLFU (Einziger, Friedman, Manes: *TinyLFU: A Highly Efficient Cache Admission Policy*, ACM Transactions on Storage 2017, sections 3 and 4): a small
-//! window in order of use takes what is new; what leaves it must have been used more often than what the main part would give up for it.
-//! The main part is a segmented LRU: a block used there goes from *probation* to *protected*.
+//! W-TinyLFU (Einziger, Friedman, Manes: *TinyLFU: A Highly Efficient Cache Admission Policy*, ACM
+//! Transactions on Storage 2017, sections 3 and 4). New blocks enter a small window in order of
+//! use. A block that leaves the window is kept only if it was used more often than the block that
+//! the main part would evict for it. The main part is a segmented LRU: a block used there moves
+//! from *probation* to *protected*.
 //!
-//! As in the paper the window has 1 % of the slots, protected 80 % of the rest, and counts are halved after ten uses a slot. Our
-//! choices: counts of four bits in four rows with four counters or more a slot and no doorkeeper; on a tie the older block stays. A slot that may not go stays in
-//! its place.
+//! As in the paper, the window has 1 % of the slots, protected has 80 % of the rest, and counts are
+//! halved after ten uses a slot. Our choices: counts of four bits in four rows, each with four
+//! counters or more for each slot, and no doorkeeper. On a tie, the older block stays. A slot that
+//! the caller refuses stays in its position.
 
 use super::replacement::{Key, Replacement, Verdict};
 use super::sketch::{self, Sketch};
 use super::slot_lists::{self, SlotLists};
 use crate::block_map::Slot;
 
-/// Resident bytes for each slot: its lists and key, and the counts.
+/// Resident bytes for each slot: links, list number, key, and counts.
 pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 4.0 + sketch::BYTES_PER_SLOT;
 
 const WINDOW: usize = 0;
 const PROBATION: usize = 1;
 const PROTECTED: usize = 2;
 
-/// The policy.
+/// The W-TinyLFU policy.
 pub struct WTinyLfu {
     lists: SlotLists<3>,
     keys: Vec<u32>,
@@ -29,7 +32,7 @@ pub struct WTinyLfu {
 }
 
 impl WTinyLfu {
-    /// The policy over `slots` slots.
+    /// Returns the policy over `slots` slots.
     pub fn new(slots: u32) -> Self {
         let window_limit = (slots / 100).max(1);
         Self {
@@ -52,7 +55,8 @@ impl Replacement for WTinyLfu {
         self.sketch.add(key.0);
         self.keys[slot.0 as usize] = key.0;
         self.lists.push(WINDOW, slot);
-        // While there is room nothing has to be better than anything.
+        // While slots are free, a block moves from the window to probation without a comparison of
+        // counts.
         if self.lists.len(WINDOW) > self.window_limit
             && let Some(oldest) = self.lists.oldest(WINDOW)
         {
@@ -86,7 +90,8 @@ impl Replacement for WTinyLfu {
         self.lists.remove(slot);
     }
 
-    /// The oldest of the window stands for admission against the next that the main part would give up.
+    /// Compares the oldest block of the window with the block that the main part would evict, and
+    /// evicts the block that was used less.
     fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict) {
         let mut next = [WINDOW, PROBATION, PROTECTED].map(|list| self.lists.oldest(list));
         loop {
